@@ -1,0 +1,109 @@
+"""C99 from an expression graph: one straight-line function over flat vectors, with no dependency but <math.h>."""
+
+from collections import Counter
+from collections.abc import Iterator
+from math import isinf, isnan
+
+import casadi as ca
+
+from rigidblocks.trace import Graph
+
+_BINARY = {
+    ca.OP_ADD: "{a} + {b}",
+    ca.OP_SUB: "{a} - {b}",
+    ca.OP_MUL: "{a} * {b}",
+    ca.OP_DIV: "{a} / {b}",
+    ca.OP_LT: "({a} < {b}) ? 1.0 : 0.0",
+    ca.OP_LE: "({a} <= {b}) ? 1.0 : 0.0",
+    ca.OP_EQ: "({a} == {b}) ? 1.0 : 0.0",
+    ca.OP_NE: "({a} != {b}) ? 1.0 : 0.0",
+    ca.OP_AND: "({a} != 0.0 && {b} != 0.0) ? 1.0 : 0.0",
+    ca.OP_OR: "({a} != 0.0 || {b} != 0.0) ? 1.0 : 0.0",
+    ca.OP_IF_ELSE_ZERO: "({a} != 0.0) ? {b} : 0.0",
+    ca.OP_POW: "pow({a}, {b})",
+    ca.OP_CONSTPOW: "pow({a}, {b})",
+    ca.OP_ATAN2: "atan2({a}, {b})",
+    ca.OP_FMIN: "fmin({a}, {b})",
+    ca.OP_FMAX: "fmax({a}, {b})",
+}
+_UNARY = {
+    ca.OP_ASSIGN: "{a}",
+    ca.OP_NEG: "-{a}",
+    ca.OP_SQ: "{a} * {a}",
+    ca.OP_TWICE: "{a} + {a}",
+    ca.OP_INV: "1.0 / {a}",
+    ca.OP_NOT: "({a} == 0.0) ? 1.0 : 0.0",
+    ca.OP_SIGN: "({a} > 0.0) ? 1.0 : (({a} < 0.0) ? -1.0 : 0.0)",
+    ca.OP_SQRT: "sqrt({a})",
+    ca.OP_SIN: "sin({a})",
+    ca.OP_COS: "cos({a})",
+    ca.OP_TAN: "tan({a})",
+    ca.OP_ASIN: "asin({a})",
+    ca.OP_ACOS: "acos({a})",
+    ca.OP_ATAN: "atan({a})",
+    ca.OP_TANH: "tanh({a})",
+    ca.OP_EXP: "exp({a})",
+    ca.OP_LOG: "log({a})",
+    ca.OP_FABS: "fabs({a})",
+    ca.OP_FLOOR: "floor({a})",
+    ca.OP_CEIL: "ceil({a})",
+}
+
+
+def c_function(graph: Graph) -> str:
+    """The C99 text of the static function `void name(const double *in, double *out)` that the graph describes.
+
+    Raises NotImplementedError for an operation that has no C form here.
+    """
+    body = "\n".join(f"    {line}" for line in _statements(graph.function))
+    unused = "    (void)in;\n    (void)out;\n"
+    return f"static void {graph.name}(const double *in, double *out)\n{{\n{unused}{body}\n}}\n"
+
+
+def c_number(value: float) -> str:
+    """The C literal of a number, exact to the last bit."""
+    if isnan(value):
+        raise ValueError("a traced function has the constant NaN")
+    if isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    return repr(float(value))
+
+
+def _statements(function: ca.Function) -> Iterator[str]:
+    """One C statement an operation, each value assigned once; divisions by one value share its reciprocal."""
+    operations = list(_operations(function))
+    divisors = Counter(operands[1] for _, code, operands in operations if code == ca.OP_DIV)
+    reciprocals: dict[str, str] = {}
+    for target, code, operands in operations:
+        if code == ca.OP_DIV and divisors[operands[1]] > 1:
+            a, b = operands
+            if b not in reciprocals:
+                reciprocals[b] = f"r{len(reciprocals)}"
+                yield f"const double {reciprocals[b]} = 1.0 / {b};"
+            yield f"{target} = {a} * {reciprocals[b]};"
+        else:
+            yield f"{target} = {_expression(code, operands)};"
+
+
+def _operations(function: ca.Function) -> Iterator[tuple[str, int, list[str]]]:
+    """The target, operation code and operands of each statement, in single-assignment form."""
+    name: dict[int, str] = {}  # what each of CasADi's reused work variables holds now
+    for k in range(function.n_instructions()):
+        code, inputs, outputs = function.instruction_id(k), function.instruction_input(k), function.instruction_output(k)
+        if code == ca.OP_OUTPUT:
+            yield f"out[{outputs[1]}]", ca.OP_ASSIGN, [name[inputs[0]]]
+        elif code == ca.OP_INPUT:
+            name[outputs[0]] = f"in[{inputs[1]}]"
+        elif code == ca.OP_CONST:
+            literal = c_number(function.instruction_constant(k))
+            name[outputs[0]] = f"({literal})" if literal.startswith("-") else literal
+        else:
+            yield f"const double v{k}", code, [name[i] for i in inputs]
+            name[outputs[0]] = f"v{k}"
+
+
+def _expression(code: int, operands: list[str]) -> str:
+    template = _BINARY.get(code) or _UNARY.get(code)
+    if template is None:
+        raise NotImplementedError(f"a traced function uses operation {code} of CasADi, which has no C form here")
+    return template.format(**dict(zip("ab", operands, strict=False)))

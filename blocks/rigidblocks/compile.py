@@ -1,0 +1,74 @@
+"""C text to a shared library, kept in a cache by content: what was compiled once is not compiled again."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+PORTABLE_FLAGS = ("-std=c99", "-O2", "-fno-math-errno", "-fno-trapping-math")
+SHARED_FLAGS = ("-shared", "-fPIC", "-fvisibility=hidden")
+
+
+class CompilerError(RuntimeError):
+    """There is no C compiler, or it refused what it was given."""
+
+
+@cache
+def compiler() -> tuple[str, ...]:
+    """The command of the C compiler: $CC, else a system cc, else the one of the `ziglang` package.
+
+    Raises CompilerError when there is none.
+    """
+    if command := os.environ.get("CC"):
+        return tuple(command.split())
+    for name in ("cc", "gcc", "clang"):
+        if path := shutil.which(name):
+            return (path,)
+    if find_spec("ziglang"):
+        return (sys.executable, "-m", "ziglang", "cc")
+    raise CompilerError("no C compiler: install one (cc on the PATH), or `pip install rigidblocks[zig]`, or set CC")
+
+
+def cache_folder() -> Path:
+    """Where compiled libraries are kept: $RIGIDBLOCKS_CACHE, else the user's cache folder."""
+    return Path(os.environ.get("RIGIDBLOCKS_CACHE") or user_cache_path("rigidblocks"))
+
+
+def shared_library(
+    sources: Mapping[str, str], main: str, flags: tuple[str, ...] = PORTABLE_FLAGS, command: tuple[str, ...] | None = None
+) -> Path:
+    """The path of the shared library made of the C file `main` among `sources` (text by file name), cached by content.
+
+    Raises CompilerError with the compiler's own words when it refuses.
+    """
+    command = command or compiler()
+    content = (main, *flags, *command, _version(command), *(part for item in sorted(sources.items()) for part in item))
+    library = cache_folder() / f"{hashlib.sha256(chr(0).join(content).encode()).hexdigest()[:32]}.so"
+    if not library.exists():
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+            for name, text in sources.items():
+                Path(folder, name).write_text(text)
+            run_compiler((*command, *flags, *SHARED_FLAGS, main, "-o", library.name, "-lm"), folder)
+            os.replace(Path(folder, library.name), library)  # atomic: two processes may compile the same thing
+    return library
+
+
+def run_compiler(command: tuple[str, ...], folder: str | Path) -> None:
+    """Runs a compiler command in a folder; raises CompilerError with its message when it fails."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CompilerError(f"`{' '.join(command)}` failed:\n{done.stderr.strip()[-2000:]}")
+
+
+@cache
+def _version(command: tuple[str, ...]) -> str:
+    return subprocess.run((*command, "--version"), capture_output=True, text=True, check=False).stdout

@@ -1,0 +1,1 @@
+"""FMUs: Python and native ones made of blocks, and any FMU as a block."""

@@ -1,0 +1,52 @@
+"""Functions that NumPy lacks for numbers that may be traced.
+
+The algorithms run on floats and on traced scalars (object arrays) alike. What would be a data-dependent `if` is written
+with `select`, which has a value in both worlds; arithmetic, `np.sin`, `np.sqrt` and the like need nothing from here.
+"""
+
+from typing import Any
+
+import numpy as np
+
+Number = Any  # a float, a traced scalar, or an array of either
+
+
+def _select_one(condition: Any, a: Any, b: Any) -> Any:
+    return condition.select(a, b) if hasattr(condition, "select") else (a if condition else b)
+
+
+_select_each = np.frompyfunc(_select_one, 3, 1)
+
+
+def select(condition: Number, a: Number, b: Number) -> Number:
+    """`a` where the condition holds, else `b`, element by element; both are evaluated.
+
+    The stand-in for `if` in every function that is traced. Shapes broadcast.
+    """
+    if _traced(condition, a, b):
+        return _select_each(condition, a, b)
+    return np.where(condition, a, b)
+
+
+def less(a: Number, b: Number) -> Number:
+    """Whether a < b, element by element; `<` itself works on numbers, traced or not, but not on traced arrays."""
+    return np.less(a, b, dtype=object) if _traced(a, b) else np.less(a, b)
+
+
+def minimum(a: Number, b: Number) -> Number:
+    """The smaller of `a` and `b`, element by element."""
+    return select(less(a, b), a, b)
+
+
+def maximum(a: Number, b: Number) -> Number:
+    """The larger of `a` and `b`, element by element."""
+    return select(less(b, a), a, b)
+
+
+def clip(value: Number, low: Number, high: Number) -> Number:
+    """`value` limited to [low, high], element by element."""
+    return minimum(maximum(value, low), high)
+
+
+def _traced(*values: Number) -> bool:
+    return any(np.asarray(value).dtype == object for value in values)
