@@ -64,11 +64,13 @@ class NumpyStepper(Stepper):
     """Steps by running the block's own functions."""
 
     def initialize(self, m: Array, t: float) -> None:
-        m[:] = self.flat.initialized(m, t)
+        with np.errstate(all="ignore"):  # what is not finite is found below
+            m[:] = self.flat.initialized(m, t)
         self._check(m, t)
 
     def step(self, m: Array, t: float, dt: float) -> None:
-        m[:] = self.flat.advanced(m, t, dt, self.method, self.h)
+        with np.errstate(all="ignore"):
+            m[:] = self.flat.advanced(m, t, dt, self.method, self.h)
         self._check(m, t + dt)
 
     def _check(self, m: Array, t: float) -> None:

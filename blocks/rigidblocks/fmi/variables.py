@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rigidblocks.block import Port, state_outputs
+from rigidblocks.feedthrough import after_sample, after_start
 from rigidblocks.flat import FlatBlock
-from rigidblocks.spatial import Array
-from rigidblocks.trace import Graph, trace
+from rigidblocks.trace import Graph
 
 
 @dataclass(frozen=True)
@@ -52,30 +52,19 @@ class Variables:
 
     def direct(self, output: Variable) -> tuple[Variable, ...]:
         """The inputs that the output reads at the same instant."""
-        return tuple(v for v in self.inputs if self._sampled_now.depends[output.index, v.index])
+        return tuple(v for v in self.inputs if self._after_sample.depends[output.index, v.index])
 
     def at_start(self, unknown: Variable) -> tuple[Variable, ...]:
         """The inputs, parameters and start values that an initial unknown is computed from."""
-        return tuple(v for v in self.all if v.initial != "calculated" and self._started.depends[unknown.index, v.index])
+        return tuple(v for v in self.all if v.initial != "calculated" and self._after_start.depends[unknown.index, v.index])
 
     @cached_property
-    def _sampled_now(self) -> Graph:
-        """The memory after a sample instant and its outputs."""
-        return self._after("update")
+    def _after_sample(self) -> Graph:
+        return after_sample(self.flat)
 
     @cached_property
-    def _started(self) -> Graph:
-        """The memory after the start of a run."""
-        return self._after("initial")
-
-    def _after(self, sample: str) -> Graph:
-        def after(m: Array) -> dict[str, Array]:
-            sampled = m.copy()
-            sampled[self.flat.z] = getattr(self.flat, sample)(m)
-            sampled[self.flat.y] = self.flat.output(sampled)
-            return {"memory": sampled}
-
-        return trace("after", after, {"memory": (self.flat.size,)})
+    def _after_start(self) -> Graph:
+        return after_start(self.flat)
 
     def _with_causality(self, causality: str) -> tuple[Variable, ...]:
         return tuple(v for v in self.all if v.causality == causality)
@@ -104,5 +93,5 @@ class Variables:
             return "output", "continuous", "calculated"
         causality = "output" if port.name in state_outputs(flat.block) else "local"
         if flat.z.start <= index:
-            return causality, "discrete", "exact" if self._started.copies.get(index) == index else "calculated"
+            return causality, "discrete", "exact" if self._after_start.copies.get(index) == index else "calculated"
         return causality, "continuous", "exact"

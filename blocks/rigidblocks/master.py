@@ -1,0 +1,241 @@
+"""The master: a fixed-step co-simulation of a system."""
+
+import abc
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from rigidblocks.block import Block
+from rigidblocks.flat import FlatBlock, sample_spans
+from rigidblocks.fused import GAUSS_SEIDEL, JACOBI, ORDERS, FusedSystem
+from rigidblocks.instance import BlockInstance, Instance
+from rigidblocks.result import Result
+from rigidblocks.spatial import Array
+from rigidblocks.stepper import CompiledStepper
+from rigidblocks.system import Part, System
+
+FORMS = ("compiled", "numpy", "fused")
+_CHUNK = 10_000  # fused steps between two looks at the progress bar and at Ctrl-C
+
+
+class SimulationError(RuntimeError):
+    """A run that could not go on; `result` has what there is up to then."""
+
+    def __init__(self, message: str, result: Result):
+        super().__init__(message)
+        self.result = result
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run that Ctrl-C ended; `result` has what there is up to then."""
+
+    def __init__(self, message: str, result: Result):
+        super().__init__(message)
+        self.result = result
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The communication points t_start + k dt, k = 0 .. n; counted, not summed."""
+
+    t_start: float
+    dt: float
+    n: int
+
+    @property
+    def time(self) -> Array:
+        """All communication points [s]."""
+        return self.t_start + self.dt * np.arange(self.n + 1)
+
+
+def simulate(
+    system: System,
+    t_stop: float,
+    dt: float,
+    *,
+    t_start: float = 0.0,
+    order: str = GAUSS_SEIDEL,
+    form: str = "compiled",
+    save: str | Path | None = None,
+    progress: bool = True,
+) -> Result:
+    """All outputs of the system at t_start, t_start + dt, ... t_stop.
+
+    In each step every part goes from t to t + dt with its inputs held. With `order` "gauss-seidel" a part whose outputs
+    read its inputs at once steps behind the parts that it reads from, and reads their new outputs; with "jacobi" all read
+    the outputs of time t. `form` says how blocks run: "compiled" to C, in plain "numpy", or "fused", the whole system as
+    one C loop; FMUs bring their own form.
+
+    `save` names a .csv or .parquet file for the result. A run that fails raises SimulationError, and Ctrl-C raises
+    Interrupted; both carry the result up to then, which is saved too. Raises ValueError for an algebraic loop, an open
+    input without a start value, and a dt that does not divide the run or fit the sample times.
+    """
+    for what, value, known in (("form", form, FORMS), ("order", order, ORDERS)):
+        if value not in known:
+            raise ValueError(f"{what} must be one of {', '.join(known)}, not '{value}'")
+    grid = _grid(system, t_start, t_stop, dt)
+    list(system.open_inputs())  # raises for an input left open
+    run = (_FusedLoop if form == "fused" else _CoSimulation)(system, grid, order, form)
+    bar = tqdm(total=grid.n, unit="step", delay=1.0, leave=False, disable=not progress)
+    try:
+        with bar, contextlib.closing(run):
+            for steps in run.go():
+                bar.update(steps)
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted at t = {run.t:g} s", run.finish(save)) from None
+    except (ArithmeticError, RuntimeError) as error:
+        raise SimulationError(f"the run stopped at t = {run.t:g} s: {error}", run.finish(save)) from error
+    return run.finish(save)
+
+
+def _grid(system: System, t_start: float, t_stop: float, dt: float) -> Grid:
+    if not (np.isfinite([t_start, t_stop, dt]).all() and dt > 0 and t_stop > t_start):
+        raise ValueError(
+            f"a run needs finite t_stop > t_start and dt > 0, not t_start = {t_start}, t_stop = {t_stop}, dt = {dt}"
+        )
+    steps = (t_stop - t_start) / dt
+    n = int(np.rint(steps))
+    if n < 1 or abs(steps - n) > 1e-6:
+        fitting = (t_stop - t_start) / max(1, n)
+        raise ValueError(f"dt = {dt} s does not divide the run of {t_stop - t_start} s; {fitting:.9g} s would")
+    for name, part in system.parts.items():
+        sample_time = getattr(part.component, "sample_time", None)
+        try:
+            sample_spans(sample_time, dt)
+        except ValueError as error:
+            raise ValueError(f"'{name}': {error}") from None
+        if sample_time is not None and abs(t_start / sample_time - np.rint(t_start / sample_time)) > 1e-6:
+            raise ValueError(f"'{name}': t_start = {t_start} s is not a multiple of its sample time {sample_time} s")
+    return Grid(t_start, dt, n)
+
+
+class _Run(abc.ABC):
+    """A run under way: the rows of outputs up to communication point k."""
+
+    def __init__(self, system: System, grid: Grid, order: str, form: str):
+        self.grid, self.k = grid, -1
+        self.ports = tuple(
+            replace(port, name=f"{name}.{port.name}")
+            for name, part in system.parts.items()
+            for port in part.component.outputs
+        )
+        self.rows = np.empty((grid.n + 1, sum(port.size for port in self.ports)))
+        self.meta = {"order": order, "dt": repr(grid.dt), "form": form}
+
+    @property
+    def t(self) -> float:
+        """The last time that was reached [s]."""
+        return self.grid.t_start + max(0, self.k) * self.grid.dt
+
+    def finish(self, save: str | Path | None) -> Result:
+        """What has been recorded so far, saved where asked."""
+        result = Result(self.grid.time[: self.k + 1], self.ports, self.rows[: self.k + 1], self.meta)
+        if save is not None:
+            result.save(save)
+        return result
+
+    @abc.abstractmethod
+    def go(self) -> Iterator[int]:
+        """Runs to the end, yielding how many steps were taken since the last time."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Frees what the run holds."""
+
+
+class _CoSimulation(_Run):
+    """A run of one instance for each part."""
+
+    def __init__(self, system: System, grid: Grid, order: str, form: str):
+        super().__init__(system, grid, order, form)
+        self._jacobi = order == JACOBI
+        self._evaluation_order, self._stepping_order = system.evaluation_order(), system.stepping_order()
+        self._instances: dict[str, Instance] = {}
+        try:
+            for name, part in system.parts.items():
+                self._instances[name] = _instance(part, form == "compiled")
+        except BaseException:
+            self.close()
+            raise
+        self._wires: dict[str, list[tuple[Array, Array]]] = {name: [] for name in system.parts}
+        for (b, u), (a, y) in system.sources.items():
+            self._wires[b].append((self._instances[a].output(y), self._instances[b].input(u)))
+
+    def go(self) -> Iterator[int]:
+        self._initialize()
+        instances = [(name, self._instances[name].step) for name in self._stepping_order]
+        for k in range(self.grid.n):
+            t, dt = self.grid.t_start + k * self.grid.dt, self.grid.dt
+            if self._jacobi:
+                self._read_inputs(*self._stepping_order)
+            for name, step in instances:
+                if not self._jacobi:
+                    self._read_inputs(name)
+                step(t, dt)
+            self._record()
+            yield 1
+
+    def close(self) -> None:
+        for instance in self._instances.values():
+            instance.close()
+
+    def _initialize(self) -> None:
+        for name in self._evaluation_order:
+            self._read_inputs(name)
+            self._instances[name].initialize(self.grid.t_start)
+        for instance in self._instances.values():
+            instance.begin()
+        self._record()
+
+    def _read_inputs(self, *names: str) -> None:
+        for name in names:
+            for source, target in self._wires[name]:
+                target[:] = source
+
+    def _record(self) -> None:
+        row = self.rows[self.k + 1]
+        np.concatenate([instance.outputs() for instance in self._instances.values()], out=row)
+        if not np.isfinite(row).all():
+            names = [name for port in self.ports for name in port.element_names]
+            bad = [name for name, value in zip(names, row, strict=True) if not np.isfinite(value)]
+            raise ArithmeticError(f"not finite: {', '.join(bad[:8])}")
+        self.k += 1
+
+
+def _instance(part: Part, compiled: bool) -> Instance:
+    if isinstance(part.component, Block):
+        return BlockInstance(part, compiled)
+    from rigidblocks.fmi.imported import FmuInstance  # imported here: packaging stands above wiring
+
+    return FmuInstance(part)
+
+
+class _FusedLoop(_Run):
+    """A run of the whole system as one C loop."""
+
+    def __init__(self, system: System, grid: Grid, order: str, form: str):
+        super().__init__(system, grid, order, form)
+        self._stepper = CompiledStepper(FlatBlock(FusedSystem(system, grid.dt, order)), h=grid.dt)
+        where = self._stepper.flat.where
+        self._columns = np.concatenate([np.arange(where[port.name].start, where[port.name].stop) for port in self.ports])
+
+    def go(self) -> Iterator[int]:
+        memory = self._stepper.flat.start()
+        self._stepper.initialize(memory, self.grid.t_start)
+        self.rows[0], self.k = memory[self._columns], 0
+        chunk = np.empty((_CHUNK, len(memory)))
+        while self.k < self.grid.n:
+            rows = chunk[: self.grid.n - self.k]
+            taken = self._stepper.run(memory, self.t, self.grid.dt, rows)
+            self.rows[self.k + 1 : self.k + 1 + taken] = rows[:taken, self._columns]
+            self.k += taken
+            if taken < len(rows):
+                self._stepper.step(memory, self.t, self.grid.dt)  # raises with the reason
+            yield taken
+
+    def close(self) -> None:
+        """Has nothing to free."""
