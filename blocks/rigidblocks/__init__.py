@@ -38,8 +38,10 @@ __all__ = [
     "auto_tree",
     "bias_force",
     "clip",
+    "compiled",
     "crba",
     "energy",
+    "export_fmu",
     "kinetic_energy",
     "less",
     "maximum",
@@ -59,6 +61,8 @@ _LAZY = {
     "Result": "result",
     "SimulationError": "master",
     "System": "system",
+    "compiled": "compiled_function",
+    "export_fmu": "fmi.export",
     "simulate": "master",
 }
 

@@ -80,7 +80,9 @@ def simulate(
     grid = _grid(system, t_start, t_stop, dt)
     list(system.open_inputs())  # raises for an input left open
     run = (_FusedLoop if form == "fused" else _CoSimulation)(system, grid, order, form)
-    bar = tqdm(total=grid.n, unit="step", delay=1.0, leave=False, disable=not progress)
+    bar = tqdm(
+        total=grid.n, unit="step", delay=1.0, leave=False, disable=None if progress else True
+    )  # None: not where there is no terminal
     try:
         with bar, contextlib.closing(run):
             for steps in run.go():

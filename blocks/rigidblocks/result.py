@@ -116,7 +116,7 @@ class Result:
                 axis.plot(self.time, self[name].reshape(len(self.time), -1), label=self.port(name).element_names)
             axis.set_ylabel(unit if isinstance(unit, str) else ", ".join(unit))
             axis.grid(alpha=0.3)
-            axis.legend(loc="upper right", fontsize="small")
+            axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
         axes[-1].set_xlabel("time [s]")
         if path is not None:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
