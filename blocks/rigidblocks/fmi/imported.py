@@ -1,5 +1,6 @@
 """Any FMI 2.0 co-simulation FMU file as a part of a system, run through FMPy."""
 
+import contextlib
 import ctypes
 import re
 import shutil
@@ -7,7 +8,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -140,6 +141,25 @@ def _check_names(path: Path, names: Iterable[str]) -> None:
             raise FmuError(f"'{path}' would unpack outside its folder, to '{name}'")
 
 
+_logs: dict[int, list[str]] = {}  # the messages of each running instance, by its component environment
+
+
+@cache
+def _callbacks() -> Any:
+    """The callbacks of all instances: the proxy that formats messages for FMPy has one logger for the whole process."""
+    callbacks = fmi2CallbackFunctions()
+    callbacks.logger = fmi2CallbackLoggerTYPE(_log_message)
+    callbacks.allocateMemory = fmpy.fmi2.defaultCallbacks.allocateMemory
+    callbacks.freeMemory = fmpy.fmi2.defaultCallbacks.freeMemory
+    addLoggerProxy(ctypes.byref(callbacks))
+    return callbacks
+
+
+def _log_message(environment: int, instance: bytes, status: int, category: bytes, message: bytes) -> None:
+    del instance, status, category
+    _logs[environment].append(message.decode(errors="replace"))
+
+
 class FmuInstance(Instance):
     """An FMU that runs in this process."""
 
@@ -150,7 +170,8 @@ class FmuInstance(Instance):
         self._slave: Any = None
         try:
             fmpy.extract(str(self._fmu.path), self._folder)
-            self._instantiate()
+            with contextlib.chdir(self._folder):  # FMPy leaves the working folder changed when a library does not load
+                self._instantiate()
         except Exception as error:
             self.close()
             raise FmuError(f"'{part.name}' ({self._fmu.path}) cannot be instantiated: {error}{self._said()}") from error
@@ -192,6 +213,7 @@ class FmuInstance(Instance):
         if self._slave is not None and self._slave.component is not None:
             self._slave.freeInstance()
             self._slave = None
+        _logs.pop(id(self._log), None)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _instantiate(self) -> None:
@@ -202,13 +224,10 @@ class FmuInstance(Instance):
             modelIdentifier=description.coSimulation.modelIdentifier,
             instanceName=self._part.name,
         )
-        self._callbacks = fmi2CallbackFunctions()
-        self._callbacks.logger = fmi2CallbackLoggerTYPE(
-            lambda *message: self._log.append(message[4].decode(errors="replace"))
-        )
-        self._callbacks.allocateMemory = fmpy.fmi2.defaultCallbacks.allocateMemory
-        self._callbacks.freeMemory = fmpy.fmi2.defaultCallbacks.freeMemory
-        addLoggerProxy(ctypes.byref(self._callbacks))
+        shared = _callbacks()
+        self._callbacks = fmi2CallbackFunctions(shared.logger, shared.allocateMemory, shared.freeMemory)
+        self._callbacks.componentEnvironment = id(self._log)
+        _logs[id(self._log)] = self._log
         self._slave.instantiate(callbacks=self._callbacks, loggingOn=True)
 
     def _bind(self, ports: tuple[Port, ...], function: str) -> tuple[Array, Any]:
