@@ -14,7 +14,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 PORTABLE_FLAGS = ("-std=c99", "-O2", "-fno-math-errno", "-fno-trapping-math")
-SHARED_FLAGS = ("-shared", "-fPIC", "-fvisibility=hidden")
+SHARED_FLAGS = ("-shared", "-fPIC", "-fvisibility=hidden", "-s")  # -s: the folder of the build is not left in it
 
 
 class CompilerError(RuntimeError):
@@ -33,7 +33,7 @@ def compiler() -> tuple[str, ...]:
         if path := shutil.which(name):
             return (path,)
     if find_spec("ziglang"):
-        return (sys.executable, "-m", "ziglang", "cc")
+        return (sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline")  # else it is for the processor at hand alone
     raise CompilerError("no C compiler: install one (cc on the PATH), or `pip install rigidblocks[zig]`, or set CC")
 
 
@@ -71,4 +71,9 @@ def run_compiler(command: tuple[str, ...], folder: str | Path) -> None:
 
 @cache
 def _version(command: tuple[str, ...]) -> str:
-    return subprocess.run((*command, "--version"), capture_output=True, text=True, check=False).stdout
+    try:
+        return subprocess.run((*command, "--version"), capture_output=True, text=True, check=False).stdout
+    except OSError as error:
+        raise CompilerError(
+            f"the C compiler `{' '.join(command)}` does not run: {error}; set CC to one that does"
+        ) from error

@@ -13,7 +13,9 @@ FUNCTIONS = ("derivative", "initial", "update", "output")
 
 
 def model_header(flat: FlatBlock, method: Integrator, h: float) -> str:
-    """The text of model.h for a block stepped by `method` with inner steps of at most `h` [s]."""
+    """The text of model.h for a block stepped by `method` with inner steps of at most `h` [s], which must be positive."""
+    if not (np.isfinite(h) and h > 0):
+        raise ValueError(f"the inner step h must be positive, not {h} s")
     graphs = [
         trace(name, lambda m, name=name: {"out": getattr(flat, name)(m)}, {"memory": (flat.size,)}) for name in FUNCTIONS
     ]

@@ -50,9 +50,10 @@ class Stepper(abc.ABC):
         """
 
     def _not_finite(self, m: Array, t: float) -> StepError:
+        inputs = self.flat.block.inputs  # named first: where they are not finite they are the cause
         bad = [
             name
-            for port in self.flat.ports
+            for port in sorted(self.flat.ports, key=lambda port: port not in inputs)
             for name, value in zip(port.element_names, m[self.flat.where[port.name]], strict=True)
             if not np.isfinite(value)
         ]

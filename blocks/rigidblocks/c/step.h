@@ -73,11 +73,11 @@ static int step(double *m, double t, double dt)
 {
     double z[NZ + 1];
     const int spans = sample_spans(dt);
+    if (spans == 0)
+        return STEP_DOES_NOT_FIT;
     const double span = dt / spans;
     const double ratio = ceil(span / INNER_STEP - 1e-9);
     const int n = ratio > 1.0 ? (int)ratio : 1;
-    if (spans == 0)
-        return STEP_DOES_NOT_FIT;
     for (int k = 0; k < spans; k++) {
         for (int j = 0; j < n && NX > 0; j++)
             integrate(m, t + k * span + j * (span / n), span / n);

@@ -1,0 +1,95 @@
+/* The functions that FMI 2.0 wants in every co-simulation FMU and that a block has no use for. */
+
+static fmi2Status no_variables(const Instance *fmu, const char *function, size_t n)
+{
+    if (!allowed(fmu, function, ANY))
+        return fmi2Error;
+    return n == 0 ? fmi2OK : report(fmu, fmi2Error, "%s: all variables of this FMU are of type Real", function);
+}
+
+fmi2Status fmi2GetInteger(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2Integer value[])
+{
+    (void)vr, (void)value;
+    return no_variables(c, "fmi2GetInteger", n);
+}
+
+fmi2Status fmi2GetBoolean(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2Boolean value[])
+{
+    (void)vr, (void)value;
+    return no_variables(c, "fmi2GetBoolean", n);
+}
+
+fmi2Status fmi2GetString(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2String value[])
+{
+    (void)vr, (void)value;
+    return no_variables(c, "fmi2GetString", n);
+}
+
+fmi2Status fmi2SetInteger(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Integer value[])
+{
+    (void)vr, (void)value;
+    return no_variables(c, "fmi2SetInteger", n);
+}
+
+fmi2Status fmi2SetBoolean(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Boolean value[])
+{
+    (void)vr, (void)value;
+    return no_variables(c, "fmi2SetBoolean", n);
+}
+
+fmi2Status fmi2SetString(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2String value[])
+{
+    (void)vr, (void)value;
+    return no_variables(c, "fmi2SetString", n);
+}
+
+fmi2Status fmi2GetStatus(fmi2Component c, const fmi2StatusKind kind, fmi2Status *value)
+{
+    (void)value;
+    return no_status(c, "fmi2GetStatus", kind);
+}
+
+fmi2Status fmi2GetIntegerStatus(fmi2Component c, const fmi2StatusKind kind, fmi2Integer *value)
+{
+    (void)value;
+    return no_status(c, "fmi2GetIntegerStatus", kind);
+}
+
+fmi2Status fmi2GetStringStatus(fmi2Component c, const fmi2StatusKind kind, fmi2String *value)
+{
+    (void)value;
+    return no_status(c, "fmi2GetStringStatus", kind);
+}
+
+static fmi2Status not_provided(const Instance *fmu, const char *function)
+{
+    return fmu ? report(fmu, fmi2Error, "%s is not provided by this FMU", function) : fmi2Error;
+}
+
+/* A step is done when fmi2DoStep returns: none is ever pending. */
+fmi2Status fmi2CancelStep(fmi2Component c)
+{
+    return not_provided(c, "fmi2CancelStep");
+}
+
+fmi2Status fmi2SetRealInputDerivatives(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Integer order[],
+                                       const fmi2Real value[])
+{
+    (void)vr, (void)n, (void)order, (void)value;
+    return not_provided(c, "fmi2SetRealInputDerivatives");
+}
+
+fmi2Status fmi2GetRealOutputDerivatives(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Integer order[],
+                                        fmi2Real value[])
+{
+    (void)vr, (void)n, (void)order, (void)value;
+    return not_provided(c, "fmi2GetRealOutputDerivatives");
+}
+
+fmi2Status fmi2GetDirectionalDerivative(fmi2Component c, const fmi2ValueReference unknowns[], size_t n_unknowns,
+                                        const fmi2ValueReference knowns[], size_t n_knowns, const fmi2Real d_knowns[],
+                                        fmi2Real d_unknowns[])
+{
+    (void)unknowns, (void)n_unknowns, (void)knowns, (void)n_knowns, (void)d_knowns, (void)d_unknowns;
+    return not_provided(c, "fmi2GetDirectionalDerivative");
+}

@@ -1,0 +1,84 @@
+"""A host of the tests: an FMI 2.0 FMU loaded by FMPy, its messages kept; and blocks to make FMUs of."""
+
+from pathlib import Path
+
+import fmpy
+import numpy as np
+from fmpy.fmi2 import (
+    FMU2Slave,
+    fmi2CallbackAllocateMemoryTYPE,
+    fmi2CallbackFreeMemoryTYPE,
+    fmi2CallbackFunctions,
+    fmi2CallbackLoggerTYPE,
+)
+
+from random_models import MODELS, SIDEWAYS_GRAVITY
+from rigidblocks import PDController, RepeatingSequence, RobotPlant, planar2
+
+BLOCKS = {
+    "planar2": RobotPlant(planar2(), q0=(0.3, -0.5), qd0=(1.0, 2.0)),
+    "gravity": RobotPlant(planar2().with_gravity((0.0, -9.81, 0.0)), q0=(0.3, -0.5)),
+    "wrenches": RobotPlant(planar2().with_gravity(SIDEWAYS_GRAVITY), external_wrenches=True),
+    "mixed joints": RobotPlant(MODELS["mixed"](), q0=0.1, external_wrenches=True),
+    "pd": PDController((60.0, 30.0), (8.0, 4.0)),
+    "limited pd": PDController((60.0, 30.0), (8.0, 4.0), tau_max=(20.0, 5.0)),
+    "sampled pd": PDController((60.0, 30.0), (8.0, 4.0), tau_max=(20.0, 500.0), sample_time=2e-3),
+    "sequence": RepeatingSequence((0.0, 0.01, 0.025), ((0.0, 1.0), (2.0, -1.0), (0.0, 1.0))),
+}
+
+
+class Host:
+    """One instance, made but not yet initialized. `m` is all its variables: the flat memory of its block."""
+
+    def __init__(self, path, folder, name="instance", guid=None):
+        self.description = fmpy.read_model_description(str(path))
+        self.messages = []
+        self.folder = Path(folder) / self.description.guid.strip("{}")
+        if not self.folder.exists():
+            fmpy.extract(str(path), str(self.folder))
+        self.fmu = FMU2Slave(
+            guid=guid or self.description.guid,
+            unzipDirectory=str(self.folder),
+            modelIdentifier=self.description.coSimulation.modelIdentifier,
+            instanceName=name,
+        )
+        self.fmu.instantiate(callbacks=self._callbacks())
+        self.references = list(range(len(self.description.modelVariables)))
+
+    def _callbacks(self):
+        """Callbacks without FMPy's logger proxy, which sends the messages of all instances to the newest."""
+
+        def log(environment, instance, status, category, message):
+            del environment, instance
+            self.messages.append((status, category.decode(), message.decode()))
+
+        callbacks = fmi2CallbackFunctions()
+        callbacks.logger = fmi2CallbackLoggerTYPE(log)
+        callbacks.allocateMemory = fmi2CallbackAllocateMemoryTYPE(fmpy.calloc)
+        callbacks.freeMemory = fmi2CallbackFreeMemoryTYPE(fmpy.free)
+        return callbacks
+
+    def initialize(self, t=0.0, stop=None):
+        self.fmu.setupExperiment(startTime=t, stopTime=stop)
+        self.fmu.enterInitializationMode()
+        self.fmu.exitInitializationMode()
+
+    @property
+    def m(self):
+        return np.array(self.fmu.getReal(self.references))
+
+    def set(self, where, values):
+        """Sets the value references of a slice."""
+        self.fmu.setReal(self.references[where], np.ravel(values).tolist())
+
+    def saved(self):
+        """The whole state as bytes."""
+        state = self.fmu.getFMUstate()
+        content = self.fmu.serializeFMUstate(state)
+        self.fmu.freeFMUstate(state)
+        return content
+
+    def restore(self, content):
+        state = self.fmu.deSerializeFMUstate(content)
+        self.fmu.setFMUstate(state)
+        self.fmu.freeFMUstate(state)
