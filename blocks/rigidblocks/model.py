@@ -148,7 +148,8 @@ def _check_inertia(model: Model, i: int) -> None:
         raise ValueError(f"{where} has mass {m} kg; a mass must be positive")
     c = h / m
     moments = np.linalg.eigvalsh(I_O - m * (c @ c * np.eye(3) - np.outer(c, c)))
-    if moments[0] < -1e-9 * moments[-1] or moments[0] + moments[1] < moments[2] * (1 - 1e-9):
+    slack = 1e-9 * moments[2] + 1e-14 * np.trace(I_O)  # rounding of the moments, and of their shift from the origin
+    if moments[0] < -slack or moments[0] + moments[1] < moments[2] - slack:
         raise ValueError(
             f"the rotational inertia of {where} is not physical: its principal moments about the centre of mass are "
             f"{moments.tolist()} kg m^2; none may be negative, and the two smaller must sum to at least the largest"

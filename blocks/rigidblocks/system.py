@@ -16,9 +16,14 @@ class Component(Protocol):
     """What a system is made of: a block, or an FMU file."""
 
     @property
-    def inputs(self) -> tuple[Port, ...]: ...
+    def inputs(self) -> tuple[Port, ...]:
+        """The input ports."""
+        ...
+
     @property
-    def outputs(self) -> tuple[Port, ...]: ...
+    def outputs(self) -> tuple[Port, ...]:
+        """The output ports."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

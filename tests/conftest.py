@@ -1,0 +1,33 @@
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from random_models import MODELS
+from rigidblocks.model import Model
+
+# the same examples in every run, none kept on disk; no deadline, because the machine may be busy
+settings.register_profile("seeded", derandomize=True, database=None, deadline=None, max_examples=50)
+settings.load_profile("seeded")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compiled kernels go into the folder of this run, which its workers share, not into the user's cache."""
+    folder = tmp_path_factory.getbasetemp()
+    run = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RIGIDBLOCKS_CACHE", str(run / "kernels"))
+        yield
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(2008)
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest) -> Model:
+    return MODELS[request.param]()

@@ -1,0 +1,82 @@
+"""The models of the tests: random kinematic trees and states, the same for the same generator."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rigidblocks.joint import Helical, Joint, Prismatic, Revolute
+from rigidblocks.model import Model
+from rigidblocks.robots import auto_tree, planar2, planar_n
+from rigidblocks.spatial import Array, RigidInertia, Transform, mcI, rx, ry, rz
+
+SIDEWAYS_GRAVITY = (1.5, -9.6, 1.0)  # works on planar robots about z too
+
+
+class State(NamedTuple):
+    q: Array
+    qd: Array
+    qdd: Array
+    tau: Array
+    f_ext: Array
+
+
+def random_transform(rng: np.random.Generator) -> Transform:
+    a, b, c = rng.uniform(-np.pi, np.pi, 3)
+    return Transform(rz(a) @ ry(b) @ rx(c), rng.uniform(-1, 1, 3))
+
+
+def random_inertia(rng: np.random.Generator) -> RigidInertia:
+    """The inertia of a few point masses: physical by construction, with products of inertia and an offset centre."""
+    masses, points = rng.uniform(0.2, 1.0, 6), rng.uniform(-0.5, 0.5, (6, 3))
+    m, c = masses.sum(), masses @ points / masses.sum()
+    r = points - c
+    I_C = sum(mass * (p @ p * np.eye(3) - np.outer(p, p)) for mass, p in zip(masses, r, strict=True))
+    return mcI(m, c, I_C)
+
+
+def random_joint(rng: np.random.Generator) -> Joint:
+    return (Revolute(), Prismatic(), Helical(rng.uniform(-0.5, 0.5)))[rng.integers(3)]
+
+
+def random_tree(rng: np.random.Generator, parent: tuple[int, ...], joints: tuple[Joint, ...] | None = None) -> Model:
+    """A tree of that connectivity, with gravity in a general direction."""
+    return Model(
+        name="random tree",
+        parent=parent,
+        joint=joints or tuple(random_joint(rng) for _ in parent),
+        Xtree=tuple(random_transform(rng) for _ in parent),
+        inertia=tuple(random_inertia(rng) for _ in parent),
+        gravity=rng.uniform(-10, 10, 3),
+    )
+
+
+def random_parents(rng: np.random.Generator, nb: int) -> tuple[int, ...]:
+    return tuple(int(rng.integers(-1, i)) for i in range(nb))
+
+
+def random_state(rng: np.random.Generator, model: Model) -> State:
+    return State(
+        rng.uniform(-np.pi, np.pi, model.nq),
+        rng.uniform(-2, 2, model.nv),
+        rng.uniform(-3, 3, model.nv),
+        rng.uniform(-10, 10, model.nv),
+        rng.uniform(-5, 5, (model.nb, 6)),
+    )
+
+
+def _six_axis() -> Model:
+    return random_tree(np.random.default_rng(6), tuple(range(-1, 5)), (Revolute(),) * 6)
+
+
+def _mixed() -> Model:
+    joints = (Helical(0.3), Revolute(), Prismatic(), Helical(-0.2), Prismatic(), Revolute(), Revolute())
+    return random_tree(np.random.default_rng(7), (-1, 0, 0, 1, -1, 4, 2), joints)
+
+
+MODELS = {
+    "pendulum": lambda: planar_n(1).with_gravity(SIDEWAYS_GRAVITY),
+    "planar2": lambda: planar2().with_gravity(SIDEWAYS_GRAVITY),
+    "six-axis": _six_axis,
+    "branched": lambda: auto_tree(7, 1.5, 0.7, 0.9).with_gravity(SIDEWAYS_GRAVITY),
+    "mixed": _mixed,
+}
