@@ -103,8 +103,10 @@ def test_compiled_function_takes_its_inputs_in_order_and_gives_its_outputs():
     f.inputs["b"][...] = 5.0
     f.run()
     assert f.outputs["z"] == -5
-    with pytest.raises(ValueError, match=r"zip\(\) argument 2 is shorter"):
-        f([[1, 2], [3, 4]])
+    for wrong in (([[1, 2], [3, 4]],), ([1, 2], 10), ([[1, 2], [3, 4]], [10])):
+        with pytest.raises(ValueError, match=r"f was given shapes .*; it needs \{'a': \(2, 2\), 'b': \(\)\}"):
+            f(*wrong)
+    assert_array_equal(f.inputs["a"], 0)  # nothing half done
 
 
 @needs_system_compiler

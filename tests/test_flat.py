@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rigidblocks.block import Block, Port, finite, flatten, record
 from rigidblocks.flat import FlatBlock, is_sample, sample_spans
 from rigidblocks.integrate import INTEGRATORS, RK4, SEMI_IMPLICIT_EULER
+from rigidblocks.library import PDController
 from rigidblocks.stepper import CompiledStepper, NumpyStepper, StepError
 
 STEPPERS = pytest.mark.parametrize("stepper", [NumpyStepper, CompiledStepper])
@@ -234,3 +235,14 @@ def test_function_that_returns_something_else_is_named(result, message):
     flat = FlatBlock(Wrong(result=result))
     with pytest.raises(ValueError, match=re.escape(message)):
         flat.derivative(flat.start())
+
+
+@pytest.mark.parametrize("kind", [NumpyStepper, CompiledStepper])
+@pytest.mark.parametrize("sample_time", [None, 1e-3])
+@pytest.mark.parametrize("dt", [0.0, -1e-3, np.nan, np.inf, 1e7])
+def test_a_step_that_is_not_positive_or_has_no_end_is_refused(kind, sample_time, dt):
+    flat = FlatBlock(PDController((1.0,), (1.0,), sample_time=sample_time))
+    m = flat.start()
+    kind(flat).initialize(m, 0.0)
+    with pytest.raises(ValueError, match=r"a step must be positive, not .* s|too many inner steps"):
+        kind(flat).step(m, 0.0, dt)

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from rigidblocks import Block, Port, RobotPlant, SimulationError, System, export
 from rigidblocks.fmi.imported import Fmu, FmuError
 
 FORMS_AGREE = 1e-10  # the forms differ by rounding, which the closed loop keeps bounded
+COMMAND = (sys.executable, "-m", "rigidblocks.cli")
 SCRIPTS = Path(__file__).parent.parent / "fmus"
 
 
@@ -170,7 +172,7 @@ def test_an_fmu_that_reports_an_error_in_the_middle_of_a_run_leaves_the_result_u
     system = System()
     system.add("runaway", export_fmu(Runaway(), tmp_path / "runaway.fmu"))
     system.add("waiting", export_fmu(parts()["command"], tmp_path / "waiting.fmu"))
-    message = r"the run stopped at t = 1(\.\d+)? s: 'runaway': fmi2DoStep gave status \w+ at t = 1(\.\d+)?.*; its log ends: .*x"
+    message = r"stopped at t = 1(\.\d+)? s: 'runaway': fmi2DoStep gave status \w+ at t = 1(\.\d+)?.*; its log ends: .*x"
     with pytest.raises(SimulationError, match=message) as caught:
         simulate(system, 2.0, 1e-2, save=tmp_path / "partial.csv")
     result = caught.value.result
@@ -182,14 +184,14 @@ def test_an_fmu_that_reports_an_error_in_the_middle_of_a_run_leaves_the_result_u
 def test_the_command_line_builds_an_fmu_of_either_kind(tmp_path):
     for target in ("python", "native"):
         path = tmp_path / f"{target}.fmu"
-        command = ["rigidblocks", "fmu", str(SCRIPTS / "planar2_pd_fmu.py"), "-o", str(path), "--target", target]
+        command = [*COMMAND, "fmu", str(SCRIPTS / "planar2_pd_fmu.py"), "-o", str(path), "--target", target]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert done.stdout.strip() == str(path)
         assert {port.name for port in Fmu(path).outputs} == {"tau"}
 
 
 def test_the_command_line_says_what_is_wrong_in_a_line(tmp_path):
-    done = subprocess.run(["rigidblocks", "fmu", str(tmp_path / "no.py")], capture_output=True, text=True, check=False)
+    done = subprocess.run([*COMMAND, "fmu", str(tmp_path / "no.py")], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("rigidblocks: there is no script")
     assert "Traceback" not in done.stderr

@@ -105,10 +105,13 @@ def test_tree_without_skew_is_a_planar_mechanism():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"nb": 0}, "a tree needs at least 1 body, not nb = 0"),
-        ({"nb": 3, "bf": 0.5}, "a tree needs bf >= 1 and taper > 0, not bf = 0.5, taper = 1.0"),
-        ({"nb": 3, "taper": 0}, "a tree needs bf >= 1 and taper > 0, not bf = 1.0, taper = 0"),
-        ({"nb": 3, "skew": np.nan}, r"Xtree\[1\] \(joint2\) of model 'auto_tree_3' is not finite"),
+        ({"nb": 0}, "a tree needs a whole number of bodies, at least 1, not nb = 0"),
+        ({"nb": 3, "bf": 0.5}, "a tree needs bf >= 1, taper > 0 and a finite skew, not bf = 0.5, taper = 1.0, skew = 0.0"),
+        ({"nb": 3, "taper": 0}, "a tree needs bf >= 1, taper > 0 and a finite skew, not bf = 1.0, taper = 0, skew = 0.0"),
+        (
+            {"nb": 3, "skew": np.nan},
+            "a tree needs bf >= 1, taper > 0 and a finite skew, not bf = 1.0, taper = 1.0, skew = nan",
+        ),
     ],
 )
 def test_tree_refuses_what_makes_none(arguments, message):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.spatial import Array
+from rigidblocks.units import base_units
 
 Values = Mapping[str, Any]
 
@@ -35,6 +36,8 @@ class Port:
             raise ValueError(
                 f"port '{self.name}' of shape {self.shape} has {len(self.unit)} units; it needs {self.size} or one"
             )
+        for unit in dict.fromkeys(self.units):
+            base_units(unit)  # raises for a unit that is not known
         if self.start is not None:
             object.__setattr__(self, "start", finite(self.start, self.shape, f"the start value of port '{self.name}'"))
 

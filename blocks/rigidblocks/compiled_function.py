@@ -51,6 +51,11 @@ class CompiledFunction:
 
         Raises ValueError for another number of inputs, or one of another shape.
         """
+        if len(values) != len(self.inputs) or any(
+            np.shape(value) != buffer.shape for value, buffer in zip(values, self.inputs.values(), strict=False)
+        ):
+            given = ", ".join(str(np.shape(value)) for value in values)
+            raise ValueError(f"{self.graph.name} was given shapes {given}; it needs {self.graph.inputs}")
         for buffer, value in zip(self.inputs.values(), values, strict=True):
             buffer[...] = value
         self.run()

@@ -151,8 +151,9 @@ class FlatBlock:
     def advanced(self, m: Array, t: Any, dt: float, method: Integrator, h: float) -> Array:
         """The memory at t + dt, the inputs held: inner steps of at most h, samples where they fall, then the outputs.
 
-        Raises ValueError when dt does not fit the block's sample time.
+        Raises ValueError when dt is not positive or does not fit the block's sample time.
         """
+        inner_steps(dt, h)  # refuses a step without end
         spans = sample_spans(self.block.sample_time, dt)
         span = dt / spans
         n = inner_steps(span, h)

@@ -69,5 +69,12 @@ def _combine(k: list[Array], a: tuple[float, ...], a_position: tuple[float, ...]
 
 
 def inner_steps(dt: float, h: float) -> int:
-    """The number of equal inner steps, none longer than h, that make the step dt."""
+    """The number of equal inner steps, none longer than h, that make the step dt.
+
+    Raises ValueError when dt is not positive or there are more than 1e9.
+    """
+    if not (dt > 0 and np.isfinite(dt)):
+        raise ValueError(f"a step must be positive, not {dt} s")
+    if dt >= 1e9 * h:
+        raise ValueError(f"the step {dt} s has too many inner steps of {h} s; at most 1e9 can be taken")
     return max(1, int(np.ceil(dt / h - 1e-9)))

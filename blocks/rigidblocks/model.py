@@ -110,6 +110,8 @@ def _gravity(value: ArrayLike) -> Array:
         raise ValueError(f"gravity needs 3 components in m/s^2, not shape {gravity.shape}")
     if gravity.dtype != object and not np.all(np.isfinite(gravity)):
         raise ValueError(f"gravity must be finite, not {gravity}")
+    gravity = gravity.copy()
+    gravity.setflags(write=False)
     return gravity
 
 
@@ -119,6 +121,9 @@ def _check_structure(model: Model) -> None:
     }
     if len(set(lengths.values())) > 1:
         raise ValueError(f"model '{model.name}' needs one entry a body in every list, not {lengths}")
+    for names in (model.body_names, model.joint_names):
+        if double := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"model '{model.name}' has two bodies or two joints with the name {', '.join(double)}")
     if not model.parent:
         raise ValueError(f"model '{model.name}' has no bodies")
     for i, p in enumerate(model.parent):

@@ -44,10 +44,10 @@ def auto_tree(nb: int, bf: float = 1.0, skew: float = 0.0, taper: float = 1.0) -
     taper^(3(i-1)), between 0 and l on its x axis. Its outboard axis passes through (l, 0, 0), turned by `skew` [rad]
     about x.
     """
-    if nb < 1:
-        raise ValueError(f"a tree needs at least 1 body, not nb = {nb}")
-    if bf < 1 or taper <= 0:
-        raise ValueError(f"a tree needs bf >= 1 and taper > 0, not bf = {bf}, taper = {taper}")
+    if nb < 1 or nb != int(nb):
+        raise ValueError(f"a tree needs a whole number of bodies, at least 1, not nb = {nb}")
+    if not (1 <= bf < np.inf and 0 < taper < np.inf and np.isfinite(skew)):
+        raise ValueError(f"a tree needs bf >= 1, taper > 0 and a finite skew, not bf = {bf}, taper = {taper}, skew = {skew}")
     parent = tuple(int((i - 1 + np.ceil(bf)) // bf) - 1 for i in range(nb))
     length = [taper**i for i in range(nb)]
     Xtree = [xlt([0.0, 0.0, 0.0])] + [rotx(skew) @ xlt([length[p], 0.0, 0.0]) for p in parent[1:]]

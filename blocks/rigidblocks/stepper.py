@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.flat import FlatBlock, sample_spans
-from rigidblocks.integrate import RK4, Integrator
+from rigidblocks.integrate import RK4, Integrator, inner_steps
 from rigidblocks.spatial import Array
 
 
@@ -113,8 +113,9 @@ class CompiledStepper(Stepper):
         return done.value
 
     def _check(self, status: int, m: Array, t: float, dt: float) -> None:
-        if status == 1:
-            sample_spans(self.flat.block.sample_time, dt)  # raises with the reason
+        if status == 1:  # one of these raises with the reason
+            inner_steps(dt, self.h)
+            sample_spans(self.flat.block.sample_time, dt)
         if status:
             raise self._not_finite(m, t)
 

@@ -115,7 +115,7 @@ def _define_operators() -> None:
         for method in (f"__{name}__", f"__r{name}__"):
             setattr(Traced, method, lambda self, other, logic=logic: _apply(logic, self, other))
     casadi_name = {"arcsin": "asin", "arccos": "acos", "arctan": "atan"}
-    for name in ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "sqrt", "exp", "log", "tanh", "sign"):
+    for name in ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "sqrt", "exp", "log", "tanh"):
         function = getattr(ca, casadi_name.get(name, name))
         setattr(Traced, name, lambda self, function=function: Traced(function(self.sx)))
 

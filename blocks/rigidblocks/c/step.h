@@ -72,6 +72,8 @@ static int initialize(double *m, double t)
 static int step(double *m, double t, double dt)
 {
     double z[NZ + 1];
+    if (!(dt > 0.0 && dt < 1e9 * INNER_STEP))
+        return STEP_DOES_NOT_FIT;
     const int spans = sample_spans(dt);
     if (spans == 0)
         return STEP_DOES_NOT_FIT;

@@ -36,7 +36,7 @@ class PDController(Block):
     def __post_init__(self) -> None:
         if self.sample_time is not None and not (np.isfinite(self.sample_time) and self.sample_time > 0):
             raise ValueError(f"a PD controller's sample_time must be positive, not {self.sample_time} s")
-        if np.shape(self.kp) != np.shape(self.kd) or np.ndim(self.kp) != 1:
+        if np.shape(self.kp) != np.shape(self.kd) or np.ndim(self.kp) != 1 or len(self.kp) == 0:
             raise ValueError(
                 f"a PD controller needs one kp and one kd a joint, not kp of shape {np.shape(self.kp)} "
                 f"and kd of shape {np.shape(self.kd)}"
