@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from types import ModuleType
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks import spatial
 from rigidblocks.joint import Joint
 from rigidblocks.spatial import Array, RigidInertia, Transform
 
@@ -38,7 +41,7 @@ class Model:
 
     (The book counts bodies from 1 and calls the base 0.) `Xtree[i]` takes the coordinates of body `parent[i]` to the
     predecessor frame of joint i; `inertia[i]` is in the coordinates of body i; `gravity` (3,) [m/s^2] is in base
-    coordinates. `appearance[i]` lists what to draw for body i.
+    coordinates. `appearance[i]` lists what to draw for body i. The algorithms take vector operations from `algebra`.
 
     Raises ValueError for a parent not numbered below its child, for tuples of different lengths, for what is not finite,
     and for an inertia that no rigid body has.
@@ -53,6 +56,7 @@ class Model:
     body_names: tuple[str, ...] = ()
     joint_names: tuple[str, ...] = ()
     appearance: tuple[tuple[Box | Cylinder, ...], ...] = ()
+    algebra: ClassVar[ModuleType] = spatial
 
     def __post_init__(self) -> None:
         for name in ("parent", "joint", "Xtree", "inertia"):

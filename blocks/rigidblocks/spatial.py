@@ -9,7 +9,7 @@ Everything works on floats and on traced scalars.
 """
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -141,6 +141,21 @@ def xlt(r: ArrayLike) -> Transform:
     return Transform(np.eye(3), np.asarray(r))
 
 
+def identity() -> Transform:
+    """The transform of a frame to itself."""
+    return xlt(np.zeros(3))
+
+
+def zero() -> Array:
+    """The zero motion vector."""
+    return np.zeros(6)
+
+
+def uniform(g: Array) -> Array:
+    """The acceleration of a field that is `g` (3,) [m/s^2] everywhere, as a motion vector."""
+    return np.concatenate([np.zeros(3), g])
+
+
 @dataclass(frozen=True, eq=False)
 class RigidInertia:
     """The inertia of a rigid body, rbi(m, h, I) (RBDA Eq 2.63, Table A.3).
@@ -200,12 +215,6 @@ class ArticulatedInertia:
     H: Array
     I: Array
 
-    @classmethod
-    def outer(cls, U: Array, W: Array) -> Self:
-        """The symmetric product U W^T of two matrices (6, k) that makes one."""
-        n, f = U[:3] @ W[:3].T, U[3:] @ W[3:].T
-        return cls(_symmetric(f), U[:3] @ W[3:].T, _symmetric(n))
-
     def __matmul__(self, v: Array) -> Array:
         """I^A v = [I w + H v; M v + H^T w] of an acceleration (6,) or of columns (6, k)."""
         w, v3 = v[:3], v[3:]
@@ -229,3 +238,9 @@ class ArticulatedInertia:
     def matrix(self) -> Array:
         """The 6x6 matrix of the inertia."""
         return np.block([[self.I, self.H], [self.H.T, self.M]])
+
+
+def outer(U: Array, W: Array) -> ArticulatedInertia:
+    """The symmetric product U W^T of two matrices (6, k) that makes one."""
+    n, f = U[:3] @ W[:3].T, U[3:] @ W[3:].T
+    return ArticulatedInertia(_symmetric(f), U[:3] @ W[3:].T, _symmetric(n))
