@@ -31,3 +31,11 @@ def rng() -> np.random.Generator:
 @pytest.fixture(params=MODELS)
 def model(request: pytest.FixtureRequest) -> Model:
     return MODELS[request.param]()
+
+
+def pytest_sessionfinish(session):
+    """Where all is installed, as in continuous integration, a skipped test is a failure."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI") and reporter is not None and reporter.stats.get("skipped"):
+        reporter.write_line("tests were skipped that must run here", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

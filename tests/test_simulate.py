@@ -36,6 +36,14 @@ def test_all_forms_give_the_same_run(gravity, order):
         assert_allclose(run.values, runs[0].values, rtol=FORMS_AGREE, atol=FORMS_AGREE)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("gravity", [(0.0, 0.0, -9.81), (0.0, -9.81, 0.0)])
+def test_all_forms_give_the_same_run_to_the_end(gravity):
+    runs = [simulate(wired(parts(gravity)), 10.0, 1e-3, form=form) for form in ("numpy", "compiled", "fused")]
+    for run in runs[1:]:
+        assert_allclose(run.values, runs[0].values, rtol=FORMS_AGREE, atol=FORMS_AGREE)
+
+
 @pytest.mark.parametrize("form", ["compiled", "fused"])
 def test_the_run_is_the_ideal_law_within_a_milliradian(form):
     result = simulate(wired(parts()), 10.0, 1e-3, form=form)
