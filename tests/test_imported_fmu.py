@@ -4,7 +4,6 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from planar2ctrl import REFERENCE, parts, wired
-from rigidblocks import Block, Port, RobotPlant, SimulationError, System, export_fmu, planar2, simulate
-from rigidblocks.fmi.imported import Fmu, FmuError
+from rigidblocks import RobotPlant, SimulationError, System, export_fmu, planar2, simulate
+from rigidblocks.fmi.file import Fmu, FmuError
+from runaway import Runaway
 
 FORMS_AGREE = 1e-10  # the forms differ by rounding, which the closed loop keeps bounded
 COMMAND = (sys.executable, "-m", "rigidblocks.cli")
@@ -149,23 +149,6 @@ def test_an_fmu_whose_library_does_not_load_is_refused_with_nothing_left_behind(
     with pytest.raises(FmuError, match=r"'robot' \(.*empty.fmu\) cannot be instantiated: .*file too short"):
         simulate(system, 0.01, 1e-3)
     assert [path.name for path in tmp_path.iterdir()] == ["empty.fmu"]
-
-
-@dataclass(frozen=True)
-class Runaway(Block):
-    """dx/dt = x^2, whose solution 1 / (1 - t) is not finite from t = 1 on."""
-
-    @property
-    def states(self):
-        return (Port("x", start=1.0),)
-
-    @property
-    def outputs(self):
-        return self.states
-
-    def derivative(self, t, x, u, p):
-        del t, u, p
-        return {"x": x.x * x.x}
 
 
 def test_an_fmu_that_reports_an_error_in_the_middle_of_a_run_leaves_the_result_up_to_there(tmp_path):

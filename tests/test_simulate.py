@@ -3,17 +3,17 @@
 import csv
 import signal
 import threading
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from planar2ctrl import REFERENCE, parts, wired
-from rigidblocks import Block, FusedSystem, PDController, Port, RobotPlant, SimulationError, System, planar2, simulate
+from rigidblocks import FusedSystem, PDController, RobotPlant, SimulationError, System, planar2, simulate
 from rigidblocks.flat import FlatBlock
 from rigidblocks.master import Interrupted
 from rigidblocks.stepper import NumpyStepper
+from runaway import Runaway
 
 FORMS_AGREE = 1e-10  # the forms differ by rounding, which the closed loop keeps bounded
 
@@ -134,23 +134,6 @@ def test_a_step_that_does_not_fit_a_sample_time_is_refused():
 def test_an_unknown_option_is_refused(key, value):
     with pytest.raises(ValueError, match=f"{key} must be one of .*, not '{value}'"):
         simulate(wired(parts()), 1.0, 1e-3, **{key: value})
-
-
-@dataclass(frozen=True)
-class Runaway(Block):
-    """dx/dt = x^2, whose solution 1 / (1 - t) is not finite from t = 1 on."""
-
-    @property
-    def states(self):
-        return (Port("x", start=1.0),)
-
-    @property
-    def outputs(self):
-        return self.states
-
-    def derivative(self, t, x, u, p):
-        del t, u, p
-        return {"x": x.x * x.x}
 
 
 @pytest.mark.parametrize("form", ["numpy", "compiled", "fused"])

@@ -163,7 +163,7 @@ def _component(given: Block | str | Path) -> tuple[Component, frozenset[tuple[st
     """The component and its feedthrough."""
     if isinstance(given, Block):
         return given, feedthrough(FlatBlock(given))
-    from rigidblocks.fmi.imported import Fmu  # imported here: packaging stands above wiring
+    from rigidblocks.fmi.file import Fmu  # imported here: packaging stands above wiring
 
     fmu = Fmu(Path(given))
     return fmu, fmu.feedthrough
