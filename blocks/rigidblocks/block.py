@@ -78,6 +78,7 @@ class Block(abc.ABC):  # noqa: B024 - every function has a default, no block nee
     """A dynamic system with inputs u, outputs y, states x and parameters p.
 
         dx/dt = derivative(t, x, u, p)        for the continuous `states`
+        x     = project(t, x, u, p)           at the start and after every inner step of the integrator
         x     = update(t, x, u, p)            for the `sampled` states, every `sample_time`
         y     = output(t, x, u, p)
 
@@ -117,6 +118,15 @@ class Block(abc.ABC):  # noqa: B024 - every function has a default, no block nee
 
     def derivative(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
         """The rates of the continuous states [unit of the state per s]."""
+        del t, x, u, p
+        return {}
+
+    def project(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
+        """The continuous states moved back to where they belong, at the start and after every inner step: a quaternion
+        to unit length.
+
+        A state that is left out stays where it is. Which ones are given may not depend on values.
+        """
         del t, x, u, p
         return {}
 

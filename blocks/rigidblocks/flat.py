@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block, Port, computed_outputs, flatten, record
+from rigidblocks.block import Block, Port, Values, computed_outputs, flatten, record
 from rigidblocks.integrate import Integrator, inner_steps, integrate
 from rigidblocks.scalar import select
 from rigidblocks.spatial import Array
@@ -124,6 +124,18 @@ class FlatBlock:
         """The rates of the continuous states."""
         return self._evaluate("derivative", self.block.states, m)
 
+    @cached_property
+    def projects(self) -> bool:
+        """Whether the block moves any continuous state back after an inner step."""
+        with np.errstate(all="ignore"):  # only the names count
+            return bool(self._values("project", self.start()))
+
+    def project(self, m: Array) -> Array:
+        """The continuous states moved back to where they belong."""
+        values = dict(vars(record(self.block.states, m[self.x])))
+        values.update(self._values("project", m))
+        return flatten(self.block.states, values, f"{self.name}.project")
+
     def initial(self, m: Array) -> Array:
         """The sampled states after the start."""
         return self._evaluate("initial", self.block.sampled, m)
@@ -137,15 +149,18 @@ class FlatBlock:
         return self._evaluate("output", computed_outputs(self.block), m)
 
     def _evaluate(self, function: str, ports: Iterable[Port], m: Array) -> Array:
+        return flatten(ports, self._values(function, m), f"{self.name}.{function}")
+
+    def _values(self, function: str, m: Array) -> Values:
         x = record((*self.block.states, *self.block.sampled), m[self.x.start : self.z.stop])
         p = SimpleNamespace(**{port.name: port.start for port in self.block.parameters})
         vars(p).update(vars(record(self.parameters, m[self.p])))
-        values = getattr(self.block, function)(m[0], x, record(self.block.inputs, m[self.u]), p)
-        return flatten(ports, values, f"{self.name}.{function}")
+        values: Values = getattr(self.block, function)(m[0], x, record(self.block.inputs, m[self.u]), p)
+        return values
 
     def initialized(self, m: Array, t: Any) -> Array:
         """The memory at the start of a run at t: sampled states and outputs computed from the inputs."""
-        m = _with(m, slice(0, 1), t)
+        m = self._put_back(m, t)
         return self._with_outputs(_with(m, self.z, self.initial(m)))
 
     def advanced(self, m: Array, t: Any, dt: float, method: Integrator, h: float) -> Array:
@@ -161,10 +176,15 @@ class FlatBlock:
             for j in range(n if self.block.states else 0):
                 x = integrate(method, self._rates(m), t + k * span + j * (span / n), m[self.x], span / n, self.position)
                 m = _with(m, self.x, x)
+                m = self._put_back(m, t + k * span + (j + 1) * (span / n))
             m = _with(m, slice(0, 1), t + (k + 1) * span)
             if self.block.sample_time is not None:
                 m = _with(m, self.z, select(is_sample(m[0], self.block.sample_time, span), self.update(m), m[self.z]))
         return self._with_outputs(m)
+
+    def _put_back(self, m: Array, t: Any) -> Array:
+        m = _with(m, slice(0, 1), t)
+        return _with(m, self.x, self.project(m)) if self.projects else m
 
     def _rates(self, m: Array) -> Any:
         return lambda t, x: self.derivative(_with(_with(m, slice(0, 1), t), self.x, x))

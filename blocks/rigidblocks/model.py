@@ -1,9 +1,6 @@
 """The system model of a kinematic tree (RBDA 4.6): structure only, no state and no results."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import accumulate, pairwise
 from types import ModuleType
 from typing import ClassVar
 
@@ -13,6 +10,7 @@ from numpy.typing import ArrayLike
 from rigidblocks import spatial
 from rigidblocks.joint import Joint
 from rigidblocks.spatial import Array, RigidInertia, Transform
+from rigidblocks.tree import Tree, check_massless, check_rotation, check_structure, checked_gravity, numbered
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -36,15 +34,17 @@ class Cylinder:
 
 
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
-class Model:
+class Model(Tree):
     """A kinematic tree: bodies 0 .. nb-1, joint i from body `parent[i]` to body i, parent -1 the fixed base.
 
     (The book counts bodies from 1 and calls the base 0.) `Xtree[i]` takes the coordinates of body `parent[i]` to the
     predecessor frame of joint i; `inertia[i]` is in the coordinates of body i; `gravity` (3,) [m/s^2] is in base
-    coordinates. `appearance[i]` lists what to draw for body i. The algorithms take vector operations from `algebra`.
+    coordinates. `appearance[i]` lists what to draw for body i. `massless` names the bodies without any inertia, which
+    stand between joints that act at one place. The algorithms take vector operations from `algebra`.
 
     Raises ValueError for a parent not numbered below its child, for tuples of different lengths, for what is not finite,
-    and for an inertia that no rigid body has.
+    for a joint that is none for spatial vectors, for an inertia that no rigid body has, and for a joint that moves
+    nothing but massless bodies; TypeError for what is no joint.
     """
 
     name: str
@@ -56,95 +56,63 @@ class Model:
     body_names: tuple[str, ...] = ()
     joint_names: tuple[str, ...] = ()
     appearance: tuple[tuple[Box | Cylinder, ...], ...] = ()
+    massless: tuple[str, ...] = ()
     algebra: ClassVar[ModuleType] = spatial
 
     def __post_init__(self) -> None:
-        for name in ("parent", "joint", "Xtree", "inertia"):
+        for name in ("parent", "joint", "Xtree", "inertia", "massless"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        object.__setattr__(self, "gravity", _gravity(self.gravity))
-        object.__setattr__(self, "body_names", self.body_names or _numbered("body", self.nb))
-        object.__setattr__(self, "joint_names", self.joint_names or _numbered("joint", self.nb))
-        _check_structure(self)
+        object.__setattr__(self, "gravity", checked_gravity(self.gravity, 3))
+        object.__setattr__(self, "body_names", self.body_names or numbered("body", self.nb))
+        object.__setattr__(self, "joint_names", self.joint_names or numbered("joint", self.nb))
+        check_structure(self)
         for i in range(self.nb):
-            _check_transform(self, i)
+            _check_parts(self, i)
+            check_rotation(self, i)
             _check_inertia(self, i)
-
-    @property
-    def nb(self) -> int:
-        """The number of bodies, and of tree joints."""
-        return len(self.parent)
-
-    @cached_property
-    def nq(self) -> int:
-        """The number of position variables."""
-        return sum(joint.nq for joint in self.joint)
-
-    @cached_property
-    def nv(self) -> int:
-        """The number of velocity variables."""
-        return sum(joint.nv for joint in self.joint)
-
-    @cached_property
-    def q_slices(self) -> tuple[slice, ...]:
-        """Where joint i has its position variables in q."""
-        return _slices([joint.nq for joint in self.joint])
-
-    @cached_property
-    def v_slices(self) -> tuple[slice, ...]:
-        """Where joint i has its velocity variables in qd, qdd and tau."""
-        return _slices([joint.nv for joint in self.joint])
+        check_massless(self)
 
     def with_gravity(self, gravity: ArrayLike) -> "Model":
         """The same model in the gravity field `gravity` (3,) [m/s^2]."""
         return replace(self, gravity=np.asarray(gravity))
 
 
-def _slices(sizes: Sequence[int]) -> tuple[slice, ...]:
-    ends = list(accumulate(sizes, initial=0))
-    return tuple(slice(a, b) for a, b in pairwise(ends))
+def aligned(model: Model) -> Model:
+    """The same mechanism in other body frames, in which the joints about general axes are about z: the cheapest to trace.
+
+    Body i is turned by E_i: X_J X_T = E_i^T X_z E_i X_T, so that X_T(i) becomes E_i X_T(i) E_p^T of its parent p. The joint
+    variables and forces, the base frame and so the external forces stay what they are; there is nothing to draw.
+    """
+    joints, rotations = zip(*(joint.aligned() for joint in model.joint), strict=True)
+    if joints == model.joint:
+        return model
+    turns = [Transform(E, np.zeros(3)) for E in rotations]
+    Xtree = [turns[i] @ X for i, X in enumerate(model.Xtree)]
+    return replace(
+        model,
+        joint=joints,
+        Xtree=tuple(X if p < 0 else X @ turns[p].inverse() for p, X in zip(model.parent, Xtree, strict=True)),
+        inertia=tuple(body.to_parent(turn.inverse()) for body, turn in zip(model.inertia, turns, strict=True)),
+        appearance=(),
+    )
 
 
-def _numbered(what: str, count: int) -> tuple[str, ...]:
-    return tuple(f"{what}{i + 1}" for i in range(count))
-
-
-def _gravity(value: ArrayLike) -> Array:
-    gravity = np.asarray(value)
-    if gravity.shape != (3,):
-        raise ValueError(f"gravity needs 3 components in m/s^2, not shape {gravity.shape}")
-    if gravity.dtype != object and not np.all(np.isfinite(gravity)):
-        raise ValueError(f"gravity must be finite, not {gravity}")
-    gravity = gravity.copy()
-    gravity.setflags(write=False)
-    return gravity
-
-
-def _check_structure(model: Model) -> None:
-    lengths = {
-        name: len(getattr(model, name)) for name in ("parent", "joint", "Xtree", "inertia", "body_names", "joint_names")
-    }
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"model '{model.name}' needs one entry a body in every list, not {lengths}")
-    for names in (model.body_names, model.joint_names):
-        if double := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"model '{model.name}' has two bodies or two joints with the name {', '.join(double)}")
-    if not model.parent:
-        raise ValueError(f"model '{model.name}' has no bodies")
-    for i, p in enumerate(model.parent):
-        if not -1 <= p < i:
-            raise ValueError(
-                f"body {i} of model '{model.name}' has parent {p}; a parent must be numbered below its child, "
-                f"so one of -1 (the base) .. {i - 1}"
-            )
-
-
-def _check_transform(model: Model, i: int) -> None:
-    X = model.Xtree[i]
-    where = f"Xtree[{i}] ({model.joint_names[i]}) of model '{model.name}'"
-    if not (np.all(np.isfinite(X.E)) and np.all(np.isfinite(X.r))):
-        raise ValueError(f"{where} is not finite: E = {X.E.tolist()}, r = {X.r.tolist()}")
-    if np.abs(X.E @ X.E.T - np.eye(3)).max() > 1e-9 or np.linalg.det(X.E) < 0:
-        raise ValueError(f"{where} has no rotation in E = {X.E.tolist()}; E E^T must be 1 and det E = 1")
+def _check_parts(model: Model, i: int) -> None:
+    """Refuses what has not the sizes of spatial vectors, and a joint whose sizes and units do not agree."""
+    joint, X, inertia = model.joint[i], model.Xtree[i], model.inertia[i]
+    where = f"[{i}] ({model.joint_names[i]}) of model '{model.name}'"
+    if not isinstance(joint, Joint):
+        raise TypeError(f"joint{where} is {joint!r}; it must be a joint of rigidblocks.joint")
+    sizes = (len(joint.neutral()), joint.nq, len(joint.q_units)), (joint.nv, len(joint.qd_units), len(joint.tau_units))
+    if any(len(set(size)) > 1 for size in sizes):
+        raise ValueError(f"joint{where} needs one unit a variable; {joint!r} has {sizes[0]} for q and {sizes[1]} for qd")
+    if (shape := joint.jcalc(joint.neutral(), np.zeros(joint.nv)).S.shape) != (6, joint.nv):
+        raise ValueError(f"joint{where} has an S of shape {shape}; spatial vectors need {(6, joint.nv)}")
+    shapes = {"E": (X.E, (3, 3)), "r": (X.r, (3,)), "h": (inertia.h, (3,)), "I": (inertia.I, (3, 3))}
+    for name, (value, needed) in shapes.items():
+        if np.shape(value) != needed:
+            part = "Xtree" if name in "Er" else "inertia"
+            raise ValueError(f"{part}{where} has {name} of shape {np.shape(value)}; it needs {needed}")
 
 
 def _check_inertia(model: Model, i: int) -> None:
@@ -153,8 +121,12 @@ def _check_inertia(model: Model, i: int) -> None:
     m, h, I_O = inertia.m, inertia.h, inertia.I
     if not (np.isfinite(m) and np.all(np.isfinite(h)) and np.all(np.isfinite(I_O))):
         raise ValueError(f"the inertia of {where} is not finite: m = {m}, h = {h.tolist()}, I = {I_O.tolist()}")
+    if model.body_names[i] in model.massless:
+        if m or np.any(h) or np.any(I_O):
+            raise ValueError(f"{where} is declared massless; it has m = {m}, h = {h.tolist()}, I = {I_O.tolist()}")
+        return
     if m <= 0:
-        raise ValueError(f"{where} has mass {m} kg; a mass must be positive")
+        raise ValueError(f"{where} has mass {m} kg; a mass must be positive, unless all of it is 0 and `massless` says so")
     c = h / m
     moments = np.linalg.eigvalsh(I_O - m * (c @ c * np.eye(3) - np.outer(c, c)))
     slack = 1e-9 * moments[2] + 1e-14 * np.trace(I_O)  # rounding of the moments, and of their shift from the origin

@@ -1,10 +1,15 @@
 """Model constructors: the example robots of the spatial_v1 documentation."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
-from rigidblocks.joint import Revolute
+from rigidblocks import planar
+from rigidblocks.joint import Cylindrical, Helical, Joint, Prismatic, Revolute
 from rigidblocks.model import Box, Cylinder, Model
-from rigidblocks.spatial import RigidInertia, Transform, mcI, rotx, xlt
+from rigidblocks.planar_model import PlanarModel, PlanarRevolute
+from rigidblocks.spatial import RigidInertia, Transform, mcI, rotx, rotz, xlt
 
 
 def planar_n(n: int) -> Model:
@@ -59,6 +64,73 @@ def auto_tree(nb: int, bf: float = 1.0, skew: float = 0.0, taper: float = 1.0) -
         inertia=tuple(_thin_walled_cylinder(taper ** (3 * i), length[i]) for i in range(nb)),
         appearance=tuple((Cylinder((l / 2, 0.0, 0.0), l / 20, l, "x"),) for l in length),
     )
+
+
+def auto_tree_p(nb: int, bf: float = 1.0, taper: float = 1.0) -> PlanarModel:
+    """The tree `auto_tree(nb, bf, 0, taper)`, which is a planar mechanism, in planar vectors (autoTreep of spatial_v1).
+
+    There is no gravity unless it is given.
+    """
+    tree = auto_tree(nb, bf, 0.0, taper)
+    return PlanarModel(
+        name=f"auto_tree_p_{nb}",
+        parent=tree.parent,
+        joint=(PlanarRevolute(),) * nb,
+        Xtree=tuple(planar.xlt(X.r[:2]) for X in tree.Xtree),
+        inertia=tuple(planar.RigidInertia(body.m, body.h[:2], body.I[2, 2]) for body in tree.inertia),
+    )
+
+
+class DHRow(NamedTuple):
+    """The Denavit-Hartenberg parameters of a joint, numbered as in RBDA 4.3 and the Springer Handbook.
+
+    From one joint axis z to the next: the distance `a` [m] along x and the angle `alpha` [rad] about x; then along and
+    about the new axis: `d` [m] and `theta` [rad]. What the joint moves is added to d and theta.
+    """
+
+    a: float
+    alpha: float
+    d: float
+    theta: float
+
+
+def dh_chain(
+    rows: Sequence[DHRow | Sequence[float]],
+    inertia: Sequence[RigidInertia],
+    joint: Sequence[Joint] | None = None,
+    base: tuple[float, float] = (0.0, 0.0),
+    name: str = "dh_chain",
+) -> Model:
+    """The unbranched tree of Denavit-Hartenberg parameters (RBDA 4.3), one row (a, alpha, d, theta) a joint.
+
+        X_J X_T = scrz(theta, d) scrx(alpha, a)
+
+    The joints are revolute unless given; they may be all that act along or about z. `base` is (d0, theta0), from the base
+    frame to the first x axis. `inertia[i]` is in the frame of row i. Raises ValueError for a joint with another axis, and
+    for sequences of different lengths.
+    """
+    joint = (Revolute(),) * len(rows) if joint is None else tuple(joint)
+    for k, one in enumerate(joint):
+        if not isinstance(one, Revolute | Prismatic | Helical | Cylindrical) or one.axis != (0.0, 0.0, 1.0):
+            raise ValueError(f"joint {k} of '{name}' is {one}; in Denavit-Hartenberg parameters a joint has the axis z")
+    if bad := [k for k, row in enumerate(rows) if len(row) != 4]:
+        raise ValueError(f"row {bad[0]} of '{name}' is {tuple(rows[bad[0]])}; it needs the 4 numbers a, alpha, d, theta")
+    Xtree = [_screw_z(theta, d) @ _tidy(rotx(alpha)) @ xlt([a, 0.0, 0.0]) for a, alpha, d, theta in rows]
+    if Xtree:
+        Xtree[0] = Xtree[0] @ _screw_z(base[1], base[0])
+    return Model(
+        name=name,
+        parent=tuple(range(-1, len(rows) - 1)),
+        joint=joint,
+        Xtree=tuple(_tidy(X) for X in Xtree),
+        inertia=tuple(inertia),
+    )
+
+
+def _screw_z(theta: float, d: float) -> Transform:
+    """The transform to a frame turned by theta about and moved by d along z: scrz (RBDA A.4)."""
+    X: Transform = rotz(theta) @ xlt([0.0, 0.0, d])
+    return X
 
 
 def _thin_walled_cylinder(m: float, l: float) -> RigidInertia:

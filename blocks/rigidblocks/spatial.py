@@ -9,10 +9,14 @@ Everything works on floats and on traced scalars.
 """
 
 from dataclasses import dataclass
+from functools import cached_property, reduce
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from rigidblocks.congruence import CYCLIC, is_traced, symmetric, turned, turned_symmetric
 
 Array = NDArray[Any]
 
@@ -67,10 +71,42 @@ def cross_force(v: Array, f: Array) -> Array:
     return np.concatenate([cross(v[:3], f[:3]) + cross(v[3:], f[3:]), cross(v[:3], f[3:])])
 
 
-def _symmetric(lower: Array) -> Array:
-    """The symmetric 3x3 matrix with the lower triangle of `lower`."""
-    a = lower
-    return np.array([[a[0, 0], a[1, 0], a[2, 0]], [a[1, 0], a[1, 1], a[2, 1]], [a[2, 0], a[2, 1], a[2, 2]]])
+def coriolis(v: Array, vJ: Array) -> Array:
+    """What a joint that moves with vJ adds to the acceleration of a body that moves with v, in the body's coordinates.
+
+        [w x wJ; w x vJ + (w - wJ) x vJ]
+
+    It is v x vJ + [0; (w - wJ) x vJ]: the accelerations are those of `Transform.carry`.
+    """
+    w, wJ, v_lin = v[:3], vJ[:3], vJ[3:]
+    return np.concatenate([cross(w, wJ), cross(w, v_lin) + cross(w - wJ, v_lin)])
+
+
+def spin(w: Array, wd: Array) -> Array:
+    """The matrix W = w x w x + wd x (3, 3): the point r of a body accelerates by W r against its origin."""
+    x, y, z = w
+    xx, yy, zz, xy, yz, zx = x * x, y * y, z * z, x * y, y * z, z * x
+    a, b, c = wd
+    return np.array([[-(yy + zz), xy - c, zx + b], [xy + c, -(zz + xx), yz - a], [zx - b, yz + a, -(xx + yy)]])
+
+
+def _second_moments(I: Array) -> list[Any]:
+    """The integrals of x^2, y^2 and z^2 over the mass of a body with rotational inertia I; rounding dust is made zero."""
+    half = (I[0, 0] + I[1, 1] + I[2, 2]) / 2
+    J = [half - I[k, k] for k in range(3)]
+    return [0.0 if isinstance(j, Real) and abs(j) <= 1e-14 * abs(half) else j for j in J]
+
+
+def _shift(R: Array, H: Array, Y: Array) -> Array:
+    """The symmetric matrix R H^T - Y R, with R = r x and Y = H + R M, of RBDA Table A.4."""
+    if not is_traced(R, H, Y):
+        return symmetric(R @ H.T - Y @ R)
+    P = np.empty((3, 3), dtype=object)
+    for i, j, k in CYCLIC:
+        P[i, i] = R[i, j] * (H[i, j] + Y[i, j]) + R[i, k] * (H[i, k] + Y[i, k])
+        a, b = max(i, j), min(i, j)
+        P[i, j] = P[j, i] = R[a, b] * (H[b, b] - Y[a, a]) + R[a, k] * H[b, k] + R[b, k] * Y[a, k]
+    return P
 
 
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
@@ -88,9 +124,20 @@ class Transform:
     def __matmul__(self, other: "Transform | Array") -> Any:
         """X Y for a transform Y; X m for a motion vector m (6,) or a matrix of motion columns (6, k)."""
         if isinstance(other, Transform):
-            return Transform(self.E @ other.E, other.r + other.E.T @ self.r)
+            if is_traced(self.E, self.r) and type(self) is type(other) is Transform:
+                return Factors(self, other)
+            return _multiplied(self, other)
         w, v = other[:3], other[3:]
         return np.concatenate([self.E @ w, self.E @ (v - cross(self.r, w))])
+
+    def carry(self, v: Array, a: Array) -> Array:
+        """[E wd; E (a + W r)] with W = w x w x + wd x: the acceleration a = [wd; a] of a body that moves with v, taken
+        from A to B coordinates.
+
+        The linear parts are the accelerations of the points of the body at the origins, which is what an accelerometer
+        there feels, and not the linear parts of spatial accelerations: those are less by w x v (RBDA Eq 2.49).
+        """
+        return np.concatenate([self.E @ a[:3], self.E @ (a[3:] + spin(v[:3], a[:3]) @ self.r)])
 
     def force(self, f: Array) -> Array:
         """X* f: the force vector f (6,) or (6, k) taken from A to B coordinates."""
@@ -111,12 +158,55 @@ class Transform:
         return np.block([[self.E, np.zeros((3, 3))], [-self.E @ skew(self.r), self.E]])
 
 
+class Factors(Transform):
+    """A traced product of transforms, which is cheaper to apply one factor after the other (RBDA A.4)."""
+
+    factors: tuple[Transform, ...]  # the last is applied first
+
+    def __init__(self, *factors: Transform):
+        object.__setattr__(self, "factors", factors)
+
+    @cached_property
+    def _product(self) -> Transform:
+        return reduce(_multiplied, self.factors)
+
+    @property
+    def E(self) -> Array:
+        """The rotation of the product."""
+        return self._product.E
+
+    @property
+    def r(self) -> Array:
+        """The origin of the product."""
+        return self._product.r
+
+    def __matmul__(self, other: "Transform | Array") -> Any:
+        if isinstance(other, Transform):
+            constant = not isinstance(other, Factors) and not is_traced(other.E, other.r)
+            return Factors(*self.factors, other) if constant else _multiplied(self, other)
+        return reduce(lambda m, X: X @ m, reversed(self.factors), other)
+
+    def carry(self, v: Array, a: Array) -> Array:
+        for X in reversed(self.factors):
+            v, a = X @ v, X.carry(v, a)
+        return a
+
+    def force(self, f: Array) -> Array:
+        return reduce(lambda f, X: X.force(f), reversed(self.factors), f)
+
+
+def _multiplied(X: Transform, Y: Transform) -> Transform:
+    return Transform(X.E @ Y.E, Y.r + Y.E.T @ X.r)
+
+
 @dataclass(frozen=True, eq=False)
 class _Transpose:
     X: Transform
 
     def __matmul__(self, f: Array) -> Array:
         """X^T f = [E^T n + r x E^T f; E^T f]."""
+        if isinstance(self.X, Factors):
+            return reduce(lambda f, X: X.T @ f, self.X.factors, f)
         n, f3 = self.X.E.T @ f[:3], self.X.E.T @ f[3:]
         return np.concatenate([n + cross(self.X.r, f3), f3])
 
@@ -177,14 +267,33 @@ class RigidInertia:
 
     def __add__(self, other: "RigidInertia") -> "RigidInertia":
         """The inertia of two bodies joined rigidly, in the same frame."""
-        return RigidInertia(self.m + other.m, self.h + other.h, _symmetric(self.I + other.I))
+        return RigidInertia(self.m + other.m, self.h + other.h, symmetric(self.I + other.I))
 
     def to_parent(self, X: Transform) -> "RigidInertia":
         """X^T I X: the inertia taken from B back to A coordinates (RBDA Table A.4)."""
+        if isinstance(X, Factors):
+            return reduce(RigidInertia.to_parent, X.factors, self)
         h, r = X.E.T @ self.h, X.r
-        H = h + self.m * r
-        shift = skew(r) @ skew(h) + skew(H) @ skew(r)
-        return RigidInertia(self.m, H, _symmetric(X.E.T @ self.I @ X.E - shift))
+        y = h + 0.5 * self.m * r
+        a, b, c = 2.0 * r * y  # the shift is (2 r . y) 1 - r y^T - y r^T
+        xy, yz, zx = (r[i] * y[j] + r[j] * y[i] for i, j, _ in CYCLIC)
+        shift = np.array([[b + c, -xy, -zx], [-xy, c + a, -yz], [-zx, -yz, a + b]])
+        return RigidInertia(self.m, h + self.m * r, turned_symmetric(X.E, self.I) + shift)
+
+    def force(self, v: Array, a: Array) -> Array:
+        """[I wd + w x I w + h x a; m a + W h], the force on a body with velocity v and acceleration a, W of `spin`.
+
+        It is I a + v x* I v of the spatial acceleration; here the linear part of a is as in `Transform.carry`, which
+        needs no linear velocity. With J = (tr I / 2) 1 - I the moment is that of the skew part of W J.
+        """
+        w, wd, a_lin = v[:3], a[:3], a[3:]
+        W, I, h = spin(w, wd), self.I, self.h
+        J = _second_moments(I)
+        n = [
+            J[j] * W[k, j] - J[k] * W[j, k] + I[i, k] * W[j, i] - I[i, j] * W[k, i] + I[j, k] * (w[j] * w[j] - w[k] * w[k])
+            for i, j, k in CYCLIC
+        ]
+        return np.concatenate([np.array(n) + cross(h, a_lin), self.m * a_lin + W @ h])
 
     def matrix(self) -> Array:
         """The 6x6 matrix of the inertia."""
@@ -201,7 +310,7 @@ def mcI(m: Any, c: ArrayLike, I_C: ArrayLike) -> RigidInertia:
     """
     c = np.asarray(c)
     C = skew(c)
-    return RigidInertia(m, m * c, _symmetric(np.asarray(I_C) - m * (C @ C)))
+    return RigidInertia(m, m * c, symmetric(np.asarray(I_C) - m * (C @ C)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,18 +331,18 @@ class ArticulatedInertia:
 
     def __add__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
         """Two handles made one (RBDA 7.1)."""
-        return ArticulatedInertia(_symmetric(self.M + other.M), self.H + other.H, _symmetric(self.I + other.I))
+        return ArticulatedInertia(symmetric(self.M + other.M), self.H + other.H, symmetric(self.I + other.I))
 
     def __sub__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
-        return ArticulatedInertia(_symmetric(self.M - other.M), self.H - other.H, _symmetric(self.I - other.I))
+        return ArticulatedInertia(symmetric(self.M - other.M), self.H - other.H, symmetric(self.I - other.I))
 
     def to_parent(self, X: Transform) -> "ArticulatedInertia":
         """X^T I^A X: the inertia taken from B back to A coordinates (RBDA Table A.4)."""
-        R = skew(X.r)
-        M = _symmetric(X.E.T @ self.M @ X.E)
-        H = X.E.T @ self.H @ X.E
-        RM = R @ M
-        return ArticulatedInertia(M, H + RM, _symmetric(X.E.T @ self.I @ X.E + R @ H.T - (H + RM) @ R))
+        if isinstance(X, Factors):
+            return reduce(ArticulatedInertia.to_parent, X.factors, self)
+        R, M, H = skew(X.r), turned_symmetric(X.E, self.M), turned(X.E, self.H)
+        Y = H + R @ M
+        return ArticulatedInertia(M, Y, turned_symmetric(X.E, self.I) + _shift(R, H, Y))
 
     def matrix(self) -> Array:
         """The 6x6 matrix of the inertia."""
@@ -243,4 +352,4 @@ class ArticulatedInertia:
 def outer(U: Array, W: Array) -> ArticulatedInertia:
     """The symmetric product U W^T of two matrices (6, k) that makes one."""
     n, f = U[:3] @ W[:3].T, U[3:] @ W[3:].T
-    return ArticulatedInertia(_symmetric(f), U[:3] @ W[3:].T, _symmetric(n))
+    return ArticulatedInertia(symmetric(f), U[:3] @ W[3:].T, symmetric(n))

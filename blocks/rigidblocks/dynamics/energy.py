@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.dynamics.kinematics import base_transforms, joint_kinematics
-from rigidblocks.model import Model
+from rigidblocks.dynamics.kinematics import base_transforms, check_lengths, joint_kinematics
 from rigidblocks.spatial import Array
+from rigidblocks.tree import Tree
 
 
-def kinetic_energy(model: Model, q: Array, qd: Array) -> Any:
+def kinetic_energy(model: Tree, q: Array, qd: Array) -> Any:
     """The kinetic energy T = sum of v_i . I_i v_i / 2 over the bodies [J] (RBDA Eq 2.67)."""
+    check_lengths(model, q=q, qd=qd)
     v = [model.algebra.zero()] * (model.nb + 1)
     T: Any = 0.0
     for i, p in enumerate(model.parent):
@@ -20,8 +21,9 @@ def kinetic_energy(model: Model, q: Array, qd: Array) -> Any:
     return T
 
 
-def potential_energy(model: Model, q: Array, gravity: Array | None = None) -> Any:
+def potential_energy(model: Tree, q: Array, gravity: Array | None = None) -> Any:
     """The potential energy V = -sum of m_i g . c_i in the uniform gravity field, zero at the base origin [J]."""
+    check_lengths(model, q=q)
     g = model.gravity if gravity is None else gravity
     Xup = [joint_kinematics(model, i, q, np.zeros(model.nv))[0] for i in range(model.nb)]
     V: Any = 0.0
@@ -30,6 +32,6 @@ def potential_energy(model: Model, q: Array, gravity: Array | None = None) -> An
     return V
 
 
-def energy(model: Model, q: Array, qd: Array, gravity: Array | None = None) -> Any:
+def energy(model: Tree, q: Array, qd: Array, gravity: Array | None = None) -> Any:
     """The mechanical energy T + V [J]."""
     return kinetic_energy(model, q, qd) + potential_energy(model, q, gravity)

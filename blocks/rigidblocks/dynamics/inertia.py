@@ -2,16 +2,17 @@
 
 import numpy as np
 
-from rigidblocks.dynamics.kinematics import joint_kinematics
-from rigidblocks.model import Model
+from rigidblocks.dynamics.kinematics import check_lengths, joint_kinematics
 from rigidblocks.spatial import Array
+from rigidblocks.tree import Tree
 
 
-def crba(model: Model, q: Array) -> Array:
+def crba(model: Tree, q: Array) -> Array:
     """The joint-space inertia matrix H (nv, nv), symmetric positive definite.
 
     The composite-rigid-body algorithm (RBDA Table 6.2).
     """
+    check_lengths(model, q=q)
     nb = model.nb
     still, H = np.zeros(model.nv), np.zeros((model.nv, model.nv), dtype=np.asarray(q).dtype)
     Xup, S, _, _ = zip(*(joint_kinematics(model, i, q, still) for i in range(nb)), strict=True)

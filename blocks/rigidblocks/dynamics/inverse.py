@@ -4,39 +4,56 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.dynamics.kinematics import base_transforms, joint_kinematics, minus_gravity, per_body
-from rigidblocks.model import Model
+from rigidblocks.dynamics.kinematics import base_transforms, check_lengths, minus_gravity, per_body
 from rigidblocks.spatial import Array
+from rigidblocks.tree import Tree
 
 
-def rnea(model: Model, q: Array, qd: Array, qdd: Array, f_ext: Array | None = None, gravity: Array | None = None) -> Array:
+def rnea(model: Tree, q: Array, qd: Array, qdd: Array, f_ext: Array | None = None, gravity: Array | None = None) -> Array:
     """The joint forces tau (nv,) that give the accelerations qdd: tau = H(q) qdd + C(q, qd).
 
     The recursive Newton-Euler algorithm (RBDA Table 5.1).
     """
-    nb, I, algebra = model.nb, model.inertia, model.algebra
-    Xup, S, v, a, f = per_body(model, 5)
+    check_lengths(model, f_ext, q=q, qd=qd, qdd=qdd)
+    nb = model.nb
+    Xup, S, v, a, f, tau = per_body(model, 6)
     v[-1], a[-1] = model.algebra.zero(), minus_gravity(model, gravity)
 
     # outward: velocities, accelerations, and the net force that moves each body
     for i, p in enumerate(model.parent):
-        Xup[i], S[i], vJ, cJ = joint_kinematics(model, i, q, qd)
-        v[i] = Xup[i] @ v[p] + vJ
-        a[i] = Xup[i] @ a[p] + S[i] @ qdd[model.v_slices[i]] + cJ + algebra.cross_motion(v[i], vJ)
-        f[i] = I[i] @ a[i] + algebra.cross_force(v[i], I[i] @ v[i])
+        vs = model.v_slices[i]
+        Xup[i], S[i], v[i], a[i], f[i] = net_force(model, i, q[model.q_slices[i]], qd[vs], qdd[vs], v[p], a[p])
     if f_ext is not None:
         X0 = base_transforms(model, Xup)
         f = [f[i] - X0[i].force(f_ext[i]) for i in range(nb)]
 
     # inward: each joint transmits the force of its whole subtree
-    tau: list[Any] = [None] * nb
     for i in reversed(range(nb)):
-        tau[i], p = S[i].T @ f[i], model.parent[i]
+        p = model.parent[i]
+        tau[i], fa = transmitted(model, i, Xup[i], S[i], f[i])
         if p >= 0:
-            f[p] = f[p] + Xup[i].T @ f[i]
-    return np.concatenate(tau)
+            f[p] = f[p] + fa
+    return np.concatenate(tau[:-1])
 
 
-def bias_force(model: Model, q: Array, qd: Array, f_ext: Array | None = None, gravity: Array | None = None) -> Array:
+def net_force(model: Tree, i: int, q: Array, qd: Array, qdd: Array, v_p: Array, a_p: Array) -> tuple[Any, ...]:
+    """The first pass at body i: Xup, S, v, a and f = I a + v x* I v, from the motion of its parent.
+
+    The accelerations are those of `Transform.carry`, so a = Xup a_p + S qdd + cJ + v x vJ is in their terms.
+    """
+    XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
+    Xup = XJ @ model.Xtree[i]
+    v = Xup @ v_p + vJ
+    a = Xup.carry(v_p, a_p) + S @ qdd + cJ + model.algebra.coriolis(v, vJ)
+    return Xup, S, v, a, model.inertia[i].force(v, a)
+
+
+def transmitted(model: Tree, i: int, Xup: Any, S: Array, f: Array) -> tuple[Array, Array]:
+    """The second pass at body i: tau = S^T f, and the force f that its parent feels."""
+    del model, i
+    return S.T @ f, Xup.T @ f
+
+
+def bias_force(model: Tree, q: Array, qd: Array, f_ext: Array | None = None, gravity: Array | None = None) -> Array:
     """The joint-space bias force C (nv,): the forces that give no acceleration, C = rnea(q, qd, 0) (RBDA Eq 6.2)."""
     return rnea(model, q, qd, np.zeros(model.nv), f_ext, gravity)

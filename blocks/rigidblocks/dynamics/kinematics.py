@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.model import Model
 from rigidblocks.spatial import Array
+from rigidblocks.tree import Tree
 
 
-def joint_kinematics(model: Model, i: int, q: Array, qd: Array) -> tuple[Any, Array, Array, Array]:
+def joint_kinematics(model: Tree, i: int, q: Array, qd: Array) -> tuple[Any, Array, Array, Array]:
     """The transform from the parent to body i, and S, vJ and cJ of its joint (RBDA Table 5.1)."""
     XJ, S, vJ, cJ = model.joint[i].jcalc(q[model.q_slices[i]], qd[model.v_slices[i]])
     return XJ @ model.Xtree[i], S, vJ, cJ
 
 
-def base_transforms(model: Model, Xup: list[Any]) -> list[Any]:
+def base_transforms(model: Tree, Xup: list[Any]) -> list[Any]:
     """The transforms from base to body coordinates of all bodies, from those of their parents."""
     X0 = [model.algebra.identity()] * (model.nb + 1)
     for i, p in enumerate(model.parent):
@@ -25,12 +25,62 @@ def base_transforms(model: Model, Xup: list[Any]) -> list[Any]:
     return X0[:-1]
 
 
-def minus_gravity(model: Model, gravity: Array | None) -> Array:
+def minus_gravity(model: Tree, gravity: Array | None) -> Array:
     """The fictitious acceleration of the base, -a_g, that stands for uniform gravity (RBDA 5.3)."""
     a_g: Array = model.algebra.uniform(np.asarray(model.gravity if gravity is None else gravity))
     return -a_g
 
 
-def per_body(model: Model, count: int) -> tuple[list[Any], ...]:
+def per_body(model: Tree, count: int) -> tuple[list[Any], ...]:
     """As many empty lists, each with a place for every body and the base."""
     return tuple([None] * (model.nb + 1) for _ in range(count))
+
+
+def support(model: Tree, body: int) -> list[int]:
+    """kappa(body): the joints on the way from the base to the body, in that order (RBDA 4.1.4).
+
+    Raises ValueError for a body that the model has not.
+    """
+    if not 0 <= body < model.nb:
+        raise ValueError(f"model '{model.name}' has no body {body}; its bodies are 0 .. {model.nb - 1}")
+    path, i = [body], model.parent[body]
+    while i >= 0:
+        path, i = [i, *path], model.parent[i]
+    return path
+
+
+def check_lengths(model: Tree, f_ext: Array | None = None, **vectors: Array) -> None:
+    """Raises ValueError for a vector of another length than the model's, naming the first joint that has none of it.
+
+    q has nq elements, all others nv; f_ext has a row for every body.
+    """
+    if f_ext is not None and len(f_ext) != model.nb:
+        raise ValueError(f"f_ext has {len(f_ext)} rows, but model '{model.name}' has {model.nb} bodies")
+    for name, vector in vectors.items():
+        places = model.q_slices if name == "q" else model.v_slices
+        if (given := len(vector)) != (needed := places[-1].stop):
+            raise ValueError(
+                f"{name} of model '{model.name}' needs {needed} elements, not {given}{_missing(model, name, given)}"
+            )
+
+
+def _missing(model: Tree, name: str, given: int) -> str:
+    """What may have been forgotten: the variables of a floating base, or those of a joint."""
+    places = model.q_slices if name == "q" else model.v_slices
+    body = behind_six_freedoms(model)
+    if body is not None and given == places[-1].stop - places[body].stop:
+        return "; without the variables of its floating base it is for aba_floating and rnea_floating"
+    for joint, place in zip(model.joint_names, places, strict=True):
+        if place.stop > given:
+            return f"; {joint} has {name}[{place.start}:{place.stop}]"
+    return ""
+
+
+def behind_six_freedoms(model: Tree) -> int | None:
+    """The body that the first six freedoms carry, if the bodies before it are an unbranched chain without mass, and all
+    others hang on it: that is a floating base.
+    """
+    freedoms = np.cumsum([joint.nv for joint in model.joint])
+    body = int(np.argmax(freedoms == 6))
+    chain = model.parent[: body + 1] == tuple(range(-1, body)) and all(model.inertia[i].m == 0 for i in range(body))
+    return body if freedoms[body] == 6 and chain and min(model.parent[body + 1 :], default=body) >= body else None

@@ -1,0 +1,72 @@
+"""Jacobians of bodies and of points on them, and their rates of change (RBDA 4.1.4, Examples 2.3 and 2.5)."""
+
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.dynamics.kinematics import check_lengths, joint_kinematics, support
+from rigidblocks.dynamics.slope import subspace_rate
+from rigidblocks.model import Model
+from rigidblocks.spatial import Array, cross
+from rigidblocks.tree import Tree
+
+
+def body_jacobian(model: Tree, q: Array, body: int) -> Array:
+    """J (6, nv) in body coordinates: the spatial velocity of the body is J qd (RBDA Eq 4.5, 4.6)."""
+    check_lengths(model, q=q)
+    J: list[Any] = [np.zeros((len(model.algebra.zero()), joint.nv)) for joint in model.joint]
+    X = model.algebra.identity()
+    for i in reversed(support(model, body)):
+        Xup, S, _, _ = joint_kinematics(model, i, q, np.zeros(model.nv))
+        J[i] = X @ S
+        X = X @ Xup
+    return np.hstack(J)
+
+
+def body_jacobian_rate(model: Tree, q: Array, qd: Array, body: int) -> Array:
+    """dJ/dt (6, nv) in body coordinates: the spatial acceleration of the body is J qdd + dJ/dt qd (RBDA Eq 2.57).
+
+    Its columns are the derivatives of vectors that move, S' + v x S, with S' the rate of the components of S; not the rates
+    of the elements of J, from which they differ by v x J because the body's coordinates move too.
+    """
+    check_lengths(model, q=q, qd=qd)
+    J: list[Any] = [np.zeros((len(model.algebra.zero()), joint.nv)) for joint in model.joint]
+    path, v = support(model, body), {-1: model.algebra.zero()}
+    kinematics = {i: joint_kinematics(model, i, q, qd) for i in path}
+    for i in path:
+        Xup, _, vJ, _ = kinematics[i]
+        v[i] = Xup @ v[model.parent[i]] + vJ
+    X = model.algebra.identity()
+    for i in reversed(path):
+        Xup, S, _, _ = kinematics[i]
+        Sdot = subspace_rate(model.joint[i], q[model.q_slices[i]], qd[model.v_slices[i]])
+        carried = np.array([model.algebra.cross_motion(v[i], s) for s in S.T]).reshape(S.shape[::-1]).T
+        J[i] = X @ (Sdot + carried)
+        X = X @ Xup
+    return np.hstack(J)
+
+
+def point_jacobian(model: Model, q: Array, body: int, point: Array) -> Array:
+    """J (3, nv) in base coordinates: the velocity of a body's point `point` (3,) [m, body coordinates] is J qd."""
+    E, J = _rotation(model, q, body), body_jacobian(model, q, body)
+    jacobian: Array = E.T @ (J[3:] - cross(np.asarray(point), J[:3]))
+    return jacobian
+
+
+def point_jacobian_rate(model: Model, q: Array, qd: Array, body: int, point: Array) -> Array:
+    """dJ/dt (3, nv) in base coordinates: the acceleration of a body's point is J qdd + dJ/dt qd."""
+    E, p = _rotation(model, q, body), np.asarray(point)
+    J, Jdot = body_jacobian(model, q, body), body_jacobian_rate(model, q, qd, body)
+    v = J @ qd
+    v_P = v[3:] + cross(v[:3], p)
+    rate: Array = E.T @ (Jdot[3:] - cross(p, Jdot[:3]) - cross(v_P, J[:3]))
+    return rate
+
+
+def _rotation(model: Model, q: Array, body: int) -> Array:
+    """E (3, 3) from base to body coordinates."""
+    X = model.algebra.identity()
+    for i in support(model, body):
+        X = joint_kinematics(model, i, q, np.zeros(model.nv))[0] @ X
+    E: Array = X.E
+    return E

@@ -1,0 +1,77 @@
+"""Momentum and centre of mass of the whole model, in base coordinates (RBDA 2.12, Example 9.3)."""
+
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.dynamics.kinematics import check_lengths, joint_kinematics
+from rigidblocks.dynamics.motion import body_poses
+from rigidblocks.model import Model
+from rigidblocks.spatial import Array, cross
+
+
+def total_mass(model: Model) -> Any:
+    """The mass of all bodies [kg]."""
+    return sum(body.m for body in model.inertia)
+
+
+def momentum(model: Model, q: Array, qd: Array) -> Array:
+    """The momentum [angular, about the base origin; linear] (6,) of all bodies: sum of I_i v_i [N m s, N s]."""
+    check_lengths(model, q=q, qd=qd)
+    h = [model.algebra.zero()] * (model.nb + 1)
+    v, Xup = [model.algebra.zero()] * (model.nb + 1), [model.algebra.identity()] * model.nb
+    for i, p in enumerate(model.parent):
+        Xup[i], _, vJ, _ = joint_kinematics(model, i, q, qd)
+        v[i] = Xup[i] @ v[p] + vJ
+        h[i] = model.inertia[i] @ v[i]
+    for i in reversed(range(model.nb)):
+        h[model.parent[i]] = h[model.parent[i]] + Xup[i].T @ h[i]
+    total: Array = h[-1]
+    return total
+
+
+def momentum_matrix(model: Model, q: Array) -> Array:
+    """A (6, nv) with `momentum` = A qd: column by column the momentum of the subtree that a joint moves (RBDA Eq 9.12)."""
+    kinematics = [joint_kinematics(model, i, q, np.zeros(model.nv)) for i in range(model.nb)]
+    Ic, A = list(model.inertia), list[Any]()
+    for i in reversed(range(model.nb)):
+        Xup, S, _, _ = kinematics[i]
+        A.append(Ic[i] @ S)
+        if (p := model.parent[i]) >= 0:
+            Ic[p] = Ic[p] + Ic[i].to_parent(Xup)
+    X0 = body_poses(model, q)
+    return np.hstack([X.T @ columns for X, columns in zip(X0, reversed(A), strict=True)])
+
+
+def centre_of_mass(model: Model, q: Array) -> Array:
+    """The centre of mass (3,) of all bodies [m]."""
+    moments = [X.r * body.m + X.E.T @ body.h for X, body in zip(body_poses(model, q), model.inertia, strict=True)]
+    centre: Array = sum(moments) / total_mass(model)
+    return centre
+
+
+def centre_of_mass_velocity(model: Model, q: Array, qd: Array) -> Array:
+    """The velocity (3,) of the centre of mass [m/s]."""
+    velocity: Array = momentum(model, q, qd)[3:] / total_mass(model)
+    return velocity
+
+
+def centre_of_mass_jacobian(model: Model, q: Array) -> Array:
+    """J (3, nv): the velocity of the centre of mass is J qd."""
+    jacobian: Array = momentum_matrix(model, q)[3:] / total_mass(model)
+    return jacobian
+
+
+def centroidal_momentum(model: Model, q: Array, qd: Array) -> Array:
+    """The momentum [angular, about the centre of mass; linear] (6,), along the base axes [N m s, N s] (RBDA Eq 2.60)."""
+    return _about(centre_of_mass(model, q), momentum(model, q, qd))
+
+
+def centroidal_momentum_matrix(model: Model, q: Array) -> Array:
+    """A_G (6, nv) with `centroidal_momentum` = A_G qd."""
+    return _about(centre_of_mass(model, q), momentum_matrix(model, q))
+
+
+def _about(c: Array, h: Array) -> Array:
+    """Force vectors (6,) or (6, k) with their moments taken about the point c instead of the origin."""
+    return np.concatenate([h[:3] - cross(c, h[3:]), h[3:]])

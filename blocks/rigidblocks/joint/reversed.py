@@ -1,0 +1,65 @@
+"""The polarity of a joint (RBDA 4.4, Table 4.2)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rigidblocks.joint.interface import Joint, JointMotion
+from rigidblocks.spatial import Array
+
+
+@dataclass(frozen=True)
+class Reversed(Joint):
+    """`joint` the other way round: its predecessor frame is on the child, its successor frame on the parent.
+
+    The variables are those of `joint`, and so are their units (RBDA Table 4.2).
+    """
+
+    joint: Joint
+
+    @property
+    def nq(self) -> int:
+        return self.joint.nq
+
+    @property
+    def nv(self) -> int:
+        return self.joint.nv
+
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        return self.joint.q_units
+
+    @property
+    def qd_units(self) -> tuple[str, ...]:
+        return self.joint.qd_units
+
+    @property
+    def tau_units(self) -> tuple[str, ...]:
+        return self.joint.tau_units
+
+    def jcalc(self, q: Array, qd: Array) -> JointMotion:
+        XJ, S, vJ, cJ = self.joint.jcalc(q, qd)
+        back = XJ.inverse()
+        return JointMotion(back, -(back @ S), -(back @ vJ), -(back @ cJ))
+
+    def rate(self, q: Array, qd: Array) -> Array:
+        return self.joint.rate(q, qd)
+
+    def integrate(self, q: Array, dq: Array) -> Array:
+        return self.joint.integrate(q, dq)
+
+    def difference(self, q0: Array, q1: Array) -> Array:
+        return self.joint.difference(q0, q1)
+
+    def neutral(self) -> Array:
+        return self.joint.neutral()
+
+    def random(self, rng: np.random.Generator) -> Array:
+        return self.joint.random(rng)
+
+    def aligned(self) -> tuple[Joint, Array]:
+        joint, E = self.joint.aligned()
+        return Reversed(joint), E
+
+    def normalized(self, q: Array) -> Array:
+        return self.joint.normalized(q)

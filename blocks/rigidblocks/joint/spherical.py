@@ -1,0 +1,104 @@
+"""Joints with two or three rotations about one point (RBDA Table 4.1, 4.5)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rigidblocks.joint.axial import Axis, X, Y, Z, turned, unit_axis
+from rigidblocks.joint.interface import Joint, JointMotion
+from rigidblocks.joint.rotation import (
+    IDENTITY,
+    normalized_quaternion,
+    quaternion_from_vector,
+    quaternion_product,
+    quaternion_rate,
+    quaternion_rotation,
+    vector_from_quaternion,
+)
+from rigidblocks.spatial import Array, Transform, cross
+
+
+@dataclass(frozen=True)
+class Universal(Joint):
+    """A rotation about `first`, then one about `second` as the first has turned it; q in (rad, rad).
+
+    The axes are x and y unless given.
+    """
+
+    first: Axis = X
+    second: Axis = Y
+    nq = nv = 2
+    q_units, qd_units, tau_units = ("rad",) * 2, ("rad/s",) * 2, ("N.m",) * 2
+
+    def __post_init__(self) -> None:
+        for name in ("first", "second"):
+            object.__setattr__(self, name, unit_axis(getattr(self, name), "universal"))
+        if np.linalg.norm(np.cross(self.first, self.second)) < 1e-6:
+            raise ValueError(f"the axes {self.first} and {self.second} of a universal joint are parallel; it needs two")
+
+    def jcalc(self, q: Array, qd: Array) -> JointMotion:
+        XJ = turned(self.second, q[1]) @ turned(self.first, q[0])
+        second = np.array(self.second)
+        axis = turned(self.second, q[1]).E @ np.array(self.first)  # the first axis in F_s coordinates
+        S = np.vstack([np.array([axis, second]).T, np.zeros((3, 2))])
+        bias = cross(axis, second) * (qd[0] * qd[1])
+        return JointMotion(XJ, S, S @ qd, np.concatenate([bias, np.zeros(3)]))
+
+
+@dataclass(frozen=True)
+class Spherical(Joint):
+    """All rotations about a point; q a unit quaternion, qd the angular velocity in F_s coordinates (RBDA 4.5).
+
+    The quaternion is the book's Euler parameters: scalar first, (1, 0, 0, 0) for no rotation.
+    """
+
+    nq, nv = 4, 3
+    q_units, qd_units, tau_units = ("1",) * 4, ("rad/s",) * 3, ("N.m",) * 3
+
+    def jcalc(self, q: Array, qd: Array) -> JointMotion:
+        vJ = np.concatenate([qd, np.zeros(3)])
+        return JointMotion(Transform(quaternion_rotation(q), np.zeros(3)), np.eye(6)[:, :3], vJ, np.zeros(6))
+
+    def rate(self, q: Array, qd: Array) -> Array:
+        return quaternion_rate(q, qd)
+
+    def integrate(self, q: Array, dq: Array) -> Array:
+        return quaternion_product(q, quaternion_from_vector(dq))
+
+    def difference(self, q0: Array, q1: Array) -> Array:
+        return vector_from_quaternion(quaternion_product(q0 * np.array([1.0, -1.0, -1.0, -1.0]), q1))
+
+    def neutral(self) -> Array:
+        return np.array(IDENTITY)
+
+    def random(self, rng: np.random.Generator) -> Array:
+        return normalized_quaternion(rng.normal(size=4))
+
+    def normalized(self, q: Array) -> Array:
+        return normalized_quaternion(q)
+
+
+@dataclass(frozen=True)
+class EulerSpherical(Joint):
+    """All rotations about a point by yaw, pitch and roll: about z, then y, then x; q in rad (RBDA Eq 4.7 to 4.9).
+
+    Singular where the pitch is 90 degrees: no motion there, and none near it, is accurate.
+    """
+
+    nq = nv = 3
+    q_units, qd_units, tau_units = ("rad",) * 3, ("rad/s",) * 3, ("N.m",) * 3
+
+    def jcalc(self, q: Array, qd: Array) -> JointMotion:
+        (_, c2, c3), (_, s2, s3) = np.cos(q), np.sin(q)
+        qd1, qd2, qd3 = qd
+        XJ = turned(X, q[2]) @ turned(Y, q[1]) @ turned(Z, q[0])
+        S = np.vstack([np.array([[-s2, 0.0, 1.0], [c2 * s3, c3, 0.0], [c2 * c3, -s3, 0.0]]), np.zeros((3, 3))])
+        cJ = [
+            -c2 * qd1 * qd2,
+            -s2 * s3 * qd1 * qd2 + c2 * c3 * qd1 * qd3 - s3 * qd2 * qd3,
+            -s2 * c3 * qd1 * qd2 - c2 * s3 * qd1 * qd3 - c3 * qd2 * qd3,
+        ]
+        return JointMotion(XJ, S, S @ qd, np.array([*cJ, 0.0, 0.0, 0.0]))
+
+    def random(self, rng: np.random.Generator) -> Array:
+        return rng.uniform(-1, 1, 3) * [np.pi, 1.2, np.pi]  # away from the singularity
