@@ -1,7 +1,7 @@
 """C99 from an expression graph: one straight-line function over flat vectors, with no dependency but <math.h>."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isinf, isnan
 
 import casadi as ca
@@ -55,7 +55,9 @@ def c_function(graph: Graph) -> str:
 
     Raises NotImplementedError for an operation that has no C form here.
     """
-    body = "\n".join(f"    {line}" for line in _statements(graph.function))
+    inputs = [f"in[{k}]" for k in range(graph.function.nnz_in())]
+    outputs = [f"out[{k}]" for k in range(graph.function.nnz_out())]
+    body = "\n".join(f"    {line}" for line in statements(graph.function, inputs, outputs))
     unused = "    (void)in;\n    (void)out;\n"
     return f"static void {graph.name}(const double *in, double *out)\n{{\n{unused}{body}\n}}\n"
 
@@ -69,9 +71,12 @@ def c_number(value: float) -> str:
     return repr(float(value))
 
 
-def _statements(function: ca.Function) -> Iterator[str]:
-    """One C statement an operation, each value assigned once; divisions by one value share its reciprocal."""
-    operations = list(_operations(function))
+def statements(function: ca.Function, inputs: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
+    """One C statement an operation, each value assigned once; divisions by one value share its reciprocal.
+
+    `inputs` and `outputs` are the C names of the flat inputs and outputs, which are read and written where they occur.
+    """
+    operations = list(_operations(function, inputs, outputs))
     divisors = Counter(operands[1] for _, code, operands in operations if code == ca.OP_DIV)
     reciprocals: dict[str, str] = {}
     for target, code, operands in operations:
@@ -85,15 +90,17 @@ def _statements(function: ca.Function) -> Iterator[str]:
             yield f"{target} = {_expression(code, operands)};"
 
 
-def _operations(function: ca.Function) -> Iterator[tuple[str, int, list[str]]]:
+def _operations(
+    function: ca.Function, arguments: Sequence[str], results: Sequence[str]
+) -> Iterator[tuple[str, int, list[str]]]:
     """The target, operation code and operands of each statement, in single-assignment form."""
     name: dict[int, str] = {}  # what each of CasADi's reused work variables holds now
     for k in range(function.n_instructions()):
         code, inputs, outputs = function.instruction_id(k), function.instruction_input(k), function.instruction_output(k)
         if code == ca.OP_OUTPUT:
-            yield f"out[{outputs[1]}]", ca.OP_ASSIGN, [name[inputs[0]]]
+            yield results[outputs[1]], ca.OP_ASSIGN, [name[inputs[0]]]
         elif code == ca.OP_INPUT:
-            name[outputs[0]] = f"in[{inputs[1]}]"
+            name[outputs[0]] = arguments[inputs[1]]
         elif code == ca.OP_CONST:
             literal = c_number(function.instruction_constant(k))
             name[outputs[0]] = f"({literal})" if literal.startswith("-") else literal

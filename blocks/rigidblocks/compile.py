@@ -13,7 +13,9 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-PORTABLE_FLAGS = ("-std=c99", "-O2", "-fno-math-errno", "-fno-trapping-math")
+# contraction is off: a processor that can fuse a multiplication and an addition computes what the others compute
+PORTABLE_FLAGS = ("-std=c99", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
+_ZIG = (sys.executable, "-m", "ziglang", "cc")
 SHARED_FLAGS = ("-shared", "-fPIC", "-fvisibility=hidden", "-s")  # -s: the folder of the build is not left in it
 
 
@@ -33,8 +35,18 @@ def compiler() -> tuple[str, ...]:
         if path := shutil.which(name):
             return (path,)
     if find_spec("ziglang"):
-        return (sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline")  # else it is for the processor at hand alone
+        return (*_ZIG, "-mcpu=baseline")  # else it is for the processor at hand alone
     raise CompilerError("no C compiler: install one (cc on the PATH), or `pip install rigidblocks[zig]`, or set CC")
+
+
+def cross_compiler(target: str) -> tuple[str, ...]:
+    """The command of the `ziglang` package's C compiler for a target like aarch64-linux-gnu.2.17.
+
+    Raises CompilerError when the package is not installed.
+    """
+    if not find_spec("ziglang"):
+        raise CompilerError(f"no C compiler for {target}: `pip install rigidblocks[zig]`")
+    return (*_ZIG, "-target", target)
 
 
 def cache_folder() -> Path:
@@ -43,22 +55,30 @@ def cache_folder() -> Path:
 
 
 def shared_library(
-    sources: Mapping[str, str], main: str, flags: tuple[str, ...] = PORTABLE_FLAGS, command: tuple[str, ...] | None = None
+    sources: Mapping[str, str],
+    main: str,
+    flags: tuple[str, ...] = PORTABLE_FLAGS,
+    command: tuple[str, ...] | None = None,
+    *,
+    name: str = "library.so",
+    link: tuple[str, ...] = ("-lm",),
 ) -> Path:
     """The path of the shared library made of the C file `main` among `sources` (text by file name), cached by content.
 
-    Raises CompilerError with the compiler's own words when it refuses.
+    `name` is what the library calls itself inside, where the platform wants that. Raises CompilerError with the
+    compiler's own words when it refuses.
     """
     command = command or compiler()
-    content = (main, *flags, *command, _version(command), *(part for item in sorted(sources.items()) for part in item))
+    options = (*flags, *SHARED_FLAGS, main, "-o", name, *link)
+    content = (*command, _version(command), *options, *(part for item in sorted(sources.items()) for part in item))
     library = cache_folder() / f"{hashlib.sha256(chr(0).join(content).encode()).hexdigest()[:32]}.so"
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-            for name, text in sources.items():
-                Path(folder, name).write_text(text)
-            run_compiler((*command, *flags, *SHARED_FLAGS, main, "-o", library.name, "-lm"), folder)
-            os.replace(Path(folder, library.name), library)  # atomic: two processes may compile the same thing
+            for file, text in sources.items():
+                Path(folder, file).write_text(text)
+            run_compiler((*command, *options), folder)
+            os.replace(Path(folder, name), library)  # atomic: two processes may compile the same thing
     return library
 
 

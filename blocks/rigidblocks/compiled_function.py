@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from rigidblocks.ccode import c_function
 from rigidblocks.compile import shared_library
+from rigidblocks.looped import LoopedFunction
 from rigidblocks.spatial import Array
 from rigidblocks.trace import Graph, Shapes, trace
 
@@ -19,31 +21,44 @@ __declspec(dllexport)
 #else
 __attribute__((visibility("default")))
 #endif
-void call(const double *in, double *out);
+void call(const double *in, double *work, double *out);
 
-void call(const double *in, double *out)
+void call(const double *in, double *work, double *out)
 {{
-    {name}(in, out);
+    {body}
 }}
 """
+
+
+@dataclass(frozen=True)
+class Loops:
+    """C that goes on where a graph ends: the text of `static void finish(double *work, double *out)`.
+
+    `work` has the outputs of the graph, and behind them room for `scratch` more numbers; `out` has the `outputs`.
+    """
+
+    text: str
+    outputs: Shapes
+    scratch: int
 
 
 class CompiledFunction:
     """A traced function as compiled C, with buffers of its own: `f(q, qd, tau)`.
 
     For the least overhead write into `inputs["q"]`, call `run()`, and read `outputs["qdd"]`: arrays of the declared
-    shapes that stay the same. One such function serves one thread.
+    shapes that stay the same. One such function serves one thread. With `loops` the graph is the first part of it.
     """
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph | LoopedFunction, loops: Loops | None = None):
         self.graph = graph
-        text = "#include <math.h>\n" + c_function(graph) + _EXPORT.format(name=graph.name)
+        text, size = _source(graph, loops)
         library = ctypes.CDLL(str(shared_library({"function.c": text}, "function.c")))
         self.inputs, inputs = _buffer(graph.inputs)
-        self.outputs, outputs = _buffer(graph.outputs)
-        self.run: Callable[[], Any] = partial(
-            library.call, *(ctypes.c_void_p(flat.ctypes.data) for flat in (inputs, outputs))
-        )
+        self._shapes = [buffer.shape for buffer in self.inputs.values()]
+        self.outputs, outputs = _buffer(loops.outputs if loops else graph.outputs)
+        buffers = (inputs, np.zeros(size), outputs)
+        self._buffers = buffers  # the addresses are in use as long as the function is
+        self.run: Callable[[], Any] = partial(library.call, *(ctypes.c_void_p(flat.ctypes.data) for flat in buffers))
         self.run.func.restype = None  # type: ignore[attr-defined]  # it is a partial
 
     def __call__(self, *values: Any) -> Any:
@@ -51,16 +66,15 @@ class CompiledFunction:
 
         Raises ValueError for another number of inputs, or one of another shape.
         """
-        if len(values) != len(self.inputs) or any(
-            np.shape(value) != buffer.shape for value, buffer in zip(values, self.inputs.values(), strict=False)
-        ):
-            given = ", ".join(str(np.shape(value)) for value in values)
+        shapes = [value.shape if isinstance(value, np.ndarray) else np.shape(value) for value in values]
+        if shapes != self._shapes:
+            given = ", ".join(map(str, shapes))
             raise ValueError(f"{self.graph.name} was given shapes {given}; it needs {self.graph.inputs}")
-        for buffer, value in zip(self.inputs.values(), values, strict=True):
+        for buffer, value in zip(self.inputs.values(), values, strict=False):  # as many as shapes
             buffer[...] = value
         self.run()
-        results = tuple(buffer.copy() for buffer in self.outputs.values())
-        return results[0] if len(results) == 1 else results
+        results = [buffer.copy() for buffer in self.outputs.values()]
+        return results[0] if len(results) == 1 else tuple(results)
 
 
 def compiled(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes) -> CompiledFunction:
@@ -69,6 +83,18 @@ def compiled(name: str, function: Callable[..., Mapping[str, Array]], inputs: Sh
     Raises TraceError where it branches on a traced value, and CompilerError without a C compiler.
     """
     return CompiledFunction(trace(name, function, inputs))
+
+
+def _source(graph: Graph | LoopedFunction, loops: Loops | None) -> tuple[str, int]:
+    """The C text, and how many numbers `work` has."""
+    if isinstance(graph, LoopedFunction):
+        text, body, size = graph.text, f"{graph.name}(in, work, out);", graph.work
+    elif loops:
+        text, body = c_function(graph) + loops.text, f"{graph.name}(in, work);\n    finish(work, out);"
+        size = sum(prod(shape) for shape in graph.outputs.values()) + loops.scratch
+    else:
+        text, body, size = c_function(graph), f"(void)work;\n    {graph.name}(in, out);", 0
+    return "#include <math.h>\n" + text + _EXPORT.format(body=body), size
 
 
 def _buffer(shapes: Shapes) -> tuple[dict[str, Array], Array]:

@@ -16,6 +16,11 @@ def after_start(flat: FlatBlock) -> Graph:
     return _after(flat, "initial")
 
 
+def rates(flat: FlatBlock) -> Graph:
+    """The graph from the memory to the rates of the continuous states."""
+    return trace("rates", lambda m: {"rates": flat.derivative(m)}, {"memory": (flat.size,)})
+
+
 def feedthrough(flat: FlatBlock) -> frozenset[tuple[str, str]]:
     """The pairs (input, output) of port names where the output reads the input at the same instant.
 

@@ -10,21 +10,22 @@ from rigidblocks.integrate import Integrator
 from rigidblocks.trace import trace
 
 FUNCTIONS = ("derivative", "initial", "update", "output")
+PROJECTION = "project"  # a fifth, for the blocks that have one
 
 
 def model_header(flat: FlatBlock, method: Integrator, h: float) -> str:
     """The text of model.h for a block stepped by `method` with inner steps of at most `h` [s], which must be positive."""
     if not (np.isfinite(h) and h > 0):
         raise ValueError(f"the inner step h must be positive, not {h} s")
-    graphs = [
-        trace(name, lambda m, name=name: {"out": getattr(flat, name)(m)}, {"memory": (flat.size,)}) for name in FUNCTIONS
-    ]
+    names = (*FUNCTIONS, PROJECTION) if flat.projects else FUNCTIONS
+    graphs = [trace(name, lambda m, name=name: {"out": getattr(flat, name)(m)}, {"memory": (flat.size,)}) for name in names]
     counts = ", ".join(f"{graph.name} {graph.operation_count}" for graph in graphs)
     return "\n".join(
         [
             f"/* {flat.name}, traced to C. Operations: {counts}. */",
             "#include <math.h>\n",
             _layout(flat, method),
+            f"#define PROJECTS {int(flat.projects)}",
             f"static const double SAMPLE_TIME = {c_number(flat.block.sample_time or 0.0)};",
             f"static const double INNER_STEP = {c_number(h)};",
             _array("START", flat.start()),

@@ -102,7 +102,8 @@ def _sx(value: Any) -> ca.SX:
 
 def _apply(operation: Callable[[ca.SX, ca.SX], ca.SX], a: Any, b: Any) -> Any:
     if all(isinstance(value, Traced | Real) for value in (a, b)):
-        return Traced(operation(_sx(a), _sx(b)))
+        sx = operation(_sx(a), _sx(b))
+        return float(sx) if sx.is_constant() else Traced(sx)  # x - x is 0, and vanishes further on
     return NotImplemented  # an array: let NumPy broadcast
 
 

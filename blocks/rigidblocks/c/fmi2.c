@@ -1,115 +1,42 @@
-/* The FMI 2.0 co-simulation interface of a block, the same for all blocks.
+/* The FMI 2.0 interface of a block, for co-simulation and model exchange, the same for all blocks.
 
-   model.h   the block traced to C, and the layout of its memory                    generated
-   step.h    the start and the step of a run on that memory
-   fmu.h     the guid, and the name of each variable and when it may be set         generated
-
-   A value reference is an index into the memory. A call that is refused says why in the log and changes nothing. The
-   memory is finite at all times: what is not finite is refused when it is set, and a step that makes such a value is undone.
-   Everything lives in the instance; memory is allocated for instances and saved states only. */
-
-#include <float.h>
-#include <limits.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+   What it shares with FMI 3.0 is in instance.h, which says how the parts fit together. */
 
 #include "fmi2Functions.h"
-#include "fmu.h"
-#include "model.h"
-#include "step.h"
+#include "fmi2_prefix.h"
 
-/* The modes of an instance, and sets of them. */
-enum { INSTANTIATED = 1, INITIALIZATION = 2, STEPPING = 4, FAILED = 8, TERMINATED = 16 };
-enum { BEFORE_THE_RUN = INSTANTIATED | INITIALIZATION, ANY = BEFORE_THE_RUN | STEPPING | FAILED | TERMINATED };
+typedef fmi2Status Status;
+#define OK fmi2OK
+#define DISCARD fmi2Discard
+#define FAILURE fmi2Error
+#define TOKEN "guid"
 
-/* The modes in which a variable may be set, by its entry in SETTABLE of fmu.h. */
-static const int SETTABLE_IN[] = {[NEVER] = 0, [START_VALUE] = BEFORE_THE_RUN, [ALWAYS] = BEFORE_THE_RUN | STEPPING};
+typedef fmi2CallbackFunctions Host;
 
-/* All that a run remembers: before its start, the memory holds the start values. */
-typedef struct {
-    double m[SIZE];
-    double stop_time;
-    int mode;
-} State;
-
-typedef struct {
-    State now;
-    fmi2CallbackFunctions callbacks;
-    char name[];
-} Instance;
-
-/* ---- messages ---- */
-
-static const char *mode_name(int mode)
+static void host_log(const Host *host, const char *instance, Status status, const char *category, const char *text)
 {
-    switch (mode) {
-    case INSTANTIATED: return "before initialization";
-    case INITIALIZATION: return "in initialization mode";
-    case STEPPING: return "during a run";
-    case FAILED: return "after a step that failed";
-    default: return "after termination";
-    }
+    if (host->logger)
+        host->logger(host->componentEnvironment, instance, status, category, text);
 }
 
-static void log_text(const fmi2CallbackFunctions *callbacks, const char *instance, fmi2Status status, const char *text)
+#if !defined(FIXED_INSTANCES)
+static void *host_allocate(const Host *host, size_t size)
 {
-    const char *category = status == fmi2Discard ? "logStatusDiscard" : "logStatusError";
-    if (callbacks->logger)
-        callbacks->logger(callbacks->componentEnvironment, instance, status, category, text);
+    return host->allocateMemory(1, size);
 }
 
-/* Logs a message and returns the status. Hosts take the finished text for a format: it must not look like one. */
-static fmi2Status report(const Instance *fmu, fmi2Status status, const char *format, ...)
+static void host_free(const Host *host, void *memory)
 {
-    char text[512];
-    va_list values;
-    va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
-    va_end(values);
-    for (char *c = text; *c; c++)
-        if (*c == '%')
-            *c = '_';
-    log_text(&fmu->callbacks, fmu->name, status, text);
-    return status;
+    host->freeMemory(memory);
 }
+#endif
 
-/* Whether the function may be called in the mode that the instance is in. */
-static int allowed(const Instance *fmu, const char *function, int modes)
-{
-    if (fmu && !(fmu->now.mode & modes))
-        report(fmu, fmi2Error, "%s is not allowed %s", function, mode_name(fmu->now.mode));
-    return fmu && (fmu->now.mode & modes);
-}
-
-/* Whether there is a variable of each of the value references. */
-static int known(const Instance *fmu, const char *function, const fmi2ValueReference vr[], size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (vr[i] >= SIZE) {
-            report(fmu, fmi2Error, "%s: there is no variable %u; the last is %d", function, vr[i], SIZE - 1);
-            return 0;
-        }
-    return 1;
-}
-
-static const char *first_not_finite(const double *m)
-{
-    int i = 0;
-    while (i < SIZE - 1 && isfinite(m[i]))
-        i++;
-    return NAMES[i];
-}
+#include "instance.h"
+#include "values.h"
+#include "run.h"
+#include "saved.h"
 
 /* ---- instances ---- */
-
-static void restart(Instance *fmu)
-{
-    store(fmu->now.m, START, SIZE);
-    fmu->now.stop_time = INFINITY;
-    fmu->now.mode = INSTANTIATED;
-}
 
 const char *fmi2GetTypesPlatform(void)
 {
@@ -124,51 +51,22 @@ const char *fmi2GetVersion(void)
 fmi2Component fmi2Instantiate(fmi2String name, fmi2Type type, fmi2String guid, fmi2String resources,
                               const fmi2CallbackFunctions *callbacks, fmi2Boolean visible, fmi2Boolean logging_on)
 {
-    const char *refusal = NULL;
-    Instance *fmu = NULL;
     (void)resources, (void)visible, (void)logging_on; /* no resources, no window, and errors are always logged */
     if (!callbacks || !callbacks->allocateMemory || !callbacks->freeMemory)
         return NULL;
-    if (!name || !name[0])
-        refusal = "an instance needs a name";
-    else if (type != fmi2CoSimulation)
-        refusal = "this FMU is for co-simulation, not for model exchange";
-    else if (!guid || strcmp(guid, GUID) != 0)
-        refusal = "the guid is not the one of this FMU, " GUID;
-    else if (!(fmu = callbacks->allocateMemory(1, sizeof(Instance) + strlen(name) + 1)))
-        refusal = "there is no memory for an instance";
-    if (!fmu) {
-        log_text(callbacks, name ? name : "", fmi2Error, refusal);
-        return NULL;
-    }
-    fmu->callbacks = *callbacks;
-    strcpy(fmu->name, name);
-    restart(fmu);
-    return fmu;
+    const int modes = type == fmi2CoSimulation ? CO_SIMULATION : type == fmi2ModelExchange ? MODEL_EXCHANGE : 0;
+    return create(callbacks, name, guid, modes);
 }
 
 void fmi2FreeInstance(fmi2Component c)
 {
-    Instance *fmu = c;
-    if (fmu)
-        fmu->callbacks.freeMemory(fmu);
+    discard(c);
 }
 
-/* Errors and discarded steps are all that is logged, and they always are: there is nothing to switch. */
 fmi2Status fmi2SetDebugLogging(fmi2Component c, fmi2Boolean logging_on, size_t n, const fmi2String categories[])
 {
-    const Instance *fmu = c;
     (void)logging_on;
-    if (!allowed(fmu, "fmi2SetDebugLogging", ANY))
-        return fmi2Error;
-    for (size_t i = 0; i < n; i++) {
-        size_t k = 0;
-        while (LOG_CATEGORIES[k] && strcmp(LOG_CATEGORIES[k], categories[i]) != 0)
-            k++;
-        if (!LOG_CATEGORIES[k])
-            return report(fmu, fmi2Error, "there is no log category '%s'", categories[i]);
-    }
-    return fmi2OK;
+    return check_categories(c, "fmi2SetDebugLogging", n, categories);
 }
 
 /* ---- the course of a run ---- */
@@ -177,101 +75,92 @@ fmi2Status fmi2SetDebugLogging(fmi2Component c, fmi2Boolean logging_on, size_t n
 fmi2Status fmi2SetupExperiment(fmi2Component c, fmi2Boolean tolerance_defined, fmi2Real tolerance, fmi2Real start_time,
                                fmi2Boolean stop_time_defined, fmi2Real stop_time)
 {
-    Instance *fmu = c;
     (void)tolerance_defined, (void)tolerance;
-    if (!allowed(fmu, "fmi2SetupExperiment", INSTANTIATED))
+    if (!allowed(c, "fmi2SetupExperiment", INSTANTIATED))
         return fmi2Error;
-    if (!isfinite(start_time))
-        return report(fmu, fmi2Error, "the start time must be finite, not %g s", start_time);
-    if (stop_time_defined && !(stop_time >= start_time))
-        return report(fmu, fmi2Error, "the stop time %g s is before the start time %g s", stop_time, start_time);
-    fmu->now.m[T] = start_time;
-    fmu->now.stop_time = stop_time_defined ? stop_time : INFINITY;
-    return fmi2OK;
+    return set_up(c, start_time, stop_time_defined, stop_time);
 }
 
 fmi2Status fmi2EnterInitializationMode(fmi2Component c)
 {
-    Instance *fmu = c;
-    if (!allowed(fmu, "fmi2EnterInitializationMode", INSTANTIATED))
-        return fmi2Error;
-    fmu->now.mode = INITIALIZATION;
-    return fmi2OK;
+    return enter(c, "fmi2EnterInitializationMode", INSTANTIATED, INITIALIZATION);
 }
 
 fmi2Status fmi2ExitInitializationMode(fmi2Component c)
 {
-    Instance *fmu = c;
-    double m[SIZE];
-    if (!allowed(fmu, "fmi2ExitInitializationMode", INITIALIZATION))
-        return fmi2Error;
-    store(m, fmu->now.m, SIZE);
-    if (initialize(m, m[T]) != STEP_OK)
-        return report(fmu, fmi2Error, "%s is not finite at the start, t = %g s", first_not_finite(m), m[T]);
-    store(fmu->now.m, m, SIZE);
-    fmu->now.mode = STEPPING;
-    return fmi2OK;
+    return start_run(c, "fmi2ExitInitializationMode");
 }
 
 fmi2Status fmi2Terminate(fmi2Component c)
 {
-    Instance *fmu = c;
-    if (!allowed(fmu, "fmi2Terminate", STEPPING | FAILED))
-        return fmi2Error;
-    fmu->now.mode = TERMINATED;
-    return fmi2OK;
+    return enter(c, "fmi2Terminate", STEPPING | FAILED | EVENT | CONTINUOUS, TERMINATED);
 }
 
 fmi2Status fmi2Reset(fmi2Component c)
 {
-    Instance *fmu = c;
-    if (!allowed(fmu, "fmi2Reset", ANY))
-        return fmi2Error;
-    restart(fmu);
-    return fmi2OK;
+    return reset(c, "fmi2Reset");
 }
 
-static int step_allowed(const Instance *fmu, double t, double dt)
+/* ---- values ---- */
+
+fmi2Status fmi2GetReal(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2Real value[])
 {
-    const double now = fmu->now.m[T], stop = fmu->now.stop_time;
-    const double rounding = 1e-6 * dt + 4.0 * DBL_EPSILON * fabs(now); /* hosts count time in their own ways */
-    if (!(dt > 0.0) || !isfinite(dt))
-        report(fmu, fmi2Error, "the step must be positive, not %g s", dt);
-    else if (!(fabs(t - now) <= rounding))
-        report(fmu, fmi2Error, "the communication point %.15g s is not the time %.15g s of the FMU", t, now);
-    else if (dt / INNER_STEP > INT_MAX)
-        report(fmu, fmi2Error, "the step of %g s has too many inner steps of %g s", dt, INNER_STEP);
-    else if (t + dt > stop + rounding)
-        report(fmu, fmi2Error, "the step to %.15g s is beyond the stop time %.15g s", t + dt, stop);
-    else
-        return 1;
-    return 0;
+    return get(c, "fmi2GetReal", vr, n, value, n);
 }
+
+fmi2Status fmi2SetReal(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Real value[])
+{
+    return set(c, "fmi2SetReal", vr, n, value, n);
+}
+
+fmi2Status fmi2GetDirectionalDerivative(fmi2Component c, const fmi2ValueReference unknowns[], size_t n_unknowns,
+                                        const fmi2ValueReference knowns[], size_t n_knowns, const fmi2Real d_knowns[],
+                                        fmi2Real d_unknowns[])
+{
+    return directional(c, "fmi2GetDirectionalDerivative", unknowns, n_unknowns, knowns, n_knowns, d_knowns, n_knowns,
+                       d_unknowns, n_unknowns);
+}
+
+/* ---- saved states ---- */
+
+fmi2Status fmi2GetFMUstate(fmi2Component c, fmi2FMUstate *saved)
+{
+    return get_state(c, "fmi2GetFMUstate", saved);
+}
+
+fmi2Status fmi2SetFMUstate(fmi2Component c, fmi2FMUstate saved)
+{
+    return set_state(c, "fmi2SetFMUstate", saved);
+}
+
+fmi2Status fmi2FreeFMUstate(fmi2Component c, fmi2FMUstate *saved)
+{
+    return free_state(c, "fmi2FreeFMUstate", saved);
+}
+
+fmi2Status fmi2SerializedFMUstateSize(fmi2Component c, fmi2FMUstate saved, size_t *size)
+{
+    (void)saved;
+    return serialized_size(c, "fmi2SerializedFMUstateSize", size);
+}
+
+fmi2Status fmi2SerializeFMUstate(fmi2Component c, fmi2FMUstate saved, fmi2Byte bytes[], size_t size)
+{
+    return serialize(c, "fmi2SerializeFMUstate", saved, bytes, size);
+}
+
+fmi2Status fmi2DeSerializeFMUstate(fmi2Component c, const fmi2Byte bytes[], size_t size, fmi2FMUstate *saved)
+{
+    return deserialize(c, "fmi2DeSerializeFMUstate", bytes, size, saved);
+}
+
+/* ---- co-simulation ---- */
 
 fmi2Status fmi2DoStep(fmi2Component c, fmi2Real t, fmi2Real dt, fmi2Boolean no_state_set_before)
 {
-    Instance *fmu = c;
-    double before[SIZE];
-    const char *culprit;
     (void)no_state_set_before;
-    if (!allowed(fmu, "fmi2DoStep", STEPPING) || !step_allowed(fmu, t, dt))
-        return fmi2Error;
-    store(before, fmu->now.m, SIZE);
-    switch (step(fmu->now.m, t, dt)) {
-    case STEP_OK:
-        return fmi2OK;
-    case STEP_DOES_NOT_FIT:
-        return report(fmu, fmi2Error, "the step %g s does not fit the sample time %g s: one must be a multiple of the other",
-                      dt, SAMPLE_TIME);
-    default:
-        culprit = first_not_finite(fmu->now.m);
-        store(fmu->now.m, before, SIZE);
-        fmu->now.mode = FAILED;
-        return report(fmu, fmi2Discard, "%s is not finite at t = %g s: the step of %g s is undone", culprit, t + dt, dt);
-    }
+    return do_step(c, "fmi2DoStep", t, dt);
 }
-
-/* ---- status ---- */
 
 static fmi2Status no_status(const Instance *fmu, const char *function, fmi2StatusKind kind)
 {
@@ -303,54 +192,73 @@ fmi2Status fmi2GetBooleanStatus(fmi2Component c, const fmi2StatusKind kind, fmi2
     return fmi2OK;
 }
 
-/* ---- values ---- */
+/* ---- model exchange ---- */
 
-/* In initialization mode, the values that the run would start with. */
-fmi2Status fmi2GetReal(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2Real value[])
+fmi2Status fmi2EnterEventMode(fmi2Component c)
+{
+    return enter(c, "fmi2EnterEventMode", CONTINUOUS, EVENT);
+}
+
+fmi2Status fmi2NewDiscreteStates(fmi2Component c, fmi2EventInfo *info)
 {
     const Instance *fmu = c;
-    double started[SIZE];
-    if (!allowed(fmu, "fmi2GetReal", INITIALIZATION | STEPPING | FAILED | TERMINATED) || !known(fmu, "fmi2GetReal", vr, n))
-        return fmi2Error;
-    const int starting = fmu->now.mode == INITIALIZATION;
-    const double *m = starting ? started : fmu->now.m;
-    if (starting) {
-        store(started, fmu->now.m, SIZE);
-        initialize(started, started[T]);
-    }
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(m[vr[i]]))
-            return report(fmu, fmi2Error, "%s is not finite at the start, t = %g s", NAMES[vr[i]], m[T]);
-    for (size_t i = 0; i < n; i++)
-        value[i] = m[vr[i]];
+    int moved = 0;
+    const Status status = handle_event(c, "fmi2NewDiscreteStates", &moved);
+    if (status != fmi2OK)
+        return status;
+    *info = (fmi2EventInfo){.valuesOfContinuousStatesChanged = moved, .nextEventTimeDefined = SAMPLE_TIME > 0.0};
+    info->nextEventTime = fmu->now.next_sample * SAMPLE_TIME;
     return fmi2OK;
 }
 
-static int settable(const Instance *fmu, fmi2ValueReference vr, double value)
+fmi2Status fmi2EnterContinuousTimeMode(fmi2Component c)
 {
-    if (SETTABLE[vr] == NEVER)
-        report(fmu, fmi2Error, "%s is computed and cannot be set", NAMES[vr]);
-    else if (!(SETTABLE_IN[SETTABLE[vr]] & fmu->now.mode))
-        report(fmu, fmi2Error, "%s has a start value, which cannot be set %s", NAMES[vr], mode_name(fmu->now.mode));
-    else if (!isfinite(value))
-        report(fmu, fmi2Error, "%s must be finite, not %g", NAMES[vr], value);
-    else
-        return 1;
-    return 0;
+    return enter(c, "fmi2EnterContinuousTimeMode", EVENT, CONTINUOUS);
 }
 
-fmi2Status fmi2SetReal(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Real value[])
+/* States that have a place to be moved back to are moved there in an event, after every step of the integrator. */
+fmi2Status fmi2CompletedIntegratorStep(fmi2Component c, fmi2Boolean no_state_set_before, fmi2Boolean *enter_event_mode,
+                                       fmi2Boolean *terminate)
 {
-    Instance *fmu = c;
-    if (!allowed(fmu, "fmi2SetReal", BEFORE_THE_RUN | STEPPING) || !known(fmu, "fmi2SetReal", vr, n))
+    (void)no_state_set_before;
+    if (!allowed(c, "fmi2CompletedIntegratorStep", CONTINUOUS))
         return fmi2Error;
-    for (size_t i = 0; i < n; i++)
-        if (!settable(fmu, vr[i], value[i]))
-            return fmi2Error;
-    for (size_t i = 0; i < n; i++)
-        fmu->now.m[vr[i]] = value[i];
+    *enter_event_mode = PROJECTS;
+    *terminate = fmi2False;
     return fmi2OK;
 }
 
-#include "fmi2_saved.h"
+fmi2Status fmi2SetTime(fmi2Component c, fmi2Real time)
+{
+    return set_time(c, "fmi2SetTime", time);
+}
+
+fmi2Status fmi2SetContinuousStates(fmi2Component c, const fmi2Real x[], size_t n)
+{
+    return set_states(c, "fmi2SetContinuousStates", x, n);
+}
+
+fmi2Status fmi2GetContinuousStates(fmi2Component c, fmi2Real x[], size_t n)
+{
+    return get_states(c, "fmi2GetContinuousStates", x, n);
+}
+
+fmi2Status fmi2GetDerivatives(fmi2Component c, fmi2Real rates[], size_t n)
+{
+    return get_rates(c, "fmi2GetDerivatives", rates, n);
+}
+
+fmi2Status fmi2GetNominalsOfContinuousStates(fmi2Component c, fmi2Real nominals[], size_t n)
+{
+    return get_nominals(c, "fmi2GetNominalsOfContinuousStates", nominals, n);
+}
+
+fmi2Status fmi2GetEventIndicators(fmi2Component c, fmi2Real indicators[], size_t n)
+{
+    (void)indicators;
+    if (!allowed(c, "fmi2GetEventIndicators", EVENT | CONTINUOUS))
+        return fmi2Error;
+    return n == 0 ? fmi2OK : report(c, fmi2Error, "fmi2GetEventIndicators: there are no event indicators");
+}
+
 #include "fmi2_unused.h"

@@ -1,4 +1,4 @@
-/* The functions that FMI 2.0 wants in every co-simulation FMU and that a block has no use for. */
+/* The functions that FMI 2.0 wants in every FMU and that a block has no use for. */
 
 static fmi2Status no_variables(const Instance *fmu, const char *function, size_t n)
 {
@@ -61,11 +61,6 @@ fmi2Status fmi2GetStringStatus(fmi2Component c, const fmi2StatusKind kind, fmi2S
     return no_status(c, "fmi2GetStringStatus", kind);
 }
 
-static fmi2Status not_provided(const Instance *fmu, const char *function)
-{
-    return fmu ? report(fmu, fmi2Error, "%s is not provided by this FMU", function) : fmi2Error;
-}
-
 /* A step is done when fmi2DoStep returns: none is ever pending. */
 fmi2Status fmi2CancelStep(fmi2Component c)
 {
@@ -84,12 +79,4 @@ fmi2Status fmi2GetRealOutputDerivatives(fmi2Component c, const fmi2ValueReferenc
 {
     (void)vr, (void)n, (void)order, (void)value;
     return not_provided(c, "fmi2GetRealOutputDerivatives");
-}
-
-fmi2Status fmi2GetDirectionalDerivative(fmi2Component c, const fmi2ValueReference unknowns[], size_t n_unknowns,
-                                        const fmi2ValueReference knowns[], size_t n_knowns, const fmi2Real d_knowns[],
-                                        fmi2Real d_unknowns[])
-{
-    (void)unknowns, (void)n_unknowns, (void)knowns, (void)n_knowns, (void)d_knowns, (void)d_unknowns;
-    return not_provided(c, "fmi2GetDirectionalDerivative");
 }

@@ -42,6 +42,17 @@ static void integrate(double *m, double t, double h)
     }
 }
 
+/* The states moved back to where they belong at t, in a block that has a projection. */
+static void put_back(double *m, double t)
+{
+    m[T] = t;
+#if PROJECTS
+    double x[NX];
+    project(m, x);
+    store(m + X, x, NX);
+#endif
+}
+
 /* The number of equal parts of dt such that a sample can only fall on the end of one; 0 when dt does not fit. */
 static int sample_spans(double dt)
 {
@@ -61,7 +72,7 @@ static int is_sample(double t, double span)
 static int initialize(double *m, double t)
 {
     double z[NZ + 1];
-    m[T] = t;
+    put_back(m, t);
     initial(m, z);
     store(m + Z, z, NZ);
     output(m, m + Y);
@@ -81,8 +92,10 @@ static int step(double *m, double t, double dt)
     const double ratio = ceil(span / INNER_STEP - 1e-9);
     const int n = ratio > 1.0 ? (int)ratio : 1;
     for (int k = 0; k < spans; k++) {
-        for (int j = 0; j < n && NX > 0; j++)
+        for (int j = 0; j < n && NX > 0; j++) {
             integrate(m, t + k * span + j * (span / n), span / n);
+            put_back(m, t + k * span + (j + 1) * (span / n));
+        }
         m[T] = t + (k + 1) * span;
         if (SAMPLE_TIME > 0.0 && is_sample(m[T], span)) {
             update(m, z);

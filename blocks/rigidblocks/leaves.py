@@ -1,0 +1,259 @@
+"""Leaf functions: the passes of a recursive algorithm traced once for each type of body, not for each body.
+
+The C text of an algorithm then does not grow with the model: loops over the bodies call the leaves. A type is a joint with
+the pattern of zeros and ones in the numbers of its body; the other numbers are read from a table.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, field, fields
+from inspect import signature
+from types import SimpleNamespace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from rigidblocks.ccode import statements
+from rigidblocks.dynamics.forward import acceleration, behind_joint, body_alone
+from rigidblocks.dynamics.inverse import net_force, transmitted
+from rigidblocks.model import Model
+from rigidblocks.spatial import Array, ArticulatedInertia, Factors, RigidInertia, Transform
+from rigidblocks.trace import Traced
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass of an algorithm over the bodies: a function of (model, i, ...) and the names of its results.
+
+    Its other arguments are named: q, qd, qdd and tau are the joint's variables, a name with `_p` is the parent's value,
+    any other is the body's own. A result with `_p` is added to the parent's value; qdd and tau are what the algorithm
+    computes.
+    """
+
+    step: Callable[..., tuple[Any, ...]]
+    results: tuple[str, ...]
+    outward: bool = True
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """The passes of an algorithm, its inputs, its output, and what the bodies see of each other."""
+
+    inputs: tuple[str, ...]
+    output: str
+    shared: tuple[str, ...]
+    passes: tuple[Pass, ...]
+
+
+ALGORITHMS = {
+    "aba": Algorithm(
+        inputs=("q", "qd", "tau"),
+        output="qdd",
+        shared=("v", "a", "pA", "IA"),
+        passes=(
+            Pass(body_alone, ("Xup", "S", "v", "c", "IA", "pA")),
+            Pass(behind_joint, ("UDinv", "qdd0", "IA_p", "pA_p"), outward=False),
+            Pass(acceleration, ("qdd", "a")),
+        ),
+    ),
+    "rnea": Algorithm(
+        inputs=("q", "qd", "qdd"),
+        output="tau",
+        shared=("v", "a", "f"),
+        passes=(
+            Pass(net_force, ("Xup", "S", "v", "a", "f")),
+            Pass(transmitted, ("tau", "f_p"), outward=False),
+        ),
+    ),
+}
+
+_TRIANGLE = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]])  # where a symmetric matrix keeps its elements
+
+
+def _places(name: str) -> list[Array]:
+    """The places of the elements of a value that bodies share, counted from its first; a vector's are in order."""
+    if name == "IA":
+        return [_TRIANGLE, 6 + np.arange(9).reshape(3, 3), 15 + _TRIANGLE]
+    return [np.arange(6)]
+
+
+_SIZE = {"IA": 21}
+_VECTOR = 6
+
+
+@dataclass(eq=False)
+class BodyType:
+    """The leaves of an algorithm for the bodies of one type, while they are traced.
+
+    `cells` is the number of doubles that a body keeps between the passes.
+    """
+
+    algorithm: Algorithm
+    joint: Any
+    inertia: RigidInertia
+    Xtree: Transform
+    names: dict[int, str]  # the C name of each symbol, by its node
+    cells: int = 0
+    values: dict[str, Any] = field(default_factory=dict)
+    symbols: list[ca.SX] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Lays out what the bodies share, the same for all types."""
+        self.offsets = {}
+        for name in self.algorithm.shared:
+            self.offsets[name], self.cells = self.cells, self.cells + _SIZE.get(name, _VECTOR)
+
+    def symbol(self, name: str) -> Traced:
+        """A new symbol that C knows by `name`."""
+        sx = ca.SX.sym(name)
+        self.symbols.append(sx)
+        self.names[sx.element_hash()] = name
+        return Traced(sx)
+
+    def leaf(self, step: Pass) -> str:
+        """The C statements of one pass at a body of this type."""
+        model = SimpleNamespace(joint=(self.joint,), Xtree=(self.Xtree,), inertia=(self.inertia,), algebra=Model.algebra)
+        wanted = list(signature(step.step).parameters)[2:]
+        results = step.step(model, 0, *map(self._argument, wanted))
+        assignments: dict[str, ca.SX] = {}
+        for name, value in zip(step.results, results, strict=True):
+            assignments.update(self._kept(name, value))
+        return _assigned(assignments, self.symbols, self.names)
+
+    def _argument(self, name: str) -> Any:
+        if name in ("q", "qd", "qdd", "tau"):
+            size = self.joint.nq if name == "q" else self.joint.nv
+            return _array([self.symbol(f"{name}[{k}]") for k in range(size)])
+        if name.endswith("_p"):
+            return self._shared(name.removesuffix("_p"), "p")
+        return self._shared(name, "w") if name in self.offsets else self.values[name]
+
+    def _shared(self, name: str, owner: str) -> Any:
+        cells = [self.symbol(f"{owner}[{self.offsets[name] + k}]") for k in range(_SIZE.get(name, _VECTOR))]
+        parts = [_array([cells[k] for k in places.ravel()]).reshape(places.shape) for places in _places(name)]
+        return ArticulatedInertia(*parts) if name == "IA" else parts[0]
+
+    def _kept(self, name: str, value: Any) -> Iterator[tuple[str, ca.SX]]:
+        """The assignments that keep a result of a pass where later passes, other bodies or the caller find it."""
+        key = name.removesuffix("_p")
+        if key == self.algorithm.output:
+            yield from ((f"{key}[{k}]", _sx(element)) for k, element in enumerate(value))
+        elif key in self.offsets:
+            total, owner = (self._shared(key, "p") + value, "p") if name.endswith("_p") else (value, "w")
+            for places, part in zip(_places(key), _parts(total), strict=True):
+                for place, element in zip(places.ravel(), part.ravel(), strict=True):
+                    yield f"{owner}[{self.offsets[key] + place}]", _sx(element)
+        else:
+            kept: dict[int, tuple[Traced, ca.SX]] = {}
+            self.values[name] = _each(value, lambda element: self._cell(element, kept))
+            yield from ((self.names[cell.sx.element_hash()], sx) for cell, sx in kept.values())
+
+    def _cell(self, element: Any, kept: dict[int, tuple[Traced, ca.SX]]) -> Any:
+        """A constant or a number of the body as it is; anything else as the symbol of the cell that keeps it."""
+        if not isinstance(element, Traced) or self.names.get(element.sx.element_hash(), "w").startswith("k"):
+            return element
+        node = element.sx.element_hash()
+        if node not in kept:
+            kept[node] = self.symbol(f"w[{self.cells}]"), element.sx
+            self.cells += 1
+        return kept[node][0]
+
+
+def _parts(value: Any) -> list[Array]:
+    return [value.M, value.H, value.I] if isinstance(value, ArticulatedInertia) else [value]
+
+
+def _array(elements: list[Any]) -> Array:
+    array = np.empty(len(elements), dtype=object)
+    array[:] = elements
+    return array
+
+
+def _sx(element: Any) -> ca.SX:
+    return element.sx if isinstance(element, Traced) else ca.SX(float(element))
+
+
+def _each(value: Any, function: Callable[[Any], Any]) -> Any:
+    """The same array or transform with `function` applied to its elements."""
+    if isinstance(value, Factors):
+        return Factors(*(_each(X, function) for X in value.factors))
+    if isinstance(value, Transform):
+        return Transform(_each(value.E, function), _each(value.r, function))
+    return _array([function(element) for element in value.ravel()]).reshape(value.shape)
+
+
+def _assigned(assignments: Mapping[str, ca.SX], symbols: list[ca.SX], names: Mapping[int, str]) -> str:
+    """The C statements of the assignments; everything is read before anything is written."""
+    results = ca.cse(ca.densify(ca.vertcat(*assignments.values())))
+    used = [sx for sx in symbols if ca.depends_on(results, sx)]
+    function = ca.Function("leaf", [ca.vertcat(*used)], [results])
+    lines = [f"const double x{k} = {names[sx.element_hash()]};" for k, sx in enumerate(used)]
+    lines += statements(function, [f"x{k}" for k in range(len(used))], list(assignments))
+    return "\n".join(f"    {line}" for line in lines)
+
+
+# types of bodies
+
+
+def body_numbers(model: Model, i: int) -> Array:
+    """The numbers of body i that are not alike in all bodies: Xtree, inertia and the real parameters of the joint."""
+    X, body = model.Xtree[i], model.inertia[i]
+    moments = body.I[np.tril_indices(3)]
+    return np.array([*X.E.ravel(), *X.r, body.m, *body.h, *moments, *_parameters(model.joint[i]).values()], dtype=float)
+
+
+def _parameters(joint: Any) -> dict[str, float]:
+    return {f.name: getattr(joint, f.name) for f in fields(joint) if isinstance(getattr(joint, f.name), float)}
+
+
+def _kind(joint: Any) -> Any:
+    """What joints of one kind have in common: everything but their real parameters."""
+    return type(joint), tuple(getattr(joint, f.name) for f in fields(joint) if f.name not in _parameters(joint))
+
+
+def body_types(model: Model, most: int = 4) -> tuple[list[int], list[tuple[int, Array]]]:
+    """The type of each body, and for each type a body of it and its pattern: a number that all have, or NaN.
+
+    Bodies with one kind of joint are of one type each pattern of zeros and ones, or all of one type where there would be
+    more than `most`.
+    """
+    numbers = [body_numbers(model, i) for i in range(model.nb)]
+    kinds = [_kind(joint) for joint in model.joint]
+    patterns = [np.where((x == 0) | (np.abs(x) == 1), x, np.nan) for x in numbers]
+    count = Counter(kind for kind, _ in {(kind, tuple(map(str, p))) for kind, p in zip(kinds, patterns, strict=True)})
+    types: dict[Any, int] = {}
+    found: list[tuple[int, Array]] = []
+    place = []
+    for i, (kind, pattern) in enumerate(zip(kinds, patterns, strict=True)):
+        key = (kind, None) if count[kind] > most else (kind, tuple(map(str, pattern)))
+        if key not in types:
+            types[key] = len(found)
+            found.append((i, pattern))
+        k = types[key]
+        first, common = found[k]
+        found[k] = first, np.where(common == pattern, common, np.nan)
+        place.append(k)
+    return place, found
+
+
+def traced_body(model: Model, i: int, pattern: Array, algorithm: Algorithm) -> BodyType:
+    """The type of body i with the numbers of the pattern as they are, and the others as symbols k[0], k[1], ..."""
+    names: dict[int, str] = {}
+    symbols: list[ca.SX] = []
+    elements: list[Any] = []
+    for number in pattern:
+        if np.isnan(number):
+            symbols.append(ca.SX.sym(f"k[{len(symbols)}]"))
+            names[symbols[-1].element_hash()] = f"k[{len(symbols) - 1}]"
+            elements.append(Traced(symbols[-1]))
+        else:
+            elements.append(float(number))
+    E, r, h, I = _array(elements[:9]).reshape(3, 3), _array(elements[9:12]), _array(elements[13:16]), elements[16:22]
+    joint = copy(model.joint[i])
+    for name, element in zip(_parameters(joint), elements[22:], strict=True):
+        object.__setattr__(joint, name, element)
+    moments = _array([I[k] for k in (0, 1, 3, 1, 2, 4, 3, 4, 5)]).reshape(3, 3)
+    inertia = RigidInertia(elements[12], h, moments)
+    return BodyType(algorithm, joint, inertia, Transform(E, r), names, symbols=symbols)
