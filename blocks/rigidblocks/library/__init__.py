@@ -1,7 +1,34 @@
 """The blocks."""
 
+from rigidblocks.library.actuators import JointActuator
 from rigidblocks.library.controllers import PDController
+from rigidblocks.library.floating_plant import FloatingBasePlant
+from rigidblocks.library.hybrid_plant import HybridPlant
+from rigidblocks.library.kinematics import Frame, FrameKinematics
+from rigidblocks.library.model_based import GravityCompensation, InverseDynamicsController
 from rigidblocks.library.plant import RobotPlant
-from rigidblocks.library.sources import RepeatingSequence
+from rigidblocks.library.playback import Playback
+from rigidblocks.library.profiles import QuinticProfile, TrapezoidalProfile
+from rigidblocks.library.sensors import IMU, Encoder
+from rigidblocks.library.sources import Chirp, RepeatingSequence, Sine, Step
 
-__all__ = ["PDController", "RepeatingSequence", "RobotPlant"]
+__all__ = [
+    "IMU",
+    "Chirp",
+    "Encoder",
+    "FloatingBasePlant",
+    "Frame",
+    "FrameKinematics",
+    "GravityCompensation",
+    "HybridPlant",
+    "InverseDynamicsController",
+    "JointActuator",
+    "PDController",
+    "Playback",
+    "QuinticProfile",
+    "RepeatingSequence",
+    "RobotPlant",
+    "Sine",
+    "Step",
+    "TrapezoidalProfile",
+]

@@ -1,0 +1,58 @@
+"""The ports and units that all blocks of a model share."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from rigidblocks.block import Port
+from rigidblocks.joint import Joint
+from rigidblocks.tree import Tree
+
+Units = tuple[str, ...]
+
+
+class JointUnits(NamedTuple):
+    """The units of the variables of some joints, one for each."""
+
+    q: Units
+    qd: Units
+    qdd: Units
+    tau: Units
+
+
+def joint_units(joints: Sequence[Joint]) -> JointUnits:
+    """The units of the variables of these joints, in order."""
+    qd = tuple(unit for joint in joints for unit in joint.qd_units)
+    return JointUnits(
+        tuple(unit for joint in joints for unit in joint.q_units),
+        qd,
+        tuple(f"{unit}2" for unit in qd),
+        tuple(unit for joint in joints for unit in joint.tau_units),
+    )
+
+
+def joint_ports(model: Tree, **docs: str) -> tuple[Port, ...]:
+    """A port for each of the variables q, qd, qdd and tau that has a text."""
+    units = joint_units(model.joint)._asdict()
+    return tuple(Port(name, (len(units[name]),), units[name], doc) for name, doc in docs.items())
+
+
+def gravity_port(model: Tree) -> Port:
+    """The parameter gravity, (3,), or (2,) of a planar model."""
+    return Port("gravity", model.gravity.shape, "m/s2", "acceleration of gravity, base coordinates", model.gravity)
+
+
+def wrench_port(model: Tree) -> Port:
+    """The input f_ext, (nb, 6), or (nb, 3) of a planar model, zero unless it is connected."""
+    size = len(model.algebra.zero())
+    units = {6: ("N.m",) * 3 + ("N",) * 3, 3: ("N.m", "N", "N")}[size] * model.nb
+    return Port("f_ext", (model.nb, size), units, "wrench [n; f] on each body, base coordinates", 0.0)
+
+
+def motion_states(model: Tree, joints: slice, q0: Any, qd0: Any) -> tuple[Port, ...]:
+    """The states q and qd of the model's joints in `joints`, with their start values."""
+    chosen = model.joint[joints]
+    units = joint_units(chosen)
+    return (
+        Port("q", (len(units.q),), units.q, "joint positions", q0, rate="qd"),
+        Port("qd", (len(units.qd),), units.qd, "joint velocities", qd0),
+    )

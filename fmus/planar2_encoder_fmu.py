@@ -1,0 +1,12 @@
+"""The encoders of the planar robot of two links."""
+
+from rigidblocks.fmi.slave import BlockSlave
+from rigidblocks.library import Encoder
+
+
+class Planar2Encoder(BlockSlave):
+    """4096 steps a turn, a sample every millisecond."""
+
+    def __init__(self, **kwargs):
+        step = 2 * 3.141592653589793 / 4096
+        super().__init__(Encoder(resolution=(step, step), sample_time=1e-3), **kwargs)
