@@ -10,15 +10,17 @@ _EARLIEST = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive can ho
 
 
 def write_archive(path: str | Path, content: Mapping[str, bytes]) -> Path:
-    """Writes a zip archive of `content`, bytes by path, sorted and without times; replaces the file whole or not at all."""
+    """Writes a zip archive of `content`, bytes by path, sorted and without times; replaces the file whole or not at all.
+
+    Nothing is compressed: what compression makes of the same content depends on the version of the library that does it.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name in sorted(content):
                 entry = zipfile.ZipInfo(name, _EARLIEST)
-                entry.compress_type = zipfile.ZIP_DEFLATED
                 entry.create_system = 3  # Unix, whatever made it
                 entry.external_attr = 0o644 << 16
                 archive.writestr(entry, content[name])

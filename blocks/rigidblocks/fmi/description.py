@@ -1,4 +1,4 @@
-"""The model description of an FMI 2.0 co-simulation FMU, written from a block's variables."""
+"""The model description of an FMI 2.0 FMU, written from a block's variables."""
 
 import hashlib
 from collections.abc import Iterable
@@ -18,36 +18,52 @@ LOG_CATEGORIES = {
 }
 
 
-def model_description(variables: Variables, identifier: str, content: Iterable[bytes], **capabilities: str) -> str:
-    """The text of modelDescription.xml; `capabilities` are attributes of CoSimulation.
+def model_description(
+    variables: Variables, identifier: str, content: Iterable[bytes], model_exchange: bool = False, **capabilities: str
+) -> str:
+    """The text of modelDescription.xml of an FMU for co-simulation and, if wanted, for model exchange.
 
-    The guid is a digest of the description and of `content`, all else that makes the FMU: equal FMUs get equal guids.
+    `capabilities` are attributes of CoSimulation. The guid is a digest of the description and of `content`, all else that
+    makes the FMU: equal FMUs get equal guids.
     """
     root = Element("fmiModelDescription", fmiVersion="2.0", modelName=identifier, guid="")
-    root.set("description", documentation(variables.flat.block))
+    describe_tool(root, variables.flat.block)
+    states = {"canGetAndSetFMUstate": "true", "canSerializeFMUstate": "true"}
+    if model_exchange:
+        states["providesDirectionalDerivative"] = "true"
+        needed = {"completedIntegratorStepNotNeeded": xml_boolean(not variables.flat.projects)}
+        SubElement(root, "ModelExchange", modelIdentifier=identifier, attrib=needed | states)
+    variable_steps = {"canHandleVariableCommunicationStepSize": "true"}
+    SubElement(root, "CoSimulation", modelIdentifier=identifier, attrib=variable_steps | states | capabilities)
+    all_variables = (*variables.all, *variables.rates) if model_exchange else variables.all
+    describe_units(root, (variable.unit for variable in all_variables))
+    describe_run(root, variables.flat.block)
+    model_variables = SubElement(root, "ModelVariables")
+    for variable in all_variables:
+        _scalar_variable(model_variables, variable)
+    _structure(root, variables, model_exchange)
+    root.set("guid", content_digest(root, content))
+    return xml_text(root)
+
+
+def xml_boolean(value: bool) -> str:
+    """How XML writes it."""
+    return str(value).lower()
+
+
+def describe_tool(root: Element, block: Block) -> None:
+    """Sets the attributes of an FMU of any version: what it is, and what made it."""
+    root.set("description", documentation(block))
     root.set("generationTool", f"rigidblocks {rigidblocks.__version__}")
     root.set("variableNamingConvention", "structured")
-    SubElement(
-        root,
-        "CoSimulation",
-        modelIdentifier=identifier,
-        canHandleVariableCommunicationStepSize="true",
-        canGetAndSetFMUstate="true",
-        canSerializeFMUstate="true",
-        attrib=capabilities,
-    )
-    _units(root, variables.all)
+
+
+def describe_run(root: Element, block: Block) -> None:
+    """Adds the log categories and the default experiment, the same in all versions."""
     categories = SubElement(root, "LogCategories")
     for name, text in LOG_CATEGORIES.items():
         SubElement(categories, "Category", name=name, description=text)
-    step = variables.flat.block.sample_time or 1e-3
-    SubElement(root, "DefaultExperiment", startTime="0", stopTime="10", stepSize=repr(step))
-    model_variables = SubElement(root, "ModelVariables")
-    for variable in variables.all:
-        _scalar_variable(model_variables, variable)
-    _structure(root, variables)
-    root.set("guid", _guid(root, content))
-    return _text(root)
+    SubElement(root, "DefaultExperiment", startTime="0", stopTime="10", stepSize=repr(block.sample_time or 1e-3))
 
 
 def documentation(block: Block) -> str:
@@ -55,9 +71,10 @@ def documentation(block: Block) -> str:
     return (type(block).__doc__ or type(block).__name__).strip().splitlines()[0]
 
 
-def _units(root: Element, variables: Iterable[Variable]) -> None:
+def describe_units(root: Element, units: Iterable[str]) -> None:
+    """Adds the definitions of the units, the same in all versions."""
     definitions = SubElement(root, "UnitDefinitions")
-    for unit in sorted({variable.unit for variable in variables}):
+    for unit in sorted(set(units)):
         exponents = {base: str(exponent) for base, exponent in base_units(unit).items()}
         SubElement(SubElement(definitions, "Unit", name=unit), "BaseUnit", exponents)
 
@@ -75,14 +92,18 @@ def _scalar_variable(parent: Element, variable: Variable) -> None:
     real = SubElement(element, "Real", unit=variable.unit)
     if variable.start is not None:
         real.set("start", repr(variable.start))
+    if variable.state is not None:
+        real.set("derivative", str(variable.state + 1))
 
 
-def _structure(root: Element, variables: Variables) -> None:
-    """The outputs and initial unknowns with what they are computed from; FMI counts variables from 1."""
+def _structure(root: Element, variables: Variables, model_exchange: bool) -> None:
+    """The outputs, rates and initial unknowns with what they are computed from; FMI counts variables from 1."""
     structure = SubElement(root, "ModelStructure")
+    rates = variables.rates if model_exchange else ()
     lists = (
-        ("Outputs", variables.outputs, variables.direct),
-        ("InitialUnknowns", variables.initial_unknowns, variables.at_start),
+        ("Outputs", variables.outputs, variables.flow if model_exchange else variables.direct),
+        ("Derivatives", rates, variables.flow),
+        ("InitialUnknowns", (*variables.initial_unknowns, *rates), variables.at_start),
     )
     for name, unknowns, knowns in lists:
         if unknowns:
@@ -92,13 +113,15 @@ def _structure(root: Element, variables: Variables) -> None:
                 SubElement(parent, "Unknown", index=str(unknown.index + 1), dependencies=dependencies)
 
 
-def _guid(root: Element, content: Iterable[bytes]) -> str:
-    digest = hashlib.sha256(_text(root).encode())
+def content_digest(root: Element, content: Iterable[bytes]) -> str:
+    """The guid of an FMU of this description and content."""
+    digest = hashlib.sha256(xml_text(root).encode())
     for part in content:
         digest.update(part)
     return "{" + digest.hexdigest()[:32] + "}"
 
 
-def _text(root: Element) -> str:
+def xml_text(root: Element) -> str:
+    """The text of an XML file."""
     indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"

@@ -3,15 +3,21 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from rigidblocks.block import Port, state_outputs
-from rigidblocks.feedthrough import after_sample, after_start
+from rigidblocks.feedthrough import after_sample, after_start, rates
 from rigidblocks.flat import FlatBlock
+from rigidblocks.spatial import Array
 from rigidblocks.trace import Graph
 
 
 @dataclass(frozen=True)
 class Variable:
-    """One scalar of a block as FMI describes it; `index` is its place in the flat memory and its value reference."""
+    """One scalar of a block as FMI describes it.
+
+    `index` is its value reference and its place in the flat memory; the rates of the continuous states follow behind it.
+    """
 
     name: str
     index: int
@@ -21,6 +27,7 @@ class Variable:
     unit: str
     doc: str
     start: float | None
+    state: int | None = None  # of the rate of a continuous state: the index of the state
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +41,11 @@ class Variables:
         """Every variable; `all[k].index == k`."""
         time = Variable("time", 0, "independent", "continuous", None, "s", "time", None)
         return (time, *(v for port in self.flat.ports for v in self._of_port(port)))
+
+    @cached_property
+    def rates(self) -> tuple[Variable, ...]:
+        """The rates of the continuous states, which model exchange has as variables behind all others."""
+        return tuple(_rate(x, self.flat.size + k) for k, x in enumerate(self.all[self.flat.x]))
 
     @cached_property
     def inputs(self) -> tuple[Variable, ...]:
@@ -56,7 +68,24 @@ class Variables:
 
     def at_start(self, unknown: Variable) -> tuple[Variable, ...]:
         """The inputs, parameters and start values that an initial unknown is computed from."""
-        return tuple(v for v in self.all if v.initial != "calculated" and self._after_start.depends[unknown.index, v.index])
+        reads = self._reads_at_start[unknown.index]
+        return tuple(v for v in self.all if v.initial != "calculated" and reads[v.index])
+
+    def flow(self, unknown: Variable) -> tuple[Variable, ...]:
+        """The time, continuous states and inputs that an output or a rate is computed from at the same instant."""
+        reads = self._reads[unknown.index]
+        return tuple(v for v in (self.all[0], *self.all[self.flat.x], *self.inputs) if reads[v.index])
+
+    @cached_property
+    def _reads(self) -> Array:
+        """Which variable, a row for each of all and of the rates, reads which of the memory after a sample instant."""
+        return np.vstack([self._after_sample.depends, rates(self.flat).depends])
+
+    @cached_property
+    def _reads_at_start(self) -> Array:
+        """The same for the start values."""
+        started = self._after_start.depends
+        return np.vstack([started, rates(self.flat).depends @ started])
 
     @cached_property
     def _after_sample(self) -> Graph:
@@ -95,3 +124,18 @@ class Variables:
         if flat.z.start <= index:
             return causality, "discrete", "exact" if self._after_start.copies.get(index) == index else "calculated"
         return causality, "continuous", "exact"
+
+
+def _rate(x: Variable, index: int) -> Variable:
+    """The rate of change of a continuous state."""
+    unit = _per_second(x.unit)
+    return Variable(
+        f"der({x.name})", index, "local", "continuous", "calculated", unit, f"rate of {x.name}", None, state=x.index
+    )
+
+
+def _per_second(unit: str) -> str:
+    """The unit of the rate of what has the unit: m/s2 of m/s, N.m/rad.s of N.m/rad."""
+    if unit.endswith("/s"):
+        return f"{unit}2"
+    return f"{unit}.s" if "/" in unit else f"{unit}/s"

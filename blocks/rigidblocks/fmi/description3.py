@@ -1,0 +1,114 @@
+"""The model description of an FMI 3.0 FMU, in which each port of a block is one variable of the port's shape."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element, SubElement
+
+from rigidblocks.fmi.description import (
+    content_digest,
+    describe_run,
+    describe_tool,
+    describe_units,
+    xml_boolean,
+    xml_text,
+)
+from rigidblocks.fmi.variables import Variable, Variables
+
+
+@dataclass(frozen=True)
+class ArrayVariable:
+    """The variable of a port: its elements in C order, the first of which has the value reference."""
+
+    name: str
+    shape: tuple[int, ...]
+    doc: str
+    elements: tuple[Variable, ...]
+
+    @property
+    def reference(self) -> int:
+        """The value reference."""
+        return self.elements[0].index
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of all elements; None when they have different ones, which FMI 3.0 has no way to say."""
+        units = {element.unit for element in self.elements}
+        return units.pop() if len(units) == 1 else None
+
+    @property
+    def description(self) -> str:
+        """What it is, with the units if there are several."""
+        return self.doc if self.unit else f"{self.doc} [{', '.join(element.unit for element in self.elements)}]"
+
+
+def array_variables(variables: Variables) -> tuple[ArrayVariable, ...]:
+    """The time, the ports of a block, and the rates of its continuous states."""
+    flat = variables.flat
+    time = ArrayVariable("time", (), "time", variables.all[:1])
+    ports = [ArrayVariable(p.name, p.shape, p.doc, variables.all[flat.where[p.name]]) for p in flat.ports if p.size]
+    rates, start = [], flat.x.start
+    for p in flat.block.states:
+        where = flat.where[p.name]
+        elements = variables.rates[where.start - start : where.stop - start]
+        if elements:
+            rates.append(ArrayVariable(f"der({p.name})", p.shape, f"rate of {p.name}", elements))
+    return (time, *ports, *rates)
+
+
+def model_description3(variables: Variables, identifier: str, content: Iterable[bytes]) -> str:
+    """The text of modelDescription.xml; the instantiation token is a digest of it and of `content`, as a guid is."""
+    root = Element("fmiModelDescription", fmiVersion="3.0", modelName=identifier, instantiationToken="")
+    describe_tool(root, variables.flat.block)
+    capabilities = {"canGetAndSetFMUState": "true", "canSerializeFMUState": "true"}
+    capabilities |= {"providesDirectionalDerivatives": "true", "providesAdjointDerivatives": "true"}
+    needed = {"needsCompletedIntegratorStep": xml_boolean(variables.flat.projects)}
+    SubElement(root, "ModelExchange", modelIdentifier=identifier, attrib=needed | capabilities)
+    variable_steps = {"canHandleVariableCommunicationStepSize": "true"}
+    SubElement(root, "CoSimulation", modelIdentifier=identifier, attrib=variable_steps | capabilities)
+    arrays = array_variables(variables)
+    describe_units(root, (array.unit for array in arrays if array.unit))
+    describe_run(root, variables.flat.block)
+    model_variables = SubElement(root, "ModelVariables")
+    for array in arrays:
+        _float64(model_variables, array, arrays)
+    _structure(root, variables, arrays)
+    root.set("instantiationToken", content_digest(root, content))
+    return xml_text(root)
+
+
+def _float64(parent: Element, array: ArrayVariable, arrays: Iterable[ArrayVariable]) -> None:
+    first = array.elements[0]
+    attributes = {
+        "name": array.name,
+        "valueReference": str(array.reference),
+        "description": array.description,
+        "causality": first.causality,
+        "variability": first.variability,
+        "initial": first.initial,
+        "unit": array.unit,
+        "derivative": None if first.state is None else str(_owners(arrays)[first.state].reference),
+        "start": None if first.start is None else " ".join(repr(element.start) for element in array.elements),
+    }
+    element = SubElement(parent, "Float64", {key: value for key, value in attributes.items() if value})
+    for length in array.shape:
+        SubElement(element, "Dimension", start=str(length))
+
+
+def _structure(root: Element, variables: Variables, arrays: tuple[ArrayVariable, ...]) -> None:
+    """The outputs, rates and initial unknowns with what they are computed from, by value reference."""
+    structure, owners = SubElement(root, "ModelStructure"), _owners(arrays)
+    lists = (
+        ("Output", variables.outputs, variables.flow),
+        ("ContinuousStateDerivative", variables.rates, variables.flow),
+        ("InitialUnknown", (*variables.initial_unknowns, *variables.rates), variables.at_start),
+    )
+    for name, unknowns, knowns in lists:
+        for unknown in dict.fromkeys(owners[v.index] for v in unknowns):
+            references = sorted({owners[known.index].reference for v in unknown.elements for known in knowns(v)})
+            attributes = {"valueReference": str(unknown.reference), "dependencies": " ".join(map(str, references))}
+            SubElement(structure, name, attributes)
+
+
+def _owners(arrays: Iterable[ArrayVariable]) -> dict[int, ArrayVariable]:
+    """The array that each index belongs to."""
+    return {element.index: array for array in arrays for element in array.elements}

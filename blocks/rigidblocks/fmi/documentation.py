@@ -1,0 +1,128 @@
+"""The documentation inside an FMU: a page about the block, and the reference run as the FMI cross-check rules ask for it."""
+
+import inspect
+from collections.abc import Iterable, Iterator
+from html import escape
+
+import numpy as np
+
+import rigidblocks
+from rigidblocks.block import Block, Port
+from rigidblocks.flat import FlatBlock
+from rigidblocks.fmi.reference import ReferenceRun, rounded
+from rigidblocks.integrate import Integrator
+from rigidblocks.spatial import Array
+
+_STYLE = (
+    "body{font:15px/1.45 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+    "pre{white-space:pre-wrap}table{border-collapse:collapse}td,th{border:1px solid #aaa;padding:.2em .6em;text-align:left}"
+)
+_COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
+_WIDTH, _HEIGHT, _LEFT, _TOP, _GAP = 640, 150, 80, 24, 34  # of a plot, and the room around it
+
+
+def documentation_content(flat: FlatBlock, identifier: str, method: Integrator, h: float) -> dict[str, bytes]:
+    """The files of an FMU's documentation by their path; there is no reference run of a block that does not start."""
+    run = ReferenceRun(flat, method, h)
+    content = {"index.html": page(run, identifier)}
+    if len(run.rows):
+        content[f"{identifier}_ref.csv"] = run.csv(run.output_columns)
+        content[f"{identifier}_ref.opt"] = run.options
+        if run.input_columns:
+            content[f"{identifier}_in.csv"] = run.csv(run.input_columns)
+    return {f"documentation/{name}": text.encode() for name, text in content.items()}
+
+
+def page(run: ReferenceRun, identifier: str) -> str:
+    """The text of index.html."""
+    flat, block = run.flat, run.flat.block
+    constants = [port for port in block.parameters if port not in flat.parameters]
+    states = [port for port in (*block.states, *block.sampled) if port not in block.outputs]
+    tables = (
+        ("Inputs", block.inputs), ("Outputs", block.outputs), ("States", states),
+        ("Tunable parameters", flat.parameters), ("Constants", constants),
+    )  # fmt: skip
+    return "\n".join(
+        [
+            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
+            f"<title>{escape(identifier)}</title><style>{_STYLE}</style></head><body>",
+            f"<h1>{escape(identifier)}</h1>",
+            f"<pre>{escape(docstring(block))}</pre>",
+            f"<p>{escape(_stepping(run))} Made by rigidblocks {rigidblocks.__version__}.</p>",
+            *(part for title, ports in tables for part in _table(title, ports)),
+            *_reference(run, identifier),
+            "</body></html>\n",
+        ]
+    )
+
+
+def docstring(block: Block) -> str:
+    """The docstring of the block's type, its type's name without one."""
+    return inspect.cleandoc(type(block).__doc__ or type(block).__name__)
+
+
+def plot(run: ReferenceRun) -> str:
+    """The outputs of the reference run over time as SVG, a panel for each port."""
+    columns, panels = run.output_columns, list[str]()
+    for port in run.flat.block.outputs:
+        if shown := [columns[name] for name in port.element_names if name in columns]:
+            panels.append(_panel(port, run.rows[:, shown], (len(run.rows) - 1) * run.dt, len(panels)))
+    height = len(panels) * (_HEIGHT + _GAP) + _TOP
+    size = f'viewBox="0 0 {_WIDTH + _LEFT + 20} {height}" width="{_WIDTH + _LEFT + 20}" height="{height}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">{"".join(panels)}</svg>'
+
+
+def _panel(port: Port, rows: Array, t_stop: float, number: int) -> str:
+    values = np.transpose([rounded(column) for column in rows.T])
+    low, high = float(values.min()), float(values.max())
+    low, high = (low, high) if high > low else (low - 1, high + 1)
+    top = _TOP + number * (_HEIGHT + _GAP)
+    x = _LEFT + _WIDTH * np.arange(len(values)) / max(1, len(values) - 1)
+    parts = [f'<rect x="{_LEFT}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="#aaa"/>']
+    for k, y in enumerate((top + _HEIGHT * (high - values) / (high - low)).T):
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{_COLORS[k % len(_COLORS)]}"/>')
+    units = ", ".join(dict.fromkeys(port.units))
+    bottom = top + _HEIGHT
+    texts = (
+        (_LEFT, top - 6, "start", f"{port.name} [{units}]"),
+        (_LEFT - 6, top + 10, "end", f"{high:.4g}"),
+        (_LEFT - 6, bottom, "end", f"{low:.4g}"),
+        (_LEFT + _WIDTH, bottom + 14, "end", f"{t_stop:.4g} s"),
+    )
+    parts += [f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>' for x, y, anchor, text in texts]
+    return "".join(parts)
+
+
+def _table(title: str, ports: Iterable[Port]) -> Iterator[str]:
+    if rows := [_row(port) for port in ports]:
+        yield f"<h2>{title}</h2><table><tr><th>name</th><th>shape</th><th>unit</th><th>start</th><th>what it is</th></tr>"
+        yield from rows
+        yield "</table>"
+
+
+def _row(port: Port) -> str:
+    shape = " x ".join(map(str, port.shape)) or "scalar"
+    start = "" if port.start is None else ", ".join(f"{value:.6g}" for value in np.ravel(port.start))
+    cells = (port.name, shape, ", ".join(dict.fromkeys(port.units)), start, port.doc)
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _stepping(run: ReferenceRun) -> str:
+    sample = run.flat.block.sample_time
+    parts = []
+    if run.flat.block.states:
+        parts.append(f"The states are integrated in {run.method.stages} stages with inner steps of at most {run.h:g} s.")
+    if sample is not None:
+        parts.append(f"There is a sample every {sample:g} s; a communication step fits it.")
+    return " ".join(parts)
+
+
+def _reference(run: ReferenceRun, identifier: str) -> Iterator[str]:
+    if not len(run.rows):
+        yield "<p>There is no reference run: the values at the start are not finite.</p>"
+        return
+    yield f"<h2>Reference run</h2><p>Communication steps of {run.dt:g} s from the start values; "
+    yield "input i, counted from 0 over all elements, is its start value + 0.1 sin(2 pi t + i) [its unit], held in a step. "
+    yield f"The values are in {escape(identifier)}_ref.csv, the inputs in {escape(identifier)}_in.csv.</p>"
+    yield plot(run)

@@ -1,0 +1,129 @@
+"""The reference run of a block: what its FMU must reproduce, as the FMI cross-check rules 4.1, 9.1.4 and 10, ask for it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rigidblocks.flat import FlatBlock
+from rigidblocks.integrate import Integrator
+from rigidblocks.spatial import Array
+from rigidblocks.trace import Graph, trace
+
+AMPLITUDE = 0.1  # of the sine that is added to the start value of each input
+MOST_OUTPUTS = 10  # the rules recommend no more
+_DIGITS = 7  # fewer than machines differ in, so that the text is the same on all
+_DUST = 1e-12  # what is smaller is the rounding of zero
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceRun:
+    """The run of `flat` from its start at t = 0, with the inputs u_i(t) = start + 0.1 sin(2 pi t + i) held in each step.
+
+    A run of about 1 s and at most about 1000 inner steps, which ends before the first value that is not finite.
+    """
+
+    flat: FlatBlock
+    method: Integrator
+    h: float
+
+    @cached_property
+    def dt(self) -> float:
+        """The communication step [s]: 10 ms, less for small inner steps, a multiple of the sample time."""
+        dt = min(1e-2, 100 * self.h)
+        sample = self.flat.block.sample_time
+        return dt if sample is None else sample * max(1, round(dt / sample))
+
+    @cached_property
+    def rows(self) -> Array:
+        """The memory at t = 0, dt, 2 dt, ..., each with the inputs of the step that follows."""
+        flat, inner = _TracedBlock(self.flat.block, self.flat.tunable), max(1, round(self.dt / self.h))
+        m, rows = flat.start(), []
+        with np.errstate(all="ignore"):
+            m[flat.u] = self.inputs(0.0)
+            m = flat.initialized(m, 0.0)
+            for k in range(1 + min(100, max(10, 1000 // inner))):
+                if not np.all(np.isfinite(m)):
+                    break
+                m[flat.u] = self.inputs(k * self.dt)
+                rows.append(m.copy())
+                m = flat.advanced(m, k * self.dt, self.dt, self.method, self.h)
+        return np.array(rows).reshape(-1, flat.size)
+
+    def inputs(self, t: float) -> Array:
+        """The inputs that are held from t."""
+        start = self.flat.start()[self.flat.u]
+        return np.asarray(start + AMPLITUDE * np.sin(2 * np.pi * t + np.arange(len(start))))
+
+    @property
+    def output_columns(self) -> dict[str, int]:
+        """The places of the first outputs in a row, by the name of the element."""
+        places = {
+            name: self.flat.where[port.name].start + k
+            for port in self.flat.block.outputs
+            for k, name in enumerate(port.element_names)
+        }
+        return dict(list(places.items())[:MOST_OUTPUTS])
+
+    @property
+    def input_columns(self) -> dict[str, int]:
+        """The places of the inputs in a row, by the name of the element."""
+        names = [name for port in self.flat.block.inputs for name in port.element_names]
+        return {name: self.flat.u.start + k for k, name in enumerate(names)}
+
+    def csv(self, columns: dict[str, int]) -> str:
+        """The text of a CSV file with the time and these columns."""
+        values = [[f"{k * self.dt:.9g}" for k in range(len(self.rows))]]
+        values += [_numbers(self.rows[:, place]) for place in columns.values()]
+        header = ",".join(f'"{name}"' for name in ("time", *columns))
+        return "\n".join([header, *(",".join(row) for row in zip(*values, strict=True))]) + "\n"
+
+    @property
+    def options(self) -> str:
+        """The text of the _ref.opt file."""
+        stop = (len(self.rows) - 1) * self.dt
+        steps = (f"StepSize, {self.dt:.9g}", "RelTol, 0.0001", f"OutputIntervalLength, {self.dt:.9g}")
+        return "\n".join(["StartTime, 0", f"StopTime, {stop:.9g}", *steps]) + "\n"
+
+
+def rounded(column: Array) -> Array:
+    """The values, rounded to seven digits of the largest; so they are the same on all machines."""
+    largest = float(np.max(np.abs(column), initial=0.0))
+    if largest < _DUST:
+        return np.zeros(len(column))
+    unit = 10.0 ** (np.floor(np.log10(largest)) + 1 - _DIGITS)
+    return np.asarray(np.rint(column / unit) * unit + 0.0)  # + 0.0: no -0
+
+
+def _numbers(column: Array) -> list[str]:
+    return [f"{value:.{_DIGITS}g}" for value in rounded(column)]
+
+
+class _TracedBlock(FlatBlock):
+    """A flat block that is run by its traced functions, which is much faster than by NumPy."""
+
+    @cached_property
+    def _graphs(self) -> dict[str, Graph]:
+        """The graph of each function, made when it is first called."""
+        return {}
+
+    def _call(self, name: str, m: Array) -> Array:
+        if name not in self._graphs:
+            function = getattr(super(), name)
+            self._graphs[name] = trace(name, lambda m: {"out": function(m)}, {"memory": (self.size,)})
+        return np.asarray(self._graphs[name].function(m), dtype=float).ravel()
+
+    def derivative(self, m: Array) -> Array:
+        return self._call("derivative", m)
+
+    def project(self, m: Array) -> Array:
+        return self._call("project", m)
+
+    def initial(self, m: Array) -> Array:
+        return self._call("initial", m)
+
+    def update(self, m: Array) -> Array:
+        return self._call("update", m)
+
+    def output(self, m: Array) -> Array:
+        return self._call("output", m)
