@@ -1,14 +1,28 @@
 """Operation counts of the traced algorithms, and their time against Pinocchio in the same run."""
 
+import ctypes
+import os
+import resource
+import tempfile
 import timeit
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pinocchio
 from models import in_pinocchio, models
 
-from rigidblocks import Model, aba, compiled, crba, rnea
+from rigidblocks import Model, auto_tree
+from rigidblocks.ccode import c_function
+from rigidblocks.compile import shared_library
 from rigidblocks.compiled_function import CompiledFunction
+from rigidblocks.compiled_model import compiled_dynamics, straight_line
+from rigidblocks.trace import Graph
+
+LOOP = Path(__file__).parent / "loop.c"
+CYCLE = (Path(__file__).parent / "cycle.c").read_text()
 
 # multiplications and additions for a general chain of n revolute joints (RBDA Table 10.1)
 BOOK = {
@@ -20,13 +34,24 @@ BOOK = {
 
 def kernels(model: Model) -> Mapping[str, CompiledFunction]:
     """The compiled algorithms of a model."""
-    n = model.nv
-    q, qd, qdd, tau = ({name: (n,)} for name in ("q", "qd", "qdd", "tau"))
-    return {
-        "rnea": compiled("rnea", lambda *a: {"tau": rnea(model, *a)}, q | qd | qdd),
-        "crba": compiled("crba", lambda *a: {"H": crba(model, *a)}, q),
-        "aba": compiled("aba", lambda *a: {"qdd": aba(model, *a)}, q | qd | tau),
-    }
+    return {algorithm: compiled_dynamics(model, algorithm) for algorithm in BOOK}
+
+
+def bare(graph: Graph, values: np.ndarray) -> float:
+    """The time of straight-line C in a C loop [us]."""
+    sources = {"function.h": c_function(graph).replace(f"void {graph.name}(", "void function("), "loop.c": LOOP.read_text()}
+    loop = ctypes.CDLL(str(shared_library(sources, "loop.c"))).nanoseconds_per_call
+    loop.restype = ctypes.c_double
+    memory = values.copy(), np.zeros(graph.function.nnz_out())
+    pointers = [ctypes.c_void_p(part.ctypes.data) for part in memory]
+    return min(loop(*pointers, 20_000) for _ in range(7)) / 1e3
+
+
+def cycle() -> float:
+    """The time of a processor cycle [us], from a chain of integer operations that wait for each other."""
+    library = ctypes.CDLL(str(shared_library({"cycle.c": CYCLE}, "cycle.c")))
+    library.nanoseconds_per_cycle.restype = ctypes.c_double
+    return min(library.nanoseconds_per_cycle(10_000_000) for _ in range(7)) / 1e3
 
 
 def pinocchio_calls(model: Model, q: np.ndarray, qd: np.ndarray, w: np.ndarray) -> dict[str, Callable[[], object]]:
@@ -47,17 +72,54 @@ def microseconds(call: Callable[[], object], number: int = 5000) -> float:
 
 def main() -> None:
     """Prints a row for each model and algorithm."""
-    print(f"{'model':10} {'':5} {'operations':>10} {'book':>7} {'call':>9} {'Pinocchio':>10} {'ratio':>6}")
+    at_a_cycle = cycle()
+    print(f"one cycle is {at_a_cycle * 1e3:.2f} ns; `bare` is the C alone, `1/cycle` its operations at one a cycle")
+    print(
+        f"{'model':10} {'':5} {'operations':>10} {'book':>7} {'bare':>9} {'1/cycle':>9} "
+        f"{'call':>9} {'Pinocchio':>10} {'ratio':>6}"
+    )
     rng = np.random.default_rng(0)
     for name, model in models().items():
         q, qd, w = rng.normal(size=(3, model.nv))
         others = pinocchio_calls(model, q, qd, w)
         for algorithm, kernel in kernels(model).items():
-            kernel(*(q, qd, w)[: len(kernel.inputs)])
+            values = (q, qd, w)[: len(kernel.inputs)]
+            kernel(*values)
             ours, theirs = microseconds(kernel.run), microseconds(others[algorithm])
-            counts = f"{kernel.graph.operation_count:10,} {BOOK[algorithm](model.nv):7,}"
-            print(f"{name:10} {algorithm:5} {counts} {ours:6.2f} us {theirs:7.2f} us {theirs / ours:5.1f}x")
+            graph = straight_line(model, algorithm)
+            times = (
+                f"{bare(graph, np.concatenate(values)):6.2f} us {graph.operation_count * at_a_cycle:6.2f} us {ours:6.2f} us"
+            )
+            counts = f"{graph.operation_count:10,} {BOOK[algorithm](model.nv):7,}"
+            print(f"{name:10} {algorithm:5} {counts} {times} {theirs:7.2f} us {theirs / ours:5.1f}x", flush=True)
+
+
+def public_calls() -> None:
+    """Prints the time of a call through the public function with its checks and copies."""
+    model, rng = models()["7 joints"], np.random.default_rng(0)
+    for algorithm, kernel in kernels(model).items():
+        values = rng.normal(size=(len(kernel.inputs), model.nv))
+        print(f"7 joints, {algorithm}(...) with arrays of the caller's {microseconds(partial(kernel, *values)):6.2f} us")
+
+
+def large() -> None:
+    """Prints the time of a body of chains and binary trees, and what it takes to compile them."""
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, RIGIDBLOCKS_CACHE=folder):
+        for bf in (1, 2):
+            for nb in (30, 100, 1000):
+                model = auto_tree(nb, bf, 0.7)
+                for algorithm in ("rnea", "aba"):
+                    begin = timeit.default_timer()
+                    kernel = compiled_dynamics(model, algorithm)
+                    compiled_in = timeit.default_timer() - begin
+                    kernel(*rng.normal(size=(3, nb)))
+                    each = microseconds(kernel.run, 20_000 // nb) / nb
+                    print(f"{nb:5} bodies, bf {bf} {algorithm:5} {each:6.3f} us a body, compiled in {compiled_in:5.2f} s")
+    print(f"the largest compiler took {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6:.2f} GB")
 
 
 if __name__ == "__main__":
     main()
+    public_calls()
+    large()

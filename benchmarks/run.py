@@ -1,9 +1,12 @@
 """All benchmarks; every comparison is made within one run."""
 
+import derivatives
 import kernels
 import steps
 
 if __name__ == "__main__":
     kernels.main()
+    print()
+    derivatives.main()
     print()
     steps.main()

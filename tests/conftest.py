@@ -5,12 +5,16 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from random_models import MODELS
+from random_models import COORDINATES, MODELS
 from rigidblocks.model import Model
 
 # the same examples in every run, none kept on disk; no deadline, because the machine may be busy
 settings.register_profile("seeded", derandomize=True, database=None, deadline=None, max_examples=50)
 settings.load_profile("seeded")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the generated C in tests/reference")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,6 +34,12 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture(params=MODELS)
 def model(request: pytest.FixtureRequest) -> Model:
+    return MODELS[request.param]()
+
+
+@pytest.fixture(params=COORDINATES)
+def coordinate_model(request: pytest.FixtureRequest) -> Model:
+    """A model with qd = dq/dt."""
     return MODELS[request.param]()
 
 

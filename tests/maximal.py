@@ -1,15 +1,16 @@
 """The maximal-coordinate equations of motion (RBDA Eq 3.74), in base coordinates and with 6x6 matrices.
 
-An independent oracle: it has no recursion over articulated or composite inertias, and takes poses from the matrix
-exponential of the joints' motion subspaces. Only the subspace S of each joint, its Xtree and the inertias come from the
-model.
+An independent oracle: it has no recursion over articulated or composite inertias. Only the joint models, which have tests
+of their own, the tree transforms and the inertias come from the model.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import block_diag, expm, null_space
+from numpy.linalg import inv, solve
+from scipy.linalg import block_diag, null_space
 
+from rigidblocks.joint import JointMotion
 from rigidblocks.model import Model
 from rigidblocks.spatial import Array, crf, crm
 
@@ -20,31 +21,34 @@ class Solution(NamedTuple):
     constraint_power: float
 
 
-def subspaces(model: Model) -> list[Array]:
-    """S of each joint, in its body's coordinates; constant for revolute, prismatic and helical joints."""
-    return [joint.jcalc(np.zeros(joint.nq), np.zeros(joint.nv)).S for joint in model.joint]
+def joint_motions(model: Model, q: Array, qd: Array) -> list[JointMotion]:
+    """What the joints do, in the coordinates of their bodies."""
+    return [joint.jcalc(q[model.q_slices[i]], qd[model.v_slices[i]]) for i, joint in enumerate(model.joint)]
 
 
 def poses(model: Model, q: Array) -> list[Array]:
     """The 6x6 transforms from base to body coordinates."""
     X: list[Array] = []
-    for i, (p, S) in enumerate(zip(model.parent, subspaces(model), strict=True)):
-        XJ = expm(-crm(S @ q[model.q_slices[i]]))
-        X.append(XJ @ model.Xtree[i].matrix() @ (X[p] if p >= 0 else np.eye(6)))
+    for i, (p, motion) in enumerate(zip(model.parent, joint_motions(model, q, np.zeros(model.nv)), strict=True)):
+        X.append(motion.XJ.matrix() @ model.Xtree[i].matrix() @ (X[p] if p >= 0 else np.eye(6)))
     return X
 
 
 def jacobians(model: Model, q: Array) -> list[Array]:
     """J_i (6, nv) with v_i = J_i qd, the velocity of body i in base coordinates (RBDA Eq 2.18)."""
     J: list[Array] = []
-    for i, (p, S, X) in enumerate(zip(model.parent, subspaces(model), poses(model, q), strict=True)):
+    motions = joint_motions(model, q, np.zeros(model.nv))
+    for i, (p, motion, X) in enumerate(zip(model.parent, motions, poses(model, q), strict=True)):
         J.append(J[p].copy() if p >= 0 else np.zeros((6, model.nv)))
-        J[i][:, model.v_slices[i]] = np.linalg.inv(X) @ S
+        J[i][:, model.v_slices[i]] = inv(X) @ motion.S
     return J
 
 
 def forward_dynamics(model: Model, q: Array, qd: Array, tau: Array, f_ext: Array | None = None) -> Solution:
-    """The solution of [[I, P T], [T^T P^T, 0]] [a; -lambda] = [P T_a tau - p; -Tdot^T P^T v] (RBDA Eq 3.74)."""
+    """The solution of [[I, P T], [T^T P^T, 0]] [a; -lambda] = [P T_a tau - p; T^T Sdot qd] (RBDA Eq 3.74).
+
+    The accelerations of the constraints, -Tdot^T v_J in the book, are T^T Sdot qd because T^T S = 0 (Eq 3.41).
+    """
     nb, X = model.nb, poses(model, q)
     v = [J @ qd for J in jacobians(model, q)]
     inertia = [x.T @ body.matrix() @ x for x, body in zip(X, model.inertia, strict=True)]
@@ -52,21 +56,20 @@ def forward_dynamics(model: Model, q: Array, qd: Array, tau: Array, f_ext: Array
     f_ext = np.zeros((nb, 6)) if f_ext is None else f_ext
     p = np.concatenate([crf(v[i]) @ inertia[i] @ v[i] - inertia[i] @ gravity - f_ext[i] for i in range(nb)])
 
-    # the joints' force subspaces move with their successor bodies
-    S = [np.linalg.inv(x) @ s for x, s in zip(X, subspaces(model), strict=True)]
-    T = [x.T @ null_space(s.T) for x, s in zip(X, subspaces(model), strict=True)]
-    Ta = [x.T @ s @ np.linalg.inv(s.T @ s) for x, s in zip(X, subspaces(model), strict=True)]
-    Tdot = [crf(v_i) @ t for v_i, t in zip(v, T, strict=True)]
+    # the joints' subspaces move with their successor bodies
+    motions = joint_motions(model, q, qd)
+    T = [x.T @ null_space(m.S.T) for x, m in zip(X, motions, strict=True)]
+    Ta = [x.T @ m.S @ inv(m.S.T @ m.S) for x, m in zip(X, motions, strict=True)]
+    Sdot_qd = [inv(x) @ m.cJ + crm(v_i) @ inv(x) @ m.vJ for x, m, v_i in zip(X, motions, v, strict=True)]
 
     P, T_all, V = _incidence(model), block_diag(*T), np.concatenate(v)
     PT = P @ T_all
     K = np.block([[block_diag(*inertia), PT], [PT.T, np.zeros((PT.shape[1],) * 2)]])
-    right = np.concatenate([P @ block_diag(*Ta) @ tau - p, -block_diag(*Tdot).T @ P.T @ V])
-    solution = np.linalg.solve(K, right)
+    right = np.concatenate([P @ block_diag(*Ta) @ tau - p, T_all.T @ np.concatenate(Sdot_qd)])
+    solution = solve(K, right)
     a, force = solution[: 6 * nb], -solution[6 * nb :]
 
     aJ, vJ = (P.T @ a).reshape(nb, 6), (P.T @ V).reshape(nb, 6)
-    Sdot_qd = [crm(v[i]) @ S[i] @ qd[model.v_slices[i]] for i in range(nb)]
     qdd = np.concatenate([Ta[i].T @ (aJ[i] - Sdot_qd[i]) for i in range(nb)])
     return Solution(qdd, a.reshape(nb, 6), float((T_all @ force) @ vJ.ravel()))
 

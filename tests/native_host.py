@@ -12,19 +12,37 @@ from fmpy.fmi2 import (
     fmi2CallbackLoggerTYPE,
 )
 
-from random_models import MODELS, SIDEWAYS_GRAVITY
+from random_models import MODELS, SIDEWAYS_GRAVITY, random_tree
 from rigidblocks import PDController, RepeatingSequence, RobotPlant, planar2
+from rigidblocks.joint import SixDoF, Spherical
+
+FREE_BODIES = random_tree(np.random.default_rng(5), (-1, 0), (SixDoF(), Spherical()))
 
 BLOCKS = {
     "planar2": RobotPlant(planar2(), q0=(0.3, -0.5), qd0=(1.0, 2.0)),
     "gravity": RobotPlant(planar2().with_gravity((0.0, -9.81, 0.0)), q0=(0.3, -0.5)),
     "wrenches": RobotPlant(planar2().with_gravity(SIDEWAYS_GRAVITY), external_wrenches=True),
     "mixed joints": RobotPlant(MODELS["mixed"](), q0=0.1, external_wrenches=True),
+    "free bodies": RobotPlant(FREE_BODIES, qd0=0.5, external_wrenches=True),
     "pd": PDController((60.0, 30.0), (8.0, 4.0)),
     "limited pd": PDController((60.0, 30.0), (8.0, 4.0), tau_max=(20.0, 5.0)),
     "sampled pd": PDController((60.0, 30.0), (8.0, 4.0), tau_max=(20.0, 500.0), sample_time=2e-3),
     "sequence": RepeatingSequence((0.0, 0.01, 0.025), ((0.0, 1.0), (2.0, -1.0), (0.0, 1.0))),
 }
+
+
+def callbacks(messages):
+    """Callbacks without FMPy's logger proxy, which sends the messages of all instances to the newest."""
+
+    def log(environment, instance, status, category, message):
+        del environment, instance
+        messages.append((status, category.decode(), message.decode()))
+
+    made = fmi2CallbackFunctions()
+    made.logger = fmi2CallbackLoggerTYPE(log)
+    made.allocateMemory = fmi2CallbackAllocateMemoryTYPE(fmpy.calloc)
+    made.freeMemory = fmi2CallbackFreeMemoryTYPE(fmpy.free)
+    return made
 
 
 class Host:
@@ -42,21 +60,8 @@ class Host:
             modelIdentifier=self.description.coSimulation.modelIdentifier,
             instanceName=name,
         )
-        self.fmu.instantiate(callbacks=self._callbacks())
-        self.references = list(range(len(self.description.modelVariables)))
-
-    def _callbacks(self):
-        """Callbacks without FMPy's logger proxy, which sends the messages of all instances to the newest."""
-
-        def log(environment, instance, status, category, message):
-            del environment, instance
-            self.messages.append((status, category.decode(), message.decode()))
-
-        callbacks = fmi2CallbackFunctions()
-        callbacks.logger = fmi2CallbackLoggerTYPE(log)
-        callbacks.allocateMemory = fmi2CallbackAllocateMemoryTYPE(fmpy.calloc)
-        callbacks.freeMemory = fmi2CallbackFreeMemoryTYPE(fmpy.free)
-        return callbacks
+        self.fmu.instantiate(callbacks=callbacks(self.messages))
+        self.references = [v.valueReference for v in self.description.modelVariables if v.derivative is None]
 
     def initialize(self, t=0.0, stop=None):
         self.fmu.setupExperiment(startTime=t, stopTime=stop)

@@ -243,8 +243,8 @@ RUNNING = {
     "infinity": ("gravity[3] must be finite, not -inf", lambda fmu: fmu.setReal([5, 9], [1.0, -np.inf])),
     "time": ("time is computed and cannot be set", lambda fmu: fmu.setReal([5, 0], [1.0, 1.0])),
     "output": ("energy is computed and cannot be set", lambda fmu: fmu.setReal([5, 12], [1.0, 1.0])),
-    "set unknown": ("fmi2SetReal: there is no variable 13; the last is 12", lambda fmu: fmu.setReal([5, 13], [1.0, 1.0])),
-    "get unknown": ("fmi2GetReal: there is no variable 4294967295; the last is 12", lambda fmu: fmu.getReal([2**32 - 1])),
+    "set unknown": ("fmi2SetReal: there is no variable 17; the last is 16", lambda fmu: fmu.setReal([5, 17], [1.0, 1.0])),
+    "get unknown": ("fmi2GetReal: there is no variable 4294967295; the last is 16", lambda fmu: fmu.getReal([2**32 - 1])),
     "wrong time": (
         "the communication point 0.002 s is not the time 0.001 s of the FMU",
         lambda fmu: fmu.doStep(0.002, 1e-3),
@@ -270,9 +270,13 @@ RUNNING = {
         "fmi2GetRealOutputDerivatives is not provided by this FMU",
         lambda fmu: fmu.getRealOutputDerivatives([1], [1]),
     ),
-    "derivative": (
-        "fmi2GetDirectionalDerivative is not provided by this FMU",
-        lambda fmu: fmu.getDirectionalDerivative([1], [5], [1.0]),
+    "derivative by an output": (
+        "fmi2GetDirectionalDerivative: energy is no input, continuous state or parameter",
+        lambda fmu: fmu.getDirectionalDerivative([10], [5, 12], [1.0, 1.0]),
+    ),
+    "derivative of an input": (
+        "fmi2GetDirectionalDerivative: tau[2] is neither an output nor a rate",
+        lambda fmu: fmu.getDirectionalDerivative([10, 6], [5], [1.0]),
     ),
 }
 

@@ -4,9 +4,14 @@
 
    Input i (value references from FIRST_INPUT) is sin(t + i) in the step from t. Each line is the values of all variables
    (value references from 0) after a step. Then a second instance steps for the time alone, and the last line is the time of
-   a step [ns], and how many allocations there were while the first one set, stepped and got, and in all. */
+   a step [ns], and how many allocations there were while the first one set, stepped and got, and in all, where the C library
+   is glibc: elsewhere they are not counted. */
 
+#if defined(_WIN32)
+#include <windows.h>
+#else
 #include <dlfcn.h>
+#endif
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +44,7 @@ typedef struct {
 /* Every allocation of the process comes through these, which hide those of the C library. */
 static long allocations;
 
+#if defined(__GLIBC__) && !defined(UNCOUNTED)
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *old, size_t size);
@@ -60,6 +66,7 @@ void *realloc(void *old, size_t size)
     allocations++;
     return __libc_realloc(old, size);
 }
+#endif
 
 static void check(int good, const char *what)
 {
@@ -76,9 +83,31 @@ static void print_message(fmi2ComponentEnvironment environment, fmi2String insta
     fprintf(stderr, "%s: %s (%d): %s\n", instance, category, (int)status, message);
 }
 
+#if defined(_WIN32)
+static void *open_library(const char *path)
+{
+    return LoadLibraryA(path);
+}
+
+static FARPROC symbol_of(void *library, const char *name)
+{
+    return GetProcAddress(library, name);
+}
+#else
+static void *open_library(const char *path)
+{
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static void *symbol_of(void *library, const char *name)
+{
+    return dlsym(library, name);
+}
+#endif
+
 static void load(void *library, const char *name, void *function)
 {
-    void *symbol = dlsym(library, name);
+    const void *symbol = (const void *)symbol_of(library, name);
     check(symbol != NULL, name);
     memcpy(function, &symbol, sizeof symbol);
 }
@@ -86,7 +115,7 @@ static void load(void *library, const char *name, void *function)
 static Functions functions_of(const char *path)
 {
     Functions f;
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = open_library(path);
     check(library != NULL, path);
     load(library, "fmi2Instantiate", &f.instantiate);
     load(library, "fmi2SetupExperiment", &f.setup);
@@ -141,9 +170,13 @@ static long print_trajectory(const Functions *f, const Run *run)
 
 static double nanoseconds(void)
 {
+#if defined(_WIN32)
+    return 1e9 * (double)clock() / CLOCKS_PER_SEC;
+#else
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
+#endif
 }
 
 /* The time of a step [ns], on the average. */

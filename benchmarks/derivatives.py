@@ -1,0 +1,53 @@
+"""The derivatives of forward and inverse dynamics: their time against Pinocchio in the same run, and against plain AD."""
+
+import timeit
+from collections.abc import Callable
+
+import numpy as np
+import pinocchio
+from models import in_pinocchio, models
+
+from rigidblocks import Model, aba, rnea
+from rigidblocks.differentiation import derivatives, jacobian
+from rigidblocks.trace import trace
+
+ALGORITHMS = {"rnea": (rnea, pinocchio.computeRNEADerivatives), "aba": (aba, pinocchio.computeABADerivatives)}
+
+
+def least_times(calls: dict[str, Callable[[], object]], number: int = 1000) -> dict[str, float]:
+    """The least time of each call over several runs, taken in turn [us]."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(15):
+        for name, call in calls.items():
+            times[name].append(timeit.timeit(call, number=number) / number * 1e6)
+    return {name: min(measured) for name, measured in times.items()}
+
+
+def plain_operations(model: Model, algorithm: str) -> int:
+    """The operations of the derivative by plain automatic differentiation of the traced algorithm."""
+    inputs = dict.fromkeys(("q", "qd", "w"), (model.nv,))
+    graph = trace(algorithm, lambda *a: {"y": ALGORITHMS[algorithm][0](model, *a)}, inputs)
+    return jacobian(graph, "y", tuple(inputs)).operation_count
+
+
+def main() -> None:
+    """Prints a row for each model and algorithm; the loops behind the traced columns are not in its operations."""
+    print(f"{'derivatives':16} {'traced':>8} {'plain AD':>9} {'call':>9} {'Pinocchio':>12} {'ratio':>6}")
+    rng = np.random.default_rng(0)
+    for name, model in models().items():
+        other = in_pinocchio(model)
+        data, (q, qd, w) = other.createData(), rng.normal(size=(3, model.nv))
+        for algorithm, (_, theirs) in ALGORITHMS.items():
+            ours = derivatives(model, algorithm)
+            ours(q, qd, w)
+            calls = {"ours": ours.run, "theirs": lambda f=theirs, a=(other, data, q, qd, w): f(*a)}
+            times = least_times(calls)
+            plain = f"{plain_operations(model, algorithm):9,}" if model.nv <= 7 else f"{'':9}"
+            print(
+                f"{name:10} {algorithm:5} {ours.graph.operation_count:8,} {plain} {times['ours']:6.2f} us "
+                f"{times['theirs']:9.2f} us {times['theirs'] / times['ours']:5.1f}x"
+            )
+
+
+if __name__ == "__main__":
+    main()

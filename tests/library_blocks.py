@@ -1,0 +1,79 @@
+"""One block or two of every kind in the library but the plant, the PD controller and the sequence, with their direct
+feedthrough.
+"""
+
+from io import StringIO
+
+import numpy as np
+
+from random_models import MODELS, random_transform, random_tree
+from rigidblocks.joint import Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.library import (
+    IMU,
+    Chirp,
+    Encoder,
+    FloatingBasePlant,
+    Frame,
+    FrameKinematics,
+    GravityCompensation,
+    HybridPlant,
+    InverseDynamicsController,
+    JointActuator,
+    Playback,
+    QuinticProfile,
+    Sine,
+    Step,
+    TrapezoidalProfile,
+)
+
+RECORD = "time,a,b\n0.0,1.0,-1.0\n0.011,2.0,3.0\n0.02,-1.0,0.5\n0.09,0.0,0.25\n"
+SENSOR = Frame("sensor", "body4", random_transform(np.random.default_rng(4)))
+TOOL = Frame("tool", "body7", random_transform(np.random.default_rng(5)))
+_rng = np.random.default_rng(6)
+FLOATING = random_tree(_rng, (-1, 0, 0, 1), (SixDoF(), Revolute(), Prismatic(), Spherical()))
+FLOATING_BODY = random_tree(_rng, (-1,), (SixDoF(),))
+CONTROLLER_INPUTS = ("q_ref", "qd_ref", "qdd_ref", "q", "qd")
+
+# block, and the direct feedthrough that it must have
+BLOCKS = {
+    "step": (Step(0.012, before=(0.5, -1.0), after=2.0), set()),
+    "sine": (Sine((1.0, 0.5), (1.0, 3.0), phase=0.3, offset=(0.1, 0.0), unit="N.m"), set()),
+    "chirp": (Chirp(0.5, (2.0, 20.0), 0.05, amplitude=0.4, unit="m"), set()),
+    "quintic": (QuinticProfile((0.0, 1.0), (1.0, -0.5), 0.07, begin=0.01), set()),
+    "trapezoid": (TrapezoidalProfile((0.0, 1.0, 0.2), (1.0, -0.5, 0.2), (30.0, 2000.0, 1.0), 1e3, begin=0.005), set()),
+    "playback": (Playback(StringIO(RECORD), ("b", "a"), unit=("rad", "m")), set()),
+    "computed torque": (
+        InverseDynamicsController(MODELS["mixed"](), kp=100.0, kd=20.0),
+        {(name, "tau") for name in CONTROLLER_INPUTS},
+    ),
+    "gravity compensation": (GravityCompensation(MODELS["mixed"]()), {("q", "tau")}),
+    "kinematics": (
+        FrameKinematics(MODELS["mixed"](), (TOOL, SENSOR)),
+        {("q", f"{letter}_{name}") for letter in "pRvw" for name in ("tool", "sensor")}
+        | {("qd", f"{letter}_{name}") for letter in "vw" for name in ("tool", "sensor")},
+    ),
+    "actuator": (
+        JointActuator((50.0, 20.0), 3.0, 5e-3, viscous=0.4, coulomb=(1.0, 2.0), prismatic=(False, True)),
+        {("qd", "tau")},
+    ),
+    "encoder": (
+        Encoder((1e-3, 2e-4), 2e-3, prismatic=(False, True)),
+        {("q", "q_meas"), ("q", "qd_meas")},
+    ),
+    "imu": (
+        IMU(MODELS["mixed"](), TOOL),
+        {(name, "accelerometer") for name in ("q", "qd", "qdd")} | {("q", "gyro"), ("qd", "gyro")},
+    ),
+    "hybrid plant": (
+        HybridPlant(MODELS["mixed"](), ("joint3", 5), kp=100.0, kd=(20.0, 10.0), q0=0.2),
+        {(u, y) for u in ("tau", "q_ref", "qd_ref", "qdd_ref") for y in ("qdd", "tau_prescribed")},
+    ),
+    "floating plant": (
+        FloatingBasePlant(FLOATING, (1.0, 0.5, 0.0, -0.2), 0.1, (1.0, -2.0, 0.5, 0.1, 0.2, 0.3), qd0=0.5),
+        {("tau", "acceleration"), ("tau", "qdd")},
+    ),
+    "floating body": (
+        FloatingBasePlant(FLOATING_BODY, velocity0=(1.0, -2.0, 0.5, 0.1, 0.2, 0.3), external_wrenches=True),
+        {("f_ext", "acceleration")},
+    ),
+}

@@ -1,0 +1,155 @@
+"""Every example runs alone, says what it found, and the worked problems have the numbers that are known by hand."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+RTOL = 1e-12  # linear equations of six unknowns, conditioned by a thousand at most
+
+# what to pass, what the output has, which files there are afterwards; an example that is not here needs just to succeed
+EXPECTED = {
+    "01_planar2ctrl": (
+        ["--t-stop", "0.2"],
+        [r"NumPy blocks ", r"native FMUs ", r"Python FMUs ", r"fused ", r"wrote build/planar2ctrl/result\.csv"],
+        ["build/planar2ctrl/result.csv", "build/planar2ctrl/result.png"],
+    ),
+    "02_two_body_problem": (
+        [],
+        [r"by hand +0\.0+ +0\.0+ +-2\.250000 +0\.0+ +1\.312500 +0\.0+", r"difference: \d\.\de-1\d"],
+        [],
+    ),
+    "03_six_d_vectors": (
+        [],
+        [r"hinged rod: it turns by 9\.0 rad/s\^2", r"aba +\d\.\de-1\d", r"pose of the goal +\d\.\de-1\d"],
+        [],
+    ),
+}
+LONG = {"01_planar2ctrl"}  # builds FMUs and compiles
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in NAMES])
+def test_example_runs_alone(name, tmp_path):
+    arguments, patterns, files = EXPECTED.get(name, ([], [r"\S"], []))
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for pattern in patterns:
+        assert re.search(pattern, done.stdout), f"{pattern} is not in the output:\n{done.stdout}"
+    for file in files:
+        assert (tmp_path / file).stat().st_size > 0
+
+
+def test_examples_are_numbered_and_say_what_they_are():
+    for name in NAMES:
+        assert re.fullmatch(r"\d\d_[a-z0-9_]+", name)
+        assert (EXAMPLES / f"{name}.py").read_text().startswith('"""')
+    numbers = [name[:2] for name in NAMES]
+    assert len(set(numbers)) == len(numbers)
+
+
+def example(name):
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def two_bodies():
+    return example("02_two_body_problem")
+
+
+@pytest.fixture(scope="module")
+def six_d():
+    return example("03_six_d_vectors")
+
+
+# the worked two-body problem of the guide, Part 1
+
+
+def test_hinged_rods_share_a_sideways_force_as_eight_to_one(two_bodies):
+    # Newton and Euler by hand, with the hinge force R = f / 8: a1 = (f - R) / m, wd1 = -R (l / 2) / (m l^2 / 12)
+    m, l, f = 2.0, 0.5, 3.0
+    problem, known = two_bodies.rods(m, l, f)
+    R = f / 8
+    by_hand = np.array([0, 0, -R * (l / 2) / (m * l**2 / 12), 0, (f - R) / m, 0])
+    assert_allclose(known, by_hand, rtol=RTOL)
+    for way in (two_bodies.with_3d_vectors, two_bodies.with_spatial_vectors, two_bodies.with_the_algorithm):
+        assert_allclose(way(problem), by_hand, rtol=0, atol=RTOL * f)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_two_body_problem_has_one_solution_in_3d_vectors_spatial_vectors_and_the_algorithm(two_bodies, seed):
+    problem = two_bodies.random_bodies(seed)
+    a = two_bodies.with_3d_vectors(problem)
+    for way in (two_bodies.with_spatial_vectors, two_bodies.with_the_algorithm):
+        assert_allclose(way(problem), a, rtol=0, atol=RTOL * np.abs(a).max())
+
+
+def test_joint_force_of_the_two_body_problem_does_no_work_on_the_hinge(two_bodies):
+    # f_J = I2 a2 with a2 = a1 + s alpha; s . f_J = 0 and f - f_J = I1 a1 (Eqs S33 to S36)
+    p = two_bodies.random_bodies(3)
+    I1, I2 = two_bodies.mcI(p.m1, np.zeros(3), p.I1), two_bodies.mcI(p.m2, p.r1 - p.r2, p.I2)
+    s = np.concatenate([p.s, np.cross(p.r1, p.s)])
+    a1 = two_bodies.with_the_algorithm(p)
+    f_J = np.concatenate([p.n, p.f]) - I1 @ a1
+    a2 = np.linalg.solve(I2.matrix(), f_J)
+    alpha = (a2 - a1)[:3] @ p.s
+    assert_allclose(s @ f_J, 0, atol=1e-10)
+    assert_allclose(a2 - a1, s * alpha, rtol=0, atol=1e-10)
+
+
+# the programs of the guide, Part 2, and of the slides
+
+
+def test_programs_of_the_guide_agree_with_the_closed_form_and_the_library(six_d):
+    checks = [*six_d.arm_checks(), *six_d.tree_checks(), *six_d.kinematics_check(), *six_d.constraint_check()]
+    assert len(checks) == 8
+    for name, apart in checks:
+        assert apart < six_d.TOLERANCE, name
+
+
+def test_inverse_kinematics_converges_faster_than_linearly(six_d):
+    model = six_d.auto_tree(6, 1, 1.0, 0.9)
+    rng = np.random.default_rng(11)
+    goal = rng.uniform(-1, 1, 6)
+    X_goal, _ = six_d.body_position(model, 5, goal)
+    _, steps = six_d.inverse_kinematics(model, 5, X_goal, goal + 0.05 * rng.uniform(-1, 1, 6))
+    assert steps[-1] < 1e-10
+    # the displacement's error is of the second order in the angle, so is that of the next step
+    close = [(a, b) for a, b in pairwise(steps) if 1e-7 < a < 0.1]
+    assert close
+    assert all(b < 50 * a**2 + 1e-13 for a, b in close)
+
+
+def test_jacobian_of_the_guide_maps_joint_rates_to_the_velocity_of_the_body(six_d):
+    # dX/dt = -v x X (RBDA Eq 2.45) with v = J qd, by central differences
+    model, step = six_d.auto_tree(7, 2, 0.6, 0.9), 1e-6
+    rng = np.random.default_rng(5)
+    q, qd = rng.uniform(-1, 1, (2, 7))
+    for body in range(7):
+        X, J = six_d.body_position(model, body, q)
+        ahead, behind = (six_d.body_position(model, body, q + sign * step * qd)[0].matrix() for sign in (1, -1))
+        assert_allclose((ahead - behind) / (2 * step), -six_d.crm(J @ qd) @ X.matrix(), atol=1e-7)
+
+
+def test_constrained_acceleration_is_the_same_by_motions_and_by_forces(six_d):
+    rng = np.random.default_rng(4)
+    for freedoms in (1, 2, 4):
+        S = rng.normal(size=(6, freedoms))
+        T = np.linalg.svd(S.T)[2][freedoms:].T  # all forces that do no work along S
+        L = rng.normal(size=(6, 6))
+        by_motion, by_force = six_d.constrained_acceleration(L @ L.T + np.eye(6), S, T, rng.normal(size=6))
+        assert_allclose(by_motion, by_force, rtol=0, atol=1e-10 * np.abs(by_force).max())
