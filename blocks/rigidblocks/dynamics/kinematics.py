@@ -52,7 +52,7 @@ def support(model: Tree, body: int) -> list[int]:
 def check_lengths(model: Tree, f_ext: Array | None = None, **vectors: Array) -> None:
     """Raises ValueError for a vector of another length than the model's, naming the first joint that has none of it.
 
-    q has nq elements, all others nv; f_ext has a row for every body.
+    q has nq elements, all others nv; f_ext has a row for every body. A zero quaternion in q is refused too, unless traced.
     """
     if f_ext is not None and len(f_ext) != model.nb:
         raise ValueError(f"f_ext has {len(f_ext)} rows, but model '{model.name}' has {model.nb} bodies")
@@ -62,6 +62,19 @@ def check_lengths(model: Tree, f_ext: Array | None = None, **vectors: Array) -> 
             raise ValueError(
                 f"{name} of model '{model.name}' needs {needed} elements, not {given}{_missing(model, name, given)}"
             )
+    if "q" in vectors and model.nq > model.nv and (q := np.asarray(vectors["q"])).dtype != object:
+        _check_quaternions(model, q)
+
+
+def _check_quaternions(model: Tree, q: Array) -> None:
+    """Raises ValueError, naming the joint, where a quaternion is zero; what is not finite is left to be seen later."""
+    for i, (joint, k) in enumerate(zip(model.joint, model.q_slices, strict=True)):
+        if joint.nq > joint.nv and np.all(np.isfinite(q[k])):
+            with np.errstate(all="ignore"):
+                unit = joint.normalized(q[k])
+            if not np.all(np.isfinite(unit)):
+                where = f"{model.joint_names[i]} of model '{model.name}'"
+                raise ValueError(f"the quaternion of {where} must not be zero; its configuration was {q[k].tolist()}")
 
 
 def _missing(model: Tree, name: str, given: int) -> str:
