@@ -6,6 +6,8 @@ import steps
 
 if __name__ == "__main__":
     kernels.main()
+    kernels.public_calls()
+    kernels.large()
     print()
     derivatives.main()
     print()

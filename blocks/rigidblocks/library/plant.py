@@ -9,7 +9,7 @@ import numpy as np
 
 from rigidblocks.block import Block, Port, Values, finite
 from rigidblocks.configuration import neutral, normalized, rate, unit_quaternions
-from rigidblocks.dynamics import aba, aba_with_rotors, energy
+from rigidblocks.dynamics import aba, aba_with_rotors, energy, equivalent
 from rigidblocks.library.ports import gravity_port, joint_units, motion_states, wrench_port
 from rigidblocks.model import Model, aligned
 
@@ -89,8 +89,13 @@ class RobotPlant(Block):
     def _aligned(self) -> Model:
         return aligned(self.model)
 
+    @cached_property
+    def _equivalent(self) -> Model:
+        """The cheapest model with the same equation of motion; a planar model is its own."""
+        return equivalent(self._aligned) if isinstance(self.model, Model) else self.model
+
     def _qdd(self, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Any:
         f_ext = u.f_ext if self.external_wrenches else None
         if self.rotor_inertia is None:
-            return aba(self._aligned, x.q, x.qd, u.tau, f_ext, p.gravity)
-        return aba_with_rotors(self._aligned, x.q, x.qd, u.tau, self.rotor_inertia, f_ext, p.gravity)
+            return aba(self._equivalent, x.q, x.qd, u.tau, f_ext, p.gravity)
+        return aba_with_rotors(self._equivalent, x.q, x.qd, u.tau, self.rotor_inertia, f_ext, p.gravity)
