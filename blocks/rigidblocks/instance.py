@@ -58,6 +58,7 @@ class BlockInstance(Instance):
         self._memory = self._flat.start()
         for name, value in part.start.items():
             self._memory[self._flat.where[name]] = np.ravel(value)
+        self._step = self._stepper.bound(self._memory)
         self._states = slice(self._flat.x.start, self._flat.z.stop)
         self._start = self._memory[self._states].copy()
         places: Any = [np.arange(s.start, s.stop) for s in (self._flat.where[y.name] for y in part.component.outputs)]
@@ -81,7 +82,7 @@ class BlockInstance(Instance):
         pass
 
     def step(self, t: float, dt: float) -> None:
-        self._stepper.step(self._memory, t, dt)
+        self._step(t, dt)
 
     def close(self) -> None:
         pass

@@ -2,8 +2,9 @@
 
 import abc
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,10 @@ class Stepper(abc.ABC):
         time.
         """
 
+    @abc.abstractmethod
+    def bound(self, m: Array) -> Callable[[float, float], None]:
+        """`step` on this one memory, as a function of t and dt."""
+
     def _not_finite(self, m: Array, t: float) -> StepError:
         inputs = self.flat.block.inputs  # named first: where they are not finite they are the cause
         bad = [
@@ -73,6 +78,9 @@ class NumpyStepper(Stepper):
         with np.errstate(all="ignore"):
             m[:] = self.flat.advanced(m, t, dt, self.method, self.h)
         self._check(m, t + dt)
+
+    def bound(self, m: Array) -> Callable[[float, float], None]:
+        return partial(self.step, m)
 
     def _check(self, m: Array, t: float) -> None:
         if not np.all(np.isfinite(m)):
@@ -102,6 +110,15 @@ class CompiledStepper(Stepper):
 
     def step(self, m: Array, t: float, dt: float) -> None:
         self._check(self.kernel.block_step(m.ctypes.data, t, dt), m, t + dt, dt)
+
+    def bound(self, m: Array) -> Callable[[float, float], None]:
+        block_step, address = self.kernel.block_step, m.ctypes.data
+
+        def step(t: float, dt: float) -> None:
+            if status := block_step(address, t, dt):
+                self._check(status, m, t + dt, dt)
+
+        return step
 
     def run(self, m: Array, t: float, dt: float, rows: Array) -> int:
         """Takes a step of dt for each of `rows` (n, size), which gets the memory after it; returns how many were taken.
