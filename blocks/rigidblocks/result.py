@@ -114,7 +114,7 @@ class Result:
         for axis, (unit, signals) in zip(axes, panels.items(), strict=True):
             for name in signals:
                 axis.plot(self.time, self[name].reshape(len(self.time), -1), label=self.port(name).element_names)
-            axis.set_ylabel(unit if isinstance(unit, str) else ", ".join(unit))
+            axis.set_ylabel(unit if isinstance(unit, str) else ", ".join(dict.fromkeys(unit)))
             axis.grid(alpha=0.3)
             axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
         axes[-1].set_xlabel("time [s]")
