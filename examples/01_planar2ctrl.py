@@ -95,7 +95,7 @@ def main() -> None:
     table({"NumPy blocks": wired(blocks((0.0, -9.81, 0.0))), "native FMUs": wired(native, falling)}, min(t_stop, 2.0))
     result = results["Python FMUs"]
     result.save(BUILD / "result.csv")
-    result.plot("command.y", "robot.q", "pd.tau", path=BUILD / "result.png")
+    result.plot("robot.q", "command.y", "pd.tau", path=BUILD / "result.png")
     print(f"\nwrote {BUILD}/result.csv and {BUILD}/result.png")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from maximal import forward_dynamics, jacobians, poses
-from random_models import MODELS, random_axis, random_inertia, random_parents, random_state, random_transform, random_tree
+from random_models import random_axis, random_inertia, random_parents, random_state, random_transform, random_tree
 from rigidblocks.configuration import checked, difference, integrate, neutral, normalized, random_configuration, rate
 from rigidblocks.dynamics import aba, bias_force, crba, energy, kinetic_energy, rnea
 from rigidblocks.joint import (
@@ -391,13 +391,3 @@ def test_joint_forces_of_a_satellite_do_not_move_its_momentum(rng):
 def test_planar_robot_keeps_its_coordinates():
     assert_array_equal(neutral(planar2()), np.zeros(2))
     assert_array_equal(rate(planar2(), np.ones(2), np.array([2.0, 3.0])), [2.0, 3.0])
-
-
-@pytest.mark.parametrize("algorithm", [aba, rnea])
-def test_algorithms_refuse_a_zero_quaternion_and_name_its_joint(algorithm):
-    model = MODELS["satellite"]()
-    q, v = np.zeros(model.nq), np.zeros(model.nv)
-    with pytest.raises(ValueError, match=r"the quaternion of joint1 of model '.*' must not be zero"):
-        algorithm(model, q, v, v)
-    with pytest.raises(ValueError, match=r"the quaternion of joint1 of model '.*' must not be zero"):
-        crba(model, q)

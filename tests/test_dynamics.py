@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from random_models import random_state, random_tree
+from random_models import MODELS, random_state, random_tree
 from rigidblocks.configuration import integrate
 from rigidblocks.dynamics import aba, bias_force, crba, energy, kinetic_energy, potential_energy, rnea
 from rigidblocks.joint import Helical, Prismatic, Revolute
@@ -200,3 +200,13 @@ def test_body_on_three_slides_falls_with_gravity(rng):
     axes = np.array([X.E[2] for X in base_transforms(slides, zero)])  # each body's z axis in base coordinates
     close(axes @ axes.T, np.eye(3))
     close(aba(slides, zero, zero, zero), axes @ slides.gravity)
+
+
+@pytest.mark.parametrize("algorithm", [aba, rnea])
+def test_algorithms_refuse_a_zero_quaternion_and_name_its_joint(algorithm):
+    model = MODELS["satellite"]()
+    q, v = np.zeros(model.nq), np.zeros(model.nv)
+    with pytest.raises(ValueError, match=r"the quaternion of joint1 of model '.*' must not be zero"):
+        algorithm(model, q, v, v)
+    with pytest.raises(ValueError, match=r"the quaternion of joint1 of model '.*' must not be zero"):
+        crba(model, q)

@@ -122,3 +122,8 @@ def test_a_chain_of_gains_is_evaluated_from_its_source():
     system.connect("c.y", "a.u")
     system.connect("a.y", "b.u")
     assert system.evaluation_order() == system.stepping_order() == ["c", "a", "b"]
+
+
+def test_what_is_no_part_is_refused():
+    refused(TypeError, "a part is a block or the path of an FMU file, not a Model", System().add, "robot", planar2())
+    refused(ValueError, "the system has no parts: add blocks or FMU files", System().evaluation_order)

@@ -71,15 +71,23 @@ def checked(model: Tree, q: ArrayLike) -> Array:
     if q.dtype == object:
         return q
     q = q.astype(float)
-    for i, (joint, k) in enumerate(zip(model.joint, model.q_slices, strict=True)):
-        where = f"{model.joint_names[i]} of model '{model.name}'"
+    for name, k in zip(model.joint_names, model.q_slices, strict=True):
+        where = f"{name} of model '{model.name}'"
         if not np.all(np.isfinite(q[k])):
             raise ValueError(f"the configuration of {where} must be finite, not {q[k].tolist()}")
-        with np.errstate(all="ignore"):
-            unit = joint.normalized(q[k])
-        if not np.all(np.isfinite(unit)):
-            raise ValueError(f"the quaternion of {where} must not be zero; its configuration was {q[k].tolist()}")
+    check_quaternions(model, q)
     return q
+
+
+def check_quaternions(model: Tree, q: Array) -> None:
+    """Raises ValueError, naming the joint, where a quaternion in q (nq,) is zero; what is not finite passes."""
+    for i, (joint, k) in enumerate(zip(model.joint, model.q_slices, strict=True)):
+        if joint.nq > joint.nv and np.all(np.isfinite(q[k])):
+            with np.errstate(all="ignore"):
+                unit = joint.normalized(q[k])
+            if not np.all(np.isfinite(unit)):
+                where = f"{model.joint_names[i]} of model '{model.name}'"
+                raise ValueError(f"the quaternion of {where} must not be zero; its configuration was {q[k].tolist()}")
 
 
 def _each_joint(model: Tree, function: Callable[..., Array]) -> Array:

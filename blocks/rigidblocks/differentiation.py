@@ -127,7 +127,7 @@ def _columns(model: Model, q: Array, qd: Array, qdd: Array) -> tuple[Array, dict
             [_force(I[i], B1[i], P[i], *X[i][0]) + cross_force(S[i], f[i]) for i in bodies]
             + [_force(I[i], B1[i], P[i], *X[i][1]) for i in bodies]
         ),
-        "own": _block_diagonal([(f[i] @ dS[i]).reshape(2 * S[i].shape[1:]) for i in bodies]),
+        "own": block_diagonal([(f[i] @ dS[i]).reshape(2 * S[i].shape[1:]) for i in bodies], object),
     }
     return np.concatenate([S[i].T @ f[i] for i in bodies]), columns
 
@@ -196,12 +196,13 @@ def _derivative(values: Array, symbol: ca.SX, other: ca.SX) -> Array:
     return result.reshape(*np.shape(values), symbol.numel())
 
 
-def _block_diagonal(blocks: Sequence[Array]) -> Array:
-    n, k = sum(len(block) for block in blocks), 0
-    matrix = np.zeros((n, n), dtype=object)
+def block_diagonal(blocks: Sequence[Array], dtype: type = float) -> Array:
+    """The matrix with these blocks, of any shapes, along its diagonal and zeros elsewhere."""
+    matrix = np.zeros((sum(block.shape[0] for block in blocks), sum(block.shape[1] for block in blocks)), dtype=dtype)
+    row = column = 0
     for block in blocks:
-        matrix[k : k + len(block), k : k + len(block)] = block
-        k += len(block)
+        matrix[row : row + block.shape[0], column : column + block.shape[1]] = block
+        row, column = row + block.shape[0], column + block.shape[1]
     return matrix
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rigidblocks.block import Block, Port, finite
 from rigidblocks.continuous import ContinuousSystem
-from rigidblocks.differentiation import jacobian
+from rigidblocks.differentiation import block_diagonal, jacobian
 from rigidblocks.flat import FlatBlock
 from rigidblocks.spatial import Array
 from rigidblocks.system import System
@@ -152,7 +152,7 @@ def _coordinates(
             (velocity,) = (other for other in states if other.name == port.rate)
             names += [f"{port.name}_tangent[{k + 1}]" for k in range(velocity.size)]
             units += [unit.removesuffix("/s") for unit in velocity.units]
-    return _block_diagonal(blocks), _block_diagonal(rates), tuple(names), tuple(units)
+    return block_diagonal(blocks), block_diagonal(rates), tuple(names), tuple(units)
 
 
 def _tangent(flat: FlatBlock, port: Port, m: Array, change: Array) -> tuple[Array, Array]:
@@ -169,15 +169,6 @@ def _tangent(flat: FlatBlock, port: Port, m: Array, change: Array) -> tuple[Arra
     velocity = _places(flat, tuple(other for other in flat.block.states if other.name == port.rate)) - 1
     T_rate = second(m).reshape(-1, n, n) @ change
     return first(m).reshape(-1, n)[:, velocity], T_rate[:, velocity]
-
-
-def _block_diagonal(blocks: list[Array]) -> Array:
-    result = np.zeros(np.sum([block.shape for block in blocks], axis=0, dtype=int) if blocks else (0, 0))
-    row = column = 0
-    for block in blocks:
-        result[row : row + block.shape[0], column : column + block.shape[1]] = block
-        row, column = row + block.shape[0], column + block.shape[1]
-    return result
 
 
 def _after(flat: FlatBlock, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Graph:

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,8 +113,9 @@ class Result:
         figure = Figure(figsize=(9, 2 + 2.2 * len(panels)), layout="constrained")
         axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
         for axis, (unit, signals) in zip(axes, panels.items(), strict=True):
-            for name in signals:
-                axis.plot(self.time, self[name].reshape(len(self.time), -1), label=self.port(name).element_names)
+            for name, style in zip(signals, cycle(("-", "--", "-.", ":"))):  # one on top of another: both are seen
+                elements = self[name].reshape(len(self.time), -1)
+                axis.plot(self.time, elements, style, label=self.port(name).element_names)
             axis.set_ylabel(unit if isinstance(unit, str) else ", ".join(dict.fromkeys(unit)))
             axis.grid(alpha=0.3)
             axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")

@@ -77,7 +77,8 @@ class System:
 
         `start` replaces start values of inputs, states and parameters, by port name. `method` and `h` [s], the longest
         inner step, are for blocks. Raises ValueError for a name that is taken or has a dot, FmuError for an FMU file that
-        cannot be used, and KeyError and ValueError for start values without a port, of another shape or not finite.
+        cannot be used, TypeError for what is neither block nor file, and KeyError and ValueError for start values without
+        a port, of another shape or not finite.
         """
         if name in self.parts or not name or "." in name:
             raise ValueError(f"cannot add '{name}': a name must be new and without dots; taken are: {_list(self.parts)}")
@@ -115,8 +116,10 @@ class System:
     def evaluation_order(self) -> list[str]:
         """The parts in an order in which all outputs can be computed from the states; a part may come more than once.
 
-        Raises ValueError for an algebraic loop, naming it port by port.
+        Raises ValueError for an algebraic loop, naming it port by port, and for a system without parts.
         """
+        if not self.parts:
+            raise ValueError("the system has no parts: add blocks or FMU files")
         reads: dict[tuple[str, str, str], set[tuple[str, str, str]]] = {}
         for (b, u), (a, y) in self.sources.items():
             reads[b, "input", u] = {(a, "output", y)}
@@ -163,6 +166,8 @@ def _component(given: Block | str | Path) -> tuple[Component, frozenset[tuple[st
     """The component and its feedthrough."""
     if isinstance(given, Block):
         return given, feedthrough(FlatBlock(given))
+    if not isinstance(given, str | Path):
+        raise TypeError(f"a part is a block or the path of an FMU file, not a {type(given).__name__}")
     from rigidblocks.fmi.file import Fmu  # imported here: packaging stands above wiring
 
     fmu = Fmu(Path(given))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rigidblocks.configuration import check_quaternions
 from rigidblocks.spatial import Array
 from rigidblocks.tree import Tree
 
@@ -63,18 +64,7 @@ def check_lengths(model: Tree, f_ext: Array | None = None, **vectors: Array) -> 
                 f"{name} of model '{model.name}' needs {needed} elements, not {given}{_missing(model, name, given)}"
             )
     if "q" in vectors and model.nq > model.nv and (q := np.asarray(vectors["q"])).dtype != object:
-        _check_quaternions(model, q)
-
-
-def _check_quaternions(model: Tree, q: Array) -> None:
-    """Raises ValueError, naming the joint, where a quaternion is zero; what is not finite is left to be seen later."""
-    for i, (joint, k) in enumerate(zip(model.joint, model.q_slices, strict=True)):
-        if joint.nq > joint.nv and np.all(np.isfinite(q[k])):
-            with np.errstate(all="ignore"):
-                unit = joint.normalized(q[k])
-            if not np.all(np.isfinite(unit)):
-                where = f"{model.joint_names[i]} of model '{model.name}'"
-                raise ValueError(f"the quaternion of {where} must not be zero; its configuration was {q[k].tolist()}")
+        check_quaternions(model, q)
 
 
 def _missing(model: Tree, name: str, given: int) -> str:
