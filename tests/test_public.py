@@ -27,19 +27,24 @@ LAYERS = {
         "displacement",
         "configuration",
         "robots",
+        "mechanisms",
         "floating_chain",
         "dynamics",
+        "loops",
+        "contact",
         "scalar",
     },
-    "blocks": {"block", "flat", "integrate", "stepper", "units", "library"},
+    "blocks": {"block", "dense", "flat", "implicit", "integrate", "stepper", "units", "library"},
     "tracing": {
         "trace",
+        "traced_block",
         "ccode",
         "compile",
         "compiled_function",
         "leaves",
         "looped",
         "compiled_model",
+        "compiled_contact",
         "model_header",
         "tangent",
         "feedthrough",
@@ -61,6 +66,7 @@ PACKAGES = {
 LATER = {
     ("stepper", "compile"),  # a packaged block steps on machines without a tracer or a compiler
     ("stepper", "model_header"),
+    ("flat", "model_header"),  # the exact Jacobian of a block in NumPy
     ("system", "fmi"),  # an FMU file in the place of a block
     ("master", "fmi"),
 }

@@ -2,15 +2,18 @@
 
 from dataclasses import dataclass, field, replace
 from types import ModuleType
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks import spatial
-from rigidblocks.joint import Joint
-from rigidblocks.spatial import Array, RigidInertia, Transform
-from rigidblocks.tree import Tree, check_massless, check_rotation, check_structure, checked_gravity, numbered
+from rigidblocks.joint import Joint, LoopJoint
+from rigidblocks.spatial import Array, RigidInertia, Transform, identity
+from rigidblocks.tree import Tree, check_loops, check_massless, check_rotation, check_structure, checked_gravity, numbered
+
+if TYPE_CHECKING:
+    from rigidblocks.contact.geometry import Shape
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -40,7 +43,9 @@ class Model(Tree):
     (The book counts bodies from 1 and calls the base 0.) `Xtree[i]` takes the coordinates of body `parent[i]` to the
     predecessor frame of joint i; `inertia[i]` is in the coordinates of body i; `gravity` (3,) [m/s^2] is in base
     coordinates. `appearance[i]` lists what to draw for body i. `massless` names the bodies without any inertia, which
-    stand between joints that act at one place. The algorithms take vector operations from `algebra`.
+    stand between joints that act at one place. `loops` are the joints beyond the tree, which close loops; the algorithms of
+    `dynamics` are those of the tree without them. `contact[i]` lists the shapes with which body i touches, in its
+    coordinates. The algorithms take vector operations from `algebra`.
 
     Raises ValueError for a parent not numbered below its child, for tuples of different lengths, for what is not finite,
     for a joint that is none for spatial vectors, for an inertia that no rigid body has, and for a joint that moves
@@ -57,10 +62,12 @@ class Model(Tree):
     joint_names: tuple[str, ...] = ()
     appearance: tuple[tuple[Box | Cylinder, ...], ...] = ()
     massless: tuple[str, ...] = ()
+    loops: tuple[LoopJoint, ...] = ()
+    contact: "tuple[tuple[Shape, ...], ...]" = ()
     algebra: ClassVar[ModuleType] = spatial
 
     def __post_init__(self) -> None:
-        for name in ("parent", "joint", "Xtree", "inertia", "massless"):
+        for name in ("parent", "joint", "Xtree", "inertia", "massless", "loops"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "gravity", checked_gravity(self.gravity, 3))
         object.__setattr__(self, "body_names", self.body_names or numbered("body", self.nb))
@@ -71,6 +78,8 @@ class Model(Tree):
             check_rotation(self, i)
             _check_inertia(self, i)
         check_massless(self)
+        check_loops(self)
+        _check_contact(self)
 
     def with_gravity(self, gravity: ArrayLike) -> "Model":
         """The same model in the gravity field `gravity` (3,) [m/s^2]."""
@@ -84,7 +93,7 @@ def aligned(model: Model) -> Model:
     variables and forces, the base frame and so the external forces stay what they are; there is nothing to draw.
     """
     joints, rotations = zip(*(joint.aligned() for joint in model.joint), strict=True)
-    if joints == model.joint:
+    if joints == model.joint and all(loop.joint.aligned()[0] == loop.joint for loop in model.loops):
         return model
     turns = [Transform(E, np.zeros(3)) for E in rotations]
     Xtree = [turns[i] @ X for i, X in enumerate(model.Xtree)]
@@ -93,8 +102,18 @@ def aligned(model: Model) -> Model:
         joint=joints,
         Xtree=tuple(X if p < 0 else X @ turns[p].inverse() for p, X in zip(model.parent, Xtree, strict=True)),
         inertia=tuple(body.to_parent(turn.inverse()) for body, turn in zip(model.inertia, turns, strict=True)),
+        loops=tuple(_aligned_loop(loop, [*turns, identity()]) for loop in model.loops),
+        contact=tuple(tuple(shape.moved(turn) for shape in some) for some, turn in zip(model.contact, turns, strict=False)),
         appearance=(),
     )
+
+
+def _aligned_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
+    """The loop joint between turned bodies, its own frames turned too; the last of `turns` is the base's."""
+    joint, E = loop.joint.aligned()
+    turn = Transform(E, np.zeros(3))
+    Xp = turn @ loop.Xp @ turns[loop.predecessor].inverse()
+    return replace(loop, joint=joint, Xp=Xp, Xs=turn @ loop.Xs @ turns[loop.successor].inverse())
 
 
 def _check_parts(model: Model, i: int) -> None:
@@ -135,3 +154,18 @@ def _check_inertia(model: Model, i: int) -> None:
             f"the rotational inertia of {where} is not physical: its principal moments about the centre of mass are "
             f"{moments.tolist()} kg m^2; none may be negative, and the two smaller must sum to at least the largest"
         )
+
+
+def _check_contact(model: Model) -> None:
+    """Refuses shapes for contact that are not a list for each body, and what is no shape."""
+    if len(model.contact) not in (0, model.nb):
+        raise ValueError(
+            f"contact of model '{model.name}' lists shapes for {len(model.contact)} bodies; it needs a list for each of its "
+            f"{model.nb}, which may be empty"
+        )
+    for name, some in zip(model.body_names, model.contact, strict=False):
+        for shape in some:
+            if not hasattr(shape, "moved"):
+                raise TypeError(
+                    f"a shape of body {name} of model '{model.name}' is {shape!r}; it must be a Shape for contact"
+                )

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks import planar
-from rigidblocks.joint import Joint, JointMotion
+from rigidblocks.displacement import planar_displacement
+from rigidblocks.joint import Joint, JointConstraint, JointMotion, LoopJoint
 from rigidblocks.planar import RigidInertia, Transform, xlt, xpln
 from rigidblocks.spatial import Array
-from rigidblocks.tree import Tree, check_massless, check_rotation, check_structure, checked_gravity, numbered
+from rigidblocks.tree import Tree, check_loops, check_massless, check_rotation, check_structure, checked_gravity, numbered
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,13 @@ class PlanarRevolute(Joint):
 
     nq = nv = 1
     q_units, qd_units, tau_units = ("rad",), ("rad/s",), ("N.m",)
+
+    def nearest(self, X: Any) -> Array:
+        return np.array([np.arctan2(X.E[0, 1], X.E[0, 0])])
+
+    def constraint(self, X: Any, vJ: Array) -> JointConstraint:
+        del vJ
+        return JointConstraint(np.eye(3)[:, 1:], X.E @ X.r, np.zeros(3))
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         return _motion(xpln(q[0], np.zeros(2)), 0, qd)
@@ -40,6 +48,16 @@ class PlanarPrismatic(Joint):
     def __post_init__(self) -> None:
         if self.axis not in ("x", "y"):
             raise ValueError(f"a planar prismatic joint slides along 'x' or 'y', not along {self.axis!r}")
+
+    def nearest(self, X: Any) -> Array:
+        along: Array = X.r[:1] if self.axis == "x" else X.r[1:]
+        return along
+
+    def constraint(self, X: Any, vJ: Array) -> JointConstraint:
+        del vJ
+        T = np.eye(3)[:, [0, 2] if self.axis == "x" else [0, 1]]
+        d = planar_displacement(X @ self.closest(X).inverse())
+        return JointConstraint(T, T.T @ d, np.zeros(3))
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         along_x = self.axis == "x"
@@ -65,7 +83,7 @@ class PlanarModel(Tree):
     """A kinematic tree in the x-y plane, numbered as in `Model`.
 
     `Xtree[i]`, `inertia[i]` and `joint[i]` are planar; `gravity` (2,) [m/s^2] is in base coordinates. `massless` names the
-    bodies without any inertia, which stand between joints that act at one place.
+    bodies without any inertia, which stand between joints that act at one place; `loops` are the joints beyond the tree.
 
     Raises ValueError for a parent not numbered below its child, for tuples of different lengths, for what is not finite
     or not planar, for an inertia that no rigid body has, and for a joint that moves nothing but massless bodies.
@@ -80,10 +98,11 @@ class PlanarModel(Tree):
     body_names: tuple[str, ...] = ()
     joint_names: tuple[str, ...] = ()
     massless: tuple[str, ...] = ()
+    loops: tuple[LoopJoint, ...] = ()
     algebra: ClassVar[ModuleType] = planar
 
     def __post_init__(self) -> None:
-        for name in ("parent", "joint", "Xtree", "inertia", "massless"):
+        for name in ("parent", "joint", "Xtree", "inertia", "massless", "loops"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "gravity", checked_gravity(self.gravity, 2))
         object.__setattr__(self, "body_names", self.body_names or numbered("body", self.nb))
@@ -94,6 +113,7 @@ class PlanarModel(Tree):
             check_rotation(self, i)
             _check_inertia(self, i)
         check_massless(self)
+        check_loops(self)
 
     def with_gravity(self, gravity: ArrayLike) -> "PlanarModel":
         """The same model in the gravity field `gravity` (2,) [m/s^2]."""

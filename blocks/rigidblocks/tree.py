@@ -2,14 +2,16 @@
 
 import abc
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.joint import LoopJoint
 from rigidblocks.spatial import Array
 
 
@@ -29,6 +31,7 @@ class Tree(abc.ABC):
     body_names: tuple[str, ...]
     joint_names: tuple[str, ...]
     massless: tuple[str, ...]
+    loops: tuple[LoopJoint, ...]
 
     @property
     def nb(self) -> int:
@@ -44,6 +47,26 @@ class Tree(abc.ABC):
     def nv(self) -> int:
         """The number of velocity variables."""
         return sum(joint.nv for joint in self.joint)
+
+    @cached_property
+    def nc(self) -> int:
+        """The number of constraints that the loop joints impose, dependent ones included."""
+        return sum(len(self.algebra.zero()) - loop.joint.nv for loop in self.loops)
+
+    @cached_property
+    def constraint_slices(self) -> tuple[slice, ...]:
+        """Where loop joint l has its constraints among all of them."""
+        return _slices([len(self.algebra.zero()) - loop.joint.nv for loop in self.loops])
+
+    @property
+    def spanning_tree(self) -> Self:
+        """The same tree without its loop joints."""
+        return replace(self, loops=())  # type: ignore[type-var]  # the models are dataclasses
+
+    @property
+    def loop_names(self) -> tuple[str, ...]:
+        """The names of the loop joints, loop1, loop2, ... where they have none of their own."""
+        return tuple(loop.name or f"loop{l + 1}" for l, loop in enumerate(self.loops))
 
     @cached_property
     def q_slices(self) -> tuple[slice, ...]:
@@ -104,12 +127,7 @@ def check_structure(tree: Tree) -> None:
 
 def check_rotation(tree: Tree, i: int) -> None:
     """Raises ValueError where `Xtree[i]` is not finite or its E is no rotation."""
-    X = tree.Xtree[i]
-    where = f"Xtree[{i}] ({tree.joint_names[i]}) of model '{tree.name}'"
-    if not (np.all(np.isfinite(X.E)) and np.all(np.isfinite(X.r))):
-        raise ValueError(f"{where} is not finite: E = {X.E.tolist()}, r = {X.r.tolist()}")
-    if np.abs(X.E @ X.E.T - np.eye(len(X.E))).max() > 1e-9 or np.linalg.det(X.E) < 0:
-        raise ValueError(f"{where} has no rotation in E = {X.E.tolist()}; E E^T must be 1 and det E = 1")
+    _check_frame(tree.Xtree[i], f"Xtree[{i}] ({tree.joint_names[i]}) of model '{tree.name}'")
 
 
 def check_massless(tree: Tree) -> None:
@@ -125,3 +143,36 @@ def check_massless(tree: Tree) -> None:
             )
         if (p := tree.parent[i]) >= 0:
             moved[p] = moved[p] or moved[i]
+
+
+def check_loops(tree: Tree) -> None:
+    """Raises TypeError or ValueError for a loop joint between a body and itself, of bodies that are not there, of another
+    algebra, or with frames that are not finite, and for two with one name.
+    """
+    names = (*tree.joint_names, *tree.loop_names)
+    if double := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"model '{tree.name}' has two joints with the name {', '.join(double)}; a loop joint needs its own")
+    for name, loop in zip(tree.loop_names, tree.loops, strict=True):
+        where = f"{name} of model '{tree.name}'"
+        for role in ("predecessor", "successor"):
+            if not -1 <= getattr(loop, role) < tree.nb:
+                raise ValueError(
+                    f"loop joint {where} has {role} {getattr(loop, role)}; the bodies are -1 (the base) .. {tree.nb - 1}"
+                )
+        if loop.predecessor == loop.successor:
+            body = ("the base", *tree.body_names)[loop.predecessor + 1]
+            raise ValueError(f"loop joint {where} is between {body} and itself; it must connect two bodies")
+        for role in ("Xp", "Xs"):
+            if not isinstance(X := getattr(loop, role), tree.algebra.Transform):
+                raise TypeError(f"{role} of loop joint {where} is {X!r}; it must be a {tree.algebra.__name__}.Transform")
+            _check_frame(X, f"{role} of loop joint {where}")
+        S = loop.joint.jcalc(loop.joint.neutral(), np.zeros(loop.joint.nv)).S
+        if len(S) != len(tree.algebra.zero()):
+            raise ValueError(f"loop joint {where} is {loop.joint}, which is none for vectors of {len(tree.algebra.zero())}")
+
+
+def _check_frame(X: Any, where: str) -> None:
+    if not (np.all(np.isfinite(X.E)) and np.all(np.isfinite(X.r))):
+        raise ValueError(f"{where} is not finite: E = {X.E.tolist()}, r = {X.r.tolist()}")
+    if np.abs(X.E @ X.E.T - np.eye(len(X.E))).max() > 1e-9 or np.linalg.det(X.E) < 0:
+        raise ValueError(f"{where} has no rotation in E = {X.E.tolist()}; E E^T must be 1 and det E = 1")

@@ -9,7 +9,8 @@ coordinates, S is constant, and `rate` is what belongs to it.
 
 from rigidblocks.joint.axial import Cylindrical, Helical, Prismatic, RackAndPinion, Revolute, joint_from_pitch
 from rigidblocks.joint.free import Fixed, Planar, SixDoF
-from rigidblocks.joint.interface import Joint, JointMotion
+from rigidblocks.joint.interface import Joint, JointConstraint, JointMotion
+from rigidblocks.joint.loop import LoopJoint
 from rigidblocks.joint.reversed import Reversed
 from rigidblocks.joint.spherical import EulerSpherical, Spherical, Universal
 
@@ -19,7 +20,9 @@ __all__ = [
     "Fixed",
     "Helical",
     "Joint",
+    "JointConstraint",
     "JointMotion",
+    "LoopJoint",
     "Planar",
     "Prismatic",
     "RackAndPinion",

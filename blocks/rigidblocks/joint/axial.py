@@ -45,6 +45,16 @@ def to_z(axis: Axis) -> Array:
     return np.array([x, np.cross(axis, x), axis])
 
 
+def angle_about(axis: Axis, E: Array) -> Any:
+    """The angle [rad] about the unit `axis` of the rotation that comes nearest to E (3, 3).
+
+    Of E = cos(theta) 1 + (1 - cos(theta)) u u^T - sin(theta) u x the parts that belong to u alone.
+    """
+    u = np.array(axis)
+    sine = u @ np.array([E[1, 2] - E[2, 1], E[2, 0] - E[0, 2], E[0, 1] - E[1, 0]])
+    return np.arctan2(sine, E[0, 0] + E[1, 1] + E[2, 2] - u @ E @ u)
+
+
 def moved(axis: Axis, distance: Any) -> Transform:
     """The transform to a parallel frame `distance` [m] along `axis`."""
     return xlt(np.array(axis) * distance)
@@ -74,6 +84,9 @@ class Revolute(Joint):
     def aligned(self) -> tuple[Joint, Array]:
         return _about_z(self), to_z(self.axis)
 
+    def nearest(self, X: Transform) -> Array:
+        return np.array([angle_about(self.axis, X.E)])
+
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         S = screw_column(self.axis, 0.0)
         return JointMotion(turned(self.axis, q[0]), S, S @ qd, np.zeros(6))
@@ -92,6 +105,9 @@ class Prismatic(Joint):
 
     def aligned(self) -> tuple[Joint, Array]:
         return _about_z(self), to_z(self.axis)
+
+    def nearest(self, X: Transform) -> Array:
+        return np.array([np.array(self.axis) @ X.r])
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         S = slide_column(self.axis)
@@ -115,6 +131,14 @@ class Helical(Joint):
     def aligned(self) -> tuple[Joint, Array]:
         return _about_z(self), to_z(self.axis)
 
+    def nearest(self, X: Transform) -> Array:
+        """The angle nearest to the one that belongs to the distance; that of the rotation alone where the pitch is 0."""
+        theta = angle_about(self.axis, X.E)
+        if self.pitch == 0.0:
+            return np.array([theta])
+        turns = np.floor((np.array(self.axis) @ X.r / self.pitch - theta) / (2 * np.pi) + 0.5)
+        return np.array([theta + 2 * np.pi * turns])
+
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         S = screw_column(self.axis, self.pitch)
         XJ = turned(self.axis, q[0]) @ moved(self.axis, self.pitch * q[0])
@@ -135,6 +159,9 @@ class Cylindrical(Joint):
     def aligned(self) -> tuple[Joint, Array]:
         return _about_z(self), to_z(self.axis)
 
+    def nearest(self, X: Transform) -> Array:
+        return np.array([angle_about(self.axis, X.E), np.array(self.axis) @ X.r])
+
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         S = np.hstack([screw_column(self.axis, 0.0), slide_column(self.axis)])
         return JointMotion(turned(self.axis, q[0]) @ moved(self.axis, q[1]), S, S @ qd, np.zeros(6))
@@ -154,6 +181,23 @@ class RackAndPinion(Joint):
     def __post_init__(self) -> None:
         if not np.isfinite(self.radius):
             raise ValueError(f"the pinion of a rack and pinion joint needs a finite radius in m, not {self.radius}")
+
+    def nearest(self, X: Transform) -> Array:
+        """The angle nearest to the one that belongs to the distance; that of the rotation alone where the radius is 0."""
+        theta = angle_about(Z, X.E)
+        if self.radius == 0.0:
+            return np.array([theta])
+        turns = np.floor((X.r[0] / self.radius - theta) / (2 * np.pi) + 0.5)
+        return np.array([theta + 2 * np.pi * turns])
+
+    def velocity(self, q: Array, vJ: Array) -> Array:
+        del q
+        return vJ[2:3]
+
+    def constraint_forces(self, q: Array) -> Array:
+        r, c, s = self.radius, np.cos(q[0]), np.sin(q[0])
+        normal = np.array([[0.0, 0.0, -r, c, -s, 0.0], [0.0, 0.0, 0.0, s, c, 0.0]])
+        return np.concatenate([np.eye(6)[:, [0, 1, 5]], normal.T], axis=1)
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         r, c, s = self.radius, np.cos(q[0]), np.sin(q[0])

@@ -5,10 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from rigidblocks.joint.axial import Z, angle_about
 from rigidblocks.joint.interface import Joint, JointMotion
 from rigidblocks.joint.rotation import (
     IDENTITY,
     normalized_quaternion,
+    quaternion_from_rotation,
     quaternion_from_vector,
     quaternion_product,
     quaternion_rate,
@@ -31,6 +33,9 @@ class Planar(Joint):
 
     nq = nv = 3
     q_units, qd_units, tau_units = ("rad", "m", "m"), ("rad/s", "m/s", "m/s"), ("N.m", "N", "N")
+
+    def nearest(self, X: Transform) -> Array:
+        return np.array([angle_about(Z, X.E), X.r[0], X.r[1]])
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         S = np.eye(6)[:, 2:5]
@@ -68,6 +73,12 @@ class SixDoF(Joint):
     q_units = ("1",) * 4 + ("m",) * 3
     qd_units, tau_units = ("rad/s",) * 3 + ("m/s",) * 3, ("N.m",) * 3 + ("N",) * 3
 
+    def nearest(self, X: Transform) -> Array:
+        return np.concatenate([quaternion_from_rotation(X.E), X.r])
+
+    def closest(self, X: Transform) -> Transform:
+        return X
+
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         return JointMotion(Transform(quaternion_rotation(q[:4]), q[4:]), np.eye(6), np.asarray(qd), np.zeros(6))
 
@@ -101,6 +112,10 @@ class Fixed(Joint):
     q_units: ClassVar[tuple[str, ...]] = ()
     qd_units: ClassVar[tuple[str, ...]] = ()
     tau_units: ClassVar[tuple[str, ...]] = ()
+
+    def nearest(self, X: Transform) -> Array:
+        del X
+        return np.zeros(0)
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         del q, qd

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigidblocks.joint.interface import Joint, JointMotion
-from rigidblocks.spatial import Array
+from rigidblocks.spatial import Array, Transform
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,20 @@ class Reversed(Joint):
         XJ, S, vJ, cJ = self.joint.jcalc(q, qd)
         back = XJ.inverse()
         return JointMotion(back, -(back @ S), -(back @ vJ), -(back @ cJ))
+
+    def nearest(self, X: Transform) -> Array:
+        return self.joint.nearest(X.inverse())
+
+    def closest(self, X: Transform) -> Transform:
+        return self.joint.closest(X.inverse()).inverse()
+
+    def velocity(self, q: Array, vJ: Array) -> Array:
+        XJ = self.joint.jcalc(q, np.zeros(self.nv)).XJ
+        return self.joint.velocity(q, -(XJ @ vJ))
+
+    def constraint_forces(self, q: Array) -> Array:
+        XJ = self.joint.jcalc(q, np.zeros(self.nv)).XJ
+        return XJ.T @ self.joint.constraint_forces(q)
 
     def rate(self, q: Array, qd: Array) -> Array:
         return self.joint.rate(q, qd)

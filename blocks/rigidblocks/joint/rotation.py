@@ -69,6 +69,24 @@ def vector_from_quaternion(p: Array) -> Array:
     return phi
 
 
+def quaternion_from_rotation(E: Array) -> Array:
+    """The unit quaternion (4,) of a rotation E (3, 3), the inverse of `quaternion_rotation`.
+
+    Of the four squares 4 p_i^2 that the diagonal gives, the largest is the one to divide by.
+    """
+    a, b, c = E[1, 2] - E[2, 1], E[2, 0] - E[0, 2], E[0, 1] - E[1, 0]
+    d, e, f = E[0, 1] + E[1, 0], E[1, 2] + E[2, 1], E[2, 0] + E[0, 2]
+    x, y, z = E[0, 0], E[1, 1], E[2, 2]
+    squares = [1.0 + x + y + z, 1.0 + x - y - z, 1.0 - x + y - z, 1.0 - x - y + z]
+    rows = [[squares[0], a, b, c], [a, squares[1], d, f], [b, d, squares[2], e], [c, f, e, squares[3]]]
+    best, square = np.array(rows[0]), squares[0]
+    for row, other in zip(rows[1:], squares[1:], strict=True):
+        larger = less(square, other)
+        best, square = select(larger, np.array(row), best), select(larger, other, square)
+    unit: Array = best / (2.0 * np.sqrt(square))
+    return unit
+
+
 def travel(phi: Array, v: Array) -> Array:
     """Where a point (3,) [m] comes to in unit time with the velocity v in a frame that turns by phi meanwhile.
 

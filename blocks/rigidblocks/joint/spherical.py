@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigidblocks.joint.axial import Axis, X, Y, Z, turned, unit_axis
+from rigidblocks.joint.axial import Axis, X, Y, Z, angle_about, turned, unit_axis
 from rigidblocks.joint.interface import Joint, JointMotion
 from rigidblocks.joint.rotation import (
     IDENTITY,
     normalized_quaternion,
+    quaternion_from_rotation,
     quaternion_from_vector,
     quaternion_product,
     quaternion_rate,
@@ -36,6 +37,24 @@ class Universal(Joint):
         if np.linalg.norm(np.cross(self.first, self.second)) < 1e-6:
             raise ValueError(f"the axes {self.first} and {self.second} of a universal joint are parallel; it needs two")
 
+    def nearest(self, X: Transform) -> Array:
+        """The second angle turns the first axis to where E has it; the first is what is left."""
+        first, second = np.array(self.first), np.array(self.second)
+        seen = X.E @ first  # the first axis in F_s coordinates: turned about the second
+        q1 = np.arctan2(-(cross(second, first) @ seen), cross(second, first) @ cross(second, seen))
+        return np.array([angle_about(self.first, turned(self.second, q1).E.T @ X.E), q1])
+
+    def velocity(self, q: Array, vJ: Array) -> Array:
+        first, second = turned(self.second, q[1]).E @ np.array(self.first), np.array(self.second)
+        cosine, a, b = float(np.dot(self.first, self.second)), first @ vJ[:3], second @ vJ[:3]
+        return np.array([a - cosine * b, b - cosine * a]) / (1.0 - cosine * cosine)
+
+    def constraint_forces(self, q: Array) -> Array:
+        """No moment about the normal of the two axes, and no force."""
+        n = cross(turned(self.second, q[1]).E @ np.array(self.first), np.array(self.second))
+        n = n / float(np.linalg.norm(np.cross(self.first, self.second)))
+        return np.concatenate([np.concatenate([n, np.zeros(3)])[:, None], np.eye(6)[:, 3:]], axis=1)
+
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         XJ = turned(self.second, q[1]) @ turned(self.first, q[0])
         second = np.array(self.second)
@@ -54,6 +73,12 @@ class Spherical(Joint):
 
     nq, nv = 4, 3
     q_units, qd_units, tau_units = ("1",) * 4, ("rad/s",) * 3, ("N.m",) * 3
+
+    def nearest(self, X: Transform) -> Array:
+        return quaternion_from_rotation(X.E)
+
+    def closest(self, X: Transform) -> Transform:
+        return Transform(X.E, np.zeros(3))
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         vJ = np.concatenate([qd, np.zeros(3)])
@@ -87,6 +112,29 @@ class EulerSpherical(Joint):
 
     nq = nv = 3
     q_units, qd_units, tau_units = ("rad",) * 3, ("rad/s",) * 3, ("N.m",) * 3
+
+    def nearest(self, X: Transform) -> Array:
+        E = X.E
+        return np.array(
+            [
+                np.arctan2(E[0, 1], E[0, 0]),
+                np.arctan2(-E[0, 2], np.sqrt(E[0, 0] * E[0, 0] + E[0, 1] * E[0, 1])),
+                np.arctan2(E[1, 2], E[2, 2]),
+            ]
+        )
+
+    def closest(self, X: Transform) -> Transform:
+        return Transform(X.E, np.zeros(3))
+
+    def velocity(self, q: Array, vJ: Array) -> Array:
+        c2, s2 = np.cos(q[1]), np.sin(q[1])
+        c3, s3 = np.cos(q[2]), np.sin(q[2])
+        qd1 = (s3 * vJ[1] + c3 * vJ[2]) / c2
+        return np.array([qd1, c3 * vJ[1] - s3 * vJ[2], vJ[0] + s2 * qd1])
+
+    def constraint_forces(self, q: Array) -> Array:
+        del q
+        return np.eye(6)[:, 3:]
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         (_, c2, c3), (_, s2, s3) = np.cos(q), np.sin(q)

@@ -1,8 +1,10 @@
 """The blocks."""
 
 from rigidblocks.library.actuators import JointActuator
+from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
 from rigidblocks.library.controllers import PDController
 from rigidblocks.library.floating_plant import FloatingBasePlant
+from rigidblocks.library.ground_contact import GroundContact, PointKinematics
 from rigidblocks.library.hybrid_plant import HybridPlant
 from rigidblocks.library.kinematics import Frame, FrameKinematics
 from rigidblocks.library.model_based import GravityCompensation, InverseDynamicsController
@@ -15,16 +17,19 @@ from rigidblocks.library.sources import Chirp, RepeatingSequence, Sine, Step
 __all__ = [
     "IMU",
     "Chirp",
+    "ClosedLoopPlant",
     "Encoder",
     "FloatingBasePlant",
     "Frame",
     "FrameKinematics",
     "GravityCompensation",
+    "GroundContact",
     "HybridPlant",
     "InverseDynamicsController",
     "JointActuator",
     "PDController",
     "Playback",
+    "PointKinematics",
     "QuinticProfile",
     "RepeatingSequence",
     "RobotPlant",

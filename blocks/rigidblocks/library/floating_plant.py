@@ -12,7 +12,7 @@ from rigidblocks.block import Block, Port, Values, finite
 from rigidblocks.dynamics.floating import aba_floating, crba_floating, floating_body
 from rigidblocks.joint import Joint
 from rigidblocks.joint.rotation import normalized_quaternion, quaternion_rate, quaternion_rotation
-from rigidblocks.library.ports import gravity_port, joint_units, motion_states, wrench_port
+from rigidblocks.library.ports import check_open, gravity_port, joint_units, motion_states, wrench_port
 from rigidblocks.model import Model
 from rigidblocks.spatial import Array, Transform
 
@@ -43,6 +43,7 @@ class FloatingBasePlant(Block):
     external_wrenches: bool = False
 
     def __post_init__(self) -> None:
+        check_open(self.model, "FloatingBasePlant")
         quaternion = finite(self.quaternion0, (4,), "the start value of port 'quaternion'")
         if not np.any(quaternion):
             raise ValueError("the quaternion of a floating base must not be zero")
@@ -79,7 +80,16 @@ class FloatingBasePlant(Block):
     def states(self) -> tuple[Port, ...]:
         """quaternion (4,), position (3,), velocity (6,), and q and qd where there are joints."""
         base = (
-            Port("quaternion", (4,), "1", "orientation of the base, scalar first", self.quaternion0, "velocity"),
+            Port(
+                "quaternion",
+                (4,),
+                "1",
+                "orientation of the base, scalar first",
+                self.quaternion0,
+                "velocity",
+                min=-1.0,
+                max=1.0,
+            ),
             Port("position", (3,), "m", "position of the base, fixed coordinates", self.position0, "velocity"),
             Port("velocity", (6,), _TWIST, "velocity [w; v] of the base, its own coordinates", self.velocity0),
         )

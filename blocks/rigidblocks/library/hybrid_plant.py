@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block, Port, Values, finite
-from rigidblocks.configuration import neutral, normalized, rate, unit_quaternions
+from rigidblocks.block import Block, Port, Values
+from rigidblocks.configuration import rate, unit_quaternions
 from rigidblocks.dynamics import energy, hybrid_dynamics
 from rigidblocks.joint import Joint
-from rigidblocks.library.ports import gravity_port, joint_units, motion_states
+from rigidblocks.library.ports import check_open, gravity_port, joint_units, motion_states, start_configuration
 from rigidblocks.model import Model
 from rigidblocks.spatial import Array
 
@@ -40,13 +40,9 @@ class HybridPlant(Block):
     qd0: Any = 0.0
 
     def __post_init__(self) -> None:
-        q0 = neutral(self.model) if self.q0 is None else self.q0
-        q0 = finite(q0, (self.model.nq,), "the start value of port 'q'")
-        object.__setattr__(self, "q0", normalized(self.model, q0))
-        _ = self.states, self._fd
-        for port in self.parameters[:2]:  # their shapes are checked where they are given
-            if np.any(port.start < 0):
-                raise ValueError(f"the gain {port.name} of a hybrid plant must not be negative, not {port.start.tolist()}")
+        check_open(self.model, "HybridPlant")
+        object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
+        _ = self.states, self._fd, self.parameters  # their values are checked where they are given
 
     @cached_property
     def _fd(self) -> tuple[bool, ...]:
@@ -110,8 +106,8 @@ class HybridPlant(Block):
         """kp and kd of the prescribed variables, and gravity (3,)."""
         shape = (sum(joint.nv for joint, _, _ in self._joints(False)),)
         return (
-            Port("kp", shape, "1/s2", "gain on the error of prescribed positions", self.kp),
-            Port("kd", shape, "1/s", "gain on the error of prescribed velocities", self.kd),
+            Port("kp", shape, "1/s2", "gain on the error of prescribed positions", self.kp, min=0.0),
+            Port("kd", shape, "1/s", "gain on the error of prescribed velocities", self.kd, min=0.0),
             gravity_port(self.model),
         )
 

@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.block import Block, Port, Values, finite
-from rigidblocks.configuration import neutral, normalized, rate, unit_quaternions
+from rigidblocks.configuration import rate, unit_quaternions
 from rigidblocks.dynamics import aba, aba_with_rotors, energy, equivalent
-from rigidblocks.library.ports import gravity_port, joint_units, motion_states, wrench_port
+from rigidblocks.library.ports import (
+    check_open,
+    gravity_port,
+    joint_units,
+    motion_states,
+    start_configuration,
+    wrench_port,
+)
 from rigidblocks.model import Model, aligned
 
 
@@ -39,9 +46,8 @@ class RobotPlant(Block):
             if np.any(I_rot < 0):
                 raise ValueError(f"rotor_inertia must not be negative, not {I_rot.tolist()} kg m^2")
             object.__setattr__(self, "rotor_inertia", I_rot)
-        model, q0 = self.model, neutral(self.model) if self.q0 is None else self.q0
-        q0 = finite(q0, (model.nq,), "the start value of port 'q'")
-        object.__setattr__(self, "q0", normalized(model, q0))
+        check_open(self.model, "RobotPlant")
+        object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
         _ = self.states, self.parameters  # their start values are checked where they are given
 
     @cached_property

@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from rigidblocks.block import Port
+import numpy as np
+
+from rigidblocks.block import Port, finite
+from rigidblocks.configuration import neutral, normalized
 from rigidblocks.joint import Joint
+from rigidblocks.spatial import Array
 from rigidblocks.tree import Tree
 
 Units = tuple[str, ...]
@@ -36,6 +40,21 @@ def joint_ports(model: Tree, **docs: str) -> tuple[Port, ...]:
     return tuple(Port(name, (len(units[name]),), units[name], doc) for name, doc in docs.items())
 
 
+def start_configuration(model: Tree, q0: Any) -> Array:
+    """q0 (nq,) with unit quaternions, or the neutral configuration; raises ValueError for what is no configuration."""
+    q0 = neutral(model) if q0 is None else q0
+    return normalized(model, finite(q0, (model.nq,), "the start value of port 'q'"))
+
+
+def check_open(model: Tree, block: str) -> None:
+    """Raises ValueError for a model with loops, in the block of this type, which knows nothing of them."""
+    if model.loops:
+        raise ValueError(
+            f"model '{model.name}' has the loop joints {', '.join(model.loop_names)}, which {block} leaves open; "
+            "use ClosedLoopPlant, or model.spanning_tree to leave them open"
+        )
+
+
 def gravity_port(model: Tree) -> Port:
     """The parameter gravity, (3,), or (2,) of a planar model."""
     return Port("gravity", model.gravity.shape, "m/s2", "acceleration of gravity, base coordinates", model.gravity)
@@ -52,7 +71,8 @@ def motion_states(model: Tree, joints: slice, q0: Any, qd0: Any) -> tuple[Port, 
     """The states q and qd of the model's joints in `joints`, with their start values."""
     chosen = model.joint[joints]
     units = joint_units(chosen)
+    bound = np.array([1.0 if unit == "1" else np.inf for unit in units.q])  # of the elements of unit quaternions
     return (
-        Port("q", (len(units.q),), units.q, "joint positions", q0, rate="qd"),
+        Port("q", (len(units.q),), units.q, "joint positions", q0, rate="qd", min=-bound, max=bound),
         Port("qd", (len(units.qd),), units.qd, "joint velocities", qd0),
     )

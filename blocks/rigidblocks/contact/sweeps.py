@@ -1,0 +1,111 @@
+"""Contacts with dry friction solved by a fixed number of projected Gauss-Seidel sweeps; runs on floats and when traced.
+
+The unknowns are those of `pyramid`: n normal forces, then two tangential forces (x, y) for each of the first len(mu)
+contacts. Friction is within the pyramid, |lam_x| and |lam_y| <= mu lam_z + c, or within Coulomb's cone,
+|lam_t| <= mu lam_z + c; forces on the limit are opposite to the sliding velocity w_t.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.scalar import clip, less, maximum, minimum, select
+from rigidblocks.spatial import Array
+
+_TINY = 1e-200  # keeps a division from being by zero where its result is not used
+
+
+def projected_sweeps(
+    M: Array, d: Array, mu: Any = (), c: Any = 0.0, sweeps: int = 30, cone: bool = True, start: Array | None = None
+) -> Array:
+    """lam (n + 2k,) after `sweeps` sweeps over the contacts, forth and back in turn, from `start` (zero unless given).
+
+    M (n + 2k, n + 2k), d (n + 2k,), mu (k,), c (k,) or one number. `contact_residual` says how far it has come; values are
+    not checked. A contact is solved for its normal force, then for its friction with that, all others as they are.
+    """
+    lam = np.zeros(len(d), dtype=np.result_type(float, M, d, np.asarray(mu), np.asarray(c)))
+    lam[:] = 0.0 if start is None else start
+    w = d + M @ lam
+    extra = np.broadcast_to(np.asarray(c), (len(mu),))
+    contacts = [contact_rows(i, len(d), len(mu)) for i in range(len(d) - 2 * len(mu))]
+    rates = [contact_rates(M[np.ix_(rows, rows)], cone) for rows in contacts]
+    for sweep in range(sweeps):
+        for i in range(len(contacts))[:: 1 if sweep % 2 == 0 else -1]:
+            rows = contacts[i]
+            mu_i, c_i = (mu[i], extra[i]) if i < len(mu) else (0.0, 0.0)
+            after = contact_forces(M[np.ix_(rows, rows)], rates[i], w[rows], lam[rows], mu_i, c_i, cone)
+            w = w + M[:, rows] @ (after - lam[rows])
+            lam[rows] = after
+    return lam
+
+
+def contact_rows(i: int, size: int, k: int) -> list[int]:
+    """Where contact i has its forces (z, x, y) among `size` unknowns, k contacts of which have friction."""
+    n = size - 2 * k
+    return [i, n + 2 * i, n + 2 * i + 1] if i < k else [i]
+
+
+def contact_rates(A: Array, cone: bool = True) -> Array:
+    """How far a force goes for a unit of velocity, for z, x and y of a contact with the block A (3, 3) or (1, 1) of M.
+
+    For x and y on the cone it is the inverse of the largest eigenvalue of their block, with which a step never goes too far.
+    """
+    diagonal = np.array([A[i, i] for i in range(len(A))])
+    if cone and len(A) == 3:
+        mean, half = (A[1, 1] + A[2, 2]) / 2, (A[1, 1] - A[2, 2]) / 2
+        diagonal[1:] = mean + np.sqrt(half * half + A[1, 2] * A[1, 2])
+    return np.asarray(select(less(_TINY, diagonal), 1.0 / maximum(diagonal, _TINY), 0.0))
+
+
+def contact_forces(A: Array, rates: Array, w: Array, lam: Array, mu: Any = 0.0, c: Any = 0.0, cone: bool = True) -> Array:
+    """The forces (z, x, y) of a contact, or (z,) without friction, in the place of `lam`, all other contacts as they are.
+
+    A (3, 3) is its block of M, w (3,) its velocities with the forces lam (3,).
+    """
+    z = maximum(lam[0] - rates[0] * w[0], 0.0)
+    if len(lam) == 1:
+        return np.array([z])
+    limit = mu * z + c
+    x, y = lam[1:] - rates[1:] * (w[1:] + A[1:, 0] * (z - lam[0]))
+    if cone:
+        short = shortening(x, y, limit)
+        return np.array([z, short * x, short * y])
+    x = clip(x, -limit, limit)
+    y = clip(y - rates[2] * A[2, 1] * (x - lam[1]), -limit, limit)
+    return np.array([z, x, y])
+
+
+def shortening(x: Any, y: Any, limit: Any) -> Any:
+    """The factor that makes a vector (x, y) no longer than `limit`."""
+    length = np.sqrt(x * x + y * y)
+    return select(less(limit, length), limit / maximum(length, _TINY), 1.0)
+
+
+def contact_residual(M: Array, d: Array, lam: Array, mu: Any = (), c: Any = 0.0, cone: bool = True) -> Any:
+    """How far lam is from a solution: the largest of the velocities (or accelerations) by which a contact's laws fail.
+
+    It is |min(w_z, M_zz lam_z)| for normals; for friction it is how far a step against the sliding velocity would still
+    move the force within its limit, in units of w. Zero at a solution, and only there.
+    """
+    w, k, worst = d + M @ lam, len(mu), 0.0
+    extra = np.broadcast_to(np.asarray(c), (k,))
+    for i in range(len(d) - 2 * k):
+        rows = contact_rows(i, len(d), k)
+        mu_i, c_i = (mu[i], extra[i]) if i < k else (0.0, 0.0)
+        A = M[np.ix_(rows, rows)]
+        worst = maximum(worst, contact_error(A, contact_rates(A, cone), w[rows], lam[rows], mu_i, c_i, cone))
+    return worst
+
+
+def contact_error(A: Array, rates: Array, w: Array, lam: Array, mu: Any = 0.0, c: Any = 0.0, cone: bool = True) -> Any:
+    """The part of one contact in `contact_residual`."""
+    error = abs(minimum(w[0], A[0, 0] * lam[0]))
+    if len(lam) == 1:
+        return error
+    limit = mu * lam[0] + c
+    x, y = lam[1:] - rates[1:] * w[1:]
+    inside = shortening(x, y, limit) if cone else 1.0
+    for t, before, rate in zip((x, y), lam[1:], rates[1:], strict=True):
+        moved = (inside * t if cone else clip(t, -limit, limit)) - before
+        error = maximum(error, abs(moved) / maximum(rate, _TINY))
+    return error

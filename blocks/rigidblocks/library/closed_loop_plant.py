@@ -1,0 +1,173 @@
+"""Plants with kinematic loops, which are kept closed inside the step."""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.block import Block, Port, Values, finite
+from rigidblocks.configuration import rate, unit_quaternions
+from rigidblocks.dynamics import energy, equivalent
+from rigidblocks.library.ports import gravity_port, joint_units, motion_states, start_configuration, wrench_port
+from rigidblocks.loops import LoopMotion, closed_loop_dynamics, loop_constraints, position_constraints, project
+from rigidblocks.model import Model, aligned
+from rigidblocks.scalar import maximum
+from rigidblocks.spatial import Array
+from rigidblocks.tree import Tree
+
+STABILIZATIONS = ("projection", "baumgarte", "none")
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedLoopPlant(Block):
+    """The forward dynamics of a robot with kinematic loops: joint forces in, motion of the tree's joints out.
+
+        H(q) qdd + C(q, qd, f_ext) = tau + K^T lam        K qdd = k        (RBDA Eq 8.6)
+
+    The loops are those of the model's loop joints. Constraints that depend on others, always or at singular configurations,
+    are found by their size and left out, so that there is nothing to tune (`closed_loop_dynamics`). `stabilization` says
+    what keeps the loops closed: "projection" moves the states back onto the constraints after every inner step (Spencer
+    2004, 3.1.3), which is the default and leaves no error to speak of; "baumgarte" pulls errors back with the time constant
+    `T_stab` [s] (RBDA 8.3); "none" lets them grow.
+
+    `q0` and `qd0` are the start, which must close the loops: `assemble` finds such a q0. A velocity that would open them is
+    projected, with a warning, or refused if `strict`. With `external_wrenches` there is an input `f_ext` (nb, 6), as that
+    of `RobotPlant`. With `loop_forces` there is an input `loop_tau`, the forces of the loop joints' own freedoms, of
+    springs or motors there (RBDA 8.4). The parameter `gravity` is the model's unless it is changed.
+
+    Raises ValueError for a model without loops and for a start that leaves them open.
+    """
+
+    model: Tree
+    q0: Any = None
+    qd0: Any = 0.0
+    stabilization: str = "projection"
+    T_stab: float | None = None
+    external_wrenches: bool = False
+    loop_forces: bool = False
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.model.loops:
+            raise ValueError(f"model '{self.model.name}' has no loop joints; RobotPlant is the plant of a tree")
+        if self.stabilization not in STABILIZATIONS:
+            raise ValueError(f"stabilization must be one of {', '.join(STABILIZATIONS)}, not {self.stabilization!r}")
+        if (self.T_stab is not None) != (self.stabilization == "baumgarte"):
+            raise ValueError(f"T_stab belongs to stabilization='baumgarte'; they were {self.T_stab}, {self.stabilization!r}")
+        q0 = start_configuration(self.model, self.q0)
+        _check_closed(self.model, q0)
+        object.__setattr__(self, "q0", q0)
+        qd0 = finite(self.qd0, (self.model.nv,), "the start value of port 'qd'")
+        object.__setattr__(self, "qd0", _closing_velocity(self.model, q0, qd0, self.strict))
+        _ = self.states, self.parameters  # their start values are checked where they are given
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """tau (nv,), and f_ext (nb, 6) and loop_tau when asked for."""
+        ports = [Port("tau", (self.model.nv,), joint_units(self.model.joint).tau, "joint forces", 0.0)]
+        if self.external_wrenches:
+            ports.append(wrench_port(self.model))
+        if self.loop_forces:
+            units = joint_units([loop.joint for loop in self.model.loops]).tau
+            ports.append(Port("loop_tau", (len(units),), units, "forces of the loop joints' freedoms", 0.0))
+        return tuple(ports)
+
+    @cached_property
+    def states(self) -> tuple[Port, ...]:
+        """q (nq,) and qd (nv,)."""
+        return motion_states(self.model, slice(None), self.q0, self.qd0)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """q, qd, qdd (nv,), the energy, the constraint forces lam (nc,), and how well the loops do: the largest error, the
+        number of independent constraints, and their condition.
+        """
+        model = self.model
+        return (
+            *self.states,
+            Port("qdd", (model.nv,), joint_units(model.joint).qdd, "joint accelerations"),
+            Port("energy", (), "J", "kinetic and potential energy"),
+            Port("lam", (model.nc,), _force_units(model), "constraint forces of the loop joints"),
+            Port("loop_error", (), "1", "largest position error of the constraints, in rad or m"),
+            Port("rank", (), "1", "number of independent constraints"),
+            Port("condition", (), "1", "ratio of the constraints' largest and smallest size: large near singular poses"),
+        )
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """gravity (3,)."""
+        return (gravity_port(self.model),)
+
+    def derivative(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
+        del t
+        return {"q": rate(self.model, x.q, x.qd), "qd": self._motion(x, u, p).qdd}
+
+    def project(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
+        del t, u, p
+        model = self._aligned
+        q = unit_quaternions(model, x.q) if model.nq > model.nv else x.q
+        if self.stabilization != "projection":
+            return {"q": q} if model.nq > model.nv else {}
+        q, qd = project(model, q, x.qd, self._equivalent)
+        return {"q": q, "qd": qd}
+
+    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
+        del t
+        qdd, lam, rank, condition = self._motion(x, u, p)
+        error: Any = 0.0
+        for delta in position_constraints(self._aligned, x.q).delta:
+            error = maximum(error, np.abs(delta))
+        E = energy(self._aligned, x.q, x.qd, p.gravity)
+        return {"qdd": qdd, "energy": E, "lam": lam, "loop_error": error, "rank": rank, "condition": condition}
+
+    def _motion(self, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> LoopMotion:
+        f_ext = u.f_ext if self.external_wrenches else None
+        loop_tau = u.loop_tau if self.loop_forces else None
+        model, tree = self._aligned, self._equivalent
+        return closed_loop_dynamics(model, x.q, x.qd, u.tau, f_ext, p.gravity, self.T_stab, loop_tau, tree)
+
+    @cached_property
+    def _aligned(self) -> Tree:
+        return aligned(self.model) if isinstance(self.model, Model) else self.model
+
+    @cached_property
+    def _equivalent(self) -> Tree:
+        """The cheapest tree with the same equation of motion; a planar model is its own."""
+        return equivalent(self._aligned) if isinstance(self._aligned, Model) else self._aligned
+
+
+def _check_closed(model: Tree, q0: Array) -> None:
+    delta = position_constraints(model, q0).delta
+    error, l = max((float(np.abs(delta[rows]).max(initial=0.0)), l) for l, rows in enumerate(model.constraint_slices))
+    if error > 1e-4:
+        raise ValueError(
+            f"q0 leaves {model.loop_names[l]} of model '{model.name}' open by {error:.3g} (rad or m); "
+            "assemble(model, q0) finds a configuration that closes the loops"
+        )
+
+
+def _closing_velocity(model: Tree, q0: Array, qd0: Array, strict: bool) -> Array:
+    """qd0, or the nearest velocity that keeps the loops closed."""
+    q, qd = project(model, q0, qd0)
+    change = float(np.abs(qd - qd0).max())
+    if change <= 1e-4 * (1.0 + float(np.abs(qd0).max())):
+        return qd0
+    error = float(np.abs(loop_constraints(model, q, qd0).K @ qd0).max())
+    problem = f"qd0 opens the loops of model '{model.name}' at {error:.3g} (rad/s or m/s)"
+    if strict:
+        raise ValueError(f"{problem}; the nearest velocity that does not is {qd.tolist()}")
+    warnings.warn(f"{problem}; it is changed by up to {change:.3g}", stacklevel=4)
+    return qd
+
+
+def _force_units(model: Tree) -> tuple[str, ...]:
+    """N.m for each constraint of rotation alone, N for the others."""
+    units = []
+    for loop in model.loops:
+        joint, size = loop.joint, len(model.algebra.zero())
+        T = joint.constraint(joint.jcalc(joint.neutral(), np.zeros(joint.nv)).XJ, np.zeros(size)).T
+        units += ["N" if np.any(column[size // 2 if size > 3 else 1 :]) else "N.m" for column in T.T]
+    return tuple(units)

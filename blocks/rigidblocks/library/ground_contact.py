@@ -1,0 +1,250 @@
+"""Contact with the ground as blocks of their own: where the points of a robot are, and what forces the ground gives them."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.block import Block, Port, Values, finite
+from rigidblocks.contact.geometry import Contact, Plane, Surface, contact
+from rigidblocks.contact.points import BodyPoints, body_points, point_motion
+from rigidblocks.contact.soft import ContactForce, SoftLaw, SurfaceState, stable_friction_step, stable_step, wrench
+from rigidblocks.dynamics.jacobian import point_jacobian
+from rigidblocks.dynamics.operational import inverse_inertia
+from rigidblocks.library.ports import joint_ports
+from rigidblocks.model import Model
+from rigidblocks.scalar import less, minimum, select
+from rigidblocks.spatial import Array, cross
+
+
+@dataclass(frozen=True, eq=False)
+class PointKinematics(Block):
+    """The positions and velocities of the n contact points of a robot, in base coordinates.
+
+    The points are those of the shapes in the model's field `contact`, in the order of the bodies.
+    """
+
+    model: Model
+
+    def __post_init__(self) -> None:
+        _ = self._points  # refuses a model without any
+
+    @cached_property
+    def _points(self) -> BodyPoints:
+        return body_points(self.model)
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """q (nq,) and qd (nv,)."""
+        return joint_ports(self.model, q="joint positions", qd="joint velocities")
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """p, v and w (n, 3)."""
+        return _motion_ports(len(self._points.body))
+
+    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
+        del t, x, p
+        return dict(zip("pvw", point_motion(self.model, u.q, u.qd, self._points), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class GroundContact(Block):
+    """The forces that soft ground gives the n contact points of a robot, from their positions and velocities (RBDA 11.8).
+
+        f_n = max(0, -K p - D dp/dt) in contact,  |f_t| <= mu f_n
+
+    `f_ext` (nb, 6) are the wrenches on the bodies, for the input of that name of a plant; `force` (n, 3) [N] the forces at
+    the points; `depth` (n,) [m] is negative above the ground; `in_contact` (n,) is 1 where there is a force. The inputs are
+    those of `PointKinematics`, `w` where a body has a sphere.
+
+    With a `sample_time` [s] the forces are computed at its sample instants and held between them, and the surface's state
+    z and x is stepped so that every stiffness is stable *inside* the block. A held wrench acts at one place while its body
+    travels on, so it is given for where that will be half a sample time later. Without a sample time the state is x alone
+    and continuous, for an integrator with steps below D_t / K_t, say in a `ContinuousSystem` (`contact.soft` has both
+    forms). In a co-simulation the plant feels a force that is held over the step; `longest_step` says which step that
+    bears. K_t and D_t are K and D unless given; `depth_ref` [m] makes the normal ones stiffer with depth
+    (`contact.SoftLaw`).
+    """
+
+    model: Model
+    K: float
+    D: float
+    mu: float = 0.0
+    ground: Surface = field(default_factory=Plane)
+    K_t: float | None = None
+    D_t: float | None = None
+    depth_ref: float | None = None
+    sample_time: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "K_t", self.K if self.K_t is None else self.K_t)
+        object.__setattr__(self, "D_t", self.D if self.D_t is None else self.D_t)
+        _check_positive(K=self.K, K_t=self.K_t, depth_ref=self.depth_ref, sample_time=self.sample_time)
+        _check_not_negative(D=self.D, D_t=self.D_t, mu=self.mu)
+        if self.sample_time is None and not self.D_t:
+            raise ValueError("ground contact without damping D_t needs a sample_time: its continuous form divides by D_t")
+        if not isinstance(self.ground, Surface):
+            raise TypeError(f"the ground of a contact must be a Surface such as Plane(), not {self.ground!r}")
+        _ = self._points  # refuses a model without any
+
+    @cached_property
+    def _points(self) -> BodyPoints:
+        return body_points(self.model)
+
+    @property
+    def _n(self) -> int:
+        return len(self._points.body)
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """p and v (n, 3), and w (n, 3) where a body has a sphere."""
+        ports = _motion_ports(self._n)
+        return ports if np.any(self._points.reach) else ports[:2]
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """f_ext (nb, 6), force (n, 3), depth (n,) and in_contact (n,)."""
+        wrench_units = (("N.m",) * 3 + ("N",) * 3) * self.model.nb
+        start = None if self.sample_time is None else 0.0
+        return (
+            Port("f_ext", (self.model.nb, 6), wrench_units, "wrench [n; f] on each body, base coordinates", start),
+            Port("force", (self._n, 3), "N", "force on the body at each point, base coordinates", start),
+            Port("depth", (self._n,), "m", "how far each point is inside the ground"),
+            Port("in_contact", (self._n,), "1", "1 where the ground gives a force", start, min=0.0, max=1.0),
+        )
+
+    @cached_property
+    def states(self) -> tuple[Port, ...]:
+        """Without a sample time x (n, 3)."""
+        return () if self.sample_time is not None else (_patch_port(self._n),)
+
+    @cached_property
+    def sampled(self) -> tuple[Port, ...]:
+        """With a sample time z (n,) and x (n, 3), and the held outputs f_ext, force and in_contact."""
+        if self.sample_time is None:
+            return ()
+        z = Port("z", (self._n,), "m", "where the surface is under each point, along the normal", 0.0)
+        return (z, _patch_port(self._n), *(port for port in self.outputs if port.name != "depth"))
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """K, D, mu, K_t and D_t."""
+        return (
+            Port("K", (), "N/m", "stiffness along the normal", self.K, min=0.0),
+            Port("D", (), "N.s/m", "damping along the normal", self.D, min=0.0),
+            Port("mu", (), "1", "coefficient of friction", self.mu, min=0.0),
+            Port("K_t", (), "N/m", "stiffness in the tangent plane", self.K_t, min=0.0),
+            Port("D_t", (), "N.s/m", "damping in the tangent plane", self.D_t, min=0.0),
+        )
+
+    def derivative(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
+        del t
+        if self.sample_time is not None:
+            return {}
+        touching, v = self._contact(u)
+        return {"x": self._law(p).rate(touching, v, x.x)}
+
+    def initial(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
+        del t
+        if self.sample_time is None:
+            return {}
+        touching, v = self._contact(u)
+        z = minimum(-touching.depth, x.z)  # no time has passed: no surface has moved but under the points
+        return self._held(SurfaceState(z, x.x), self._law(p).force(touching, v, x.x, x.z), touching, u.v)
+
+    def update(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
+        del t
+        if self.sample_time is None:
+            return {}
+        touching, v = self._contact(u)
+        state, force = self._law(p).sampled(touching, v, SurfaceState(x.z, x.x), self.sample_time)
+        return self._held(state, force, touching, u.v)
+
+    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
+        del t
+        touching, v = self._contact(u)
+        if self.sample_time is not None:
+            return {"depth": touching.depth}
+        force = self._law(p).force(touching, v, x.x)
+        f, there = _whole(force, touching), _positive(force)
+        return {"f_ext": self._on_bodies(f, touching.point), "force": f, "depth": touching.depth, "in_contact": there}
+
+    def longest_step(self, q: Any) -> float:
+        """The longest step [s] over which the forces may be held at the configuration q, all points in contact and sticking.
+
+        For linear springs, with the inverse masses that the points feel in all directions: `stable_step` and
+        `stable_friction_step` with 1 / m_eff the largest eigenvalue of J H^-1 J^T, with J (3n, nv) the Jacobian of all
+        points. The gyroscopic forces of a fast motion are not in it.
+        """
+        if self.depth_ref is not None:
+            raise ValueError(
+                "the longest step is known for linear springs, not where depth_ref makes them stiffer with depth"
+            )
+        assert self.K_t is not None
+        assert self.D_t is not None
+        q, points = finite(q, (self.model.nq,), "q"), self._points
+        J = np.vstack([point_jacobian(self.model, q, i, r) for i, r in zip(points.body, points.position, strict=True)])
+        m_eff = 1 / float(np.linalg.eigvalsh(inverse_inertia(self.model, q, J))[-1])
+        return min(stable_step(self.K, self.D, m_eff), stable_friction_step(self.K_t, self.D_t, m_eff))
+
+    def _law(self, p: SimpleNamespace) -> SoftLaw:
+        return SoftLaw(p.K, p.D, p.mu, p.K_t, p.D_t, self.depth_ref)
+
+    def _contact(self, u: SimpleNamespace) -> tuple[Contact, Array]:
+        """Where the points are against the ground, and the velocities (n, 3) of what touches it."""
+        if not np.any(reach := self._points.reach):
+            return contact(self.ground, u.p), u.v
+        touching = contact(self.ground, u.p, reach)
+        arm = touching.point - u.p
+        return touching, u.v + np.array([cross(w, r) for w, r in zip(u.w, arm, strict=True)])
+
+    def _held(self, state: SurfaceState, force: ContactForce, touching: Contact, v: Array) -> Values:
+        """The sampled states; the wrenches act where the points, which move with v, will be in the middle of the hold."""
+        assert self.sample_time is not None
+        f, there = _whole(force, touching), _positive(force)
+        f_ext = self._on_bodies(f, touching.point + self.sample_time / 2 * v)
+        return {"z": state.z, "x": state.x, "f_ext": f_ext, "force": f, "in_contact": there}
+
+    def _on_bodies(self, force: Array, point: Array) -> Array:
+        """The sums (nb, 6) of the wrenches at the points of each body."""
+        wrenches, f_ext = wrench(force, point), [np.zeros(6)] * self.model.nb
+        for body, one in zip(self._points.body, wrenches, strict=True):
+            f_ext[body] = f_ext[body] + one
+        return np.array(f_ext)
+
+
+def _motion_ports(n: int) -> tuple[Port, ...]:
+    return (
+        Port("p", (n, 3), "m", "position of each point, base coordinates"),
+        Port("v", (n, 3), "m/s", "velocity of each point, base coordinates"),
+        Port("w", (n, 3), "rad/s", "angular velocity of the body of each point, base coordinates"),
+    )
+
+
+def _patch_port(n: int) -> Port:
+    return Port("x", (n, 3), "m", "how far the surface under each point is displaced in its tangent plane", 0.0)
+
+
+def _whole(force: ContactForce, touching: Contact) -> Array:
+    """The forces (n, 3): along the normals and of friction."""
+    f: Array = np.asarray(force.normal)[:, None] * touching.normal + force.friction
+    return f
+
+
+def _positive(force: ContactForce) -> Any:
+    return select(less(0.0, force.normal), 1.0, 0.0)
+
+
+def _check_positive(**values: float | None) -> None:
+    for name, value in values.items():
+        if value is not None and not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{name} of a ground contact must be positive, not {value}")
+
+
+def _check_not_negative(**values: float | None) -> None:
+    for name, value in values.items():
+        if value is not None and not (np.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} of a ground contact must not be negative, not {value}")

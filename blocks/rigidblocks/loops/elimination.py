@@ -1,0 +1,223 @@
+"""Loops eliminated one after the other: a rank-revealing solution of many constraints that exploits how few each concerns.
+
+To find is the w nearest to z with Y^T w = k, where columns of Y may depend on each other, nearly or exactly, and k then
+agrees with that: the null-space method of the thesis (Spencer 2004, 3.1) in coordinates in which the inertia is 1. The
+constraints of a loop are brought to orthonormal directions of the coordinates that they concern, the largest first; what
+is left of a constraint below a relative tolerance is rounding error and is dropped (RBDA 8.8). The rows of Y that no later
+loop reads are done with then; of the others there remains what the constraints left free. So a chain of loops costs as
+many operations as it has loops, and no decision needs a branch: everything works on floats and on traced scalars.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.scalar import less, maximum, minimum, select
+from rigidblocks.spatial import Array
+
+TOLERANCE = 1e-9  # of the largest column: rounding errors of dependent constraints are far below
+
+
+@dataclass(frozen=True, eq=False)
+class Front:
+    """The elimination of one loop, which has the constraints Y: a vector for each row that it concerns.
+
+    Its coordinates are those left of the earlier fronts `sources`, then the `fresh` rows. `rows` has the rows that this loop
+    or a later one reads, in these coordinates. Q = M V has the directions that the constraints M fix, with the `sizes` of
+    what they were made from, 0 for those that were dropped; P has those that later loops read, and `kept` the rows that
+    they read in coordinates of P.
+    """
+
+    block: slice
+    Y: dict[int, Array]
+    sources: tuple[int, ...]
+    fresh: tuple[int, ...]
+    rows: dict[int, Array]
+    Q: Array
+    V: Array
+    sizes: tuple[Any, ...]
+    P: Array
+    kept: dict[int, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Elimination:
+    """The factors of Y (n, nc) that `eliminated` found, for `solved`."""
+
+    shape: tuple[int, int]
+    fronts: tuple[Front, ...]
+
+    @property
+    def rank(self) -> Any:
+        """The number of independent constraints."""
+        return sum(select(less(0.0, size), 1.0, 0.0) for size in self._sizes)
+
+    @property
+    def condition(self) -> Any:
+        """The largest remainder over the smallest one kept: an estimate of sigma_1/sigma_r, the ratio of the extreme
+        singular values of the independent constraints. 1 where there are none.
+        """
+        largest = reduce(maximum, self._sizes, 0.0)
+        smallest = reduce(minimum, [select(less(0.0, size), size, largest) for size in self._sizes], largest)
+        some = less(0.0, smallest)
+        return select(some, largest / select(some, smallest, 1.0), 1.0)
+
+    @property
+    def _sizes(self) -> list[Any]:
+        return [size for front in self.fronts for size in front.sizes]
+
+
+def eliminated(Y: Array, blocks: Sequence[slice], tolerance: float = TOLERANCE) -> Elimination:
+    """The elimination of the columns of Y (n, nc), a block of them for each loop, in this order.
+
+    A constraint that depends on those of earlier loops, or on larger ones of its own, is the one that is dropped.
+    """
+    limit = tolerance * tolerance * reduce(maximum, [column @ column for column in Y.T])
+    concerned = [_nonzero_rows(Y[:, block]) for block in blocks]
+    fronts: list[Front] = []
+    home: dict[int, int] = {}  # the front in whose kept coordinates a row is
+    for l, block in enumerate(blocks):
+        if concerned[l]:
+            later = {row for rows in concerned[l + 1 :] for row in rows}
+            front = _front(block, concerned[l], later, fronts, home, limit)
+            home |= dict.fromkeys(front.kept, len(fronts))
+            fronts.append(front)
+    return Elimination(Y.shape, tuple(fronts))
+
+
+def solved(factors: Elimination, k: Array, z: Array) -> tuple[Array, Array]:
+    """The w (n,) nearest to z (n,) with Y^T w = k (nc,), and lambda (nc,) with w = z + Y lambda, 0 for what was dropped."""
+    fixed, free = _fixed_and_free(factors, k, z)
+    w = np.array(z, dtype=object if object in (fixed[0].dtype, free[0].dtype) else float)
+    settled: list[Array] = []
+    kept: dict[int, Array] = {}  # by front: the kept coordinates, which later loops settle
+
+    # inward: the coordinates of each loop, of which it settles its own
+    for l, front in reversed(list(enumerate(factors.fronts))):
+        own = without(free[l], [*front.Q.T, *front.P.T])
+        s = fixed[l] + own + front.P @ kept.get(l, front.P.T @ free[l])
+        settled.insert(0, s)
+        for source in front.sources:
+            size = factors.fronts[source].P.shape[1]
+            kept[source], s = s[:size], s[size:]
+        w[list(front.fresh)] = s
+    return w, _multipliers(factors, settled, free)
+
+
+def _fixed_and_free(factors: Elimination, k: Array, z: Array) -> tuple[list[Array], list[Array]]:
+    """Outward: what the constraints of each loop fix of its coordinates, and these coordinates of z."""
+    z = np.asarray(z)
+    offset: dict[int, Any] = {}  # of rows, by what is fixed already
+    fixed: list[Array] = []
+    free: list[Array] = []
+    for front in factors.fronts:
+        rest = k[front.block] - sum(y * offset[row] for row, y in front.Y.items() if row in offset)
+        fixed.append(front.Q @ (front.V.T @ rest))
+        left = [factors.fronts[source].P.T @ free[source] for source in front.sources]
+        free.append(np.concatenate([*left, z[list(front.fresh)]]))
+        offset |= {row: offset.get(row, 0.0) + c @ fixed[-1] for row, c in front.rows.items()}
+    return fixed, free
+
+
+def _multipliers(factors: Elimination, settled: list[Array], free: list[Array]) -> Array:
+    """Inward: M lambda is what moved the coordinates of a loop, less what the forces of later loops did."""
+    lam = np.zeros(factors.shape[1], dtype=object if settled[0].dtype == object else float)
+    later: dict[int, Any] = {}
+    for front, s, s0 in reversed(list(zip(factors.fronts, settled, free, strict=True))):
+        moved = s - s0 - sum((c * later[row] for row, c in front.rows.items() if row in later), start=np.zeros(len(s)))
+        lam[front.block] = front.V @ (front.Q.T @ moved)
+        later |= {row: later.get(row, 0.0) + y @ lam[front.block] for row, y in front.Y.items()}
+    return lam
+
+
+def _front(
+    block: slice, Y: dict[int, Array], later: set[int], fronts: list[Front], home: dict[int, int], limit: Any
+) -> Front:
+    sources = tuple(sorted({home[row] for row in Y if row in home}))
+    fresh = tuple(row for row in Y if row not in home)
+    rows = _coordinates(sources, fresh, fronts, home)
+    M = np.array([rows[row] for row in Y]).T @ np.array(list(Y.values()))
+    Q, V, sizes = _orthonormal(M, limit)
+    read = {row: c for row, c in rows.items() if row in later}
+    P = _completed(Q, list(read.values()))
+    return Front(block, Y, sources, fresh, rows, Q, V, sizes, P, {row: P.T @ c for row, c in read.items()})
+
+
+def _coordinates(
+    sources: tuple[int, ...], fresh: tuple[int, ...], fronts: list[Front], home: dict[int, int]
+) -> dict[int, Array]:
+    """The rows that are in one of these fronts, or fresh, in the coordinates of both together."""
+    sizes = [fronts[source].P.shape[1] for source in sources]
+    basis = np.eye(sum(sizes) + len(fresh))
+    rows: dict[int, Array] = {}
+    k = 0
+    for source, size in zip(sources, sizes, strict=True):
+        part = basis[:, k : k + size]
+        rows |= {row: part @ c for row, c in fronts[source].kept.items() if home[row] == source}
+        k += size
+    return rows | dict(zip(fresh, basis[k:], strict=True))
+
+
+def _orthonormal(M: Array, limit: Any) -> tuple[Array, Array, tuple[Any, ...]]:
+    """Q = M V with orthonormal columns, made from M's, the largest remainder first; and the remainders' sizes.
+
+    Where the square of a remainder is below `limit`, its column and size are zero.
+    """
+    n, m = M.shape
+    columns = [np.concatenate([M[:, j], np.eye(m)[j]]) for j in range(m)]
+    done: list[Array] = []
+    sizes: list[Any] = []
+    while columns:
+        largest, square, others = _largest(columns, n)
+        keep = less(limit, square)
+        size = np.sqrt(select(keep, square, 1.0))
+        done.append(without(largest * select(keep, 1.0 / size, 0.0), done, n))
+        sizes.append(select(keep, size, 0.0))
+        columns = [without(column, done[-1:], n) for column in others]
+    stacked = np.array(done).T
+    return stacked[:n], stacked[n:], tuple(sizes)
+
+
+def _largest(columns: list[Array], n: int) -> tuple[Array, Any, list[Array]]:
+    """The column with the largest square of its first n elements, this square, and the others."""
+    best, others = columns[0], []
+    square = best[:n] @ best[:n]
+    for column in columns[1:]:
+        other = column[:n] @ column[:n]
+        larger = less(square, other)
+        others.append(column if _is_zero(other) else select(larger, best, column))
+        best, square = (best, square) if _is_zero(other) else (select(larger, column, best), select(larger, other, square))
+    return best, square, others
+
+
+def _completed(Q: Array, vectors: list[Array]) -> Array:
+    """Orthonormal columns P that span, with Q's, the vectors too; a column is zero where the others do already."""
+    n, done = len(Q), list(Q.T)
+    for vector in vectors:
+        p = without(without(vector, done, n), done, n)
+        square = p @ p
+        some = less(1e-28, square)
+        done.append(p * select(some, 1.0 / np.sqrt(select(some, square, 1.0)), 0.0))
+    return np.array(done[Q.shape[1] :]).reshape(len(vectors), n).T
+
+
+def without(vector: Array, units: Sequence[Array], n: int | None = None) -> Array:
+    """The vector less its parts along orthonormal ones, judged by the first n elements (modified Gram-Schmidt)."""
+    for unit in units:
+        part = unit[:n] @ vector[:n]
+        if not _is_zero(part):
+            vector = vector - unit * part
+    return vector
+
+
+def _nonzero_rows(Y: Array) -> dict[int, Array]:
+    return {i: row for i, row in enumerate(Y) if not all(map(_is_zero, row))}
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether a value is 0 whatever it is computed from; in numbers, one that happens to be 0 does no harm."""
+    return isinstance(value, Real) and value == 0.0

@@ -1,0 +1,128 @@
+"""Forward dynamics of systems with loops, and configurations and velocities that keep the loops closed (RBDA 8.5)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.configuration import integrate
+from rigidblocks.dynamics import bias_force, check_lengths, crba, expanded_parent, ltl, mpy_li, mpy_lit
+from rigidblocks.loops.constraints import active_forces, baumgarte, loop_constraints, position_constraints
+from rigidblocks.loops.elimination import Elimination, eliminated, solved
+from rigidblocks.scalar import less, maximum, select
+from rigidblocks.spatial import Array
+from rigidblocks.tree import Tree
+
+
+class LoopMotion(NamedTuple):
+    """The accelerations qdd (nv,) of the tree's joints, the constraint forces lam (nc,) of the loop joints [N m, N], the
+    number of constraints that are independent, and an estimate of their condition (`Elimination`).
+
+        H qdd + C = tau + tau^a + K^T lam,   K qdd = k
+
+    Where constraints depend on others the lam of the ones left out is 0; what K^T lam is does not depend on the choice.
+    """
+
+    qdd: Array
+    lam: Array
+    rank: Any
+    condition: Any
+
+
+class Metric(NamedTuple):
+    """The inertia H = L^T L of a configuration and the constraints in coordinates in which it is 1."""
+
+    L: Array
+    parent: tuple[int, ...]
+    constraints: Elimination
+
+
+def closed_loop_dynamics(
+    model: Tree,
+    q: Array,
+    qd: Array,
+    tau: Array,
+    f_ext: Array | None = None,
+    gravity: Array | None = None,
+    T_stab: float | None = None,
+    loop_tau: Array | None = None,
+    tree: Tree | None = None,
+) -> LoopMotion:
+    """The accelerations of a system with loops from the joint forces tau (nv,) (RBDA Eq 8.36, method 2 with orthogonal
+    elimination in the place of A).
+
+    Passes singular configurations: constraints that depend on others, always or there, are left out by a relative
+    tolerance (`eliminated`). With `T_stab` [s] errors are stabilized (`baumgarte`); without, keep them away by projection.
+    `loop_tau` has the forces of active loop joints (`active_forces`). `tree` may be a model with the same equation of motion
+    that is cheaper to compute (`equivalent`). Raises ValueError for a model without loops.
+    """
+    check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
+    constraints = loop_constraints(model, q, qd)
+    if T_stab is not None:
+        constraints = baumgarte(constraints, qd, T_stab)
+    if loop_tau is not None:
+        tau = tau + active_forces(model, q, loop_tau)
+    tree = model if tree is None else tree
+    L, parent, factors = _metric(tree, q, constraints.K, model.constraint_slices)
+    w, lam = solved(factors, constraints.k, mpy_lit(L, parent, tau - bias_force(tree, q, qd, f_ext, gravity)))
+    return LoopMotion(mpy_li(L, parent, w), lam, factors.rank, factors.condition)
+
+
+def project(model: Tree, q: Array, qd: Array, tree: Tree | None = None) -> tuple[Array, Array]:
+    """q and qd moved onto the constraints: the nearest ones, as the inertia measures distance (Spencer 2004, 3.1.3).
+
+    A Newton step in q with the K of where it started, a second one with the same K, and then the velocities. From an error
+    of 1e-4 that leaves less than 1e-11.
+    """
+    q, L, parent = _closed(model, q, tree)
+    K = position_constraints(model, q).K
+    factors = eliminated(mpy_lit(L, parent, K.T), model.constraint_slices)
+    return q, qd - _nearest(L, parent, factors, K @ qd)
+
+
+def project_position(model: Tree, q: Array, tree: Tree | None = None) -> Array:
+    """q moved onto the constraints, as in `project`."""
+    return _closed(model, q, tree)[0]
+
+
+def project_velocity(model: Tree, q: Array, qd: Array, tree: Tree | None = None) -> Array:
+    """qd moved onto K(q) qd = 0: the nearest velocities, as the inertia measures distance."""
+    K = position_constraints(model, q).K
+    L, parent, factors = _metric(model if tree is None else tree, q, K, model.constraint_slices)
+    moved: Array = qd - _nearest(L, parent, factors, K @ qd)
+    return moved
+
+
+def project_energy(qd: Array, kinetic: Any, wanted: Any) -> Array:
+    """qd scaled to the kinetic energy `wanted` [J] from `kinetic`: the nearest velocities that have it.
+
+    It is the projection onto conserved energy of Spencer 2004, 3.1.3, with positions left alone. Velocities that keep the
+    loops closed still do. Nothing is changed where there is no kinetic energy to scale.
+    """
+    moving = less(1e-12, kinetic)
+    factor = np.sqrt(maximum(wanted, 0.0) / select(moving, kinetic, 1.0))
+    scaled: Array = qd * select(moving, factor, 1.0)
+    return scaled
+
+
+def _closed(model: Tree, q: Array, tree: Tree | None) -> tuple[Array, Array, tuple[int, ...]]:
+    """The configuration on the constraints, and the factor of the inertia before."""
+    K = position_constraints(model, q).K
+    L, parent, factors = _metric(model if tree is None else tree, q, K, model.constraint_slices)
+    for _ in range(2):
+        delta = position_constraints(model, q).delta
+        q = integrate(model, q, -_nearest(L, parent, factors, delta))
+    return q, L, parent
+
+
+def _metric(tree: Tree, q: Array, K: Array, blocks: tuple[slice, ...]) -> Metric:
+    if not len(K):
+        raise ValueError(f"model '{tree.name}' has no loops; its dynamics are those of a tree")
+    parent = expanded_parent(tree)
+    L = ltl(crba(tree, q), parent)
+    return Metric(L, parent, eliminated(mpy_lit(L, parent, K.T), blocks))
+
+
+def _nearest(L: Array, parent: tuple[int, ...], factors: Elimination, error: Array) -> Array:
+    """The smallest change (nv,) x with K x = error."""
+    w, _ = solved(factors, error, np.zeros(len(L)))
+    return mpy_li(L, parent, w)
