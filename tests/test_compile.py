@@ -12,6 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from random_models import random_state
+from rigidblocks import auto_tree, ccode
 from rigidblocks import compile as compiling
 from rigidblocks.compile import CompilerError, compiler, run_compiler, shared_library
 from rigidblocks.compiled_function import compiled
@@ -81,6 +82,16 @@ def test_every_operation_has_the_same_value_in_c(rng):
         a, b = rng.uniform(-3, 3, (2, 4))
         expected = f(a, b).astype(float)
         assert_allclose(call(f, a, b), expected, rtol=RTOL, atol=RTOL)
+
+
+def test_long_function_in_parts_computes_the_same_bits(monkeypatch, rng):
+    model = auto_tree(12, 1.5, 0.4)
+    state = random_state(rng, model)
+    q, qd, tau = state.q, state.qd, state.tau
+    whole = call(lambda *state: aba(model, *state), q, qd, tau)
+    monkeypatch.setattr(ccode, "LONG", 400)
+    monkeypatch.setattr(ccode, "PART", 300)
+    assert_array_equal(call(lambda *state: aba(model, *state), q, qd, tau), whole)
 
 
 def test_comparisons_have_the_same_value_in_c_at_equality_too():

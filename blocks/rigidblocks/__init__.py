@@ -28,6 +28,7 @@ from rigidblocks.joint import (
     Fixed,
     Helical,
     Joint,
+    LoopJoint,
     Planar,
     Prismatic,
     RackAndPinion,
@@ -40,6 +41,7 @@ from rigidblocks.joint import (
 from rigidblocks.library import (
     IMU,
     Chirp,
+    ClosedLoopPlant,
     Encoder,
     FloatingBasePlant,
     Frame,
@@ -57,6 +59,7 @@ from rigidblocks.library import (
     Step,
     TrapezoidalProfile,
 )
+from rigidblocks.loops import closed_loop_dynamics
 from rigidblocks.model import Model
 from rigidblocks.planar_model import PlanarModel
 from rigidblocks.robots import DHRow, auto_tree, auto_tree_p, dh_chain, planar2, planar3, planar_n
@@ -72,6 +75,7 @@ __all__ = [
     "SEMI_IMPLICIT_EULER",
     "Block",
     "Chirp",
+    "ClosedLoopPlant",
     "ContinuousSystem",
     "Cylindrical",
     "DHRow",
@@ -90,6 +94,7 @@ __all__ = [
     "Joint",
     "JointActuator",
     "Linearization",
+    "LoopJoint",
     "Model",
     "PDController",
     "Planar",
@@ -118,6 +123,7 @@ __all__ = [
     "auto_tree_p",
     "bias_force",
     "clip",
+    "closed_loop_dynamics",
     "compiled",
     "compiled_dynamics",
     "crba",
