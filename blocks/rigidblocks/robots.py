@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rigidblocks import planar
-from rigidblocks.joint import Cylindrical, Helical, Joint, Prismatic, Revolute
+from rigidblocks.contact.geometry import Sphere
+from rigidblocks.joint import Cylindrical, Helical, Joint, Prismatic, Revolute, SixDoF
 from rigidblocks.model import Box, Cylinder, Model
 from rigidblocks.planar_model import PlanarModel, PlanarRevolute
 from rigidblocks.spatial import RigidInertia, Transform, mcI, rotx, rotz, xlt
@@ -143,3 +144,28 @@ def _thin_walled_cylinder(m: float, l: float) -> RigidInertia:
 def _tidy(X: Transform) -> Transform:
     """The transform without rounding dust, so that right-angled twists trace to zeros and ones."""
     return Transform(np.where(np.abs(X.E) < 1e-15, 0.0, X.E), X.r)
+
+
+def quadruped() -> Model:
+    """A robot of a floating trunk and four legs of three joints, 12.8 kg, with balls as feet (`contact`).
+
+    The trunk is body 0, on a joint of six freedoms. Each leg has a hip that turns about x (abduction), a hip and a knee
+    that turn about y, forward legs at +x and left legs at +y; with all joints at 0 the legs hang straight down, 0.4 m long.
+    """
+    leg = {"hip": (0.5, 0.02), "thigh": (0.8, 0.2), "shank": (0.4, 0.2)}  # mass [kg] and length [m]
+    sides = {f"{x}_{y}": (dx, dy) for x, dx in (("front", 0.2), ("rear", -0.2)) for y, dy in (("left", 0.1), ("right", -0.1))}
+    parts = [(-1, SixDoF(), xlt(np.zeros(3)), mcI(6.0, np.zeros(3), np.diag([0.03, 0.11, 0.12])), "trunk", "base")]
+    for side, (dx, dy) in sides.items():
+        hip, out = len(parts), np.sign(dy)
+        places = ([dx, dy, 0.0], [0.0, 0.08 * out, 0.0], [0.0, 0.0, -0.2])
+        axes = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 1.0, 0.0))
+        for k, (name, (m, l)) in enumerate(leg.items()):
+            c = np.array([0.0, 0.04 * out, 0.0]) if name == "hip" else np.array([0.0, 0.0, -l / 2])
+            body = mcI(m, c, m * np.diag([l * l / 12 + 1e-4, l * l / 12 + 1e-4, 2e-4]))
+            joint = ("abduction", "hip", "knee")[k]
+            place = (0 if k == 0 else hip + k - 1, Revolute(axes[k]), xlt(places[k]))
+            parts.append((*place, body, f"{side}_{name}", f"{side}_{joint}"))
+    parent, joint, Xtree, inertia, bodies, joints = zip(*parts, strict=True)
+    foot = Sphere(0.02, (0.0, 0.0, -0.2))
+    contact = tuple((foot,) if body.endswith("shank") else () for body in bodies)
+    return Model("quadruped", parent, joint, Xtree, inertia, body_names=bodies, joint_names=joints, contact=contact)

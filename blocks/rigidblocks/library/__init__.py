@@ -2,10 +2,12 @@
 
 from rigidblocks.library.actuators import JointActuator
 from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
+from rigidblocks.library.contact_plant import ContactPlant
 from rigidblocks.library.controllers import PDController
 from rigidblocks.library.floating_plant import FloatingBasePlant
 from rigidblocks.library.ground_contact import GroundContact, PointKinematics
 from rigidblocks.library.hybrid_plant import HybridPlant
+from rigidblocks.library.joint_limits import JointLimits
 from rigidblocks.library.kinematics import Frame, FrameKinematics
 from rigidblocks.library.model_based import GravityCompensation, InverseDynamicsController
 from rigidblocks.library.plant import RobotPlant
@@ -18,6 +20,7 @@ __all__ = [
     "IMU",
     "Chirp",
     "ClosedLoopPlant",
+    "ContactPlant",
     "Encoder",
     "FloatingBasePlant",
     "Frame",
@@ -27,6 +30,7 @@ __all__ = [
     "HybridPlant",
     "InverseDynamicsController",
     "JointActuator",
+    "JointLimits",
     "PDController",
     "Playback",
     "PointKinematics",

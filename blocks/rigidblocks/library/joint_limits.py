@@ -1,0 +1,89 @@
+"""The stops at the ends of joints."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.block import Block, Port, Values
+from rigidblocks.library.ports import joint_ports, joint_units
+from rigidblocks.scalar import less, maximum, select
+from rigidblocks.spatial import Array
+from rigidblocks.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class JointLimits(Block):
+    """The forces of compliant stops that keep joints within limits: unilateral constraints made soft (RBDA 11.4, 11.8).
+
+        tau = max(0, K (lower - q) - D qd)     where q < lower,     and its mirror image where q > upper
+
+    `lower` and `upper` (nv,) [rad or m] may be infinite, for a joint without a stop there. K and D are numbers or (nv,)
+    [N m/rad, N m s/rad; N/m, N s/m]. A stop never pulls. In a co-simulation its force is held over a step h, which is
+    stable up to the `contact.stable_step` of K, D and the inertia that the joint feels. Raises ValueError for joints whose
+    positions are not coordinates, and for limits of which the upper is not above the lower.
+    """
+
+    model: Tree
+    lower: Any
+    upper: Any
+    K: Any
+    D: Any
+
+    def __post_init__(self) -> None:
+        model = self.model
+        if bad := [name for name, joint in zip(model.joint_names, model.joint, strict=True) if joint.nq > joint.nv]:
+            raise ValueError(f"limits need joints whose positions are coordinates, which those of {', '.join(bad)} are not")
+        for name in ("lower", "upper"):
+            limit = np.array(np.broadcast_to(np.asarray(getattr(self, name), dtype=float), (model.nv,)))
+            if np.any(np.isnan(limit)):
+                raise ValueError(f"{name} limits of model '{model.name}' must be numbers or infinite, not {limit.tolist()}")
+            object.__setattr__(self, name, limit)
+        if np.any(self.lower >= self.upper):
+            k = int(np.argmax(self.lower >= self.upper))
+            raise ValueError(f"the upper limit {self.upper[k]} of q[{k}] must be above the lower one, {self.lower[k]}")
+        _ = self.parameters
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """q and qd (nv,)."""
+        return joint_ports(self.model, q="joint positions", qd="joint velocities")
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """tau (nv,), and at_limit (nv,), which is -1 at a lower stop that pushes, 1 at an upper one, else 0."""
+        return (
+            *joint_ports(self.model, tau="forces of the stops"),
+            Port("at_limit", (self.model.nv,), "1", "-1 at a lower, 1 at an upper stop", min=-1.0, max=1.0),
+        )
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """K and D (nv,)."""
+        linear = [unit == "N" for unit in joint_units(self.model.joint).tau]
+        stiffness = tuple("N/m" if one else "N.m/rad" for one in linear)
+        damping = tuple("N.s/m" if one else "N.m.s/rad" for one in linear)
+        shape = (self.model.nv,)
+        return (
+            Port("K", shape, stiffness, "stiffness of the stops", self.K, min=0.0),
+            Port("D", shape, damping, "damping of the stops", self.D, min=0.0),
+        )
+
+    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
+        del t, x
+        up = _stops(self.lower, u.q, u.qd, p, 1.0)
+        down = _stops(self.upper, u.q, u.qd, p, -1.0)
+        pushing = select(less(0.0, down), 1.0, 0.0) - select(less(0.0, up), 1.0, 0.0)
+        return {"tau": up - down, "at_limit": pushing}
+
+
+def _stops(limits: Array, q: Array, qd: Array, p: SimpleNamespace, sign: float) -> Array:
+    """The size of each stop's force, 0 where there is no stop; `sign` is the direction in which they push."""
+    force = []
+    for k, limit in enumerate(limits):
+        depth = sign * (limit - q[k])
+        push = maximum(0.0, p.K[k] * depth - sign * p.D[k] * qd[k]) if np.isfinite(limit) else 0.0
+        force.append(select(less(0.0, depth), push, 0.0) if np.isfinite(limit) else 0.0)
+    return np.array(force)
