@@ -2,29 +2,38 @@
 feedthrough.
 """
 
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
 
 from random_models import MODELS, random_transform, random_tree
+from rigidblocks.contact import Box, HeightField, Plane, PointSet, Sphere
 from rigidblocks.joint import Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.library import (
     IMU,
     Chirp,
+    ClosedLoopPlant,
+    ContactPlant,
     Encoder,
     FloatingBasePlant,
     Frame,
     FrameKinematics,
     GravityCompensation,
+    GroundContact,
     HybridPlant,
     InverseDynamicsController,
     JointActuator,
+    JointLimits,
     Playback,
+    PointKinematics,
     QuinticProfile,
+    RobotPlant,
     Sine,
     Step,
     TrapezoidalProfile,
 )
+from rigidblocks.mechanisms import five_bar, four_bar, in_space
 
 RECORD = "time,a,b\n0.0,1.0,-1.0\n0.011,2.0,3.0\n0.02,-1.0,0.5\n0.09,0.0,0.25\n"
 SENSOR = Frame("sensor", "body4", random_transform(np.random.default_rng(4)))
@@ -32,6 +41,13 @@ TOOL = Frame("tool", "body7", random_transform(np.random.default_rng(5)))
 _rng = np.random.default_rng(6)
 FLOATING = random_tree(_rng, (-1, 0, 0, 1), (SixDoF(), Revolute(), Prismatic(), Spherical()))
 FLOATING_BODY = random_tree(_rng, (-1,), (SixDoF(),))
+TOUCHING = replace(
+    MODELS["planar2"](), contact=((Sphere(0.2, (0.5, 0.1, 0.0)),), (PointSet([[1.0, 0.0, 0.0], [0.9, 0.1, 0.2]]),))
+)
+HARD, SHARP = replace(TOUCHING, contact=((), TOUCHING.contact[1])), replace(TOUCHING, contact=((), (Box((0.5, 0.2, 0.3)),)))
+SLOPE = Plane((0.3, 1.0, -0.2), (0.1, -0.2, 0.0))
+HILLS = HeightField([[0.0, 0.2, 0.1], [0.3, -0.1, 0.0]], (0.8, 0.5), (-0.4, -0.5))
+TOUCHED = {(u, y) for u in ("p", "v") for y in ("f_ext", "force", "in_contact")} | {("p", "depth")}
 CONTROLLER_INPUTS = ("q_ref", "qd_ref", "qdd_ref", "q", "qd")
 
 # block, and the direct feedthrough that it must have
@@ -67,6 +83,32 @@ BLOCKS = {
     "hybrid plant": (
         HybridPlant(MODELS["mixed"](), ("joint3", 5), kp=100.0, kd=(20.0, 10.0), q0=0.2),
         {(u, y) for u in ("tau", "q_ref", "qd_ref", "qdd_ref") for y in ("qdd", "tau_prescribed")},
+    ),
+    "points": (
+        PointKinematics(TOUCHING),
+        {("q", "p"), ("q", "v"), ("qd", "v"), ("qd", "w")},
+    ),
+    "ground": (GroundContact(HARD, 1e3, 20.0, 0.5, SLOPE, D_t=30.0), TOUCHED),
+    "sampled ground": (
+        GroundContact(TOUCHING, 1e4, 20.0, 0.5, Sphere(0.7, (0.1, 0.0, -0.6)), sample_time=2e-3),
+        TOUCHED | {("w", "f_ext"), ("w", "force"), ("w", "in_contact")},
+    ),
+    "hard ground": (GroundContact(SHARP, 1e3, 20.0, 0.5, HILLS, depth_ref=1e-2, sample_time=1e-3), TOUCHED),
+    "joint limits": (
+        JointLimits(MODELS["planar2"](), (-0.2, -np.inf), (0.1, 0.3), 200.0, (5.0, 1.0)),
+        {(u, y) for u in ("q", "qd") for y in ("tau", "at_limit")},
+    ),
+    "contact plant": (
+        ContactPlant(RobotPlant(TOUCHING, [-0.5, 0.3]), 1e3, 20.0, 0.5, SLOPE),
+        {("tau", "qdd")},
+    ),
+    "closed loop plant": (
+        ClosedLoopPlant(in_space(five_bar()).model, five_bar().q0, external_wrenches=True, loop_forces=True),
+        {(u, y) for u in ("tau", "f_ext", "loop_tau") for y in ("qdd", "lam")},
+    ),
+    "stabilized loop plant": (
+        ClosedLoopPlant(*four_bar(), stabilization="baumgarte", T_stab=0.05),
+        {("tau", "qdd"), ("tau", "lam")},
     ),
     "floating plant": (
         FloatingBasePlant(FLOATING, (1.0, 0.5, 0.0, -0.2), 0.1, (1.0, -2.0, 0.5, 0.1, 0.2, 0.3), qd0=0.5),

@@ -52,6 +52,7 @@ def floating_base(model: Model) -> Model:
         joint_names=(*_NAMES, *model.joint_names[1:]),
         massless=(*_NAMES[:5], *model.massless),
         appearance=((),) * 5 + model.appearance if model.appearance else (),
+        contact=((),) * 5 + model.contact if model.contact else (),
     )
 
 

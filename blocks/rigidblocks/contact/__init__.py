@@ -47,7 +47,7 @@ from rigidblocks.contact.rigid import (
     contact_unknowns,
     rigid_contact,
 )
-from rigidblocks.contact.soft import ContactForce, SoftLaw, SurfaceState, stable_friction_step, stable_step, wrench
+from rigidblocks.contact.soft import ContactForce, SoftLaw, SurfaceState, stable_step, wrench
 from rigidblocks.contact.sweeps import contact_residual, projected_sweeps
 
 __all__ = [
@@ -99,7 +99,6 @@ __all__ = [
     "projected_sweeps",
     "pyramid_forces",
     "rigid_contact",
-    "stable_friction_step",
     "stable_step",
     "wrench",
 ]

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.spatial import Array
 
-DEPENDENT = 1e-10  # a pivot of M, scaled to a unit diagonal, below which a contact counts as dependent on others
+DEPENDENT = 1e-10  # a pivot of M, scaled to a unit diagonal, below which a contact counts as dependent on others: 1e-5 rad
 WITHIN = 1e-11  # how far below zero w may be, in units of the largest |d|
 _ROUNDING = 1e-14  # of a sum, in units of what is summed
 
@@ -70,7 +70,8 @@ def complementarity(M: ArrayLike, d: ArrayLike) -> Complementarity:
 
     One contact after the other, the one with the most negative w first, takes force until its w is zero; where a contact
     in the way loses its force, it is let go. The objective of RBDA Eq 11.43 falls with every contact, so the search ends.
-    Numbers below `DEPENDENT` and `WITHIN` count as zero. Raises ValueError for wrong shapes, for what is not finite, and
+    Numbers below `WITHIN` count as zero. Contacts that depend on others to `DEPENDENT` count as dependent: what then cannot
+    be told from zero, some 1e-5 of |d|, is zero in w. Raises ValueError for wrong shapes, for what is not finite, and
     for an M that is not symmetric or has a negative diagonal.
     """
     M, d = checked_problem(M, d)
@@ -105,7 +106,7 @@ def checked_problem(M: ArrayLike, d: ArrayLike) -> tuple[Array, Array]:
 def unit_scale(M: Array) -> Array:
     """The scale (n,) of the unknowns that makes the diagonal of M one; one where a contact cannot be moved."""
     diagonal = M.diagonal()
-    movable = diagonal > 1e-14 * diagonal.max(initial=0.0)
+    movable = diagonal > 1e-26 * diagonal.max(initial=0.0)
     return np.asarray(1.0 / np.sqrt(np.where(movable, diagonal, 1.0)))
 
 
@@ -118,12 +119,12 @@ def _pivoted(A: Array, b: Array) -> tuple[Array, list[int], list[int], bool]:
         w[basis + dependent] = 0.0
         j = int(np.argmin(w)) if len(b) else 0
         if not len(b) or w[j] >= -WITHIN * size - _ROUNDING * lam.sum():
-            lam[basis] = np.maximum(np.linalg.solve(A[np.ix_(basis, basis)], -b[basis]), 0.0)
-            return lam, basis, dependent, True
+            lam[basis] -= np.linalg.solve(A[np.ix_(basis, basis)], (A @ lam + b)[basis])
+            return np.maximum(lam, 0.0), basis, dependent, True
         ray = _raised(A, lam, basis, j, w[j])
         if ray is None:
             dependent = []
-        elif w[j] < -_ROUNDING * len(b) * (np.abs(b) @ ray):
+        elif w[j] < -_ROUNDING * len(b) * (np.abs(b) @ ray) - 10.0 * np.sqrt(abs(ray @ A @ ray)) * size:
             return lam, basis, dependent, False
         else:
             dependent.append(j)

@@ -241,7 +241,7 @@ class Cylinder(Shape):
 
 @dataclass(frozen=True, eq=False)
 class PointSet(Shape):
-    """Points at the `positions` (n, 3) [m], in the body's coordinates; two that coincide are refused, for they share a force."""
+    """Points at the `positions` (n, 3) [m], in the body's coordinates; two that coincide are refused: they share a force."""
 
     positions: ArrayLike
 
@@ -266,8 +266,8 @@ class PointSet(Shape):
 class HeightField(Surface):
     """The ground below z = h(x, y), with `heights[i, j]` [m] at (x, y) = first + (i dx, j dy), bilinear in between.
 
-    `first` (2,) and `spacing` (2,) = (dx, dy) in m; level beyond the edge. At most 1,024 nodes, for all are in the code of
-    a traced field.
+    `first` (2,) and `spacing` (2,) = (dx, dy) in m; level beyond the edge. At most 1,024 nodes: all are in the code of a
+    traced field, once for each point that touches it, and that many under four points take a compiler some ten seconds.
     """
 
     heights: ArrayLike

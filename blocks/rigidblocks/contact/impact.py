@@ -148,8 +148,8 @@ def impact_impulse(M: Array, w: Array, e: Array, mu: Any = (), law: str = "newto
         demanded = _possible(M, w, solve(M, w + rebound, mu, 0.0), plastic, n)
     else:
         again = np.concatenate([e * plastic[:n], np.zeros(len(w) - n)])
-        twice = plastic + again
-        demanded = twice + solve(M, w + M @ twice, mu, np.asarray(mu) * again[: len(mu)])
+        pushed = plastic + again
+        demanded = pushed + solve(M, w + M @ pushed, mu, np.asarray(mu) * again[: len(mu)])
     return passive_impulse(M, w, plastic, demanded)
 
 

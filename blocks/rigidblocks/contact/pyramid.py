@@ -9,13 +9,25 @@ contacts; w = M lam + d are velocities (or accelerations) in the same order.
 c is friction that is there without the normal force.
 """
 
+from functools import cache
+from operator import itemgetter
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.contact.complementarity import WITHIN, Complementarity, checked_problem, complementarity, unit_scale
+from rigidblocks.contact.complementarity import (
+    DEPENDENT,
+    WITHIN,
+    Complementarity,
+    checked_problem,
+    complementarity,
+    unit_scale,
+)
 from rigidblocks.spatial import Array
 
 _LEAST = 1e-11  # a pivot below it, in units of a scaled problem, is rounding
+_EXACT = 1e-10  # a misfit that rounding alone may leave
+_LOST = 1e-4  # a misfit, in units of a scaled problem, with which what was found is no solution
 _APART = 1e-10  # the largest of the small numbers that keep ties from making the pivoting go round in circles
 
 
@@ -24,36 +36,42 @@ def frictional_complementarity(M: ArrayLike, d: ArrayLike, mu: ArrayLike, c: Arr
 
     M (n + 2k, n + 2k), d (n + 2k,) for n contacts of which the first k have the coefficients of friction mu (k,); c (k,)
     or one number. Where d is T^T qd, the velocities before an impact, there is always a solution. It need not be the only
-    one, so `unique` is None. `feasible` is False where the pivoting ends on a ray. Raises ValueError for wrong shapes, for
-    what is not finite, and for a negative mu or c.
+    one, so `unique` is None with friction. Where the pivoting ends on a ray, or in rounding, `feasible` is False and the
+    forces are those without friction. Raises ValueError for wrong shapes, what is not finite, and a negative mu or c.
     """
     M, d = checked_problem(M, d)
     mu, c = checked_friction(len(d), mu, c)
     k, n = len(mu), len(d) - 2 * len(mu)
-    within = WITHIN * float(np.abs(d).max(initial=0.0))
-    lam, w, feasible = np.zeros(len(d)), d, True
+    frictionless = complementarity(M[:n, :n], d[:n])
+    if not k:
+        return frictionless
 
     # contacts are left out as long as they stay open without a force: most often those that need none without friction
-    tried = complementarity(M[:n, :n], d[:n]).lam > 0
-    tried[:k] |= c > 0
-    while feasible:
-        normal = np.flatnonzero(tried)
-        part = np.concatenate([normal, _tangents(normal[normal < k], n)])
-        with_friction = normal[normal < k]
-        forces = _solved(M[np.ix_(part, part)], d[part], mu[with_friction], c[with_friction])
-        feasible = forces is not None
-        lam[part] = 0.0 if forces is None else forces
-        w = M @ lam + d
-        left_out = ~tried & ((w[:n] < -within) | (not feasible))
-        if not left_out.any():
+    adhering = np.concatenate([c > 0, np.zeros(n - k, dtype=bool)])
+    tried = (frictionless.lam > 0) | adhering
+    for attempt in range(2 * n + 2):
+        lam = _among(np.flatnonzero(tried), M, d, mu, c)
+        approach = np.where(tried, 0.0, -np.inf if lam is None else (M @ lam + d)[:n])
+        if not (more := approach < -WITHIN * np.abs(d).max()).any():
             break
-        tried, feasible = tried | left_out, True
-    return Complementarity(lam, w, lam != 0.0, feasible, None)
+        if lam is not None:
+            more &= approach <= np.sort(approach)[min(2, n - 1)]
+            tried = (lam[:n] > 0) | adhering if attempt < n else tried  # at last none is let go, so that it ends
+        tried = tried | more
+    found = np.concatenate([frictionless.lam, np.zeros(2 * k)]) if lam is None else lam
+    return Complementarity(found, M @ found + d, found != 0.0, lam is not None, None)
 
 
-def _tangents(contacts: Array, n: int) -> Array:
-    """Where contacts have their tangential forces (x, y)."""
-    return np.asarray((n + 2 * contacts[:, None] + np.arange(2)).ravel())
+def _among(normal: Array, M: Array, d: Array, mu: Array, c: Array) -> Array | None:
+    """lam where only some contacts have forces, or None where the pivoting ends on a ray."""
+    k, lam = len(mu), np.zeros(len(d))
+    rubbing = normal[normal < k]
+    part = np.concatenate([normal, (len(d) - 2 * k + 2 * rubbing[:, None] + np.arange(2)).ravel()])
+    forces = _solved(M[np.ix_(part, part)], d[part], mu[rubbing], c[rubbing])
+    if forces is None:
+        return None
+    lam[part] = forces
+    return lam
 
 
 def checked_friction(size: int, mu: ArrayLike, c: ArrayLike) -> tuple[Array, Array]:
@@ -69,14 +87,22 @@ def checked_friction(size: int, mu: ArrayLike, c: ArrayLike) -> tuple[Array, Arr
 
 
 def _solved(M: Array, d: Array, mu: Array, c: Array) -> Array | None:
-    """lam, or None where the pivoting ends on a ray."""
+    """lam, or None where the pivoting finds none."""
     k, n = len(mu), len(d) - 2 * len(mu)
     scale = unit_scale(M)
     scale[n:] = np.repeat(scale[n:].reshape(k, 2).min(axis=1), 2)  # one for the tangents of a contact
     size = float(np.abs(d * scale).max(initial=0.0)) or 1.0
     N, q, G = _standard(M * np.outer(scale, scale), d * scale / size, mu * scale[:k], c / size, scale)
-    z = _lemke(N, q)
-    return None if z is None else scale * size * (G @ z[: n + 4 * k])
+    found = [(np.inf, np.zeros(len(q)))]
+    for softness in (0.0, DEPENDENT):  # contacts that nearly depend on others do so no longer at the second attempt
+        if min(found, key=itemgetter(0))[0] <= _EXACT:
+            break
+        softened = N.copy()
+        softened[: n + 4 * k, : n + 4 * k] += softness * G.T @ G
+        if (z := _lemke(softened, q)) is not None:
+            found += [(_misfit(N, q, one), one) for one in (z, _basic(N, q, np.flatnonzero(z)))]
+    misfit, z = min(found, key=itemgetter(0))
+    return scale * size * (G @ z[: n + 4 * k]) if misfit < _LOST else None
 
 
 def _standard(A: Array, b: Array, mu: Array, c: Array, scale: Array) -> tuple[Array, Array, Array]:
@@ -87,17 +113,23 @@ def _standard(A: Array, b: Array, mu: Array, c: Array, scale: Array) -> tuple[Ar
     angle from x and y, and together are limited by sqrt(2) (mu lam_z + c), which is what limits x and y.
     """
     k, n = len(mu), len(b) - 2 * len(mu)
-    edges = np.array([[1.0, -1.0, 1.0, -1.0], [1.0, -1.0, -1.0, 1.0]]) / np.sqrt(2)
-    G = np.block([[np.eye(n), np.zeros((n, 4 * k))], [np.zeros((2 * k, n)), np.kron(np.eye(k), edges)]])
-    E = np.kron(np.eye(k), np.ones((4, 1)))
+    G, E = _edges(n, k)
     limit = np.sqrt(2) / scale[n::2]
     slope = np.eye(k, n) * (mu * limit)[:, None]
     N = np.block([[G.T @ A @ G, np.block([[np.zeros((n, k))], [E]])], [slope, -E.T, np.zeros((k, k))]])
     return N, np.concatenate([G.T @ b, c * limit]), G
 
 
+@cache
+def _edges(n: int, k: int) -> tuple[Array, Array]:
+    """G, and E that sums up the four forces of each contact."""
+    edges = np.array([[1.0, -1.0, 1.0, -1.0], [1.0, -1.0, -1.0, 1.0]]) / np.sqrt(2)
+    G = np.block([[np.eye(n), np.zeros((n, 4 * k))], [np.zeros((2 * k, n)), np.kron(np.eye(k), edges)]])
+    return G, np.kron(np.eye(k), np.ones((4, 1)))
+
+
 def _lemke(N: Array, q: Array) -> Array | None:
-    """z >= 0 with N z + q >= 0 and z^T (N z + q) = 0, or None where the pivoting ends on a ray.
+    """z >= 0 with N z + q >= 0 and z^T (N z + q) = 0, for q a little apart; or None where the pivoting ends on a ray.
 
     The table expresses the basic variables by the others. Variable i is w_i, i + n is z_i, 2n the covering variable.
     """
@@ -114,7 +146,9 @@ def _lemke(N: Array, q: Array) -> Array | None:
         entered, left = others[column], basic[row]
         basic[row], others[column], place[entered], place[left] = entered, left, row, column
         if left == 2 * n:
-            return _refined(N, q, np.sort(basic[basic >= n]) - n)
+            z, rows = np.zeros(n), np.flatnonzero(basic >= n)
+            z[basic[rows] - n] = np.maximum(table[rows, -1], 0.0)
+            return z
         column = place[(left + n) % (2 * n)]
         rate = table[:, column]
         room = np.where(rate < -_LEAST, table[:, -1] / np.minimum(rate, -_LEAST), -np.inf)
@@ -136,13 +170,21 @@ def _exchange(table: Array, row: int, column: int, change: Array) -> None:
     table[row] = entering
 
 
-def _refined(N: Array, q: Array, basis: Array) -> Array:
-    """The z of the basis that was found, for q itself."""
+def _basic(N: Array, q: Array, basis: Array) -> Array:
+    """The z that is zero but for the elements of a basis, for which N z + q is."""
     z = np.zeros(len(q))
-    z[basis] = np.linalg.solve(N[np.ix_(basis, basis)], -q[basis])
+    try:
+        z[basis] = np.linalg.solve(N[np.ix_(basis, basis)], -q[basis])
+    except np.linalg.LinAlgError:
+        return np.full(len(q), np.inf)
     return np.maximum(z, 0.0)
 
 
+def _misfit(N: Array, q: Array, z: Array) -> float:
+    """How far z is from a solution."""
+    return float(np.abs(np.minimum(z, N @ z + q)).max(initial=0.0)) if np.all(np.isfinite(z)) else np.inf
+
+
 def pyramid_forces(M: Array, d: Array, mu: ArrayLike = (), c: ArrayLike = 0.0) -> Array:
-    """The exact lam alone, as a solver for `contact_step` and `impact`; zero where there is no solution."""
+    """The exact lam alone, as a solver for `contact_step` and `impact`; where there is none, that without friction."""
     return frictional_complementarity(M, d, mu, c).lam

@@ -141,40 +141,28 @@ class SoftLaw:
         ), force
 
 
-def stable_step(K: float, D: float, m_eff: float) -> float:
-    """The longest step [s] over which a contact's force may be held before it makes the contact unstable.
+def stable_step(K: float, D: float, m_eff: float, *, lead: bool = False) -> float:
+    """The longest step h [s] over which a contact's force may be held before it makes the contact unstable.
 
-        h < min(2 D / K, 2 m_eff / D),  that is  w0 h < min(4 zeta, 1 / zeta)
+        w0 h < min(4 zeta, 1 / zeta)                    force from the motion at the beginning of the step
+        w0 h < 2 (sqrt(1 + zeta^2) - zeta)              with `lead`: from the position half a step ahead, p + h / 2 dp/dt
         with w0^2 = K / m_eff and zeta = D / (2 sqrt(K m_eff))
 
-    For a linear law that reads the motion at the beginning of the step, and a plant that is integrated exactly over it:
-    the two conditions of Jury on z^2 + z (h^2 K / 2 m + h D / m - 2) + 1 + h^2 K / 2 m - h D / m. Without damping
-    there is no stable step. `m_eff` = 1 / (n I^-1 n) [kg] is the mass that the contact feels (`effective_mass`); several
-    contacts with one K and D are stable up to the step of the lightest mode, with 1 / m_eff the largest eigenvalue of
+    For a linear law and a plant that is integrated exactly over the step, from the conditions of Jury on the
+    characteristic polynomials z^2 + z (a + b - 2) + 1 + a - b and z^2 + z (2 a + b - 2) + 1 - b, with a = h^2 K / 2 m_eff
+    and b = h D / m_eff. Without damping there is no stable step, but with `lead`. The friction of the sampled form is of the
+    second kind, with K_t and D_t. `m_eff` = 1 / (n I^-1 n) [kg] is the mass that the contact feels (`effective_mass`);
+    several contacts with one K and D bear the step of the lightest mode, with 1 / m_eff the largest eigenvalue of
     N^T I^-1 N. Raises ValueError for what is not positive; D may be zero.
     """
-    _check_stiff(K, D, m_eff)
-    return min(2 * D / K, 2 * m_eff / D) if D > 0 else 0.0
-
-
-def stable_friction_step(K_t: float, D_t: float, m_eff: float) -> float:
-    """The longest step [s] over which the force of a patch that sticks may be held, in the sampled form.
-
-        w0 h < 2 (sqrt(1 + zeta^2) - zeta)        w0 and zeta as in `stable_step`, of K_t and D_t
-
-    The patch moves by h v with the velocity at the end of the step, as in the semi-implicit Euler method, so that it is
-    stable even without damping. Raises ValueError as `stable_step` does.
-    """
-    _check_stiff(K_t, D_t, m_eff)
-    return float(np.sqrt(D_t * D_t + 4 * K_t * m_eff) - D_t) / K_t
-
-
-def _check_stiff(K: float, D: float, m_eff: float) -> None:
     if not (np.isfinite([K, m_eff]).all() and min(K, m_eff) > 0 and np.isfinite(D) and D >= 0):
         raise ValueError(
             f"a stable step needs a positive stiffness and mass and a damping that is not negative, not K = {K} N/m, "
             f"m_eff = {m_eff} kg and D = {D} N s/m"
         )
+    if lead:
+        return float(np.sqrt(D * D + 4 * K * m_eff) - D) / K
+    return min(2 * D / K, 2 * m_eff / D) if D > 0 else 0.0
 
 
 def _dot(a: Array, b: Array) -> Any:

@@ -9,6 +9,7 @@ from rigidblocks.library.ground_contact import GroundContact, PointKinematics
 from rigidblocks.library.hybrid_plant import HybridPlant
 from rigidblocks.library.joint_limits import JointLimits
 from rigidblocks.library.kinematics import Frame, FrameKinematics
+from rigidblocks.library.loop_closure import CompliantLoopClosure, CutLoopPlant, LoopClosure
 from rigidblocks.library.model_based import GravityCompensation, InverseDynamicsController
 from rigidblocks.library.plant import RobotPlant
 from rigidblocks.library.playback import Playback
@@ -20,7 +21,9 @@ __all__ = [
     "IMU",
     "Chirp",
     "ClosedLoopPlant",
+    "CompliantLoopClosure",
     "ContactPlant",
+    "CutLoopPlant",
     "Encoder",
     "FloatingBasePlant",
     "Frame",
@@ -31,6 +34,7 @@ __all__ = [
     "InverseDynamicsController",
     "JointActuator",
     "JointLimits",
+    "LoopClosure",
     "PDController",
     "Playback",
     "PointKinematics",

@@ -44,8 +44,6 @@ class JointActuator(Block):
         for port in self.parameters:  # their shapes are checked where they are given
             if port.name in ("tau_max", "time_constant", "coulomb_speed") and np.any(port.start <= 0):
                 raise ValueError(f"{port.name} of a joint actuator must be positive, not {port.start.tolist()}")
-            if port.name in ("viscous", "coulomb") and np.any(port.start < 0):
-                raise ValueError(f"{port.name} of a joint actuator must not be negative, not {port.start.tolist()}")
             if port.name == "ratio" and np.any(port.start == 0):
                 raise ValueError(f"ratio of a joint actuator must not be zero, not {port.start.tolist()}")
 
@@ -84,10 +82,10 @@ class JointActuator(Block):
         shape, (ratio, velocity, force, viscous) = (self._n,), self._units
         return (
             Port("ratio", shape, ratio, "speed of the motor over speed of the joint", self.ratio),
-            Port("tau_max", shape, "N.m", "limit on the torque of the motor", self.tau_max),
-            Port("time_constant", shape, "s", "lag of the torque of the motor", self.time_constant),
-            Port("viscous", shape, viscous, "viscous friction at the joint", self.viscous),
-            Port("coulomb", shape, force, "Coulomb friction at the joint", self.coulomb),
+            Port("tau_max", shape, "N.m", "limit on the torque of the motor", self.tau_max, min=0.0),
+            Port("time_constant", shape, "s", "lag of the torque of the motor", self.time_constant, min=0.0),
+            Port("viscous", shape, viscous, "viscous friction at the joint", self.viscous, min=0.0),
+            Port("coulomb", shape, force, "Coulomb friction at the joint", self.coulomb, min=0.0),
             Port("coulomb_speed", shape, velocity, "speed at which Coulomb friction is 76 % there", self.coulomb_speed),
         )
 

@@ -11,7 +11,14 @@ import numpy as np
 from rigidblocks.block import Block, Port, Values, finite
 from rigidblocks.configuration import rate, unit_quaternions
 from rigidblocks.dynamics import energy, equivalent
-from rigidblocks.library.ports import gravity_port, joint_units, motion_states, start_configuration, wrench_port
+from rigidblocks.library.ports import (
+    constraint_units,
+    gravity_port,
+    joint_units,
+    motion_states,
+    start_configuration,
+    wrench_port,
+)
 from rigidblocks.loops import LoopMotion, closed_loop_dynamics, loop_constraints, position_constraints, project
 from rigidblocks.model import Model, aligned
 from rigidblocks.scalar import maximum
@@ -90,7 +97,7 @@ class ClosedLoopPlant(Block):
             *self.states,
             Port("qdd", (model.nv,), joint_units(model.joint).qdd, "joint accelerations"),
             Port("energy", (), "J", "kinetic and potential energy"),
-            Port("lam", (model.nc,), _force_units(model), "constraint forces of the loop joints"),
+            Port("lam", (model.nc,), constraint_units(model), "constraint forces of the loop joints"),
             Port("loop_error", (), "1", "largest position error of the constraints, in rad or m"),
             Port("rank", (), "1", "number of independent constraints"),
             Port("condition", (), "1", "ratio of the constraints' largest and smallest size: large near singular poses"),
@@ -161,13 +168,3 @@ def _closing_velocity(model: Tree, q0: Array, qd0: Array, strict: bool) -> Array
         raise ValueError(f"{problem}; the nearest velocity that does not is {qd.tolist()}")
     warnings.warn(f"{problem}; it is changed by up to {change:.3g}", stacklevel=4)
     return qd
-
-
-def _force_units(model: Tree) -> tuple[str, ...]:
-    """N.m for each constraint of rotation alone, N for the others."""
-    units = []
-    for loop in model.loops:
-        joint, size = loop.joint, len(model.algebra.zero())
-        T = joint.constraint(joint.jcalc(joint.neutral(), np.zeros(joint.nv)).XJ, np.zeros(size)).T
-        units += ["N" if np.any(column[size // 2 if size > 3 else 1 :]) else "N.m" for column in T.T]
-    return tuple(units)

@@ -90,10 +90,12 @@ class PDController(Block):
         """kp and kd (n,), and tau_max (n,) where there is a limit."""
         position, velocity, force = self._units
         gains = (
-            Port("kp", (self.n,), _per(force, position), "position gain", self.kp),
-            Port("kd", (self.n,), _per(force, velocity), "velocity gain", self.kd),
+            Port("kp", (self.n,), _per(force, position), "position gain", self.kp, min=0.0),
+            Port("kd", (self.n,), _per(force, velocity), "velocity gain", self.kd, min=0.0),
         )
-        return gains if self.tau_max is None else (*gains, Port("tau_max", (self.n,), force, "force limit", self.tau_max))
+        if self.tau_max is None:
+            return gains
+        return (*gains, Port("tau_max", (self.n,), force, "force limit", self.tau_max, min=0.0))
 
     def update(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
         del t

@@ -10,7 +10,7 @@ import numpy as np
 from rigidblocks.block import Block, Port, Values, finite
 from rigidblocks.contact.geometry import Contact, Plane, Surface, contact
 from rigidblocks.contact.points import BodyPoints, body_points, point_motion
-from rigidblocks.contact.soft import ContactForce, SoftLaw, SurfaceState, stable_friction_step, stable_step, wrench
+from rigidblocks.contact.soft import ContactForce, SoftLaw, SurfaceState, stable_step, wrench
 from rigidblocks.dynamics.jacobian import point_jacobian
 from rigidblocks.dynamics.operational import inverse_inertia
 from rigidblocks.library.ports import joint_ports
@@ -61,12 +61,13 @@ class GroundContact(Block):
     those of `PointKinematics`, `w` where a body has a sphere.
 
     With a `sample_time` [s] the forces are computed at its sample instants and held between them, and the surface's state
-    z and x is stepped so that every stiffness is stable *inside* the block. A held wrench acts at one place while its body
-    travels on, so it is given for where that will be half a sample time later. Without a sample time the state is x alone
-    and continuous, for an integrator with steps below D_t / K_t, say in a `ContinuousSystem` (`contact.soft` has both
-    forms). In a co-simulation the plant feels a force that is held over the step; `longest_step` says which step that
-    bears. K_t and D_t are K and D unless given; `depth_ref` [m] makes the normal ones stiffer with depth
-    (`contact.SoftLaw`).
+    z and x is stepped so that every stiffness is stable *inside* the block. Forces that are held come too late, and act
+    where their body has been: with `lead` they are those of the points half a sample time ahead, p + sample_time / 2 v,
+    which mends both to the second order for springs and places; the dampers stay late. Without a sample time the state is
+    x alone and continuous, for an integrator with steps below D_t / K_t, say in a `ContinuousSystem` (`contact.soft` has
+    both forms). `longest_step` says how long the forces may be held in a co-simulation, with and without lead.
+
+    K_t and D_t are K and D unless given; `depth_ref` [m] makes the normal ones stiffer with depth (`contact.SoftLaw`).
     """
 
     model: Model
@@ -78,6 +79,7 @@ class GroundContact(Block):
     D_t: float | None = None
     depth_ref: float | None = None
     sample_time: float | None = None
+    lead: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "K_t", self.K if self.K_t is None else self.K_t)
@@ -153,7 +155,7 @@ class GroundContact(Block):
             return {}
         touching, v = self._contact(u)
         z = minimum(-touching.depth, x.z)  # no time has passed: no surface has moved but under the points
-        return self._held(SurfaceState(z, x.x), self._law(p).force(touching, v, x.x, x.z), touching, u.v)
+        return self._held(SurfaceState(z, x.x), self._law(p).force(touching, v, x.x, x.z), touching)
 
     def update(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
         del t
@@ -161,13 +163,13 @@ class GroundContact(Block):
             return {}
         touching, v = self._contact(u)
         state, force = self._law(p).sampled(touching, v, SurfaceState(x.z, x.x), self.sample_time)
-        return self._held(state, force, touching, u.v)
+        return self._held(state, force, touching)
 
     def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
         del t
-        touching, v = self._contact(u)
         if self.sample_time is not None:
-            return {"depth": touching.depth}
+            return {"depth": contact(self.ground, u.p, self._points.reach).depth}
+        touching, v = self._contact(u)
         force = self._law(p).force(touching, v, x.x)
         f, there = _whole(force, touching), _positive(force)
         return {"f_ext": self._on_bodies(f, touching.point), "force": f, "depth": touching.depth, "in_contact": there}
@@ -175,9 +177,9 @@ class GroundContact(Block):
     def longest_step(self, q: Any) -> float:
         """The longest step [s] over which the forces may be held at the configuration q, all points in contact and sticking.
 
-        For linear springs, with the inverse masses that the points feel in all directions: `stable_step` and
-        `stable_friction_step` with 1 / m_eff the largest eigenvalue of J H^-1 J^T, with J (3n, nv) the Jacobian of all
-        points. The gyroscopic forces of a fast motion are not in it.
+        For linear springs: `stable_step` of the normal and of the tangential ones with 1 / m_eff the largest eigenvalue of
+        J H^-1 J^T, the inverse mass that all points feel in all directions, with J (3n, nv) their Jacobian. The gyroscopic
+        forces of a fast motion are not in it.
         """
         if self.depth_ref is not None:
             raise ValueError(
@@ -188,24 +190,26 @@ class GroundContact(Block):
         q, points = finite(q, (self.model.nq,), "q"), self._points
         J = np.vstack([point_jacobian(self.model, q, i, r) for i, r in zip(points.body, points.position, strict=True)])
         m_eff = 1 / float(np.linalg.eigvalsh(inverse_inertia(self.model, q, J))[-1])
-        return min(stable_step(self.K, self.D, m_eff), stable_friction_step(self.K_t, self.D_t, m_eff))
+        lead = self.lead and self.sample_time is not None
+        return min(stable_step(self.K, self.D, m_eff, lead=lead), stable_step(self.K_t, self.D_t, m_eff, lead=True))
 
     def _law(self, p: SimpleNamespace) -> SoftLaw:
         return SoftLaw(p.K, p.D, p.mu, p.K_t, p.D_t, self.depth_ref)
 
     def _contact(self, u: SimpleNamespace) -> tuple[Contact, Array]:
-        """Where the points are against the ground, and the velocities (n, 3) of what touches it."""
-        if not np.any(reach := self._points.reach):
-            return contact(self.ground, u.p), u.v
-        touching = contact(self.ground, u.p, reach)
-        arm = touching.point - u.p
+        """Where the points are against the ground, in the middle of the hold if there is a lead, and the velocities (n, 3)
+        of what touches it.
+        """
+        p = u.p + self.sample_time / 2 * u.v if self.lead and self.sample_time is not None else u.p
+        touching = contact(self.ground, p, self._points.reach)
+        if not np.any(self._points.reach):
+            return touching, u.v
+        arm = touching.point - p
         return touching, u.v + np.array([cross(w, r) for w, r in zip(u.w, arm, strict=True)])
 
-    def _held(self, state: SurfaceState, force: ContactForce, touching: Contact, v: Array) -> Values:
-        """The sampled states; the wrenches act where the points, which move with v, will be in the middle of the hold."""
-        assert self.sample_time is not None
+    def _held(self, state: SurfaceState, force: ContactForce, touching: Contact) -> Values:
         f, there = _whole(force, touching), _positive(force)
-        f_ext = self._on_bodies(f, touching.point + self.sample_time / 2 * v)
+        f_ext = self._on_bodies(f, touching.point)
         return {"z": state.z, "x": state.x, "f_ext": f_ext, "force": f, "in_contact": there}
 
     def _on_bodies(self, force: Array, point: Array) -> Array:

@@ -30,11 +30,7 @@ class InverseDynamicsController(Block):
     kd: Any
 
     def __post_init__(self) -> None:
-        for port in self.parameters[:2]:  # their shapes are checked where they are given
-            if np.any(port.start < 0):
-                raise ValueError(
-                    f"{port.name} of a computed-torque controller must not be negative, not {port.start.tolist()}"
-                )
+        _ = self.parameters  # their values are checked where they are given
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
@@ -57,8 +53,8 @@ class InverseDynamicsController(Block):
     def parameters(self) -> tuple[Port, ...]:
         """kp (nv,), kd (nv,) and gravity (3,)."""
         return (
-            Port("kp", (self.model.nv,), "1/s2", "position gain", self.kp),
-            Port("kd", (self.model.nv,), "1/s", "velocity gain", self.kd),
+            Port("kp", (self.model.nv,), "1/s2", "position gain", self.kp, min=0.0),
+            Port("kd", (self.model.nv,), "1/s", "velocity gain", self.kd, min=0.0),
             gravity_port(self.model),
         )
 

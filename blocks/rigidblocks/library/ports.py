@@ -76,3 +76,13 @@ def motion_states(model: Tree, joints: slice, q0: Any, qd0: Any) -> tuple[Port, 
         Port("q", (len(units.q),), units.q, "joint positions", q0, rate="qd", min=-bound, max=bound),
         Port("qd", (len(units.qd),), units.qd, "joint velocities", qd0),
     )
+
+
+def constraint_units(model: Tree) -> Units:
+    """The units of the constraint forces of the loop joints: N.m of a constraint of rotation alone, N of the others."""
+    units: list[str] = []
+    for loop in model.loops:
+        joint, size = loop.joint, len(model.algebra.zero())
+        T = joint.constraint(joint.jcalc(joint.neutral(), np.zeros(joint.nv)).XJ, np.zeros(size)).T
+        units += ["N" if np.any(column[size // 2 if size > 3 else 1 :]) else "N.m" for column in T.T]
+    return tuple(units)

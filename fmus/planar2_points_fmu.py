@@ -1,0 +1,16 @@
+"""Where the elbow and the tip of the planar robot of two links are, to touch with."""
+
+from dataclasses import replace
+
+from rigidblocks.contact import PointSet, Sphere
+from rigidblocks.fmi.slave import BlockSlave
+from rigidblocks.library import PointKinematics
+from rigidblocks.robots import planar2
+
+
+class Planar2Points(BlockSlave):
+    """A ball of 5 cm at the elbow, a point at the tip."""
+
+    def __init__(self, **kwargs):
+        model = replace(planar2(), contact=((Sphere(0.05, (1.0, 0.0, 0.0)),), (PointSet([[1.0, 0.0, 0.0]]),)))
+        super().__init__(PointKinematics(model), **kwargs)
