@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.block import Block, Port, Values, computed_outputs, flatten, record
+from rigidblocks.implicit import integrate_implicitly
 from rigidblocks.integrate import Integrator, inner_steps, integrate
 from rigidblocks.scalar import select
 from rigidblocks.spatial import Array
@@ -114,15 +115,34 @@ class FlatBlock:
         return np.repeat([port.rate is not None for port in self.block.states], [port.size for port in self.block.states])
 
     def start(self) -> Array:
-        """A new memory with the start values; what has none starts at zero."""
+        """A new memory with the start values; what has none starts at zero, or as near to it as its bounds let it."""
         memory = np.zeros(self.size)
         for port in self.ports:
-            memory[self.where[port.name]] = 0.0 if port.start is None else np.ravel(port.start)
+            memory[self.where[port.name]] = np.ravel(port.within(0.0) if port.start is None else port.start)
         return memory
 
     def derivative(self, m: Array) -> Array:
         """The rates of the continuous states."""
         return self._evaluate("derivative", self.block.states, m)
+
+    def slopes(self, m: Array) -> tuple[Array, Array]:
+        """The exact derivatives of the rates by the continuous states (n, n) and by the time (n,), from the trace.
+
+        Raises ImportError when there is no CasADi.
+        """
+        values, n = self._rate_slopes(m), self.x.stop - self.x.start
+        return values[: n * n].reshape(n, n), values[n * n :]
+
+    @cached_property
+    def _rate_slopes(self) -> Any:
+        try:  # imported here: a packaged block steps without it, by its compiled kernel or by an explicit method
+            from rigidblocks.model_header import rate_slopes
+        except ImportError as error:
+            raise ImportError(
+                f"the exact Jacobian of {self.name}, which linearly implicit methods use, needs CasADi where there is no "
+                "compiled kernel: `pip install casadi`, or choose an explicit method"
+            ) from error
+        return rate_slopes(self)
 
     @cached_property
     def projects(self) -> bool:
@@ -148,20 +168,24 @@ class FlatBlock:
         """The computed outputs."""
         return self._evaluate("output", computed_outputs(self.block), m)
 
+    def arguments(self, m: Array) -> tuple[Any, SimpleNamespace, SimpleNamespace, SimpleNamespace]:
+        """What the block's functions get: the time and the records x, u and p."""
+        x = record((*self.block.states, *self.block.sampled), m[self.x.start : self.z.stop])
+        p = SimpleNamespace(**{port.name: port.start for port in self.block.parameters})
+        vars(p).update(vars(record(self.parameters, m[self.p])))
+        return m[0], x, record(self.block.inputs, m[self.u]), p
+
     def _evaluate(self, function: str, ports: Iterable[Port], m: Array) -> Array:
         return flatten(ports, self._values(function, m), f"{self.name}.{function}")
 
     def _values(self, function: str, m: Array) -> Values:
-        x = record((*self.block.states, *self.block.sampled), m[self.x.start : self.z.stop])
-        p = SimpleNamespace(**{port.name: port.start for port in self.block.parameters})
-        vars(p).update(vars(record(self.parameters, m[self.p])))
-        values: Values = getattr(self.block, function)(m[0], x, record(self.block.inputs, m[self.u]), p)
+        values: Values = getattr(self.block, function)(*self.arguments(m))
         return values
 
     def initialized(self, m: Array, t: Any) -> Array:
         """The memory at the start of a run at t: sampled states and outputs computed from the inputs."""
-        m = self._put_back(m, t)
-        return self._with_outputs(_with(m, self.z, self.initial(m)))
+        m = self.put_back(m, t)
+        return self.with_outputs(_with(m, self.z, self.initial(m)))
 
     def advanced(self, m: Array, t: Any, dt: float, method: Integrator, h: float) -> Array:
         """The memory at t + dt, the inputs held: inner steps of at most h, samples where they fall, then the outputs.
@@ -174,22 +198,33 @@ class FlatBlock:
         n = inner_steps(span, h)
         for k in range(spans):
             for j in range(n if self.block.states else 0):
-                x = integrate(method, self._rates(m), t + k * span + j * (span / n), m[self.x], span / n, self.position)
-                m = _with(m, self.x, x)
-                m = self._put_back(m, t + k * span + (j + 1) * (span / n))
+                m = _with(m, self.x, self.integrated(m, t + k * span + j * (span / n), span / n, method))
+                m = self.put_back(m, t + k * span + (j + 1) * (span / n))
             m = _with(m, slice(0, 1), t + (k + 1) * span)
             if self.block.sample_time is not None:
                 m = _with(m, self.z, select(is_sample(m[0], self.block.sample_time, span), self.update(m), m[self.z]))
-        return self._with_outputs(m)
+        return self.with_outputs(m)
 
-    def _put_back(self, m: Array, t: Any) -> Array:
+    def integrated(self, m: Array, t: Any, h: float, method: Integrator) -> Array:
+        """The continuous states after one step of length h from t, before they are moved back to where they belong."""
+        if method.implicit is not None:
+            return integrate_implicitly(method, self.rates(m), self._slopes(m), t, m[self.x], h)
+        return integrate(method, self.rates(m), t, m[self.x], h, self.position)
+
+    def put_back(self, m: Array, t: Any) -> Array:
+        """The memory at t, its continuous states moved back to where they belong."""
         m = _with(m, slice(0, 1), t)
         return _with(m, self.x, self.project(m)) if self.projects else m
 
-    def _rates(self, m: Array) -> Any:
+    def rates(self, m: Array) -> Any:
+        """The rates as a function of the time and the continuous states, all else as in m."""
         return lambda t, x: self.derivative(_with(_with(m, slice(0, 1), t), self.x, x))
 
-    def _with_outputs(self, m: Array) -> Array:
+    def _slopes(self, m: Array) -> Any:
+        return lambda t, x: self.slopes(_with(_with(m, slice(0, 1), t), self.x, x))
+
+    def with_outputs(self, m: Array) -> Array:
+        """The memory with its outputs computed from all else in it."""
         return _with(m, self.y, self.output(m))
 
 

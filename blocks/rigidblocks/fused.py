@@ -80,4 +80,7 @@ class FusedSystem(Block):
 def _remembered(part: WiredPart) -> tuple[Port, ...]:
     """What the system remembers of a part from step to step: its states and its outputs."""
     block = part.flat.block
-    return (*part.renamed((*block.states, *block.sampled)), *(replace(port, start=0.0) for port in part.outputs))
+    return (
+        *part.renamed((*block.states, *block.sampled)),
+        *(replace(port, start=port.within(0.0)) for port in part.outputs),
+    )

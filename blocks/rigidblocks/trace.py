@@ -172,8 +172,13 @@ class Graph:
         return copies
 
     def __call__(self, values: Array) -> Array:
-        """The flat outputs of the flat inputs, by CasADi's own evaluation."""
-        return np.array(self.function(values)).ravel()
+        """The flat outputs of the flat inputs, by CasADi's own evaluation; of traced inputs, their expressions."""
+        if values.dtype != object:
+            return np.array(self.function(values)).ravel()
+        result = self.function(ca.vertcat(*map(_sx, values)))
+        elements = np.empty(result.numel(), dtype=object)
+        elements[:] = [float(sx) if sx.is_constant() else Traced(sx) for sx in (result[k] for k in range(result.numel()))]
+        return elements
 
     def _operation(self, k: int) -> str | None:
         code = self.function.instruction_id(k)
