@@ -1,7 +1,7 @@
 """Model constructors: the example robots of the spatial_v1 documentation."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -153,8 +153,12 @@ def quadruped() -> Model:
     that turn about y, forward legs at +x and left legs at +y; with all joints at 0 the legs hang straight down, 0.4 m long.
     """
     leg = {"hip": (0.5, 0.02), "thigh": (0.8, 0.2), "shank": (0.4, 0.2)}  # mass [kg] and length [m]
-    sides = {f"{x}_{y}": (dx, dy) for x, dx in (("front", 0.2), ("rear", -0.2)) for y, dy in (("left", 0.1), ("right", -0.1))}
-    parts = [(-1, SixDoF(), xlt(np.zeros(3)), mcI(6.0, np.zeros(3), np.diag([0.03, 0.11, 0.12])), "trunk", "base")]
+    sides = {
+        f"{x}_{y}": (dx, dy) for x, dx in (("front", 0.2), ("rear", -0.2)) for y, dy in (("left", 0.1), ("right", -0.1))
+    }
+    parts: list[tuple[Any, ...]] = [
+        (-1, SixDoF(), xlt(np.zeros(3)), mcI(6.0, np.zeros(3), np.diag([0.03, 0.11, 0.12])), "trunk", "base")
+    ]
     for side, (dx, dy) in sides.items():
         hip, out = len(parts), np.sign(dy)
         places = ([dx, dy, 0.0], [0.0, 0.08 * out, 0.0], [0.0, 0.0, -0.2])
@@ -162,9 +166,9 @@ def quadruped() -> Model:
         for k, (name, (m, l)) in enumerate(leg.items()):
             c = np.array([0.0, 0.04 * out, 0.0]) if name == "hip" else np.array([0.0, 0.0, -l / 2])
             body = mcI(m, c, m * np.diag([l * l / 12 + 1e-4, l * l / 12 + 1e-4, 2e-4]))
-            joint = ("abduction", "hip", "knee")[k]
+            turning = ("abduction", "hip", "knee")[k]
             place = (0 if k == 0 else hip + k - 1, Revolute(axes[k]), xlt(places[k]))
-            parts.append((*place, body, f"{side}_{name}", f"{side}_{joint}"))
+            parts.append((*place, body, f"{side}_{name}", f"{side}_{turning}"))
     parent, joint, Xtree, inertia, bodies, joints = zip(*parts, strict=True)
     foot = Sphere(0.02, (0.0, 0.0, -0.2))
     contact = tuple((foot,) if body.endswith("shank") else () for body in bodies)
