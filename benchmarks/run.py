@@ -1,6 +1,8 @@
 """All benchmarks; every comparison is made within one run."""
 
+import contact
 import derivatives
+import hosting
 import kernels
 import steps
 
@@ -12,3 +14,7 @@ if __name__ == "__main__":
     derivatives.main()
     print()
     steps.main()
+    print()
+    hosting.main()
+    print()
+    contact.main()

@@ -152,24 +152,25 @@ def quadruped() -> Model:
     The trunk is body 0, on a joint of six freedoms. Each leg has a hip that turns about x (abduction), a hip and a knee
     that turn about y, forward legs at +x and left legs at +y; with all joints at 0 the legs hang straight down, 0.4 m long.
     """
-    leg = {"hip": (0.5, 0.02), "thigh": (0.8, 0.2), "shank": (0.4, 0.2)}  # mass [kg] and length [m]
-    sides = {
-        f"{x}_{y}": (dx, dy) for x, dx in (("front", 0.2), ("rear", -0.2)) for y, dy in (("left", 0.1), ("right", -0.1))
-    }
-    parts: list[tuple[Any, ...]] = [
-        (-1, SixDoF(), xlt(np.zeros(3)), mcI(6.0, np.zeros(3), np.diag([0.03, 0.11, 0.12])), "trunk", "base")
-    ]
-    for side, (dx, dy) in sides.items():
-        hip, out = len(parts), np.sign(dy)
-        places = ([dx, dy, 0.0], [0.0, 0.08 * out, 0.0], [0.0, 0.0, -0.2])
-        axes = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 1.0, 0.0))
-        for k, (name, (m, l)) in enumerate(leg.items()):
-            c = np.array([0.0, 0.04 * out, 0.0]) if name == "hip" else np.array([0.0, 0.0, -l / 2])
-            body = mcI(m, c, m * np.diag([l * l / 12 + 1e-4, l * l / 12 + 1e-4, 2e-4]))
-            turning = ("abduction", "hip", "knee")[k]
-            place = (0 if k == 0 else hip + k - 1, Revolute(axes[k]), xlt(places[k]))
-            parts.append((*place, body, f"{side}_{name}", f"{side}_{turning}"))
+    trunk = mcI(6.0, np.zeros(3), np.diag([0.03, 0.11, 0.12]))
+    parts: list[tuple[Any, ...]] = [(-1, SixDoF(), xlt(np.zeros(3)), trunk, "trunk", "base")]
+    for end, x in (("front", 0.2), ("rear", -0.2)):
+        for side, y in (("left", 1.0), ("right", -1.0)):
+            parts += _leg(f"{end}_{side}", len(parts), x, y)
     parent, joint, Xtree, inertia, bodies, joints = zip(*parts, strict=True)
     foot = Sphere(0.02, (0.0, 0.0, -0.2))
     contact = tuple((foot,) if body.endswith("shank") else () for body in bodies)
     return Model("quadruped", parent, joint, Xtree, inertia, body_names=bodies, joint_names=joints, contact=contact)
+
+
+def _leg(name: str, first: int, x: float, side: float) -> list[tuple[Any, ...]]:
+    """The three bodies of a leg, numbered from `first` on: parent, joint, Xtree, inertia and the two names."""
+    rod = np.diag([0.2**2 / 12 + 1e-4, 0.2**2 / 12 + 1e-4, 2e-4])  # per kg, 0.2 m along z
+    hip = mcI(0.5, [0.0, 0.04 * side, 0.0], 0.5 * np.diag([2e-4, 2e-4, 2e-4]))
+    thigh, shank = (mcI(m, [0.0, 0.0, -0.1], m * rod) for m in (0.8, 0.4))
+    across = Revolute((0.0, 1.0, 0.0))
+    return [
+        (0, Revolute((1.0, 0.0, 0.0)), xlt([x, 0.1 * side, 0.0]), hip, f"{name}_hip", f"{name}_abduction"),
+        (first, across, xlt([0.0, 0.08 * side, 0.0]), thigh, f"{name}_thigh", f"{name}_hip"),
+        (first + 1, across, xlt([0.0, 0.0, -0.2]), shank, f"{name}_shank", f"{name}_knee"),
+    ]

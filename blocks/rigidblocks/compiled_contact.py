@@ -1,0 +1,47 @@
+"""Sweeps over many contacts as C that does not grow with their number: loops over the traced laws of one contact."""
+
+from functools import partial
+from importlib.resources import files
+
+import numpy as np
+
+from rigidblocks.ccode import c_function
+from rigidblocks.compiled_function import CompiledFunction
+from rigidblocks.contact.sweeps import contact_error, contact_forces, contact_rates
+from rigidblocks.looped import LoopedFunction
+from rigidblocks.trace import trace
+
+
+def compiled_sweeps(n: int, k: int, sweeps: int = 30, cone: bool = True) -> CompiledFunction:
+    """The compiled `contact.projected_sweeps` for n contacts, the first k with friction.
+
+    It takes (M, d, mu, c, start) to lam, w and the residual: M (n + 2k, n + 2k), d and start (n + 2k,), mu and c (k,);
+    w = M lam + d, and the residual is that of `contact.contact_residual`. The time of a call hardly depends on the values.
+    Raises ValueError where not 0 <= k <= n.
+    """
+    return CompiledFunction(looped_sweeps(n, k, sweeps, cone))
+
+
+def looped_sweeps(n: int, k: int, sweeps: int, cone: bool) -> LoopedFunction:
+    """The C text of the sweeps."""
+    if not 0 <= k <= n or n < 1 or sweeps < 0:
+        raise ValueError(f"sweeps need 0 <= k <= n contacts, at least one, not n = {n}, k = {k}, sweeps = {sweeps}")
+    size = n + 2 * k
+    shapes = {"M": (size, size), "d": (size,), "mu": (k,), "c": (k,), "start": (size,)}
+    sizes = f"enum {{ N = {size}, COUNT = {n}, FRICTION = {k}, SWEEPS = {sweeps} }};\n"
+    text = sizes + _laws(3, cone) + _laws(1, cone) + files("rigidblocks").joinpath("c/sweeps.h").read_text()
+    return LoopedFunction("sweeps", shapes, {"lam": (size,), "w": (size,), "residual": ()}, text, 20 * n)
+
+
+def _laws(size: int, cone: bool) -> str:
+    """The C functions of a contact with `size` unknowns."""
+    block, vector = (size, size), (size,)
+    inputs = {"A": block, "rates": vector, "w": vector, "lam": vector, "mu": (), "c": ()}
+
+    forces, error = partial(contact_forces, cone=cone), partial(contact_error, cone=cone)
+    graphs = (
+        trace(f"forces{size}", lambda *values: {"out": forces(*values)}, inputs),
+        trace(f"rates{size}", lambda A: {"out": contact_rates(A, cone)}, {"A": block}),
+        trace(f"error{size}", lambda *values: {"out": np.asarray(error(*values))}, inputs),
+    )
+    return "".join(map(c_function, graphs))
