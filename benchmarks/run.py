@@ -2,6 +2,7 @@
 
 import contact
 import derivatives
+import grounded
 import hosting
 import kernels
 import steps
@@ -18,3 +19,5 @@ if __name__ == "__main__":
     hosting.main()
     print()
     contact.main()
+    print()
+    grounded.main()

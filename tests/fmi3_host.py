@@ -29,9 +29,12 @@ class Archive:
 
 
 class Instance:
-    """One instance, made but not yet initialized. `references` and `sizes` are of all variables but the rates."""
+    """One instance, made but not yet initialized. `references` and `sizes` are of all variables but the rates.
 
-    def __init__(self, archive, name, kind):
+    `settings` are those of FMPy's FMU3Slave.instantiate.
+    """
+
+    def __init__(self, archive, name, kind, **settings):
         self.fmi = 2 if kind is FMU2Model else 3
         path, folder = archive(name, self.fmi)
         self.description = fmpy.read_model_description(str(path))
@@ -46,7 +49,8 @@ class Instance:
         if self.fmi == 2:
             self.fmu.instantiate(callbacks=callbacks(self.messages))
         else:
-            self.fmu.instantiate(logMessage=lambda *given: self.messages.append((given[1], given[3].decode())))
+            log = lambda *given: self.messages.append((given[1], given[3].decode()))  # noqa: E731 - FMPy keeps it
+            self.fmu.instantiate(logMessage=log, **settings)
         variables = [v for v in self.description.modelVariables if v.derivative is None]
         self.references = [v.valueReference for v in variables]
         self.sizes = [int(np.prod([int(d.start) for d in v.dimensions])) if v.dimensions else 1 for v in variables]

@@ -1,5 +1,6 @@
 """A host of the tests: an FMI 2.0 FMU loaded by FMPy, its messages kept; and blocks to make FMUs of."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import fmpy
@@ -13,10 +14,34 @@ from fmpy.fmi2 import (
 )
 
 from random_models import MODELS, SIDEWAYS_GRAVITY, random_tree
-from rigidblocks import PDController, RepeatingSequence, RobotPlant, planar2
+from rigidblocks import Block, PDController, Port, RepeatingSequence, RobotPlant, planar2
 from rigidblocks.joint import SixDoF, Spherical
 
 FREE_BODIES = random_tree(np.random.default_rng(5), (-1, 0), (SixDoF(), Spherical()))
+
+
+@dataclass(frozen=True)
+class Servo(Block):
+    """Masses with a sampled controller: continuous and sampled states, and an output that reads the inputs at once."""
+
+    sample_time: float | None = 2e-3
+    inputs = (Port("q_ref", (2,), "m", "reference", 0.5), Port("load", (2,), "N", "load", 0.0))
+    outputs = (Port("q", (2,), "m", "position"), Port("force", (2,), "N", "force on the mass"))
+    states = (Port("q", (2,), "m", "position", 0.3, rate="qd"), Port("qd", (2,), "m/s", "velocity", 0.0))
+    sampled = (Port("tau", (2,), "N", "force of the controller", 0.0),)
+    parameters = (Port("k", (2,), "N/m", "stiffness", (400.0, 200.0)),)
+
+    def derivative(self, t, x, u, p):
+        return {"q": x.qd, "qd": self.output(t, x, u, p)["force"]}
+
+    def update(self, t, x, u, p):
+        del t
+        return {"tau": p.k * (u.q_ref - x.q)}
+
+    def output(self, t, x, u, p):
+        del t, p
+        return {"force": x.tau + u.load - 2.0 * x.qd}
+
 
 BLOCKS = {
     "planar2": RobotPlant(planar2(), q0=(0.3, -0.5), qd0=(1.0, 2.0)),
@@ -27,6 +52,7 @@ BLOCKS = {
     "pd": PDController((60.0, 30.0), (8.0, 4.0)),
     "limited pd": PDController((60.0, 30.0), (8.0, 4.0), tau_max=(20.0, 5.0)),
     "sampled pd": PDController((60.0, 30.0), (8.0, 4.0), tau_max=(20.0, 500.0), sample_time=2e-3),
+    "servo": Servo(),
     "sequence": RepeatingSequence((0.0, 0.01, 0.025), ((0.0, 1.0), (2.0, -1.0), (0.0, 1.0))),
 }
 

@@ -110,6 +110,58 @@ def test_the_model_structure_names_what_the_traced_equations_read(host):
     assert set(initial) == {"qdd", "energy", "der(q)", "der(qd)"}
 
 
+def dependency_arrays(n):
+    """Where fmi3GetVariableDependencies writes to: elements, variables, their elements, and kinds."""
+    return (ctypes.c_size_t * n)(), (ctypes.c_uint32 * n)(), (ctypes.c_size_t * n)(), (ctypes.c_int * n)()
+
+
+def dependencies(fmu, reference):
+    """The pairs of elements, by index in the memory, that an FMU tells for a variable."""
+    size = ctypes.c_size_t()
+    fmu.fmi3GetNumberOfVariableDependencies(fmu.component, reference, ctypes.byref(size))
+    arrays = dependency_arrays(size.value)
+    fmu.fmi3GetVariableDependencies(fmu.component, reference, *arrays, size.value)
+    elements, variables, of, kinds = map(list, arrays)
+    assert set(kinds) <= {5}  # dependent, in no way that is known
+    return {(reference + i - 1, v + k - 1) for i, v, k in zip(elements, variables, of, strict=True)}
+
+
+def described(unknowns):
+    """The pairs of value references (unknown, known) in a part of the model structure."""
+    return {(u.variable.valueReference, v.valueReference) for u in unknowns for v in u.dependencies}
+
+
+@pytest.mark.parametrize("name", ["planar2", "servo", "sampled pd", "free bodies"])
+def test_the_dependencies_of_elements_are_those_of_their_variables_in_the_description(host, name):
+    instance, variables = host(name), Variables(FlatBlock(BLOCKS[name]))
+    structure = instance.description
+    starts = sorted(v.valueReference for v in structure.modelVariables)
+
+    def owner(k):
+        return max(start for start in starts if start <= k)
+
+    def of_variables(pairs):
+        return {(owner(a), owner(b)) for a, b in pairs}
+
+    instance.enter_initialization()
+    told = set().union(*(dependencies(instance.fmu, u.variable.valueReference) for u in structure.initialUnknowns))
+    assert of_variables(told) == described(structure.initialUnknowns)
+    instance.fmu.exitInitializationMode()
+    unknowns = (*structure.outputs, *structure.derivatives)
+    told = set().union(*(dependencies(instance.fmu, u.variable.valueReference) for u in unknowns))
+    assert of_variables(told) == described(unknowns)
+    assert told == {(u.index, v.index) for u in (*variables.outputs, *variables.rates) for v in variables.flow(u)}
+
+
+def test_an_element_that_is_no_dependency_has_no_effect(host):
+    instance = host("servo")
+    servo = FlatBlock(BLOCKS["servo"])
+    instance.initialize()
+    force, load = servo.where["force"].start, servo.where["load"].start
+    assert {(a - force, b - load) for a, b in dependencies(instance.fmu, force) if b in (load, load + 1)} == {(0, 0), (1, 1)}
+    assert instance.fmu.getDirectionalDerivative([force], [load], [1.0, 0.0], 2) == [1.0, 0.0]
+
+
 def test_the_rates_can_be_read_in_a_run(host):
     instance = host("planar2")
     instance.initialize()
@@ -224,12 +276,16 @@ RUNNING = {
     "backward": ("the step must be positive, not -0.001 s", lambda fmu: fmu.doStep(0.001, -1e-3)),
     "past the stop": ("the step to 1.001 s is beyond the stop time 1 s", lambda fmu: fmu.doStep(0.001, 1.0)),
     "event mode": ("fmi3EnterEventMode is not allowed during a run", lambda fmu: fmu.enterEventMode()),
-    "step mode": ("fmi3EnterStepMode is not provided by this FMU", lambda fmu: fmu.enterStepMode()),
+    "step mode": ("fmi3EnterStepMode is not allowed during a run", lambda fmu: fmu.enterStepMode()),
     "integer": ("fmi3GetInt32: all variables of this FMU are of type Float64", lambda fmu: fmu.getInt32([1])),
     "boolean": ("fmi3SetBoolean: all variables of this FMU are of type Float64", lambda fmu: fmu.setBoolean([1], [True])),
-    "dependencies": (
-        "fmi3GetNumberOfVariableDependencies is not provided by this FMU",
-        lambda fmu: fmu.fmi3GetNumberOfVariableDependencies(fmu.component, QDD, ctypes.byref(ctypes.c_size_t())),
+    "dependencies of nothing": (
+        f"fmi3GetNumberOfVariableDependencies: there is no variable {Q + 1}; the last is 15",
+        lambda fmu: fmu.fmi3GetNumberOfVariableDependencies(fmu.component, Q + 1, ctypes.byref(ctypes.c_size_t())),
+    ),
+    "too few dependencies": (
+        "fmi3GetVariableDependencies: q[1] has 2 dependencies, not 1",
+        lambda fmu: fmu.fmi3GetVariableDependencies(fmu.component, Q, *dependency_arrays(1), 1),
     ),
     "clock": ("fmi3GetClock: all variables of this FMU are of type Float64", lambda fmu: fmu.getClock([1])),
     "output derivatives": (
@@ -276,22 +332,12 @@ def test_a_step_that_is_not_finite_is_undone_and_the_run_ends_there(host):
     refused(instance, ERROR, "fmi3DoStep is not allowed after a step that failed", lambda fmu: fmu.doStep(1e-3, 1e-3))
 
 
-def test_an_instance_with_another_token_and_one_with_event_mode_are_refused(host):
+def test_an_instance_with_another_token_is_refused(host):
     fmu, messages = host("pd").fmu, []
-
-    def instantiate(token=None, **settings):
-        other = FMU3Slave(
-            guid=token or fmu.guid, unzipDirectory=fmu.unzipDirectory, modelIdentifier="PDController", instanceName="other"
-        )
-        with pytest.raises(Exception, match="Failed to instantiate"):
-            other.instantiate(logMessage=lambda *message: messages.append(message[-1].decode()), **settings)
-
-    instantiate(token="{0}")
-    instantiate(eventModeUsed=True)
-    assert messages == [
-        f"the instantiation token is not the one of this FMU, {fmu.guid}",
-        "this FMU is for co-simulation without event mode and for model exchange, and nothing else",
-    ]
+    other = FMU3Slave(guid="{0}", unzipDirectory=fmu.unzipDirectory, modelIdentifier="PDController", instanceName="other")
+    with pytest.raises(Exception, match="Failed to instantiate"):
+        other.instantiate(logMessage=lambda *message: messages.append(message[-1].decode()))
+    assert messages == [f"the instantiation token is not the one of this FMU, {fmu.guid}"]
 
 
 # ---- the C ----

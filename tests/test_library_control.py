@@ -187,7 +187,7 @@ BAD = [
     ),
     (
         lambda: InverseDynamicsController(planar2(), -1.0, 1.0),
-        "kp of a computed-torque controller must not be negative, not [-1.0, -1.0]",
+        "the start value of kp[1] is -1 1/s2; it must be at least 0",
     ),
     (
         lambda: InverseDynamicsController(planar2(), 1.0, np.nan),
@@ -195,8 +195,11 @@ BAD = [
     ),
     (lambda: JointActuator(0.0, 1.0, 1.0), "ratio of a joint actuator must not be zero, not [0.0]"),
     (lambda: JointActuator(1.0, 0.0, 1.0), "tau_max of a joint actuator must be positive, not [0.0]"),
-    (lambda: JointActuator(1.0, 1.0, -0.1), "time_constant of a joint actuator must be positive, not [-0.1]"),
-    (lambda: JointActuator(1.0, 1.0, 0.1, viscous=-1.0), "viscous of a joint actuator must not be negative, not [-1.0]"),
+    (lambda: JointActuator(1.0, 1.0, -0.1), "the start value of time_constant[1] is -0.1 s; it must be at least 0"),
+    (
+        lambda: JointActuator(1.0, 1.0, 0.1, viscous=-1.0),
+        "the start value of viscous[1] is -1 N.m.s/rad; it must be at least 0",
+    ),
     (
         lambda: JointActuator(1.0, 1.0, 0.1, coulomb_speed=0.0),
         "coulomb_speed of a joint actuator must be positive, not [0.0]",

@@ -134,7 +134,7 @@ BAD = [
         "model 'planar2' has no joint 'knee' to prescribe; it has: joint1, joint2, or 0",
     ),
     (lambda: HybridPlant(planar2(), (2,)), "model 'planar2' has no joint 2 to prescribe"),
-    (lambda: HybridPlant(planar2(), (0,), kp=-1.0), "the gain kp of a hybrid plant must not be negative, not [-1.0]"),
+    (lambda: HybridPlant(planar2(), (0,), kp=-1.0), "the start value of kp[1] is -1 1/s2; it must be at least 0"),
     (lambda: HybridPlant(planar2(), (0,), q0=[0.0]), "the start value of port 'q' has shape (1,); it needs shape (2,)"),
     (lambda: FloatingBasePlant(planar2()), "model 'planar2' has no floating base"),
     (lambda: FloatingBasePlant(FLOATING, quaternion0=(0.0,) * 4), "the quaternion of a floating base must not be zero"),

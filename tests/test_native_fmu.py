@@ -189,13 +189,24 @@ def test_bytes_that_are_no_state_are_refused(host):
     content = instance.saved()
     strange = stranger.saved()
     not_finite = content[:40] + b"\xff" * 80 + content[120:]
-    no_mode = content[:-8] + b"\x03" + content[-7:]
+    no_mode = content[:-4] + b"\x03" + content[-3:]
     message = "these {} bytes are not a serialized state of this FMU"
     refused(instance, ERROR, message.format(len(strange)), lambda fmu: fmu.deSerializeFMUstate(strange))
     refused(instance, ERROR, message.format(10), lambda fmu: fmu.deSerializeFMUstate(content[:10]))
     refused(instance, ERROR, "the serialized state is damaged", lambda fmu: fmu.deSerializeFMUstate(not_finite))
     refused(instance, ERROR, "the serialized state is damaged", lambda fmu: fmu.deSerializeFMUstate(no_mode))
-    refused(instance, ERROR, "there is no state to set", lambda fmu: fmu.setFMUstate(None))
+    refused(instance, ERROR, "fmi2SetFMUstate: there is no state", lambda fmu: fmu.setFMUstate(None))
+
+
+def test_a_state_of_another_instance_is_refused(host):
+    instance, other = host("planar2"), host("planar2", name="other")
+    state = other.fmu.getFMUstate()
+    message = "{}: this is no state that the instance has saved"
+    refused(instance, ERROR, message.format("fmi2SetFMUstate"), lambda fmu: fmu.setFMUstate(state))
+    refused(instance, ERROR, message.format("fmi2SerializeFMUstate"), lambda fmu: fmu.serializeFMUstate(state))
+    refused(instance, ERROR, message.format("fmi2FreeFMUstate"), lambda fmu: fmu.freeFMUstate(state))
+    other.fmu.setFMUstate(state)
+    other.fmu.freeFMUstate(state)
 
 
 def test_reset_starts_the_same_run_again(host, rng):
@@ -262,10 +273,6 @@ RUNNING = {
     "boolean": ("fmi2SetBoolean: all variables of this FMU are of type Real", lambda fmu: fmu.setBoolean([1], [True])),
     "string": ("fmi2SetString: all variables of this FMU are of type Real", lambda fmu: fmu.setString([1], ["a"])),
     "cancel": ("fmi2CancelStep is not provided by this FMU", lambda fmu: fmu.cancelStep()),
-    "input slope": (
-        "fmi2SetRealInputDerivatives is not provided by this FMU",
-        lambda fmu: fmu.setRealInputDerivatives([5], [1], [0.0]),
-    ),
     "output slope": (
         "fmi2GetRealOutputDerivatives is not provided by this FMU",
         lambda fmu: fmu.getRealOutputDerivatives([1], [1]),

@@ -22,6 +22,9 @@ class Port:
     `unit` is one unit for all elements, or a tuple with one for each (C order). `start` is the value before the first
     one is computed or connected; an input without one must be connected, and a state always has one. A state whose rate
     of change is another state names that in `rate` (q has the rate qd).
+
+    `min` and `max` are bounds that the values keep by a law, `nominal` is their order of magnitude, 1 unless given; each is
+    a number or has the port's shape. Where there is no bound it is infinite.
     """
 
     name: str
@@ -30,6 +33,9 @@ class Port:
     doc: str = ""
     start: Any = None
     rate: str | None = None
+    min: Any = None
+    max: Any = None
+    nominal: Any = None
 
     def __post_init__(self) -> None:
         if isinstance(self.unit, tuple) and len(self.unit) != self.size:
@@ -38,8 +44,29 @@ class Port:
             )
         for unit in dict.fromkeys(self.units):
             base_units(unit)  # raises for a unit that is not known
+        for name, default in (("min", -np.inf), ("max", np.inf), ("nominal", 1.0)):
+            given = default if getattr(self, name) is None else getattr(self, name)
+            object.__setattr__(self, name, _shaped(given, self.shape, f"the {name} of port '{self.name}'"))
+        if not np.all(self.min <= self.max) or not np.all((self.nominal > 0) & np.isfinite(self.nominal)):
+            raise ValueError(
+                f"port '{self.name}' needs min <= max and positive nominal values, not min {self.min.tolist()}, "
+                f"max {self.max.tolist()} and nominal {self.nominal.tolist()}"
+            )
         if self.start is not None:
             object.__setattr__(self, "start", finite(self.start, self.shape, f"the start value of port '{self.name}'"))
+            self._check_start()
+
+    def _check_start(self) -> None:
+        ports = zip(self.element_names, self.units, *map(np.ravel, (self.start, self.min, self.max)), strict=True)
+        for name, unit, start, low, high in ports:
+            if not low <= start <= high:
+                bound = f"at least {low:g}" if start < low else f"at most {high:g}"
+                raise ValueError(f"the start value of {name} is {start:g} {unit}; it must be {bound}")
+
+    def within(self, value: float) -> Array:
+        """The values nearest to `value` within the bounds."""
+        nearest: Array = np.minimum(np.maximum(value, self.min), self.max)
+        return nearest
 
     @property
     def size(self) -> int:
@@ -64,12 +91,17 @@ def finite(value: Any, shape: tuple[int, ...], what: str) -> Array:
 
     Raises ValueError, with `what` in the message, for another shape or for what is not finite.
     """
+    array = _shaped(value, shape, what)
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{what} must be finite, not {array.tolist()}")
+    return array
+
+
+def _shaped(value: Any, shape: tuple[int, ...], what: str) -> Array:
     array = np.array(value, dtype=float)
     if array.shape != shape and array.ndim:
         raise ValueError(f"{what} has shape {array.shape}; it needs shape {shape}")
     array = np.broadcast_to(array, shape).copy()
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"{what} must be finite, not {array.tolist()}")
     array.setflags(write=False)
     return array
 

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from math import pi
 
 # exponents of the SI base units and of rad, and the factor to them
 _SYMBOLS: dict[str, dict[str, int]] = {
@@ -35,3 +36,14 @@ def base_units(unit: str) -> dict[str, int]:
             for base, exponent in _SYMBOLS[match[1]].items():
                 total[base] += sign * exponent * int(match[2] or 1)
     return {base: exponent for base, exponent in total.items() if exponent}
+
+
+def display_unit(unit: str) -> tuple[str, float] | None:
+    """The unit that people read angles and their rates in, and how many of it make one `unit`: deg/s of rad/s.
+
+    None for other units, which are read as they are.
+    """
+    exponents = base_units(unit)
+    if unit.startswith("rad") and exponents.pop("rad", 0) == 1 and set(exponents) <= {"s"}:
+        return f"deg{unit.removeprefix('rad')}", 180 / pi
+    return None

@@ -14,21 +14,18 @@ static void derivative(const double *in, double *out)
 {
     (void)in;
     (void)out;
-
 }
 
 static void initial(const double *in, double *out)
 {
     (void)in;
     (void)out;
-
 }
 
 static void update(const double *in, double *out)
 {
     (void)in;
     (void)out;
-
 }
 
 static void output(const double *in, double *out)

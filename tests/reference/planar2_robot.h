@@ -71,14 +71,12 @@ static void initial(const double *in, double *out)
 {
     (void)in;
     (void)out;
-
 }
 
 static void update(const double *in, double *out)
 {
     (void)in;
     (void)out;
-
 }
 
 static void output(const double *in, double *out)

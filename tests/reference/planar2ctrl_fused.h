@@ -14,7 +14,6 @@ static void derivative(const double *in, double *out)
 {
     (void)in;
     (void)out;
-
 }
 
 static void initial(const double *in, double *out)
@@ -639,5 +638,4 @@ static void output(const double *in, double *out)
 {
     (void)in;
     (void)out;
-
 }

@@ -10,6 +10,7 @@ typedef fmi2Status Status;
 #define DISCARD fmi2Discard
 #define FAILURE fmi2Error
 #define TOKEN "guid"
+#define INPUT_DERIVATIVES 1
 
 typedef fmi2CallbackFunctions Host;
 
@@ -35,6 +36,7 @@ static void host_free(const Host *host, void *memory)
 #include "values.h"
 #include "run.h"
 #include "saved.h"
+#include "slopes.h"
 
 /* ---- instances ---- */
 
@@ -156,6 +158,12 @@ fmi2Status fmi2DeSerializeFMUstate(fmi2Component c, const fmi2Byte bytes[], size
 
 /* ---- co-simulation ---- */
 
+fmi2Status fmi2SetRealInputDerivatives(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Integer order[],
+                                       const fmi2Real value[])
+{
+    return set_slopes(c, "fmi2SetRealInputDerivatives", vr, n, order, value);
+}
+
 fmi2Status fmi2DoStep(fmi2Component c, fmi2Real t, fmi2Real dt, fmi2Boolean no_state_set_before)
 {
     (void)no_state_set_before;
@@ -174,7 +182,7 @@ fmi2Status fmi2GetRealStatus(fmi2Component c, const fmi2StatusKind kind, fmi2Rea
     const Instance *fmu = c;
     if (kind != fmi2LastSuccessfulTime)
         return no_status(fmu, "fmi2GetRealStatus", kind);
-    if (!allowed(fmu, "fmi2GetRealStatus", STEPPING | FAILED | TERMINATED))
+    if (!allowed(fmu, "fmi2GetRealStatus", STEPPING | FAILED | TERMINATED) || !given(fmu, "fmi2GetRealStatus", value, 1))
         return fmi2Error;
     *value = fmu->now.m[T];
     return fmi2OK;
@@ -186,7 +194,8 @@ fmi2Status fmi2GetBooleanStatus(fmi2Component c, const fmi2StatusKind kind, fmi2
     const Instance *fmu = c;
     if (kind != fmi2Terminated)
         return no_status(fmu, "fmi2GetBooleanStatus", kind);
-    if (!allowed(fmu, "fmi2GetBooleanStatus", STEPPING | FAILED | TERMINATED))
+    if (!allowed(fmu, "fmi2GetBooleanStatus", STEPPING | FAILED | TERMINATED) ||
+        !given(fmu, "fmi2GetBooleanStatus", value, 1))
         return fmi2Error;
     *value = fmi2False;
     return fmi2OK;
@@ -203,6 +212,8 @@ fmi2Status fmi2NewDiscreteStates(fmi2Component c, fmi2EventInfo *info)
 {
     const Instance *fmu = c;
     int moved = 0;
+    if (!given(fmu, "fmi2NewDiscreteStates", info, 1))
+        return fmi2Error;
     const Status status = handle_event(c, "fmi2NewDiscreteStates", &moved);
     if (status != fmi2OK)
         return status;
@@ -221,7 +232,9 @@ fmi2Status fmi2CompletedIntegratorStep(fmi2Component c, fmi2Boolean no_state_set
                                        fmi2Boolean *terminate)
 {
     (void)no_state_set_before;
-    if (!allowed(c, "fmi2CompletedIntegratorStep", CONTINUOUS))
+    if (!allowed(c, "fmi2CompletedIntegratorStep", CONTINUOUS) ||
+        !given(c, "fmi2CompletedIntegratorStep", enter_event_mode, 1) ||
+        !given(c, "fmi2CompletedIntegratorStep", terminate, 1))
         return fmi2Error;
     *enter_event_mode = PROJECTS;
     *terminate = fmi2False;
@@ -256,7 +269,7 @@ fmi2Status fmi2GetNominalsOfContinuousStates(fmi2Component c, fmi2Real nominals[
 fmi2Status fmi2GetEventIndicators(fmi2Component c, fmi2Real indicators[], size_t n)
 {
     (void)indicators;
-    if (!allowed(c, "fmi2GetEventIndicators", EVENT | CONTINUOUS))
+    if (!exchanges(c, "fmi2GetEventIndicators", EVENT | CONTINUOUS))
         return fmi2Error;
     return n == 0 ? fmi2OK : report(c, fmi2Error, "fmi2GetEventIndicators: there are no event indicators");
 }

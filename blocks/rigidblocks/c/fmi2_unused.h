@@ -67,13 +67,6 @@ fmi2Status fmi2CancelStep(fmi2Component c)
     return not_provided(c, "fmi2CancelStep");
 }
 
-fmi2Status fmi2SetRealInputDerivatives(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Integer order[],
-                                       const fmi2Real value[])
-{
-    (void)vr, (void)n, (void)order, (void)value;
-    return not_provided(c, "fmi2SetRealInputDerivatives");
-}
-
 fmi2Status fmi2GetRealOutputDerivatives(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Integer order[],
                                         fmi2Real value[])
 {

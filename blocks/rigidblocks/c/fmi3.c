@@ -19,10 +19,13 @@ typedef fmi3Status Status;
 #define DISCARD fmi3Discard
 #define FAILURE fmi3Error
 #define TOKEN "instantiation token"
+#define INPUT_DERIVATIVES 0
 
 typedef struct {
     fmi3InstanceEnvironment environment;
     fmi3LogMessageCallback log;
+    fmi3IntermediateUpdateCallback update; /* NULL when the host takes no part in steps */
+    int early_return;                      /* whether a step may end before its end */
 } Host;
 
 static void host_log(const Host *host, const char *instance, Status status, const char *category, const char *text)
@@ -47,10 +50,14 @@ static void host_free(const Host *host, void *memory)
 #endif
 
 #include "instance.h"
+#include "sparsity.h"
 #include "values.h"
 #include "adjoint.h"
 #include "run.h"
 #include "saved.h"
+
+#include "depends.h"
+#include "intermediate.h"
 
 /* ---- instances ---- */
 
@@ -59,24 +66,28 @@ const char *fmi3GetVersion(void)
     return fmi3Version;
 }
 
-/* There are no resources and no window, errors are always logged, and no intermediate values are shown. */
+/* There are no resources and no window, and errors are always logged. */
 fmi3Instance fmi3InstantiateCoSimulation(fmi3String name, fmi3String token, fmi3String resources, fmi3Boolean visible,
                                          fmi3Boolean logging_on, fmi3Boolean event_mode, fmi3Boolean early_return,
                                          const fmi3ValueReference intermediate[], size_t n_intermediate,
                                          fmi3InstanceEnvironment environment, fmi3LogMessageCallback log,
                                          fmi3IntermediateUpdateCallback update_callback)
 {
-    const Host host = {environment, log};
-    (void)resources, (void)visible, (void)logging_on, (void)early_return;
-    (void)intermediate, (void)n_intermediate, (void)update_callback;
-    return create(&host, name, token, event_mode ? 0 : CO_SIMULATION);
+    const Host host = {environment, log, update_callback, early_return};
+    (void)resources, (void)visible, (void)logging_on;
+    Instance *fmu = create(&host, name, token, event_mode ? CO_SIMULATION | EVENT : CO_SIMULATION);
+    if (fmu && !keep_required(fmu, intermediate, n_intermediate)) {
+        discard(fmu);
+        return NULL;
+    }
+    return fmu;
 }
 
 fmi3Instance fmi3InstantiateModelExchange(fmi3String name, fmi3String token, fmi3String resources, fmi3Boolean visible,
                                           fmi3Boolean logging_on, fmi3InstanceEnvironment environment,
                                           fmi3LogMessageCallback log)
 {
-    const Host host = {environment, log};
+    const Host host = {environment, log, NULL, 0};
     (void)resources, (void)visible, (void)logging_on;
     return create(&host, name, token, MODEL_EXCHANGE);
 }
@@ -86,7 +97,7 @@ fmi3Instance fmi3InstantiateScheduledExecution(fmi3String name, fmi3String token
                                                fmi3LogMessageCallback log, fmi3ClockUpdateCallback clock_update,
                                                fmi3LockPreemptionCallback lock, fmi3UnlockPreemptionCallback unlock)
 {
-    const Host host = {environment, log};
+    const Host host = {environment, log, NULL, 0};
     (void)resources, (void)visible, (void)logging_on, (void)clock_update, (void)lock, (void)unlock;
     return create(&host, name, token, 0);
 }
@@ -154,8 +165,24 @@ fmi3Status fmi3GetAdjointDerivative(fmi3Instance c, const fmi3ValueReference unk
                                     const fmi3ValueReference knowns[], size_t n_knowns, const fmi3Float64 seed[],
                                     size_t n_seed, fmi3Float64 sensitivity[], size_t n_sensitivity)
 {
+    if (!given(c, "fmi3GetAdjointDerivative", seed, n_seed) ||
+        !given(c, "fmi3GetAdjointDerivative", sensitivity, n_sensitivity))
+        return fmi3Error;
     return adjoint(c, "fmi3GetAdjointDerivative", unknowns, n_unknowns, knowns, n_knowns, seed, n_seed, sensitivity,
                    n_sensitivity);
+}
+
+fmi3Status fmi3GetNumberOfVariableDependencies(fmi3Instance c, fmi3ValueReference vr, size_t *n)
+{
+    return count_dependencies(c, "fmi3GetNumberOfVariableDependencies", vr, n);
+}
+
+fmi3Status fmi3GetVariableDependencies(fmi3Instance c, fmi3ValueReference dependent, size_t elements[],
+                                       fmi3ValueReference independents[], size_t independent_elements[],
+                                       fmi3DependencyKind kinds[], size_t n)
+{
+    return get_dependencies(c, "fmi3GetVariableDependencies", dependent, elements, independents, independent_elements, kinds,
+                            n);
 }
 
 /* ---- saved states ---- */
@@ -193,26 +220,38 @@ fmi3Status fmi3DeserializeFMUState(fmi3Instance c, const fmi3Byte bytes[], size_
 
 /* ---- co-simulation ---- */
 
-/* A step is taken whole or not at all, and a block never asks for the end of the simulation. */
+/* A block never asks for the end of the simulation. */
 fmi3Status fmi3DoStep(fmi3Instance c, fmi3Float64 t, fmi3Float64 dt, fmi3Boolean no_state_set_before,
                       fmi3Boolean *event_handling_needed, fmi3Boolean *terminate, fmi3Boolean *early_return,
                       fmi3Float64 *last_successful_time)
 {
     const Instance *fmu = c;
     (void)no_state_set_before;
-    const Status status = do_step(c, "fmi3DoStep", t, dt);
+    if (!given(fmu, "fmi3DoStep", event_handling_needed, 1) || !given(fmu, "fmi3DoStep", terminate, 1) ||
+        !given(fmu, "fmi3DoStep", early_return, 1) || !given(fmu, "fmi3DoStep", last_successful_time, 1))
+        return fmi3Error;
+    int event = 0, early = 0;
+    const Status status = is_shared(fmu) ? shared_step(c, "fmi3DoStep", t, dt, &event, &early)
+                                         : do_step(c, "fmi3DoStep", t, dt);
     if (status == fmi3Error)
         return status;
-    *event_handling_needed = *terminate = *early_return = fmi3False;
+    *event_handling_needed = event != 0;
+    *terminate = fmi3False;
+    *early_return = early != 0;
     *last_successful_time = fmu->now.m[T];
     return status;
 }
 
-/* ---- model exchange ---- */
+fmi3Status fmi3EnterStepMode(fmi3Instance c)
+{
+    return enter_step_mode(c, "fmi3EnterStepMode");
+}
+
+/* ---- events and model exchange ---- */
 
 fmi3Status fmi3EnterEventMode(fmi3Instance c)
 {
-    return enter(c, "fmi3EnterEventMode", CONTINUOUS, EVENT);
+    return enter(c, "fmi3EnterEventMode", CONTINUOUS | STEPPING, EVENT);
 }
 
 fmi3Status fmi3UpdateDiscreteStates(fmi3Instance c, fmi3Boolean *update_needed, fmi3Boolean *terminate,
@@ -221,6 +260,13 @@ fmi3Status fmi3UpdateDiscreteStates(fmi3Instance c, fmi3Boolean *update_needed, 
 {
     const Instance *fmu = c;
     int moved = 0;
+    if (!given(fmu, "fmi3UpdateDiscreteStates", update_needed, 1) ||
+        !given(fmu, "fmi3UpdateDiscreteStates", terminate, 1) ||
+        !given(fmu, "fmi3UpdateDiscreteStates", nominals_changed, 1) ||
+        !given(fmu, "fmi3UpdateDiscreteStates", values_changed, 1) ||
+        !given(fmu, "fmi3UpdateDiscreteStates", next_event_time_defined, 1) ||
+        !given(fmu, "fmi3UpdateDiscreteStates", next_event_time, 1))
+        return fmi3Error;
     const Status status = handle_event(c, "fmi3UpdateDiscreteStates", &moved);
     if (status != fmi3OK)
         return status;
@@ -241,7 +287,9 @@ fmi3Status fmi3CompletedIntegratorStep(fmi3Instance c, fmi3Boolean no_state_set_
                                        fmi3Boolean *terminate)
 {
     (void)no_state_set_before;
-    if (!allowed(c, "fmi3CompletedIntegratorStep", CONTINUOUS))
+    if (!allowed(c, "fmi3CompletedIntegratorStep", CONTINUOUS) ||
+        !given(c, "fmi3CompletedIntegratorStep", enter_event_mode, 1) ||
+        !given(c, "fmi3CompletedIntegratorStep", terminate, 1))
         return fmi3Error;
     *enter_event_mode = PROJECTS;
     *terminate = fmi3False;
@@ -275,7 +323,8 @@ fmi3Status fmi3GetNominalsOfContinuousStates(fmi3Instance c, fmi3Float64 nominal
 
 fmi3Status fmi3GetNumberOfContinuousStates(fmi3Instance c, size_t *n)
 {
-    if (!allowed(c, "fmi3GetNumberOfContinuousStates", MODEL_EXCHANGE))
+    if (!exchanges(c, "fmi3GetNumberOfContinuousStates", MODEL_EXCHANGE) ||
+        !given(c, "fmi3GetNumberOfContinuousStates", n, 1))
         return fmi3Error;
     *n = NX;
     return fmi3OK;
@@ -283,7 +332,8 @@ fmi3Status fmi3GetNumberOfContinuousStates(fmi3Instance c, size_t *n)
 
 fmi3Status fmi3GetNumberOfEventIndicators(fmi3Instance c, size_t *n)
 {
-    if (!allowed(c, "fmi3GetNumberOfEventIndicators", MODEL_EXCHANGE))
+    if (!exchanges(c, "fmi3GetNumberOfEventIndicators", MODEL_EXCHANGE) ||
+        !given(c, "fmi3GetNumberOfEventIndicators", n, 1))
         return fmi3Error;
     *n = 0;
     return fmi3OK;
@@ -292,7 +342,7 @@ fmi3Status fmi3GetNumberOfEventIndicators(fmi3Instance c, size_t *n)
 fmi3Status fmi3GetEventIndicators(fmi3Instance c, fmi3Float64 indicators[], size_t n)
 {
     (void)indicators;
-    if (!allowed(c, "fmi3GetEventIndicators", EVENT | CONTINUOUS))
+    if (!exchanges(c, "fmi3GetEventIndicators", EVENT | CONTINUOUS))
         return fmi3Error;
     return n == 0 ? fmi3OK : report(c, fmi3Error, "fmi3GetEventIndicators: there are no event indicators");
 }

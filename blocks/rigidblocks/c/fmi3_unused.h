@@ -59,21 +59,7 @@ fmi3Status fmi3SetClock(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
     return no_variables(c, "fmi3SetClock", n);
 }
 
-/* ---- dependencies are in the model description; nothing is configured ---- */
-
-fmi3Status fmi3GetNumberOfVariableDependencies(fmi3Instance c, fmi3ValueReference vr, size_t *n)
-{
-    (void)vr, (void)n;
-    return not_provided(c, "fmi3GetNumberOfVariableDependencies");
-}
-
-fmi3Status fmi3GetVariableDependencies(fmi3Instance c, fmi3ValueReference dependent, size_t elements[],
-                                       fmi3ValueReference independents[], size_t independent_elements[],
-                                       fmi3DependencyKind kinds[], size_t n)
-{
-    (void)dependent, (void)elements, (void)independents, (void)independent_elements, (void)kinds, (void)n;
-    return not_provided(c, "fmi3GetVariableDependencies");
-}
+/* ---- nothing is configured ---- */
 
 fmi3Status fmi3EnterConfigurationMode(fmi3Instance c)
 {
@@ -146,16 +132,11 @@ fmi3Status fmi3ActivateModelPartition(fmi3Instance c, fmi3ValueReference clock, 
     return not_provided(c, "fmi3ActivateModelPartition");
 }
 
-/* ---- no event mode in co-simulation, and no derivatives of outputs by time ---- */
+/* ---- no iterations in event mode, and no derivatives of outputs by time ---- */
 
 fmi3Status fmi3EvaluateDiscreteStates(fmi3Instance c)
 {
     return not_provided(c, "fmi3EvaluateDiscreteStates");
-}
-
-fmi3Status fmi3EnterStepMode(fmi3Instance c)
-{
-    return not_provided(c, "fmi3EnterStepMode");
 }
 
 fmi3Status fmi3GetOutputDerivatives(fmi3Instance c, const fmi3ValueReference vr[], size_t n, const fmi3Int32 orders[],

@@ -5,6 +5,8 @@
      Host, and host_log, host_allocate (zeroed) and host_free     what the host of an instance gave
      TOKEN                                 what its FMI calls the guid
 
+     INPUT_DERIVATIVES                     whether a host may give derivatives of inputs, 1 or 0
+
    model.h   the block traced to C, and the layout of its memory                    generated
    tangent.h the derivatives of its rates and outputs                               generated
    pool.h    memory for instances without allocation, if that is wanted
@@ -26,14 +28,17 @@
 
 #include "fmu.h"
 #include "model.h"
-#include "pool.h"
 #include "step.h"
 #include "tangent.h"
 
 enum { COUNT = SIZE + NX }; /* all that can be read: the memory and the rates */
+enum { SLOPES = INPUT_DERIVATIVES * COURSE_ORDER * NU };
+
+#include "pool.h"
 
 /* The modes of an instance, and sets of them. */
 enum { INSTANTIATED = 1, INITIALIZATION = 2, STEPPING = 4, FAILED = 8, TERMINATED = 16, EVENT = 32, CONTINUOUS = 64 };
+enum { INTERMEDIATE = 128 }; /* within a step, while the host is shown where it is */
 enum {
     BEFORE_THE_RUN = INSTANTIATED | INITIALIZATION,
     CO_SIMULATION = BEFORE_THE_RUN | STEPPING | FAILED | TERMINATED,
@@ -46,7 +51,7 @@ static const int SETTABLE_IN[] = {
     [NEVER] = 0,
     [START_VALUE] = BEFORE_THE_RUN,
     [TUNABLE] = BEFORE_THE_RUN | STEPPING | EVENT,
-    [ALWAYS] = BEFORE_THE_RUN | STEPPING | EVENT | CONTINUOUS,
+    [ALWAYS] = BEFORE_THE_RUN | STEPPING | EVENT | CONTINUOUS | INTERMEDIATE,
 };
 
 typedef uint32_t Reference;
@@ -54,15 +59,26 @@ typedef uint32_t Reference;
 /* All that a run remembers: before its start, the memory holds the start values. */
 typedef struct {
     double m[SIZE];
+    double slope[SLOPES + 1]; /* derivatives of the inputs at the beginning of the next step: the first, the second... */
     double stop_time;
-    double next_sample; /* in model exchange the next one is at this multiple of the sample time */
+    double next_sample; /* where samples are events, the next one is at this multiple of the sample time */
+    int slopes_given;
     int mode;
 } State;
 
+/* A copy of a state, in the list of those that its instance has saved. */
+typedef struct Saved {
+    struct Saved *next;
+    State state;
+} Saved;
+
 typedef struct {
     State now;
-    int modes; /* those that it can be in: CO_SIMULATION or MODEL_EXCHANGE */
+    int modes; /* those that it can be in: CO_SIMULATION, also with EVENT, or MODEL_EXCHANGE */
     Host host;
+    Saved *saved;
+    int inputs_wanted;             /* in an intermediate update, whether inputs can be set */
+    unsigned char required[COUNT]; /* the variables that the host uses in intermediate updates */
     char name[];
 } Instance;
 
@@ -74,6 +90,7 @@ static const char *mode_name(int mode)
     case STEPPING: return "during a run";
     case FAILED: return "after a step that failed";
     case EVENT: return "in event mode";
+    case INTERMEDIATE: return "in an intermediate update";
     case CONTINUOUS: return "in continuous-time mode";
     default: return "after termination";
     }
@@ -109,6 +126,14 @@ static int allowed(const Instance *fmu, const char *function, int modes)
     return fmu && (fmu->now.mode & modes);
 }
 
+/* Whether the host gave the address of `n` values, which may be nowhere when there are none. */
+static int given(const Instance *fmu, const char *function, const void *address, size_t n)
+{
+    if (fmu && n && !address)
+        report(fmu, FAILURE, "%s: an argument is NULL", function);
+    return !n || address;
+}
+
 static Status not_provided(const Instance *fmu, const char *function)
 {
     return fmu ? report(fmu, FAILURE, "%s is not provided by this FMU", function) : FAILURE;
@@ -117,6 +142,8 @@ static Status not_provided(const Instance *fmu, const char *function)
 /* Whether there is a variable of each of the value references. */
 static int known(const Instance *fmu, const char *function, const Reference vr[], size_t n)
 {
+    if (!given(fmu, function, vr, n))
+        return 0;
     for (size_t i = 0; i < n; i++)
         if (vr[i] >= COUNT || LENGTH[vr[i]] == 0) {
             report(fmu, FAILURE, "%s: there is no variable %lu; the last is %d", function, (unsigned long)vr[i], LAST_VARIABLE);
@@ -167,9 +194,17 @@ static void release(const Host *host, void *memory)
 #endif
 }
 
+static void forget_slopes(Instance *fmu)
+{
+    if (fmu->now.slopes_given)
+        memset(fmu->now.slope, 0, sizeof fmu->now.slope);
+    fmu->now.slopes_given = 0;
+}
+
 static void restart(Instance *fmu)
 {
     store(fmu->now.m, START, SIZE);
+    forget_slopes(fmu);
     fmu->now.stop_time = INFINITY;
     fmu->now.next_sample = 0.0;
     fmu->now.mode = INSTANTIATED;
@@ -183,7 +218,7 @@ static Instance *create(const Host *host, const char *name, const char *token, i
     if (!name || !name[0])
         refusal = "an instance needs a name";
     else if (!modes)
-        refusal = "this FMU is for co-simulation without event mode and for model exchange, and nothing else";
+        refusal = "this FMU is for co-simulation and for model exchange, and nothing else";
     else if (!token || strcmp(token, GUID) != 0)
         refusal = "the " TOKEN " is not the one of this FMU, " GUID;
     else if (!(fmu = allocate(host, sizeof(Instance) + strlen(name) + 1)))
@@ -199,10 +234,17 @@ static Instance *create(const Host *host, const char *name, const char *token, i
     return fmu;
 }
 
+/* Frees the instance and the states that it still has saved. */
 static void discard(Instance *fmu)
 {
-    if (fmu) {
+    if (fmu && fmu->now.mode == INTERMEDIATE)
+        report(fmu, FAILURE, "an instance cannot be freed in an intermediate update");
+    else if (fmu) {
         const Host host = fmu->host;
+        for (Saved *next, *saved = fmu->saved; saved; saved = next) {
+            next = saved->next;
+            release(&host, saved);
+        }
         release(&host, fmu);
     }
 }
@@ -210,10 +252,12 @@ static void discard(Instance *fmu)
 /* Errors and discarded steps are all that is logged, and they always are: there is nothing to switch. */
 static Status check_categories(const Instance *fmu, const char *function, size_t n, const char *const categories[])
 {
-    if (!allowed(fmu, function, ANY))
+    if (!allowed(fmu, function, ANY) || !given(fmu, function, categories, n))
         return FAILURE;
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;
+        if (!given(fmu, function, categories[i], 1))
+            return FAILURE;
         while (LOG_CATEGORIES[k] && strcmp(LOG_CATEGORIES[k], categories[i]) != 0)
             k++;
         if (!LOG_CATEGORIES[k])

@@ -23,14 +23,14 @@ EXPORT int block_initialize(double *m, double t)
 
 EXPORT int block_step(double *m, double t, double dt)
 {
-    return step(m, t, dt);
+    return step(m, t, dt, NULL);
 }
 
 /* n steps from t, the memory after each kept as a row of SIZE; stops at the first that fails. */
 EXPORT int block_run(double *m, double t, double dt, int n, double *rows, int *done)
 {
     for (*done = 0; *done < n; (*done)++) {
-        const int status = step(m, t + *done * dt, dt);
+        const int status = step(m, t + *done * dt, dt, NULL);
         if (status != STEP_OK)
             return status;
         store(rows + (size_t)*done * SIZE, m, SIZE);
@@ -48,7 +48,7 @@ EXPORT int block_try_step(double *request)
     if (!(fabs(t - m[T]) <= rounding && t + dt <= end + rounding && dt > 0.0 && dt < 1e9 * INNER_STEP))
         return STEP_DOES_NOT_FIT;
     store(before, m, SIZE);
-    const int status = step(m, t, dt);
+    const int status = step(m, t, dt, NULL);
     if (status != STEP_OK)
         store(m, before, SIZE);
     return status;

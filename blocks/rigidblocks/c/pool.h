@@ -10,7 +10,7 @@
 #if defined(FIXED_INSTANCES)
 
 typedef union {
-    double m[SIZE + 48]; /* the memory, and 384 bytes for the rest of an instance and its name */
+    double m[SIZE + SLOPES + COUNT / 8 + 51]; /* what grows with the block, and 384 bytes for the rest and a name */
     void *aligned;
 } Slot;
 

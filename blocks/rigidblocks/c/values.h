@@ -7,7 +7,7 @@ static void compute(const Instance *fmu, int rates, double *values)
     store(values, fmu->now.m, SIZE);
     if (fmu->now.mode == INITIALIZATION)
         initialize(values, values[T]);
-    else if (fmu->modes == MODEL_EXCHANGE)
+    else if (fmu->modes == MODEL_EXCHANGE || fmu->now.mode == EVENT)
         output(values, values + Y);
     if (rates)
         derivative(values, values + SIZE);
@@ -20,16 +20,28 @@ static Status not_finite(const Instance *fmu, int variable)
     return report(fmu, DISCARD, "%s is not finite at t = %g s", NAMES[variable], fmu->now.m[T]);
 }
 
+/* Whether the host has said that it uses the variables in intermediate updates, if it is in one. */
+static int required(const Instance *fmu, const char *function, const Reference vr[], size_t n)
+{
+    for (size_t i = 0; i < n && fmu->now.mode == INTERMEDIATE; i++)
+        if (!fmu->required[vr[i]]) {
+            report(fmu, FAILURE, "%s: %s is not one of the variables required in intermediate updates", function,
+                   NAMES[vr[i]]);
+            return 0;
+        }
+    return 1;
+}
+
 static Status get(const Instance *fmu, const char *function, const Reference vr[], size_t n, double values[], size_t n_values)
 {
     double computed[COUNT];
     int rates = 0;
-    if (!allowed(fmu, function, ANY & ~INSTANTIATED) || !known(fmu, function, vr, n) ||
-        !fits(fmu, function, vr, n, n_values))
+    if (!allowed(fmu, function, (ANY & ~INSTANTIATED) | INTERMEDIATE) || !known(fmu, function, vr, n) ||
+        !fits(fmu, function, vr, n, n_values) || !given(fmu, function, values, n_values) || !required(fmu, function, vr, n))
         return FAILURE;
     for (size_t i = 0; i < n; i++)
         rates |= vr[i] >= SIZE;
-    const int kept = !rates && fmu->now.mode != INITIALIZATION && fmu->modes == CO_SIMULATION;
+    const int kept = !rates && fmu->modes != MODEL_EXCHANGE && !(fmu->now.mode & (INITIALIZATION | EVENT));
     const double *from = kept ? fmu->now.m : computed;
     if (!kept)
         compute(fmu, rates, computed);
@@ -59,9 +71,11 @@ static int settable(const Instance *fmu, Reference k, double value)
 static Status set(Instance *fmu, const char *function, const Reference vr[], size_t n, const double values[], size_t n_values)
 {
     const double *value = values;
-    if (!allowed(fmu, function, BEFORE_THE_RUN | STEPPING | EVENT | CONTINUOUS) || !known(fmu, function, vr, n) ||
-        !fits(fmu, function, vr, n, n_values))
+    if (!allowed(fmu, function, SETTABLE_IN[ALWAYS]) || !known(fmu, function, vr, n) ||
+        !fits(fmu, function, vr, n, n_values) || !given(fmu, function, values, n_values) || !required(fmu, function, vr, n))
         return FAILURE;
+    if (fmu->now.mode == INTERMEDIATE && !fmu->inputs_wanted)
+        return report(fmu, FAILURE, "%s: at the end of a step no inputs are wanted", function);
     for (size_t i = 0; i < n; i++)
         for (Reference k = vr[i]; k < vr[i] + LENGTH[vr[i]]; k++)
             if (!settable(fmu, k, *value++))
@@ -108,10 +122,11 @@ static Status directional(const Instance *fmu, const char *function, const Refer
                           const Reference knowns[], size_t n_knowns, const double seed[], size_t n_seed,
                           double sensitivity[], size_t n_sensitivity)
 {
-    double in[2 * SIZE] = {0}, d[COUNT + NX + 1]; /* d = changes of [memory | rates] */
+    double in[2 * SIZE] = {0}, d[COUNT + NX + 1] = {0}; /* d = changes of [memory | rates] */
     double out[NX + NY + 1];
     if (!differentiable(fmu, function, unknowns, n_unknowns, knowns, n_knowns) ||
-        !fits(fmu, function, knowns, n_knowns, n_seed) || !fits(fmu, function, unknowns, n_unknowns, n_sensitivity))
+        !fits(fmu, function, knowns, n_knowns, n_seed) || !fits(fmu, function, unknowns, n_unknowns, n_sensitivity) ||
+        !given(fmu, function, seed, n_seed) || !given(fmu, function, sensitivity, n_sensitivity))
         return FAILURE;
     store(in, fmu->now.m, SIZE);
     for (size_t i = 0; i < n_knowns; i++)

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 import rigidblocks
 from rigidblocks.block import Block
 from rigidblocks.fmi.variables import Variable, Variables
-from rigidblocks.units import base_units
+from rigidblocks.units import base_units, display_unit
 
 LOG_CATEGORIES = {
     "logStatusWarning": "Warnings.",
@@ -76,7 +76,18 @@ def describe_units(root: Element, units: Iterable[str]) -> None:
     definitions = SubElement(root, "UnitDefinitions")
     for unit in sorted(set(units)):
         exponents = {base: str(exponent) for base, exponent in base_units(unit).items()}
-        SubElement(SubElement(definitions, "Unit", name=unit), "BaseUnit", exponents)
+        element = SubElement(definitions, "Unit", name=unit)
+        SubElement(element, "BaseUnit", exponents)
+        if shown := display_unit(unit):
+            SubElement(element, "DisplayUnit", name=shown[0], factor=repr(shown[1]))
+
+
+def range_attributes(unit: str | None, low: float | None, high: float | None, nominal: float | None) -> dict[str, str]:
+    """The attributes displayUnit, min, max and nominal of a variable, those that there are; the same in all versions."""
+    shown = display_unit(unit) if unit else None
+    numbers = {"min": low, "max": high, "nominal": nominal}
+    attributes = {name: repr(value) for name, value in numbers.items() if value is not None}
+    return {"displayUnit": shown[0]} | attributes if shown else attributes
 
 
 def _scalar_variable(parent: Element, variable: Variable) -> None:
@@ -89,7 +100,8 @@ def _scalar_variable(parent: Element, variable: Variable) -> None:
         "initial": variable.initial,
     }
     element = SubElement(parent, "ScalarVariable", {key: value for key, value in attributes.items() if value})
-    real = SubElement(element, "Real", unit=variable.unit)
+    shown = range_attributes(variable.unit, variable.min, variable.max, variable.nominal)
+    real = SubElement(element, "Real", unit=variable.unit, attrib=shown)
     if variable.start is not None:
         real.set("start", repr(variable.start))
     if variable.state is not None:

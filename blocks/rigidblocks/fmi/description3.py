@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 from xml.etree.ElementTree import Element, SubElement
 
 from rigidblocks.fmi.description import (
@@ -9,10 +10,20 @@ from rigidblocks.fmi.description import (
     describe_run,
     describe_tool,
     describe_units,
+    range_attributes,
     xml_boolean,
     xml_text,
 )
+from rigidblocks.fmi.sparsity import in_intermediate_updates
 from rigidblocks.fmi.variables import Variable, Variables
+
+_STEPS = {
+    "canHandleVariableCommunicationStepSize": "true",
+    "providesIntermediateUpdate": "true",
+    "mightReturnEarlyFromDoStep": "true",
+    "canReturnEarlyAfterIntermediateUpdate": "true",
+    "hasEventMode": "true",
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,11 @@ class ArrayVariable:
         """The unit of all elements; None when they have different ones, which FMI 3.0 has no way to say."""
         units = {element.unit for element in self.elements}
         return units.pop() if len(units) == 1 else None
+
+    def common(self, name: str) -> Any:
+        """An attribute of all elements; None when they differ, for FMI 3.0 has one bound for a whole array."""
+        values = {getattr(element, name) for element in self.elements}
+        return values.pop() if len(values) == 1 else None
 
     @property
     def description(self) -> str:
@@ -61,10 +77,10 @@ def model_description3(variables: Variables, identifier: str, content: Iterable[
     describe_tool(root, variables.flat.block)
     capabilities = {"canGetAndSetFMUState": "true", "canSerializeFMUState": "true"}
     capabilities |= {"providesDirectionalDerivatives": "true", "providesAdjointDerivatives": "true"}
+    capabilities |= {"providesPerElementDependencies": "true"}
     needed = {"needsCompletedIntegratorStep": xml_boolean(variables.flat.projects)}
     SubElement(root, "ModelExchange", modelIdentifier=identifier, attrib=needed | capabilities)
-    variable_steps = {"canHandleVariableCommunicationStepSize": "true"}
-    SubElement(root, "CoSimulation", modelIdentifier=identifier, attrib=variable_steps | capabilities)
+    SubElement(root, "CoSimulation", modelIdentifier=identifier, attrib=_STEPS | capabilities)
     arrays = array_variables(variables)
     describe_units(root, (array.unit for array in arrays if array.unit))
     describe_run(root, variables.flat.block)
@@ -84,8 +100,10 @@ def _float64(parent: Element, array: ArrayVariable, arrays: Iterable[ArrayVariab
         "description": array.description,
         "causality": first.causality,
         "variability": first.variability,
+        "intermediateUpdate": "true" if in_intermediate_updates(first) else None,
         "initial": first.initial,
         "unit": array.unit,
+        **range_attributes(array.unit, *(array.common(name) for name in ("min", "max", "nominal"))),
         "derivative": None if first.state is None else str(_owners(arrays)[first.state].reference),
         "start": None if first.start is None else " ".join(repr(element.start) for element in array.elements),
     }

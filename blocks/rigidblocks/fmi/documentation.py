@@ -96,7 +96,8 @@ def _panel(port: Port, rows: Array, t_stop: float, number: int) -> str:
 
 def _table(title: str, ports: Iterable[Port]) -> Iterator[str]:
     if rows := [_row(port) for port in ports]:
-        yield f"<h2>{title}</h2><table><tr><th>name</th><th>shape</th><th>unit</th><th>start</th><th>what it is</th></tr>"
+        yield f"<h2>{title}</h2><table><tr><th>name</th><th>shape</th><th>unit</th><th>start</th><th>range</th>"
+        yield "<th>what it is</th></tr>"
         yield from rows
         yield "</table>"
 
@@ -104,8 +105,15 @@ def _table(title: str, ports: Iterable[Port]) -> Iterator[str]:
 def _row(port: Port) -> str:
     shape = " x ".join(map(str, port.shape)) or "scalar"
     start = "" if port.start is None else ", ".join(f"{value:.6g}" for value in np.ravel(port.start))
-    cells = (port.name, shape, ", ".join(dict.fromkeys(port.units)), start, port.doc)
+    cells = (port.name, shape, ", ".join(dict.fromkeys(port.units)), start, _range(port), port.doc)
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _range(port: Port) -> str:
+    """The bounds of a port, those of its elements with commas where they differ."""
+    bounds = zip(np.ravel(port.min).tolist(), np.ravel(port.max).tolist(), strict=True)
+    texts = dict.fromkeys(f"{low:.6g} to {high:.6g}" for low, high in bounds)
+    return "" if set(texts) == {"-inf to inf"} else ", ".join(texts)
 
 
 def _stepping(run: ReferenceRun) -> str:

@@ -9,17 +9,19 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from rigidblocks.block import Block
-from rigidblocks.flat import FlatBlock
+from rigidblocks.ccode import c_number
 from rigidblocks.fmi.archive import write_archive
 from rigidblocks.fmi.description import LOG_CATEGORIES, model_description
 from rigidblocks.fmi.description3 import array_variables, model_description3
 from rigidblocks.fmi.documentation import documentation_content
 from rigidblocks.fmi.platforms import binaries
 from rigidblocks.fmi.source import LICENSE, license_text, source_content, with_source_files
+from rigidblocks.fmi.sparsity import sparsity_header
 from rigidblocks.fmi.variables import Variable, Variables
 from rigidblocks.integrate import RK4, Integrator
 from rigidblocks.model_header import model_header
 from rigidblocks.tangent import tangent_header
+from rigidblocks.traced_block import TracedBlock
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,12 @@ SHARED = ("instance.h", "pool.h", "run.h", "saved.h", "step.h", "values.h")
 RUNTIMES = {
     2: Runtime(
         "fmi2.c",
-        ("fmi2_prefix.h", "fmi2_unused.h", *SHARED),
+        ("fmi2_prefix.h", "fmi2_unused.h", "slopes.h", *SHARED),
         ("fmi2Functions.h", "fmi2FunctionTypes.h", "fmi2TypesPlatform.h"),
     ),
     3: Runtime(
         "fmi3.c",
-        ("adjoint.h", "fmi3_unused.h", *SHARED),
+        ("adjoint.h", "depends.h", "fmi3_unused.h", "intermediate.h", *SHARED),
         ("fmi3Functions.h", "fmi3FunctionTypes.h", "fmi3PlatformTypes.h"),
     ),
 }
@@ -71,7 +73,7 @@ def native_fmu(
     """
     runtime = runtime_of(fmi)
     identifier = model_identifier(type(block).__name__ if name is None else name)
-    flat = FlatBlock(block, tunable)
+    flat = TracedBlock(block, tunable)
     description, texts = fmu_sources(Variables(flat), identifier, method, h, fmi)
     wanted = None if platforms is None else platforms if isinstance(platforms, str) else tuple(platforms)
     with ThreadPoolExecutor(1) as pool:  # the compiler works while the reference run is made
@@ -102,13 +104,15 @@ def fmu_sources(
     sources = {name: files("rigidblocks").joinpath(f"c/{name}").read_text() for name in own}
     sources |= {name: files("fmpy").joinpath(f"c-code/{name}").read_text() for name in runtime.headers}
     sources["model.h"] = model_header(variables.flat, method, h)
-    sources["tangent.h"] = tangent_header(variables.flat, adjoint=fmi == 3)
+    sources["tangent.h"] = tangent_header(variables.flat)
+    if fmi == 3:
+        sources["sparsity.h"] = sparsity_header(variables)
     content = (part.encode() for item in sorted(sources.items()) for part in item)
     if fmi == 3:
         description = model_description3(variables, identifier, content)
         guid = ElementTree.fromstring(description).attrib["instantiationToken"]
     else:
-        description = model_description(variables, identifier, content, model_exchange=True)
+        description = model_description(variables, identifier, content, model_exchange=True, canInterpolateInputs="true")
         guid = ElementTree.fromstring(description).attrib["guid"]
     return description, {**sources, "fmu.h": fmu_header(variables, guid, fmi)}
 
@@ -120,6 +124,7 @@ def fmu_header(variables: Variables, guid: str, fmi: int) -> str:
     settable = ", ".join(_settable(v) for v in scalars)
     lengths = _lengths(variables) if fmi == 3 else [1] * len(scalars)
     categories = ", ".join(map(c_string, LOG_CATEGORIES))
+    nominals = ", ".join(c_number(v.nominal or 1.0) for v in (*variables.all[variables.flat.x], variables.all[0]))
     return "\n".join(
         [
             f"#define GUID {c_string(guid)}",
@@ -130,7 +135,9 @@ def fmu_header(variables: Variables, guid: str, fmi: int) -> str:
             f"enum {{ LAST_VARIABLE = {max(k for k, length in enumerate(lengths) if length)} }};",
             "/* when a variable may be set; a start value until the run starts */",
             "enum { NEVER, START_VALUE, TUNABLE, ALWAYS };",
-            f"static const unsigned char SETTABLE[] = {{{settable}}};\n",
+            f"static const unsigned char SETTABLE[] = {{{settable}}};",
+            "/* the order of magnitude of each continuous state, and one more */",
+            f"static const double NOMINAL[] = {{{nominals}}};\n",
         ]
     )
 

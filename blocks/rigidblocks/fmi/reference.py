@@ -8,7 +8,7 @@ import numpy as np
 from rigidblocks.flat import FlatBlock
 from rigidblocks.integrate import Integrator
 from rigidblocks.spatial import Array
-from rigidblocks.trace import Graph, trace
+from rigidblocks.traced_block import TracedBlock
 
 AMPLITUDE = 0.1  # of the sine that is added to the start value of each input
 MOST_OUTPUTS = 10  # the rules recommend no more
@@ -37,7 +37,7 @@ class ReferenceRun:
     @cached_property
     def rows(self) -> Array:
         """The memory at t = 0, dt, 2 dt, ..., each with the inputs of the step that follows."""
-        flat, inner = _TracedBlock(self.flat.block, self.flat.tunable), max(1, round(self.dt / self.h))
+        flat, inner = TracedBlock.of(self.flat), max(1, round(self.dt / self.h))
         m, rows = flat.start(), []
         with np.errstate(all="ignore"):
             m[flat.u] = self.inputs(0.0)
@@ -97,33 +97,3 @@ def rounded(column: Array) -> Array:
 
 def _numbers(column: Array) -> list[str]:
     return [f"{value:.{_DIGITS}g}" for value in rounded(column)]
-
-
-class _TracedBlock(FlatBlock):
-    """A flat block that is run by its traced functions, which is much faster than by NumPy."""
-
-    @cached_property
-    def _graphs(self) -> dict[str, Graph]:
-        """The graph of each function, made when it is first called."""
-        return {}
-
-    def _call(self, name: str, m: Array) -> Array:
-        if name not in self._graphs:
-            function = getattr(super(), name)
-            self._graphs[name] = trace(name, lambda m: {"out": function(m)}, {"memory": (self.size,)})
-        return np.asarray(self._graphs[name].function(m), dtype=float).ravel()
-
-    def derivative(self, m: Array) -> Array:
-        return self._call("derivative", m)
-
-    def project(self, m: Array) -> Array:
-        return self._call("project", m)
-
-    def initial(self, m: Array) -> Array:
-        return self._call("initial", m)
-
-    def update(self, m: Array) -> Array:
-        return self._call("update", m)
-
-    def output(self, m: Array) -> Array:
-        return self._call("output", m)

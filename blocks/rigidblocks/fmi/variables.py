@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 
 import numpy as np
 
@@ -28,6 +29,9 @@ class Variable:
     doc: str
     start: float | None
     state: int | None = None  # of the rate of a continuous state: the index of the state
+    min: float | None = None
+    max: float | None = None
+    nominal: float | None = None  # 1 where it is None, as FMI has it
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +83,17 @@ class Variables:
     @cached_property
     def _reads(self) -> Array:
         """Which variable, a row for each of all and of the rates, reads which of the memory after a sample instant."""
-        return np.vstack([self._after_sample.depends, rates(self.flat).depends])
+        return np.vstack([self._after_sample.depends, self._rate_reads])
 
     @cached_property
     def _reads_at_start(self) -> Array:
         """The same for the start values."""
         started = self._after_start.depends
-        return np.vstack([started, rates(self.flat).depends @ started])
+        return np.vstack([started, self._rate_reads @ started])
+
+    @cached_property
+    def _rate_reads(self) -> Array:
+        return rates(self.flat).depends
 
     @cached_property
     def _after_sample(self) -> Graph:
@@ -104,10 +112,12 @@ class Variables:
         starts: list[float | None] = [None] * port.size
         if initial != "calculated":
             starts = self.flat.start()[where].tolist()
+        indices = range(where.start, where.stop)
+        values = (np.ravel(value).tolist() for value in (port.min, port.max, port.nominal))
         return [
-            Variable(name, index, causality, variability, initial, unit, port.doc, start)
-            for index, name, unit, start in zip(
-                range(where.start, where.stop), port.element_names, port.units, starts, strict=True
+            Variable(name, index, causality, variability, initial, unit, port.doc, start, None, *_told(low, high, nominal))
+            for index, name, unit, start, low, high, nominal in zip(
+                indices, port.element_names, port.units, starts, *values, strict=True
             )
         ]
 
@@ -124,6 +134,11 @@ class Variables:
         if flat.z.start <= index:
             return causality, "discrete", "exact" if self._after_start.copies.get(index) == index else "calculated"
         return causality, "continuous", "exact"
+
+
+def _told(low: float, high: float, nominal: float) -> tuple[float | None, ...]:
+    """The bounds and the nominal value where they say something."""
+    return (low if isfinite(low) else None, high if isfinite(high) else None, nominal if nominal != 1 else None)
 
 
 def _rate(x: Variable, index: int) -> Variable:

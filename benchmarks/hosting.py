@@ -1,0 +1,236 @@
+"""The time of a communication step of 1 ms in a C host: the kernel alone, our FMUs, and FMUs made by other tools."""
+
+import contextlib
+import ctypes
+import tempfile
+import timeit
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import casadi as ca
+import fmpy
+import numpy as np
+from fmpy.fmi2 import FMU2Slave
+from fmpy.fmi3 import FMU3Model, FMU3Slave
+from fmpy.template import create_fmu, generate_model_description
+from models import models
+
+from rigidblocks import RobotPlant, export_fmu
+from rigidblocks.compile import PORTABLE_FLAGS, shared_library
+from rigidblocks.flat import FlatBlock
+from rigidblocks.integrate import RK4
+from rigidblocks.model_header import model_header
+from rigidblocks.stepper import CompiledStepper
+from rigidblocks.trace import trace
+
+HERE = Path(__file__).parent
+DT = 1e-3
+SCRIPT = """
+from rigidblocks import RobotPlant, auto_tree, planar2
+from rigidblocks.fmi.slave import BlockSlave
+
+class Timed(BlockSlave):
+    def __init__(self, **kwargs):
+        super().__init__(RobotPlant({model}), **kwargs)
+"""
+MODELS = {"planar2": "planar2()", "7 joints": "auto_tree(7, skew=0.7)"}
+
+
+@dataclass(eq=False)
+class Stepped:
+    """Something that a loop in C steps: the name of the loop, what it calls, and on what. `kept` lives as long."""
+
+    loop: str
+    function: Any
+    instance: ctypes.c_void_p
+    kept: Any = None
+    k: int = 0
+
+    def run(self, n: int, times: np.ndarray | None = None) -> None:
+        """Takes n more steps, and writes the time of each [ns] into `times`."""
+        address = None if times is None else ctypes.c_void_p(times.ctypes.data)
+        run = getattr(stepping(), self.loop)
+        taken = run(
+            ctypes.byref(self.function), self.instance, ctypes.c_double(self.k * DT), ctypes.c_double(DT), n, address
+        )
+        if taken != n:
+            raise RuntimeError(f"{self.loop} failed in step {self.k + taken}")
+        self.k += n
+
+
+def stepping() -> ctypes.CDLL:
+    """The loops in C."""
+    return ctypes.CDLL(str(shared_library({"stepping.c": (HERE / "stepping.c").read_text()}, "stepping.c")))
+
+
+def pointer(function: Any) -> ctypes.c_void_p:
+    """The address of a C function."""
+    return ctypes.cast(function, ctypes.c_void_p)
+
+
+def kernel(block: RobotPlant) -> Stepped:
+    """The compiled kernel of the block, the parameters constant."""
+    stepper = CompiledStepper(FlatBlock(block, ()))
+    m = stepper.flat.start()
+    stepper.initialize(m, 0.0)
+    return Stepped("kernel", pointer(stepper.kernel.block_step), ctypes.c_void_p(m.ctypes.data), (m, stepper))
+
+
+def started(kind: Callable[..., Any], path: Path, folder: Path) -> Any:
+    """An instance of an FMU, ready for its first step."""
+    description = fmpy.read_model_description(str(path), validate=False)
+    described = description.modelExchange if kind is FMU3Model else description.coSimulation
+    fmu = kind(
+        guid=description.guid or description.instantiationToken,
+        unzipDirectory=fmpy.extract(str(path), str(folder)),
+        modelIdentifier=described.modelIdentifier,
+        instanceName=path.stem,
+    )
+    fmu.instantiate()
+    if kind is FMU2Slave:
+        fmu.setupExperiment()
+    fmu.enterInitializationMode()
+    fmu.exitInitializationMode()
+    if kind is FMU3Model:
+        fmu.updateDiscreteStates()
+        fmu.enterContinuousTimeMode()
+    return fmu
+
+
+def co_simulated(kind: Callable[..., Any], path: Path) -> Stepped:
+    """An FMU for co-simulation."""
+    fmu = started(kind, path, path.with_suffix(""))
+    loop = "fmi2" if kind is FMU2Slave else "fmi3"
+    return Stepped(loop, pointer(getattr(fmu.dll, f"{loop}DoStep")), ctypes.c_void_p(fmu.component), fmu)
+
+
+def exchanged(path: Path, nx: int) -> Stepped:
+    """An FMU for model exchange in FMI 3.0, integrated by the host."""
+    fmu = started(FMU3Model, path, path.with_suffix(".exchange"))
+    names = ("SetTime", "SetContinuousStates", "GetContinuousStates", "GetContinuousStateDerivatives")
+    addresses = [pointer(getattr(fmu.dll, f"fmi3{name}")).value for name in names]
+    return Stepped("exchange", (ctypes.c_size_t * 5)(*addresses, nx), ctypes.c_void_p(fmu.component), fmu)
+
+
+def from_template(block: RobotPlant, folder: Path) -> Path:
+    """FMPy's template with the kernel as its step, every input, output and state a variable of its own; its path."""
+    flat = FlatBlock(block, ())
+    nu, n = flat.u.stop - flat.u.start, max(flat.x.stop - flat.x.start, flat.y.stop - flat.y.start)
+    path = folder / "template.fmu"
+    create_fmu(generate_model_description(n_parameters=0, n_inputs=nu, n_outputs=n, n_states=n), str(path))
+    content = dict(_members(path))
+    c = files("rigidblocks") / "c"
+    text = f"enum {{ OUTPUTS = {n} }};\n" + (HERE / "template.c").read_text() + content["sources/model.c"].decode()
+    head, tail = text.split("fmi3Status fmi3DoStep(", 1)
+    step = "*eventHandlingNeeded = *terminateSimulation = *earlyReturn = fmi3False;\n"
+    step += "    *lastSuccessfulTime = currentCommunicationPoint + communicationStepSize;\n"
+    step += "    return template_step(instance, currentCommunicationPoint, communicationStepSize) ? fmi3Error : fmi3OK;"
+    sources = {
+        "model.c": f"{head}fmi3Status fmi3DoStep({tail.replace('return fmi3OK;', step, 1)}",
+        "model.h": model_header(flat, RK4, DT),
+        **{name: (c / name).read_text() for name in ("kernel.c", "step.h")},
+        **{name: (files("fmpy") / "c-code" / name).read_text() for name in _HEADERS},
+    }
+    content[f"binaries/{fmpy.platform_tuple}/model.so"] = shared_library(sources, "model.c").read_bytes()
+    return _packed(path, content)
+
+
+_HEADERS = ("fmi3Functions.h", "fmi3FunctionTypes.h", "fmi3PlatformTypes.h")
+
+
+def _members(path: Path) -> list[tuple[str, bytes]]:
+    with zipfile.ZipFile(path) as archive:
+        return [(name, archive.read(name)) for name in archive.namelist()]
+
+
+def _packed(path: Path, content: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+    return path
+
+
+def by_casadi(block: RobotPlant, folder: Path) -> Path:
+    """CasADi's own export, for model exchange, of the same traced equations, compiled with the same flags; its path."""
+    flat = FlatBlock(block, ())
+    n, nu = block.model.nv, flat.u.stop - flat.u.start
+    graph = trace("qdd", lambda m: {"qdd": flat.derivative(m)[n:]}, {"memory": (flat.size,)})
+    dae = ca.DaeBuilder("by_casadi")
+    # one variable for each element: CasADi 3.8 cannot export arrays
+    q, qd = ([dae.add(f"{name}{k}", {"start": 0.0}) for k in range(n)] for name in ("q", "qd"))
+    tau = [dae.add(f"tau{k}", "input", {"start": 0.0}) for k in range(nu)]
+    qdd = graph.function(ca.vertcat(0.0, *q, *qd, *tau, ca.MX.zeros(flat.size - flat.u.stop)))
+    for k in range(n):
+        dae.eq(dae.der(q[k]), qd[k])
+        dae.eq(dae.der(qd[k]), qdd[k])
+    with contextlib.chdir(folder):
+        written = dae.export_fmu({"no_warning": True, "with_serialization": False})
+        content = {inside.removeprefix("./"): Path(name).read_bytes() for name, inside in written.items()}
+    sources = {Path(name).name: data.decode() for name, data in content.items() if name.endswith((".c", ".h"))}
+    main = "".join(f'#include "{name}"\n' for name in sources if name.endswith(".c"))
+    sources |= {name: (files("fmpy") / "c-code" / name).read_text() for name in _HEADERS} | {"all.c": main}
+    content[f"binaries/{fmpy.platform_tuple}/by_casadi.so"] = shared_library(
+        sources, "all.c", (*PORTABLE_FLAGS, "-I.")
+    ).read_bytes()
+    return _packed(folder / "by_casadi.fmu", content)
+
+
+def all_forms(name: str, folder: Path) -> dict[str, Stepped]:
+    """All that steps the model of that name."""
+    block = RobotPlant(models()[name])
+    fmus = {fmi: export_fmu(block, folder / f"native{fmi}.fmu", fmi=fmi, tunable=()) for fmi in (2, 3)}
+    script = folder / "timed_fmu.py"
+    script.write_text(SCRIPT.format(model=MODELS[name]))
+    return {
+        "kernel": kernel(block),
+        "native, FMI 2": co_simulated(FMU2Slave, fmus[2]),
+        "native, FMI 3": co_simulated(FMU3Slave, fmus[3]),
+        "FMPy's template": co_simulated(FMU3Slave, from_template(block, folder)),
+        "Python FMU": co_simulated(FMU2Slave, export_fmu(script, folder / "python.fmu", "python")),
+        "native, exchange": exchanged(fmus[3], 2 * block.model.nv),
+        "CasADi, exchange": exchanged(by_casadi(block, folder), 2 * block.model.nv),
+    }
+
+
+def means(forms: dict[str, Stepped], rounds: int = 60) -> dict[str, float]:
+    """The least mean time of a step [ns] of each over several rounds, taken in turn."""
+    times: dict[str, list[float]] = {name: [] for name in forms}
+    for _ in range(rounds):
+        for name, form in forms.items():
+            n = 500 if name == "Python FMU" else 2000
+            times[name].append(timeit.timeit(lambda form=form, n=n: form.run(n), number=1) / n * 1e9)
+    return {name: min(measured) for name, measured in times.items()}
+
+
+def percentiles(form: Stepped, n: int) -> tuple[float, float]:
+    """The median and the 99.9th percentile of n steps [ns], without the median of what the clock takes."""
+    clock, times = np.zeros(10_000), np.zeros(n)
+    Stepped("nothing", ctypes.c_int(), ctypes.c_void_p()).run(len(clock), clock)
+    form.run(n, times)
+    median, high = np.percentile(times - np.median(clock), (50, 99.9))
+    return float(median), float(high)
+
+
+def main() -> None:
+    """Prints a table for each model."""
+    print(f"{'a step of 1 ms, C host':24} {'mean':>9} {'- kernel':>9} {'median':>9} {'p 99.9':>9} {'ratio':>6}")
+    for name in MODELS:
+        with tempfile.TemporaryDirectory() as folder:
+            forms = all_forms(name, Path(folder))
+            mean = means(forms)
+            for kind, form in forms.items():
+                median, high = percentiles(form, 100_000 if kind == "Python FMU" else 1_000_000)
+                over = mean[kind] - mean["kernel"]
+                print(
+                    f"{name + ', ' + kind:24} {mean[kind]:6.0f} ns {over:6.0f} ns {median:6.0f} ns {high:6.0f} ns "
+                    f"{high / median:5.1f}x",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

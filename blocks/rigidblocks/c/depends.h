@@ -1,0 +1,58 @@
+/* What the elements of outputs and rates are computed from, as the model description says it of whole variables.
+
+   Each row of the tables in sparsity.h is {dependent, independent}: elements, by their index in the memory and the rates. */
+
+/* The element of a variable that the host knows it by: the value reference, and which of its elements, counted from 1. */
+static Reference owner(int k, size_t *element)
+{
+    int first = k;
+    while (LENGTH[first] == 0)
+        first--;
+    *element = (size_t)(k - first) + 1;
+    return (Reference)first;
+}
+
+/* The rows of the dependent variable that hold in the mode of the instance: how many, and in `rows` where they start. */
+static size_t dependencies(const Instance *fmu, Reference dependent, const unsigned short (**rows)[2])
+{
+    size_t n = 0;
+    *rows = fmu->now.mode == INITIALIZATION ? AT_START : IN_THE_RUN;
+    const size_t count = fmu->now.mode == INITIALIZATION ? N_AT_START : N_IN_THE_RUN;
+    const size_t end = dependent + LENGTH[dependent];
+    size_t k = 0;
+    while (k < count && (**rows)[0] < dependent)
+        k++, (*rows)++;
+    for (; k + n < count && (*rows)[n][0] < end;)
+        n++;
+    return n;
+}
+
+static Status count_dependencies(const Instance *fmu, const char *function, Reference dependent, size_t *n)
+{
+    const unsigned short(*rows)[2];
+    if (!allowed(fmu, function, ANY) || !known(fmu, function, &dependent, 1) || !given(fmu, function, n, 1))
+        return FAILURE;
+    *n = dependencies(fmu, dependent, &rows);
+    return OK;
+}
+
+static Status get_dependencies(const Instance *fmu, const char *function, Reference dependent, size_t elements[],
+                               Reference independents[], size_t independent_elements[], fmi3DependencyKind kinds[], size_t n)
+{
+    const unsigned short(*rows)[2];
+    if (!allowed(fmu, function, ANY) || !known(fmu, function, &dependent, 1))
+        return FAILURE;
+    const size_t count = dependencies(fmu, dependent, &rows);
+    if (n != count)
+        return report(fmu, FAILURE, "%s: %s has %lu dependencies, not %lu", function, NAMES[dependent], (unsigned long)count,
+                      (unsigned long)n);
+    if (!given(fmu, function, elements, n) || !given(fmu, function, independents, n) ||
+        !given(fmu, function, independent_elements, n) || !given(fmu, function, kinds, n))
+        return FAILURE;
+    for (size_t i = 0; i < n; i++) {
+        owner(rows[i][0], &elements[i]);
+        independents[i] = owner(rows[i][1], &independent_elements[i]);
+        kinds[i] = fmi3Dependent;
+    }
+    return OK;
+}
