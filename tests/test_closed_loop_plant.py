@@ -12,7 +12,7 @@ from rigidblocks.dynamics import body_jacobian, kinetic_energy
 from rigidblocks.flat import FlatBlock
 from rigidblocks.joint import LoopJoint
 from rigidblocks.library import ClosedLoopPlant, FloatingBasePlant, HybridPlant, RobotPlant
-from rigidblocks.loops import loop_constraints, loop_joint_motion
+from rigidblocks.loops import SOLVERS, loop_constraints, loop_joint_motion
 from rigidblocks.planar_model import PlanarModel, PlanarPrismatic, PlanarRevolute
 from rigidblocks.robots import planar2
 from rigidblocks.stepper import CompiledStepper
@@ -110,6 +110,14 @@ def test_sliding_loop_joint_leaves_its_direction_free():
     assert np.ptp([loop_joint_motion(model, y.q, y.qd)[0][0] for y in runs]) > 0.1
 
 
+@pytest.mark.parametrize("method", sorted(set(SOLVERS) - {"elimination"}))
+def test_every_solver_gives_the_same_motion(method):
+    plant, other = (ClosedLoopPlant(parallelogram(), Q0, QD0, method=name) for name in ("elimination", method))
+    for y, z in zip(run(plant, 0.1), run(other, 0.1), strict=True):
+        assert_allclose(z.q, y.q, rtol=0, atol=1e-12)
+        assert_allclose(z.lam, y.lam, rtol=1e-9)
+
+
 def test_baumgarte_pulls_an_error_back_like_a_double_pole():
     T_stab, opened = 0.05, np.array([-1.0, 1.0, -1.0]) * np.pi / 2 + [0.0, 4e-5, 0.0]  # hanging at rest
     plant = ClosedLoopPlant(parallelogram(), opened, 0.0, stabilization="baumgarte", T_stab=T_stab)
@@ -141,6 +149,7 @@ def test_bad_starts_and_options_are_refused():
         (ValueError, "q0 leaves pin of model 'parallelogram' open by 2", {"q0": [0.0, np.pi / 2, 0.0]}),
         (ValueError, "qd0 opens the loops .* the nearest velocity", {"q0": Q0, "qd0": [1.0, 0, 0], "strict": True}),
         (ValueError, "one of projection, baumgarte, none, not 'newton'", {"q0": Q0, "stabilization": "newton"}),
+        (ValueError, "no solver 'lu' for loops; there are elimination, kkt", {"q0": Q0, "method": "lu"}),
         (ValueError, "T_stab belongs to stabilization='baumgarte'", {"q0": Q0, "T_stab": 0.1}),
         (ValueError, "T_stab belongs to stabilization='baumgarte'", {"q0": Q0, "stabilization": "baumgarte"}),
     ]

@@ -19,7 +19,7 @@ from rigidblocks.library.ports import (
     start_configuration,
     wrench_port,
 )
-from rigidblocks.loops import LoopMotion, closed_loop_dynamics, loop_constraints, position_constraints, project
+from rigidblocks.loops import LoopMotion, closed_loop_dynamics, loop_constraints, position_constraints, project, solver
 from rigidblocks.model import Model, aligned
 from rigidblocks.scalar import maximum
 from rigidblocks.spatial import Array
@@ -43,7 +43,8 @@ class ClosedLoopPlant(Block):
     `q0` and `qd0` are the start, which must close the loops: `assemble` finds such a q0. A velocity that would open them is
     projected, with a warning, or refused if `strict`. With `external_wrenches` there is an input `f_ext` (nb, 6), as that
     of `RobotPlant`. With `loop_forces` there is an input `loop_tau`, the forces of the loop joints' own freedoms, of
-    springs or motors there (RBDA 8.4). The parameter `gravity` is the model's unless it is changed.
+    springs or motors there (RBDA 8.4). `method` is one of `loops.SOLVERS`, of which the default is the one to use and the
+    others are there to compare. The parameter `gravity` is the model's unless it is changed.
 
     Raises ValueError for a model without loops and for a start that leaves them open.
     """
@@ -56,6 +57,7 @@ class ClosedLoopPlant(Block):
     external_wrenches: bool = False
     loop_forces: bool = False
     strict: bool = False
+    method: str = "elimination"
 
     def __post_init__(self) -> None:
         if not self.model.loops:
@@ -64,6 +66,7 @@ class ClosedLoopPlant(Block):
             raise ValueError(f"stabilization must be one of {', '.join(STABILIZATIONS)}, not {self.stabilization!r}")
         if (self.T_stab is not None) != (self.stabilization == "baumgarte"):
             raise ValueError(f"T_stab belongs to stabilization='baumgarte'; they were {self.T_stab}, {self.stabilization!r}")
+        solver(self.method)  # refuses one that there is not
         q0 = start_configuration(self.model, self.q0)
         _check_closed(self.model, q0)
         object.__setattr__(self, "q0", q0)
@@ -134,7 +137,8 @@ class ClosedLoopPlant(Block):
         f_ext = u.f_ext if self.external_wrenches else None
         loop_tau = u.loop_tau if self.loop_forces else None
         model, tree = self._aligned, self._equivalent
-        return closed_loop_dynamics(model, x.q, x.qd, u.tau, f_ext, p.gravity, self.T_stab, loop_tau, tree)
+        options = (self.T_stab, loop_tau, tree, self.method)
+        return closed_loop_dynamics(model, x.q, x.qd, u.tau, f_ext, p.gravity, *options)
 
     @cached_property
     def _aligned(self) -> Tree:

@@ -92,7 +92,7 @@ def eliminated(Y: Array, blocks: Sequence[slice], tolerance: float = TOLERANCE) 
 def solved(factors: Elimination, k: Array, z: Array) -> tuple[Array, Array]:
     """The w (n,) nearest to z (n,) with Y^T w = k (nc,), and lambda (nc,) with w = z + Y lambda, 0 for what was dropped."""
     fixed, free = _fixed_and_free(factors, k, z)
-    w = np.array(z, dtype=_dtype(*fixed, *free))
+    w: Array = np.array(z, dtype=_dtype(*fixed, *free))
     settled: list[Array] = []
     kept: dict[int, Array] = {}  # by front: the kept coordinates, which later loops settle
 
@@ -125,7 +125,7 @@ def _fixed_and_free(factors: Elimination, k: Array, z: Array) -> tuple[list[Arra
 
 def _multipliers(factors: Elimination, settled: list[Array], free: list[Array]) -> Array:
     """Inward: M lambda is what moved the coordinates of a loop, less what the forces of later loops did."""
-    lam = np.zeros(factors.shape[1], dtype=_dtype(*settled))
+    lam: Array = np.zeros(factors.shape[1], dtype=_dtype(*settled))
     later: dict[int, Any] = {}
     for front, s, s0 in reversed(list(zip(factors.fronts, settled, free, strict=True))):
         moved = s - s0 - sum((c * later[row] for row, c in front.rows.items() if row in later), start=np.zeros(len(s)))

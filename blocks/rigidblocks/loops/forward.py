@@ -1,14 +1,16 @@
 """Forward dynamics of systems with loops, and configurations and velocities that keep the loops closed (RBDA 8.5)."""
 
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rigidblocks.configuration import integrate
 from rigidblocks.dynamics import bias_force, check_lengths, crba, expanded_parent, ltl, mpy_li, mpy_lit
-from rigidblocks.loops.constraints import active_forces, baumgarte, loop_constraints, position_constraints
-from rigidblocks.loops.elimination import Elimination, eliminated, solved
-from rigidblocks.scalar import less, maximum, select
+from rigidblocks.loops.constraints import LoopConstraints, active_forces, baumgarte, loop_constraints, position_constraints
+from rigidblocks.loops.elimination import TOLERANCE, Elimination, eliminated, solved
+from rigidblocks.loops.solvers import solver
+from rigidblocks.scalar import less, maximum, minimum, select
 from rigidblocks.spatial import Array
 from rigidblocks.tree import Tree
 
@@ -46,9 +48,10 @@ def closed_loop_dynamics(
     T_stab: float | None = None,
     loop_tau: Array | None = None,
     tree: Tree | None = None,
+    method: str = "elimination",
 ) -> LoopMotion:
     """The accelerations of a system with loops from the joint forces tau (nv,) (RBDA Eq 8.36, method 2 with orthogonal
-    elimination in the place of A).
+    elimination in the place of A), or by another of the `SOLVERS`.
 
     Passes singular configurations: constraints that depend on others, always or there, are left out by a relative
     tolerance (`eliminated`). With `T_stab` [s] errors are stabilized (`baumgarte`); without, keep them away by projection.
@@ -62,9 +65,15 @@ def closed_loop_dynamics(
     if loop_tau is not None:
         tau = tau + active_forces(model, q, loop_tau)
     tree = model if tree is None else tree
-    L, parent, factors = _metric(tree, q, constraints.K, model.constraint_slices)
-    w, lam = solved(factors, constraints.k, mpy_lit(L, parent, tau - bias_force(tree, q, qd, f_ext, gravity)))
-    return LoopMotion(mpy_li(L, parent, w), lam, factors.rank, factors.condition)
+    f = tau - bias_force(tree, q, qd, f_ext, gravity)
+    L, parent, factors = _metric(tree, q, constraints, model.constraint_slices)
+    if method == "elimination":
+        w, lam = solved(factors, constraints.k, mpy_lit(L, parent, f))
+        qdd = mpy_li(L, parent, w)
+    else:
+        K, k, _ = constraints
+        qdd, lam = solver(method)(crba(tree, q), f, K, k, parent, model.constraint_slices)
+    return LoopMotion(qdd, lam, factors.rank, factors.condition)
 
 
 def project(model: Tree, q: Array, qd: Array, tree: Tree | None = None) -> tuple[Array, Array]:
@@ -74,8 +83,8 @@ def project(model: Tree, q: Array, qd: Array, tree: Tree | None = None) -> tuple
     of 1e-4 that leaves less than 1e-11.
     """
     q, L, parent = _closed(model, q, tree)
-    K = position_constraints(model, q).K
-    factors = eliminated(mpy_lit(L, parent, K.T), model.constraint_slices)
+    K, _, delta = position_constraints(model, q)
+    factors = eliminated(mpy_lit(L, parent, K.T), model.constraint_slices, _tolerance(delta))
     return q, qd - _nearest(L, parent, factors, K @ qd)
 
 
@@ -86,9 +95,9 @@ def project_position(model: Tree, q: Array, tree: Tree | None = None) -> Array:
 
 def project_velocity(model: Tree, q: Array, qd: Array, tree: Tree | None = None) -> Array:
     """qd moved onto K(q) qd = 0: the nearest velocities, as the inertia measures distance."""
-    K = position_constraints(model, q).K
-    L, parent, factors = _metric(model if tree is None else tree, q, K, model.constraint_slices)
-    moved: Array = qd - _nearest(L, parent, factors, K @ qd)
+    constraints = position_constraints(model, q)
+    L, parent, factors = _metric(model if tree is None else tree, q, constraints, model.constraint_slices)
+    moved: Array = qd - _nearest(L, parent, factors, constraints.K @ qd)
     return moved
 
 
@@ -106,20 +115,31 @@ def project_energy(qd: Array, kinetic: Any, wanted: Any) -> Array:
 
 def _closed(model: Tree, q: Array, tree: Tree | None) -> tuple[Array, Array, tuple[int, ...]]:
     """The configuration on the constraints, and the factor of the inertia before."""
-    K = position_constraints(model, q).K
-    L, parent, factors = _metric(model if tree is None else tree, q, K, model.constraint_slices)
+    constraints = position_constraints(model, q)
+    L, parent, factors = _metric(model if tree is None else tree, q, constraints, model.constraint_slices)
     for _ in range(2):
         delta = position_constraints(model, q).delta
         q = integrate(model, q, -_nearest(L, parent, factors, delta))
     return q, L, parent
 
 
-def _metric(tree: Tree, q: Array, K: Array, blocks: tuple[slice, ...]) -> Metric:
+def _metric(tree: Tree, q: Array, constraints: LoopConstraints, blocks: tuple[slice, ...]) -> Metric:
+    K, _, delta = constraints
     if not len(K):
         raise ValueError(f"model '{tree.name}' has no loops; its dynamics are those of a tree")
     parent = expanded_parent(tree)
     L = ltl(crba(tree, q), parent)
-    return Metric(L, parent, eliminated(mpy_lit(L, parent, K.T), blocks))
+    return Metric(L, parent, eliminated(mpy_lit(L, parent, K.T), blocks, _tolerance(delta)))
+
+
+def _tolerance(delta: Array) -> Any:
+    """Below what size, against the largest, a constraint counts as dependent on others.
+
+    Where loops are open by delta, in the stages of an integrator, constraints that depend on others when they are closed are
+    independent by as much (Bennett's linkage is rigid then). Nothing may be made of that.
+    """
+    error = reduce(maximum, np.abs(delta), 0.0)
+    return maximum(TOLERANCE, minimum(100.0 * error, 1e-3))
 
 
 def _nearest(L: Array, parent: tuple[int, ...], factors: Elimination, error: Array) -> Array:
