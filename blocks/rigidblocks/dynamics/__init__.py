@@ -66,6 +66,12 @@ from rigidblocks.dynamics.motion import (
     specific_force,
 )
 from rigidblocks.dynamics.operational import handle_equation, inverse_inertia, operational_inertia
+from rigidblocks.dynamics.recursive_derivatives import (
+    InverseDerivatives,
+    JacobianDerivatives,
+    jacobian_derivatives,
+    rnea_derivatives,
+)
 from rigidblocks.dynamics.sparse import (
     expand_lambda,
     factorization_counts,
@@ -84,7 +90,9 @@ __all__ = [
     "EquivalentModel",
     "Gears",
     "Handle",
+    "InverseDerivatives",
     "InverseHandle",
+    "JacobianDerivatives",
     "TwoHandles",
     "aba",
     "aba_floating",
@@ -128,6 +136,7 @@ __all__ = [
     "hybrid_dynamics_crba",
     "inertia_times",
     "inverse_inertia",
+    "jacobian_derivatives",
     "joint_space_floating",
     "joint_spring",
     "kinetic_energy",
@@ -149,6 +158,7 @@ __all__ = [
     "potential_energy",
     "projected_dynamics",
     "rnea",
+    "rnea_derivatives",
     "rnea_floating",
     "solve_ltdl",
     "solve_ltl",

@@ -1,5 +1,16 @@
 """Kinematic loops: the constraints of loop joints, and the dynamics of systems that have them (RBDA chapter 8)."""
 
+from rigidblocks.loops.assembly import AssemblyError, assemble, closure_errors, consistent_velocity
+from rigidblocks.loops.closure import ClosureMotion, loop_closure
+from rigidblocks.loops.clusters import (
+    Cluster,
+    constraint_rank,
+    constraint_structure,
+    loop_clusters,
+    mobility,
+    null_space_by_clusters,
+    path_signs,
+)
 from rigidblocks.loops.constraints import (
     LoopConstraints,
     active_forces,
@@ -8,6 +19,29 @@ from rigidblocks.loops.constraints import (
     loop_joint_motion,
     nearest_common_ancestor,
     position_constraints,
+)
+from rigidblocks.loops.coordinates import (
+    Coordinates,
+    LinearCoordinates,
+    Motion,
+    Tangent,
+    coordinate_condition,
+    dependent_positions,
+    independent_motion,
+    joint_coordinates,
+    move_independently,
+    partitioned_coordinates,
+    reduced_dynamics,
+    tangent_coordinates,
+)
+from rigidblocks.loops.diagnostics import (
+    LoopDiagnostics,
+    RedundantConstraint,
+    SingularPassage,
+    constraint_names,
+    loop_diagnostics,
+    redundant_constraints,
+    singular_passages,
 )
 from rigidblocks.loops.elimination import Elimination, eliminated, solved
 from rigidblocks.loops.forward import (
@@ -18,22 +52,77 @@ from rigidblocks.loops.forward import (
     project_position,
     project_velocity,
 )
+from rigidblocks.loops.inverse import LoopForces, closed_loop_inverse_dynamics
+from rigidblocks.loops.jacobi import SVD, svd
+from rigidblocks.loops.linearization import LoopLinearization, loop_linearization
+from rigidblocks.loops.maximal import MaximalMotion, MaximalSystem, maximal_dynamics, maximal_system
+from rigidblocks.loops.pivoting import NullSpace, null_space, velocity_names
+from rigidblocks.loops.solvers import SOLVERS, ConstrainedMotion, loop_function, solver
 
 __all__ = [
+    "SOLVERS",
+    "SVD",
+    "AssemblyError",
+    "ClosureMotion",
+    "Cluster",
+    "ConstrainedMotion",
+    "Coordinates",
     "Elimination",
+    "LinearCoordinates",
     "LoopConstraints",
+    "LoopDiagnostics",
+    "LoopForces",
+    "LoopLinearization",
     "LoopMotion",
+    "MaximalMotion",
+    "MaximalSystem",
+    "Motion",
+    "NullSpace",
+    "RedundantConstraint",
+    "SingularPassage",
+    "Tangent",
     "active_forces",
+    "assemble",
     "baumgarte",
     "closed_loop_dynamics",
+    "closed_loop_inverse_dynamics",
+    "closure_errors",
+    "consistent_velocity",
+    "constraint_names",
+    "constraint_rank",
+    "constraint_structure",
+    "coordinate_condition",
+    "dependent_positions",
     "eliminated",
+    "independent_motion",
+    "joint_coordinates",
+    "loop_closure",
+    "loop_clusters",
     "loop_constraints",
+    "loop_diagnostics",
+    "loop_function",
     "loop_joint_motion",
+    "loop_linearization",
+    "maximal_dynamics",
+    "maximal_system",
+    "mobility",
+    "move_independently",
     "nearest_common_ancestor",
+    "null_space",
+    "null_space_by_clusters",
+    "partitioned_coordinates",
+    "path_signs",
     "position_constraints",
     "project",
     "project_energy",
     "project_position",
     "project_velocity",
+    "reduced_dynamics",
+    "redundant_constraints",
+    "singular_passages",
     "solved",
+    "solver",
+    "svd",
+    "tangent_coordinates",
+    "velocity_names",
 ]
