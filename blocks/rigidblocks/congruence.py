@@ -1,10 +1,11 @@
 """The congruence E^T A E of 3x3 matrices, in the few operations that rotations about an axis need (RBDA A.5)."""
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rigidblocks.scalar import is_number
 
 Matrix = NDArray[Any]
 
@@ -23,14 +24,10 @@ def is_traced(*arrays: NDArray[Any]) -> bool:
     return any(array.dtype == object for array in arrays)
 
 
-def _is(value: Any, number: float) -> bool:
-    return isinstance(value, Real) and value == number
-
-
 def _axis(E: Matrix) -> tuple[int, int, int] | None:
     """The cyclic indices i, j, k of a rotation about axis k, known by its zeros and its one; None for any other."""
     for i, j, k in CYCLIC:
-        if _is(E[k, k], 1.0) and all(_is(element, 0.0) for element in (E[i, k], E[j, k], E[k, i], E[k, j])):
+        if is_number(E[k, k], 1.0) and all(is_number(element, 0.0) for element in (E[i, k], E[j, k], E[k, i], E[k, j])):
             return i, j, k
     return None
 

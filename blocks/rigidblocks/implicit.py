@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.integrate import Integrator
-from rigidblocks.scalar import less, select
+from rigidblocks.scalar import is_number, less, select
 from rigidblocks.spatial import Array
 
 Solver = Callable[[Array], Array]
@@ -73,7 +73,7 @@ def _traced_solver(W: Array) -> Solver:
     U, n = W.copy(), len(W)
     exchanges: list[list[tuple[int, Any]]] = []  # for each column the rows that its pivot may come from, and whether it does
     for j in range(n):
-        below = [i for i in range(j + 1, n) if not _is_zero(U[i, j])]
+        below = [i for i in range(j + 1, n) if not is_number(U[i, j], 0.0)]
         exchanges.append([(i, _exchange(U, j, i)) for i in below])
         for i in below:
             U[i, j] = U[i, j] / U[j, j]
@@ -98,11 +98,6 @@ def _exchange(U: Array, j: int, i: int) -> Any:
     """Exchanges rows j and i from column j on where the pivot in row i is larger; returns whether it is."""
     larger = less(np.abs(U[j, j]), np.abs(U[i, j]))
     for c in range(j, len(U)):
-        if not (_is_zero(U[j, c]) and _is_zero(U[i, c])):
+        if not (is_number(U[j, c], 0.0) and is_number(U[i, c], 0.0)):
             U[j, c], U[i, c] = select(larger, U[i, c], U[j, c]), select(larger, U[j, c], U[i, c])
     return larger
-
-
-def _is_zero(value: Any) -> bool:
-    """Whether a value is a number and zero, which no traced value is."""
-    return isinstance(value, float) and value == 0.0

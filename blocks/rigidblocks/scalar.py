@@ -4,6 +4,7 @@ The algorithms run on floats and on traced scalars (object arrays) alike. What w
 with `select`, which has a value in both worlds; arithmetic, `np.sin`, `np.sqrt` and the like need nothing from here.
 """
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,14 @@ def select(condition: Number, a: Number, b: Number) -> Number:
     if _traced(condition, a, b):
         return _select_each(condition, a, b)
     return np.where(condition, a, b)
+
+
+def is_number(value: Any, number: float) -> bool:
+    """Whether a value is this number whatever it is computed from; a traced value never is.
+
+    What depends on it may not depend on the values of untraced ones: they may be this number by chance.
+    """
+    return isinstance(value, Real) and value == number
 
 
 def less(a: Number, b: Number) -> Number:

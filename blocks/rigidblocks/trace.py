@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import casadi as ca
 import numpy as np
 
+from rigidblocks.scalar import is_number
 from rigidblocks.spatial import Array
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -36,20 +37,20 @@ class Traced:
         self.sx = sx
 
     def __add__(self, other: Any) -> Any:
-        return self if _is_number(other, 0.0) else _apply(operator.add, self, other)
+        return self if is_number(other, 0.0) else _apply(operator.add, self, other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self if _is_number(other, 0.0) else _apply(operator.sub, self, other)
+        return self if is_number(other, 0.0) else _apply(operator.sub, self, other)
 
     def __rsub__(self, other: Any) -> Any:
         return _apply(operator.sub, other, self)
 
     def __mul__(self, other: Any) -> Any:
-        if _is_number(other, 0.0):
+        if is_number(other, 0.0):
             return 0.0
-        return self if _is_number(other, 1.0) else _apply(operator.mul, self, other)
+        return self if is_number(other, 1.0) else _apply(operator.mul, self, other)
 
     __rmul__ = __mul__
 
@@ -90,10 +91,6 @@ class Traced:
         )
 
     __bool__ = __float__ = __int__ = __index__ = _no_number
-
-
-def _is_number(value: Any, number: float) -> bool:
-    return isinstance(value, Real) and value == number
 
 
 def _sx(value: Any) -> ca.SX:

@@ -1,11 +1,11 @@
 """Forward dynamics: from forces to motion (RBDA chapter 7)."""
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from rigidblocks.dynamics.kinematics import base_transforms, check_lengths, minus_gravity, per_body
+from rigidblocks.scalar import is_number
 from rigidblocks.spatial import Array
 from rigidblocks.tree import Tree
 
@@ -83,8 +83,8 @@ def divided(U: Array, Dinv: Array, S: Array) -> Array:
     """
     UDinv = U @ Dinv
     for k, column in enumerate(S.T):
-        where = [row for row, s in enumerate(column) if not (isinstance(s, Real) and s == 0)]
-        if len(where) == 1 and isinstance(S[where[0], k], Real) and S[where[0], k] == 1:
+        where = [row for row, s in enumerate(column) if not is_number(s, 0.0)]
+        if len(where) == 1 and is_number(S[where[0], k], 1.0):
             UDinv[where[0]] = np.eye(S.shape[1])[k]
     return UDinv
 

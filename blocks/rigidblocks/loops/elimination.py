@@ -11,12 +11,11 @@ many operations as it has loops, and no decision needs a branch: everything work
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.scalar import less, maximum, minimum, select
+from rigidblocks.scalar import is_number, less, maximum, minimum, select
 from rigidblocks.spatial import Array
 
 TOLERANCE = 1e-9  # of the largest column: rounding errors of dependent constraints are far below
@@ -188,9 +187,12 @@ def _largest(columns: list[Array], n: int) -> tuple[Array, Any, list[Array]]:
     square = best[:n] @ best[:n]
     for column in columns[1:]:
         other = column[:n] @ column[:n]
+        if is_number(other, 0.0):
+            others.append(column)
+            continue
         larger = less(square, other)
-        others.append(column if _is_zero(other) else select(larger, best, column))
-        best, square = (best, square) if _is_zero(other) else (select(larger, column, best), select(larger, other, square))
+        others.append(select(larger, best, column))
+        best, square = select(larger, column, best), select(larger, other, square)
     return best, square, others
 
 
@@ -209,7 +211,7 @@ def without(vector: Array, units: Sequence[Array], n: int | None = None) -> Arra
     """The vector less its parts along orthonormal ones, judged by the first n elements (modified Gram-Schmidt)."""
     for unit in units:
         part = unit[:n] @ vector[:n]
-        if not _is_zero(part):
+        if not is_number(part, 0.0):
             vector = vector - unit * part
     return vector
 
@@ -219,9 +221,4 @@ def _dtype(*arrays: Array) -> type:
 
 
 def _nonzero_rows(Y: Array) -> dict[int, Array]:
-    return {i: row for i, row in enumerate(Y) if not all(map(_is_zero, row))}
-
-
-def _is_zero(value: Any) -> bool:
-    """Whether a value is 0 whatever it is computed from; in numbers, one that happens to be 0 does no harm."""
-    return isinstance(value, Real) and value == 0.0
+    return {i: row for i, row in enumerate(Y) if not all(is_number(value, 0.0) for value in row)}
