@@ -32,7 +32,8 @@ EXPECTED = {
         [],
     ),
 }
-LONG = {"01_planar2ctrl"}  # builds FMUs and compiles
+# build FMUs, or compile much
+LONG = {"01_planar2ctrl", "10_five_bar", "11_four_bar", "14_stewart_platform", "15_five_bar_fmus"}
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 

@@ -51,7 +51,9 @@ from rigidblocks.library import (
     IMU,
     Chirp,
     ClosedLoopPlant,
+    CompliantLoopClosure,
     ContactPlant,
+    CutLoopPlant,
     Encoder,
     FloatingBasePlant,
     Frame,
@@ -62,6 +64,7 @@ from rigidblocks.library import (
     InverseDynamicsController,
     JointActuator,
     JointLimits,
+    LoopClosure,
     PDController,
     Playback,
     PointKinematics,
@@ -72,7 +75,7 @@ from rigidblocks.library import (
     Step,
     TrapezoidalProfile,
 )
-from rigidblocks.loops import closed_loop_dynamics
+from rigidblocks.loops import assemble, closed_loop_dynamics, closed_loop_inverse_dynamics
 from rigidblocks.model import Model
 from rigidblocks.planar_model import PlanarModel
 from rigidblocks.robots import DHRow, auto_tree, auto_tree_p, dh_chain, planar2, planar3, planar_n
@@ -92,8 +95,10 @@ __all__ = [
     "Block",
     "Chirp",
     "ClosedLoopPlant",
+    "CompliantLoopClosure",
     "ContactPlant",
     "ContinuousSystem",
+    "CutLoopPlant",
     "Cylindrical",
     "DHRow",
     "Encoder",
@@ -113,6 +118,7 @@ __all__ = [
     "JointActuator",
     "JointLimits",
     "Linearization",
+    "LoopClosure",
     "LoopJoint",
     "Model",
     "PDController",
@@ -139,11 +145,13 @@ __all__ = [
     "Universal",
     "aba",
     "aba_floating",
+    "assemble",
     "auto_tree",
     "auto_tree_p",
     "bias_force",
     "clip",
     "closed_loop_dynamics",
+    "closed_loop_inverse_dynamics",
     "compiled",
     "compiled_dynamics",
     "crba",

@@ -15,7 +15,7 @@ from rigidblocks.planar_model import PlanarModel, PlanarPrismatic, PlanarRevolut
 from rigidblocks.spatial import Array, RigidInertia, Transform, mcI, rotx, xlt
 from rigidblocks.tree import Tree
 
-GRAVITY = (0.0, -9.81)
+GRAVITY = np.array([0.0, -9.81])
 PIN = PlanarRevolute()
 
 
@@ -200,7 +200,8 @@ def bennett(a: float = 1.0, alpha: float = np.pi / 3, beta: float = np.pi / 2, a
     """
     if abs(np.sin((beta - alpha) / 2)) < 1e-9 or abs(np.sin(alpha)) < 1e-9 or abs(np.sin(angle / 2)) < 1e-9:
         raise ValueError(
-            f"a Bennett linkage needs twists that differ and are not 0, and an angle other than 0, not {alpha}, {beta} and {angle}"
+            f"a Bennett linkage needs twists that differ and are not 0, and an angle other than 0, not {alpha}, {beta} "
+            f"and {angle}"
         )
     b = a * np.sin(beta) / np.sin(alpha)
     ratio = np.sin((beta + alpha) / 2) / np.sin((beta - alpha) / 2)
@@ -246,9 +247,9 @@ def stewart_platform(height: float = 1.0, position: ArrayLike = (0.0, 0.0), mass
     then come the cylinder and the piston of each leg. q = (quaternion and place of the platform, then for each leg the two
     angles [rad] and the length [m]). The loop joints are the balls.
 
-    The platform has six freedoms of its own in the tree, and all legs and loops are alike. Hung on one of the legs it needs a
-    loop less, its constraints are conditioned as well (1.3 in mass-weighted coordinates), but the inertia matrix worse (63
-    for 29), and one leg is another one's bearing.
+    The platform has six freedoms of its own in the tree, and all legs and loops are alike. Hung on one of the legs it would
+    need a loop less; its constraints are conditioned as well then (1.3 in mass-weighted coordinates), its inertia matrix is
+    not (63 for 29).
     """
     spread = np.radians(15.0)
     turns = np.repeat(np.arange(3) * 2 * np.pi / 3, 2)

@@ -37,9 +37,9 @@ from rigidblocks.tree import Tree
 
 @dataclass(frozen=True, eq=False)
 class CutLoopPlant(Block):
-    """The forward dynamics of a robot whose loop joints are cut: the constraint forces come in, what they depend on goes out.
+    """The forward dynamics of a robot with its loop joints cut: constraint forces in, out what they depend on.
 
-        H qdd + C = tau + K^T lam        A = K H^-1 K^T,   b = k - K H^-1 (tau - C)        (RBDA Eq 8.6, 8.39)
+        H qdd + C = tau + K^T lam        A = K H^-1 K^T,   b = k - K H^-1 (tau - C)        (RBDA Eq 8.38, 8.39)
 
     The loops stay closed if A lam = b, which is for `LoopClosure` to see to. A (nc, nc) and b (nc,) have nothing of lam in
     them: wired to each other, the two blocks are no algebraic loop. `delta` (nc,) is how far the loops are open and `rate`
@@ -114,7 +114,7 @@ class CutLoopPlant(Block):
 class LoopClosure(Block):
     """The constraint forces that keep the loops of a robot closed, from what its `CutLoopPlant` says of them.
 
-        A lam = b - (2/T_stab) rate - (1/T_stab^2) delta        (RBDA Eq 8.40, 8.22)
+        A lam = b - (2/T_stab) rate - (1/T_stab^2) delta        (RBDA Eq 8.37, 8.22)
 
     Forces that are held over a step leave an error, which the time constant `T_stab` [s] pulls back. It must be longer than
     the step; 5 to 20 steps are reasonable. `lam` (nc,) solves the equation by conjugate directions, the largest first;

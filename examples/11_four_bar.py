@@ -1,0 +1,113 @@
+"""A four-bar falls under gravity, its loop closed in three ways: inside the plant, by a block of forces, by springs.
+
+The table has, for some steps and settings, how far the loop opens, how far the crank is from where it should be, by how much
+the energy changes, and the time for a step. Writes build/four_bar/result.png.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from rigidblocks import FusedSystem, System, simulate
+from rigidblocks.flat import FlatBlock
+from rigidblocks.library import ClosedLoopPlant, CompliantLoopClosure, CutLoopPlant, LoopClosure, RobotPlant
+from rigidblocks.mechanisms import four_bar
+from rigidblocks.stepper import CompiledStepper
+
+BUILD = Path("build/four_bar")
+T_STOP = 3.0
+MECHANISM = four_bar()
+MODEL = MECHANISM.model
+
+
+def inside(h):
+    """The plant that keeps its loop closed, with inner steps of h."""
+    system = System()
+    system.add("plant", ClosedLoopPlant(*MECHANISM), h=h)
+    return system
+
+
+def by_forces(T_stab):
+    """The plant with its loop cut, and the block of constraint forces."""
+    system = System()
+    system.add("plant", CutLoopPlant(*MECHANISM))
+    system.add("loop", LoopClosure(MODEL, T_stab))
+    for port in ("A", "b", "delta", "rate"):
+        system.connect(f"plant.{port}", f"loop.{port}")
+    system.connect("loop.lam", "plant.lam")
+    return system
+
+
+def by_springs(stiffness, damping):
+    """The plant of the tree, and springs and dampers in the place of the pin."""
+    system = System()
+    system.add("plant", RobotPlant(MODEL.spanning_tree, MECHANISM.q0, external_wrenches=True))
+    system.add("loop", CompliantLoopClosure(MODEL, stiffness, damping))
+    for port in ("q", "qd"):
+        system.connect(f"plant.{port}", f"loop.{port}")
+    system.connect("loop.f_ext", "plant.f_ext")
+    return system
+
+
+def opening(result):
+    """How far the loop is open [m]."""
+    names = {port.name for port in result.ports}
+    found = next(name for name in ("plant.loop_error", "loop.loop_error", "loop.delta") if name in names)
+    return np.abs(result[found]).reshape(len(result.time), -1).max(axis=1)
+
+
+def cost(system, dt):
+    """The time for a step of the whole system in one C loop [us], the best of three runs."""
+    flat, times = FlatBlock(FusedSystem(system, dt)), []
+    stepper, rows = CompiledStepper(flat, h=dt), np.empty((2000, flat.size))
+    for _ in range(3):
+        m = flat.start()
+        stepper.initialize(m, 0.0)
+        begin = time.perf_counter()
+        stepper.run(m, 0.0, dt, rows)
+        times.append((time.perf_counter() - begin) / len(rows) * 1e6)
+    return min(times)
+
+
+def main():
+    """Runs all, prints the table, draws, and checks the order of the methods."""
+    exact = simulate(inside(1e-4), T_STOP, 1e-4, progress=False)["plant.q"][-1, 0]
+    runs = [(f"inside the plant, {dt * 1e3:g} ms", inside(dt), dt) for dt in (1e-3, 1e-2)]
+    runs += [(f"forces, T_stab 10 steps, {dt * 1e3:g} ms", by_forces(10 * dt), dt) for dt in (1e-3, 2e-4)]
+    runs += [
+        (f"springs of {k:.0e} N/m, {dt * 1e3:g} ms", by_springs(k, 0.5 * np.sqrt(k)), dt)
+        for k, dt in ((1e4, 1e-3), (1e5, 1e-3), (1e6, 2e-4))
+    ]
+    print(f"{'':38} {'opens [m]':>10} {'crank [rad]':>12} {'energy [J]':>11} {'a step':>9}")
+    figure = Figure(figsize=(9, 9), layout="constrained")
+    crank, open_, energy = figure.subplots(3)
+    worst = {}
+    for name, system, dt in runs:
+        result = simulate(system, T_STOP, dt, progress=False)
+        E, error = result["plant.energy"], opening(result)
+        worst[name] = error.max()
+        off = abs(result["plant.q"][-1, 0] - exact)
+        print(f"{name:38} {worst[name]:10.1e} {off:12.1e} {np.abs(E - E[0]).max():11.1e} {cost(system, dt):6.2f} us")
+        crank.plot(result.time, result["plant.q"][:, 0], label=name)
+        open_.semilogy(result.time, np.maximum(error, 1e-17))
+        energy.plot(result.time, E - E[0])
+    crank.set_ylabel("crank [rad]")
+    crank.legend(fontsize="x-small")
+    open_.set_ylabel("opening of the loop [m]")
+    energy.set_ylabel("change of energy [J]")
+    energy.set_xlabel("time [s]")
+    for axis in (crank, open_, energy):
+        axis.grid(alpha=0.3)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    figure.savefig(BUILD / "result.png", dpi=110)
+    print(f"\nwrote {BUILD}/result.png")
+    errors = list(worst.values())
+    if not (max(errors[:2]) < 1e-10 < max(errors[2:4]) < min(errors[4:])):
+        sys.exit("the methods are not in the order in which they should be")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""A platform on six legs follows a command for its pose, by PD controllers on the lengths of the legs.
+
+The legs' commanded lengths are those of the commanded pose. The six loops are closed inside the plant. Checked are the
+loops, and that the work of the legs' forces is what the energy changes by. Writes build/stewart_platform/result.png.
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from rigidblocks import Block, Port, System, simulate
+from rigidblocks.library import ClosedLoopPlant
+from rigidblocks.mechanisms import stewart_platform
+from rigidblocks.spatial import rx, ry
+
+BUILD = Path("build/stewart_platform")
+T_STOP, DT = 4.0, 2e-3
+MECHANISM = stewart_platform()
+MODEL = MECHANISM.model
+FEET = np.array([MODEL.Xtree[2 * k + 1].r for k in range(6)])
+ENDS = np.array([loop.Xs.r for loop in MODEL.loops])
+LENGTHS = slice(9, None, 3)  # of the legs among q
+FORCES = slice(8, None, 3)  # of the legs among tau and qd
+
+
+def pose(t):
+    """The commanded place (3,) and rotation (3, 3): it rises, circles and leans, all from rest."""
+    grow = 1.0 - np.exp(-((t / 0.5) ** 3))
+    place = np.array([0.1 * np.sin(2 * t), 0.1 * (1 - np.cos(2 * t)), 0.1]) * grow
+    return place + np.array([0.0, 0.0, 1.0]), (rx(0.2 * grow * np.sin(3 * t)) @ ry(0.2 * grow * np.sin(2 * t))).T
+
+
+def leg_lengths(t):
+    """The legs' lengths (6,) [m] at the commanded pose."""
+    place, R = pose(t)
+    legs = [place + R @ end - foot for foot, end in zip(FEET, ENDS, strict=True)]
+    return np.array([np.sqrt(leg @ leg) for leg in legs])
+
+
+@dataclass(frozen=True, eq=False)
+class LegController(Block):
+    """PD control of the legs' lengths: the forces on all joints, of which the legs' alone are not zero."""
+
+    kp: float = 2e4
+    kd: float = 1e3
+
+    @property
+    def inputs(self):
+        plant = ClosedLoopPlant(*MECHANISM)
+        return plant.states
+
+    @property
+    def outputs(self):
+        units = ClosedLoopPlant(*MECHANISM).inputs[0].units
+        return (Port("tau", (MODEL.nv,), units, "joint forces"), Port("wanted", (6,), "m", "commanded lengths"))
+
+    def output(self, t, x, u, p):
+        del x, p
+        wanted = leg_lengths(t)
+        tau = np.zeros(MODEL.nv, dtype=object)
+        tau[FORCES] = self.kp * (wanted - u.q[LENGTHS]) - self.kd * u.qd[FORCES]
+        return {"tau": tau, "wanted": wanted}
+
+
+def main():
+    """Runs the platform, checks it, and draws."""
+    system = System()
+    system.add("platform", ClosedLoopPlant(*MECHANISM))
+    system.add("legs", LegController())
+    for port in ("q", "qd"):
+        system.connect(f"platform.{port}", f"legs.{port}")
+    system.connect("legs.tau", "platform.tau")
+    result = simulate(system, T_STOP, DT, progress=False)
+    t, q, qd, tau = result.time, result["platform.q"], result["platform.qd"], result["legs.tau"]
+    # a force is held from its time on
+    work = np.sum(tau[:-1, FORCES] * np.diff(q[:, LENGTHS], axis=0))
+    gained = result["platform.energy"][-1] - result["platform.energy"][0]
+    commanded = np.array([pose(time)[0] for time in t])
+    behind = np.abs(q[:, 4:7] - commanded)[t > 1].max()
+    print(f"loops open by {result['platform.loop_error'].max():.1e} m; rank {set(result['platform.rank'].astype(int))}")
+    print(f"work of the legs {work:.6f} J, energy gained {gained:.6f} J; the platform is up to {behind * 1e3:.1f} mm away")
+    figure = Figure(figsize=(9, 9), layout="constrained")
+    place, lengths, forces = figure.subplots(3)
+    for k, name in enumerate("xyz"):
+        place.plot(t, q[:, 4 + k], f"C{k}", label=name)
+        place.plot(t, commanded[:, k], f"C{k}--", label=f"{name} commanded", lw=1)
+    place.set_ylabel("place of the platform [m]")
+    place.legend(fontsize="small", ncols=3)
+    lengths.plot(t, q[:, LENGTHS], label=[f"leg {k + 1}" for k in range(6)])
+    lengths.set_ylabel("length [m]")
+    lengths.legend(fontsize="small", ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    forces.plot(t, tau[:, FORCES])
+    forces.set_ylabel("force of the leg [N]")
+    forces.set_xlabel("time [s]")
+    for axis in (place, lengths, forces):
+        axis.grid(alpha=0.3)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    figure.savefig(BUILD / "result.png", dpi=110)
+    print(f"wrote {BUILD}/result.png")
+    if not (result["platform.loop_error"].max() < 1e-10 and abs(work - gained) < 1e-5 and np.abs(qd).max() > 0.1):
+        sys.exit("the platform does not do what it must")
+
+
+if __name__ == "__main__":
+    main()

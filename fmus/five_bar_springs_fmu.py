@@ -1,0 +1,12 @@
+"""The pin of the five-bar mechanism, as a stiff spring."""
+
+from rigidblocks.fmi.slave import BlockSlave
+from rigidblocks.library import CompliantLoopClosure
+from rigidblocks.mechanisms import five_bar
+
+
+class FiveBarSprings(BlockSlave):
+    """The same stiffness and damping in both directions."""
+
+    def __init__(self, **kwargs):
+        super().__init__(CompliantLoopClosure(five_bar().model, 1e5, 500.0), **kwargs)
