@@ -1,17 +1,20 @@
 """Plants that touch the ground inside their own step, and the stops of joints."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import planar2
 from rigidblocks.block import record
-from rigidblocks.contact import Box, Sphere
+from rigidblocks.contact import Box, Plane, Sphere
 from rigidblocks.continuous import ContinuousSystem
 from rigidblocks.flat import FlatBlock
 from rigidblocks.integrate import INTEGRATORS
 from rigidblocks.joint import Prismatic, Revolute, SixDoF
 from rigidblocks.library import (
+    ClosedLoopPlant,
     ContactPlant,
     FloatingBasePlant,
     GroundContact,
@@ -22,6 +25,7 @@ from rigidblocks.library import (
     Step,
 )
 from rigidblocks.master import simulate
+from rigidblocks.mechanisms import four_bar, in_space
 from rigidblocks.model import Model
 from rigidblocks.robots import quadruped
 from rigidblocks.spatial import mcI, xlt
@@ -124,6 +128,22 @@ def test_quadruped_stands_under_pd_control():
     gained = y["plant.momentum"][-1][3:] - y["plant.momentum"][-1001][3:]
     assert_allclose(impulse, np.array([0.0, 0.0, 12.8 * G]) + gained, atol=1e-3)
     assert np.abs(gained).max() < 1.0
+
+
+def test_linkage_with_loops_falls_on_the_ground_and_stays_closed():
+    mechanism = in_space(four_bar(angle=2.0))
+    model = replace(mechanism.model, contact=((Sphere(0.05, (0.5, 0.0, 0.0)),), (), ()))
+    ground = Plane((0.0, 1.0, 0.0), (0.0, -0.3, 0.0))
+    K = 1e4
+    robot = ClosedLoopPlant(model, mechanism.q0, mechanism.qd0)
+    y = run(ContactPlant(robot, K, 200.0, 0.3, ground), 1.0)
+    assert max(row.in_contact[0] for row in y) == 1.0
+    assert max(row.loop_error for row in y) < 1e-12
+    # what the ground's springs have stored is still there; sliding and damping only take
+    stored = [K / 2 * (max(row.depth[0], 0.0) ** 2 + row.x[0] @ row.x[0] * row.in_contact[0]) for row in y]
+    energy = np.array([row.energy for row in y]) + stored
+    assert np.all(np.diff(energy) < 1e-6)
+    assert energy[-1] < energy[0] - 1.0
 
 
 def test_what_is_no_spatial_robot_is_refused():
