@@ -23,6 +23,7 @@ from rigidblocks.units import base_units
 
 # C shares subexpressions and reciprocals: a rounding or two a step, times what 40 steps of a robot amplify
 COMPILED = 1e-11
+RESIDUAL = 1e-14  # rad, m: the error of a closed loop is nothing but roundings of its parts
 RTOL = 1e-12
 
 TIMES, VALUES = (0.0, 1.0, 2.0, 3.0, 4.0), ((0.0, 0.0), (1.0, 1.5), (1.0, 1.5), (0.0, 0.0), (0.0, 0.0))
@@ -140,7 +141,7 @@ def test_compiled_steps_equal_numpy_steps(flat, dt):
     numpy, compiled = (
         trajectory(stepper(flat, RK4, 1e-3), np.random.default_rng(1), dt) for stepper in (NumpyStepper, CompiledStepper)
     )
-    assert np.all(np.abs(compiled - numpy) <= COMPILED * np.max(np.abs(numpy), axis=0))
+    assert np.all(np.abs(compiled - numpy) <= COMPILED * np.max(np.abs(numpy), axis=0) + RESIDUAL)
 
 
 @pytest.mark.parametrize("method", INTEGRATORS.values(), ids=lambda method: method.name)

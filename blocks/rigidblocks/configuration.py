@@ -40,6 +40,11 @@ def integrate(model: Tree, q: ArrayLike, dq: ArrayLike) -> Array:
     """The configuration (nq,) after unit time at the constant joint velocities dq (nv,), from q; also called q (+) dq."""
     q, dq = checked(model, q), np.asarray(dq)
     _check_length(model, "dq", dq, model.v_slices)
+    return displaced(model, q, dq)
+
+
+def displaced(model: Tree, q: Array, dq: Array) -> Array:
+    """The same as `integrate` without the checks: for a step of a simulation."""
     return np.concatenate(
         [joint.integrate(q[k], dq[l]) for joint, k, l in zip(model.joint, model.q_slices, model.v_slices, strict=True)]
     )

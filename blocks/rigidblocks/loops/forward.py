@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.configuration import integrate
+from rigidblocks.configuration import displaced
 from rigidblocks.dynamics import bias_force, check_lengths, crba, expanded_parent, ltl, mpy_li, mpy_lit
 from rigidblocks.loops.constraints import LoopConstraints, active_forces, baumgarte, loop_constraints, position_constraints
 from rigidblocks.loops.elimination import TOLERANCE, Elimination, eliminated, solved
@@ -119,7 +119,7 @@ def _closed(model: Tree, q: Array, tree: Tree | None) -> tuple[Array, Array, tup
     L, parent, factors = _metric(model if tree is None else tree, q, constraints, model.constraint_slices)
     for _ in range(2):
         delta = position_constraints(model, q).delta
-        q = integrate(model, q, -_nearest(L, parent, factors, delta))
+        q = displaced(model, q, -_nearest(L, parent, factors, delta))
     return q, L, parent
 
 
