@@ -1,8 +1,9 @@
 """The time of the two solvers of rigid contact with friction, of 24 contacts: six points on each foot of a quadruped."""
 
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import process_time
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,8 +39,17 @@ def quadruped() -> Model:
     )
 
 
-def problem(model: Model, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """M, the velocities and mu of the quadruped that lands on 24 points, some way from upright."""
+class Problem(NamedTuple):
+    """M, the velocities d and mu of contacts, and velocities that are a little different, as after a step."""
+
+    M: np.ndarray
+    d: np.ndarray
+    mu: np.ndarray
+    later: np.ndarray
+
+
+def problem(model: Model, rng: np.random.Generator) -> Problem:
+    """The quadruped that lands on 24 points, some way from upright."""
     q = neutral(model)
     q[7:] += rng.uniform(-0.4, 0.4, 12)
     rim = [np.array([0.04 * np.cos(a), 0.03 * np.sin(a), -0.25]) for a in np.arange(6) * np.pi / 3]
@@ -47,7 +57,8 @@ def problem(model: Model, rng: np.random.Generator) -> tuple[np.ndarray, np.ndar
     contacts = [PointContact(foot, p, UP, mu=0.6) for foot, p in points]
     T = contact_matrix(model, q, contacts)
     qd = np.concatenate([rng.uniform(-0.5, 0.5, 5), [-0.5], rng.uniform(-1, 1, 12)])
-    return inverse_inertia(model, q, T.T), T.T @ qd, np.full(24, 0.6)
+    changed = qd * (1.0 + rng.uniform(-0.02, 0.02, 18))
+    return Problem(inverse_inertia(model, q, T.T), T.T @ qd, np.full(24, 0.6), T.T @ changed)
 
 
 def seconds(call: Callable[[], object], number: int, repeat: int) -> float:
@@ -55,25 +66,43 @@ def seconds(call: Callable[[], object], number: int, repeat: int) -> float:
     return min(timeit.repeat(call, number=number, repeat=repeat, timer=process_time)) / number
 
 
+def exact(problems: Sequence[Problem]) -> None:
+    """Prints the times of pivoting."""
+    frictionless = [1e3 * seconds(lambda p=p: complementarity(p.M[:24, :24], p.d[:24]), 5, 5) for p in problems]
+    pyramid = [1e3 * seconds(lambda p=p: frictional_complementarity(p.M, p.d, p.mu), 3, 5) for p in problems]
+    worst = max(
+        contact_residual(M, d, frictional_complementarity(M, d, mu).lam, mu, cone=False) / np.abs(d).max()
+        for M, d, mu, _ in problems
+    )
+    print(f"exact, no friction    {np.median(frictionless):7.2f} ms median, {max(frictionless):6.2f} ms at most")
+    print(f"exact, pyramid        {np.median(pyramid):7.2f} ms median, {max(pyramid):6.2f} ms at most, residual {worst:.1e}")
+
+
+def swept(problems: Sequence[Problem], cone: bool) -> None:
+    """Prints the time of the sweeps and what they leave: from nothing, and from the forces of the step before."""
+    solve = compiled_sweeps(24, 24, SWEEPS, cone)
+    times, left, warm = [], [], []
+    for M, d, mu, later in problems:
+        lam, _, residual = solve(M, d, mu, 0 * mu, 0 * d)
+        times.append(1e6 * seconds(solve.run, 100, 9))
+        left.append(residual / np.abs(d).max())
+        for _ in range(4):
+            lam = solve(M, d, mu, 0 * mu, lam)[0]
+        warm.append(solve(M, later, mu, 0 * mu, lam)[2] / np.abs(later).max())
+    kind = f"{SWEEPS} sweeps, {'cone' if cone else 'pyramid'}"
+    print(f"{kind:21} {np.median(times):7.2f} us median, {max(times):6.2f} us at most")
+    print(f"    leave             {np.median(left):7.1e} median, {max(left):.1e} at most")
+    print(f"    started warm      {np.median(warm):7.1e} median, {max(warm):.1e} at most")
+
+
 def main() -> None:
     """Prints the times, of the processor, and how far the sweeps come."""
     model, rng = quadruped(), np.random.default_rng(0)
     problems = [problem(model, rng) for _ in range(STATES)]
-    frictionless = [1e3 * seconds(lambda M=M, d=d: complementarity(M[:24, :24], d[:24]), 5, 5) for M, d, _ in problems]
-    exact = [1e3 * seconds(lambda p=p: frictional_complementarity(*p), 3, 5) for p in problems]
-    worst = max(
-        contact_residual(M, d, frictional_complementarity(M, d, mu).lam, mu, cone=False) / np.abs(d).max()
-        for M, d, mu in problems
-    )
     print(f"24 contacts of a quadruped, {STATES} states; residuals in units of the largest velocity")
-    print(f"exact, no friction    {np.median(frictionless):7.2f} ms median, {max(frictionless):6.2f} ms at most")
-    print(f"exact, pyramid        {np.median(exact):7.2f} ms median, {max(exact):6.2f} ms at most, residual {worst:.1e}")
-    for cone in (False, True):
-        solve = compiled_sweeps(24, 24, SWEEPS, cone)
-        left = [solve(M, d, mu, 0 * mu, 0 * d)[2] / np.abs(d).max() for M, d, mu in problems]
-        time = 1e6 * seconds(solve.run, 500, 9)
-        kind = f"{SWEEPS} sweeps, {'cone' if cone else 'pyramid'}"
-        print(f"{kind:21} {time:7.2f} us, residual {np.median(left):.1e} median, {max(left):.1e} at most")
+    exact(problems)
+    swept(problems, cone=False)
+    swept(problems, cone=True)
 
 
 if __name__ == "__main__":

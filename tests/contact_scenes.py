@@ -47,3 +47,16 @@ def on_the_ground(height=0.1):
     q = neutral(brick_model())
     q[6] = height
     return q
+
+
+def random_problem(rng, n, rank, solvable=True):
+    """T with M = T^T T, and d = T^T z, or any d."""
+    Y = rng.normal(size=(rank, n)) * np.exp(rng.uniform(-1, 1, n))
+    if n > 3 and rng.random() < 0.3:
+        Y[:, n // 2 :] = Y[:, : n - n // 2]  # every contact twice
+    return Y, Y.T @ rng.normal(size=rank) if solvable else rng.normal(size=n)
+
+
+def frictional(rng, n, k, rank):
+    Y, _ = random_problem(rng, n + 2 * k, rank)
+    return Y.T @ Y, Y.T @ rng.normal(size=rank), rng.uniform(0, 1.2, k)

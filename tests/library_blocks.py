@@ -8,13 +8,16 @@ from io import StringIO
 import numpy as np
 
 from random_models import MODELS, random_transform, random_tree
-from rigidblocks.contact import Box, HeightField, Plane, PointSet, Sphere
+from rigidblocks.contact import Box, ContactPair, HeightField, Plane, PointSet, Sphere
 from rigidblocks.joint import Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.library import (
     IMU,
+    BodyContact,
     Chirp,
     ClosedLoopPlant,
+    CompliantLoopClosure,
     ContactPlant,
+    CutLoopPlant,
     Encoder,
     FloatingBasePlant,
     Frame,
@@ -25,6 +28,7 @@ from rigidblocks.library import (
     InverseDynamicsController,
     JointActuator,
     JointLimits,
+    LoopClosure,
     Playback,
     PointKinematics,
     QuinticProfile,
@@ -94,6 +98,12 @@ BLOCKS = {
         TOUCHED | {("w", "f_ext"), ("w", "force"), ("w", "in_contact")},
     ),
     "hard ground": (GroundContact(SHARP, 1e3, 20.0, 0.5, HILLS, depth_ref=1e-2, sample_time=1e-3), TOUCHED),
+    "contact of bodies": (
+        BodyContact(
+            TOUCHING, (ContactPair(0, -1, SLOPE), ContactPair(1, 0, Box((3.0, 1.0, 1.0)))), 1e3, 20.0, 0.5, D_t=30.0
+        ),
+        {(u, y) for u in ("q", "qd") for y in ("f_ext", "force", "in_contact")} | {("q", "depth")},
+    ),
     "joint limits": (
         JointLimits(MODELS["planar2"](), (-0.2, -np.inf), (0.1, 0.3), 200.0, (5.0, 1.0)),
         {(u, y) for u in ("q", "qd") for y in ("tau", "at_limit")},
@@ -105,6 +115,18 @@ BLOCKS = {
     "closed loop plant": (
         ClosedLoopPlant(in_space(five_bar()).model, five_bar().q0, external_wrenches=True, loop_forces=True),
         {(u, y) for u in ("tau", "f_ext", "loop_tau") for y in ("qdd", "lam")},
+    ),
+    "cut loop plant": (
+        CutLoopPlant(*four_bar()),
+        {("tau", "qdd"), ("lam", "qdd"), ("tau", "b")},
+    ),
+    "loop closure": (
+        LoopClosure(four_bar().model, 0.01),
+        {(u, "lam") for u in ("A", "b", "delta", "rate")} | {("A", "rank"), ("delta", "rank"), ("delta", "loop_error")},
+    ),
+    "springs in a loop": (
+        CompliantLoopClosure(four_bar().model, 1e3, 20.0),
+        {(u, y) for u in ("q", "qd") for y in ("f_ext", "lam")} | {("q", "delta")},
     ),
     "stabilized loop plant": (
         ClosedLoopPlant(*four_bar(), stabilization="baumgarte", T_stab=0.05),

@@ -5,30 +5,21 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import lsq_linear, minimize, nnls
 
+from contact_scenes import frictional, random_problem
 from rigidblocks.compiled_contact import compiled_sweeps
 from rigidblocks.contact import (
     acceleration_programme,
     complementarity,
-    contact_residual,
     force_programme,
     frictional_complementarity,
     projected_sweeps,
     pyramid_forces,
 )
-from rigidblocks.trace import trace
 
 # sums and solutions of up to some hundred numbers, relative to the largest: the pivots are not below 1e-10 of the diagonal,
 # and random normals stay far above that
 RTOL = 1e-9
 SEARCH = 1e-5  # what a general minimizer, which stops where the gradient is small, leaves
-
-
-def random_problem(rng, n, rank, solvable=True):
-    """T with M = T^T T, and d = T^T z, or any d."""
-    Y = rng.normal(size=(rank, n)) * np.exp(rng.uniform(-1, 1, n))
-    if n > 3 and rng.random() < 0.3:
-        Y[:, n // 2 :] = Y[:, : n - n // 2]  # every contact twice
-    return Y, Y.T @ rng.normal(size=rank) if solvable else rng.normal(size=n)
 
 
 def assert_solution(M, d, s):
@@ -245,11 +236,6 @@ def test_solution_is_that_of_scipy_on_a_thousand_problems(rng):
 # friction
 
 
-def frictional(rng, n, k, rank):
-    Y, _ = random_problem(rng, n + 2 * k, rank)
-    return Y.T @ Y, Y.T @ rng.normal(size=rank), rng.uniform(0, 1.2, k)
-
-
 def test_pyramid_has_its_laws(rng):
     for _ in range(150):
         n = rng.integers(1, 13)
@@ -291,84 +277,22 @@ def test_brick_sticks_below_and_slips_above_the_limit_of_friction(solve, push):
     assert_allclose(lam, [weight, -np.clip(push, -mu[0] * weight, mu[0] * weight), 0.0], rtol=1e-12, atol=1e-12)
 
 
-# sweeps
-
-
-@pytest.mark.parametrize("cone", [False, True])
-def test_sweeps_converge_to_a_solution(rng, cone):
-    for _ in range(8):
-        M, d, mu = frictional(rng, 4, 3, 40)
-        lam = projected_sweeps(M, d, mu, sweeps=300, cone=cone)
-        assert contact_residual(M, d, lam, mu, cone=cone) <= RTOL * np.abs(d).max()
-        if not cone:
-            exact = pyramid_forces(M, d, mu)
-            assert contact_residual(M, d, exact, mu, cone=False) <= RTOL * np.abs(d).max()
-
-
-def test_sweeps_without_friction_find_the_exact_forces(rng):
-    for _ in range(4):
-        Y, d = random_problem(rng, 5, 30)
-        exact = complementarity(Y.T @ Y, d)
-        assert_allclose(projected_sweeps(Y.T @ Y, d, sweeps=1000), exact.lam, rtol=0, atol=RTOL * np.abs(exact.lam).max())
-
-
-def test_cone_friction_is_within_it_and_against_the_sliding(rng):
-    for _ in range(8):
-        M, d, mu = frictional(rng, 3, 3, 30)
-        lam = projected_sweeps(M, d, mu, sweeps=500)
-        f, v = lam[3:].reshape(3, 2), (M @ lam + d)[3:].reshape(3, 2)
-        length, speed = np.linalg.norm(f, axis=1), np.linalg.norm(v, axis=1)
-        size = np.abs(d).max()
-        assert (length <= mu * lam[:3] * (1 + RTOL)).all()
-        sliding = speed > 1e-6 * size
-        assert_allclose(length[sliding], (mu * lam[:3])[sliding], rtol=RTOL)
-        assert_allclose(f[sliding] * speed[sliding, None], -v[sliding] * length[sliding, None], rtol=0, atol=1e-6 * size)
-
-
-def test_exact_forces_stay_where_they_are_under_sweeps(rng):
-    for _ in range(20):
-        M, d, mu = frictional(rng, 6, 6, 9)
-        exact = pyramid_forces(M, d, mu)
-        swept = projected_sweeps(M, d, mu, sweeps=2, cone=False, start=exact)
-        assert_allclose(swept, exact, rtol=0, atol=1e3 * RTOL * np.abs(exact).max())
-
-
-def test_residual_is_zero_at_solutions_only(rng):
-    M, d, mu = frictional(rng, 4, 4, 20)
-    exact = pyramid_forces(M, d, mu)
-    assert contact_residual(M, d, exact, mu, cone=False) <= RTOL * np.abs(d).max()
-    assert exact.any()
-    for i in np.flatnonzero(exact):
-        assert contact_residual(M, d, exact + 0.1 * np.eye(12)[i], mu, cone=False) > 1e-3 * np.abs(d).max()
-
-
-@pytest.mark.parametrize("cone", [False, True])
-def test_traced_sweeps_are_the_same(rng, cone):
-    M, d, mu = frictional(rng, 3, 2, 6)
-    shapes = {"M": M.shape, "d": d.shape, "mu": mu.shape, "c": (2,)}
-
-    def solved(M, d, mu, c):
-        lam = projected_sweeps(M, d, mu, c, sweeps=4, cone=cone)
-        return {"lam": lam, "residual": np.asarray(contact_residual(M, d, lam, mu, c, cone))}
-
-    values, c = trace("sweeps", solved, shapes), rng.uniform(0, 0.2, 2)
-    flat = values(np.concatenate([M.ravel(), d, mu, c]))
-    expected = solved(M, d, mu, c)
-    assert_allclose(flat[:-1], expected["lam"], rtol=0, atol=RTOL * np.abs(expected["lam"]).max())
-    assert_allclose(flat[-1], expected["residual"], rtol=0, atol=RTOL * np.abs(d).max())
-
-
-@pytest.mark.parametrize("cone", [False, True])
-@pytest.mark.parametrize(("n", "k"), [(5, 5), (5, 2), (3, 0)])
-def test_compiled_sweeps_are_the_same(rng, n, k, cone):
-    M, d, mu = frictional(rng, n, k, 9)
-    c, start = rng.uniform(0, 0.2, k), rng.uniform(0, 1, n + 2 * k)
-    lam, w, left = compiled_sweeps(n, k, 12, cone)(M, d, mu, c, start)
-    expected = projected_sweeps(M, d, mu, c, 12, cone, start)
-    size = np.abs(d).max() + np.abs(M).max() * np.abs(expected).max()
-    assert_allclose(lam, expected, rtol=0, atol=RTOL * max(1.0, np.abs(expected).max()))
-    assert_allclose(w, M @ expected + d, rtol=0, atol=RTOL * size)
-    assert_allclose(left, contact_residual(M, d, expected, mu, c, cone), rtol=0, atol=RTOL * size)
+def test_pyramid_of_many_contacts_of_few_freedoms_has_its_laws(rng):
+    # as feet: six points close to each other, of which three would do
+    for _ in range(30):
+        feet = [rng.normal(size=(3, 18)) for _ in range(4)]
+        turns = rng.normal(size=(4, 3, 18)) * 0.05
+        rows = [
+            foot + np.cos(a) * turn + np.sin(a) * turn[::-1]
+            for foot, turn in zip(feet, turns, strict=True)
+            for a in range(6)
+        ]
+        Y = np.array(rows)[:, [2, 0, 1]]
+        Y = np.concatenate([Y[:, 0], Y[:, 1:].reshape(48, 18)]).T
+        M, d, mu = Y.T @ Y, Y.T @ rng.normal(size=18), np.full(24, 0.6)
+        s = frictional_complementarity(M, d, mu)
+        assert s.feasible
+        assert residual(M, d, mu, s.lam) <= RTOL * np.abs(d).max() * max(1.0, np.abs(s.lam).max())
 
 
 # mistakes

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from contact_scenes import UP, G, ball_model, brick_model, lying, on_the_ground, random_contacts
+from contact_scenes import UP, G, ball_model, brick_model, lying, on_the_ground, random_contacts, unit
 from random_models import MODELS, random_state
 from rigidblocks.compiled_function import compiled
 from rigidblocks.configuration import integrate
@@ -79,8 +79,8 @@ def test_bounces_lose_height_by_the_square_of_the_restitution():
     assert_allclose(tops[:2], [0.5 * e**2, 0.5 * e**4], rtol=5e-3)
 
 
-def once(M, d, mu):
-    return projected_sweeps(M, d, mu, sweeps=1)
+def once(M, d, mu, start=None):
+    return projected_sweeps(M, d, mu, sweeps=1, start=start)
 
 
 def test_contact_that_is_far_apart_does_nothing(rng):
@@ -120,6 +120,49 @@ def test_step_without_correction_and_restitution_adds_no_energy(rng):
             assert after <= before * (1 + 1e-9)
 
 
+def test_no_step_of_ten_thousand_with_rebound_and_friction_adds_energy(rng):
+    # whatever the restitution, the friction and what few sweeps leave; without correction, which may add some
+    model, h = brick_model(), 1e-3
+
+    def stepped(q, qd, e, mu, gaps):
+        contacts = [replace(c, gap=gap) for c, gap in zip(lying(model, q, mu), gaps, strict=True)]
+        step = contact_step(model, q, qd, np.zeros(6), contacts, h, e, correction=0.0, solve=few)
+        free = qd + h * aba(model, q, qd, np.zeros(6))
+        return {"T": np.array([kinetic_energy(model, q, v) for v in (free, step.qd)]), "impulse": step.impulse}
+
+    step = compiled("rebound", stepped, {"q": (7,), "qd": (6,), "e": (), "mu": (), "gaps": (4,)})
+    gained = []
+    for _ in range(10_000):
+        q = np.concatenate([unit(rng.normal(size=4)), rng.normal(size=3)])
+        (before, after), impulse = step(q, rng.normal(size=6), rng.uniform(), rng.uniform(0, 2), rng.uniform(-2, 1, 4) * h)
+        gained.append((after - before) / before)
+        assert (impulse[:, 0] >= 0).all()
+    gained = np.array(gained)
+    assert gained.max() < 1e-12
+    assert ((gained != 0) & (gained > -1e-12)).sum() > 10  # more would have added some
+
+
+def few(M, d, mu):
+    return projected_sweeps(M, d, mu, sweeps=3)
+
+
+def test_step_that_starts_with_its_own_impulses_keeps_them_whatever_order_the_contacts_have(rng):
+    model, h = MODELS["six-axis"](), 0.01
+    s = random_state(rng, model)
+    rough, smooth = random_contacts(rng, model, 2, mu=0.5), random_contacts(rng, model, 1)
+    contacts = [*smooth, JointLimit(2, s.q[2] + 0.01), *rough]
+    first = contact_step(model, s.q, s.qd, s.tau, contacts, h, solve=many)
+    again = contact_step(model, s.q, s.qd, s.tau, contacts, h, solve=once, start=first.impulse)
+    assert first.residual < 1e-9
+    assert np.count_nonzero(first.impulse)
+    assert_allclose(again.impulse, first.impulse, rtol=0, atol=1e-6 * np.abs(first.impulse).max())
+    assert contact_step(model, s.q, s.qd, s.tau, contacts, h, solve=once).residual > 1e3 * again.residual
+
+
+def many(M, d, mu):
+    return projected_sweeps(M, d, mu, sweeps=2000)
+
+
 @pytest.mark.slow
 def test_dropped_brick_comes_to_rest_and_loses_its_energy():
     model, h = brick_model(), 2e-3
@@ -146,9 +189,6 @@ def test_traced_step_is_the_same(rng):
         wheel = PointContact(4, point_position(model, q, 4, UP), np.array([0.6, 0.0, 0.8]), predecessor=0, gap=gaps[1])
         step = contact_step(model, q, qd, tau, [ground, wheel, JointLimit(2, 0.1)], h, e=0.5, solve=few)
         return {"qd": step.qd, "impulse": step.impulse, "residual": np.asarray(step.residual)}
-
-    def few(M, d, mu):
-        return projected_sweeps(M, d, mu, sweeps=5)
 
     values = s.q, s.qd, s.tau, gaps, np.asarray(0.6)
     graph = trace("step", stepped, dict(zip(("q", "qd", "tau", "gaps", "mu"), map(np.shape, values), strict=True)))

@@ -33,7 +33,16 @@ EXPECTED = {
     ),
 }
 # build FMUs, or compile much
-LONG = {"01_planar2ctrl", "10_five_bar", "11_four_bar", "14_stewart_platform", "15_five_bar_fmus"}
+LONG = {
+    "01_planar2ctrl",
+    "10_five_bar",
+    "11_four_bar",
+    "14_stewart_platform",
+    "15_five_bar_fmus",
+    "18_quadruped",
+    "19_gripper",
+    "20_planar2_wall",
+}
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 

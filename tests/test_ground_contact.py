@@ -1,6 +1,7 @@
 """Ground contact as a block between others: what it does to a robot, and which steps the wiring bears."""
 
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from random_models import random_state
 from rigidblocks.contact import Box, Plane, PointSet, Sphere, stable_step
 from rigidblocks.continuous import ContinuousSystem
 from rigidblocks.dynamics import aba, point_jacobian
+from rigidblocks.fmi.export import export_fmu
 from rigidblocks.joint import Planar, Prismatic, SixDoF
 from rigidblocks.library import GroundContact, PointKinematics, RobotPlant
 from rigidblocks.master import simulate
@@ -56,6 +58,11 @@ def wired(plant, ground, h=1e-3):
 
 def run(plant, ground, t_stop, dt, **options):
     return simulate(wired(plant, ground), t_stop, dt, progress=False, **options)
+
+
+def start_up(too_long):
+    """The start of a run that is to warn where forces are held too long, and only there."""
+    return pytest.warns(RuntimeWarning, match="'ground' holds its outputs") if too_long else nullcontext()
 
 
 # the block
@@ -140,7 +147,8 @@ def test_elastic_bounces_keep_their_energy_with_a_lead_and_gain_without(dt):
     heights, w0, gains = np.linspace(0.02, 0.03, n), np.sqrt(K / M), {}
     for lead in (True, False):
         ground = GroundContact(model, K, 0.0, D_t=1.0, sample_time=dt, lead=lead)
-        result = run(RobotPlant(model, heights, external_wrenches=True), ground, 1.6, dt)
+        with start_up(too_long=not lead):
+            result = run(RobotPlant(model, heights, external_wrenches=True), ground, 1.6, dt)
         q, qd = result["robot.q"], result["robot.qd"]
         gains[lead] = (((M * G * q + M * qd**2 / 2) / (M * G * heights) - 1)[1000:])[q[1000:] > 1e-3]
     assert np.abs(gains[True]).max() < 2 * (w0 * dt) ** 2
@@ -176,7 +184,8 @@ def test_wiring_is_stable_below_the_limit_and_unstable_above(zeta, form):
         dt = factor * limit
         ground = GroundContact(lift(), K, D, **({"sample_time": dt} | form if form else {}))
         plant = RobotPlant(lift(), [rest * (1 + 1e-8)], external_wrenches=True)
-        result = run(plant, ground, 48 * dt, dt)
+        with start_up(too_long=factor > 1):
+            result = run(plant, ground, 48 * dt, dt)
         states = np.column_stack([result["robot.q"] - rest, result["robot.qd"]]) * [1, 1 / w0]
         force = np.array([-K, -D - (K * dt / 2 if lead else 0)])
         A = np.array([[1, dt * w0], [0, 1]]) + np.outer([dt**2 / (2 * M), dt / M / w0], force * [1, w0])
@@ -204,16 +213,18 @@ def test_friction_that_sticks_is_stable_below_its_limit_and_unstable_above(lead)
         ground = GroundContact(model, K, D, 1.0, K_t=K_t, D_t=D_t, sample_time=dt, lead=lead)
         assert (dt < ground.longest_step([0.0, 0.0])) == (factor < 1)
         plant = RobotPlant(model, [-M * G / K, 0.0], [0.0, 1e-8], external_wrenches=True)
-        speed = np.abs(run(plant, ground, 48 * dt, dt)["robot.qd"][:, 1])
+        with start_up(too_long=factor > 1):
+            speed = np.abs(run(plant, ground, 48 * dt, dt)["robot.qd"][:, 1])
         assert (speed[-8:].max() < 0.5 * speed[:8].max()) == (factor < 1)
         assert factor < 1 or speed[-8:].max() > 10 * speed[:8].max()
 
 
 def test_longest_step_of_one_point_is_that_of_its_mass():
     for fields, lead in (({}, False), ({"sample_time": 1e-3}, True), ({"sample_time": 1e-3, "lead": False}, False)):
-        ground = GroundContact(lift(), 2e4, 30.0, K_t=3e4, D_t=50.0, **fields)
+        ground = GroundContact(lift(), 2e4, 30.0, 0.5, K_t=3e4, D_t=50.0, **fields)
         normal, friction = stable_step(2e4, 30.0, M, lead=lead), stable_step(3e4, 50.0, M, lead=True)
         assert ground.longest_step([0.1]) == pytest.approx(min(normal, friction))
+        assert replace(ground, mu=0.0).longest_step([0.1]) == pytest.approx(normal)
 
 
 @pytest.mark.slow
@@ -228,7 +239,8 @@ def test_body_on_eight_corners_rests_with_the_longest_step_and_leaves_with_three
     for factor in (0.99, 3.0):
         dt = factor * limit
         ground = GroundContact(model, K, D, 0.5, sample_time=dt)
-        result = run(RobotPlant(model, rest, kick, external_wrenches=True), ground, 500 * dt, dt)
+        with start_up(too_long=factor > 1):
+            result = run(RobotPlant(model, rest, kick, external_wrenches=True), ground, 500 * dt, dt)
         speeds[factor] = np.abs(result["robot.qd"][-50:]).max()
     assert speeds[0.99] < 1e-3 * np.abs(kick).max()
     assert speeds[3.0] > np.abs(kick).max()
@@ -307,6 +319,34 @@ def test_ground_that_is_none_is_refused(fields, message):
 def test_ground_is_a_surface():
     with pytest.raises(TypeError, match=re.escape("the ground of a contact must be a Surface such as Plane(), not 0.0")):
         GroundContact(lift(), 1e4, 10.0, 0.1, 0.0)
+
+
+@pytest.mark.parametrize("form", ["compiled", "fused"])
+def test_run_warns_where_the_start_values_make_the_hold_too_long(form):
+    # the parameters are those of the run; of ground that gets stiffer with depth nothing is known
+    ground, dt = GroundContact(lift(), 2e4, 100.0, 0.5, sample_time=1e-3), 1e-3
+    assert ground.longest_step([0.1]) > dt
+    for K, too_long in ((2e4, False), (2e7, True)):
+        system = wired(RobotPlant(lift(), [0.1], external_wrenches=True), ground)
+        system.parts["ground"] = replace(system.parts["ground"], start={"K": np.array(K)})
+        with start_up(too_long):
+            simulate(system, 0.01, dt, form=form)
+    hard = GroundContact(lift(), 2e7, 100.0, 0.5, sample_time=1e-3, depth_ref=1e-3)
+    run(RobotPlant(lift(), [0.1], external_wrenches=True), hard, 0.01, dt, form=form)
+
+
+@pytest.mark.slow
+def test_ground_warns_beside_the_fmu_of_a_robot_but_not_as_an_fmu(tmp_path):
+    plant = RobotPlant(lift(), [0.1], external_wrenches=True)
+    ground = GroundContact(lift(), 2e7, 100.0, 0.5, sample_time=1e-3)
+    assert ground.longest_step([0.1]) < 1e-3
+    for name, block, too_long in (("robot", plant, True), ("ground", ground, False)):
+        system = wired(plant, ground)
+        fmu = System()
+        fmu.add(name, export_fmu(block, tmp_path / f"{name}.fmu"))
+        system.parts[name] = fmu.parts[name]
+        with start_up(too_long):
+            simulate(system, 0.01, 1e-3)
 
 
 def test_longest_step_is_for_linear_springs():

@@ -24,6 +24,7 @@ from rigidblocks.stepper import CompiledStepper, NumpyStepper
 
 STEPS = 20
 SCRIPTS = {path.stem: path for path in sorted(Path(__file__).parents[1].glob("fmus/*_fmu.py"))}
+LONG = {"gripper_contact_fmu", "quadruped_fmu"}  # take long to compile
 SCRIPT = """
 from library_blocks import BLOCKS
 from rigidblocks.fmi.slave import BlockSlave
@@ -108,7 +109,7 @@ def test_every_block_of_the_library_has_a_script():
     assert {type(slave_of(script).flat.block).__name__ for script in SCRIPTS.values()} >= blocks
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in SCRIPTS])
 def test_all_forms_of_a_script_are_the_same(name, tmp_path):
     assert_all_forms_are_the_same(SCRIPTS[name], tmp_path)
 

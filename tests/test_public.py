@@ -34,7 +34,7 @@ LAYERS = {
         "contact",
         "scalar",
     },
-    "blocks": {"block", "dense", "flat", "implicit", "integrate", "stepper", "units", "library"},
+    "blocks": {"block", "contact_events", "dense", "flat", "implicit", "integrate", "stepper", "units", "library"},
     "tracing": {
         "trace",
         "traced_block",
@@ -50,7 +50,7 @@ LAYERS = {
         "feedthrough",
         "differentiation",
     },
-    "wiring": {"system", "instance", "wired", "fused", "continuous", "linearization", "master", "result"},
+    "wiring": {"system", "holds", "instance", "wired", "fused", "continuous", "linearization", "master", "result"},
     "packaging": {"fmi"},
     "people": {"cli"},
 }

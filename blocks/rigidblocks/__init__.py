@@ -49,6 +49,7 @@ from rigidblocks.joint import (
 )
 from rigidblocks.library import (
     IMU,
+    BodyContact,
     Chirp,
     ClosedLoopPlant,
     CompliantLoopClosure,
@@ -93,6 +94,7 @@ __all__ = [
     "ROS2",
     "SEMI_IMPLICIT_EULER",
     "Block",
+    "BodyContact",
     "Chirp",
     "ClosedLoopPlant",
     "CompliantLoopClosure",
@@ -180,6 +182,7 @@ __all__ = [
     "rnea_floating",
     "select",
     "simulate",
+    "simulate_contact",
 ]
 
 # what needs the tracer is loaded when it is asked for: a packaged block runs on machines without it
@@ -198,6 +201,7 @@ _LAZY = {
     "Linearization": "linearization",
     "linearize": "linearization",
     "simulate": "master",
+    "simulate_contact": "contact_events",
 }
 
 

@@ -176,6 +176,15 @@ class Block(abc.ABC):  # noqa: B024 - every function has a default, no block nee
         del t, x, u, p
         return {}
 
+    def longest_hold(self, u: SimpleNamespace, p: SimpleNamespace) -> float:
+        """The longest communication step [s] over which the outputs may be held before what they drive gets unstable.
+
+        `u` has the values, at the start of a run, of the inputs, and of the inputs of the parts from which those come at
+        once. Infinite where nothing is known.
+        """
+        del u, p
+        return float("inf")
+
 
 def state_outputs(block: Block) -> tuple[str, ...]:
     """The names of the outputs that are states."""

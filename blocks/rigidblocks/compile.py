@@ -92,7 +92,8 @@ def run_compiler(command: tuple[str, ...], folder: str | Path) -> None:
 @cache
 def _version(command: tuple[str, ...]) -> str:
     try:
-        return subprocess.run((*command, "--version"), capture_output=True, text=True, check=False).stdout
+        with tempfile.TemporaryDirectory() as folder:  # for what ziglang leaves behind even so
+            return subprocess.run((*command, "--version"), capture_output=True, text=True, check=False, cwd=folder).stdout
     except OSError as error:
         raise CompilerError(
             f"the C compiler `{' '.join(command)}` does not run: {error}; set CC to one that does"

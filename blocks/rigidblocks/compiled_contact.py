@@ -7,7 +7,7 @@ import numpy as np
 
 from rigidblocks.ccode import c_function
 from rigidblocks.compiled_function import CompiledFunction
-from rigidblocks.contact.sweeps import contact_error, contact_forces, contact_rates
+from rigidblocks.contact.sweeps import contact_error, contact_forces, contact_rates, goes_on
 from rigidblocks.looped import LoopedFunction
 from rigidblocks.trace import trace
 
@@ -16,7 +16,8 @@ def compiled_sweeps(n: int, k: int, sweeps: int = 30, cone: bool = True) -> Comp
     """The compiled `contact.projected_sweeps` for n contacts, the first k with friction.
 
     It takes (M, d, mu, c, start) to lam, w and the residual: M (n + 2k, n + 2k), d and start (n + 2k,), mu and c (k,);
-    w = M lam + d, and the residual is that of `contact.contact_residual`. The time of a call hardly depends on the values.
+    w = M lam + d, and the residual is that of `contact.contact_residual`. The time of a call depends on the values only
+    in that a contact that stays open costs little.
     Raises ValueError where not 0 <= k <= n.
     """
     return CompiledFunction(looped_sweeps(n, k, sweeps, cone))
@@ -29,8 +30,15 @@ def looped_sweeps(n: int, k: int, sweeps: int, cone: bool) -> LoopedFunction:
     size = n + 2 * k
     shapes = {"M": (size, size), "d": (size,), "mu": (k,), "c": (k,), "start": (size,)}
     sizes = f"enum {{ N = {size}, COUNT = {n}, FRICTION = {k}, SWEEPS = {sweeps} }};\n"
-    text = sizes + _laws(3, cone) + _laws(1, cone) + files("rigidblocks").joinpath("c/sweeps.h").read_text()
-    return LoopedFunction("sweeps", shapes, {"lam": (size,), "w": (size,), "residual": ()}, text, 20 * n)
+    factor = trace("goes_on", lambda size, last: {"factor": np.asarray(goes_on(size, last))}, {"size": (), "last": ()})
+    text = (
+        sizes
+        + _laws(3, cone)
+        + _laws(1, cone)
+        + c_function(factor)
+        + files("rigidblocks").joinpath("c/sweeps.h").read_text()
+    )
+    return LoopedFunction("sweeps", shapes, {"lam": (size,), "w": (size,), "residual": ()}, text, 20 * n + 6 * size)
 
 
 def _laws(size: int, cone: bool) -> str:

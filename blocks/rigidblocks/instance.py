@@ -43,6 +43,17 @@ class Instance(abc.ABC):
         """Goes from t to t + dt with the inputs held."""
 
     @abc.abstractmethod
+    def save(self) -> None:
+        """Keeps the state, inputs and outputs of this moment in place of what was kept before.
+
+        Raises RuntimeError for an FMU that cannot.
+        """
+
+    @abc.abstractmethod
+    def restore(self) -> None:
+        """Goes back to the moment that was kept; may be repeated."""
+
+    @abc.abstractmethod
     def close(self) -> None:
         """Frees what the instance holds."""
 
@@ -83,6 +94,12 @@ class BlockInstance(Instance):
 
     def step(self, t: float, dt: float) -> None:
         self._step(t, dt)
+
+    def save(self) -> None:
+        self._kept = self._memory.copy()
+
+    def restore(self) -> None:
+        self._memory[:] = self._kept
 
     def close(self) -> None:
         pass

@@ -2,7 +2,8 @@
 
 import abc
 import contextlib
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tqdm import tqdm
 from rigidblocks.block import Block
 from rigidblocks.flat import FlatBlock, sample_spans
 from rigidblocks.fused import GAUSS_SEIDEL, JACOBI, ORDERS, FusedSystem
+from rigidblocks.holds import holds_too_long
 from rigidblocks.instance import BlockInstance, Instance
 from rigidblocks.result import Result
 from rigidblocks.spatial import Array
@@ -19,6 +21,8 @@ from rigidblocks.stepper import CompiledStepper
 from rigidblocks.system import Part, System
 
 FORMS = ("compiled", "numpy", "fused")
+_CLOSE = 1e-12  # of dt: how closely an event is located
+_EVENTS = 100  # in one step of dt: more than that do not end
 _CHUNK = 10_000  # fused steps between two looks at the progress bar and at Ctrl-C
 
 
@@ -46,11 +50,6 @@ class Grid:
     dt: float
     n: int
 
-    @property
-    def time(self) -> Array:
-        """All communication points [s]."""
-        return self.t_start + self.dt * np.arange(self.n + 1)
-
 
 def simulate(
     system: System,
@@ -60,6 +59,7 @@ def simulate(
     t_start: float = 0.0,
     order: str = GAUSS_SEIDEL,
     form: str = "compiled",
+    events: Sequence[str] = (),
     save: str | Path | None = None,
     progress: bool = True,
 ) -> Result:
@@ -70,21 +70,32 @@ def simulate(
     the outputs of time t. `form` says how blocks run: "compiled" to C, in plain "numpy", or "fused", the whole system as
     one C loop; FMUs bring their own form.
 
+    `events` names outputs, such as "ball.gap" or "robot.q[1]", whose fall through zero is an event. A step in which one
+    falls is taken back, by the saved states of all parts, and repeated until it ends where the first of them has just come
+    to zero or below: located to 1e-12 of dt, as exactly as the parts integrate. There all exchange their outputs, the
+    result gets a row of its own, and a shorter step leads on to the next multiple of dt. What goes below zero and comes
+    back within one step is not seen.
+
     `save` names a .csv or .parquet file for the result. A run that fails raises SimulationError, and Ctrl-C raises
     Interrupted; both carry the result up to then, which is saved too. Raises ValueError for an algebraic loop, an open
-    input without a start value, and a dt that does not divide the run or fit the sample times.
+    input without a start value, and a dt that does not divide the run or fit the sample times. Warns where a block among
+    the parts knows (`Block.longest_hold`) that dt holds its outputs so long that the wiring is unstable.
     """
     for what, value, known in (("form", form, FORMS), ("order", order, ORDERS)):
         if value not in known:
             raise ValueError(f"{what} must be one of {', '.join(known)}, not '{value}'")
     grid = _grid(system, t_start, t_stop, dt)
     list(system.open_inputs())  # raises for an input left open
-    run = (_FusedLoop if form == "fused" else _CoSimulation)(system, grid, order, form)
+    _check_events(system, events, form)
+    run = _FusedLoop(system, grid, order, form) if form == "fused" else _CoSimulation(system, grid, order, form, events)
     bar = tqdm(
         total=grid.n, unit="step", delay=1.0, leave=False, disable=None if progress else True
     )  # None: not where there is no terminal
     try:
         with bar, contextlib.closing(run):
+            run.start()
+            for message in holds_too_long(system, dt, run.values):
+                warnings.warn(message, RuntimeWarning, stacklevel=2)
             for steps in run.go():
                 bar.update(steps)
     except KeyboardInterrupt:
@@ -115,11 +126,29 @@ def _grid(system: System, t_start: float, t_stop: float, dt: float) -> Grid:
     return Grid(t_start, dt, n)
 
 
+def _check_events(system: System, events: Sequence[str], form: str) -> None:
+    if not events:
+        return
+    if form == "fused":
+        raise ValueError("a fused run cannot go back to an event; take the form compiled or numpy")
+    for name, part in system.parts.items():
+        if getattr(part.component, "sample_time", None) is not None:
+            raise ValueError(f"a step that ends at an event does not fit the sample time of '{name}'")
+    known = [
+        f"{name}.{element}"
+        for name, part in system.parts.items()
+        for y in part.component.outputs
+        for element in y.element_names
+    ]
+    if unknown := [event for event in events if event not in known]:
+        raise ValueError(f"there is no output element '{unknown[0]}' to be an event; there are: {', '.join(known)}")
+
+
 class _Run(abc.ABC):
     """A run under way: the rows of outputs up to communication point k."""
 
     def __init__(self, system: System, grid: Grid, order: str, form: str):
-        self.grid, self.k = grid, -1
+        self.grid, self.k, self.time = grid, -1, np.empty(grid.n + 1)
         self.ports = tuple(
             replace(port, name=f"{name}.{port.name}")
             for name, part in system.parts.items()
@@ -131,18 +160,31 @@ class _Run(abc.ABC):
     @property
     def t(self) -> float:
         """The last time that was reached [s]."""
-        return self.grid.t_start + max(0, self.k) * self.grid.dt
+        return float(self.time[self.k]) if self.k >= 0 else self.grid.t_start
 
     def finish(self, save: str | Path | None) -> Result:
         """What has been recorded so far, saved where asked."""
-        result = Result(self.grid.time[: self.k + 1], self.ports, self.rows[: self.k + 1], self.meta)
+        result = Result(self.time[: self.k + 1], self.ports, self.rows[: self.k + 1], self.meta)
         if save is not None:
             result.save(save)
         return result
 
+    def values(self, name: str) -> Array:
+        """The last values of the output `part.port`."""
+        where = 0
+        for port in self.ports:
+            if port.name == name:
+                return self.rows[self.k, where : where + port.size].reshape(port.shape)
+            where += port.size
+        raise KeyError(name)
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """Computes the outputs at t_start."""
+
     @abc.abstractmethod
     def go(self) -> Iterator[int]:
-        """Runs to the end, yielding how many steps were taken since the last time."""
+        """Runs on from there to the end, yielding how many steps were taken since the last time."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -152,8 +194,10 @@ class _Run(abc.ABC):
 class _CoSimulation(_Run):
     """A run of one instance for each part."""
 
-    def __init__(self, system: System, grid: Grid, order: str, form: str):
+    def __init__(self, system: System, grid: Grid, order: str, form: str, events: Sequence[str]):
         super().__init__(system, grid, order, form)
+        names = [name for port in self.ports for name in port.element_names]
+        self._events = np.array([names.index(event) for event in events], dtype=int)
         self._jacobi = order == JACOBI
         self._evaluation_order, self._stepping_order = system.evaluation_order(), system.stepping_order()
         self._instances: dict[str, Instance] = {}
@@ -167,45 +211,92 @@ class _CoSimulation(_Run):
         for (b, u), (a, y) in system.sources.items():
             self._wires[b].append((self._instances[a].output(y), self._instances[b].input(u)))
 
-    def go(self) -> Iterator[int]:
-        self._initialize()
-        instances = [(name, self._instances[name].step) for name in self._stepping_order]
-        for k in range(self.grid.n):
-            t, dt = self.grid.t_start + k * self.grid.dt, self.grid.dt
-            if self._jacobi:
-                self._read_inputs(*self._stepping_order)
-            for name, step in instances:
-                if not self._jacobi:
-                    self._read_inputs(name)
-                step(t, dt)
-            self._record()
-            yield 1
-
-    def close(self) -> None:
-        for instance in self._instances.values():
-            instance.close()
-
-    def _initialize(self) -> None:
+    def start(self) -> None:
         for name in self._evaluation_order:
             self._read_inputs(name)
             self._instances[name].initialize(self.grid.t_start)
         for instance in self._instances.values():
             instance.begin()
-        self._record()
+        self._record(self.grid.t_start)
+
+    def go(self) -> Iterator[int]:
+        self._steps = [(name, self._instances[name].step) for name in self._stepping_order]
+        step = self._step_through_events if len(self._events) else self._step
+        for k in range(self.grid.n):
+            step(self.grid.t_start + k * self.grid.dt, self.grid.dt)
+            self._record(self.grid.t_start + (k + 1) * self.grid.dt)
+            yield 1
+
+    def _step(self, t: float, dt: float) -> None:
+        if self._jacobi:
+            self._read_inputs(*self._stepping_order)
+        for name, step in self._steps:
+            if not self._jacobi:
+                self._read_inputs(name)
+            step(t, dt)
+
+    def _step_through_events(self, t: float, dt: float) -> None:
+        """Steps from t to t + dt, ending a step and recording a row at each event."""
+        start, rest = t, dt
+        for _ in range(_EVENTS + 1):
+            for instance in self._instances.values():
+                instance.save()
+            before = self._row()[self._events]
+            self._step(start, rest)
+            if not self._happened(before):
+                return
+            start += self._located(start, rest, dt, before)
+            rest = t + dt - start
+            if rest <= 0:
+                return
+            self._insert(start)
+        raise ArithmeticError(f"more than {_EVENTS} events within one step of dt")
+
+    def _located(self, t: float, length: float, dt: float, before: Array) -> float:
+        """Takes the step again, up to the first moment at which an event is known to have happened; returns its length."""
+        low, high = 0.0, length
+        while high - low > _CLOSE * dt:
+            middle = (low + high) / 2
+            self._step_again(t, middle)
+            low, high = (low, middle) if self._happened(before) else (middle, high)
+        self._step_again(t, high)
+        return high
+
+    def _step_again(self, t: float, dt: float) -> None:
+        for instance in self._instances.values():
+            instance.restore()
+        self._step(t, dt)
+
+    def _happened(self, before: Array) -> bool:
+        return bool(np.any((before > 0) & (self._row()[self._events] <= 0)))
+
+    def _insert(self, t: float) -> None:
+        """Records a row between the communication points."""
+        self.time = np.append(self.time, 0.0)
+        self.rows = np.concatenate([self.rows, np.empty((1, self.rows.shape[1]))])
+        self._record(t)
+
+    def close(self) -> None:
+        for instance in self._instances.values():
+            instance.close()
 
     def _read_inputs(self, *names: str) -> None:
         for name in names:
             for source, target in self._wires[name]:
                 target[:] = source
 
-    def _record(self) -> None:
-        row = self.rows[self.k + 1]
+    def _record(self, t: float) -> None:
+        self.time[self.k + 1], row = t, self.rows[self.k + 1]
         np.concatenate([instance.outputs() for instance in self._instances.values()], out=row)
         if not np.isfinite(row).all():
             names = [name for port in self.ports for name in port.element_names]
             bad = [name for name, value in zip(names, row, strict=True) if not np.isfinite(value)]
             raise ArithmeticError(f"not finite: {', '.join(bad[:8])}")
         self.k += 1
+
+    def _row(self) -> Array:
+        """All outputs."""
+        return np.concatenate([instance.outputs() for instance in self._instances.values()])
 
 
 def _instance(part: Part, compiled: bool) -> Instance:
@@ -224,16 +315,20 @@ class _FusedLoop(_Run):
         self._stepper = CompiledStepper(FlatBlock(FusedSystem(system, grid.dt, order)), h=grid.dt)
         where = self._stepper.flat.where
         self._columns = np.concatenate([np.arange(where[port.name].start, where[port.name].stop) for port in self.ports])
+        self._memory = self._stepper.flat.start()
+
+    def start(self) -> None:
+        self._stepper.initialize(self._memory, self.grid.t_start)
+        self.time[0], self.rows[0], self.k = self.grid.t_start, self._memory[self._columns], 0
 
     def go(self) -> Iterator[int]:
-        memory = self._stepper.flat.start()
-        self._stepper.initialize(memory, self.grid.t_start)
-        self.rows[0], self.k = memory[self._columns], 0
-        chunk = np.empty((_CHUNK, len(memory)))
+        memory, chunk = self._memory, np.empty((_CHUNK, len(self._memory)))
         while self.k < self.grid.n:
             rows = chunk[: self.grid.n - self.k]
             taken = self._stepper.run(memory, self.t, self.grid.dt, rows)
-            self.rows[self.k + 1 : self.k + 1 + taken] = rows[:taken, self._columns]
+            new = slice(self.k + 1, self.k + 1 + taken)
+            self.rows[new] = rows[:taken, self._columns]
+            self.time[new] = self.grid.t_start + self.grid.dt * np.arange(new.start, new.stop)
             self.k += taken
             if taken < len(rows):
                 self._stepper.step(memory, self.t, self.grid.dt)  # raises with the reason

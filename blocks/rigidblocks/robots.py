@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rigidblocks import planar
+from rigidblocks.contact import geometry
 from rigidblocks.contact.geometry import Sphere
 from rigidblocks.joint import Cylindrical, Helical, Joint, Prismatic, Revolute, SixDoF
 from rigidblocks.model import Box, Cylinder, Model
@@ -174,3 +175,28 @@ def _leg(name: str, first: int, x: float, side: float) -> list[tuple[Any, ...]]:
         (first, across, xlt([0.0, 0.08 * side, 0.0]), thigh, f"{name}_thigh", f"{name}_hip"),
         (first + 1, across, xlt([0.0, 0.0, -0.2]), shank, f"{name}_shank", f"{name}_knee"),
     ]
+
+
+def gripper() -> Model:
+    """A hand with two fingers that slide towards each other, and a block of 0.2 kg on its own, to be held (`contact`).
+
+    The hand (1 kg) is body 0, on a vertical slide. The fingers, 0.1 kg each, slide along x, closing with positive q; at 0
+    their pads are 0.1 m apart. The block, body 3, is a cube of 5 cm on a joint of six freedoms. Fingers and block are boxes.
+    """
+    pad, cube = (0.02, 0.06, 0.06), (0.05, 0.05, 0.05)
+    return Model(
+        "gripper",
+        (-1, 0, 0, -1),
+        (Prismatic(), Prismatic((1.0, 0.0, 0.0)), Prismatic((-1.0, 0.0, 0.0)), SixDoF()),
+        (xlt(np.zeros(3)), xlt([-0.06, 0.0, 0.0]), xlt([0.06, 0.0, 0.0]), xlt(np.zeros(3))),
+        (_cuboid(1.0, (0.2, 0.1, 0.05)), _cuboid(0.1, pad), _cuboid(0.1, pad), _cuboid(0.2, cube)),
+        body_names=("hand", "left_finger", "right_finger", "block"),
+        joint_names=("lift", "left", "right", "free"),
+        contact=((), (geometry.Box(pad),), (geometry.Box(pad),), (geometry.Box(cube),)),
+    )
+
+
+def _cuboid(m: float, sides: Sequence[float]) -> RigidInertia:
+    """A homogeneous box around the origin."""
+    a, b, c = sides
+    return mcI(m, np.zeros(3), m / 12 * np.diag([b * b + c * c, a * a + c * c, a * a + b * b]))

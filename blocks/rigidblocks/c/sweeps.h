@@ -1,5 +1,5 @@
 
-/* Projected Gauss-Seidel sweeps over contacts: a fixed number, forth and back in turn.
+/* Projected Gauss-Seidel sweeps over contacts: a fixed number, with conjugate gradients between them.
 
    The generated text before this has N unknowns: COUNT normals, then two tangents of each of the first FRICTION contacts;
    SWEEPS; and the functions of one contact with friction (forces3, rates3, error3) and without (forces1, rates1, error1).
@@ -62,34 +62,82 @@ static void look(double known[20], int n, const int at[3], const double *w, cons
     }
 }
 
+/* Solves one contact after the other. */
+static void sweep(const double *M, double known[COUNT][20], double *lam, double *w)
+{
+    double after[3], change[3];
+    for (int i = 0, at[3]; i < COUNT; i++) {
+        const int n = places(i, at);
+        look(known[i], n, at, w, lam);
+        if (n == 3)
+            forces3(known[i], after);
+        else
+            forces1(known[i], after);
+        int changed = 0;
+        for (int j = 0; j < n; j++) {
+            change[j] = after[j] - lam[at[j]];
+            lam[at[j]] = after[j];
+            changed |= change[j] != 0.0;
+        }
+        if (changed) /* what stays open costs little */
+            add(w, M, n, at, change);
+    }
+}
+
+/* x += factor way, where x, lam and w, is before + the last step; way = factor way + step. */
+static void go_on(double *restrict x, double *restrict way, const double *restrict before, double factor)
+{
+    for (int j = 0; j < 2 * N; j++) {
+        const double step = x[j] - before[j], more = factor * way[j];
+        x[j] += more;
+        way[j] = more + step;
+    }
+}
+
+/* The squared change of lam since `before`. */
+static double squared_step(const double *lam, const double *before)
+{
+    double sum = 0.0;
+    for (int j = 0; j < N; j++)
+        sum += (lam[j] - before[j]) * (lam[j] - before[j]);
+    return sum;
+}
+
+/* Leaves the forces that a sweep changed least in `best`, with their w behind them; `x` has those of now, then room. */
+static void run_sweeps(const double *M, double known[COUNT][20], double *x, double *best)
+{
+    double *lam = x, *w = lam + N, *way = w + N, *before = way + 2 * N, size[2] = {0.0, 0.0}, least = 0.0, factor;
+    memcpy(best, x, 2 * N * sizeof *x);
+    memset(way, 0, 2 * N * sizeof *way);
+    for (int k = 0; k < SWEEPS; k++) {
+        memcpy(before, x, 2 * N * sizeof *x);
+        sweep(M, known, lam, w);
+        size[0] = squared_step(lam, before);
+        if (k == 0 || size[0] < least) {
+            least = size[0];
+            memcpy(best, x, 2 * N * sizeof *x);
+        }
+        goes_on(size, &factor);
+        go_on(x, way, before, k ? factor : 0.0);
+        size[1] = size[0];
+    }
+}
+
 static void sweeps(const double *in, double *cells, double *out)
 {
     const double *M = in, *d = M + N * N, *mu = d + N, *c = mu + FRICTION, *start = c + FRICTION;
-    double *lam = out, *w = out + N, *residual = w + N, after[3], change[3], error;
-    double(*known)[20] = (double(*)[20])cells;
+    double *x = cells, *lam = out, *w = out + N, *residual = w + N, change[3], error;
+    double(*known)[20] = (double(*)[20])(cells + 6 * N);
     prepare(M, mu, c, known);
-    memcpy(w, d, N * sizeof *w);
-    memcpy(lam, start, N * sizeof *lam);
+    memcpy(x, start, N * sizeof *x);
+    memcpy(x + N, d, N * sizeof *x);
     for (int i = 0, at[3]; i < COUNT; i++) {
         const int n = places(i, at);
         for (int j = 0; j < n; j++)
-            change[j] = lam[at[j]];
-        add(w, M, n, at, change);
+            change[j] = start[at[j]];
+        add(x + N, M, n, at, change);
     }
-    for (int sweep = 0; sweep < SWEEPS; sweep++)
-        for (int k = 0, at[3]; k < COUNT; k++) {
-            const int i = sweep % 2 ? COUNT - 1 - k : k, n = places(i, at);
-            look(known[i], n, at, w, lam);
-            if (n == 3)
-                forces3(known[i], after);
-            else
-                forces1(known[i], after);
-            for (int j = 0; j < n; j++) {
-                change[j] = after[j] - lam[at[j]];
-                lam[at[j]] = after[j];
-            }
-            add(w, M, n, at, change);
-        }
+    run_sweeps(M, known, x, out);
     *residual = 0.0;
     for (int i = 0, at[3]; i < COUNT; i++) {
         const int n = places(i, at);

@@ -1,5 +1,6 @@
 """Contact and impact (RBDA chapter 11)."""
 
+from rigidblocks.contact.between import ContactPair, PairMotion, PairPoints, pair_motions, pair_points
 from rigidblocks.contact.complementarity import (
     Complementarity,
     QuadraticProgramme,
@@ -27,8 +28,10 @@ from rigidblocks.contact.impact import (
     collision_with_friction,
     impact,
     impact_impulse,
-    passive_impulse,
 )
+from rigidblocks.contact.pairs import plane_contacts, sphere_contacts
+from rigidblocks.contact.passive import passive_impulse
+from rigidblocks.contact.phase import Motion, Phase, beginning_phase, phase_motion
 from rigidblocks.contact.points import BodyPoints, body_points, effective_mass, point_motion
 from rigidblocks.contact.pyramid import frictional_complementarity, pyramid_forces
 from rigidblocks.contact.rigid import (
@@ -59,6 +62,7 @@ __all__ = [
     "ContactEquation",
     "ContactForce",
     "ContactMotion",
+    "ContactPair",
     "ContactState",
     "ContactStep",
     "ContactUnknowns",
@@ -66,6 +70,10 @@ __all__ = [
     "HeightField",
     "Impact",
     "JointLimit",
+    "Motion",
+    "PairMotion",
+    "PairPoints",
+    "Phase",
     "Plane",
     "PointContact",
     "PointSet",
@@ -76,6 +84,7 @@ __all__ = [
     "Surface",
     "SurfaceState",
     "acceleration_programme",
+    "beginning_phase",
     "body_points",
     "collision",
     "collision_with_friction",
@@ -94,11 +103,16 @@ __all__ = [
     "hull_vertices",
     "impact",
     "impact_impulse",
+    "pair_motions",
+    "pair_points",
     "passive_impulse",
+    "phase_motion",
+    "plane_contacts",
     "point_motion",
     "projected_sweeps",
     "pyramid_forces",
     "rigid_contact",
+    "sphere_contacts",
     "stable_step",
     "wrench",
 ]

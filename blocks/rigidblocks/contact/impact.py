@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rigidblocks.contact.passive import TINY, impulse_energy, passive_impulse
 from rigidblocks.contact.pyramid import pyramid_forces
 from rigidblocks.contact.rigid import JointLimit, PointContact, contact_matrix, contact_unknowns, through_inertia
 from rigidblocks.contact.sweeps import projected_sweeps
@@ -24,7 +25,6 @@ from rigidblocks.spatial import Array, RigidInertia
 
 Solver = Callable[[Array, Array, Array, Any], Array]  # lam of M, d, mu and c
 LAWS = ("newton", "poisson", "sequence")
-_TINY = 1e-200  # keeps a division from being by zero where its result is not used
 
 
 class Collision(NamedTuple):
@@ -76,7 +76,7 @@ def collision_with_friction(
     else:
         within = less(np.sqrt(stick[1] * stick[1] + stick[2] * stick[2]), mu * stick[0])
         slide = impact_impulse(M, w, np.array([e]), np.array([mu]), solve=partial(projected_sweeps, sweeps=100))
-        lam = select(within & less(_energy(M, w, stick), 0.0), stick, slide)
+        lam = select(within & less(impulse_energy(M, w, stick), 0.0), stick, slide)
     lam = select(less(w[0], 0.0), lam, np.zeros(3))
     return Collision(-(columns[0] @ lam), columns[1] @ lam, lam[[1, 2, 0]])
 
@@ -153,20 +153,6 @@ def impact_impulse(M: Array, w: Array, e: Array, mu: Any = (), law: str = "newto
     return passive_impulse(M, w, plastic, demanded)
 
 
-def passive_impulse(M: Array, w: Array, base: Array, lam: Array) -> Array:
-    """The impulse nearest to lam, on the way to it from `base`, that adds no energy; `base` adds none.
-
-    On the way, base + s (lam - base), the kinetic energy changes by a s^2 + b s + c with c <= 0, which is convex: it is
-    below zero up to one place.
-    """
-    way = lam - base
-    a, b, c = way @ M @ way / 2, way @ (w + M @ base), minimum(_energy(M, w, base), 0.0)
-    root = np.sqrt(maximum(b * b - 4.0 * a * c, 0.0))
-    zero = select(less(b, 0.0), (root - b) / maximum(2.0 * a, _TINY), -2.0 * c / maximum(b + root, _TINY))
-    whole = less(a + b + c, 0.0)
-    return np.asarray(base + select(whole, 1.0, minimum(zero, 1.0)) * way)
-
-
 def _possible(M: Array, w: Array, lam: Array, plastic: Array, n: int) -> Array:
     """lam where it keeps the contacts apart, to a thousandth of the velocities; else the plastic impulse."""
     after, size = reduce(minimum, (w + M @ lam)[:n], 0.0), reduce(maximum, np.abs(w[:n]), 0.0)
@@ -177,7 +163,7 @@ def _in_sequence(M: Array, w: Array, e: Array, solve: Solver) -> Array:
     """Collisions of one contact after the other (RBDA Eq 11.65)."""
     n, lam = len(w), 0.0 * w
     for i in [*range(n)] * (2 * n):
-        step = maximum(-(1.0 + e[i]) * w[i] / maximum(M[i, i], _TINY), 0.0)
+        step = maximum(-(1.0 + e[i]) * w[i] / maximum(M[i, i], TINY), 0.0)
         w, lam[i] = w + M[:, i] * step, lam[i] + step
     return np.asarray(lam + solve(M, w, np.zeros(0), 0.0))
 
@@ -204,8 +190,3 @@ def _check_restitution(e: Any) -> None:
     values = np.asarray(e)
     if values.dtype != object and not ((values >= 0) & (values <= 1)).all():
         raise ValueError(f"a coefficient of restitution is between 0 and 1, not {values.tolist()}")
-
-
-def _energy(M: Array, w: Array, lam: Array) -> Any:
-    """The kinetic energy that an impulse adds, lam . (w + w+) / 2 [J]."""
-    return lam @ (w + M @ lam / 2)

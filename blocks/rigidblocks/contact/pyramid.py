@@ -10,7 +10,7 @@ c is friction that is there without the normal force.
 """
 
 from functools import cache
-from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,36 +42,27 @@ def frictional_complementarity(M: ArrayLike, d: ArrayLike, mu: ArrayLike, c: Arr
     M, d = checked_problem(M, d)
     mu, c = checked_friction(len(d), mu, c)
     k, n = len(mu), len(d) - 2 * len(mu)
-    frictionless = complementarity(M[:n, :n], d[:n])
     if not k:
-        return frictionless
+        return complementarity(M, d)
 
-    # contacts are left out as long as they stay open without a force: most often those that need none without friction
+    # contacts are left out as long as they stay open without a force: at first those that need none without friction
+    problem = _scaled(M, d, mu, c)
+    basis = np.zeros(n + 5 * k, dtype=bool)
+    if (loaded := _lemke(problem.A[:n, :n], _apart(problem.b[:n]), basis[:n])) is not None:
+        basis[:n] = loaded
     adhering = np.concatenate([c > 0, np.zeros(n - k, dtype=bool)])
-    tried = (frictionless.lam > 0) | adhering
+    tried = basis[:n] | adhering
     for attempt in range(2 * n + 2):
-        lam = _among(np.flatnonzero(tried), M, d, mu, c)
+        lam, basis = _among(problem, np.flatnonzero(tried), basis)
         approach = np.where(tried, 0.0, -np.inf if lam is None else (M @ lam + d)[:n])
         if not (more := approach < -WITHIN * np.abs(d).max()).any():
             break
         if lam is not None:
-            more &= approach <= np.sort(approach)[min(2, n - 1)]
+            more &= approach <= np.sort(approach)[min(2, n - 1)]  # few at once: most open again
             tried = (lam[:n] > 0) | adhering if attempt < n else tried  # at last none is let go, so that it ends
         tried = tried | more
-    found = np.concatenate([frictionless.lam, np.zeros(2 * k)]) if lam is None else lam
-    return Complementarity(found, M @ found + d, found != 0.0, lam is not None, None)
-
-
-def _among(normal: Array, M: Array, d: Array, mu: Array, c: Array) -> Array | None:
-    """lam where only some contacts have forces, or None where the pivoting ends on a ray."""
-    k, lam = len(mu), np.zeros(len(d))
-    rubbing = normal[normal < k]
-    part = np.concatenate([normal, (len(d) - 2 * k + 2 * rubbing[:, None] + np.arange(2)).ravel()])
-    forces = _solved(M[np.ix_(part, part)], d[part], mu[rubbing], c[rubbing])
-    if forces is None:
-        return None
-    lam[part] = forces
-    return lam
+    forces = np.concatenate([complementarity(M[:n, :n], d[:n]).lam, np.zeros(2 * k)]) if lam is None else lam
+    return Complementarity(forces, M @ forces + d, forces != 0.0, lam is not None, None)
 
 
 def checked_friction(size: int, mu: ArrayLike, c: ArrayLike) -> tuple[Array, Array]:
@@ -86,26 +77,72 @@ def checked_friction(size: int, mu: ArrayLike, c: ArrayLike) -> tuple[Array, Arr
     return mu, c
 
 
-def _solved(M: Array, d: Array, mu: Array, c: Array) -> Array | None:
-    """lam, or None where the pivoting finds none."""
+class _Scaled(NamedTuple):
+    """A problem of k contacts with friction among n, with a diagonal of one and velocities b of at most one.
+
+    lam is `unit` times what it is here, (n + 2k,), and `limit` (k,) is how much of a tangent's force is one of the normal's.
+    """
+
+    A: Array
+    b: Array
+    mu: Array
+    c: Array
+    unit: Array
+    limit: Array
+
+
+def _scaled(M: Array, d: Array, mu: Array, c: Array) -> _Scaled:
+    """The problem in units of its own."""
     k, n = len(mu), len(d) - 2 * len(mu)
     scale = unit_scale(M)
     scale[n:] = np.repeat(scale[n:].reshape(k, 2).min(axis=1), 2)  # one for the tangents of a contact
     size = float(np.abs(d * scale).max(initial=0.0)) or 1.0
-    N, q, G = _standard(M * np.outer(scale, scale), d * scale / size, mu * scale[:k], c / size, scale)
-    found = [(np.inf, np.zeros(len(q)))]
-    for softness in (0.0, DEPENDENT):  # contacts that nearly depend on others do so no longer at the second attempt
-        if min(found, key=itemgetter(0))[0] <= _EXACT:
+    limit = 1.0 / scale[n::2]
+    return _Scaled(
+        M * np.outer(scale, scale), d * scale / size, mu * scale[:k] * limit, c / size * limit, size * scale, limit
+    )
+
+
+def _among(problem: _Scaled, normal: Array, basis: Array) -> tuple[Array | None, Array]:
+    """lam where only the contacts `normal` have forces, None where the pivoting finds none, and the basis it ends with.
+
+    `basis` (n + 5k,) marks the elements of z, of all contacts, with which the pivoting starts.
+    """
+    k, n = len(problem.mu), len(problem.b) - 2 * len(problem.mu)
+    rubbing = normal[normal < k]
+    part = np.concatenate([normal, (n + 2 * rubbing[:, None] + np.arange(2)).ravel()])
+    places = np.concatenate([normal, (n + 4 * rubbing[:, None] + np.arange(4)).ravel(), n + 4 * k + rubbing])
+    N, q, G = _standard(problem.A[np.ix_(part, part)], problem.b[part], problem.mu[rubbing], problem.c[rubbing])
+    z, found = _solved(N, q, G, _apart(q, places), basis[places])
+    ended, lam = np.zeros_like(basis), np.zeros_like(problem.b)
+    if z is None:
+        return None, ended
+    ended[places], lam[part] = found, G @ z[: G.shape[1]]
+    return problem.unit * lam, ended
+
+
+def _solved(N: Array, q: Array, G: Array, apart: Array, start: Array) -> tuple[Array | None, Array]:
+    """z and its basis, or None where the pivoting finds none, neither from the basis `start` nor from none."""
+    best, z, found, none = _LOST, None, start, np.zeros_like(start)
+    forces = G.shape[1]
+    for basis, softness in ((start, 0.0), (none, 0.0), (none, DEPENDENT)):
+        softened = N.copy()  # contacts that nearly depend on others do so no longer at the last attempt
+        softened[:forces, :forces] += softness * G.T @ G
+        if (ended := _lemke(softened, apart, basis)) is not None:
+            one = _basic(N, q, np.flatnonzero(ended))
+            if (misfit := _misfit(N, q, one)) < best:
+                best, z, found = misfit, one, ended
+        if best <= _EXACT:
             break
-        softened = N.copy()
-        softened[: n + 4 * k, : n + 4 * k] += softness * G.T @ G
-        if (z := _lemke(softened, q)) is not None:
-            found += [(_misfit(N, q, one), one) for one in (z, _basic(N, q, np.flatnonzero(z)))]
-    misfit, z = min(found, key=itemgetter(0))
-    return scale * size * (G @ z[: n + 4 * k]) if misfit < _LOST else None
+    return z, found
 
 
-def _standard(A: Array, b: Array, mu: Array, c: Array, scale: Array) -> tuple[Array, Array, Array]:
+def _apart(q: Array, places: Array | None = None) -> Array:
+    """q without ties; the element at a place among all contacts is always moved by the same."""
+    return q + _APART * (1.0 + (np.arange(len(q)) if places is None else places) * 0.6180339887498949 % 1.0)
+
+
+def _standard(A: Array, b: Array, mu: Array, c: Array) -> tuple[Array, Array, Array]:
     """N and q of 0 <= z, N z + q >= 0, one of them 0, and G with lam = G z of its first elements.
 
     z = (lam_z, four forces, a sliding speed) of all contacts. N is copositive, so the pivoting ends with a solution where
@@ -114,10 +151,11 @@ def _standard(A: Array, b: Array, mu: Array, c: Array, scale: Array) -> tuple[Ar
     """
     k, n = len(mu), len(b) - 2 * len(mu)
     G, E = _edges(n, k)
-    limit = np.sqrt(2) / scale[n::2]
-    slope = np.eye(k, n) * (mu * limit)[:, None]
-    N = np.block([[G.T @ A @ G, np.block([[np.zeros((n, k))], [E]])], [slope, -E.T, np.zeros((k, k))]])
-    return N, np.concatenate([G.T @ b, c * limit]), G
+    N = np.zeros((n + 5 * k, n + 5 * k))
+    N[: n + 4 * k, : n + 4 * k] = G.T @ A @ G
+    N[n : n + 4 * k, n + 4 * k :] = E
+    N[n + 4 * k :, : n + 4 * k] = np.hstack([np.sqrt(2) * np.eye(k, n) * mu[:, None], -E.T])
+    return N, np.concatenate([G.T @ b, np.sqrt(2) * c]), G
 
 
 @cache
@@ -128,34 +166,53 @@ def _edges(n: int, k: int) -> tuple[Array, Array]:
     return G, np.kron(np.eye(k), np.ones((4, 1)))
 
 
-def _lemke(N: Array, q: Array) -> Array | None:
-    """z >= 0 with N z + q >= 0 and z^T (N z + q) = 0, for q a little apart; or None where the pivoting ends on a ray.
+def _lemke(N: Array, q: Array, start: Array) -> Array | None:
+    """The basis of a z >= 0 with N z + q >= 0 and z^T (N z + q) = 0, or None where the pivoting ends on a ray.
 
-    The table expresses the basic variables by the others. Variable i is w_i, i + n is z_i, 2n the covering variable.
+    It goes from the basis `start`, and adds the covering variable to what is below zero there. Where that is the solution
+    of fewer contacts it is most of the way. Variable i is w_i, i + n is z_i, 2n the covering variable.
     """
     n = len(q)
-    apart = q + _APART * (1.0 + np.arange(n) * 0.6180339887498949 % 1.0)
-    if (apart >= 0).all():
-        return np.zeros(n)
-    table = np.hstack([N, np.ones((n, 1)), apart[:, None]])
-    basic, others = np.arange(n), np.arange(n, 2 * n + 1)
-    place = np.concatenate([np.arange(n), np.arange(n + 1)])  # the row or column of each variable
-    row, column, change = int(np.argmin(apart)), n, np.empty_like(table)
+    if (table := _table(N, q, start)) is None:
+        return None
+    if (table[:, -1] >= -_LEAST).all():
+        return start
+    basic, others = np.arange(n) + n * start, np.append(np.arange(n) + n * ~start, 2 * n)
+    place = np.empty(2 * n + 1, dtype=int)  # the row or column of each variable
+    place[basic], place[others] = np.arange(n), np.arange(n + 1)
+    row, column, change = int(table[:, -1].argmin()), n, np.empty_like(table)
     for _ in range(50 * n):
         _exchange(table, row, column, change)
         entered, left = others[column], basic[row]
         basic[row], others[column], place[entered], place[left] = entered, left, row, column
         if left == 2 * n:
-            z, rows = np.zeros(n), np.flatnonzero(basic >= n)
-            z[basic[rows] - n] = np.maximum(table[rows, -1], 0.0)
-            return z
+            return np.isin(np.arange(n, 2 * n), basic)
         column = place[(left + n) % (2 * n)]
         rate = table[:, column]
         room = np.where(rate < -_LEAST, table[:, -1] / np.minimum(rate, -_LEAST), -np.inf)
-        row = int(np.argmax(room))
+        row = int(room.argmax())
         if room[row] == -np.inf:
             return None
     return None
+
+
+def _table(N: Array, q: Array, basis: Array) -> Array | None:
+    """The basic variables by the others, the covering one and 1, in the places of w and z; None for no basis."""
+    S, R = np.flatnonzero(basis), np.flatnonzero(~basis)
+    table = np.hstack([N, np.zeros((len(q), 1)), q[:, None]])
+    if len(S):
+        try:
+            inverse = np.linalg.inv(N[np.ix_(S, S)])
+        except np.linalg.LinAlgError:
+            return None
+        # z_S = N_SS^-1 (w_S - N_SR z_R - q_S)
+        table[S] = -inverse @ table[S]
+        table[np.ix_(S, S)] = inverse
+        down = table[np.ix_(R, S)]
+        table[np.ix_(R, S)] = 0.0
+        table[R] += down @ table[S]
+    table[:, -2] = table[:, -1] < (-_LEAST if len(S) else np.inf)
+    return table
 
 
 def _exchange(table: Array, row: int, column: int, change: Array) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rigidblocks.contact.complementarity import complementarity
+from rigidblocks.contact.passive import passive_impulse, workless_impulse
 from rigidblocks.contact.sweeps import contact_residual, projected_sweeps
 from rigidblocks.dynamics.inertia import crba
 from rigidblocks.dynamics.inverse import bias_force
@@ -26,7 +27,7 @@ from rigidblocks.model import Model
 from rigidblocks.scalar import less, maximum, minimum, select
 from rigidblocks.spatial import Array, cross
 
-Solver = Callable[[Array, Array, Array], Array]  # lam from M, d and mu, in the order of `ContactUnknowns`
+Solver = Callable[..., Array]  # lam from M, d, mu, and `start=` where that is given, in the order of `ContactUnknowns`
 
 
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
@@ -127,6 +128,11 @@ class ContactUnknowns(NamedTuple):
             forces[i, 0] = lam[row]
             forces[i, 1:] = lam[n + 2 * row : n + 2 * row + 2] if row < k else 0.0
         return forces
+
+    def by_unknown(self, forces: Array) -> Array:
+        """lam (n + 2k,) of forces (n, 3) in the order in which the contacts were given."""
+        rows = np.asarray(forces)[list(self.order)]
+        return np.concatenate([rows[:, 0], rows[: len(self.mu), 1:].ravel()])
 
 
 def contact_unknowns(contacts: Sequence[PointContact | JointLimit]) -> ContactUnknowns:
@@ -290,6 +296,7 @@ def contact_step(
     fastest: Any = 1.0,
     solve: Solver = projected_sweeps,
     cone: bool = True,
+    start: Array | None = None,
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> ContactStep:
@@ -300,7 +307,12 @@ def contact_step(
     u lets a contact close that is apart, -gap/h; makes one that penetrates part with `correction` of its depth a step, but
     no `fastest` [m/s]; and lets one that closes within the step rebound with `e` of its velocity. Contacts may be given
     that do not touch. The position after the step is q (+) h qd+. `solve` gives lam of (M, d, mu); `cone` says which
-    friction it has, for the residual.
+    friction it has, for the residual. Whatever it gives, the impulses do no work but for the correction: where they would,
+    with restitution or where sweeps have not converged, all are shortened to what adds no kinetic energy, and without
+    restitution to what does no work at qd+, so that with a constant H and gravity no step adds energy.
+
+    Sweeps come further that begin with the impulses (n, 3) of the same contacts in the step before: where `start` is given,
+    `solve` gets it by that name, as lam.
     """
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
     rows, T = contact_unknowns(contacts), contact_matrix(model, q, contacts)
@@ -308,9 +320,14 @@ def contact_step(
     n, before, moved = len(contacts), T.T @ qd, qd + h * free
     d = T.T @ moved
     gap = np.array([contact_gap(model, q, contacts[i]) for i in rows.order])
-    u = _least_velocity(gap, before[:n], d[:n], h, e, correction, fastest)
-    d = np.concatenate([d[:n] - u, d[n:]])
-    lam = solve(M, d, rows.mu)
+    parting = np.asarray(maximum(minimum(-correction * gap / h, fastest), 0.0))
+    u = _least_velocity(gap, before[:n], d[:n], h, e, parting)
+    rest = np.zeros(len(d) - n)
+    given = {} if start is None else {"start": rows.by_unknown(start)}
+    lam = solve(M, d - np.concatenate([u, rest]), rows.mu, **given)
+    lam = workless_impulse(M, d - np.concatenate([maximum(u, 0.0), rest]), lam)
+    lam = passive_impulse(M, d - np.concatenate([parting, rest]), np.zeros(len(d)), lam)
+    d = d - np.concatenate([u, rest])
     residual = contact_residual(M, d, lam, rows.mu, cone=cone)
     return ContactStep(moved + HinvT @ lam, rows.by_contact(lam), residual)
 
@@ -322,11 +339,11 @@ def contact_gap(model: Model, q: Array, contact: PointContact | JointLimit) -> A
     return contact.sign * (q[model.q_slices[contact.joint]][0] - contact.limit)
 
 
-def _least_velocity(gap: Array, before: Array, free: Array, h: Any, e: Any, correction: Any, fastest: Any) -> Array:
+def _least_velocity(gap: Array, before: Array, free: Array, h: Any, e: Any, parting: Array) -> Array:
     """The separation velocities (n,) that the contacts are to have at least at the end of a step."""
     rebound = maximum(-e * before, 0.0)
     apart = select(less(gap + h * free, 0.0), select(less(0.0, rebound), rebound, -gap / h), -gap / h)
-    return np.asarray(select(less(0.0, gap), apart, maximum(rebound, minimum(-correction * gap / h, fastest))))
+    return np.asarray(select(less(0.0, gap), apart, maximum(rebound, parting)))
 
 
 def through_inertia(model: Model, q: Array, T: Array, tau: Array) -> tuple[Array, Array, Array]:

@@ -1,5 +1,9 @@
 """Contacts with dry friction solved by a fixed number of projected Gauss-Seidel sweeps; runs on floats and when traced.
 
+Between the sweeps the forces go on the way they went, by the factors of conjugate gradients (Silcowitz, Niebe and Erleben
+2010, "A nonsmooth nonlinear conjugate gradient method for interactive contact force problems"). Fewer sweeps do with that.
+Where friction goes from stick to slip some lose what was gained; the forces after the one that changed least are taken.
+
 The unknowns are those of `pyramid`: n normal forces, then two tangential forces (x, y) for each of the first len(mu)
 contacts. Friction is within the pyramid, |lam_x| and |lam_y| <= mu lam_z + c, or within Coulomb's cone,
 |lam_t| <= mu lam_z + c; forces on the limit are opposite to the sliding velocity w_t.
@@ -18,10 +22,11 @@ _TINY = 1e-200  # keeps a division from being by zero where its result is not us
 def projected_sweeps(
     M: Array, d: Array, mu: Any = (), c: Any = 0.0, sweeps: int = 30, cone: bool = True, start: Array | None = None
 ) -> Array:
-    """lam (n + 2k,) after `sweeps` sweeps over the contacts, forth and back in turn, from `start` (zero unless given).
+    """lam (n + 2k,) after that of `sweeps` sweeps that changed it least; they begin with `start` (zero unless given).
 
     M (n + 2k, n + 2k), d (n + 2k,), mu (k,), c (k,) or one number. `contact_residual` says how far it has come; values are
-    not checked. A contact is solved for its normal force, then for its friction with that, all others as they are.
+    not checked. A sweep goes from the first contact to the last; each is solved for its normal force, then for its
+    friction with that, all others as they are.
     """
     lam = np.zeros(len(d), dtype=np.result_type(float, M, d, np.asarray(mu), np.asarray(c)))
     lam[:] = 0.0 if start is None else start
@@ -29,14 +34,29 @@ def projected_sweeps(
     extra = np.broadcast_to(np.asarray(c), (len(mu),))
     contacts = [contact_rows(i, len(d), len(mu)) for i in range(len(d) - 2 * len(mu))]
     rates = [contact_rates(M[np.ix_(rows, rows)], cone) for rows in contacts]
+    best, way, w_way = lam, 0.0 * lam, 0.0 * lam
+    last = least = 0.0
     for sweep in range(sweeps):
-        for i in range(len(contacts))[:: 1 if sweep % 2 == 0 else -1]:
-            rows = contacts[i]
+        before, w_before = lam.copy(), w
+        for i, rows in enumerate(contacts):
             mu_i, c_i = (mu[i], extra[i]) if i < len(mu) else (0.0, 0.0)
             after = contact_forces(M[np.ix_(rows, rows)], rates[i], w[rows], lam[rows], mu_i, c_i, cone)
             w = w + M[:, rows] @ (after - lam[rows])
             lam[rows] = after
-    return lam
+        step, w_step = lam - before, w - w_before
+        size = step @ step
+        best = lam.copy() if sweep == 0 else select(less(size, least), lam, best)
+        least = size if sweep == 0 else minimum(size, least)
+        # on along the way of all sweeps so far
+        factor = 0.0 if sweep == 0 else goes_on(size, last)
+        lam, w, last = lam + factor * way, w + factor * w_way, size
+        way, w_way = factor * way + step, factor * w_way + w_step
+    return best
+
+
+def goes_on(size: Any, last: Any) -> Any:
+    """How much of the way before a sweep is gone again after it, of squared steps: none where they have grown."""
+    return select(less(size, last), size / maximum(last, _TINY), 0.0)
 
 
 def contact_rows(i: int, size: int, k: int) -> list[int]:

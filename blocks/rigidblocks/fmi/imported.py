@@ -47,6 +47,7 @@ class FmuInstance(Instance):
         self._part, self._fmu, self._log = part, part.component, list[str]()
         self._folder = tempfile.mkdtemp(prefix="rigidblocks_")
         self._slave: Any = None
+        self._kept, self._may_return = ctypes.c_void_p(), False  # the state that a step may go back to
         try:
             fmpy.extract(str(self._fmu.path), self._folder)
             with contextlib.chdir(self._folder):  # FMPy leaves the working folder changed when a library does not load
@@ -58,6 +59,7 @@ class FmuInstance(Instance):
         self._y, self._get_outputs = self._bind(self._fmu.outputs, "fmi2GetReal")
         self._y_where, self._u_where = _places(self._fmu.outputs), _places(self._fmu.inputs)
         self._started = False
+        self._kept_values = self._u.copy(), self._y.copy()
 
     def input(self, name: str) -> Array:
         return self._u[self._u_where[name]]
@@ -85,11 +87,25 @@ class FmuInstance(Instance):
 
     def step(self, t: float, dt: float) -> None:
         self._set_inputs()
-        self._call("fmi2DoStep", t, dt, 1, at=t)
+        self._call("fmi2DoStep", t, dt, 0 if self._may_return else 1, at=t)
         self._get_outputs()
+
+    def save(self) -> None:
+        if not self._fmu.description.coSimulation.canGetAndSetFMUstate:
+            raise FmuError(
+                f"'{self._part.name}' ({self._fmu.path}) cannot go back to an earlier state, as an event needs it"
+            )
+        self._call("fmi2GetFMUstate", ctypes.byref(self._kept))
+        self._kept_values, self._may_return = (self._u.copy(), self._y.copy()), True
+
+    def restore(self) -> None:
+        self._call("fmi2SetFMUstate", self._kept)
+        self._u[:], self._y[:] = self._kept_values
 
     def close(self) -> None:
         if self._slave is not None and self._slave.component is not None:
+            if self._kept:
+                self._slave.dll.fmi2FreeFMUstate(self._slave.component, ctypes.byref(self._kept))
             self._slave.freeInstance()
             self._slave = None
         _logs.pop(id(self._log), None)

@@ -1,6 +1,7 @@
 """The blocks."""
 
 from rigidblocks.library.actuators import JointActuator
+from rigidblocks.library.body_contact import BodyContact
 from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
 from rigidblocks.library.contact_plant import ContactPlant
 from rigidblocks.library.controllers import PDController
@@ -19,6 +20,7 @@ from rigidblocks.library.sources import Chirp, RepeatingSequence, Sine, Step
 
 __all__ = [
     "IMU",
+    "BodyContact",
     "Chirp",
     "ClosedLoopPlant",
     "CompliantLoopClosure",

@@ -10,12 +10,21 @@ import numpy as np
 from rigidblocks.block import Block, Port, Values, finite
 from rigidblocks.contact.geometry import Contact, Plane, Surface, contact
 from rigidblocks.contact.points import BodyPoints, body_points, point_motion
-from rigidblocks.contact.soft import ContactForce, SoftLaw, SurfaceState, stable_step, wrench
+from rigidblocks.contact.soft import ContactForce, SurfaceState, wrench
 from rigidblocks.dynamics.jacobian import point_jacobian
-from rigidblocks.dynamics.operational import inverse_inertia
+from rigidblocks.library.compliance import (
+    check_not_negative,
+    check_positive,
+    law_of,
+    law_ports,
+    patch_port,
+    pushes,
+    stable_hold,
+    whole_force,
+)
 from rigidblocks.library.ports import joint_ports
 from rigidblocks.model import Model
-from rigidblocks.scalar import less, minimum, select
+from rigidblocks.scalar import minimum
 from rigidblocks.spatial import Array, cross
 
 
@@ -84,8 +93,8 @@ class GroundContact(Block):
     def __post_init__(self) -> None:
         object.__setattr__(self, "K_t", self.K if self.K_t is None else self.K_t)
         object.__setattr__(self, "D_t", self.D if self.D_t is None else self.D_t)
-        _check_positive(K=self.K, K_t=self.K_t, depth_ref=self.depth_ref, sample_time=self.sample_time)
-        _check_not_negative(D=self.D, D_t=self.D_t, mu=self.mu)
+        check_positive("ground contact", K=self.K, K_t=self.K_t, depth_ref=self.depth_ref, sample_time=self.sample_time)
+        check_not_negative("ground contact", D=self.D, D_t=self.D_t, mu=self.mu)
         if self.sample_time is None and not self.D_t:
             raise ValueError("ground contact without damping D_t needs a sample_time: its continuous form divides by D_t")
         if not isinstance(self.ground, Surface):
@@ -121,7 +130,7 @@ class GroundContact(Block):
     @cached_property
     def states(self) -> tuple[Port, ...]:
         """Without a sample time x (n, 3)."""
-        return () if self.sample_time is not None else (_patch_port(self._n),)
+        return () if self.sample_time is not None else (patch_port(self._n),)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
@@ -129,25 +138,19 @@ class GroundContact(Block):
         if self.sample_time is None:
             return ()
         z = Port("z", (self._n,), "m", "where the surface is under each point, along the normal", 0.0)
-        return (z, _patch_port(self._n), *(port for port in self.outputs if port.name != "depth"))
+        return (z, patch_port(self._n), *(port for port in self.outputs if port.name != "depth"))
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
         """K, D, mu, K_t and D_t."""
-        return (
-            Port("K", (), "N/m", "stiffness along the normal", self.K, min=0.0),
-            Port("D", (), "N.s/m", "damping along the normal", self.D, min=0.0),
-            Port("mu", (), "1", "coefficient of friction", self.mu, min=0.0),
-            Port("K_t", (), "N/m", "stiffness in the tangent plane", self.K_t, min=0.0),
-            Port("D_t", (), "N.s/m", "damping in the tangent plane", self.D_t, min=0.0),
-        )
+        return law_ports(self.K, self.D, self.mu, self.K_t, self.D_t)
 
     def derivative(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
         del t
         if self.sample_time is not None:
             return {}
         touching, v = self._contact(u)
-        return {"x": self._law(p).rate(touching, v, x.x)}
+        return {"x": law_of(p, self.depth_ref).rate(touching, v, x.x)}
 
     def initial(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
         del t
@@ -155,14 +158,14 @@ class GroundContact(Block):
             return {}
         touching, v = self._contact(u)
         z = minimum(-touching.depth, x.z)  # no time has passed: no surface has moved but under the points
-        return self._held(SurfaceState(z, x.x), self._law(p).force(touching, v, x.x, x.z), touching)
+        return self._held(SurfaceState(z, x.x), law_of(p, self.depth_ref).force(touching, v, x.x, x.z), touching)
 
     def update(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
         del t
         if self.sample_time is None:
             return {}
         touching, v = self._contact(u)
-        state, force = self._law(p).sampled(touching, v, SurfaceState(x.z, x.x), self.sample_time)
+        state, force = law_of(p, self.depth_ref).sampled(touching, v, SurfaceState(x.z, x.x), self.sample_time)
         return self._held(state, force, touching)
 
     def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
@@ -170,8 +173,8 @@ class GroundContact(Block):
         if self.sample_time is not None:
             return {"depth": contact(self.ground, u.p, self._points.reach).depth}
         touching, v = self._contact(u)
-        force = self._law(p).force(touching, v, x.x)
-        f, there = _whole(force, touching), _positive(force)
+        force = law_of(p, self.depth_ref).force(touching, v, x.x)
+        f, there = whole_force(force, touching), pushes(force)
         return {"f_ext": self._on_bodies(f, touching.point), "force": f, "depth": touching.depth, "in_contact": there}
 
     def longest_step(self, q: Any) -> float:
@@ -179,22 +182,23 @@ class GroundContact(Block):
 
         For linear springs: `stable_step` of the normal and of the tangential ones with 1 / m_eff the largest eigenvalue of
         J H^-1 J^T, the inverse mass that all points feel in all directions, with J (3n, nv) their Jacobian. The gyroscopic
-        forces of a fast motion are not in it.
+        forces of a fast motion are not in it; without friction, mu = 0, there are no tangential ones.
         """
         if self.depth_ref is not None:
             raise ValueError(
                 "the longest step is known for linear springs, not where depth_ref makes them stiffer with depth"
             )
-        assert self.K_t is not None
-        assert self.D_t is not None
+        return self._longest_step(q, SimpleNamespace(K=self.K, D=self.D, mu=self.mu, K_t=self.K_t, D_t=self.D_t))
+
+    def longest_hold(self, u: SimpleNamespace, p: SimpleNamespace) -> float:
+        """`longest_step` where the points come from a `PointKinematics`, which knows q, and the springs are linear."""
+        known = hasattr(u, "q") and np.shape(u.q) == (self.model.nq,) and self.depth_ref is None
+        return self._longest_step(u.q, p) if known and min(p.K, p.K_t) > 0 else float("inf")
+
+    def _longest_step(self, q: Any, p: SimpleNamespace) -> float:
         q, points = finite(q, (self.model.nq,), "q"), self._points
         J = np.vstack([point_jacobian(self.model, q, i, r) for i, r in zip(points.body, points.position, strict=True)])
-        m_eff = 1 / float(np.linalg.eigvalsh(inverse_inertia(self.model, q, J))[-1])
-        lead = self.lead and self.sample_time is not None
-        return min(stable_step(self.K, self.D, m_eff, lead=lead), stable_step(self.K_t, self.D_t, m_eff, lead=True))
-
-    def _law(self, p: SimpleNamespace) -> SoftLaw:
-        return SoftLaw(p.K, p.D, p.mu, p.K_t, p.D_t, self.depth_ref)
+        return stable_hold(self.model, q, J, p, lead=self.lead and self.sample_time is not None)
 
     def _contact(self, u: SimpleNamespace) -> tuple[Contact, Array]:
         """Where the points are against the ground, in the middle of the hold if there is a lead, and the velocities (n, 3)
@@ -208,7 +212,7 @@ class GroundContact(Block):
         return touching, u.v + np.array([cross(w, r) for w, r in zip(u.w, arm, strict=True)])
 
     def _held(self, state: SurfaceState, force: ContactForce, touching: Contact) -> Values:
-        f, there = _whole(force, touching), _positive(force)
+        f, there = whole_force(force, touching), pushes(force)
         f_ext = self._on_bodies(f, touching.point)
         return {"z": state.z, "x": state.x, "f_ext": f_ext, "force": f, "in_contact": there}
 
@@ -226,29 +230,3 @@ def _motion_ports(n: int) -> tuple[Port, ...]:
         Port("v", (n, 3), "m/s", "velocity of each point, base coordinates"),
         Port("w", (n, 3), "rad/s", "angular velocity of the body of each point, base coordinates"),
     )
-
-
-def _patch_port(n: int) -> Port:
-    return Port("x", (n, 3), "m", "how far the surface under each point is displaced in its tangent plane", 0.0)
-
-
-def _whole(force: ContactForce, touching: Contact) -> Array:
-    """The forces (n, 3): along the normals and of friction."""
-    f: Array = np.asarray(force.normal)[:, None] * touching.normal + force.friction
-    return f
-
-
-def _positive(force: ContactForce) -> Any:
-    return select(less(0.0, force.normal), 1.0, 0.0)
-
-
-def _check_positive(**values: float | None) -> None:
-    for name, value in values.items():
-        if value is not None and not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name} of a ground contact must be positive, not {value}")
-
-
-def _check_not_negative(**values: float | None) -> None:
-    for name, value in values.items():
-        if value is not None and not (np.isfinite(value) and value >= 0):
-            raise ValueError(f"{name} of a ground contact must not be negative, not {value}")

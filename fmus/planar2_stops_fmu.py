@@ -1,0 +1,12 @@
+"""The stops at the ends of the joints of the planar robot of two links."""
+
+from rigidblocks.fmi.slave import BlockSlave
+from rigidblocks.library import JointLimits
+from rigidblocks.robots import planar2
+
+
+class Planar2Stops(BlockSlave):
+    """The first joint turns by a right angle to either side, the second bends one way only."""
+
+    def __init__(self, **kwargs):
+        super().__init__(JointLimits(planar2(), (-1.57, 0.0), (1.57, 2.6), K=500.0, D=5.0), **kwargs)
