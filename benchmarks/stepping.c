@@ -31,6 +31,7 @@ typedef int (*DoStep2)(void *, double, double, int);
 typedef int (*DoStep3)(void *, double, double, bool, bool *, bool *, bool *, double *);
 
 EXPORT int nothing(void *step, void *m, double t, double dt, int n, double *ns);
+EXPORT int integers(void *rounds, void *m, double t, double dt, int n, double *ns);
 EXPORT int kernel(void *step, void *m, double t, double dt, int n, double *ns);
 EXPORT int fmi2(void *step, void *instance, double t, double dt, int n, double *ns);
 EXPORT int fmi3(void *step, void *instance, double t, double dt, int n, double *ns);
@@ -41,6 +42,21 @@ EXPORT int nothing(void *step, void *m, double t, double dt, int n, double *ns)
 {
     (void)step, (void)m, (void)t, (void)dt;
     STEPS(OK);
+}
+
+static int multiplied(int rounds)
+{
+    volatile unsigned x = 1;
+    for (int i = 0; i < rounds; i++)
+        x = 3 * x + 1;
+    return OK;
+}
+
+/* The same integer operations in each step: what takes longer is the machine's doing. */
+EXPORT int integers(void *rounds, void *m, double t, double dt, int n, double *ns)
+{
+    (void)m, (void)t, (void)dt;
+    STEPS(multiplied(*(int *)rounds));
 }
 
 EXPORT int kernel(void *step, void *m, double t, double dt, int n, double *ns)
