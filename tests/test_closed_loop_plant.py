@@ -13,9 +13,12 @@ from rigidblocks.flat import FlatBlock
 from rigidblocks.joint import LoopJoint
 from rigidblocks.library import ClosedLoopPlant, FloatingBasePlant, HybridPlant, RobotPlant
 from rigidblocks.loops import SOLVERS, loop_constraints, loop_joint_motion
+from rigidblocks.master import simulate
+from rigidblocks.mechanisms import five_bar
 from rigidblocks.planar_model import PlanarModel, PlanarPrismatic, PlanarRevolute
 from rigidblocks.robots import planar2
 from rigidblocks.stepper import CompiledStepper
+from rigidblocks.system import System
 
 CLOSED = 1e-12  # rad, m: rounding of a projection
 ENERGY = 1e-9  # J: error of the integrator over a second at 1 ms
@@ -141,6 +144,19 @@ def test_velocity_that_opens_a_loop_is_changed_with_a_warning():
     nearest = kinetic_energy(plant.model, Q0, plant.qd0 - [1.0, 0.0, 0.0])
     for scale in (0.99, 1.01):  # of all velocities that keep the loop closed, the nearest
         assert kinetic_energy(plant.model, Q0, scale * plant.qd0 - [1.0, 0.0, 0.0]) > nearest
+
+
+@pytest.mark.parametrize("form", ["compiled", "fused"])
+def test_log_tells_the_singular_configurations_of_a_run(caplog, form):
+    # the five-bar's upper links are in line at 0.651 s and 1.854 s
+    system = System()
+    system.add("robot", ClosedLoopPlant(*five_bar()))
+    with caplog.at_level("INFO", "rigidblocks"):
+        simulate(system, 2.0, 1e-3, form=form)
+    said = [record.message for record in caplog.records]
+    times = [float(message.split("t = ")[1].split(" s")[0]) for message in said]
+    assert_allclose(times, [0.651, 1.854], atol=2e-3)
+    assert all(message.startswith("'robot' passed or came near a singular configuration at t = ") for message in said)
 
 
 def test_bad_starts_and_options_are_refused():

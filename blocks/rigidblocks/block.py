@@ -185,6 +185,11 @@ class Block(abc.ABC):  # noqa: B024 - every function has a default, no block nee
         del u, p
         return float("inf")
 
+    def remarks(self, t: Array, y: SimpleNamespace) -> Iterable[str]:
+        """What the log is to say of a run, from the times t (n,) and the outputs (n, *shape) of each port at them."""
+        del t, y
+        return ()
+
 
 def state_outputs(block: Block) -> tuple[str, ...]:
     """The names of the outputs that are states."""

@@ -2,10 +2,12 @@
 
 import abc
 import contextlib
+import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 from tqdm import tqdm
@@ -20,6 +22,7 @@ from rigidblocks.spatial import Array
 from rigidblocks.stepper import CompiledStepper
 from rigidblocks.system import Part, System
 
+LOG = logging.getLogger("rigidblocks")
 FORMS = ("compiled", "numpy", "fused")
 _CLOSE = 1e-12  # of dt: how closely an event is located
 _EVENTS = 100  # in one step of dt: more than that do not end
@@ -79,7 +82,8 @@ def simulate(
     `save` names a .csv or .parquet file for the result. A run that fails raises SimulationError, and Ctrl-C raises
     Interrupted; both carry the result up to then, which is saved too. Raises ValueError for an algebraic loop, an open
     input without a start value, and a dt that does not divide the run or fit the sample times. Warns where a block among
-    the parts knows (`Block.longest_hold`) that dt holds its outputs so long that the wiring is unstable.
+    the parts knows (`Block.longest_hold`) that dt holds its outputs so long that the wiring is unstable. What blocks have
+    to say of the run (`Block.remarks`) goes to the log `rigidblocks`.
     """
     for what, value, known in (("form", form, FORMS), ("order", order, ORDERS)):
         if value not in known:
@@ -102,7 +106,17 @@ def simulate(
         raise Interrupted(f"interrupted at t = {run.t:g} s", run.finish(save)) from None
     except (ArithmeticError, RuntimeError) as error:
         raise SimulationError(f"the run stopped at t = {run.t:g} s: {error}", run.finish(save)) from error
-    return run.finish(save)
+    result = run.finish(save)
+    for message in _remarks(system, result):
+        LOG.info(message)
+    return result
+
+
+def _remarks(system: System, result: Result) -> Iterator[str]:
+    for name, part in system.parts.items():
+        if isinstance(block := part.component, Block):
+            y = SimpleNamespace(**{port.name: result[f"{name}.{port.name}"] for port in block.outputs})
+            yield from (f"'{name}' {text}" for text in block.remarks(result.time, y))
 
 
 def _grid(system: System, t_start: float, t_stop: float, dt: float) -> Grid:

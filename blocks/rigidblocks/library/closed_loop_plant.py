@@ -1,6 +1,7 @@
 """Plants with kinematic loops, which are kept closed inside the step."""
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
@@ -19,7 +20,15 @@ from rigidblocks.library.ports import (
     start_configuration,
     wrench_port,
 )
-from rigidblocks.loops import LoopMotion, closed_loop_dynamics, loop_constraints, position_constraints, project, solver
+from rigidblocks.loops import (
+    LoopMotion,
+    closed_loop_dynamics,
+    loop_constraints,
+    near_singular,
+    position_constraints,
+    project,
+    solver,
+)
 from rigidblocks.model import Model, aligned
 from rigidblocks.scalar import maximum
 from rigidblocks.spatial import Array
@@ -46,7 +55,8 @@ class ClosedLoopPlant(Block):
     springs or motors there (RBDA 8.4). `method` is one of `loops.SOLVERS`, of which the default is the one to use and the
     others are there to compare. The parameter `gravity` is the model's unless it is changed.
 
-    Raises ValueError for a model without loops and for a start that leaves them open.
+    The log of a run tells near what singular configurations it came. Raises ValueError for a model without loops and for a
+    start that leaves them open.
     """
 
     model: Tree
@@ -132,6 +142,10 @@ class ClosedLoopPlant(Block):
             error = maximum(error, np.abs(delta))
         E = energy(self._aligned, x.q, x.qd, p.gravity)
         return {"qdd": qdd, "energy": E, "lam": lam, "loop_error": error, "rank": rank, "condition": condition}
+
+    def remarks(self, t: Array, y: SimpleNamespace) -> Iterator[str]:
+        for time, condition in near_singular(t, y.rank, y.condition):
+            yield f"passed or came near a singular configuration at t = {time:g} s, with the condition {condition:.3g}"
 
     def _motion(self, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> LoopMotion:
         f_ext = u.f_ext if self.external_wrenches else None

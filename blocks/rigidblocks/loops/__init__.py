@@ -40,6 +40,7 @@ from rigidblocks.loops.diagnostics import (
     SingularPassage,
     constraint_names,
     loop_diagnostics,
+    near_singular,
     redundant_constraints,
     singular_passages,
 )
@@ -107,6 +108,7 @@ __all__ = [
     "maximal_system",
     "mobility",
     "move_independently",
+    "near_singular",
     "nearest_common_ancestor",
     "null_space",
     "null_space_by_clusters",

@@ -147,6 +147,20 @@ def redundant_constraints(model: Tree, q: Array, tolerance: float = TOLERANCE) -
     return tuple(redundant)
 
 
+def near_singular(t: Array, rank: Array, condition: Array) -> Iterator[tuple[float, float]]:
+    """The times [s] at which a recorded motion came close to singular configurations, with the condition there, infinite
+    where constraints were dependent: from the outputs (n,) of a plant.
+
+    Close is where the condition is 30 times its median. `singular_passages` tells what was passed from what was only near.
+    """
+    measure = np.where(rank < np.max(rank), np.inf, condition)
+    close = np.flatnonzero(measure > 30.0 * np.median(condition))
+    for run in np.split(close, np.flatnonzero(np.diff(close) > 1) + 1):
+        if len(run):
+            k = run[np.argmax(measure[run])]
+            yield float(t[k]), float(measure[k])
+
+
 class _Sample(NamedTuple):
     """The singular vectors of the generic rank, the smallest singular value, its ratio to the largest, the indicator."""
 
