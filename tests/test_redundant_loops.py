@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from mechanism_runs import plant_run, reduced_acceleration
 from rigidblocks.dynamics import bias_force, crba
-from rigidblocks.loops import closed_loop_dynamics, loop_constraints
+from rigidblocks.loops import closed_loop_dynamics, loop_constraints, redundant_constraints
 from rigidblocks.mechanisms import bennett, five_bar, four_bar, in_space, n_four_bar, sarrus
 
 SAME = 1e-9  # relative; what is seen is 1e-13
@@ -83,3 +83,11 @@ def test_loops_stay_closed_for_a_hundred_thousand_steps(name):
     assert len(t) == 100_001
     assert y["loop_error"].max() < CLOSED
     assert np.ptp(y["q"][:, 0]) > 0.3
+
+
+@pytest.mark.parametrize(("name", "joint"), [("four-bar", "pin"), ("bennett", "closure"), ("sarrus", "hinge")])
+def test_redundant_constraints_are_named_by_joint_and_direction(name, joint):
+    model, q, _ = ONE_ANGLE[name]
+    redundant = redundant_constraints(model, q)
+    assert len(redundant) == model.nc - RANK[name]
+    assert all(r.name.startswith((f"{joint}: rotation about ", f"{joint}: translation along ")) for r in redundant)
