@@ -1,8 +1,10 @@
-"""Planar (3-D) vector algebra, angular part first: the rows and columns 3, 4, 5 of spatial vectors (RBDA 2.16, A.1).
+"""Planar (3-D) vector algebra, angular part first: the rows and columns 3, 4, 5 of spatial vectors
+(RBDA 2.16, A.1).
 
-A motion vector is [w; vx; vy] (rad/s, m/s), a force vector [n; fx; fy] (N m, N): arrays of shape (3,), for motions in the
-x-y plane. The names are those of `spatial`, so that the algorithms take either module as their algebra; with P(r) for
-`perp(r)`, the formulas are those of `spatial` with P(r) w in the place of -r x w.
+A motion vector is [w; vx; vy] (rad/s, m/s), a force vector [n; fx; fy] (N m, N): arrays of shape
+(3,), for motions in the x-y plane. The names are those of `spatial`, so that the algorithms take
+either module as their algebra; with P(r) for `perp(r)`, the formulas are those of `spatial` with
+P(r) w in the place of -r x w.
 
 Everything works on floats and on traced scalars.
 """
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.spatial import Array
+from rigidblocks.algebra.spatial import Array
 
 
 def rz(theta: Any) -> Array:
@@ -22,12 +24,16 @@ def rz(theta: Any) -> Array:
 
 
 def perp(r: Array) -> Array:
-    """The 2x1 matrix P(r) = [-ry; rx]: P(r) w is the cross product w z x r, and P(r)^T f is r x f."""
+    """The 2x1 matrix P(r) = [-ry; rx]: P(r) w is the cross product w z x r, and P(r)^T f is r x
+    f.
+    """
     return np.array([[-r[1]], [r[0]]])
 
 
 def crm(v: Array) -> Array:
-    """The 3x3 matrix v x with (v x) m the derivative of a motion vector m moving with velocity v (RBDA Eq 2.75; crmp)."""
+    """The 3x3 matrix v x with (v x) m the derivative of a motion vector m moving with velocity v
+    (RBDA Eq 2.75; crmp).
+    """
     w, x, y = v
     return np.array([[0.0, 0.0, 0.0], [y, 0.0, -w], [-x, w, 0.0]])
 
@@ -48,7 +54,8 @@ def cross_force(v: Array, f: Array) -> Array:
 
 
 def coriolis(v: Array, vJ: Array) -> Array:
-    """What a joint that moves with vJ adds to the acceleration of a body that moves with v, in the body's coordinates.
+    """What a joint that moves with vJ adds to the acceleration of a body that moves with v, in the
+    body's coordinates.
 
         [0; P(vJ) (2 w - wJ)]
 
@@ -59,7 +66,9 @@ def coriolis(v: Array, vJ: Array) -> Array:
 
 
 def spin(w: Array, wd: Array) -> Array:
-    """The matrix W (2, 2): the point r of a body accelerates by W r = P(r) wd - w^2 r against its origin; w, wd (1,)."""
+    """The matrix W (2, 2): the point r of a body accelerates by W r = P(r) wd - w^2 r against its
+    origin; w, wd (1,).
+    """
     ww, a = w[0] * w[0], wd[0]
     return np.array([[-ww, -a], [a, -ww]])
 
@@ -95,7 +104,9 @@ class Transform:
     r: Array
 
     def __matmul__(self, other: "Transform | Array") -> Any:
-        """X Y for a transform Y; X m for a motion vector m (3,) or a matrix of motion columns (3, k)."""
+        """X Y for a transform Y; X m for a motion vector m (3,) or a matrix of motion columns (3,
+        k).
+        """
         if isinstance(other, Transform):
             c, s = self.E[0] @ other.E
             return Transform(_rotation(c, s), other.r + other.E.T @ self.r)
@@ -103,11 +114,11 @@ class Transform:
         return np.concatenate([w, self.E @ (v + perp(self.r) @ w)])
 
     def carry(self, v: Array, a: Array) -> Array:
-        """[wd; E (a + W r)] with W of `spin`: the acceleration a = [wd; a] of a body that moves with v, taken from A to B
-        coordinates.
+        """[wd; E (a + W r)] with W of `spin`: the acceleration a = [wd; a] of a body that moves
+        with v, taken from A to B coordinates.
 
-        As in `spatial`, the linear parts are the accelerations of the points of the body at the origins, and not the
-        linear parts of planar accelerations.
+        As in `spatial`, the linear parts are the accelerations of the points of the body at the
+        origins, and not the linear parts of planar accelerations.
         """
         return np.concatenate([a[:1], self.E @ (a[1:] + spin(v[:1], a[:1]) @ self.r)])
 
@@ -141,7 +152,9 @@ class _Transpose:
 
 
 def xpln(theta: Any, r: ArrayLike) -> Transform:
-    """The transform to a frame with its origin at `r` (2,) [m], turned by `theta` [rad] (RBDA Table A.1; Xpln)."""
+    """The transform to a frame with its origin at `r` (2,) [m], turned by `theta` [rad] (RBDA Table
+    A.1; Xpln).
+    """
     return Transform(rz(theta), np.asarray(r))
 
 
@@ -171,8 +184,9 @@ class RigidInertia:
 
         I = [[I, P(h)^T], [P(h), m 1]]
 
-    m [kg] is the mass, h = m c (2,) the first moment [kg m], I the rotational inertia about the frame's *origin*
-    [kg m^2]. Use `mcI` to make one from the centre of mass and the inertia about it.
+    m [kg] is the mass, h = m c (2,) the first moment [kg m], I the rotational inertia about the
+    frame's *origin* [kg m^2]. Use `mcI` to make one from the centre of mass and the inertia about
+    it.
     """
 
     m: Any
@@ -180,7 +194,9 @@ class RigidInertia:
     I: Any
 
     def __matmul__(self, v: Array) -> Array:
-        """I v = [I w + h x v; m v + P(h) w], the momentum of velocity v (3,), or of columns (3, k)."""
+        """I v = [I w + h x v; m v + P(h) w], the momentum of velocity v (3,), or of columns (3,
+        k).
+        """
         w, v2 = v[:1], v[1:]
         return np.concatenate([self.I * w + perp(self.h).T @ v2, self.m * v2 + perp(self.h) @ w])
 
@@ -194,9 +210,11 @@ class RigidInertia:
         return RigidInertia(self.m, h + self.m * r, self.I + 2.0 * r @ h + self.m * (r @ r))
 
     def force(self, v: Array, a: Array) -> Array:
-        """[I wd + h x a; m a + W h], the force on a body with velocity v and acceleration a, W of `spin`.
+        """[I wd + h x a; m a + W h], the force on a body with velocity v and acceleration a, W of
+        `spin`.
 
-        It is I a + v x* I v of the planar acceleration; here the linear part of a is as in `Transform.carry`.
+        It is I a + v x* I v of the planar acceleration; here the linear part of a is as in
+        `Transform.carry`.
         """
         wd, a_lin, W = a[:1], a[1:], spin(v[:1], a[:1])
         return np.concatenate([self.I * wd + perp(self.h).T @ a_lin, self.m * a_lin + W @ self.h])
@@ -211,8 +229,9 @@ class RigidInertia:
 
 
 def mcI(m: Any, c: ArrayLike, I_C: Any) -> RigidInertia:
-    """The inertia of a body of mass `m` [kg] with its centre of mass at `c` (2,) [m] and the rotational inertia `I_C`
-    [kg m^2] about it (RBDA Eq 2.78; mcIp). Not checked here: `PlanarModel` refuses what is not physical.
+    """The inertia of a body of mass `m` [kg] with its centre of mass at `c` (2,) [m] and the
+    rotational inertia `I_C` [kg m^2] about it (RBDA Eq 2.78; mcIp). Not checked here: `PlanarModel`
+    refuses what is not physical.
     """
     c = np.asarray(c)
     return RigidInertia(m, m * c, I_C + m * (c @ c))
@@ -238,10 +257,10 @@ class ArticulatedInertia:
 
     def __add__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
         """Two handles made one (RBDA 7.1)."""
-        return ArticulatedInertia(_symmetric(self.M + other.M), self.H + other.H, self.I + other.I)
+        return ArticulatedInertia(self.M + other.M, self.H + other.H, self.I + other.I)
 
     def __sub__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
-        return ArticulatedInertia(_symmetric(self.M - other.M), self.H - other.H, self.I - other.I)
+        return ArticulatedInertia(self.M - other.M, self.H - other.H, self.I - other.I)
 
     def to_parent(self, X: Transform) -> "ArticulatedInertia":
         """X^T I^A X: the inertia taken from B back to A coordinates."""

@@ -1,7 +1,5 @@
-"""The rate at which the components of a joint's motion subspace change, exactly, by dual numbers (RBDA 3.5).
-
-`jcalc` returns S and the product of its rate with qd; the Jacobian's rate needs the rate of S by itself. It is what remains
-of S at q + e dq/dt to first order in e, with e^2 = 0.
+"""Dual numbers a + b e with e^2 = 0: a function of them has its value and its exact derivative
+(RBDA 3.5).
 """
 
 import operator
@@ -10,18 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.joint import Joint
-from rigidblocks.scalar import select
-from rigidblocks.spatial import Array
-
-
-def subspace_rate(joint: Joint, q: Array, qd: Array) -> Array:
-    """dS/dt (6, nv), component by component, for the velocity variables qd; floats and traced scalars."""
-    moving = np.empty(joint.nq, dtype=object)
-    moving[:] = [Dual(value, slope) for value, slope in zip(q, joint.rate(q, qd), strict=True)]
-    S = joint.jcalc(moving, np.zeros(joint.nv)).S
-    slopes = [element.slope if isinstance(element, Dual) else 0.0 for element in S.ravel()]
-    return np.array(slopes).reshape(S.shape)
+from rigidblocks.algebra.scalar import select
 
 
 def _elementwise(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -39,13 +26,17 @@ def _comparison(name: str) -> Callable[[Any, Any], Any]:
     def of_numbers(one: Any, other: Any) -> Any:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        return Choice(getattr(operator, name)(one.value, other.value if isinstance(other, Dual) else other))
+        return Choice(
+            getattr(operator, name)(one.value, other.value if isinstance(other, Dual) else other)
+        )
 
     return of_numbers
 
 
 class Choice:
-    """Whether a dual number's value is below another's, for `select`: it chooses value and slope alike."""
+    """Whether a dual number's value is below another's, for `select`: it chooses value and slope
+    alike.
+    """
 
     __slots__ = ("condition",)
 
@@ -56,16 +47,19 @@ class Choice:
         return bool(self.condition)
 
     def select(self, a: Any, b: Any) -> "Dual":
-        """`a` where it is, else `b`; what `rigidblocks.scalar.select` calls."""
+        """`a` where it is, else `b`; what `rigidblocks.algebra.scalar.select` calls."""
         a, b = (x if isinstance(x, Dual) else Dual(x, 0.0) for x in (a, b))
         if not hasattr(self.condition, "select"):
             chosen: Dual = a if self.condition else b
             return chosen
-        return Dual(select(self.condition, a.value, b.value), select(self.condition, a.slope, b.slope))
+        return Dual(
+            select(self.condition, a.value, b.value), select(self.condition, a.slope, b.slope)
+        )
 
 
 class Dual:
-    """The number value + slope e with e^2 = 0, for the arithmetic and the functions of joints and loop-closure functions.
+    """The number value + slope e with e^2 = 0, for the arithmetic and the functions of joints and
+    loop-closure functions.
 
     Value and slope may be dual numbers themselves, which gives second derivatives.
     """
@@ -82,8 +76,12 @@ class Dual:
     __add__ = __radd__ = _elementwise(lambda a, b: Dual(a.value + b.value, a.slope + b.slope))
     __sub__ = _elementwise(lambda a, b: Dual(a.value - b.value, a.slope - b.slope))
     __rsub__ = _elementwise(lambda a, b: b - a)
-    __mul__ = __rmul__ = _elementwise(lambda a, b: Dual(a.value * b.value, a.slope * b.value + a.value * b.slope))
-    __truediv__ = _elementwise(lambda a, b: Dual(a.value / b.value, (a.slope - a.value / b.value * b.slope) / b.value))
+    __mul__ = __rmul__ = _elementwise(
+        lambda a, b: Dual(a.value * b.value, a.slope * b.value + a.value * b.slope)
+    )
+    __truediv__ = _elementwise(
+        lambda a, b: Dual(a.value / b.value, (a.slope - a.value / b.value * b.slope) / b.value)
+    )
     __rtruediv__ = _elementwise(lambda a, b: b / a)
 
     __lt__, __le__, __gt__, __ge__ = (_comparison(name) for name in ("lt", "le", "gt", "ge"))
@@ -131,7 +129,9 @@ class Dual:
     def arctan2(self, other: Any) -> "Dual":
         """What `np.arctan2` calls, of a dual number and any other."""
         x = other if isinstance(other, Dual) else Dual(other, 0.0)
-        slope = (self.slope * x.value - self.value * x.slope) / (self.value * self.value + x.value * x.value)
+        slope = (self.slope * x.value - self.value * x.slope) / (
+            self.value * self.value + x.value * x.value
+        )
         return Dual(np.arctan2(self.value, x.value), slope)
 
     def exp(self) -> "Dual":

@@ -1,24 +1,34 @@
-"""Spatial (6-D) vector algebra in Pluecker coordinates, angular part first (RBDA chapter 2, appendix A).
+"""Spatial (6-D) vector algebra in Pluecker coordinates, angular part first (RBDA chapter 2,
+appendix A).
 
-A motion vector is [w; v] (rad/s, m/s), a force vector [n; f] (N m, N): arrays of shape (6,). Pinocchio and most
-libraries put the linear part first. Transforms and inertias are kept compact, as in RBDA Table A.3, because that is what
-keeps the operation count down; `matrix()` gives the 6x6 form. Rotations follow the book's convention: `rotz(q)` takes A
-to B coordinates where frame B is A turned by +q about z.
+A motion vector is [w; v] (rad/s, m/s), a force vector [n; f] (N m, N): arrays of shape (6,).
+Pinocchio and most libraries put the linear part first. Transforms and inertias are kept compact, as
+in RBDA Table A.3, because that is what keeps the operation count down; `matrix()` gives the 6x6
+form. Rotations follow the book's convention: `rotz(q)` takes A to B coordinates where frame B is A
+turned by +q about z.
 
 Everything works on floats and on traced scalars.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from numbers import Real
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rigidblocks.congruence import CYCLIC, is_traced, symmetric, turned, turned_symmetric
+from rigidblocks.algebra.symmetric import check_symmetric, symmetric
 
 Array = NDArray[Any]
+
+CYCLIC = ((0, 1, 2), (1, 2, 0), (2, 0, 1))  # each axis with the two that follow
+
+
+def read_only(values: ArrayLike) -> Array:
+    """A copy of an array that cannot be written to."""
+    copy = np.array(values)
+    copy.setflags(write=False)
+    return copy
 
 
 def rx(theta: Any) -> Array:
@@ -41,17 +51,27 @@ def rz(theta: Any) -> Array:
 
 def skew(a: ArrayLike) -> Array:
     """The 3x3 matrix a x with (a x) b = a x b (RBDA Eq 2.23)."""
-    x, y, z = np.asarray(a)
+    x, y, z = np.asarray(a).tolist()
     return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
+def _components(a: Array) -> Any:
+    """The elements of a 3-vector as a list, whose numbers are several times as fast as those of an
+    array; the rows of a matrix.
+    """
+    return a.tolist() if a.ndim == 1 else a
+
+
 def cross(a: Array, b: Array) -> Array:
-    """The product a x b of two 3-vectors; `b` may be a 3xk matrix of columns."""
-    return np.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+    """The product a x b of two 3-vectors; one may be a 3xk matrix of columns."""
+    (x, y, z), (u, v, w) = _components(a), _components(b)
+    return np.array([y * w - z * v, z * u - x * w, x * v - y * u])
 
 
 def crm(v: Array) -> Array:
-    """The 6x6 matrix v x with (v x) m the derivative of a motion vector m moving with velocity v (RBDA Eq 2.31)."""
+    """The 6x6 matrix v x with (v x) m the derivative of a motion vector m moving with velocity v
+    (RBDA Eq 2.31).
+    """
     w, vO = skew(v[:3]), skew(v[3:])
     return np.block([[w, np.zeros((3, 3))], [vO, w]])
 
@@ -67,12 +87,15 @@ def cross_motion(v: Array, m: Array) -> Array:
 
 
 def cross_force(v: Array, f: Array) -> Array:
-    """The product v x* f = [w x n + vO x f; w x f] of a motion and a force vector (RBDA Eq 2.34)."""
+    """The product v x* f = [w x n + vO x f; w x f] of a motion and a force vector (RBDA Eq
+    2.34).
+    """
     return np.concatenate([cross(v[:3], f[:3]) + cross(v[3:], f[3:]), cross(v[:3], f[3:])])
 
 
 def coriolis(v: Array, vJ: Array) -> Array:
-    """What a joint that moves with vJ adds to the acceleration of a body that moves with v, in the body's coordinates.
+    """What a joint that moves with vJ adds to the acceleration of a body that moves with v, in the
+    body's coordinates.
 
         [w x wJ; w x vJ + (w - wJ) x vJ]
 
@@ -83,30 +106,37 @@ def coriolis(v: Array, vJ: Array) -> Array:
 
 
 def spin(w: Array, wd: Array) -> Array:
-    """The matrix W = w x w x + wd x (3, 3): the point r of a body accelerates by W r against its origin."""
-    x, y, z = w
+    """The matrix W = w x w x + wd x (3, 3): the point r of a body accelerates by W r against its
+    origin.
+    """
+    x, y, z = w.tolist()
     xx, yy, zz, xy, yz, zx = x * x, y * y, z * z, x * y, y * z, z * x
-    a, b, c = wd
-    return np.array([[-(yy + zz), xy - c, zx + b], [xy + c, -(zz + xx), yz - a], [zx - b, yz + a, -(xx + yy)]])
+    a, b, c = wd.tolist()
+    return np.array(
+        [[-(yy + zz), xy - c, zx + b], [xy + c, -(zz + xx), yz - a], [zx - b, yz + a, -(xx + yy)]]
+    )
 
 
-def _second_moments(I: Array) -> list[Any]:
-    """The integrals of x^2, y^2 and z^2 over the mass of a body with rotational inertia I; rounding dust is made zero."""
-    half = (I[0, 0] + I[1, 1] + I[2, 2]) / 2
-    J = [half - I[k, k] for k in range(3)]
-    return [0.0 if isinstance(j, Real) and abs(j) <= 1e-14 * abs(half) else j for j in J]
+def _second_moments(I: list[list[Any]]) -> list[Any]:
+    """The integrals of x^2, y^2 and z^2 over the mass of a body with rotational inertia I; rounding
+    dust is made zero.
+    """
+    half = (I[0][0] + I[1][1] + I[2][2]) / 2
+    J = [half - I[k][k] for k in range(3)]
+    return [0.0 if isinstance(j, float) and abs(j) <= 1e-14 * abs(half) else j for j in J]
 
 
-def _shift(R: Array, H: Array, Y: Array) -> Array:
-    """The symmetric matrix R H^T - Y R, with R = r x and Y = H + R M, of RBDA Table A.4."""
-    if not is_traced(R, H, Y):
-        return symmetric(R @ H.T - Y @ R)
-    P = np.empty((3, 3), dtype=object)
-    for i, j, k in CYCLIC:
-        P[i, i] = R[i, j] * (H[i, j] + Y[i, j]) + R[i, k] * (H[i, k] + Y[i, k])
-        a, b = max(i, j), min(i, j)
-        P[i, j] = P[j, i] = R[a, b] * (H[b, b] - Y[a, a]) + R[a, k] * H[b, k] + R[b, k] * Y[a, k]
-    return P
+def _moment(I: list[list[Any]], w: list[Any], W: list[list[Any]]) -> list[Any]:
+    """I wd + w x I w, with J = (tr I / 2) 1 - I that of the skew part of W J, W of `spin`."""
+    J = _second_moments(I)
+    return [
+        J[j] * W[k][j]
+        - J[k] * W[j][k]
+        + I[i][k] * W[j][i]
+        - I[i][j] * W[k][i]
+        + I[j][k] * (w[j] * w[j] - w[k] * w[k])
+        for i, j, k in CYCLIC
+    ]
 
 
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
@@ -122,20 +152,21 @@ class Transform:
     r: Array
 
     def __matmul__(self, other: "Transform | Array") -> Any:
-        """X Y for a transform Y; X m for a motion vector m (6,) or a matrix of motion columns (6, k)."""
+        """X Y for a transform Y; X m for a motion vector m (6,) or a matrix of motion columns (6,
+        k).
+        """
         if isinstance(other, Transform):
-            if is_traced(self.E, self.r) and type(self) is type(other) is Transform:
-                return Factors(self, other)
-            return _multiplied(self, other)
+            return Transform(self.E @ other.E, other.r + other.E.T @ self.r)
         w, v = other[:3], other[3:]
         return np.concatenate([self.E @ w, self.E @ (v - cross(self.r, w))])
 
     def carry(self, v: Array, a: Array) -> Array:
-        """[E wd; E (a + W r)] with W = w x w x + wd x: the acceleration a = [wd; a] of a body that moves with v, taken
-        from A to B coordinates.
+        """[E wd; E (a + W r)] with W = w x w x + wd x: the acceleration a = [wd; a] of a body that
+        moves with v, taken from A to B coordinates.
 
-        The linear parts are the accelerations of the points of the body at the origins, which is what an accelerometer
-        there feels, and not the linear parts of spatial accelerations: those are less by w x v (RBDA Eq 2.49).
+        The linear parts are the accelerations of the points of the body at the origins, which is
+        what an accelerometer there feels, and not the linear parts of spatial accelerations: those
+        are less by w x v (RBDA Eq 2.49).
         """
         return np.concatenate([self.E @ a[:3], self.E @ (a[3:] + spin(v[:3], a[:3]) @ self.r)])
 
@@ -153,50 +184,26 @@ class Transform:
         """X^-1 = plx(E^T, -E r), from B to A coordinates."""
         return Transform(self.E.T, -(self.E @ self.r))
 
+    @property
+    def factors(self) -> "tuple[Transform, ...]":
+        """The transforms that X is kept as the product of, of which the last is applied first."""
+        return (self,)
+
+    def turn_back(self, A: Array) -> Array:
+        """E^T A E of a matrix (3, 3)."""
+        return self.E.T @ A @ self.E
+
+    def turn_symmetric_back(self, A: Array) -> Array:
+        """E^T A E of a symmetric matrix (3, 3), of which the lower triangle is read."""
+        return symmetric(self.E.T @ A @ self.E)
+
+    def shift(self, R: Array, H: Array, Y: Array) -> Array:
+        """The symmetric matrix R H^T - Y R, with R = r x and Y = H + R M (RBDA Table A.4)."""
+        return symmetric(R @ H.T - Y @ R)
+
     def matrix(self) -> Array:
         """The 6x6 matrix of X."""
         return np.block([[self.E, np.zeros((3, 3))], [-self.E @ skew(self.r), self.E]])
-
-
-class Factors(Transform):
-    """A traced product of transforms, which is cheaper to apply one factor after the other (RBDA A.4)."""
-
-    factors: tuple[Transform, ...]  # the last is applied first
-
-    def __init__(self, *factors: Transform):
-        object.__setattr__(self, "factors", factors)
-
-    @cached_property
-    def _product(self) -> Transform:
-        return reduce(_multiplied, self.factors)
-
-    @property
-    def E(self) -> Array:
-        """The rotation of the product."""
-        return self._product.E
-
-    @property
-    def r(self) -> Array:
-        """The origin of the product."""
-        return self._product.r
-
-    def __matmul__(self, other: "Transform | Array") -> Any:
-        if isinstance(other, Transform):
-            constant = not isinstance(other, Factors) and not is_traced(other.E, other.r)
-            return Factors(*self.factors, other) if constant else _multiplied(self, other)
-        return reduce(lambda m, X: X @ m, reversed(self.factors), other)
-
-    def carry(self, v: Array, a: Array) -> Array:
-        for X in reversed(self.factors):
-            v, a = X @ v, X.carry(v, a)
-        return a
-
-    def force(self, f: Array) -> Array:
-        return reduce(lambda f, X: X.force(f), reversed(self.factors), f)
-
-
-def _multiplied(X: Transform, Y: Transform) -> Transform:
-    return Transform(X.E @ Y.E, Y.r + Y.E.T @ X.r)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,10 +212,10 @@ class _Transpose:
 
     def __matmul__(self, f: Array) -> Array:
         """X^T f = [E^T n + r x E^T f; E^T f]."""
-        if isinstance(self.X, Factors):
-            return reduce(lambda f, X: X.T @ f, self.X.factors, f)
-        n, f3 = self.X.E.T @ f[:3], self.X.E.T @ f[3:]
-        return np.concatenate([n + cross(self.X.r, f3), f3])
+        for X in self.X.factors:
+            n, f3 = X.E.T @ f[:3], X.E.T @ f[3:]
+            f = np.concatenate([n + cross(X.r, f3), f3])
+        return f
 
 
 def rotx(theta: Any) -> Transform:
@@ -229,6 +236,18 @@ def rotz(theta: Any) -> Transform:
 def xlt(r: ArrayLike) -> Transform:
     """The transform to a parallel frame with its origin at `r` [m] (Xtrans)."""
     return Transform(np.eye(3), np.asarray(r))
+
+
+def check_frame(X: Any, where: str) -> None:
+    """Raises ValueError where a transform of numbers, spatial or planar, is not finite or its E is
+    no rotation.
+    """
+    if not (np.all(np.isfinite(X.E)) and np.all(np.isfinite(X.r))):
+        raise ValueError(f"{where} is not finite: E = {X.E.tolist()}, r = {X.r.tolist()}")
+    if np.abs(X.E @ X.E.T - np.eye(len(X.E))).max() > 1e-9 or np.linalg.det(X.E) < 0:
+        raise ValueError(
+            f"{where} has no rotation in E = {X.E.tolist()}; E E^T must be 1 and det E = 1"
+        )
 
 
 def identity() -> Transform:
@@ -252,8 +271,9 @@ class RigidInertia:
 
         I = [[I, h x], [-(h x), m 1]]
 
-    m [kg] is the mass, h = m c (3,) the first moment [kg m], I (3, 3) the rotational inertia about the frame's *origin*
-    [kg m^2]. Use `mcI` to make one from the centre of mass and the inertia about it.
+    m [kg] is the mass, h = m c (3,) the first moment [kg m], I (3, 3) the rotational inertia about
+    the frame's *origin* [kg m^2]. Use `mcI` to make one from the centre of mass and the inertia
+    about it.
     """
 
     m: Any
@@ -261,38 +281,37 @@ class RigidInertia:
     I: Array
 
     def __matmul__(self, v: Array) -> Array:
-        """I v = [I w + h x v; m v - h x w], the momentum of velocity v (6,), or of columns (6, k)."""
+        """I v = [I w + h x v; m v - h x w], the momentum of velocity v (6,), or of columns (6,
+        k).
+        """
         w, v3 = v[:3], v[3:]
         return np.concatenate([self.I @ w + cross(self.h, v3), self.m * v3 - cross(self.h, w)])
 
     def __add__(self, other: "RigidInertia") -> "RigidInertia":
         """The inertia of two bodies joined rigidly, in the same frame."""
-        return RigidInertia(self.m + other.m, self.h + other.h, symmetric(self.I + other.I))
+        return RigidInertia(self.m + other.m, self.h + other.h, self.I + other.I)
 
     def to_parent(self, X: Transform) -> "RigidInertia":
         """X^T I X: the inertia taken from B back to A coordinates (RBDA Table A.4)."""
-        if isinstance(X, Factors):
-            return reduce(RigidInertia.to_parent, X.factors, self)
+        return reduce(RigidInertia._before, X.factors, self)
+
+    def _before(self, X: Transform) -> "RigidInertia":
         h, r = X.E.T @ self.h, X.r
         y = h + 0.5 * self.m * r
         a, b, c = 2.0 * r * y  # the shift is (2 r . y) 1 - r y^T - y r^T
         xy, yz, zx = (r[i] * y[j] + r[j] * y[i] for i, j, _ in CYCLIC)
         shift = np.array([[b + c, -xy, -zx], [-xy, c + a, -yz], [-zx, -yz, a + b]])
-        return RigidInertia(self.m, h + self.m * r, turned_symmetric(X.E, self.I) + shift)
+        return RigidInertia(self.m, h + self.m * r, X.turn_symmetric_back(self.I) + shift)
 
     def force(self, v: Array, a: Array) -> Array:
-        """[I wd + w x I w + h x a; m a + W h], the force on a body with velocity v and acceleration a, W of `spin`.
+        """[I wd + w x I w + h x a; m a + W h], the force on a body with velocity v and acceleration
+        a, W of `spin`.
 
-        It is I a + v x* I v of the spatial acceleration; here the linear part of a is as in `Transform.carry`, which
-        needs no linear velocity. With J = (tr I / 2) 1 - I the moment is that of the skew part of W J.
+        It is I a + v x* I v of the spatial acceleration; here the linear part of a is as in
+        `Transform.carry`, which needs no linear velocity.
         """
-        w, wd, a_lin = v[:3], a[:3], a[3:]
-        W, I, h = spin(w, wd), self.I, self.h
-        J = _second_moments(I)
-        n = [
-            J[j] * W[k, j] - J[k] * W[j, k] + I[i, k] * W[j, i] - I[i, j] * W[k, i] + I[j, k] * (w[j] * w[j] - w[k] * w[k])
-            for i, j, k in CYCLIC
-        ]
+        h, a_lin, W = self.h, a[3:], spin(v[:3], a[:3])
+        n = _moment(self.I.tolist(), v[:3].tolist(), W.tolist())
         return np.concatenate([np.array(n) + cross(h, a_lin), self.m * a_lin + W @ h])
 
     def matrix(self) -> Array:
@@ -305,17 +324,21 @@ class RigidInertia:
 
 
 def mcI(m: Any, c: ArrayLike, I_C: ArrayLike) -> RigidInertia:
-    """The inertia of a body of mass `m` [kg] with its centre of mass at `c` (3,) [m] and the rotational inertia `I_C`
-    (3, 3) [kg m^2] about the centre of mass (RBDA Eq 2.63). Not checked here: `Model` refuses what is not physical.
+    """The inertia of a body of mass `m` [kg] with its centre of mass at `c` (3,) [m] and the
+    rotational inertia `I_C` (3, 3) [kg m^2] about the centre of mass (RBDA Eq 2.63).
+
+    Raises ValueError for an I_C that is not symmetric; `Model` refuses what else is not physical.
     """
-    c = np.asarray(c)
+    c, I_C = np.asarray(c), np.asarray(I_C)
+    check_symmetric(I_C, f"the rotational inertia I_C of a body of {m} kg")
     C = skew(c)
-    return RigidInertia(m, m * c, symmetric(np.asarray(I_C) - m * (C @ C)))
+    return RigidInertia(m, m * c, symmetric(I_C - m * (C @ C)))
 
 
 @dataclass(frozen=True, eq=False)
 class ArticulatedInertia:
-    """An articulated-body inertia, abi(M, H, I): symmetric, with 21 parameters (RBDA 7.1, Table A.3).
+    """An articulated-body inertia, abi(M, H, I): symmetric, with 21 parameters (RBDA 7.1, Table
+    A.3).
 
     I^A = [[I, H], [H^T, M]]
     """
@@ -331,18 +354,19 @@ class ArticulatedInertia:
 
     def __add__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
         """Two handles made one (RBDA 7.1)."""
-        return ArticulatedInertia(symmetric(self.M + other.M), self.H + other.H, symmetric(self.I + other.I))
+        return ArticulatedInertia(self.M + other.M, self.H + other.H, self.I + other.I)
 
     def __sub__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
-        return ArticulatedInertia(symmetric(self.M - other.M), self.H - other.H, symmetric(self.I - other.I))
+        return ArticulatedInertia(self.M - other.M, self.H - other.H, self.I - other.I)
 
     def to_parent(self, X: Transform) -> "ArticulatedInertia":
         """X^T I^A X: the inertia taken from B back to A coordinates (RBDA Table A.4)."""
-        if isinstance(X, Factors):
-            return reduce(ArticulatedInertia.to_parent, X.factors, self)
-        R, M, H = skew(X.r), turned_symmetric(X.E, self.M), turned(X.E, self.H)
+        return reduce(ArticulatedInertia._before, X.factors, self)
+
+    def _before(self, X: Transform) -> "ArticulatedInertia":
+        R, M, H = skew(X.r), X.turn_symmetric_back(self.M), X.turn_back(self.H)
         Y = H + R @ M
-        return ArticulatedInertia(M, Y, turned_symmetric(X.E, self.I) + _shift(R, H, Y))
+        return ArticulatedInertia(M, Y, X.turn_symmetric_back(self.I) + X.shift(R, H, Y))
 
     def matrix(self) -> Array:
         """The 6x6 matrix of the inertia."""
@@ -351,5 +375,6 @@ class ArticulatedInertia:
 
 def outer(U: Array, W: Array) -> ArticulatedInertia:
     """The symmetric product U W^T of two matrices (6, k) that makes one."""
-    n, f = U[:3] @ W[:3].T, U[3:] @ W[3:].T
-    return ArticulatedInertia(symmetric(f), U[:3] @ W[3:].T, symmetric(n))
+    product = U @ W.T
+    M, H, I = product[3:, 3:], product[:3, 3:], product[:3, :3]
+    return ArticulatedInertia(symmetric(M), H, symmetric(I))

@@ -1,9 +1,10 @@
-"""Branch-induced sparsity: factorization and products that skip the zeros of the joint-space inertia (RBDA 6.4, 6.5).
+"""Branch-induced sparsity: factorization and products that skip the zeros of the joint-space
+inertia (RBDA 6.4, 6.5).
 
-Row k of H or L has nonzeros below the diagonal only in columns parent[k], parent[parent[k]] and so on. `parent` has an
-entry for every *variable*, -1 for the base: `expand_lambda` makes it from the parents of the bodies. Which elements are
-zero is known beforehand, so nothing branches on a value. L is lower triangular; x is a vector (n,) or a matrix of columns
-(n, k).
+Row k of H or L has nonzeros below the diagonal only in columns parent[k], parent[parent[k]] and so
+on. `parent` has an entry for every *variable*, -1 for the base: `expand_lambda` makes it from the
+parents of the bodies. Which elements are zero is known beforehand, so nothing branches on a value.
+L is lower triangular; x is a vector (n,) or a matrix of columns (n, k).
 """
 
 from collections.abc import Sequence
@@ -11,19 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.spatial import Array
+from rigidblocks.algebra.spatial import Array
 
 Parents = Sequence[int]
 
 
 def expand_lambda(parent: Parents, freedoms: Sequence[int]) -> tuple[int, ...]:
-    """The expanded parent array: a chain of single freedoms in the place of every joint (RBDA Table 6.4).
+    """The expanded parent array: a chain of single freedoms in the place of every joint (RBDA Table
+    6.4).
 
-    `freedoms[i]` is nv of joint i. A joint without freedoms leaves nothing: its children hang on what it hangs on.
-    Raises ValueError for a parent that is not numbered below its child, and for lists of different lengths.
+    `freedoms[i]` is nv of joint i. A joint without freedoms leaves nothing: its children hang on
+    what it hangs on. Raises ValueError for a parent that is not numbered below its child, and for
+    lists of different lengths.
     """
     if len(parent) != len(freedoms):
-        raise ValueError(f"expand_lambda needs a number of freedoms for each joint, not {len(freedoms)} for {len(parent)}")
+        raise ValueError(
+            f"expand_lambda needs a number of freedoms for each joint, not {len(freedoms)} for "
+            f"{len(parent)}"
+        )
     _check(parent)
     expanded: list[int] = []
     last = [-1] * (len(parent) + 1)  # the last variable on the way from the base to body i
@@ -35,7 +41,8 @@ def expand_lambda(parent: Parents, freedoms: Sequence[int]) -> tuple[int, ...]:
 
 
 def factorization_counts(parent: Parents) -> tuple[int, int]:
-    """D1 and D2: how often the factorization divides, and how often it multiplies and subtracts (RBDA Eq 6.26, 6.27).
+    """D1 and D2: how often the factorization divides, and how often it multiplies and subtracts
+    (RBDA Eq 6.26, 6.27).
 
     D1 is also the number of nonzeros below the diagonal of H.
     """
@@ -46,8 +53,8 @@ def factorization_counts(parent: Parents) -> tuple[int, int]:
 def ltl(H: Array, parent: Parents) -> Array:
     """The lower triangular L (n, n) with H = L^T L (RBDA Table 6.3).
 
-    H is symmetric positive definite; only its lower triangle is read. Raises ValueError where a pivot, if it is a number,
-    is not positive.
+    H is symmetric positive definite; only its lower triangle is read. Raises ValueError where a
+    pivot, if it is a number, is not positive.
     """
     L, above = _lower(H), _checked_paths(parent, H)
     for k in reversed(range(len(L))):
@@ -62,10 +69,11 @@ def ltl(H: Array, parent: Parents) -> Array:
 
 
 def ltdl(H: Array, parent: Parents) -> tuple[Array, Array]:
-    """The unit lower triangular L (n, n) and the diagonal matrix D (n, n) with H = L^T D L (RBDA Table 6.3).
+    """The unit lower triangular L (n, n) and the diagonal matrix D (n, n) with H = L^T D L (RBDA
+    Table 6.3).
 
-    H is symmetric positive definite; only its lower triangle is read. Raises ValueError where a pivot, if it is a number,
-    is not positive.
+    H is symmetric positive definite; only its lower triangle is read. Raises ValueError where a
+    pivot, if it is a number, is not positive.
     """
     L, above = _lower(H), _checked_paths(parent, H)
     for k in reversed(range(len(L))):
@@ -112,7 +120,9 @@ def mpy_lt(L: Array, parent: Parents, x: Array) -> Array:
 
 
 def mpy_li(L: Array, parent: Parents, x: Array, unit: bool = False) -> Array:
-    """The solution L^-1 x of L y = x; `unit` says that the diagonal of L is 1, to save its divisions (RBDA Table 6.5)."""
+    """The solution L^-1 x of L y = x; `unit` says that the diagonal of L is 1, to save its
+    divisions (RBDA Table 6.5).
+    """
     above, y = _checked_paths(parent, L, x), list(x)
     for i in range(len(L)):
         for j in above[i]:
@@ -123,7 +133,9 @@ def mpy_li(L: Array, parent: Parents, x: Array, unit: bool = False) -> Array:
 
 
 def mpy_lit(L: Array, parent: Parents, x: Array, unit: bool = False) -> Array:
-    """The solution L^-T x of L^T y = x; `unit` says that the diagonal of L is 1, to save its divisions (RBDA Table 6.5)."""
+    """The solution L^-T x of L^T y = x; `unit` says that the diagonal of L is 1, to save its
+    divisions (RBDA Table 6.5).
+    """
     above, y = _checked_paths(parent, L, x), list(x)
     for i in reversed(range(len(L))):
         if not unit:
@@ -134,7 +146,9 @@ def mpy_lit(L: Array, parent: Parents, x: Array, unit: bool = False) -> Array:
 
 
 def solve_ltl(H: Array, parent: Parents, b: Array) -> Array:
-    """The solution x of H x = b by L^T L: first L^-T b, then L^-1 of it, the other way round than Cholesky's (RBDA 6.5)."""
+    """The solution x of H x = b by L^T L: first L^-T b, then L^-1 of it, the other way round than
+    Cholesky's (RBDA 6.5).
+    """
     L = ltl(H, parent)
     return mpy_li(L, parent, mpy_lit(L, parent, b))
 
@@ -165,12 +179,15 @@ def _paths(parent: Parents) -> list[tuple[int, ...]]:
 def _checked_paths(parent: Parents, matrix: Array, x: Array | None = None) -> list[tuple[int, ...]]:
     n = len(matrix)
     if np.shape(matrix) != (n, n):
-        raise ValueError(f"a sparse factor or matrix must be square, not of shape {np.shape(matrix)}")
+        raise ValueError(
+            f"a sparse factor or matrix must be square, not of shape {np.shape(matrix)}"
+        )
     if x is not None and len(x) != n:
         raise ValueError(f"the vector has {len(x)} elements, but the matrix has {n} rows")
     if len(parent) != n:
         raise ValueError(
-            f"the parent array has {len(parent)} entries, but the matrix has {n} rows; it needs one for every variable: "
+            f"the parent array has {len(parent)} entries, but the matrix has {n} rows; it needs "
+            "one for every variable: "
             f"expand_lambda(parent, freedoms)"
         )
     return _paths(parent)
@@ -179,9 +196,13 @@ def _checked_paths(parent: Parents, matrix: Array, x: Array | None = None) -> li
 def _check(parent: Parents) -> None:
     for i, p in enumerate(parent):
         if not -1 <= p < i:
-            raise ValueError(f"entry {i} of the parent array is {p}; it must be one of -1 (the base) .. {i - 1}")
+            raise ValueError(
+                f"entry {i} of the parent array is {p}; it must be one of -1 (the base) .. {i - 1}"
+            )
 
 
 def _check_pivot(pivot: Any, k: int) -> None:
-    if isinstance(pivot, float) and pivot <= 0:  # NaN passes: it says that what was given is not finite
+    if (
+        isinstance(pivot, float) and pivot <= 0
+    ):  # NaN passes: it says that what was given is not finite
         raise ValueError(f"the matrix is not positive definite: pivot {k} is {pivot}")

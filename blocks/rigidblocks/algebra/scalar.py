@@ -1,0 +1,82 @@
+"""Functions that NumPy lacks for numbers that may be traced.
+
+The algorithms run on floats and on traced scalars (object arrays) alike. What would be a
+data-dependent `if` is written with `select`, which has a value in both worlds; arithmetic,
+`np.sin`, `np.sqrt` and the like need nothing from here.
+"""
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+Number = Any  # a float, a traced scalar, or an array of either
+
+
+def _select_one(condition: Any, a: Any, b: Any) -> Any:
+    return condition.select(a, b) if hasattr(condition, "select") else (a if condition else b)
+
+
+_select_each = np.frompyfunc(_select_one, 3, 1)
+
+
+def select(condition: Number, a: Number, b: Number) -> Number:
+    """`a` where the condition holds, else `b`, element by element; both are evaluated.
+
+    The stand-in for `if` in every function that is traced. Shapes broadcast.
+    """
+    if is_traced(condition, a, b):
+        return _select_each(condition, a, b)
+    return np.where(condition, a, b)
+
+
+def is_number(value: Any, number: float) -> bool:
+    """Whether a value is this number whatever it is computed from; a traced value never is.
+
+    What depends on it may not depend on the values of untraced ones: they may be this number by
+    chance.
+    """
+    # float first, since it is found much faster than Real
+    return isinstance(value, (float, Real)) and value == number
+
+
+def less(a: Number, b: Number) -> Number:
+    """Whether a < b, element by element; `<` itself works on numbers, traced or not, but not on
+    traced arrays.
+    """
+    return np.less(a, b, dtype=object) if is_traced(a, b) else np.less(a, b)
+
+
+def minimum(a: Number, b: Number) -> Number:
+    """The smaller of `a` and `b`, element by element; NaN where a traced one is."""
+    return _minimum_each(a, b) if is_traced(a, b) else np.minimum(a, b)
+
+
+def maximum(a: Number, b: Number) -> Number:
+    """The larger of `a` and `b`, element by element; NaN where a traced one is."""
+    return _maximum_each(a, b) if is_traced(a, b) else np.maximum(a, b)
+
+
+# a comparison with NaN is false, so what may be NaN stands where that leads
+
+
+def _minimum_one(a: Any, b: Any) -> Any:
+    return _select_one(b < a, b, a) if isinstance(b, Real) else _select_one(a < b, a, b)
+
+
+def _maximum_one(a: Any, b: Any) -> Any:
+    return _select_one(a < b, b, a) if isinstance(b, Real) else _select_one(b < a, a, b)
+
+
+_minimum_each = np.frompyfunc(_minimum_one, 2, 1)
+_maximum_each = np.frompyfunc(_maximum_one, 2, 1)
+
+
+def clip(value: Number, low: Number, high: Number) -> Number:
+    """`value` limited to [low, high], element by element."""
+    return minimum(maximum(value, low), high)
+
+
+def is_traced(*values: Number) -> bool:
+    """Whether one of the numbers or arrays may have traced elements."""
+    return any(np.asarray(value).dtype == object for value in values)
