@@ -1,26 +1,48 @@
 """Tracing: one run of a NumPy function on symbols gives its expression graph.
 
-A traced function is called with object arrays whose elements are `Traced` scalars around CasADi SX expressions. CasADi
-folds what is known (0 x, 1 x, x + 0), so the zeros of a model vanish: the symbolic simplification of RBDA 10.4. It also
-finds common subexpressions and exact derivatives.
+A traced function is called with object arrays whose elements are `Traced` scalars around CasADi SX
+expressions. CasADi folds what is known (0 x, 1 x, x + 0), so the zeros of a model vanish: the
+symbolic simplification of RBDA 10.4. It also finds common subexpressions and exact derivatives.
 """
 
+import itertools
+import linecache
 import operator
+import os
+import sys
+import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from numbers import Real
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any
 
 import casadi as ca
 import numpy as np
 
-from rigidblocks.scalar import is_number
-from rigidblocks.spatial import Array
+from rigidblocks.algebra.scalar import is_number
+from rigidblocks.algebra.spatial import Array
 
 Shapes = Mapping[str, tuple[int, ...]]
+
+# the folders of this library and of NumPy
+_NOT_USERS = tuple(
+    f"{Path(file).parents[k]}{os.sep}" for file, k in ((__file__, 1), (np.__file__, 0))
+)
+
+
+def element_names(shapes: Shapes) -> list[str]:
+    """The names of the elements of the flat vector: `q[1]`, `q[2]`, ... or `f[1,1]`, counted from
+    1 as those of ports are; a scalar has its own.
+    """
+    return [
+        f"{name}[{','.join(str(k + 1) for k in index)}]" if shape else name
+        for name, shape in shapes.items()
+        for index in np.ndindex(*shape)
+    ]
 
 
 class TraceError(TypeError):
@@ -28,7 +50,9 @@ class TraceError(TypeError):
 
 
 class Traced:
-    """A scalar of the expression graph, which NumPy treats as an opaque number inside object arrays."""
+    """A scalar of the expression graph, which NumPy treats as an opaque number inside object
+    arrays.
+    """
 
     __slots__ = ("sx",)
     __hash__ = None  # type: ignore[assignment]  # == is traced, so a traced value is no key
@@ -80,42 +104,79 @@ class Traced:
         return _apply(ca.atan2, self, other)
 
     def select(self, a: Any, b: Any) -> "Traced":
-        """`a` where this condition holds, else `b`; what `rigidblocks.scalar.select` calls."""
+        """`a` where this condition holds, else `b`; what `rigidblocks.algebra.scalar.select`
+        calls.
+        """
         return Traced(ca.if_else(self.sx, _sx(a), _sx(b)))
 
-    def _no_number(self) -> NoReturn:
-        raise TraceError(
-            "a traced value has no truth value and no number: write a data-dependent `if` with "
-            "rigidblocks.select(condition, a, b), a < b of arrays with rigidblocks.less, and min, max and clip with "
-            "rigidblocks.minimum, maximum and clip"
-        )
+    def __bool__(self) -> bool:
+        raise TraceError(_refusal("truth value"))
 
-    __bool__ = __float__ = __int__ = __index__ = _no_number
+    def __float__(self) -> float:
+        raise TraceError(_refusal("number"))
+
+    def __int__(self) -> int:
+        raise TraceError(_refusal("number"))
+
+    __index__ = __int__
+
+
+def _refusal(wanted: str) -> str:
+    return (
+        f"{_asking_line()} needs the {wanted} of a traced value, which has none: write a "
+        "data-dependent `if` with rigidblocks.select(condition, a, b), a < b of arrays with "
+        "rigidblocks.less, and min, max and clip with rigidblocks.minimum, maximum and clip"
+    )
+
+
+def _asking_line() -> str:
+    """The line of the traced function that is being run: of the user's code where there is any."""
+    frames = traceback.walk_stack(sys._getframe(3))
+    inside = list(itertools.takewhile(lambda one: one[0].f_code is not trace.__code__, frames))
+    of_user = (one for one in inside if not one[0].f_code.co_filename.startswith(_NOT_USERS))
+    frame, line = next(of_user, inside[0])
+    code = frame.f_code
+    text = linecache.getline(code.co_filename, line).strip()
+    return f"{code.co_filename}:{line}, in {code.co_qualname}: `{text}`"
 
 
 def _sx(value: Any) -> ca.SX:
     return value.sx if isinstance(value, Traced) else ca.SX(float(value))
 
 
+def _element(sx: ca.SX) -> Any:
+    """An expression as an element of an array: a constant (x - x is 0) vanishes further on."""
+    return float(sx) if sx.is_constant() else Traced(sx)
+
+
+_SCALARS = (Traced, float, Real)  # in the order of how often they come
+
+
 def _apply(operation: Callable[[ca.SX, ca.SX], ca.SX], a: Any, b: Any) -> Any:
-    if all(isinstance(value, Traced | Real) for value in (a, b)):
-        sx = operation(_sx(a), _sx(b))
-        return float(sx) if sx.is_constant() else Traced(sx)  # x - x is 0, and vanishes further on
+    if isinstance(a, _SCALARS) and isinstance(b, _SCALARS):
+        return _element(operation(_sx(a), _sx(b)))
     return NotImplemented  # an array: let NumPy broadcast
 
 
 def _define_operators() -> None:
-    """The comparisons and the functions that NumPy looks up by name on the elements of an object array."""
+    """The comparisons, the logic and the functions that NumPy looks up by name on the elements of
+    an object array.
+    """
     for name in ("lt", "le", "gt", "ge", "eq", "ne"):
-        compare = getattr(operator, name)
-        setattr(Traced, f"__{name}__", lambda self, other, compare=compare: _apply(compare, self, other))
+        setattr(Traced, f"__{name}__", _binary(getattr(operator, name)))
     for name, logic in (("and", ca.logic_and), ("or", ca.logic_or)):
-        for method in (f"__{name}__", f"__r{name}__"):
-            setattr(Traced, method, lambda self, other, logic=logic: _apply(logic, self, other))
-    casadi_name = {"arcsin": "asin", "arccos": "acos", "arctan": "atan"}
+        setattr(Traced, f"__{name}__", _binary(logic))
+        setattr(Traced, f"__r{name}__", _binary(logic))
     for name in ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "sqrt", "exp", "log", "tanh"):
-        function = getattr(ca, casadi_name.get(name, name))
-        setattr(Traced, name, lambda self, function=function: Traced(function(self.sx)))
+        setattr(Traced, name, _unary(getattr(ca, name.replace("arc", "a"))))
+
+
+def _binary(operation: Callable[[Any, Any], Any]) -> Callable[[Traced, Any], Any]:
+    return lambda self, other: _apply(operation, self, other)
+
+
+def _unary(function: Callable[[ca.SX], ca.SX]) -> Callable[[Traced], Traced]:
+    return lambda self: Traced(function(self.sx))
 
 
 _define_operators()
@@ -136,7 +197,8 @@ class Graph:
     @cached_property
     def operations(self) -> Counter[str]:
         """How often each operation occurs; moves and constants are not operations."""
-        return Counter(name for name in map(self._operation, range(self.function.n_instructions())) if name)
+        codes = (code for code, _, _ in instructions(self.function))
+        return Counter(_OPERATION_NAMES[code] for code in codes if code not in _MOVES)
 
     @property
     def operation_count(self) -> int:
@@ -156,10 +218,7 @@ class Graph:
         """The flat outputs that are nothing but a flat input, and which."""
         source: dict[int, int] = {}  # the input that each work variable holds
         copies = {}
-        for k in range(self.function.n_instructions()):
-            code, inputs, outputs = (
-                self.function.instruction_id(k), self.function.instruction_input(k), self.function.instruction_output(k)
-            )  # fmt: skip
+        for code, inputs, outputs in instructions(self.function):
             if code == ca.OP_INPUT:
                 source[outputs[0]] = inputs[1]
             elif code != ca.OP_OUTPUT:
@@ -169,35 +228,50 @@ class Graph:
         return copies
 
     def __call__(self, values: Array) -> Array:
-        """The flat outputs of the flat inputs, by CasADi's own evaluation; of traced inputs, their expressions."""
+        """The flat outputs of the flat inputs, by CasADi's own evaluation; of traced inputs, their
+        expressions.
+        """
         if values.dtype != object:
             return np.array(self.function(values)).ravel()
         result = self.function(ca.vertcat(*map(_sx, values)))
         elements = np.empty(result.numel(), dtype=object)
-        elements[:] = [float(sx) if sx.is_constant() else Traced(sx) for sx in (result[k] for k in range(result.numel()))]
+        elements[:] = [_element(result[k]) for k in range(result.numel())]
         return elements
 
-    def _operation(self, k: int) -> str | None:
-        code = self.function.instruction_id(k)
-        return None if code in (ca.OP_INPUT, ca.OP_OUTPUT, ca.OP_CONST) else _OPERATION_NAMES[code]
+
+_MOVES = (ca.OP_INPUT, ca.OP_OUTPUT, ca.OP_CONST)
+_OPERATION_NAMES = {
+    value: name.removeprefix("OP_").lower()
+    for name, value in vars(ca).items()
+    if name.startswith("OP_")
+}
 
 
-_OPERATION_NAMES = {value: name.removeprefix("OP_").lower() for name, value in vars(ca).items() if name.startswith("OP_")}
+def instructions(function: ca.Function) -> Iterator[tuple[int, list[int], list[int]]]:
+    """The operation code of each instruction, and the work variables that it reads and writes."""
+    for k in range(function.n_instructions()):
+        yield (
+            function.instruction_id(k),
+            function.instruction_input(k),
+            function.instruction_output(k),
+        )
 
 
 def trace(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes) -> Graph:
     """The expression graph of `function`, called once with a traced array for each of `inputs`.
 
-    The function takes the inputs by position and returns its outputs by name. Raises TraceError where it branches on a
-    traced value.
+    The function takes the inputs by position and returns its outputs by name. Raises TraceError
+    where it branches on a traced value.
     """
     symbols = [ca.SX.sym(key, prod(shape)) for key, shape in inputs.items()]
     results = function(*map(_traced_array, symbols, inputs.values()))
     outputs = {key: np.asarray(value) for key, value in results.items()}
-    flat = [_sx(element) for value in outputs.values() for element in value.ravel()]
-    result = ca.densify(ca.vertcat(*flat)) if flat else ca.SX(0, 1)
-    casadi_function = ca.Function(name, [ca.vertcat(*symbols)], [ca.cse(result)])
-    return Graph(name, dict(inputs), {key: value.shape for key, value in outputs.items()}, casadi_function)
+    elements = ca.SX(0, 1)
+    if flat := [_sx(element) for value in outputs.values() for element in value.ravel()]:
+        elements = ca.densify(ca.vertcat(*flat))
+    shapes = {key: value.shape for key, value in outputs.items()}
+    flat_function = ca.Function(name, [ca.vertcat(*symbols)], [ca.cse(elements)])
+    return Graph(name, dict(inputs), shapes, flat_function)
 
 
 def _traced_array(symbol: ca.SX, shape: tuple[int, ...]) -> Any:

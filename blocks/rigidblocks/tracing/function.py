@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.ccode import c_function
-from rigidblocks.compile import shared_library
-from rigidblocks.looped import LoopedFunction
-from rigidblocks.spatial import Array
-from rigidblocks.trace import Graph, Shapes, trace
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.tracing.ccode import c_function
+from rigidblocks.tracing.compiler import shared_library
+from rigidblocks.tracing.trace import Graph, Shapes, trace
 
 _EXPORT = """
 #if defined(_WIN32)
@@ -30,11 +29,28 @@ void call(const double *in, double *work, double *out)
 """
 
 
-@dataclass(frozen=True)
-class Loops:
-    """C that goes on where a graph ends: the text of `static void finish(double *work, double *out)`.
+@dataclass(frozen=True, eq=False)
+class WrittenFunction:
+    """A function in C text, `static void name(const double *in, double *cells, double *out)`, not
+    traced as a whole.
 
-    `work` has the outputs of the graph, and behind them room for `scratch` more numbers; `out` has the `outputs`.
+    `cells` has room for `work` doubles. `inputs` and `outputs` are as in `Graph`.
+    """
+
+    name: str
+    inputs: Shapes
+    outputs: Shapes
+    text: str
+    work: int
+
+
+@dataclass(frozen=True)
+class Finish:
+    """C that goes on where a graph ends: the text of `static void finish(double *work, double
+    *out)`.
+
+    `work` has the outputs of the graph, and behind them room for `scratch` more numbers; `out` has
+    the `outputs`.
     """
 
     text: str
@@ -45,31 +61,39 @@ class Loops:
 class CompiledFunction:
     """A traced function as compiled C, with buffers of its own: `f(q, qd, tau)`.
 
-    For the least overhead write into `inputs["q"]`, call `run()`, and read `outputs["qdd"]`: arrays of the declared
-    shapes that stay the same. One such function serves one thread. With `loops` the graph is the first part of it.
+    For the least overhead write into `inputs["q"]`, call `run()`, and read `outputs["qdd"]`: arrays
+    of the declared shapes that stay the same. One such function serves one thread. With `finish`
+    the graph is the first part of it.
     """
 
-    def __init__(self, graph: Graph | LoopedFunction, loops: Loops | None = None):
+    def __init__(self, graph: Graph | WrittenFunction, finish: Finish | None = None):
         self.graph = graph
-        text, size = _source(graph, loops)
+        text, size = _source(graph, finish)
         library = ctypes.CDLL(str(shared_library({"function.c": text}, "function.c")))
         self.inputs, inputs = _buffer(graph.inputs)
         self._shapes = [buffer.shape for buffer in self.inputs.values()]
-        self.outputs, outputs = _buffer(loops.outputs if loops else graph.outputs)
+        self.outputs, outputs = _buffer(finish.outputs if finish else graph.outputs)
         buffers = (inputs, np.zeros(size), outputs)
         self._buffers = buffers  # the addresses are in use as long as the function is
-        self.run: Callable[[], Any] = partial(library.call, *(ctypes.c_void_p(flat.ctypes.data) for flat in buffers))
+        self.run: Callable[[], Any] = partial(
+            library.call, *(ctypes.c_void_p(flat.ctypes.data) for flat in buffers)
+        )
         self.run.func.restype = None  # type: ignore[attr-defined]  # it is a partial
 
     def __call__(self, *values: Any) -> Any:
-        """The outputs of these inputs, in the order of `graph.inputs`: one array, or a tuple of them.
+        """The outputs of these inputs, in the order of `graph.inputs`: one array, or a tuple of
+        them.
 
         Raises ValueError for another number of inputs, or one of another shape.
         """
-        shapes = [value.shape if isinstance(value, np.ndarray) else np.shape(value) for value in values]
+        shapes = [
+            value.shape if isinstance(value, np.ndarray) else np.shape(value) for value in values
+        ]
         if shapes != self._shapes:
             given = ", ".join(map(str, shapes))
-            raise ValueError(f"{self.graph.name} was given shapes {given}; it needs {self.graph.inputs}")
+            raise ValueError(
+                f"{self.graph.name} was given shapes {given}; it needs {self.graph.inputs}"
+            )
         for buffer, value in zip(self.inputs.values(), values, strict=False):  # as many as shapes
             buffer[...] = value
         self.run()
@@ -77,21 +101,27 @@ class CompiledFunction:
         return results[0] if len(results) == 1 else tuple(results)
 
 
-def compiled(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes) -> CompiledFunction:
-    """`function`, which takes `inputs` by position and returns its outputs by name, traced and compiled to C.
+def compiled(
+    name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes
+) -> CompiledFunction:
+    """`function`, which takes `inputs` by position and returns its outputs by name, traced and
+    compiled to C.
 
     Raises TraceError where it branches on a traced value, and CompilerError without a C compiler.
     """
     return CompiledFunction(trace(name, function, inputs))
 
 
-def _source(graph: Graph | LoopedFunction, loops: Loops | None) -> tuple[str, int]:
+def _source(graph: Graph | WrittenFunction, finish: Finish | None) -> tuple[str, int]:
     """The C text, and how many numbers `work` has."""
-    if isinstance(graph, LoopedFunction):
+    if isinstance(graph, WrittenFunction):
         text, body, size = graph.text, f"{graph.name}(in, work, out);", graph.work
-    elif loops:
-        text, body = c_function(graph) + loops.text, f"{graph.name}(in, work);\n    finish(work, out);"
-        size = sum(prod(shape) for shape in graph.outputs.values()) + loops.scratch
+    elif finish:
+        text, body = (
+            c_function(graph) + finish.text,
+            f"{graph.name}(in, work);\n    finish(work, out);",
+        )
+        size = sum(prod(shape) for shape in graph.outputs.values()) + finish.scratch
     else:
         text, body, size = c_function(graph), f"(void)work;\n    {graph.name}(in, out);", 0
     return "#include <math.h>\n" + text + _EXPORT.format(body=body), size

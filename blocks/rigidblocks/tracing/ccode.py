@@ -1,0 +1,251 @@
+"""C99 from an expression graph: one straight-line function over flat vectors, with no dependency
+but <math.h>.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
+from math import isinf, isnan
+from types import MappingProxyType
+from typing import NamedTuple
+
+import casadi as ca
+
+from rigidblocks.tracing.trace import Graph, element_names, instructions
+
+LONG, PART = 5000, 1000  # statements: of a function that is divided, and of its parts
+_BINARY = {
+    ca.OP_ADD: "{a} + {b}",
+    ca.OP_SUB: "{a} - {b}",
+    ca.OP_MUL: "{a} * {b}",
+    ca.OP_DIV: "{a} / {b}",
+    ca.OP_LT: "({a} < {b}) ? 1.0 : 0.0",
+    ca.OP_LE: "({a} <= {b}) ? 1.0 : 0.0",
+    ca.OP_EQ: "({a} == {b}) ? 1.0 : 0.0",
+    ca.OP_NE: "({a} != {b}) ? 1.0 : 0.0",
+    ca.OP_AND: "({a} != 0.0 && {b} != 0.0) ? 1.0 : 0.0",
+    ca.OP_OR: "({a} != 0.0 || {b} != 0.0) ? 1.0 : 0.0",
+    ca.OP_IF_ELSE_ZERO: "({a} != 0.0) ? {b} : 0.0",
+    ca.OP_POW: "pow({a}, {b})",
+    ca.OP_CONSTPOW: "pow({a}, {b})",
+    ca.OP_ATAN2: "atan2({a}, {b})",
+    ca.OP_FMIN: "fmin({a}, {b})",
+    ca.OP_FMAX: "fmax({a}, {b})",
+}
+_UNARY = {
+    ca.OP_ASSIGN: "{a}",
+    ca.OP_NEG: "-{a}",
+    ca.OP_SQ: "{a} * {a}",
+    ca.OP_TWICE: "{a} + {a}",
+    ca.OP_INV: "1.0 / {a}",
+    ca.OP_NOT: "({a} == 0.0) ? 1.0 : 0.0",
+    ca.OP_SIGN: "({a} > 0.0) ? 1.0 : (({a} < 0.0) ? -1.0 : 0.0)",
+    ca.OP_SQRT: "sqrt({a})",
+    ca.OP_SIN: "sin({a})",
+    ca.OP_COS: "cos({a})",
+    ca.OP_TAN: "tan({a})",
+    ca.OP_ASIN: "asin({a})",
+    ca.OP_ACOS: "acos({a})",
+    ca.OP_ATAN: "atan({a})",
+    ca.OP_TANH: "tanh({a})",
+    ca.OP_EXP: "exp({a})",
+    ca.OP_LOG: "log({a})",
+    ca.OP_FABS: "fabs({a})",
+    ca.OP_FLOOR: "floor({a})",
+    ca.OP_CEIL: "ceil({a})",
+}
+
+
+def c_function(
+    graph: Graph, *, inline: bool = False, names: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """The C99 text of the static function `void name(const double *in, double *out)` that the graph
+    describes.
+
+    With `inline` it is one for a header, which need not be used. `names` tells what elements of
+    `in` and `out` are: the first statement that reads or writes one says so. A long one is made of
+    parts, since compilers take time more than in proportion to a function's length. Raises
+    NotImplementedError for an operation that has no C form here, and ValueError that names the
+    outputs which a constant NaN goes into.
+    """
+    inputs = [f"in[{k}]" for k in range(graph.function.nnz_in())]
+    outputs = [f"out[{k}]" for k in range(graph.function.nnz_out())]
+    try:
+        assignments = list(_named(_assignments(graph.function, inputs, outputs), names))
+    except ValueError as error:  # a constant that has no literal
+        raise ValueError(
+            f"the traced function {graph.name} has the constant NaN in "
+            f"{', '.join(_reached_by_nan(graph, names)[:8])}: something in it is not a number, "
+            "whatever its inputs are"
+        ) from error
+    if len(assignments) > LONG:
+        return _in_parts(graph.name, assignments, inline)
+    return _definition(
+        graph.name,
+        "const double *in, double *out",
+        [one.text for one in assignments],
+        ("in", "out"),
+        inline,
+    )
+
+
+def _definition(
+    name: str, arguments: str, lines: Sequence[str], unused: Sequence[str], inline: bool = False
+) -> str:
+    body = "\n".join(
+        f"    {line}" for line in (*(f"(void){argument};" for argument in unused), *lines)
+    )
+    kind = "static inline void" if inline else "static void"
+    return f"{kind} {name}({arguments})\n{{\n{body}\n}}\n"
+
+
+def _in_parts(name: str, assignments: Sequence["Assignment"], inline: bool) -> str:
+    """The function as calls of parts that are compiled by themselves; what one leaves to another is
+    in an array.
+    """
+    parts = [assignments[k : k + PART] for k in range(0, len(assignments), PART)]
+    last = {read: k for k, part in enumerate(parts) for one in part for read in one.reads}
+    left, text = _Left(), ""
+    for k, part in enumerate(parts):
+        lines = [*left.read_by(part), *left.written_by(part, k, last)]
+        left.forget(value for value in list(left.place) if last[value] == k)
+        arguments = "const double *in, double *out, double *left"
+        text += "#if defined(__GNUC__)\n__attribute__((noinline))\n#endif\n"
+        text += _definition(f"{name}_{k}", arguments, lines, ("in", "out", "left"))
+    calls = [f"{name}_{k}(in, out, left);" for k in range(len(parts))]
+    lines = [f"double left[{max(left.size, 1)}];", *calls]
+    return text + _definition(name, "const double *in, double *out", lines, (), inline)
+
+
+class _Left:
+    """The array `left` of a function in parts: where the values are that later parts read."""
+
+    def __init__(self) -> None:
+        self.place: dict[str, int] = {}
+        self.size = 0
+        self._free: list[int] = []
+
+    def read_by(self, part: Iterable["Assignment"]) -> list[str]:
+        """The statements by which a part reads what others have left."""
+        read = dict.fromkeys(x for one in part for x in one.reads if x in self.place)
+        return [f"const double {value} = left[{self.place[value]}];" for value in read]
+
+    def written_by(
+        self, part: Iterable["Assignment"], k: int, last: Mapping[str, int]
+    ) -> Iterator[str]:
+        """The statements of part k, each followed by the one that leaves its value to a later part,
+        where `last` says that one reads it.
+        """
+        for one in part:
+            yield one.text
+            if last.get(one.target, k) > k:
+                self.place[one.target] = self._free.pop() if self._free else self.size
+                self.size = max(self.size, self.place[one.target] + 1)
+                yield f"left[{self.place[one.target]}] = {one.target};"
+
+    def forget(self, values: Iterable[str]) -> None:
+        """Frees the places of values that are not read any more."""
+        self._free += [self.place.pop(value) for value in values]
+
+
+def c_text(path: str) -> str:
+    """The text of a file of the library's own C, by its path in the folder `c`."""
+    return files("rigidblocks").joinpath("c", path).read_text()
+
+
+def c_number(value: float) -> str:
+    """The C literal of a number, exact to the last bit."""
+    if isnan(value):
+        raise ValueError("NaN has no C literal")
+    if isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    return repr(float(value))
+
+
+def _reached_by_nan(graph: Graph, names: Mapping[str, str]) -> list[str]:
+    """What the output elements are that are computed from a constant NaN."""
+    own, reached = element_names(graph.outputs), []
+    nan: dict[int, bool] = {}  # whether each of CasADi's work variables comes from one
+    for k, (code, inputs, targets) in enumerate(instructions(graph.function)):
+        if code == ca.OP_CONST:
+            nan[targets[0]] = isnan(graph.function.instruction_constant(k))
+        elif code != ca.OP_OUTPUT:
+            nan[targets[0]] = code != ca.OP_INPUT and any(nan[i] for i in inputs)
+        elif nan[inputs[0]]:
+            reached.append(names.get(f"out[{targets[1]}]", own[targets[1]]))
+    return reached
+
+
+class Assignment(NamedTuple):
+    """A C statement that gives `target` its one value, from those named in `reads`."""
+
+    target: str
+    reads: tuple[str, ...]
+    text: str
+
+
+def statements(
+    function: ca.Function, inputs: Sequence[str], outputs: Sequence[str]
+) -> Iterator[str]:
+    """One C statement an operation, each value assigned once; divisions by one value share its
+    reciprocal.
+
+    `inputs` and `outputs` are the C names of the flat inputs and outputs, which are read and
+    written where they occur.
+    """
+    return (one.text for one in _assignments(function, inputs, outputs))
+
+
+def _assignments(
+    function: ca.Function, inputs: Sequence[str], outputs: Sequence[str]
+) -> Iterator[Assignment]:
+    operations = list(_operations(function, inputs, outputs))
+    results = set(outputs)
+    divisors = Counter(operands[1] for _, code, operands in operations if code == ca.OP_DIV)
+    reciprocals: dict[str, str] = {}
+    for target, code, operands in operations:
+        value, reads = "", tuple(operands)
+        if code == ca.OP_DIV and divisors[operands[1]] > 1:
+            a, b = operands
+            if b not in reciprocals:
+                r = reciprocals[b] = f"r{len(reciprocals)}"
+                yield Assignment(r, (b,), f"const double {r} = 1.0 / {b};")
+            value, reads = f"{a} * {reciprocals[b]}", (a, reciprocals[b])
+        declared = target if target in results else f"const double {target}"
+        yield Assignment(target, reads, f"{declared} = {value or _expression(code, operands)};")
+
+
+def _named(assignments: Iterable[Assignment], names: Mapping[str, str]) -> Iterator[Assignment]:
+    """The assignments, each with a comment on what it is the first to read or write."""
+    left = dict(names)
+    for one in assignments:
+        places = (*one.reads, one.target)
+        said = dict.fromkeys(left.pop(place) for place in places if place in left)
+        yield one._replace(text=f"{one.text} /* {', '.join(said)} */") if said else one
+
+
+def _operations(
+    function: ca.Function, arguments: Sequence[str], results: Sequence[str]
+) -> Iterator[tuple[str, int, list[str]]]:
+    """The target, operation code and operands of each statement, in single-assignment form."""
+    name: dict[int, str] = {}  # what each of CasADi's reused work variables holds now
+    for k, (code, inputs, outputs) in enumerate(instructions(function)):
+        if code == ca.OP_OUTPUT:
+            yield results[outputs[1]], ca.OP_ASSIGN, [name[inputs[0]]]
+        elif code == ca.OP_INPUT:
+            name[outputs[0]] = arguments[inputs[1]]
+        elif code == ca.OP_CONST:
+            literal = c_number(function.instruction_constant(k))
+            name[outputs[0]] = f"({literal})" if literal.startswith("-") else literal
+        else:
+            yield f"v{k}", code, [name[i] for i in inputs]
+            name[outputs[0]] = f"v{k}"
+
+
+def _expression(code: int, operands: list[str]) -> str:
+    template = _BINARY.get(code) or _UNARY.get(code)
+    if template is None:
+        raise NotImplementedError(
+            f"a traced function uses operation {code} of CasADi, which has no C form here"
+        )
+    return template.format(**dict(zip("ab", operands, strict=False)))
