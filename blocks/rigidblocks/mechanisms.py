@@ -1,19 +1,32 @@
-"""Mechanisms with kinematic loops, each with a start that closes them: the examples of RBDA chapter 8 and of Spencer 2004.
+"""Mechanisms with kinematic loops, each with a start that closes them: the examples of RBDA chapter
+8 and of Spencer 2004.
 
-Planar ones are in planar vectors, with gravity (0, -9.81); `in_space` makes a spatial model of them.
+Planar ones are in planar vectors, with gravity (0, -9.81); `in_space` makes a spatial model of
+them.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks import planar, spatial
-from rigidblocks.joint import Joint, LoopJoint, Prismatic, Revolute, SixDoF, Spherical, Universal
-from rigidblocks.model import Model
-from rigidblocks.planar_model import PlanarModel, PlanarPrismatic, PlanarRevolute
-from rigidblocks.spatial import Array, RigidInertia, Transform, mcI, rotx, xlt
-from rigidblocks.tree import Tree
+from rigidblocks.algebra import planar, spatial
+from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, mcI, rotx, xlt
+from rigidblocks.joint import (
+    Joint,
+    LoopJoint,
+    PlanarPrismatic,
+    PlanarRevolute,
+    Prismatic,
+    Revolute,
+    SixDoF,
+    Spherical,
+    Universal,
+)
+from rigidblocks.model.model import Model
+from rigidblocks.model.planar import PlanarModel
+from rigidblocks.model.tree import Tree
 
 GRAVITY = np.array([0.0, -9.81])
 PIN = PlanarRevolute()
@@ -28,13 +41,20 @@ class Mechanism(NamedTuple):
 
 
 def four_bar(
-    crank: float = 0.5, coupler: float = 1.5, rocker: float = 1.0, ground: float = 1.2, angle: float = 1.0, up: bool = True
+    crank: float = 0.5,
+    coupler: float = 1.5,
+    rocker: float = 1.0,
+    ground: float = 1.2,
+    angle: float = 1.0,
+    up: bool = True,
 ) -> Mechanism:
-    """Three bars of these lengths [m] and 1 kg/m, pinned to the ground in two places `ground` [m] apart along x, at rest.
+    """Three bars of these lengths [m] and 1 kg/m, pinned to the ground in two places `ground` [m]
+    apart along x, at rest.
 
-    q = (crank, coupler on the crank, rocker) [rad]; the loop joint pins the coupler's tip to the rocker's. The crank starts
-    at `angle` [rad], and of the two places where the bars can meet it is the one to the left of the line from the crank's
-    tip to the rocker's support, or to its right if not `up`. Raises ValueError where they cannot meet.
+    q = (crank, coupler on the crank, rocker) [rad]; the loop joint pins the coupler's tip to the
+    rocker's. The crank starts at `angle` [rad], and of the two places where the bars can meet it is
+    the one to the left of the line from the crank's tip to the rocker's support, or to its right if
+    not `up`. Raises ValueError where they cannot meet.
     """
     tip, support = _along(crank, angle), np.array([ground, 0.0])
     pin = _meeting(tip, support, coupler, rocker, up)
@@ -54,12 +74,14 @@ def four_bar(
 
 
 def n_four_bar(n: int, angle: float = 0.0, speed: float = 1.0) -> Mechanism:
-    """The N-four-bar mechanism of the IFToMM benchmark problems: n windows of 2 n + 1 uniform bars of 1 m and 1 kg.
+    """The N-four-bar mechanism of the IFToMM benchmark problems: n windows of 2 n + 1 uniform bars
+    of 1 m and 1 kg.
 
-    There are n + 1 bars on the ground, 1 m apart, and a coupler from each to the next; the loop joints pin the tip of a
-    coupler to that of the next bar. The bars start at `angle` [rad] from upright, to the right, and turn that way at
-    `speed` [rad/s]. In line with the ground all couplers may fold: the mechanism is singular. It has one degree of freedom
-    elsewhere, its angle th from upright:
+    There are n + 1 bars on the ground, 1 m apart, and a coupler from each to the next; the loop
+    joints pin the tip of a coupler to that of the next bar. The bars start at `angle` [rad] from
+    upright, to the right, and turn that way at `speed` [rad/s]. In line with the ground all
+    couplers may fold: the mechanism is singular. It has one degree of freedom elsewhere, its angle
+    th from upright:
 
         ((n + 1)/3 + n) d2th/dt2 = g ((n + 1)/2 + n) sin th
     """
@@ -76,73 +98,95 @@ def n_four_bar(n: int, angle: float = 0.0, speed: float = 1.0) -> Mechanism:
         (_rod(1.0, 1.0),) * (2 * n + 1),
         GRAVITY,
         tuple(names),
-        loops=tuple(LoopJoint(PIN, 2 * k + 1, 2 * k + 2, end, end, f"pin{k + 1}") for k in range(n)),
+        loops=tuple(
+            LoopJoint(PIN, 2 * k + 1, 2 * k + 2, end, end, f"pin{k + 1}") for k in range(n)
+        ),
     )
     turned = np.where(on_bar, -1.0, 1.0)
     return Mechanism(model, turned * (np.pi / 2 - angle), -turned * speed)
 
 
-def five_bar(left: float = 2 * np.pi / 3, right: float = np.pi / 3, apex_up: bool = True) -> Mechanism:
-    """The five-bar mechanism of Spencer 2004, 3.2: lower links of 1 m, 2 kg and 1 kg m^2 about their centres, upper ones of
-    1.5 m, 3 kg and 2 kg m^2, on supports 1 m apart, at rest.
+def five_bar(
+    left: float = 2 * np.pi / 3, right: float = np.pi / 3, apex_up: bool = True
+) -> Mechanism:
+    """The five-bar mechanism of Spencer 2004, 3.2: lower links of 1 m, 2 kg and 1 kg m^2 about
+    their centres, upper ones of 1.5 m, 3 kg and 2 kg m^2, on supports 1 m apart, at rest.
 
-    q = (left lower link, left upper on it, right lower, right upper on it) [rad]; the loop joint pins the upper links
-    together. The lower links start at the angles `left` and `right` from the x axis, with the apex to the left of the line
-    from the left knee to the right one, or to its right if not `apex_up`. The second example of the thesis is the default,
-    the first one, in which all links are in line, is five_bar(pi, 0).
+    q = (left lower link, left upper on it, right lower, right upper on it) [rad]; the loop joint
+    pins the upper links together. The lower links start at the angles `left` and `right` from the x
+    axis, with the apex to the left of the line from the left knee to the right one, or to its right
+    if not `apex_up`. The second example of the thesis is the default, the first one, in which all
+    links are in line, is five_bar(pi, 0).
     """
-    lower, upper, angles = 1.0, 1.5, (left, right)
-    bases = (np.zeros(2), np.array([1.0, 0.0]))
-    knees = [base + _along(lower, angle) for base, angle in zip(bases, angles, strict=True)]
-    apex = _meeting(knees[0], knees[1], upper, upper, apex_up)
-    uppers = [_direction(apex - knee) - angle for knee, angle in zip(knees, angles, strict=True)]
+    lower, upper, base = 1.0, 1.5, np.array([1.0, 0.0])
+    knees = _along(lower, left), base + _along(lower, right)
+    apex = _meeting(*knees, upper, upper, apex_up)
+    left_upper, right_upper = (_direction(apex - knee) for knee in knees)
     link = (planar.mcI(2.0, [lower / 2, 0.0], 1.0), planar.mcI(3.0, [upper / 2, 0.0], 2.0))
     end, tip = planar.xlt([lower, 0.0]), planar.xlt([upper, 0.0])
     model = PlanarModel(
         "five_bar",
         (-1, 0, -1, 2),
         (PIN,) * 4,
-        (planar.identity(), end, planar.xlt(bases[1]), end),
+        (planar.identity(), end, planar.xlt(base), end),
         link * 2,
         GRAVITY,
         ("left_lower", "left_upper", "right_lower", "right_upper"),
         ("left_support", "left_knee", "right_support", "right_knee"),
         loops=(LoopJoint(PIN, 1, 3, tip, tip, "apex"),),
     )
-    return Mechanism(model, np.array([left, uppers[0], right, uppers[1]]), np.zeros(4))
+    q0 = np.array([left, left_upper - left, right, right_upper - right])
+    return Mechanism(model, q0, np.zeros(4))
 
 
 def slider_crank(
-    crank: float = 0.3, rod: float = 1.0, offset: float = 0.0, slider_mass: float = 1.0, angle: float = 1.0
+    crank: float = 0.3,
+    rod: float = 1.0,
+    offset: float = 0.0,
+    slider_mass: float = 1.0,
+    angle: float = 1.0,
 ) -> Mechanism:
-    """A crank and a rod of these lengths [m] and 1 kg/m, and a slider on the line y = `offset`, at rest.
+    """A crank and a rod of these lengths [m] and 1 kg/m, and a slider on the line y = `offset`, at
+    rest.
 
-    q = (crank [rad], rod on the crank [rad], slider along x [m]); the loop joint pins the rod's tip to the slider, which
-    starts on the right. Raises ValueError where the rod does not reach the line.
+    q = (crank [rad], rod on the crank [rad], slider along x [m]); the loop joint pins the rod's tip
+    to the slider, which starts on the right. Raises ValueError where the rod does not reach the
+    line.
     """
     x, y = _along(crank, angle)
     if abs(offset - y) > rod:
-        raise ValueError(f"a rod of {rod} m from y = {y:.6g} m does not reach the slider's line y = {offset} m")
+        raise ValueError(
+            f"a rod of {rod} m from y = {y:.6g} m does not reach the slider's line y = {offset} m"
+        )
     reach = np.sqrt(rod**2 - (offset - y) ** 2)
     model = PlanarModel(
         "slider_crank",
         (-1, 0, -1),
         (PIN, PIN, PlanarPrismatic("x")),
         (planar.identity(), planar.xlt([crank, 0.0]), planar.xlt([0.0, offset])),
-        (_rod(crank, crank), _rod(rod, rod), planar.mcI(slider_mass, [0.0, 0.0], 0.01 * slider_mass)),
+        (
+            _rod(crank, crank),
+            _rod(rod, rod),
+            planar.mcI(slider_mass, [0.0, 0.0], 0.01 * slider_mass),
+        ),
         GRAVITY,
         ("crank", "rod", "slider"),
         ("crank_support", "crank_pin", "guide"),
         loops=(LoopJoint(PIN, 1, 2, planar.xlt([rod, 0.0]), planar.identity(), "wrist_pin"),),
     )
-    return Mechanism(model, np.array([angle, np.arctan2(offset - y, reach) - angle, x + reach]), np.zeros(3))
+    return Mechanism(
+        model, np.array([angle, np.arctan2(offset - y, reach) - angle, x + reach]), np.zeros(3)
+    )
 
 
-def actuator_triangle(l1: float = 0.8, l2: float = 0.5, y1: float = 0.5, y2: float = 0.3) -> Mechanism:
+def actuator_triangle(
+    l1: float = 0.8, l2: float = 0.5, y1: float = 0.5, y2: float = 0.3
+) -> Mechanism:
     """An arm of two links that a linear actuator moves (RBDA Figure 8.3), at rest.
 
-    q = (y1 of the arm, theta2 of the cylinder, length d of the actuator [m], y2 of the forearm): the cylinder stands `l1`
-    [m] along x from the arm's support, and the loop joint pins the piston to the arm `l2` [m] from there.
+    q = (y1 of the arm, theta2 of the cylinder, length d of the actuator [m], y2 of the forearm):
+    the cylinder stands `l1` [m] along x from the arm's support, and the loop joint pins the piston
+    to the arm `l2` [m] from there.
 
         d^2 = l1^2 + l2^2 - 2 l1 l2 cos y1,    theta2 = atan2(l2 sin y1, l2 cos y1 - l1)
     """
@@ -162,18 +206,16 @@ def actuator_triangle(l1: float = 0.8, l2: float = 0.5, y1: float = 0.5, y2: flo
 
 
 def in_space(mechanism: Mechanism) -> Mechanism:
-    """The same mechanism in spatial vectors: it moves in the plane z = 0 as the planar one does, with the same variables.
+    """The same mechanism in spatial vectors: it moves in the plane z = 0 as the planar one does,
+    with the same variables.
 
-    A planar loop of revolute joints has three constraints there that say nothing new (RBDA 8.10, Figure 8.2b). The bodies
-    are laminae: their moments about x and y through the centre of mass are half of that about z.
+    A planar loop of revolute joints has three constraints there that say nothing new (RBDA 8.10,
+    Figure 8.2b). The bodies are laminae: their moments about x and y through the centre of mass are
+    half of that about z.
     """
     model = mechanism.model
     if not isinstance(model, PlanarModel):
         raise TypeError(f"'{model.name}' is a {type(model).__name__}; it must be a PlanarModel")
-    loops = [
-        LoopJoint(_spatial_joint(l.joint), l.predecessor, l.successor, _spatial(l.Xp), _spatial(l.Xs), l.name)
-        for l in model.loops
-    ]
     tree = Model(
         model.name,
         model.parent,
@@ -183,24 +225,29 @@ def in_space(mechanism: Mechanism) -> Mechanism:
         np.array([*model.gravity, 0.0]),
         model.body_names,
         model.joint_names,
-        loops=tuple(loops),
+        loops=tuple(map(_spatial_loop, model.loops)),
     )
     return mechanism._replace(model=tree)
 
 
-def bennett(a: float = 1.0, alpha: float = np.pi / 3, beta: float = np.pi / 2, angle: float = 1.0) -> Mechanism:
-    """Bennett's linkage: four revolute joints that neither meet nor are parallel and yet move, at rest.
+def bennett(
+    a: float = 1.0, alpha: float = np.pi / 3, beta: float = np.pi / 2, angle: float = 1.0
+) -> Mechanism:
+    """Bennett's linkage: four revolute joints that neither meet nor are parallel and yet move, at
+    rest.
 
-    Links of length a [m] and twist alpha [rad] alternate with those of length b and twist beta, a / sin(alpha) =
-    b / sin(beta); one of the latter is the ground. q = (q1, q2, q3) with q1 = `angle`:
+    Links of length a [m] and twist alpha [rad] alternate with those of length b and twist beta, a /
+    sin(alpha) = b / sin(beta); one of the latter is the ground. q = (q1, q2, q3) with q1 = `angle`:
 
         tan(q1/2) tan(q2/2) = sin((beta + alpha)/2) / sin((beta - alpha)/2),    q3 = -q1
 
-    so that alpha and beta must differ. Three of the loop's five constraints depend on the other two.
+    so that alpha and beta must differ. Three of the loop's five constraints depend on the other
+    two.
     """
-    if abs(np.sin((beta - alpha) / 2)) < 1e-9 or abs(np.sin(alpha)) < 1e-9 or abs(np.sin(angle / 2)) < 1e-9:
+    if min(np.abs(np.sin([(beta - alpha) / 2, alpha, angle / 2]))) < 1e-9:
         raise ValueError(
-            f"a Bennett linkage needs twists that differ and are not 0, and an angle other than 0, not {alpha}, {beta} "
+            "a Bennett linkage needs twists that differ and are not 0, and an angle other than 0, "
+            f"not {alpha}, {beta} "
             f"and {angle}"
         )
     b = a * np.sin(beta) / np.sin(alpha)
@@ -215,15 +262,17 @@ def bennett(a: float = 1.0, alpha: float = np.pi / 3, beta: float = np.pi / 2, a
         np.array([0.0, *GRAVITY]),
         loops=(LoopJoint(Revolute(), 2, -1, across, along.inverse(), "closure"),),
     )
-    return Mechanism(model, np.array([angle, 2 * np.arctan(ratio / np.tan(angle / 2)), -angle]), np.zeros(3))
+    q2 = 2 * np.arctan(ratio / np.tan(angle / 2))
+    return Mechanism(model, np.array([angle, q2, -angle]), np.zeros(3))
 
 
 def sarrus(length: float = 1.0, radius: float = 0.5, angle: float = 0.6) -> Mechanism:
-    """The linkage of Sarrus: two pairs of hinged bars in planes at right angles, between which a platform goes straight up
-    and down, at rest.
+    """The linkage of Sarrus: two pairs of hinged bars in planes at right angles, between which a
+    platform goes straight up and down, at rest.
 
-    The bars have this `length` [m] and lean outward by `angle` [rad] from upright; the platform is on the first pair, and
-    the loop joint hinges the second to it. q = (angle, -2 angle, angle, -angle, 2 angle), at all times.
+    The bars have this `length` [m] and lean outward by `angle` [rad] from upright; the platform is
+    on the first pair, and the loop joint hinges the second to it. q = (angle, -2 angle, angle,
+    -angle, 2 angle), at all times.
     """
     first, second, up = Revolute((0.0, 1.0, 0.0)), Revolute((1.0, 0.0, 0.0)), [0.0, 0.0, 1.0]
     end, bar = xlt([0.0, 0.0, length]), _bar(length, up)
@@ -240,42 +289,63 @@ def sarrus(length: float = 1.0, radius: float = 0.5, angle: float = 0.6) -> Mech
     return Mechanism(model, angle * np.array([1.0, -2.0, 1.0, -1.0, 2.0]), np.zeros(5))
 
 
-def stewart_platform(height: float = 1.0, position: ArrayLike = (0.0, 0.0), mass: float = 10.0) -> Mechanism:
-    """A platform on six legs, each on a universal joint, with a prismatic joint in it and a ball joint at its end, at rest.
+def stewart_platform(
+    height: float = 1.0, position: ArrayLike = (0.0, 0.0), mass: float = 10.0
+) -> Mechanism:
+    """A platform on six legs, each on a universal joint, with a prismatic joint in it and a ball
+    joint at its end, at rest.
 
-    Body 0 is the platform, a disc of 0.6 m and `mass` [kg] that starts level at this `height` and `position` (x, y) [m];
-    then come the cylinder and the piston of each leg. q = (quaternion and place of the platform, then for each leg the two
-    angles [rad] and the length [m]). The loop joints are the balls.
+    Body 0 is the platform, a disc of 0.6 m and `mass` [kg] that starts level at this `height` and
+    `position` (x, y) [m]; then come the cylinder and the piston of each leg. q = (quaternion and
+    place of the platform, then for each leg the two angles [rad] and the length [m]). The loop
+    joints are the balls.
 
-    The platform has six freedoms of its own in the tree, and all legs and loops are alike. Hung on one of the legs it would
-    need a loop less; its constraints are conditioned as well then (1.3 in mass-weighted coordinates), its inertia matrix is
-    not (63 for 29).
+    The platform has six freedoms of its own in the tree, and all legs and loops are alike. Hung on
+    one of the legs it would need a loop less; its constraints are conditioned as well then (1.3 in
+    mass-weighted coordinates), its inertia matrix is not (63 for 29).
     """
-    spread = np.radians(15.0)
-    turns = np.repeat(np.arange(3) * 2 * np.pi / 3, 2)
-    feet = _circle(0.9, turns + np.tile([-spread, spread], 3))
-    ends = _circle(0.5, turns + np.tile([spread - np.pi / 3, np.pi / 3 - spread], 3))
+    feet, ends = _hexagons(0.9, 0.5, np.radians(15.0))
     place = np.array([*np.asarray(position, dtype=float), height])
-    disc = mcI(mass, np.zeros(3), mass * 0.6**2 / 4 * np.diag([1.0, 1.0, 2.0]))
-    cylinder, piston = _bar(0.5, [0.0, 0.0, 1.0]), _bar(0.5, [0.0, 0.0, -1.0])
-    leg_names = [f"{what}{k + 1}" for k in range(6) for what in ("cylinder", "piston")]
-    model = Model(
-        "stewart_platform",
-        (-1, *(p for k in range(6) for p in (-1, 2 * k + 1))),
-        (SixDoF(), *(Universal(), Prismatic()) * 6),
-        (spatial.identity(), *(X for foot in feet for X in (xlt(foot), spatial.identity()))),
-        (disc, *(cylinder, piston) * 6),
-        body_names=("platform", *leg_names),
-        loops=tuple(
-            LoopJoint(Spherical(), 2 * k + 2, 0, spatial.identity(), xlt(end), f"ball{k + 1}") for k, end in enumerate(ends)
-        ),
-    )
     legs = [_leg(place + end - foot) for foot, end in zip(feet, ends, strict=True)]
-    return Mechanism(model, np.concatenate([[1.0, 0.0, 0.0, 0.0], place, *legs]), np.zeros(24))
+    q0 = np.concatenate([[1.0, 0.0, 0.0, 0.0], place, *legs])
+    return Mechanism(_platform_on_legs(mass, feet, ends), q0, np.zeros(24))
+
+
+def _hexagons(foot_radius: float, end_radius: float, spread: float) -> tuple[Array, Array]:
+    """The feet and the upper ends (6, 3) of six legs, in pairs `spread` [rad] from three spokes:
+    those of the feet, and those half way between for the ends.
+    """
+    turns = np.repeat(np.arange(3) * 2 * np.pi / 3, 2)
+    feet = _circle(foot_radius, turns + np.tile([-spread, spread], 3))
+    return feet, _circle(end_radius, turns + np.tile([spread - np.pi / 3, np.pi / 3 - spread], 3))
+
+
+def _platform_on_legs(mass: float, feet: Array, ends: Array) -> Model:
+    """A disc, and legs of a cylinder and a piston each between these places."""
+    n = len(feet)
+    disc = mcI(mass, np.zeros(3), mass * 0.6**2 / 4 * np.diag([1.0, 1.0, 2.0]))
+    leg = _bar(0.5, [0.0, 0.0, 1.0]), _bar(0.5, [0.0, 0.0, -1.0])
+    leg_names = [f"{what}{k + 1}" for k in range(n) for what in ("cylinder", "piston")]
+    here = spatial.identity()
+    balls = [
+        LoopJoint(Spherical(), 2 * k + 2, 0, here, xlt(end), f"ball{k + 1}")
+        for k, end in enumerate(ends)
+    ]
+    return Model(
+        "stewart_platform",
+        (-1, *(p for k in range(n) for p in (-1, 2 * k + 1))),
+        (SixDoF(), *(Universal(), Prismatic()) * n),
+        (here, *(X for foot in feet for X in (xlt(foot), here))),
+        (disc, *leg * n),
+        body_names=("platform", *leg_names),
+        loops=tuple(balls),
+    )
 
 
 def _leg(to: Array) -> Array:
-    """The universal joint's angles and the length of a leg that ends at `to` (3,) [m] from its foot."""
+    """The universal joint's angles and the length of a leg that ends at `to` (3,) [m] from its
+    foot.
+    """
     length = np.sqrt(to @ to)
     return np.array([np.arctan2(-to[1], to[2]), np.arcsin(to[0] / length), length])
 
@@ -294,11 +364,15 @@ def _direction(r: Array) -> float:
 
 
 def _meeting(p: Array, q: Array, from_p: float, from_q: float, left: bool) -> Array:
-    """The point (2,) at these distances from p and q, to the left of the way from p to q or to the right of it."""
+    """The point (2,) at these distances from p and q, to the left of the way from p to q or to the
+    right of it.
+    """
     between = float(np.hypot(*(q - p)))
     cosine = (between**2 + from_p**2 - from_q**2) / (2 * between * from_p)
     if abs(cosine) > 1 + 1e-12:
-        raise ValueError(f"bars of {from_p} m and {from_q} m cannot meet: their ends are {between:.6g} m apart")
+        raise ValueError(
+            f"bars of {from_p} m and {from_q} m cannot meet: their ends are {between:.6g} m apart"
+        )
     turn = np.arccos(np.clip(cosine, -1.0, 1.0))
     return p + _along(from_p, _direction(q - p) + (turn if left else -turn))
 
@@ -312,7 +386,9 @@ def _bar(length: float, along: ArrayLike) -> RigidInertia:
     """A uniform round bar of 1 kg/m and a radius of 5 cm, along a unit vector."""
     u, m = np.asarray(along, dtype=float), length
     uu = np.outer(u, u)
-    return mcI(m, u * length / 2, m * (0.05**2 / 4 * (np.eye(3) + uu) + length**2 / 12 * (np.eye(3) - uu)))
+    return mcI(
+        m, u * length / 2, m * (0.05**2 / 4 * (np.eye(3) + uu) + length**2 / 12 * (np.eye(3) - uu))
+    )
 
 
 def _spatial(X: planar.Transform) -> Transform:
@@ -325,6 +401,11 @@ def _spatial_joint(joint: Joint) -> Joint:
     if isinstance(joint, PlanarPrismatic):
         return Prismatic((1.0, 0.0, 0.0) if joint.axis == "x" else (0.0, 1.0, 0.0))
     return Revolute()
+
+
+def _spatial_loop(loop: LoopJoint) -> LoopJoint:
+    Xp, Xs = _spatial(loop.Xp), _spatial(loop.Xs)
+    return replace(loop, joint=_spatial_joint(loop.joint), Xp=Xp, Xs=Xs)
 
 
 def _lamina(body: planar.RigidInertia) -> RigidInertia:

@@ -5,20 +5,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks import planar
-from rigidblocks.contact import geometry
-from rigidblocks.contact.geometry import Sphere
-from rigidblocks.joint import Cylindrical, Helical, Joint, Prismatic, Revolute, SixDoF
-from rigidblocks.model import Box, Cylinder, Model
-from rigidblocks.planar_model import PlanarModel, PlanarRevolute
-from rigidblocks.spatial import RigidInertia, Transform, mcI, rotx, rotz, xlt
+from rigidblocks.algebra import planar
+from rigidblocks.algebra.spatial import RigidInertia, Transform, mcI, rotx, rotz, xlt
+from rigidblocks.joint import (
+    Cylindrical,
+    Helical,
+    Joint,
+    PlanarRevolute,
+    Prismatic,
+    Revolute,
+    SixDoF,
+)
+from rigidblocks.model.model import Model
+from rigidblocks.model.planar import PlanarModel
+from rigidblocks.model.shapes import Box, Cylinder, Sphere
 
 
 def planar_n(n: int) -> Model:
-    """A planar serial robot of `n` revolute joints about z and `n` equal links, lying on the x axis at q = 0.
+    """A planar serial robot of `n` revolute joints about z and `n` equal links, lying on the x axis
+    at q = 0.
 
-    Each link has length 1 m, mass 1 kg, its centre of mass in the middle, and the rotational inertia of a thin rod,
-    1/12 kg m^2, about it (planarN of spatial_v1). Gravity is (0, 0, -9.81): parallel to the axes, so it does no work.
+    Each link has length 1 m, mass 1 kg, its centre of mass in the middle, and the rotational
+    inertia of a thin rod, 1/12 kg m^2, about it (planarN of spatial_v1). Gravity is (0, 0, -9.81):
+    parallel to the axes, so it does no work.
     """
     if n < 1:
         raise ValueError(f"a planar robot needs at least 1 link, not {n}")
@@ -29,7 +38,7 @@ def planar_n(n: int) -> Model:
         joint=(Revolute(),) * n,
         Xtree=tuple(xlt([0.0 if i == 0 else 1.0, 0.0, 0.0]) for i in range(n)),
         inertia=(link,) * n,
-        appearance=((Box((0.0, -0.05, -0.05), (1.0, 0.05, 0.05)),),) * n,
+        appearance=((Box.between((0.0, -0.05, -0.05), (1.0, 0.05, 0.05)),),) * n,
     )
 
 
@@ -46,15 +55,12 @@ def planar3() -> Model:
 def auto_tree(nb: int, bf: float = 1.0, skew: float = 0.0, taper: float = 1.0) -> Model:
     """A kinematic tree of `nb` bodies and revolute joints (autoTree of spatial_v1).
 
-    `bf` >= 1 is the average number of children of a body that has any; the base has exactly one. The tree is built in
-    breadth-first order. Body i (from 1) is a thin-walled cylinder of length l = taper^(i-1), radius l/20 and mass
-    taper^(3(i-1)), between 0 and l on its x axis. Its outboard axis passes through (l, 0, 0), turned by `skew` [rad]
-    about x.
+    `bf` >= 1 is the average number of children of a body that has any; the base has exactly one.
+    The tree is built in breadth-first order. Body i (from 1) is a thin-walled cylinder of length l
+    = taper^(i-1), radius l/20 and mass taper^(3(i-1)), between 0 and l on its x axis. Its outboard
+    axis passes through (l, 0, 0), turned by `skew` [rad] about x.
     """
-    if nb < 1 or nb != int(nb):
-        raise ValueError(f"a tree needs a whole number of bodies, at least 1, not nb = {nb}")
-    if not (1 <= bf < np.inf and 0 < taper < np.inf and np.isfinite(skew)):
-        raise ValueError(f"a tree needs bf >= 1, taper > 0 and a finite skew, not bf = {bf}, taper = {taper}, skew = {skew}")
+    _check_tree_shape(nb, bf, skew, taper)
     parent = tuple(int((i - 1 + np.ceil(bf)) // bf) - 1 for i in range(nb))
     length = [taper**i for i in range(nb)]
     Xtree = [xlt([0.0, 0.0, 0.0])] + [rotx(skew) @ xlt([length[p], 0.0, 0.0]) for p in parent[1:]]
@@ -64,12 +70,24 @@ def auto_tree(nb: int, bf: float = 1.0, skew: float = 0.0, taper: float = 1.0) -
         joint=(Revolute(),) * nb,
         Xtree=tuple(_tidy(X) for X in Xtree),
         inertia=tuple(_thin_walled_cylinder(taper ** (3 * i), length[i]) for i in range(nb)),
-        appearance=tuple((Cylinder((l / 2, 0.0, 0.0), l / 20, l, "x"),) for l in length),
+        appearance=tuple((Cylinder.between(np.zeros(3), (l, 0.0, 0.0), l / 20),) for l in length),
     )
 
 
+def _check_tree_shape(nb: int, bf: float, skew: float, taper: float) -> None:
+    """Raises ValueError for what makes no tree."""
+    if nb < 1 or nb != int(nb):
+        raise ValueError(f"a tree needs a whole number of bodies, at least 1, not nb = {nb}")
+    if not (1 <= bf < np.inf and 0 < taper < np.inf and np.isfinite(skew)):
+        raise ValueError(
+            f"a tree needs bf >= 1, taper > 0 and a finite skew, not bf = {bf}, taper = {taper}, "
+            f"skew = {skew}"
+        )
+
+
 def auto_tree_p(nb: int, bf: float = 1.0, taper: float = 1.0) -> PlanarModel:
-    """The tree `auto_tree(nb, bf, 0, taper)`, which is a planar mechanism, in planar vectors (autoTreep of spatial_v1).
+    """The tree `auto_tree(nb, bf, 0, taper)`, which is a planar mechanism, in planar vectors
+    (autoTreep of spatial_v1).
 
     There is no gravity unless it is given.
     """
@@ -79,15 +97,19 @@ def auto_tree_p(nb: int, bf: float = 1.0, taper: float = 1.0) -> PlanarModel:
         parent=tree.parent,
         joint=(PlanarRevolute(),) * nb,
         Xtree=tuple(planar.xlt(X.r[:2]) for X in tree.Xtree),
-        inertia=tuple(planar.RigidInertia(body.m, body.h[:2], body.I[2, 2]) for body in tree.inertia),
+        inertia=tuple(
+            planar.RigidInertia(body.m, body.h[:2], body.I[2, 2]) for body in tree.inertia
+        ),
     )
 
 
 class DHRow(NamedTuple):
-    """The Denavit-Hartenberg parameters of a joint, numbered as in RBDA 4.3 and the Springer Handbook.
+    """The Denavit-Hartenberg parameters of a joint, numbered as in RBDA 4.3 and the Springer
+    Handbook.
 
-    From one joint axis z to the next: the distance `a` [m] along x and the angle `alpha` [rad] about x; then along and
-    about the new axis: `d` [m] and `theta` [rad]. What the joint moves is added to d and theta.
+    From one joint axis z to the next: the distance `a` [m] along x and the angle `alpha` [rad]
+    about x; then along and about the new axis: `d` [m] and `theta` [rad]. What the joint moves is
+    added to d and theta.
     """
 
     a: float
@@ -103,21 +125,20 @@ def dh_chain(
     base: tuple[float, float] = (0.0, 0.0),
     name: str = "dh_chain",
 ) -> Model:
-    """The unbranched tree of Denavit-Hartenberg parameters (RBDA 4.3), one row (a, alpha, d, theta) a joint.
+    """The unbranched tree of Denavit-Hartenberg parameters (RBDA 4.3), one row (a, alpha, d, theta)
+    a joint.
 
         X_J X_T = scrz(theta, d) scrx(alpha, a)
 
-    The joints are revolute unless given; they may be all that act along or about z. `base` is (d0, theta0), from the base
-    frame to the first x axis. `inertia[i]` is in the frame of row i. Raises ValueError for a joint with another axis, and
-    for sequences of different lengths.
+    The joints are revolute unless given; they may be all that act along or about z. `base` is (d0,
+    theta0), from the base frame to the first x axis. `inertia[i]` is in the frame of row i. Raises
+    ValueError for a joint with another axis, and for sequences of different lengths.
     """
     joint = (Revolute(),) * len(rows) if joint is None else tuple(joint)
-    for k, one in enumerate(joint):
-        if not isinstance(one, Revolute | Prismatic | Helical | Cylindrical) or one.axis != (0.0, 0.0, 1.0):
-            raise ValueError(f"joint {k} of '{name}' is {one}; in Denavit-Hartenberg parameters a joint has the axis z")
-    if bad := [k for k, row in enumerate(rows) if len(row) != 4]:
-        raise ValueError(f"row {bad[0]} of '{name}' is {tuple(rows[bad[0]])}; it needs the 4 numbers a, alpha, d, theta")
-    Xtree = [_screw_z(theta, d) @ _tidy(rotx(alpha)) @ xlt([a, 0.0, 0.0]) for a, alpha, d, theta in rows]
+    _check_dh(rows, joint, name)
+    Xtree = [
+        _screw_z(theta, d) @ _tidy(rotx(alpha)) @ xlt([a, 0.0, 0.0]) for a, alpha, d, theta in rows
+    ]
     if Xtree:
         Xtree[0] = Xtree[0] @ _screw_z(base[1], base[0])
     return Model(
@@ -129,6 +150,22 @@ def dh_chain(
     )
 
 
+def _check_dh(rows: Sequence[DHRow | Sequence[float]], joint: tuple[Joint, ...], name: str) -> None:
+    """Raises ValueError for a joint that is not about z, and for a row that is not of 4 numbers."""
+    about_z = Revolute | Prismatic | Helical | Cylindrical
+    for k, one in enumerate(joint):
+        if not isinstance(one, about_z) or one.axis != (0.0, 0.0, 1.0):
+            raise ValueError(
+                f"joint {k} of '{name}' is {one}; in Denavit-Hartenberg parameters a joint has the "
+                "axis z"
+            )
+    if bad := [k for k, row in enumerate(rows) if len(row) != 4]:
+        raise ValueError(
+            f"row {bad[0]} of '{name}' is {tuple(rows[bad[0]])}; it needs the 4 numbers a, alpha, "
+            "d, theta"
+        )
+
+
 def _screw_z(theta: float, d: float) -> Transform:
     """The transform to a frame turned by theta about and moved by d along z: scrz (RBDA A.4)."""
     X: Transform = rotz(theta) @ xlt([0.0, 0.0, d])
@@ -136,7 +173,9 @@ def _screw_z(theta: float, d: float) -> Transform:
 
 
 def _thin_walled_cylinder(m: float, l: float) -> RigidInertia:
-    """Mass m, length l along x from the origin, radius l/20: I_C = m diag(r^2, r^2/2 + l^2/12, r^2/2 + l^2/12)."""
+    """Mass m, length l along x from the origin, radius l/20: I_C = m diag(r^2, r^2/2 + l^2/12,
+    r^2/2 + l^2/12).
+    """
     r = l / 20
     side = m * (r**2 / 2 + l**2 / 12)
     return mcI(m, [l / 2, 0.0, 0.0], np.diag([m * r**2, side, side]))
@@ -148,10 +187,12 @@ def _tidy(X: Transform) -> Transform:
 
 
 def quadruped() -> Model:
-    """A robot of a floating trunk and four legs of three joints, 12.8 kg, with balls as feet (`contact`).
+    """A robot of a floating trunk and four legs of three joints, 12.8 kg, with balls as feet
+    (`contact`).
 
-    The trunk is body 0, on a joint of six freedoms. Each leg has a hip that turns about x (abduction), a hip and a knee
-    that turn about y, forward legs at +x and left legs at +y; with all joints at 0 the legs hang straight down, 0.4 m long.
+    The trunk is body 0, on a joint of six freedoms. Each leg has a hip that turns about x
+    (abduction), a hip and a knee that turn about y, forward legs at +x and left legs at +y; with
+    all joints at 0 the legs hang straight down, 0.4 m long.
     """
     trunk = mcI(6.0, np.zeros(3), np.diag([0.03, 0.11, 0.12]))
     parts: list[tuple[Any, ...]] = [(-1, SixDoF(), xlt(np.zeros(3)), trunk, "trunk", "base")]
@@ -161,27 +202,47 @@ def quadruped() -> Model:
     parent, joint, Xtree, inertia, bodies, joints = zip(*parts, strict=True)
     foot = Sphere(0.02, (0.0, 0.0, -0.2))
     contact = tuple((foot,) if body.endswith("shank") else () for body in bodies)
-    return Model("quadruped", parent, joint, Xtree, inertia, body_names=bodies, joint_names=joints, contact=contact)
+    return Model(
+        "quadruped",
+        parent,
+        joint,
+        Xtree,
+        inertia,
+        body_names=bodies,
+        joint_names=joints,
+        contact=contact,
+    )
 
 
 def _leg(name: str, first: int, x: float, side: float) -> list[tuple[Any, ...]]:
-    """The three bodies of a leg, numbered from `first` on: parent, joint, Xtree, inertia and the two names."""
+    """The three bodies of a leg, numbered from `first` on: parent, joint, Xtree, inertia and the
+    two names.
+    """
     rod = np.diag([0.2**2 / 12 + 1e-4, 0.2**2 / 12 + 1e-4, 2e-4])  # per kg, 0.2 m along z
     hip = mcI(0.5, [0.0, 0.04 * side, 0.0], 0.5 * np.diag([2e-4, 2e-4, 2e-4]))
     thigh, shank = (mcI(m, [0.0, 0.0, -0.1], m * rod) for m in (0.8, 0.4))
     across = Revolute((0.0, 1.0, 0.0))
     return [
-        (0, Revolute((1.0, 0.0, 0.0)), xlt([x, 0.1 * side, 0.0]), hip, f"{name}_hip", f"{name}_abduction"),
+        (
+            0,
+            Revolute((1.0, 0.0, 0.0)),
+            xlt([x, 0.1 * side, 0.0]),
+            hip,
+            f"{name}_hip",
+            f"{name}_abduction",
+        ),
         (first, across, xlt([0.0, 0.08 * side, 0.0]), thigh, f"{name}_thigh", f"{name}_hip"),
         (first + 1, across, xlt([0.0, 0.0, -0.2]), shank, f"{name}_shank", f"{name}_knee"),
     ]
 
 
 def gripper() -> Model:
-    """A hand with two fingers that slide towards each other, and a block of 0.2 kg on its own, to be held (`contact`).
+    """A hand with two fingers that slide towards each other, and a block of 0.2 kg on its own, to
+    be held (`contact`).
 
-    The hand (1 kg) is body 0, on a vertical slide. The fingers, 0.1 kg each, slide along x, closing with positive q; at 0
-    their pads are 0.1 m apart. The block, body 3, is a cube of 5 cm on a joint of six freedoms. Fingers and block are boxes.
+    The hand (1 kg) is body 0, on a vertical slide. The fingers, 0.1 kg each, slide along x, closing
+    with positive q; at 0 their pads are 0.1 m apart. The block, body 3, is a cube of 5 cm on a
+    joint of six freedoms. Fingers and block are boxes.
     """
     pad, cube = (0.02, 0.06, 0.06), (0.05, 0.05, 0.05)
     return Model(
@@ -192,7 +253,7 @@ def gripper() -> Model:
         (_cuboid(1.0, (0.2, 0.1, 0.05)), _cuboid(0.1, pad), _cuboid(0.1, pad), _cuboid(0.2, cube)),
         body_names=("hand", "left_finger", "right_finger", "block"),
         joint_names=("lift", "left", "right", "free"),
-        contact=((), (geometry.Box(pad),), (geometry.Box(pad),), (geometry.Box(cube),)),
+        contact=((), (Box(pad),), (Box(pad),), (Box(cube),)),
     )
 
 

@@ -1,12 +1,23 @@
 """Joints along and about one axis (RBDA Table 4.1, Example 4.6)."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from rigidblocks.algebra.factored import factored
+from rigidblocks.algebra.spatial import (
+    Array,
+    Transform,
+    read_only,
+    rotx,
+    roty,
+    rotz,
+    skew,
+    xlt,
+)
 from rigidblocks.joint.interface import Joint, JointMotion
-from rigidblocks.spatial import Array, Transform, rotx, roty, rotz, skew, xlt
 
 Axis = tuple[float, float, float]
 X: Axis = (1.0, 0.0, 0.0)
@@ -15,16 +26,25 @@ Z: Axis = (0.0, 0.0, 1.0)
 
 
 def unit_axis(axis: Any, joint: str) -> Axis:
-    """The unit vector along `axis`; raises ValueError, naming the type of joint, for one that has no direction."""
+    """The unit vector along `axis`, which a unit vector is itself; raises ValueError, naming the
+    type of joint, for one that has no direction.
+    """
     vector = np.array(axis, dtype=float)
     if vector.shape != (3,) or not np.all(np.isfinite(vector)) or not np.any(vector):
-        raise ValueError(f"the axis of a {joint} joint needs 3 finite components, not all zero; it was {axis}")
-    vector = vector / np.abs(vector).max()
-    x, y, z = (vector / np.sqrt(vector @ vector)).tolist()
+        raise ValueError(
+            f"the axis of a {joint} joint needs 3 finite components, not all zero; it was {axis}"
+        )
+    if abs(np.hypot(np.hypot(*vector[:2]), vector[2]) - 1.0) > _ROUNDING:
+        vector = vector / np.abs(vector).max()
+        vector = vector / np.sqrt(vector @ vector)
+    x, y, z = vector.tolist()
     return x, y, z
 
 
-def turned(axis: Axis, theta: Any) -> Transform:
+_ROUNDING = 1e-15  # of the length of a unit vector
+
+
+def turn(axis: Axis, theta: Any) -> Transform:
     """The transform to a frame turned by `theta` [rad] about the common unit `axis`.
 
     E = cos(theta) 1 + (1 - cos(theta)) u u^T - sin(theta) u x
@@ -37,7 +57,9 @@ def turned(axis: Axis, theta: Any) -> Transform:
 
 
 def to_z(axis: Axis) -> Array:
-    """A rotation (3, 3) to coordinates in which the unit `axis` is z; none for a coordinate axis, which costs no more."""
+    """A rotation (3, 3) to coordinates in which the unit `axis` is z; none for a coordinate axis,
+    which costs no more.
+    """
     if 1.0 in map(abs, axis):
         return np.eye(3)
     x = np.cross(axis, np.eye(3)[np.argmin(np.abs(axis))])
@@ -55,19 +77,26 @@ def angle_about(axis: Axis, E: Array) -> Any:
     return np.arctan2(sine, E[0, 0] + E[1, 1] + E[2, 2] - u @ E @ u)
 
 
-def moved(axis: Axis, distance: Any) -> Transform:
+def slide(axis: Axis, distance: Any) -> Transform:
     """The transform to a parallel frame `distance` [m] along `axis`."""
     return xlt(np.array(axis) * distance)
+
+
+@cache
+def turn_column(axis: Axis) -> Array:
+    """The motion subspace (6, 1) of a rotation about `axis`, read-only."""
+    return read_only(screw_column(axis, 0.0))
+
+
+@cache
+def slide_column(axis: Axis) -> Array:
+    """The motion subspace (6, 1) of a translation along `axis`, read-only."""
+    return read_only(np.array([[0.0, 0.0, 0.0, *axis]]).T)
 
 
 def screw_column(axis: Axis, pitch: float) -> Array:
     """The motion subspace (6, 1) of a rotation about `axis` with `pitch` [m/rad]."""
     return np.array([[*axis, *(pitch * np.array(axis))]]).T
-
-
-def slide_column(axis: Axis) -> Array:
-    """The motion subspace (6, 1) of a translation along `axis`."""
-    return np.array([[0.0, 0.0, 0.0, *axis]]).T
 
 
 @dataclass(frozen=True)
@@ -88,8 +117,8 @@ class Revolute(Joint):
         return np.array([angle_about(self.axis, X.E)])
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
-        S = screw_column(self.axis, 0.0)
-        return JointMotion(turned(self.axis, q[0]), S, S @ qd, np.zeros(6))
+        S = turn_column(self.axis)
+        return JointMotion(turn(self.axis, q[0]), S, S @ qd, np.zeros(6))
 
 
 @dataclass(frozen=True)
@@ -111,12 +140,14 @@ class Prismatic(Joint):
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         S = slide_column(self.axis)
-        return JointMotion(moved(self.axis, q[0]), S, S @ qd, np.zeros(6))
+        return JointMotion(slide(self.axis, q[0]), S, S @ qd, np.zeros(6))
 
 
 @dataclass(frozen=True)
 class Helical(Joint):
-    """A screw about `axis` with `pitch` [m/rad], positive for a right-handed screw; q in rad (RBDA Table 4.1)."""
+    """A screw about `axis` with `pitch` [m/rad], positive for a right-handed screw; q in rad (RBDA
+    Table 4.1).
+    """
 
     pitch: float
     axis: Axis = Z
@@ -125,14 +156,19 @@ class Helical(Joint):
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.pitch):
-            raise ValueError(f"a helical joint needs a finite pitch in m/rad, not {self.pitch}; use Prismatic for infinity")
+            raise ValueError(
+                f"a helical joint needs a finite pitch in m/rad, not {self.pitch}; use Prismatic "
+                "for infinity"
+            )
         object.__setattr__(self, "axis", unit_axis(self.axis, "helical"))
 
     def aligned(self) -> tuple[Joint, Array]:
         return _about_z(self), to_z(self.axis)
 
     def nearest(self, X: Transform) -> Array:
-        """The angle nearest to the one that belongs to the distance; that of the rotation alone where the pitch is 0."""
+        """The angle nearest to the one that belongs to the distance; that of the rotation alone
+        where the pitch is 0.
+        """
         theta = angle_about(self.axis, X.E)
         if self.pitch == 0.0:
             return np.array([theta])
@@ -141,13 +177,15 @@ class Helical(Joint):
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         S = screw_column(self.axis, self.pitch)
-        XJ = turned(self.axis, q[0]) @ moved(self.axis, self.pitch * q[0])
+        XJ = factored(turn(self.axis, q[0]), slide(self.axis, self.pitch * q[0]))
         return JointMotion(XJ, S, S @ qd, np.zeros(6))
 
 
 @dataclass(frozen=True)
 class Cylindrical(Joint):
-    """A rotation about and a translation along `axis`, z unless given; q in (rad, m) (RBDA Table 4.1)."""
+    """A rotation about and a translation along `axis`, z unless given; q in (rad, m) (RBDA Table
+    4.1).
+    """
 
     axis: Axis = Z
     nq = nv = 2
@@ -163,13 +201,16 @@ class Cylindrical(Joint):
         return np.array([angle_about(self.axis, X.E), np.array(self.axis) @ X.r])
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
-        S = np.hstack([screw_column(self.axis, 0.0), slide_column(self.axis)])
-        return JointMotion(turned(self.axis, q[0]) @ moved(self.axis, q[1]), S, S @ qd, np.zeros(6))
+        S = np.hstack([turn_column(self.axis), slide_column(self.axis)])
+        return JointMotion(
+            factored(turn(self.axis, q[0]), slide(self.axis, q[1])), S, S @ qd, np.zeros(6)
+        )
 
 
 @dataclass(frozen=True)
 class RackAndPinion(Joint):
-    """A pinion of `radius` [m] about z of F_s that rolls along a rack on x of F_p; q in rad (RBDA Example 4.6).
+    """A pinion of `radius` [m] about z of F_s that rolls along a rack on x of F_p; q in rad (RBDA
+    Example 4.6).
 
     The joint is not symmetric: for the rack as the successor, reverse it.
     """
@@ -180,10 +221,15 @@ class RackAndPinion(Joint):
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.radius):
-            raise ValueError(f"the pinion of a rack and pinion joint needs a finite radius in m, not {self.radius}")
+            raise ValueError(
+                "the pinion of a rack and pinion joint needs a finite radius in m, not "
+                f"{self.radius}"
+            )
 
     def nearest(self, X: Transform) -> Array:
-        """The angle nearest to the one that belongs to the distance; that of the rotation alone where the radius is 0."""
+        """The angle nearest to the one that belongs to the distance; that of the rotation alone
+        where the radius is 0.
+        """
         theta = angle_about(Z, X.E)
         if self.radius == 0.0:
             return np.array([theta])
@@ -203,7 +249,7 @@ class RackAndPinion(Joint):
         r, c, s = self.radius, np.cos(q[0]), np.sin(q[0])
         S = np.array([[0.0, 0.0, 1.0, r * c, -r * s, 0.0]]).T
         cJ = np.array([0.0, 0.0, 0.0, -r * s, -r * c, 0.0]) * (qd[0] * qd[0])
-        return JointMotion(rotz(q[0]) @ xlt([r * q[0], 0.0, 0.0]), S, S @ qd, cJ)
+        return JointMotion(factored(rotz(q[0]), xlt([r * q[0], 0.0, 0.0])), S, S @ qd, cJ)
 
 
 def _about_z(joint: Revolute | Prismatic | Helical | Cylindrical) -> Joint:

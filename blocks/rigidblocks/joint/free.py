@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from rigidblocks.algebra.spatial import Array, Transform, identity, rz
 from rigidblocks.joint.axial import Z, angle_about
 from rigidblocks.joint.interface import Joint, JointMotion
 from rigidblocks.joint.rotation import (
@@ -19,14 +20,14 @@ from rigidblocks.joint.rotation import (
     travel_velocity,
     vector_from_quaternion,
 )
-from rigidblocks.spatial import Array, Transform, identity, rz
 
 
 @dataclass(frozen=True)
 class Planar(Joint):
     """Motion in the xy plane: q = (angle about z, x, y) of F_s in F_p coordinates, in (rad, m, m).
 
-    qd = (angular velocity, linear velocity x, y) in F_s coordinates, so that S is constant and (RBDA 4.4)
+    qd = (angular velocity, linear velocity x, y) in F_s coordinates, so that S is constant and
+    (RBDA 4.4)
 
         dq/dt = [[1, 0, 0], [0, c, -s], [0, s, c]] qd
     """
@@ -62,9 +63,11 @@ def _about_z(angle: float) -> Array:
 
 @dataclass(frozen=True)
 class SixDoF(Joint):
-    """Free motion: q = (unit quaternion, scalar first; position of F_s in F_p coordinates [m]) (RBDA 4.4, 4.5).
+    """Free motion: q = (unit quaternion, scalar first; position of F_s in F_p coordinates [m])
+    (RBDA 4.4, 4.5).
 
-    qd = (angular velocity, linear velocity of F_s) in F_s coordinates, so that S is the identity and
+    qd = (angular velocity, linear velocity of F_s) in F_s coordinates, so that S is the identity
+    and
 
         dq/dt = (Eq 4.13, E^T v)
     """
@@ -80,10 +83,14 @@ class SixDoF(Joint):
         return X
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
-        return JointMotion(Transform(quaternion_rotation(q[:4]), q[4:]), np.eye(6), np.asarray(qd), np.zeros(6))
+        return JointMotion(
+            Transform(quaternion_rotation(q[:4]), q[4:]), np.eye(6), np.asarray(qd), np.zeros(6)
+        )
 
     def rate(self, q: Array, qd: Array) -> Array:
-        return np.concatenate([quaternion_rate(q[:4], qd[:3]), quaternion_rotation(q[:4]).T @ qd[3:]])
+        return np.concatenate(
+            [quaternion_rate(q[:4], qd[:3]), quaternion_rotation(q[:4]).T @ qd[3:]]
+        )
 
     def integrate(self, q: Array, dq: Array) -> Array:
         phi = dq[:3]
@@ -91,8 +98,12 @@ class SixDoF(Joint):
         return np.concatenate([quaternion_product(q[:4], quaternion_from_vector(phi)), r])
 
     def difference(self, q0: Array, q1: Array) -> Array:
-        phi = vector_from_quaternion(quaternion_product(q0[:4] * np.array([1.0, -1.0, -1.0, -1.0]), q1[:4]))
-        return np.concatenate([phi, travel_velocity(phi, quaternion_rotation(q0[:4]) @ (q1[4:] - q0[4:]))])
+        phi = vector_from_quaternion(
+            quaternion_product(q0[:4] * np.array([1.0, -1.0, -1.0, -1.0]), q1[:4])
+        )
+        return np.concatenate(
+            [phi, travel_velocity(phi, quaternion_rotation(q0[:4]) @ (q1[4:] - q0[4:]))]
+        )
 
     def neutral(self) -> Array:
         return np.array([*IDENTITY, 0.0, 0.0, 0.0])

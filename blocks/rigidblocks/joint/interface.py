@@ -6,15 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rigidblocks.displacement import displacement
-from rigidblocks.spatial import Array, Transform
+from rigidblocks.algebra.displacement import displacement
+from rigidblocks.algebra.linear import complement
+from rigidblocks.algebra.spatial import Array, Transform
 
 
 class JointConstraint(NamedTuple):
-    """What a joint asks of its frames when it closes a loop, in the coordinates of its successor frame (RBDA 8.2, 8.3).
+    """What a joint asks of its frames when it closes a loop, in the coordinates of its successor
+    frame (RBDA 8.2, 8.3).
 
-    T (6, nc) spans the constraint forces; delta (nc,) = T^T d is how far the frames are from where the joint could bring
-    them, d the displacement (rad, m) from the nearest such place; c (6,) is the bias cJ of the joint's own motion.
+    T (6, nc) spans the constraint forces; delta (nc,) = T^T d is how far the frames are from where
+    the joint could bring them, d the displacement (rad, m) from the nearest such place; c (6,) is
+    the bias cJ of the joint's own motion.
     """
 
     T: Array
@@ -33,10 +36,12 @@ class JointMotion(NamedTuple):
 
 @dataclass(frozen=True)
 class Joint(abc.ABC):
-    """A joint from a predecessor frame F_p to a successor frame F_s; the two coincide in the neutral configuration.
+    """A joint from a predecessor frame F_p to a successor frame F_s; the two coincide in the
+    neutral configuration.
 
-    The position variables q need not be coordinates: with a quaternion there are more of them than velocity variables qd,
-    and qd is not their rate (RBDA 3.1). What is here in terms of q and qd is that of a joint whose rate of q is qd.
+    The position variables q need not be coordinates: with a quaternion there are more of them than
+    velocity variables qd, and qd is not their rate (RBDA 3.1). What is here in terms of q and qd is
+    that of a joint whose rate of q is qd.
     """
 
     @property
@@ -66,8 +71,9 @@ class Joint(abc.ABC):
 
     @abc.abstractmethod
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
-        """The joint transform XJ, the motion subspace S (6, nv), the velocity vJ = S qd (6,) and the bias cJ (6,), which
-        is the apparent derivative of S times qd; q (nq,), qd (nv,) (RBDA 4.4).
+        """The joint transform XJ, the motion subspace S (6, nv), the velocity vJ = S qd (6,) and
+        the bias cJ (6,), which is the apparent derivative of S times qd; q (nq,), qd (nv,) (RBDA
+        4.4).
         """
 
     def rate(self, q: Array, qd: Array) -> Array:
@@ -80,7 +86,9 @@ class Joint(abc.ABC):
         return q + dq
 
     def difference(self, q0: Array, q1: Array) -> Array:
-        """The constant velocity (nv,) that leads from q0 to q1 in unit time, over the smaller angle where there are two."""
+        """The constant velocity (nv,) that leads from q0 to q1 in unit time, over the smaller angle
+        where there are two.
+        """
         return q1 - q0
 
     def neutral(self) -> Array:
@@ -88,23 +96,29 @@ class Joint(abc.ABC):
         return np.zeros(self.nq)
 
     def random(self, rng: np.random.Generator) -> Array:
-        """A random configuration (nq,): angles within half a turn, distances within 1 m, rotations of all directions."""
+        """A random configuration (nq,): angles within half a turn, distances within 1 m, rotations
+        of all directions.
+        """
         limit = np.array([np.pi if unit == "rad" else 1.0 for unit in self.q_units])
         return rng.uniform(-limit, limit)
 
     def nearest(self, X: Transform) -> Array:
-        """The configuration (nq,) whose joint transform comes nearest to X, from F_p to F_s; X's own where X is possible.
+        """The configuration (nq,) whose joint transform comes nearest to X, from F_p to F_s; X's
+        own where X is possible.
 
         Angles are within half a turn.
         """
-        raise NotImplementedError(f"a joint of type {type(self).__name__} cannot close a loop: it has no `nearest`")
+        raise NotImplementedError(
+            f"a joint of type {type(self).__name__} cannot close a loop: it has no `nearest`"
+        )
 
     def closest(self, X: Transform) -> Transform:
         """The joint transform that comes nearest to X."""
         return self.jcalc(self.nearest(X), np.zeros(self.nv)).XJ
 
     def velocity(self, q: Array, vJ: Array) -> Array:
-        """The velocity variables qd (nv,) of frames that move with vJ = S qd (6,); the nearest ones of other frames.
+        """The velocity variables qd (nv,) of frames that move with vJ = S qd (6,); the nearest ones
+        of other frames.
 
         What is here is that of a joint with a constant S.
         """
@@ -112,7 +126,8 @@ class Joint(abc.ABC):
         return np.linalg.pinv(self.jcalc(self.neutral(), np.zeros(self.nv)).S) @ vJ
 
     def constraint_forces(self, q: Array) -> Array:
-        """T (6, 6 - nv): a basis of the forces that do no work in the joint, T^T S = 0, in F_s coordinates (RBDA 3.4).
+        """T (6, 6 - nv): a basis of the forces that do no work in the joint, T^T S = 0, in F_s
+        coordinates (RBDA 3.4).
 
         What is here is that of a joint with a constant S.
         """
@@ -120,37 +135,24 @@ class Joint(abc.ABC):
         return complement(self.jcalc(self.neutral(), np.zeros(self.nv)).S)
 
     def constraint(self, X: Transform, vJ: Array) -> JointConstraint:
-        """What is asked of two frames that are related by X, F_s moving with vJ (6,) against F_p (RBDA Eq 8.24, 8.25)."""
+        """What is asked of two frames that are related by X, F_s moving with vJ (6,) against F_p
+        (RBDA Eq 8.24, 8.25).
+        """
         q = self.nearest(X)
         T = self.constraint_forces(q)
         d = displacement(X @ self.closest(X).inverse())
         return JointConstraint(T, T.T @ d, self.jcalc(q, self.velocity(q, vJ)).cJ)
 
     def aligned(self) -> tuple["Joint", Array]:
-        """The cheapest joint of the same motion in turned frames, and the rotation (3, 3) of both frames to them.
+        """The cheapest joint of the same motion in turned frames, and the rotation (3, 3) of both
+        frames to them.
 
         A joint about one general axis is one about z; any other is itself in its own frames.
         """
         return self, np.eye(3)
 
     def normalized(self, q: Array) -> Array:
-        """The configuration (nq,) with its quaternion made a unit one; the same where there is none."""
+        """The configuration (nq,) with its quaternion made a unit one; the same where there is
+        none.
+        """
         return q
-
-
-def complement(S: Array) -> Array:
-    """A basis (n, n - k), of unit columns with many zeros, of the vectors normal to the columns of the numbers S (n, k)."""
-    n = len(S)
-    rows: list[Array] = []
-    pivots: list[int] = []
-    for row in np.array(S, dtype=float).T:
-        for other, pivot in zip(rows, pivots, strict=True):
-            row = row - row[pivot] * other
-        pivots.append(int(np.argmax(np.abs(row))))
-        row = row / row[pivots[-1]]
-        rows = [other - other[pivots[-1]] * row for other in rows] + [row]
-    T = np.eye(n)[:, [k for k in range(n) if k not in pivots]]
-    for row, pivot in zip(rows, pivots, strict=True):
-        T[pivot] = -(row @ T)
-    unit: Array = T / np.sqrt(np.sum(T * T, axis=0))
-    return unit

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rigidblocks.algebra.spatial import Array, Transform
 from rigidblocks.joint.interface import Joint, JointMotion
-from rigidblocks.spatial import Array, Transform
 
 
 @dataclass(frozen=True)
 class Reversed(Joint):
-    """`joint` the other way round: its predecessor frame is on the child, its successor frame on the parent.
+    """`joint` the other way round: its predecessor frame is on the child, its successor frame on
+    the parent.
 
     The variables are those of `joint`, and so are their units (RBDA Table 4.2).
     """

@@ -1,16 +1,16 @@
 """Finite rotations and motions: quaternions, rotation vectors, and what belongs to them.
 
-A quaternion p (4,) is the book's Euler parameters: scalar first, of unit length, for the orientation of F_s in F_p (RBDA
-Eq 4.10, 4.11). A rotation vector phi (3,) [rad] is an angular velocity in F_s coordinates held for unit time. Everything
-works on floats and on traced scalars.
+A quaternion p (4,) is the book's Euler parameters: scalar first, of unit length, for the
+orientation of F_s in F_p (RBDA Eq 4.10, 4.11). A rotation vector phi (3,) [rad] is an angular
+velocity in F_s coordinates held for unit time. Everything works on floats and on traced scalars.
 """
 
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.scalar import less, select
-from rigidblocks.spatial import Array, cross
+from rigidblocks.algebra.scalar import less, select
+from rigidblocks.algebra.spatial import Array, cross
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0)
 _SMALL = 1e-8  # of theta^2: below it two terms of the power series are exact to rounding
@@ -30,7 +30,9 @@ def quaternion_rotation(p: Array) -> Array:
 
 
 def quaternion_rate(p: Array, w: Array) -> Array:
-    """The rate of p (4,) with the angular velocity w (3,) [rad/s] in F_s coordinates (RBDA Eq 4.13)."""
+    """The rate of p (4,) with the angular velocity w (3,) [rad/s] in F_s coordinates (RBDA Eq
+    4.13).
+    """
     p0, p1, p2, p3 = p
     Q = np.array([[-p1, -p2, -p3], [p0, -p3, p2], [p3, p0, -p1], [-p2, p1, p0]])
     rate: Array = Q @ (0.5 * w)
@@ -50,7 +52,9 @@ def normalized_quaternion(p: Array) -> Array:
 
 
 def quaternion_from_vector(phi: Array) -> Array:
-    """The quaternion (4,) of a rotation vector: (cos(theta/2), sin(theta/2) phi/theta) (RBDA Eq 4.10)."""
+    """The quaternion (4,) of a rotation vector: (cos(theta/2), sin(theta/2) phi/theta) (RBDA Eq
+    4.10).
+    """
     theta2, safe2 = _squares(phi)
     half = np.sqrt(safe2) / 2.0
     small = less(theta2, _SMALL)
@@ -74,21 +78,33 @@ def quaternion_from_rotation(E: Array) -> Array:
 
     Of the four squares 4 p_i^2 that the diagonal gives, the largest is the one to divide by.
     """
-    a, b, c = E[1, 2] - E[2, 1], E[2, 0] - E[0, 2], E[0, 1] - E[1, 0]
-    d, e, f = E[0, 1] + E[1, 0], E[1, 2] + E[2, 1], E[2, 0] + E[0, 2]
-    x, y, z = E[0, 0], E[1, 1], E[2, 2]
-    squares = [1.0 + x + y + z, 1.0 + x - y - z, 1.0 - x + y - z, 1.0 - x - y + z]
-    rows = [[squares[0], a, b, c], [a, squares[1], d, f], [b, d, squares[2], e], [c, f, e, squares[3]]]
-    best, square = np.array(rows[0]), squares[0]
-    for row, other in zip(rows[1:], squares[1:], strict=True):
+    products = _products(E)
+    best, square = products[0], products[0, 0]
+    for row, other in zip(products[1:], np.diag(products)[1:], strict=True):
         larger = less(square, other)
-        best, square = select(larger, np.array(row), best), select(larger, other, square)
+        best, square = select(larger, row, best), select(larger, other, square)
     unit: Array = best / (2.0 * np.sqrt(square))
     return unit
 
 
+def _products(E: Array) -> Array:
+    """4 p p^T (4, 4) of the unit quaternion p of a rotation."""
+    (x, xy, xz), (yx, y, yz), (zx, zy, z) = E
+    a, b, c = yz - zy, zx - xz, xy - yx
+    d, e, f = xy + yx, yz + zy, zx + xz
+    return np.array(
+        [
+            [1.0 + x + y + z, a, b, c],
+            [a, 1.0 + x - y - z, d, f],
+            [b, d, 1.0 - x + y - z, e],
+            [c, f, e, 1.0 - x - y + z],
+        ]
+    )
+
+
 def travel(phi: Array, v: Array) -> Array:
-    """Where a point (3,) [m] comes to in unit time with the velocity v in a frame that turns by phi meanwhile.
+    """Where a point (3,) [m] comes to in unit time with the velocity v in a frame that turns by phi
+    meanwhile.
 
     v + (1 - cos theta)/theta^2 phi x v + (theta - sin theta)/theta^3 phi x phi x v
     """
@@ -109,7 +125,11 @@ def travel_velocity(phi: Array, d: Array) -> Array:
     """
     theta2, safe2 = _squares(phi)
     half = np.sqrt(safe2) / 2.0
-    c = select(less(theta2, _SMALL), 1 / 12 + theta2 / 720.0, (1.0 - half * np.cos(half) / np.sin(half)) / safe2)
+    c = select(
+        less(theta2, _SMALL),
+        1 / 12 + theta2 / 720.0,
+        (1.0 - half * np.cos(half) / np.sin(half)) / safe2,
+    )
     turning = cross(phi, d)
     v: Array = d - turning / 2.0 + c * cross(phi, turning)
     return v

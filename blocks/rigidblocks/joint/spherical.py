@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigidblocks.joint.axial import Axis, X, Y, Z, angle_about, turned, unit_axis
+from rigidblocks.algebra.factored import factored
+from rigidblocks.algebra.spatial import Array, Transform, cross
+from rigidblocks.joint.axial import Axis, X, Y, Z, angle_about, turn, unit_axis
 from rigidblocks.joint.interface import Joint, JointMotion
 from rigidblocks.joint.rotation import (
     IDENTITY,
@@ -16,12 +18,12 @@ from rigidblocks.joint.rotation import (
     quaternion_rotation,
     vector_from_quaternion,
 )
-from rigidblocks.spatial import Array, Transform, cross
 
 
 @dataclass(frozen=True)
 class Universal(Joint):
-    """A rotation about `first`, then one about `second` as the first has turned it; q in (rad, rad).
+    """A rotation about `first`, then one about `second` as the first has turned it; q in (rad,
+    rad).
 
     The axes are x and y unless given.
     """
@@ -35,30 +37,33 @@ class Universal(Joint):
         for name in ("first", "second"):
             object.__setattr__(self, name, unit_axis(getattr(self, name), "universal"))
         if np.linalg.norm(np.cross(self.first, self.second)) < 1e-6:
-            raise ValueError(f"the axes {self.first} and {self.second} of a universal joint are parallel; it needs two")
+            raise ValueError(
+                f"the axes {self.first} and {self.second} of a universal joint are parallel; it "
+                "needs two"
+            )
 
     def nearest(self, X: Transform) -> Array:
         """The second angle turns the first axis to where E has it; the first is what is left."""
         first, second = np.array(self.first), np.array(self.second)
         seen = X.E @ first  # the first axis in F_s coordinates: turned about the second
         q1 = np.arctan2(-(cross(second, first) @ seen), cross(second, first) @ cross(second, seen))
-        return np.array([angle_about(self.first, turned(self.second, q1).E.T @ X.E), q1])
+        return np.array([angle_about(self.first, turn(self.second, q1).E.T @ X.E), q1])
 
     def velocity(self, q: Array, vJ: Array) -> Array:
-        first, second = turned(self.second, q[1]).E @ np.array(self.first), np.array(self.second)
+        first, second = turn(self.second, q[1]).E @ np.array(self.first), np.array(self.second)
         cosine, a, b = float(np.dot(self.first, self.second)), first @ vJ[:3], second @ vJ[:3]
         return np.array([a - cosine * b, b - cosine * a]) / (1.0 - cosine * cosine)
 
     def constraint_forces(self, q: Array) -> Array:
         """No moment about the normal of the two axes, and no force."""
-        n = cross(turned(self.second, q[1]).E @ np.array(self.first), np.array(self.second))
+        n = cross(turn(self.second, q[1]).E @ np.array(self.first), np.array(self.second))
         n = n / float(np.linalg.norm(np.cross(self.first, self.second)))
         return np.concatenate([np.concatenate([n, np.zeros(3)])[:, None], np.eye(6)[:, 3:]], axis=1)
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
-        XJ = turned(self.second, q[1]) @ turned(self.first, q[0])
+        XJ = factored(turn(self.second, q[1]), turn(self.first, q[0]))
         second = np.array(self.second)
-        axis = turned(self.second, q[1]).E @ np.array(self.first)  # the first axis in F_s coordinates
+        axis = turn(self.second, q[1]).E @ np.array(self.first)  # the first axis in F_s coordinates
         S = np.vstack([np.array([axis, second]).T, np.zeros((3, 2))])
         bias = cross(axis, second) * (qd[0] * qd[1])
         return JointMotion(XJ, S, S @ qd, np.concatenate([bias, np.zeros(3)]))
@@ -66,7 +71,8 @@ class Universal(Joint):
 
 @dataclass(frozen=True)
 class Spherical(Joint):
-    """All rotations about a point; q a unit quaternion, qd the angular velocity in F_s coordinates (RBDA 4.5).
+    """All rotations about a point; q a unit quaternion, qd the angular velocity in F_s coordinates
+    (RBDA 4.5).
 
     The quaternion is the book's Euler parameters: scalar first, (1, 0, 0, 0) for no rotation.
     """
@@ -82,7 +88,9 @@ class Spherical(Joint):
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         vJ = np.concatenate([qd, np.zeros(3)])
-        return JointMotion(Transform(quaternion_rotation(q), np.zeros(3)), np.eye(6)[:, :3], vJ, np.zeros(6))
+        return JointMotion(
+            Transform(quaternion_rotation(q), np.zeros(3)), np.eye(6)[:, :3], vJ, np.zeros(6)
+        )
 
     def rate(self, q: Array, qd: Array) -> Array:
         return quaternion_rate(q, qd)
@@ -91,7 +99,9 @@ class Spherical(Joint):
         return quaternion_product(q, quaternion_from_vector(dq))
 
     def difference(self, q0: Array, q1: Array) -> Array:
-        return vector_from_quaternion(quaternion_product(q0 * np.array([1.0, -1.0, -1.0, -1.0]), q1))
+        return vector_from_quaternion(
+            quaternion_product(q0 * np.array([1.0, -1.0, -1.0, -1.0]), q1)
+        )
 
     def neutral(self) -> Array:
         return np.array(IDENTITY)
@@ -105,7 +115,8 @@ class Spherical(Joint):
 
 @dataclass(frozen=True)
 class EulerSpherical(Joint):
-    """All rotations about a point by yaw, pitch and roll: about z, then y, then x; q in rad (RBDA Eq 4.7 to 4.9).
+    """All rotations about a point by yaw, pitch and roll: about z, then y, then x; q in rad (RBDA
+    Eq 4.7 to 4.9).
 
     Singular where the pitch is 90 degrees: no motion there, and none near it, is accurate.
     """
@@ -139,8 +150,10 @@ class EulerSpherical(Joint):
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         (_, c2, c3), (_, s2, s3) = np.cos(q), np.sin(q)
         qd1, qd2, qd3 = qd
-        XJ = turned(X, q[2]) @ turned(Y, q[1]) @ turned(Z, q[0])
-        S = np.vstack([np.array([[-s2, 0.0, 1.0], [c2 * s3, c3, 0.0], [c2 * c3, -s3, 0.0]]), np.zeros((3, 3))])
+        XJ = turn(X, q[2]) @ turn(Y, q[1]) @ turn(Z, q[0])
+        S = np.vstack(
+            [np.array([[-s2, 0.0, 1.0], [c2 * s3, c3, 0.0], [c2 * c3, -s3, 0.0]]), np.zeros((3, 3))]
+        )
         cJ = [
             -c2 * qd1 * qd2,
             -s2 * s3 * qd1 * qd2 + c2 * c3 * qd1 * qd3 - s3 * qd2 * qd3,

@@ -1,0 +1,61 @@
+"""Whether every joint of a tree moves some inertia, without which no force has one acceleration."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
+
+
+def check_resistance(
+    tree: Any, given: Sequence[bool] | None = None, rotor_inertia: Array | None = None
+) -> None:
+    """Raises ValueError for a joint that can move without moving any inertia, wherever the tree is:
+    two revolute joints about one axis with a massless body between, a point mass on an axis.
+
+    There D of RBDA Table 7.1 is singular, and forward dynamics have no answer; inverse dynamics
+    have. It does not matter in joints whose acceleration is `given`, nor where there is rotor
+    inertia (nv,).
+    """
+    if given is None and rotor_inertia is None:
+        name = tree.idle_joint
+    else:
+        name = find_idle_joint(tree, given, rotor_inertia)
+    if name is not None:
+        raise ValueError(
+            f"{name} of model '{tree.name}' can move without moving any inertia: behind it is none "
+            "about or along its axis that other joints do not take over; give a body between them "
+            "or behind it inertia, or leave the joint out"
+        )
+
+
+def find_idle_joint(
+    tree: Any, given: Sequence[bool] | None = None, rotor_inertia: Array | None = None
+) -> str | None:
+    """The name of a joint for which D is singular in a general configuration, and so in all."""
+    rng = np.random.default_rng(0)
+    behind, rigid = ([body.matrix() for body in tree.inertia] for _ in range(2))
+    for i in reversed(range(tree.nb)):
+        joint = tree.joint[i]
+        XJ, S, *_ = joint.jcalc(joint.random(rng), np.zeros(joint.nv))
+        X, U = (XJ @ tree.Xtree[i]).matrix(), behind[i] @ S
+        IA = behind[i]
+        if joint.nv and not (given is not None and given[i]):
+            rotor = np.zeros(joint.nv) if rotor_inertia is None else rotor_inertia[tree.v_slices[i]]
+            D = S.T @ U + np.diag(rotor)
+            if not _is_regular(D, np.diag(S.T @ rigid[i] @ S) + rotor, S, rigid[i]):
+                return str(tree.joint_names[i])
+            IA = IA - U @ np.linalg.solve(D, U.T)
+        if (p := tree.parent[i]) >= 0:
+            behind[p] = behind[p] + X.T @ IA @ X
+            rigid[p] = rigid[p] + X.T @ rigid[i] @ X
+    return None
+
+
+def _is_regular(D: Array, size: Array, S: Array, rigid: Array) -> bool:
+    """Whether D is regular next to its `size` where the bodies behind the joint are one."""
+    if np.any(size <= 1e-14 * np.abs(rigid).max() * (S * S).sum(axis=0)):
+        return False
+    smallest = np.linalg.eigvalsh(D / np.sqrt(np.outer(size, size)))[0]
+    return bool(smallest > 1e-12)

@@ -1,0 +1,146 @@
+"""What the models of all algebras share: the connectivity of a kinematic tree, and where its joints
+have their variables.
+"""
+
+import abc
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import accumulate, pairwise
+from types import ModuleType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array, read_only
+from rigidblocks.joint import LoopJoint
+from rigidblocks.model.resistance import find_idle_joint
+
+
+class Tree(abc.ABC):
+    """A kinematic tree: bodies 0 .. nb-1, joint i from body `parent[i]` to body i, parent -1 the
+    fixed base.
+
+    The algorithms take the transforms, inertias and joints from here and the vector operations from
+    `algebra`.
+    """
+
+    algebra: ClassVar[ModuleType]
+    name: str
+    parent: tuple[int, ...]
+    joint: tuple[Any, ...]
+    Xtree: tuple[Any, ...]
+    inertia: tuple[Any, ...]
+    gravity: Array
+    body_names: tuple[str, ...]
+    joint_names: tuple[str, ...]
+    massless: tuple[str, ...]
+    unphysical: tuple[str, ...] = ()
+    loops: tuple[LoopJoint, ...]
+
+    @property
+    def nb(self) -> int:
+        """The number of bodies, and of tree joints."""
+        return len(self.parent)
+
+    @cached_property
+    def idle_joint(self) -> str | None:
+        """The name of a joint that can move without moving any inertia, if there is one."""
+        return find_idle_joint(self)
+
+    @cached_property
+    def nq(self) -> int:
+        """The number of position variables."""
+        return sum(joint.nq for joint in self.joint)
+
+    @cached_property
+    def nv(self) -> int:
+        """The number of velocity variables."""
+        return sum(joint.nv for joint in self.joint)
+
+    @cached_property
+    def nc(self) -> int:
+        """The number of constraints that the loop joints impose, dependent ones included."""
+        return sum(len(self.algebra.zero()) - loop.joint.nv for loop in self.loops)
+
+    @cached_property
+    def constraint_slices(self) -> tuple[slice, ...]:
+        """Where loop joint l has its constraints among all of them."""
+        return _slices([len(self.algebra.zero()) - loop.joint.nv for loop in self.loops])
+
+    @property
+    def spanning_tree(self) -> Self:
+        """The same tree without its loop joints."""
+        return replace(self, loops=())  # type: ignore[type-var]  # the models are dataclasses
+
+    @property
+    def loop_names(self) -> tuple[str, ...]:
+        """The names of the loop joints, loop1, loop2, ... where they have none of their own."""
+        return tuple(loop.name or f"loop{l + 1}" for l, loop in enumerate(self.loops))
+
+    @cached_property
+    def q_slices(self) -> tuple[slice, ...]:
+        """Where joint i has its position variables in q."""
+        return _slices([joint.nq for joint in self.joint])
+
+    @cached_property
+    def v_slices(self) -> tuple[slice, ...]:
+        """Where joint i has its velocity variables in qd, qdd and tau."""
+        return _slices([joint.nv for joint in self.joint])
+
+
+def _slices(sizes: Sequence[int]) -> tuple[slice, ...]:
+    ends = list(accumulate(sizes, initial=0))
+    return tuple(slice(a, b) for a, b in pairwise(ends))
+
+
+def numbered(what: str, count: int) -> tuple[str, ...]:
+    """The names `what`1, `what`2, ..., for bodies or joints without names of their own."""
+    return tuple(f"{what}{i + 1}" for i in range(count))
+
+
+def complete(tree: Tree, dimensions: int) -> None:
+    """Makes the lists of a new model tuples, gives it names where it has none, and refuses a
+    gravity that has not `dimensions` finite components, with ValueError.
+    """
+    for name in ("parent", "joint", "Xtree", "inertia", "massless", "loops"):
+        object.__setattr__(tree, name, tuple(getattr(tree, name)))
+    object.__setattr__(tree, "body_names", tree.body_names or numbered("body", tree.nb))
+    object.__setattr__(tree, "joint_names", tree.joint_names or numbered("joint", tree.nb))
+    gravity = np.asarray(tree.gravity)
+    if gravity.shape != (dimensions,):
+        raise ValueError(
+            f"gravity needs {dimensions} components in m/s^2, not shape {gravity.shape}"
+        )
+    if gravity.dtype != object and not np.all(np.isfinite(gravity)):
+        raise ValueError(f"gravity must be finite, not {gravity}")
+    object.__setattr__(tree, "gravity", read_only(gravity))
+
+
+def freeze(tree: Tree) -> None:
+    """Gives a new model read-only copies of the arrays that it was made of; what already is one is
+    kept.
+    """
+    Transform, RigidInertia = tree.algebra.Transform, tree.algebra.RigidInertia
+
+    def frame(X: Any) -> Any:
+        return X if _is_frozen(X.E, X.r) else Transform(read_only(X.E), read_only(X.r))
+
+    def inertia(body: Any) -> Any:
+        m, h, I = body.m, body.h, body.I
+        return body if _is_frozen(h, I) else RigidInertia(m, read_only(h), _read_only_or_number(I))
+
+    loops = (replace(loop, Xp=frame(loop.Xp), Xs=frame(loop.Xs)) for loop in tree.loops)
+    object.__setattr__(tree, "Xtree", tuple(map(frame, tree.Xtree)))
+    object.__setattr__(tree, "inertia", tuple(map(inertia, tree.inertia)))
+    object.__setattr__(tree, "loops", tuple(loops))
+
+
+def _is_frozen(*values: Any) -> bool:
+    """Whether no one can write to any of these: numbers, or read-only arrays that are no views."""
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    return not any(array.flags.writeable or not array.flags.owndata for array in arrays)
+
+
+def _read_only_or_number(value: Any) -> Any:
+    return read_only(value) if np.ndim(value) else value
