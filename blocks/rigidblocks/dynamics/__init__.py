@@ -1,11 +1,27 @@
-"""The algorithms of rigid-body dynamics (RBDA chapters 5 to 7 and 9), in body coordinates and in the book's letters.
+"""The algorithms of rigid-body dynamics (RBDA chapters 5 to 7 and 9), in body coordinates and in
+the book's letters.
 
-Shapes and units, the same in all algorithms: q (nq,) [rad or m]; qd, qdd and tau (nv,) [per s, per s^2, N m or N]; f_ext
-(nb, 6), the external wrench [n; f] on each body in *base* coordinates, its moment about the base origin [N m, N]; gravity
-(3,) [m/s^2] in base coordinates, the model's own unless given. Gravity enters as the fictitious base acceleration -a_g.
-Everything works on floats and on traced scalars. Wrong lengths raise ValueError (`check_lengths`).
+Shapes and units, the same in all algorithms: q (nq,) [rad or m]; qd, qdd and tau (nv,) [per s, per
+s^2, N m or N]; f_ext (nb, 6), the external wrench [n; f] on each body in *base* coordinates, its
+moment about the base origin [N m, N]; gravity (3,) [m/s^2] in base coordinates, the model's own
+unless given. Gravity enters as the fictitious base acceleration -a_g. Everything works on floats
+and on traced scalars. Wrong lengths raise ValueError (`check_lengths`). What depends on a NaN is
+NaN, or the NaN is refused.
 """
 
+from rigidblocks.algebra.sparse import (
+    expand_lambda,
+    factorization_counts,
+    ltdl,
+    ltl,
+    mpy_h,
+    mpy_l,
+    mpy_li,
+    mpy_lit,
+    mpy_lt,
+    solve_ltdl,
+    solve_ltl,
+)
 from rigidblocks.dynamics.articulated import (
     Handle,
     InverseHandle,
@@ -39,22 +55,20 @@ from rigidblocks.dynamics.gears import (
     projected_dynamics,
 )
 from rigidblocks.dynamics.hybrid import hybrid_dynamics, hybrid_dynamics_crba
-from rigidblocks.dynamics.inertia import crba
 from rigidblocks.dynamics.inverse import bias_force, rnea
-from rigidblocks.dynamics.jacobian import body_jacobian, body_jacobian_rate, point_jacobian, point_jacobian_rate
-from rigidblocks.dynamics.joint_space import expanded_parent, forward_dynamics_crba, inertia_times
-from rigidblocks.dynamics.kinematics import check_lengths
-from rigidblocks.dynamics.momentum import (
-    centre_of_mass,
-    centre_of_mass_jacobian,
-    centre_of_mass_velocity,
-    centroidal_momentum,
-    centroidal_momentum_matrix,
-    momentum,
-    momentum_matrix,
-    total_mass,
+from rigidblocks.dynamics.jacobian import (
+    body_jacobian,
+    body_jacobian_rate,
+    point_jacobian,
+    point_jacobian_rate,
 )
-from rigidblocks.dynamics.motion import (
+from rigidblocks.dynamics.joint_space import (
+    crba,
+    expanded_parent,
+    forward_dynamics_crba,
+    inertia_times,
+)
+from rigidblocks.dynamics.kinematics import (
     body_accelerations,
     body_poses,
     body_velocities,
@@ -65,6 +79,16 @@ from rigidblocks.dynamics.motion import (
     spatial_acceleration,
     specific_force,
 )
+from rigidblocks.dynamics.momentum import (
+    centre_of_mass,
+    centre_of_mass_jacobian,
+    centre_of_mass_velocity,
+    centroidal_momentum,
+    centroidal_momentum_matrix,
+    momentum,
+    momentum_matrix,
+    total_mass,
+)
 from rigidblocks.dynamics.operational import handle_equation, inverse_inertia, operational_inertia
 from rigidblocks.dynamics.recursive_derivatives import (
     InverseDerivatives,
@@ -72,19 +96,7 @@ from rigidblocks.dynamics.recursive_derivatives import (
     jacobian_derivatives,
     rnea_derivatives,
 )
-from rigidblocks.dynamics.sparse import (
-    expand_lambda,
-    factorization_counts,
-    ltdl,
-    ltl,
-    mpy_h,
-    mpy_l,
-    mpy_li,
-    mpy_lit,
-    mpy_lt,
-    solve_ltdl,
-    solve_ltl,
-)
+from rigidblocks.dynamics.sweeps import check_lengths
 
 __all__ = [
     "EquivalentModel",

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.dynamics.kinematics import base_transforms, check_lengths, joint_kinematics
-from rigidblocks.spatial import Array
-from rigidblocks.tree import Tree
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.dynamics.sweeps import base_transforms, check_lengths, joint_kinematics
+from rigidblocks.model.tree import Tree
 
 
 def kinetic_energy(model: Tree, q: Array, qd: Array) -> Any:
@@ -22,7 +22,9 @@ def kinetic_energy(model: Tree, q: Array, qd: Array) -> Any:
 
 
 def potential_energy(model: Tree, q: Array, gravity: Array | None = None) -> Any:
-    """The potential energy V = -sum of m_i g . c_i in the uniform gravity field, zero at the base origin [J]."""
+    """The potential energy V = -sum of m_i g . c_i in the uniform gravity field, zero at the base
+    origin [J].
+    """
     check_lengths(model, q=q)
     g = model.gravity if gravity is None else gravity
     Xup = [joint_kinematics(model, i, q, np.zeros(model.nv))[0] for i in range(model.nb)]

@@ -1,24 +1,39 @@
-"""Dynamic equivalence: another model with the same equation of motion that is cheaper to compute (RBDA 9.7)."""
+"""Dynamic equivalence: another model with the same equation of motion that is cheaper to compute
+(RBDA 9.7).
+"""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rigidblocks.joint import Helical, Joint, JointMotion, Prismatic, Revolute, Spherical
-from rigidblocks.model import Model
-from rigidblocks.spatial import Array, RigidInertia, Transform, rotz, xlt
+from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, identity, rotz, xlt
+from rigidblocks.joint import (
+    Helical,
+    Joint,
+    JointMotion,
+    LoopJoint,
+    Prismatic,
+    Revolute,
+    Spherical,
+)
+from rigidblocks.model.model import Model
+from rigidblocks.model.shapes import Shape
 
 
 @dataclass(frozen=True, eq=False)
 class EquivalentModel(Model):
-    """What `equivalent` returns: for the algorithms alone, with bodies that may have no mass, or less.
+    """What `equivalent` returns: for the algorithms alone, with bodies that may have no mass, or
+    less.
 
-    Joint positions, velocities, accelerations and forces, external forces in base coordinates and gravity mean what they
-    mean in the first model. Whatever belongs to one body does not: its frame, its inertia, its momentum and energy.
+    Joint positions, velocities, accelerations and forces, external forces in base coordinates and
+    gravity mean what they mean in the first model. Whatever belongs to one body does not: its
+    frame, its inertia, its momentum and energy.
     """
 
     def __post_init__(self) -> None:
-        """Nothing is checked: the model that this one stands for was, and no body has these inertias."""
+        """Nothing is checked: the model that this one stands for was, and no body has these
+        inertias.
+        """
 
 
 @dataclass(frozen=True)
@@ -31,61 +46,141 @@ class ScrewedRevolute(Revolute):
         return super().jcalc(q + self.angle, qd)
 
 
+def aligned(model: Model) -> Model:
+    """The same mechanism in other body frames, in which the joints about general axes are about z:
+    the cheapest to trace.
+
+    Body i is turned by E_i: X_J X_T = E_i^T X_z E_i X_T, so that X_T(i) becomes E_i X_T(i) E_p^T of
+    its parent p. The joint variables and forces, the base frame and so the external forces stay
+    what they are.
+    """
+    joints, rotations = zip(*(joint.aligned() for joint in model.joint), strict=True)
+    if joints == model.joint and all(loop.joint.aligned()[0] == loop.joint for loop in model.loops):
+        return model
+    turns = [Transform(E, np.zeros(3)) for E in rotations]
+    Xtree = [turns[i] @ X for i, X in enumerate(model.Xtree)]
+    return replace(
+        model,
+        joint=joints,
+        Xtree=tuple(
+            X if p < 0 else X @ turns[p].inverse() for p, X in zip(model.parent, Xtree, strict=True)
+        ),
+        inertia=tuple(
+            body.to_parent(turn.inverse()) for body, turn in zip(model.inertia, turns, strict=True)
+        ),
+        loops=tuple(_aligned_loop(loop, [*turns, identity()]) for loop in model.loops),
+        contact=_turn_shapes(model.contact, turns),
+        appearance=_turn_shapes(model.appearance, turns),
+    )
+
+
+def _turn_shapes(
+    shapes: tuple[tuple[Shape, ...], ...], turns: list[Transform]
+) -> tuple[tuple[Shape, ...], ...]:
+    return tuple(
+        tuple(shape.moved(turn) for shape in some)
+        for some, turn in zip(shapes, turns, strict=False)
+    )
+
+
+def _aligned_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
+    """The loop joint between turned bodies, its own frames turned too; the last of `turns` is the
+    base's.
+    """
+    joint, E = loop.joint.aligned()
+    turn = Transform(E, np.zeros(3))
+    Xp = turn @ loop.Xp @ turns[loop.predecessor].inverse()
+    return replace(loop, joint=joint, Xp=Xp, Xs=turn @ loop.Xs @ turns[loop.successor].inverse())
+
+
 def equivalent(model: Model) -> EquivalentModel:
     """A model with the same equation of motion as `model`, in as few numbers as its joints allow.
 
-    The body frames are those of Denavit and Hartenberg as far as the joints lie along z, and inertia that a body shares
-    with its parent (RBDA Table 9.7) is given to the parent: behind a revolute joint 7 parameters remain of 10.
+    The body frames are those of Denavit and Hartenberg as far as the joints lie along z, and
+    inertia that a body shares with its parent (RBDA Table 9.7) is given to the parent: behind a
+    revolute joint 7 parameters remain of 10.
     """
     return _with_shared_inertia_at_the_parents(_in_denavit_hartenberg_frames(model))
 
 
 def _in_denavit_hartenberg_frames(model: Model) -> EquivalentModel:
-    """Every body frame turned about and moved along the z axis of its joint, where that changes no equation."""
+    """Every body frame turned about and moved along the z axis of its joint, where that changes no
+    equation.
+    """
     first_child = {p: i for i, p in reversed(list(enumerate(model.parent)))}
     moves = [xlt(np.zeros(3))] * (model.nb + 1)  # the last is the base
     joint, Xtree = list(model.joint), list(model.Xtree)
     for i, p in enumerate(model.parent):
         if keeps_z_screws(model.joint[i]):
-            along = _foot(model.Xtree[i])[1] if p >= 0 and keeps_z_screws(model.joint[p]) else 0.0
-            turn = _foot(model.Xtree[first_child[i]])[0] if i in first_child else 0.0
-            moves[i] = rotz(turn) @ xlt([0.0, 0.0, along])
+            moves[i] = _to_common_normals(model, i, first_child.get(i))
         X = moves[i] @ model.Xtree[i] @ moves[p].inverse()
-        angle = float(np.arctan2(-X.E[1, 0], X.E[0, 0]))
-        if isinstance(model.joint[i], Revolute) and keeps_z_screws(model.joint[i]) and abs(X.E[2, 0]) < 1e-14:
+
+        # a turn about z that is left: the joint's own where bodies follow, else the body's
+        if (angle := _turn_about_z(model.joint[i], X)) is not None:
             X = rotz(-angle) @ X
             if i in first_child:
                 joint[i] = ScrewedRevolute(angle=angle)
             else:
                 moves[i] = rotz(-angle) @ moves[i]
         Xtree[i] = _tidy(X)
-    inertia = [body.to_parent(move.inverse()) for body, move in zip(model.inertia, moves[:-1], strict=True)]
+    inertia = [
+        body.to_parent(move.inverse()) for body, move in zip(model.inertia, moves[:-1], strict=True)
+    ]
     return _equivalent(model, tuple(joint), tuple(Xtree), tuple(inertia))
 
 
+def _to_common_normals(model: Model, i: int, child: int | None) -> Transform:
+    """How frame i goes to where the common normals of its z axis and its neighbours' meet that
+    axis, with x along that of its first child.
+    """
+    p = model.parent[i]
+    along = _foot(model.Xtree[i])[1] if p >= 0 and keeps_z_screws(model.joint[p]) else 0.0
+    turn = 0.0 if child is None else _foot(model.Xtree[child])[0]
+    move: Transform = rotz(turn) @ xlt([0.0, 0.0, along])
+    return move
+
+
+def _turn_about_z(joint: Joint, X: Transform) -> float | None:
+    """The angle by which a revolute joint about z may begin, so that its tree transform does not
+    turn about z; None for any other.
+    """
+    if not (isinstance(joint, Revolute) and keeps_z_screws(joint) and abs(X.E[2, 0]) < 1e-14):
+        return None
+    return float(np.arctan2(-X.E[1, 0], X.E[0, 0]))
+
+
 def keeps_z_screws(joint: Joint) -> bool:
-    """Whether a joint is along z alone, so that turning and moving both its frames alike about z changes nothing."""
+    """Whether a joint is along z alone, so that turning and moving both its frames alike about z
+    changes nothing.
+    """
     return type(joint) in (Revolute, Prismatic, Helical) and joint.axis == (0.0, 0.0, 1.0)  # type: ignore[attr-defined]
 
 
 def _foot(X: Transform) -> tuple[float, float]:
-    """The angle about the predecessor's z of the common normal of its z axis and the successor's, and how far along its
-    own z axis the successor's origin has to move to stand on that normal (RBDA 4.3, Figure 4.9).
+    """The angle about the predecessor's z of the common normal of its z axis and the successor's,
+    and how far along its own z axis the successor's origin has to move to stand on that normal
+    (RBDA 4.3, Figure 4.9).
     """
     axis = X.E[2]
     sine = np.hypot(axis[0], axis[1])
     if sine < 1e-12:  # parallel axes: the normal through the predecessor's origin
-        return (float(np.arctan2(X.r[1], X.r[0])) if np.hypot(*X.r[:2]) > 0 else 0.0), -X.r[2] / axis[2]
+        return (float(np.arctan2(X.r[1], X.r[0])) if np.hypot(*X.r[:2]) > 0 else 0.0), -X.r[
+            2
+        ] / axis[2]
     x, y = -axis[1] / sine, axis[0] / sine
     across = np.array([-y, x, 0.0])
     return float(np.arctan2(y, x)), -(X.r @ across) / (axis @ across)
 
 
 def _tidy(X: Transform) -> Transform:
-    """The transform without rounding dust, so that the frames' zeros and ones vanish from a trace."""
+    """The transform without rounding dust, so that the frames' zeros and ones vanish from a
+    trace.
+    """
     E = np.where(np.abs(X.E) < 1e-14, 0.0, X.E)
     E = np.where(np.abs(np.abs(E) - 1.0) < 1e-14, np.sign(E), E)
-    return Transform(E, np.where(np.abs(X.r) < 1e-14 * max(1.0, float(np.abs(X.r).max())), 0.0, X.r))
+    return Transform(
+        E, np.where(np.abs(X.r) < 1e-14 * max(1.0, float(np.abs(X.r).max())), 0.0, X.r)
+    )
 
 
 def _with_shared_inertia_at_the_parents(model: EquivalentModel) -> EquivalentModel:
@@ -99,15 +194,13 @@ def _with_shared_inertia_at_the_parents(model: EquivalentModel) -> EquivalentMod
 
 
 def split(joint: Joint, inertia: RigidInertia) -> tuple[RigidInertia, RigidInertia]:
-    """What a body keeps of its inertia, with the most zeros, and what may as well be its parent's (RBDA Table 9.7)."""
+    """What a body keeps of its inertia, with the most zeros, and what may as well be its parent's
+    (RBDA Table 9.7).
+    """
     m, h, I = inertia.m, np.asarray(inertia.h), inertia.I
     none = np.zeros(3)
     if isinstance(joint, Revolute) and joint.axis == (0.0, 0.0, 1.0):
-        half = (I[0, 0] + I[1, 1] - I[2, 2]) / 2
-        kept = I.copy()
-        kept[0, 0], kept[1, 1] = I[0, 0] - half, I[1, 1] - half
-        shared = RigidInertia(m, np.array([0.0, 0.0, h[2]]), np.diag([half, half, 0.0]))
-        return RigidInertia(0.0, np.array([h[0], h[1], 0.0]), kept), shared
+        return _split_about_z(inertia)
     if isinstance(joint, Prismatic):
         return RigidInertia(m, h, 0.0 * I), RigidInertia(0.0, none, I)
     if isinstance(joint, Spherical):
@@ -115,9 +208,28 @@ def split(joint: Joint, inertia: RigidInertia) -> tuple[RigidInertia, RigidInert
     return inertia, RigidInertia(0.0, none, 0.0 * I)
 
 
+def _split_about_z(inertia: RigidInertia) -> tuple[RigidInertia, RigidInertia]:
+    """The same behind a revolute joint about z: the mass as if it were on the axis is shared."""
+    h, I = np.asarray(inertia.h), inertia.I
+    half = (I[0, 0] + I[1, 1] - I[2, 2]) / 2
+    shared = RigidInertia(inertia.m, np.array([0.0, 0.0, h[2]]), np.diag([half, half, 0.0]))
+    own = RigidInertia(0.0, np.array([h[0], h[1], 0.0]), I - shared.I)
+    return own, shared
+
+
 def _equivalent(
-    model: Model, joint: tuple[Joint, ...], Xtree: tuple[Transform, ...], inertia: tuple[RigidInertia, ...]
+    model: Model,
+    joint: tuple[Joint, ...],
+    Xtree: tuple[Transform, ...],
+    inertia: tuple[RigidInertia, ...],
 ) -> EquivalentModel:
     return EquivalentModel(
-        model.name, model.parent, joint, Xtree, inertia, model.gravity, model.body_names, model.joint_names
+        model.name,
+        model.parent,
+        joint,
+        Xtree,
+        inertia,
+        model.gravity,
+        model.body_names,
+        model.joint_names,
     )

@@ -1,14 +1,15 @@
 """Forces at the joints that follow from their motion: friction and springs. They are added to tau.
 
-All take and return arrays with an element for every variable; their parameters are arrays or one number for all. They need
-variables that are coordinates, so nothing with a quaternion for the spring.
+All take and return arrays with an element for every variable; their parameters are arrays or one
+number for all. They need variables that are coordinates, so nothing with a quaternion for the
+spring.
 """
 
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.spatial import Array
+from rigidblocks.algebra.spatial import Array
 
 
 def viscous_friction(qd: Array, damping: Any) -> Array:
@@ -18,13 +19,16 @@ def viscous_friction(qd: Array, damping: Any) -> Array:
 
 
 def coulomb_friction(qd: Array, level: Any, width: Any) -> Array:
-    """-f tanh(qd / width): dry friction of the size f [N m or N], smoothed where |qd| is not above `width` [rad/s or m/s].
+    """-f tanh(qd / width): dry friction of the size f [N m or N], smoothed where |qd| is not above
+    `width` [rad/s or m/s].
 
-    There is no sticking: under a load below f a joint comes to creep with `width` times artanh(load / f). Raises ValueError
-    for a width that, in numbers, is not positive.
+    There is no sticking: under a load below f a joint comes to creep with `width` times artanh(load
+    / f). Raises ValueError for a width that, in numbers, is not positive.
     """
     if not _positive(width):
-        raise ValueError(f"the speed over which dry friction is smoothed must be positive, not {width}")
+        raise ValueError(
+            f"the speed over which dry friction is smoothed must be positive, not {width}"
+        )
     force: Array = -(np.asarray(level) * np.tanh(qd / np.asarray(width)))
     return force
 

@@ -1,89 +1,139 @@
-"""The position and velocity kinematics that all algorithms start with (RBDA 4.4, Table 5.1).
+"""Where the bodies are and how they move: poses, velocities and accelerations of bodies and of
+points on them.
 
-Lists are indexed by body; their last entry, which is number -1, is the base.
+Nothing here is offset by gravity: the accelerations are those that a camera would see, not those of
+Table 5.1. The acceleration of a body is a spatial vector, which is *not* the acceleration of the
+body's origin (RBDA 2.11): a body that turns uniformly has none, though its points have.
+`classical_acceleration` and the point functions give what is usually meant. A point is given by its
+position (3,) [m] in the coordinates of its body.
 """
 
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.configuration import check_quaternions
-from rigidblocks.spatial import Array
-from rigidblocks.tree import Tree
+from rigidblocks.algebra.spatial import Array, cross
+from rigidblocks.dynamics.sweeps import (
+    base_transforms,
+    check_lengths,
+    joint_kinematics,
+    support,
+)
+from rigidblocks.model.model import Model
+from rigidblocks.model.tree import Tree
 
 
-def joint_kinematics(model: Tree, i: int, q: Array, qd: Array) -> tuple[Any, Array, Array, Array]:
-    """The transform from the parent to body i, and S, vJ and cJ of its joint (RBDA Table 5.1)."""
-    XJ, S, vJ, cJ = model.joint[i].jcalc(q[model.q_slices[i]], qd[model.v_slices[i]])
-    return XJ @ model.Xtree[i], S, vJ, cJ
+def body_poses(model: Tree, q: Array) -> list[Any]:
+    """The transforms from base to body coordinates: E turns to the body's axes, r is where its
+    origin is (RBDA Ex 4.3).
+    """
+    check_lengths(model, q=q)
+    return base_transforms(
+        model, [joint_kinematics(model, i, q, np.zeros(model.nv))[0] for i in range(model.nb)]
+    )
 
 
-def base_transforms(model: Tree, Xup: list[Any]) -> list[Any]:
-    """The transforms from base to body coordinates of all bodies, from those of their parents."""
-    X0 = [model.algebra.identity()] * (model.nb + 1)
+def body_velocities(model: Tree, q: Array, qd: Array) -> Array:
+    """The spatial velocities [w; v] of all bodies (nb, 6), each in its own coordinates (RBDA Eq
+    5.14).
+    """
+    check_lengths(model, q=q, qd=qd)
+    v = [model.algebra.zero()] * (model.nb + 1)
     for i, p in enumerate(model.parent):
-        X0[i] = Xup[i] @ X0[p]
-    return X0[:-1]
+        Xup, _, vJ, _ = joint_kinematics(model, i, q, qd)
+        v[i] = Xup @ v[p] + vJ
+    return np.array(v[:-1])
 
 
-def minus_gravity(model: Tree, gravity: Array | None) -> Array:
-    """The fictitious acceleration of the base, -a_g, that stands for uniform gravity (RBDA 5.3)."""
-    a_g: Array = model.algebra.uniform(np.asarray(model.gravity if gravity is None else gravity))
-    return -a_g
-
-
-def per_body(model: Tree, count: int) -> tuple[list[Any], ...]:
-    """As many empty lists, each with a place for every body and the base."""
-    return tuple([None] * (model.nb + 1) for _ in range(count))
-
-
-def support(model: Tree, body: int) -> list[int]:
-    """kappa(body): the joints on the way from the base to the body, in that order (RBDA 4.1.4).
-
-    Raises ValueError for a body that the model has not.
+def body_accelerations(model: Tree, q: Array, qd: Array, qdd: Array) -> Array:
+    """The spatial accelerations of all bodies (nb, 6), each in its own coordinates (RBDA Eq 5.15
+    with a_0 = 0).
     """
-    if not 0 <= body < model.nb:
-        raise ValueError(f"model '{model.name}' has no body {body}; its bodies are 0 .. {model.nb - 1}")
-    path, i = [body], model.parent[body]
-    while i >= 0:
-        path, i = [i, *path], model.parent[i]
-    return path
+    check_lengths(model, q=q, qd=qd, qdd=qdd)
+    v, a = ([model.algebra.zero()] * (model.nb + 1) for _ in range(2))
+    for i, p in enumerate(model.parent):
+        Xup, S, vJ, cJ = joint_kinematics(model, i, q, qd)
+        v[i] = Xup @ v[p] + vJ
+        a[i] = Xup @ a[p] + S @ qdd[model.v_slices[i]] + cJ + model.algebra.cross_motion(v[i], vJ)
+    return np.array(a[:-1])
 
 
-def check_lengths(model: Tree, f_ext: Array | None = None, **vectors: Array) -> None:
-    """Raises ValueError for a vector of another length than the model's, naming the first joint that has none of it.
-
-    q has nq elements, all others nv; f_ext has a row for every body. A zero quaternion in q is refused too, unless traced.
+def classical_acceleration(a: Array, v: Array) -> Array:
+    """[dw/dt; acceleration of the origin] from the spatial acceleration a and velocity v, a + [0; w
+    x v] (RBDA Eq 2.50).
     """
-    if f_ext is not None and len(f_ext) != model.nb:
-        raise ValueError(f"f_ext has {len(f_ext)} rows, but model '{model.name}' has {model.nb} bodies")
-    for name, vector in vectors.items():
-        places = model.q_slices if name == "q" else model.v_slices
-        if (given := len(vector)) != (needed := places[-1].stop):
-            raise ValueError(
-                f"{name} of model '{model.name}' needs {needed} elements, not {given}{_missing(model, name, given)}"
-            )
-    if "q" in vectors and model.nq > model.nv and (q := np.asarray(vectors["q"])).dtype != object:
-        check_quaternions(model, q)
+    return np.concatenate([a[:3], a[3:] + cross(v[:3], v[3:])])
 
 
-def _missing(model: Tree, name: str, given: int) -> str:
-    """What may have been forgotten: the variables of a floating base, or those of a joint."""
-    places = model.q_slices if name == "q" else model.v_slices
-    body = behind_six_freedoms(model)
-    if body is not None and given == places[-1].stop - places[body].stop:
-        return "; without the variables of its floating base it is for aba_floating and rnea_floating"
-    for joint, place in zip(model.joint_names, places, strict=True):
-        if place.stop > given:
-            return f"; {joint} has {name}[{place.start}:{place.stop}]"
-    return ""
-
-
-def behind_six_freedoms(model: Tree) -> int | None:
-    """The body that the first six freedoms carry, if the bodies before it are an unbranched chain without mass, and all
-    others hang on it: that is a floating base.
+def spatial_acceleration(a: Array, v: Array) -> Array:
+    """The spatial acceleration from [dw/dt; the origin's] a and the velocity v, a - [0; w x v]
+    (RBDA Eq 2.48).
     """
-    freedoms = np.cumsum([joint.nv for joint in model.joint])
-    body = int(np.argmax(freedoms == 6))
-    chain = model.parent[: body + 1] == tuple(range(-1, body)) and all(model.inertia[i].m == 0 for i in range(body))
-    return body if freedoms[body] == 6 and chain and min(model.parent[body + 1 :], default=body) >= body else None
+    return np.concatenate([a[:3], a[3:] - cross(v[:3], v[3:])])
+
+
+def point_position(model: Model, q: Array, body: int, point: Array) -> Array:
+    """The position (3,) [m] of a body's point in base coordinates, r + E^T p."""
+    X = _moving(model, body, q, np.zeros(model.nv), np.zeros(model.nv))[0]
+    position: Array = X.r + X.E.T @ np.asarray(point)
+    return position
+
+
+def point_velocity(model: Model, q: Array, qd: Array, body: int, point: Array) -> Array:
+    """The velocity (3,) [m/s] of a body's point in base coordinates, E^T (v + w x p) (RBDA Eq
+    2.1).
+    """
+    X, v, _ = _moving(model, body, q, qd, np.zeros(model.nv))
+    velocity: Array = X.E.T @ (v[3:] + cross(v[:3], np.asarray(point)))
+    return velocity
+
+
+def point_acceleration(
+    model: Model, q: Array, qd: Array, qdd: Array, body: int, point: Array
+) -> Array:
+    """The acceleration (3,) [m/s^2] of a body's point in base coordinates: the second derivative of
+    its position.
+    """
+    X, v, a = _moving(model, body, q, qd, qdd)
+    acceleration: Array = X.E.T @ _of_point(v, a, np.asarray(point))
+    return acceleration
+
+
+def specific_force(
+    model: Model,
+    q: Array,
+    qd: Array,
+    qdd: Array,
+    body: int,
+    point: Array,
+    gravity: Array | None = None,
+) -> Array:
+    """What an accelerometer at a body's point reads (3,) [m/s^2], in body coordinates: its
+    acceleration less gravity.
+
+    At rest it reads +g upwards, in free fall nothing.
+    """
+    X, v, a = _moving(model, body, q, qd, qdd)
+    g = np.asarray(model.gravity if gravity is None else gravity)
+    reading: Array = _of_point(v, a, np.asarray(point)) - X.E @ g
+    return reading
+
+
+def _moving(model: Tree, body: int, q: Array, qd: Array, qdd: Array) -> tuple[Any, Array, Array]:
+    """The pose of one body, its velocity and its spatial acceleration, the two in its
+    coordinates.
+    """
+    check_lengths(model, q=q, qd=qd, qdd=qdd)
+    X, v, a = model.algebra.identity(), model.algebra.zero(), model.algebra.zero()
+    for i in support(model, body):
+        Xup, S, vJ, cJ = joint_kinematics(model, i, q, qd)
+        X, v = Xup @ X, Xup @ v + vJ
+        a = Xup @ a + S @ qdd[model.v_slices[i]] + cJ + model.algebra.cross_motion(v, vJ)
+    return X, v, a
+
+
+def _of_point(v: Array, a: Array, p: Array) -> Array:
+    """The acceleration of the body's point p, in body coordinates."""
+    w, origin = v[:3], classical_acceleration(a, v)
+    acceleration: Array = origin[3:] + cross(origin[:3], p) + cross(w, cross(w, p))
+    return acceleration

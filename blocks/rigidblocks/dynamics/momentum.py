@@ -4,10 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.dynamics.kinematics import check_lengths, joint_kinematics
-from rigidblocks.dynamics.motion import body_poses
-from rigidblocks.model import Model
-from rigidblocks.spatial import Array, cross
+from rigidblocks.algebra.spatial import Array, cross
+from rigidblocks.dynamics.joint_space import composite_inertias
+from rigidblocks.dynamics.kinematics import body_poses
+from rigidblocks.dynamics.sweeps import (
+    check_lengths,
+    joint_kinematics,
+    per_body,
+    transforms_and_subspaces,
+)
+from rigidblocks.model.model import Model
 
 
 def total_mass(model: Model) -> Any:
@@ -16,14 +22,20 @@ def total_mass(model: Model) -> Any:
 
 
 def momentum(model: Model, q: Array, qd: Array) -> Array:
-    """The momentum [angular, about the base origin; linear] (6,) of all bodies: sum of I_i v_i [N m s, N s]."""
+    """The momentum [angular, about the base origin; linear] (6,) of all bodies: sum of I_i v_i [N m
+    s, N s].
+    """
     check_lengths(model, q=q, qd=qd)
-    h = [model.algebra.zero()] * (model.nb + 1)
-    v, Xup = [model.algebra.zero()] * (model.nb + 1), [model.algebra.identity()] * model.nb
+    Xup, v, h = per_body(model, 3)
+    v[-1] = h[-1] = model.algebra.zero()
+
+    # outward: velocities, and the momentum of each body
     for i, p in enumerate(model.parent):
         Xup[i], _, vJ, _ = joint_kinematics(model, i, q, qd)
         v[i] = Xup[i] @ v[p] + vJ
         h[i] = model.inertia[i] @ v[i]
+
+    # inward: that of its subtree
     for i in reversed(range(model.nb)):
         h[model.parent[i]] = h[model.parent[i]] + Xup[i].T @ h[i]
     total: Array = h[-1]
@@ -31,21 +43,21 @@ def momentum(model: Model, q: Array, qd: Array) -> Array:
 
 
 def momentum_matrix(model: Model, q: Array) -> Array:
-    """A (6, nv) with `momentum` = A qd: column by column the momentum of the subtree that a joint moves (RBDA Eq 9.12)."""
-    kinematics = [joint_kinematics(model, i, q, np.zeros(model.nv)) for i in range(model.nb)]
-    Ic, A = list(model.inertia), list[Any]()
-    for i in reversed(range(model.nb)):
-        Xup, S, _, _ = kinematics[i]
-        A.append(Ic[i] @ S)
-        if (p := model.parent[i]) >= 0:
-            Ic[p] = Ic[p] + Ic[i].to_parent(Xup)
-    X0 = body_poses(model, q)
-    return np.hstack([X.T @ columns for X, columns in zip(X0, reversed(A), strict=True)])
+    """A (6, nv) with `momentum` = A qd: column by column the momentum of the subtree that a joint
+    moves (RBDA Eq 9.12).
+    """
+    Xup, S = transforms_and_subspaces(model, q)
+    Ic = composite_inertias(model, Xup)
+    bodies = zip(body_poses(model, q), Ic, S, strict=False)
+    return np.hstack([X.T @ (I @ S_i) for X, I, S_i in bodies])
 
 
 def centre_of_mass(model: Model, q: Array) -> Array:
     """The centre of mass (3,) of all bodies [m]."""
-    moments = [X.r * body.m + X.E.T @ body.h for X, body in zip(body_poses(model, q), model.inertia, strict=True)]
+    moments = [
+        X.r * body.m + X.E.T @ body.h
+        for X, body in zip(body_poses(model, q), model.inertia, strict=True)
+    ]
     centre: Array = sum(moments) / total_mass(model)
     return centre
 
@@ -63,7 +75,9 @@ def centre_of_mass_jacobian(model: Model, q: Array) -> Array:
 
 
 def centroidal_momentum(model: Model, q: Array, qd: Array) -> Array:
-    """The momentum [angular, about the centre of mass; linear] (6,), along the base axes [N m s, N s] (RBDA Eq 2.60)."""
+    """The momentum [angular, about the centre of mass; linear] (6,), along the base axes [N m s, N
+    s] (RBDA Eq 2.60).
+    """
     return _about(centre_of_mass(model, q), momentum(model, q, qd))
 
 
@@ -73,5 +87,7 @@ def centroidal_momentum_matrix(model: Model, q: Array) -> Array:
 
 
 def _about(c: Array, h: Array) -> Array:
-    """Force vectors (6,) or (6, k) with their moments taken about the point c instead of the origin."""
+    """Force vectors (6,) or (6, k) with their moments taken about the point c instead of the
+    origin.
+    """
     return np.concatenate([h[:3] - cross(c, h[3:]), h[3:]])
