@@ -1,25 +1,19 @@
 """Contact and impact (RBDA chapter 11)."""
 
-from rigidblocks.contact.between import ContactPair, PairMotion, PairPoints, pair_motions, pair_points
+from rigidblocks.contact.beginning import beginning_phase
+from rigidblocks.contact.between import (
+    ContactPair,
+    PairMotion,
+    PairPoints,
+    pair_motions,
+    pair_points,
+)
 from rigidblocks.contact.complementarity import (
     Complementarity,
     QuadraticProgramme,
     acceleration_programme,
     complementarity,
     force_programme,
-)
-from rigidblocks.contact.geometry import (
-    Box,
-    Contact,
-    Cylinder,
-    HeightField,
-    Plane,
-    PointSet,
-    Shape,
-    Sphere,
-    Surface,
-    contact,
-    hull_vertices,
 )
 from rigidblocks.contact.impact import (
     Collision,
@@ -31,27 +25,36 @@ from rigidblocks.contact.impact import (
 )
 from rigidblocks.contact.pairs import plane_contacts, sphere_contacts
 from rigidblocks.contact.passive import passive_impulse
-from rigidblocks.contact.phase import Motion, Phase, beginning_phase, phase_motion
+from rigidblocks.contact.phase import Motion, Phase, phase_motion
 from rigidblocks.contact.points import BodyPoints, body_points, effective_mass, point_motion
 from rigidblocks.contact.pyramid import frictional_complementarity, pyramid_forces
 from rigidblocks.contact.rigid import (
     ContactEquation,
     ContactMotion,
-    ContactState,
-    ContactStep,
     ContactUnknowns,
-    JointLimit,
-    PointContact,
     contact_bias,
     contact_equation,
     contact_matrix,
-    contact_state,
-    contact_step,
     contact_unknowns,
     rigid_contact,
 )
 from rigidblocks.contact.soft import ContactForce, SoftLaw, SurfaceState, stable_step, wrench
+from rigidblocks.contact.step import ContactStep, contact_step
 from rigidblocks.contact.sweeps import contact_residual, projected_sweeps
+from rigidblocks.contact.unilateral import ContactState, JointLimit, PointContact, contact_state
+from rigidblocks.model.hull import hull_vertices
+from rigidblocks.model.shapes import (
+    Box,
+    Contact,
+    Cylinder,
+    HeightField,
+    Plane,
+    PointSet,
+    Shape,
+    Sphere,
+    Surface,
+    contact,
+)
 
 __all__ = [
     "BodyPoints",

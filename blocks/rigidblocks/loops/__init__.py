@@ -1,6 +1,11 @@
-"""Kinematic loops: the constraints of loop joints, and the dynamics of systems that have them (RBDA chapter 8)."""
+"""Kinematic loops: the constraints of loop joints, and the dynamics of systems that have them (RBDA
+chapter 8).
+"""
 
+from rigidblocks.algebra.pivoting import NullSpace, null_space
+from rigidblocks.algebra.svd import SVD, svd
 from rigidblocks.loops.assembly import AssemblyError, assemble, closure_errors, consistent_velocity
+from rigidblocks.loops.choice import velocity_names
 from rigidblocks.loops.closure import ClosureMotion, loop_closure
 from rigidblocks.loops.clusters import (
     Cluster,
@@ -23,13 +28,11 @@ from rigidblocks.loops.constraints import (
 from rigidblocks.loops.coordinates import (
     Coordinates,
     LinearCoordinates,
-    Motion,
     Tangent,
     coordinate_condition,
     dependent_positions,
     independent_motion,
     joint_coordinates,
-    move_independently,
     partitioned_coordinates,
     reduced_dynamics,
     tangent_coordinates,
@@ -53,11 +56,14 @@ from rigidblocks.loops.forward import (
     project_position,
     project_velocity,
 )
-from rigidblocks.loops.inverse import LoopForces, closed_loop_inverse_dynamics
-from rigidblocks.loops.jacobi import SVD, svd
+from rigidblocks.loops.inverse import (
+    LoopForces,
+    actuated_columns,
+    actuator_forces,
+    closed_loop_inverse_dynamics,
+)
 from rigidblocks.loops.linearization import LoopLinearization, loop_linearization
 from rigidblocks.loops.maximal import MaximalMotion, MaximalSystem, maximal_dynamics, maximal_system
-from rigidblocks.loops.pivoting import NullSpace, null_space, velocity_names
 from rigidblocks.loops.solvers import SOLVERS, ConstrainedMotion, loop_function, solver
 
 __all__ = [
@@ -77,12 +83,13 @@ __all__ = [
     "LoopMotion",
     "MaximalMotion",
     "MaximalSystem",
-    "Motion",
     "NullSpace",
     "RedundantConstraint",
     "SingularPassage",
     "Tangent",
     "active_forces",
+    "actuated_columns",
+    "actuator_forces",
     "assemble",
     "baumgarte",
     "closed_loop_dynamics",
@@ -107,7 +114,6 @@ __all__ = [
     "maximal_dynamics",
     "maximal_system",
     "mobility",
-    "move_independently",
     "near_singular",
     "nearest_common_ancestor",
     "null_space",

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
-from rigidblocks.tree import Tree
+from rigidblocks.model.tree import Tree
 
 
 def chosen_joints(tree: Tree, joints: Iterable[str | int], purpose: str) -> list[int]:
-    """The joints 0 .. nb-1 that are given by name or by number, without duplicates and in the order given.
+    """The joints 0 .. nb-1 that are given by name or by number, without duplicates and in the order
+    given.
 
     Raises ValueError, with the `purpose`, for one that there is not.
     """
@@ -15,7 +16,8 @@ def chosen_joints(tree: Tree, joints: Iterable[str | int], purpose: str) -> list
         known = joint in tree.joint_names if isinstance(joint, str) else 0 <= joint < tree.nb
         if not known:
             raise ValueError(
-                f"model '{tree.name}' has no joint {joint!r} to be {purpose}; its joints are {', '.join(tree.joint_names)}, "
+                f"model '{tree.name}' has no joint {joint!r} to be {purpose}; its joints are "
+                f"{', '.join(tree.joint_names)}, "
                 f"or 0 .. {tree.nb - 1}"
             )
         numbers.append(tree.joint_names.index(joint) if isinstance(joint, str) else int(joint))
@@ -26,3 +28,14 @@ def velocity_columns(tree: Tree, joints: Iterable[str | int], purpose: str) -> l
     """Where these joints have their velocity variables among all nv."""
     places = [tree.v_slices[i] for i in chosen_joints(tree, joints, purpose)]
     return [column for place in places for column in range(place.start, place.stop)]
+
+
+def velocity_names(model: Tree) -> tuple[str, ...]:
+    """The names of the velocity variables (nv,): that of the joint, with a number where a joint has
+    several.
+    """
+    return tuple(
+        name if joint.nv == 1 else f"{name}[{k}]"
+        for name, joint in zip(model.joint_names, model.joint, strict=True)
+        for k in range(joint.nv)
+    )

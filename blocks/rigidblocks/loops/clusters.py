@@ -1,26 +1,31 @@
-"""Which loops concern which joints, and what that says of K: clusters of loops, mobility (RBDA 8.2, 8.9, 8.10)."""
+"""Which loops concern which joints, and what that says of K: clusters of loops, mobility (RBDA 8.2,
+8.9, 8.10).
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from rigidblocks.algebra.pivoting import NullSpace, null_space
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.algebra.svd import TOLERANCE
 from rigidblocks.loops.constraints import nearest_common_ancestor, position_constraints
-from rigidblocks.loops.jacobi import TOLERANCE
-from rigidblocks.loops.pivoting import NullSpace, null_space
-from rigidblocks.spatial import Array
-from rigidblocks.tree import Tree
+from rigidblocks.model.tree import Tree
 
 
 class Cluster(NamedTuple):
-    """Loops that are coupled to each other and to no others, and the tree joints on them, by their numbers."""
+    """Loops that are coupled to each other and to no others, and the tree joints on them, by their
+    numbers.
+    """
 
     loops: tuple[int, ...]
     joints: tuple[int, ...]
 
 
 def path_signs(model: Tree) -> Array:
-    """epsilon (number of loops, nb): 1 for the joints between the predecessor's and the successor's nearest common ancestor
-    and the successor, -1 for those on the predecessor's side, else 0 (RBDA Eq 8.20).
+    """epsilon (number of loops, nb): 1 for the joints between the predecessor's and the successor's
+    nearest common ancestor and the successor, -1 for those on the predecessor's side, else 0 (RBDA
+    Eq 8.20).
 
     K_lj = epsilon_lj T_l^T S_j in common coordinates.
     """
@@ -45,12 +50,21 @@ def loop_clusters(model: Tree) -> tuple[Cluster, ...]:
         joints = set(np.flatnonzero(row).tolist())
         coupled = [group for group in groups if group[1] & joints]
         groups = [group for group in groups if not group[1] & joints]
-        groups.append(({l}.union(*(group[0] for group in coupled)), joints.union(*(group[1] for group in coupled))))
-    return tuple(sorted(Cluster(tuple(sorted(loops)), tuple(sorted(joints))) for loops, joints in groups))
+        groups.append(
+            (
+                {l}.union(*(group[0] for group in coupled)),
+                joints.union(*(group[1] for group in coupled)),
+            )
+        )
+    return tuple(
+        sorted(Cluster(tuple(sorted(loops)), tuple(sorted(joints))) for loops, joints in groups)
+    )
 
 
 def constraint_structure(model: Tree) -> Array:
-    """Where K (nc, nv) may have other elements than zeros, as booleans: known from the connectivity alone."""
+    """Where K (nc, nv) may have other elements than zeros, as booleans: known from the connectivity
+    alone.
+    """
     structure = np.zeros((model.nc, model.nv), dtype=bool)
     for rows, epsilon in zip(model.constraint_slices, path_signs(model), strict=True):
         for columns, sign in zip(model.v_slices, epsilon, strict=True):
@@ -59,26 +73,25 @@ def constraint_structure(model: Tree) -> Array:
 
 
 def null_space_by_clusters(model: Tree, K: Array, k: Array) -> NullSpace:
-    """G and g of K x = k, in numbers, one cluster at a time: block-diagonal, with ones for the joints in no loop (8.9)."""
-    n, g, free, columns = model.nv, np.zeros(model.nv), [], []
-    idle = np.ones(n, dtype=bool)
+    """G and g of K x = k, in numbers, one cluster at a time: block-diagonal, with ones for the
+    joints in no loop (8.9).
+    """
+    n = model.nv
+    G, g, free = np.eye(n), np.zeros(n), np.ones(n, dtype=bool)
     for loops, joints in loop_clusters(model):
-        rows = np.concatenate([np.arange(model.nc)[model.constraint_slices[l]] for l in loops])
-        own = np.concatenate([np.arange(n)[model.v_slices[j]] for j in joints])
-        G_i, g_i, independent = null_space(K[np.ix_(rows, own)], k[rows])
-        idle[own], g[own] = False, g_i
-        free += own[list(independent)].tolist()
-        columns += [_spread(n, own, column) for column in G_i.T]
-    free += np.flatnonzero(idle).tolist()
-    columns += list(np.eye(n)[idle])
-    order = np.argsort(free)
-    return NullSpace(np.array(columns).reshape(len(free), n)[order].T, g, tuple(int(free[j]) for j in order))
+        rows = _places(model.constraint_slices, loops)
+        own = _places(model.v_slices, joints)
+        G_i, g[own], independent = null_space(K[np.ix_(rows, own)], k[rows])
+        chosen = own[list(independent)]
+        free[np.setdiff1d(own, chosen)] = False
+        G[np.ix_(own, own)] = 0.0
+        G[np.ix_(own, chosen)] = G_i
+    return NullSpace(G[:, free], g, tuple(np.flatnonzero(free).tolist()))
 
 
-def _spread(n: int, places: Array, values: Array) -> Array:
-    vector = np.zeros(n)
-    vector[places] = values
-    return vector
+def _places(slices: tuple[slice, ...], numbers: tuple[int, ...]) -> Array:
+    """The places in these of the slices, one after the other."""
+    return np.concatenate([np.arange(slices[k].start, slices[k].stop) for k in numbers])
 
 
 def mobility(model: Tree, q: Array, tolerance: float = TOLERANCE) -> int:

@@ -1,31 +1,30 @@
-"""Independent coordinates of systems with loops: their choice, their change, and motion in them (Spencer 2004, chapter 2).
+"""Independent coordinates of systems with loops: their choice, their change, and motion in them
+(Spencer 2004, chapter 2).
 
-Coordinates y (p,), as many as the mobility, follow from R(q, y) = 0; q = Psi(y) is what closes the loops too. They serve
-where D2 R = dR/dy and [D1 R; K], D1 R = dR/dq, are not singular, so nowhere for good: the condition of the latter is
-their monitor. Loops stay closed to rounding and nothing is to be stabilized. All is for floats; the names are the thesis's,
-but its G and K are K and G here, as in the book. For singular configurations there is `closed_loop_dynamics`.
+Coordinates y (p,), as many as the mobility, follow from R(q, y) = 0; q = Psi(y) is what closes the
+loops too. They serve where D2 R = dR/dy and [D1 R; K], D1 R = dR/dq, are not singular, so nowhere
+for good: the condition of the latter is their monitor. Loops stay closed to rounding and nothing is
+to be stabilized. All is for floats; the names are the thesis's, but its G and K are K and G here,
+as in the book. For singular configurations there is `closed_loop_dynamics`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.configuration import checked, difference, integrate
+from rigidblocks.algebra.pivoting import null_space, reduction
+from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics import bias_force, crba
 from rigidblocks.loops.choice import velocity_columns
 from rigidblocks.loops.constraints import loop_constraints, position_constraints
-from rigidblocks.loops.pivoting import null_space, reduced
-from rigidblocks.spatial import Array
-from rigidblocks.tree import Tree
+from rigidblocks.model.configuration import checked, difference, integrate
+from rigidblocks.model.tree import Tree
 
-RANK = 1e-9  # of the largest pivot or singular value: constraints and coordinates below depend on others
-WORSE = 2.0  # coordinates are changed when their condition is that many times the best: at 10 RK4 errs 1000 times as much
-
-
-Forces = Callable[[float, Array, Array], Array]  # tau(t, q, qd)
+# of the largest pivot or singular value: constraints and coordinates below depend on others
+RANK = 1e-9
 
 
 class Coordinates(Protocol):
@@ -43,7 +42,9 @@ class Coordinates(Protocol):
 
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
 class LinearCoordinates:
-    """y = matrix (q - origin), with the matrix (p, nv) and the configuration `origin` (nq,) of the model (Eq 2.33)."""
+    """y = matrix (q - origin), with the matrix (p, nv) and the configuration `origin` (nq,) of the
+    model (Eq 2.33).
+    """
 
     model: Tree
     matrix: Array
@@ -70,19 +71,12 @@ class LinearCoordinates:
 
 
 class Tangent(NamedTuple):
-    """qd = G yd and qdd = G ydd + g, with G (nv, p) and g (nv,) (RBDA Eq 8.42; Spencer 2004, Eq 2.44)."""
+    """qd = G yd and qdd = G ydd + g, with G (nv, p) and g (nv,) (RBDA Eq 8.42; Spencer 2004, Eq
+    2.44).
+    """
 
     G: Array
     g: Array
-
-
-class Motion(NamedTuple):
-    """The times t (m,) of a motion, q (m, nq) and qd (m, nv) at them, and the times `changes` of changed coordinates."""
-
-    t: Array
-    q: Array
-    qd: Array
-    changes: tuple[float, ...]
 
 
 # choices
@@ -91,29 +85,34 @@ class Motion(NamedTuple):
 def joint_coordinates(model: Tree, q: ArrayLike, joints: Iterable[str | int]) -> LinearCoordinates:
     """The positions of these joints, by name or number, from those at q (nq,): the user's choice.
 
-    Raises ValueError where they are too few, too many or dependent at q, and for a joint with a quaternion.
+    Raises ValueError where they are too few, too many or dependent at q, and for a joint with a
+    quaternion.
     """
     matrix = np.eye(model.nv)[velocity_columns(model, joints, "independent")]
     return _checked_linear(model, matrix, checked(model, q))
 
 
 def partitioned_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
-    """The joint positions that complete pivoting of K leaves independent (RBDA 8.8), from those at q (nq,).
+    """The joint positions that complete pivoting of K leaves independent (RBDA 8.8), from those at
+    q (nq,).
 
     Quaternions stay dependent; ValueError where the loops do not determine them.
     """
     q = checked(model, q)
     K, still = position_constraints(model, q).K, np.zeros(model.nc)
     # first the quaternions alone, then of what is left the largest first
-    straight = reduced(K, still, [column for column, flat in enumerate(_flat(model)) if flat])
+    straight = reduction(K, still, [column for column, flat in enumerate(_flat(model)) if flat])
     left = np.flatnonzero(straight.free == 1.0)
-    rest = np.where(np.abs(straight.rest) > RANK * np.max(np.abs(K), initial=0.0), straight.rest, 0.0)
+    rest = np.where(
+        np.abs(straight.rest) > RANK * np.max(np.abs(K), initial=0.0), straight.rest, 0.0
+    )
     independent = left[list(null_space(rest[:, left], still).independent)]
     return _checked_linear(model, np.eye(model.nv)[independent], q)
 
 
 def tangent_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
-    """Coordinates along orthonormal directions that keep the loops closed at q (nq,): the best conditioned ones there.
+    """Coordinates along orthonormal directions that keep the loops closed at q (nq,): the best
+    conditioned ones there.
 
     Raises ValueError for models with quaternions.
     """
@@ -127,18 +126,27 @@ def tangent_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
 
 
 def coordinate_condition(model: Tree, coordinates: Coordinates, q: Array, y: Array) -> float:
-    """The condition of [D1 R; K]: the monitor of coordinates, which are good near 1 and none where it is infinite."""
+    """The condition of [D1 R; K]: the monitor of coordinates, which are good near 1 and none where
+    it is infinite.
+    """
     sizes = np.linalg.svd(_stacked(model, coordinates, q, y), compute_uv=False)
     smallest = sizes[model.nv - 1] if len(sizes) == model.nv else 0.0
     return float(sizes[0] / smallest) if smallest > 0 else np.inf
 
 
 def dependent_positions(
-    model: Tree, coordinates: Coordinates, y: ArrayLike, guess: Array, tolerance: float = 1e-12, iterations: int = 50
+    model: Tree,
+    coordinates: Coordinates,
+    y: ArrayLike,
+    guess: Array,
+    tolerance: float = 1e-12,
+    iterations: int = 50,
 ) -> Array:
-    """q = Psi(y) (nq,), by Newton's iteration from a guess: the configuration with R(q, y) = 0 that closes the loops.
+    """q = Psi(y) (nq,), by Newton's iteration from a guess: the configuration with R(q, y) = 0 that
+    closes the loops.
 
-    It ends when what is left is at most `tolerance`, as the rate rho of its contraction says (Spencer 2004, 2.3.1):
+    It ends when what is left is at most `tolerance`, as the rate rho of its contraction says
+    (Spencer 2004, 2.3.1):
 
         rho/(1 - rho) |dq_j| <= tolerance,   rho = (|dq_j|/|dq_0|)^(1/j)
 
@@ -155,17 +163,22 @@ def dependent_positions(
         if size <= tolerance or (j and rho < 1.0 and rho / (1.0 - rho) * size <= tolerance):
             return q
     raise ValueError(
-        f"no configuration of model '{model.name}' with the coordinates y = {y.tolist()} was found from this guess in "
-        f"{iterations} iterations, the last of which moved {size:.3g}; give a nearer guess or change the coordinates"
+        f"no configuration of model '{model.name}' with the coordinates y = {y.tolist()} was found "
+        "from this guess in "
+        f"{iterations} iterations, the last of which moved {size:.3g}; give a nearer guess or "
+        "change the coordinates"
     )
 
 
-def independent_motion(model: Tree, coordinates: Coordinates, q: Array, qd: Array, y: Array) -> Tangent:
+def independent_motion(
+    model: Tree, coordinates: Coordinates, q: Array, qd: Array, y: Array
+) -> Tangent:
     """G and g of these coordinates at q, qd (Spencer 2004, Eq 2.45, 2.46).
 
         G = [D1 R; K]^-1 [-D2 R; 0],   g = [D1 R; K]^-1 [0; k]
 
-    With coordinates that are not linear g is one of the solutions of K g = k: right for qdd, and ydd is measured from it.
+    With coordinates that are not linear g is one of the solutions of K g = k: right for qdd, and
+    ydd is measured from it.
     """
     K, k, _ = loop_constraints(model, q, qd)
     inverse = np.linalg.pinv(np.vstack([coordinates.D1(q, y), K]), rcond=RANK)
@@ -173,66 +186,16 @@ def independent_motion(model: Tree, coordinates: Coordinates, q: Array, qd: Arra
     return Tangent(-inverse[:, :p] @ coordinates.D2(q, y), inverse[:, p:] @ k)
 
 
-def reduced_dynamics(model: Tree, q: Array, qd: Array, tau: Array, tangent: Tangent) -> tuple[Array, Array]:
-    """ydd (p,) and qdd (nv,) from the joint forces tau (nv,): G^T H G ydd = G^T (tau - C - H g) (RBDA Eq 8.45)."""
+def reduced_dynamics(
+    model: Tree, q: Array, qd: Array, tau: Array, tangent: Tangent
+) -> tuple[Array, Array]:
+    """ydd (p,) and qdd (nv,) from the joint forces tau (nv,): G^T H G ydd = G^T (tau - C - H g)
+    (RBDA Eq 8.45).
+    """
     G, g = tangent
     H = crba(model, q)
     ydd = np.linalg.solve(G.T @ H @ G, G.T @ (tau - bias_force(model, q, qd) - H @ g))
     return ydd, G @ ydd + g
-
-
-def move_independently(
-    model: Tree,
-    q: ArrayLike,
-    qd: ArrayLike,
-    tau: Forces,
-    t_end: float,
-    h: float,
-    coordinates: LinearCoordinates | None = None,
-    choose: Callable[[Tree, Array], LinearCoordinates] = partitioned_coordinates,
-) -> Motion:
-    """The motion from q, qd under the forces tau(t, q, qd) until t_end [s], in steps of h [s] of RK4 in (y, dy/dt).
-
-    It starts in the `coordinates` given. When their condition is `WORSE` times that of the best, others are chosen, by
-    complete pivoting unless `choose` says otherwise. Raises ValueError where the mobility changes, and where an iteration
-    does not converge because the steps are too large.
-    """
-    q, qd = checked(model, q), np.asarray(qd, dtype=float)
-    good = choose(model, q)
-    coordinates, best = coordinates or good, coordinate_condition(model, good, q, good.of(q))
-    states, changes = [(q, qd)], list[float]()
-    steps = round(t_end / h)
-    for step in range(steps):
-        if coordinate_condition(model, coordinates, q, coordinates.of(q)) > WORSE * best:
-            coordinates = choose(model, q)
-            best = coordinate_condition(model, coordinates, q, coordinates.of(q))
-            changes.append(step * h)
-        q, qd = _step(model, coordinates, step * h, q, qd, tau, h)
-        states.append((q, qd))
-    positions, velocities = zip(*states, strict=True)
-    return Motion(h * np.arange(steps + 1), np.array(positions), np.array(velocities), tuple(changes))
-
-
-def _step(
-    model: Tree, coordinates: LinearCoordinates, t: float, q: Array, qd: Array, tau: Forces, h: float
-) -> tuple[Array, Array]:
-    """One step of RK4; each stage starts its iteration where the one before ended."""
-    y, yd, p = coordinates.of(q), coordinates.matrix @ qd, len(coordinates.matrix)
-    x, near, slope, total = np.concatenate([y, yd]), q, np.zeros(2 * p), np.zeros(2 * p)
-    for fraction, weight in ((0.0, 1.0), (0.5, 2.0), (0.5, 2.0), (1.0, 1.0)):
-        near, qd = _state(model, coordinates, x + fraction * h * slope, near)
-        tangent = independent_motion(model, coordinates, near, qd, y)
-        ydd, _ = reduced_dynamics(model, near, qd, tau(t + fraction * h, near, qd), tangent)
-        slope = np.concatenate([(x + fraction * h * slope)[p:], ydd])
-        total = total + weight * slope
-    return _state(model, coordinates, x + h / 6.0 * total, near)
-
-
-def _state(model: Tree, coordinates: LinearCoordinates, x: Array, near: Array) -> tuple[Array, Array]:
-    """q and qd of x = (y, dy/dt)."""
-    y, yd = np.split(x, 2)
-    q = dependent_positions(model, coordinates, y, near)
-    return q, independent_motion(model, coordinates, q, np.zeros(model.nv), y).G @ yd
 
 
 def _stacked(model: Tree, coordinates: Coordinates, q: Array, y: Array) -> Array:
@@ -252,9 +215,14 @@ def _checked_linear(model: Tree, matrix: Array, q: Array) -> LinearCoordinates:
     """The coordinates; raises ValueError where they are none at q."""
     for column, flat in enumerate(_flat(model)):
         if not flat and np.any(matrix[:, column]):
-            name = next(name for name, place in zip(model.joint_names, model.v_slices, strict=True) if column < place.stop)
+            name = next(
+                name
+                for name, place in zip(model.joint_names, model.v_slices, strict=True)
+                if column < place.stop
+            )
             raise ValueError(
-                f"{name} of model '{model.name}' has velocities that are not the rates of its positions, so it cannot be "
+                f"{name} of model '{model.name}' has velocities that are not the rates of its "
+                "positions, so it cannot be "
                 "independent; choose other joints, or integrate with closed_loop_dynamics"
             )
     K = position_constraints(model, q).K
@@ -262,14 +230,16 @@ def _checked_linear(model: Tree, matrix: Array, q: Array) -> LinearCoordinates:
     mobility = model.nv - int(np.sum(sizes > RANK * np.max(sizes, initial=0.0)))
     if len(matrix) != mobility:
         raise ValueError(
-            f"model '{model.name}' has the mobility {mobility} in this configuration and needs as many independent "
+            f"model '{model.name}' has the mobility {mobility} in this configuration and needs as "
+            "many independent "
             f"coordinates, not {len(matrix)}"
         )
     coordinates = LinearCoordinates(model, matrix, q)
     condition = coordinate_condition(model, coordinates, q, np.zeros(mobility))
     if condition > 1.0 / RANK:
         raise ValueError(
-            f"the coordinates chosen for model '{model.name}' depend on each other in this configuration: the condition of "
+            f"the coordinates chosen for model '{model.name}' depend on each other in this "
+            "configuration: the condition of "
             f"[R; K] is {condition:.2g}; choose others"
         )
     return coordinates

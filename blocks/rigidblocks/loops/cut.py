@@ -1,8 +1,10 @@
-"""Loops cut open: every loop joint is one more joint of the tree, with a virtual body at its end (Spencer 2004, A.3.2).
+"""Loops cut open: every loop joint is one more joint of the tree, with a virtual body at its end
+(Spencer 2004, A.3.2).
 
-The loops are closed where the frame of each virtual body coincides with F_s, the frame that the successor carries. So the
-constraints need nothing but transforms and Jacobians of the tree, whatever the types of the joints; the variables of the
-loop joints are among its variables, after those of the others.
+The loops are closed where the frame of each virtual body coincides with F_s, the frame that the
+successor carries. So the constraints need nothing but transforms and Jacobians of the tree,
+whatever the types of the joints; the variables of the loop joints are among its variables, after
+those of the others.
 """
 
 from dataclasses import replace
@@ -10,20 +12,26 @@ from typing import Any
 
 import numpy as np
 
+from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics.jacobian import body_jacobian
-from rigidblocks.dynamics.kinematics import base_transforms, joint_kinematics
+from rigidblocks.dynamics.sweeps import base_transforms, joint_kinematics
 from rigidblocks.loops.constraints import loop_joint_motion
-from rigidblocks.spatial import Array
-from rigidblocks.tree import Tree
+from rigidblocks.model.tree import Tree
 
 
 def cut(model: Tree) -> Tree:
-    """The tree with the loop joints among its joints, behind the others; body nb + l is the virtual body of loop joint l.
+    """The tree with the loop joints among its joints, behind the others; body nb + l is the virtual
+    body of loop joint l.
 
-    Nothing is asked of the inertias of virtual bodies: they are not zero because a joint must move something.
+    Nothing is asked of the inertias of virtual bodies: they are not zero because a joint must move
+    something.
     """
     n = len(model.loops)
-    massive = next(body for body, name in zip(model.inertia, model.body_names, strict=True) if name not in model.massless)
+    massive = next(
+        body
+        for body, name in zip(model.inertia, model.body_names, strict=True)
+        if name not in model.massless
+    )
     more = {
         "parent": (*model.parent, *(loop.predecessor for loop in model.loops)),
         "joint": (*model.joint, *(loop.joint for loop in model.loops)),
@@ -39,14 +47,20 @@ def cut(model: Tree) -> Tree:
 
 
 def cut_state(model: Tree, q: Array, qd: Array) -> tuple[Array, Array]:
-    """The configuration and velocities of the cut tree, those of the loop joints following from q (nq,) and qd (nv,)."""
+    """The configuration and velocities of the cut tree, those of the loop joints following from q
+    (nq,) and qd (nv,).
+    """
     positions, velocities = loop_joint_motion(model, q, qd)
     return np.concatenate([q, *positions]), np.concatenate([qd, *velocities])
 
 
 def facing_frames(model: Tree, tree: Tree, q: Array) -> list[tuple[Any, Any]]:
-    """Of each loop joint the transforms from base coordinates to F_s and to the frame of its virtual body; q is `tree`'s."""
-    X0 = base_transforms(tree, [joint_kinematics(tree, i, q, np.zeros(tree.nv))[0] for i in range(tree.nb)])
+    """Of each loop joint the transforms from base coordinates to F_s and to the frame of its
+    virtual body; q is `tree`'s.
+    """
+    X0 = base_transforms(
+        tree, [joint_kinematics(tree, i, q, np.zeros(tree.nv))[0] for i in range(tree.nb)]
+    )
     X0.append(model.algebra.identity())
     return [(loop.Xs @ X0[loop.successor], X0[model.nb + l]) for l, loop in enumerate(model.loops)]
 

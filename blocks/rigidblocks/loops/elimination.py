@@ -1,11 +1,14 @@
-"""Loops eliminated one after the other: a rank-revealing solution of many constraints that exploits how few each concerns.
+"""Loops eliminated one after the other: a rank-revealing solution of many constraints that exploits
+how few each concerns.
 
-To find is the w nearest to z with Y^T w = k, where columns of Y may depend on each other, nearly or exactly, and k then
-agrees with that: the null-space method of the thesis (Spencer 2004, 3.1) in coordinates in which the inertia is 1. The
-constraints of a loop are brought to orthonormal directions of the coordinates that they concern, the largest first; what
-is left of a constraint below a relative tolerance is rounding error and is dropped (RBDA 8.8). The rows of Y that no later
-loop reads are done with then; of the others there remains what the constraints left free. So a chain of loops costs as
-many operations as it has loops, and no decision needs a branch: everything works on floats and on traced scalars.
+To find is the w nearest to z with Y^T w = k, where columns of Y may depend on each other, nearly or
+exactly, and k then agrees with that: the null-space method of the thesis (Spencer 2004, 3.1) in
+coordinates in which the inertia is 1. The constraints of a loop are brought to orthonormal
+directions of the coordinates that they concern, the largest first; what is left of a constraint
+below a relative tolerance is rounding error and is dropped (RBDA 8.8). The rows of Y that no later
+loop reads are done with then; of the others there remains what the constraints left free. So a
+chain of loops costs as many operations as it has loops, and no decision needs a branch: everything
+works on floats and on traced scalars.
 """
 
 from collections.abc import Sequence
@@ -15,20 +18,23 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.scalar import is_number, less, maximum, minimum, select
-from rigidblocks.spatial import Array
+from rigidblocks.algebra.linear import completion, orthonormal, without
+from rigidblocks.algebra.scalar import is_number, less, maximum, minimum, select
+from rigidblocks.algebra.spatial import Array
 
 TOLERANCE = 1e-9  # of the largest column: rounding errors of dependent constraints are far below
 
 
 @dataclass(frozen=True, eq=False)
 class Front:
-    """The elimination of one loop, which has the constraints Y: a vector for each row that it concerns.
+    """The elimination of one loop, which has the constraints Y: a vector for each row that it
+    concerns.
 
-    Its coordinates are those left of the earlier fronts `sources`, then the `fresh` rows. `rows` has the rows that this loop
-    or a later one reads, in these coordinates. Q = M V has the directions that the constraints M fix, with the `sizes` of
-    what they were made from, 0 for those that were dropped; P has those that later loops read, and `kept` the rows that
-    they read in coordinates of P.
+    Its coordinates are those left of the earlier fronts `sources`, then the `fresh` rows. `rows`
+    has the rows that this loop or a later one reads, in these coordinates. Q = M V has the
+    directions that the constraints M fix, with the `sizes` of what they were made from, 0 for those
+    that were dropped; P has those that later loops read, and `kept` the rows that they read in
+    coordinates of P.
     """
 
     block: slice
@@ -57,11 +63,13 @@ class Elimination:
 
     @property
     def condition(self) -> Any:
-        """The largest remainder over the smallest one kept: an estimate of sigma_1/sigma_r, the ratio of the extreme
-        singular values of the independent constraints. 1 where there are none.
+        """The largest remainder over the smallest one kept: an estimate of sigma_1/sigma_r, the
+        ratio of the extreme singular values of the independent constraints. 1 where there are none.
         """
         largest = reduce(maximum, self._sizes, 0.0)
-        smallest = reduce(minimum, [select(less(0.0, size), size, largest) for size in self._sizes], largest)
+        smallest = reduce(
+            minimum, [select(less(0.0, size), size, largest) for size in self._sizes], largest
+        )
         some = less(0.0, smallest)
         return select(some, largest / select(some, smallest, 1.0), 1.0)
 
@@ -73,7 +81,8 @@ class Elimination:
 def eliminated(Y: Array, blocks: Sequence[slice], tolerance: float = TOLERANCE) -> Elimination:
     """The elimination of the columns of Y (n, nc), a block of them for each loop, in this order.
 
-    A constraint that depends on those of earlier loops, or on larger ones of its own, is the one that is dropped.
+    A constraint that depends on those of earlier loops, or on larger ones of its own, is the one
+    that is dropped.
     """
     limit = tolerance * tolerance * reduce(maximum, [column @ column for column in Y.T])
     concerned = [_nonzero_rows(Y[:, block]) for block in blocks]
@@ -89,26 +98,30 @@ def eliminated(Y: Array, blocks: Sequence[slice], tolerance: float = TOLERANCE) 
 
 
 def solved(factors: Elimination, k: Array, z: Array) -> tuple[Array, Array]:
-    """The w (n,) nearest to z (n,) with Y^T w = k (nc,), and lambda (nc,) with w = z + Y lambda, 0 for what was dropped."""
+    """The w (n,) nearest to z (n,) with Y^T w = k (nc,), and lambda (nc,) with w = z + Y lambda, 0
+    for what was dropped.
+    """
     fixed, free = _fixed_and_free(factors, k, z)
     w: Array = np.array(z, dtype=_dtype(*fixed, *free))
-    settled: list[Array] = []
+    places: list[Array] = []
     kept: dict[int, Array] = {}  # by front: the kept coordinates, which later loops settle
 
     # inward: the coordinates of each loop, of which it settles its own
     for l, front in reversed(list(enumerate(factors.fronts))):
         own = without(free[l], [*front.Q.T, *front.P.T])
         s = fixed[l] + own + front.P @ kept.get(l, front.P.T @ free[l])
-        settled.insert(0, s)
+        places.insert(0, s)
         for source in front.sources:
             size = factors.fronts[source].P.shape[1]
             kept[source], s = s[:size], s[size:]
         w[list(front.fresh)] = s
-    return w, _multipliers(factors, settled, free)
+    return w, _multipliers(factors, places, free)
 
 
 def _fixed_and_free(factors: Elimination, k: Array, z: Array) -> tuple[list[Array], list[Array]]:
-    """Outward: what the constraints of each loop fix of its coordinates, and these coordinates of z."""
+    """Outward: what the constraints of each loop fix of its coordinates, and these coordinates of
+    z.
+    """
     z = np.asarray(z)
     offset: dict[int, Any] = {}  # of rows, by what is fixed already
     fixed: list[Array] = []
@@ -122,28 +135,44 @@ def _fixed_and_free(factors: Elimination, k: Array, z: Array) -> tuple[list[Arra
     return fixed, free
 
 
-def _multipliers(factors: Elimination, settled: list[Array], free: list[Array]) -> Array:
-    """Inward: M lambda is what moved the coordinates of a loop, less what the forces of later loops did."""
-    lam: Array = np.zeros(factors.shape[1], dtype=_dtype(*settled))
+def _multipliers(factors: Elimination, places: list[Array], free: list[Array]) -> Array:
+    """Inward: M lambda is what moved the coordinates of a loop, less what the forces of later loops
+    did.
+    """
+    lam: Array = np.zeros(factors.shape[1], dtype=_dtype(*places))
     later: dict[int, Any] = {}
-    for front, s, s0 in reversed(list(zip(factors.fronts, settled, free, strict=True))):
-        moved = s - s0 - sum((c * later[row] for row, c in front.rows.items() if row in later), start=np.zeros(len(s)))
+    for front, s, s0 in reversed(list(zip(factors.fronts, places, free, strict=True))):
+        moved = (
+            s
+            - s0
+            - sum(
+                (c * later[row] for row, c in front.rows.items() if row in later),
+                start=np.zeros(len(s)),
+            )
+        )
         lam[front.block] = front.V @ (front.Q.T @ moved)
         later |= {row: later.get(row, 0.0) + y @ lam[front.block] for row, y in front.Y.items()}
     return lam
 
 
 def _front(
-    block: slice, Y: dict[int, Array], later: set[int], fronts: list[Front], home: dict[int, int], limit: Any
+    block: slice,
+    Y: dict[int, Array],
+    later: set[int],
+    fronts: list[Front],
+    home: dict[int, int],
+    limit: Any,
 ) -> Front:
     sources = tuple(sorted({home[row] for row in Y if row in home}))
     fresh = tuple(row for row in Y if row not in home)
     rows = _coordinates(sources, fresh, fronts, home)
     M = np.array([rows[row] for row in Y]).T @ np.array(list(Y.values()))
-    Q, V, sizes = _orthonormal(M, limit)
+    Q, V, sizes = orthonormal(M, limit)
     read = {row: c for row, c in rows.items() if row in later}
-    P = _completed(Q, list(read.values()))
-    return Front(block, Y, sources, fresh, rows, Q, V, sizes, P, {row: P.T @ c for row, c in read.items()})
+    P = completion(Q, list(read.values()))
+    return Front(
+        block, Y, sources, fresh, rows, Q, V, sizes, P, {row: P.T @ c for row, c in read.items()}
+    )
 
 
 def _coordinates(
@@ -159,61 +188,6 @@ def _coordinates(
         rows |= {row: part @ c for row, c in fronts[source].kept.items() if home[row] == source}
         k += size
     return rows | dict(zip(fresh, basis[k:], strict=True))
-
-
-def _orthonormal(M: Array, limit: Any) -> tuple[Array, Array, tuple[Any, ...]]:
-    """Q = M V with orthonormal columns, made from M's, the largest remainder first; and the remainders' sizes.
-
-    Where the square of a remainder is below `limit`, its column and size are zero.
-    """
-    n, m = M.shape
-    columns = [np.concatenate([M[:, j], np.eye(m)[j]]) for j in range(m)]
-    done: list[Array] = []
-    sizes: list[Any] = []
-    while columns:
-        largest, square, others = _largest(columns, n)
-        keep = less(limit, square)
-        size = np.sqrt(select(keep, square, 1.0))
-        done.append(without(largest * select(keep, 1.0 / size, 0.0), done, n))
-        sizes.append(select(keep, size, 0.0))
-        columns = [without(column, done[-1:], n) for column in others]
-    stacked = np.array(done).T
-    return stacked[:n], stacked[n:], tuple(sizes)
-
-
-def _largest(columns: list[Array], n: int) -> tuple[Array, Any, list[Array]]:
-    """The column with the largest square of its first n elements, this square, and the others."""
-    best, others = columns[0], []
-    square = best[:n] @ best[:n]
-    for column in columns[1:]:
-        other = column[:n] @ column[:n]
-        if is_number(other, 0.0):
-            others.append(column)
-            continue
-        larger = less(square, other)
-        others.append(select(larger, best, column))
-        best, square = select(larger, column, best), select(larger, other, square)
-    return best, square, others
-
-
-def _completed(Q: Array, vectors: list[Array]) -> Array:
-    """Orthonormal columns P that span, with Q's, the vectors too; a column is zero where the others do already."""
-    n, done = len(Q), list(Q.T)
-    for vector in vectors:
-        p = without(without(vector, done, n), done, n)
-        square = p @ p
-        some = less(1e-28, square)
-        done.append(p * select(some, 1.0 / np.sqrt(select(some, square, 1.0)), 0.0))
-    return np.array(done[Q.shape[1] :]).reshape(len(vectors), n).T
-
-
-def without(vector: Array, units: Sequence[Array], n: int | None = None) -> Array:
-    """The vector less its parts along orthonormal ones, judged by the first n elements (modified Gram-Schmidt)."""
-    for unit in units:
-        part = unit[:n] @ vector[:n]
-        if not is_number(part, 0.0):
-            vector = vector - unit * part
-    return vector
 
 
 def _dtype(*arrays: Array) -> type:

@@ -1,27 +1,50 @@
-"""Forward dynamics of systems with loops, and configurations and velocities that keep the loops closed (RBDA 8.5)."""
+"""Forward dynamics of systems with loops, and configurations and velocities that keep the loops
+closed (RBDA 8.5).
+"""
 
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.configuration import displaced
-from rigidblocks.dynamics import bias_force, check_lengths, crba, expanded_parent, ltl, mpy_li, mpy_lit
-from rigidblocks.loops.constraints import LoopConstraints, active_forces, baumgarte, loop_constraints, position_constraints
+from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.dynamics import (
+    bias_force,
+    check_lengths,
+    crba,
+    expanded_parent,
+    ltl,
+    mpy_li,
+    mpy_lit,
+)
+from rigidblocks.dynamics.transmissions import Transmissions, gear_constraints
+from rigidblocks.loops.constraints import (
+    LoopConstraints,
+    active_forces,
+    baumgarte,
+    loop_constraints,
+    nearest_common_ancestor,
+    position_constraints,
+)
 from rigidblocks.loops.elimination import TOLERANCE, Elimination, eliminated, solved
 from rigidblocks.loops.solvers import solver
-from rigidblocks.scalar import less, maximum, minimum, select
-from rigidblocks.spatial import Array
-from rigidblocks.tree import Tree
+from rigidblocks.model.configuration import displaced
+from rigidblocks.model.tree import Tree
+
+ROUNDING = 8  # units in the last place of the length of a loop: the rounding of its error
 
 
 class LoopMotion(NamedTuple):
-    """The accelerations qdd (nv,) of the tree's joints, the constraint forces lam (nc,) of the loop joints [N m, N], the
-    number of constraints that are independent, and an estimate of their condition (`Elimination`).
+    """The accelerations qdd (nv,) of the tree's joints, the constraint forces lam (nc,) of the loop
+    joints [N m, N], the number of constraints that are independent, and an estimate of their
+    condition (`Elimination`).
 
         H qdd + C = tau + tau^a + K^T lam,   K qdd = k
 
-    Where constraints depend on others the lam of the ones left out is 0; what K^T lam is does not depend on the choice.
+    Where constraints depend on others the lam of the ones left out is 0; what K^T lam is does not
+    depend on the choice.
     """
 
     qdd: Array
@@ -31,11 +54,49 @@ class LoopMotion(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """The inertia H = L^T L of a configuration and the constraints in coordinates in which it is 1."""
+    """The inertia H = L^T L of a configuration and the constraints in coordinates in which it is
+    1.
+    """
 
     L: Array
     parent: tuple[int, ...]
     constraints: Elimination
+
+
+@dataclass(frozen=True)
+class _Geared:
+    """A model with loops and what rotors and gears add to its inertia and its constraints."""
+
+    model: Tree
+    given: Transmissions | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of gears."""
+        return len(self.given.driven) if self.given else 0
+
+    @property
+    def blocks(self) -> tuple[slice, ...]:
+        """The constraints of each loop, and of each gear."""
+        nc = self.model.nc
+        gears = (slice(k, k + 1) for k in range(nc, nc + self.count))
+        return (*self.model.constraint_slices, *gears)
+
+    def constraints(self, loops: LoopConstraints, q: Array) -> LoopConstraints:
+        """The constraints of the loops with those of the gears behind them."""
+        if not (self.given and self.given.driven):
+            return loops
+        K, delta = gear_constraints(self.model, self.given.driven, q)
+        return LoopConstraints(
+            np.vstack([loops.K, K]),
+            np.concatenate([loops.k, np.zeros(len(K))]),
+            np.concatenate([loops.delta, delta]),
+        )
+
+    def inertia(self, tree: Tree, q: Array) -> Array:
+        """H with the inertia of the rotors on its diagonal."""
+        H = crba(tree, q)
+        return H + np.diag(self.given.rotor_inertia) if self.given else H
 
 
 def closed_loop_dynamics(
@@ -49,63 +110,79 @@ def closed_loop_dynamics(
     loop_tau: Array | None = None,
     tree: Tree | None = None,
     method: str = "elimination",
+    transmissions: Transmissions | None = None,
 ) -> LoopMotion:
-    """The accelerations of a system with loops from the joint forces tau (nv,) (RBDA Eq 8.36, method 2 with orthogonal
-    elimination in the place of A), or by another of the `SOLVERS`.
+    """The accelerations of a system with loops from the joint forces tau (nv,) (RBDA Eq 8.36,
+    method 2 with orthogonal elimination in the place of A), or by another of the `SOLVERS`.
 
-    Passes singular configurations: constraints that depend on others, always or there, are left out by a relative
-    tolerance (`eliminated`). With `T_stab` [s] errors are stabilized (`baumgarte`); without, keep them away by projection.
-    `loop_tau` has the forces of active loop joints (`active_forces`). `tree` may be a model with the same equation of motion
-    that is cheaper to compute (`equivalent`). Raises ValueError for a model without loops.
+    Passes singular configurations: constraints that depend on others, always or there, are left out
+    by a relative tolerance (`eliminated`). With `T_stab` [s] errors are stabilized (`baumgarte`);
+    without, keep them away by projection. `loop_tau` has the forces of active loop joints
+    (`active_forces`). `tree` may be a model with the same equation of motion that is cheaper to
+    compute (`equivalent`). `transmissions` are rotors and gears: H has the inertia of the rotors on
+    its diagonal, and each gear is a constraint behind those of the loops, with its force at the end
+    of lam. Raises ValueError for a model without loops.
     """
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
-    constraints = loop_constraints(model, q, qd)
+    geared = _Geared(model, transmissions)
+    constraints = geared.constraints(loop_constraints(model, q, qd), q)
     if T_stab is not None:
         constraints = baumgarte(constraints, qd, T_stab)
     if loop_tau is not None:
         tau = tau + active_forces(model, q, loop_tau)
     tree = model if tree is None else tree
     f = tau - bias_force(tree, q, qd, f_ext, gravity)
-    L, parent, factors = _metric(tree, q, constraints, model.constraint_slices)
+    L, parent, factors = _metric(tree, q, constraints, geared)
     if method == "elimination":
         w, lam = solved(factors, constraints.k, mpy_lit(L, parent, f))
         qdd = mpy_li(L, parent, w)
     else:
         K, k, _ = constraints
-        qdd, lam = solver(method)(crba(tree, q), f, K, k, parent, model.constraint_slices)
+        qdd, lam = solver(method)(geared.inertia(tree, q), f, K, k, parent, geared.blocks)
     return LoopMotion(qdd, lam, factors.rank, factors.condition)
 
 
-def project(model: Tree, q: Array, qd: Array, tree: Tree | None = None) -> tuple[Array, Array]:
-    """q and qd moved onto the constraints: the nearest ones, as the inertia measures distance (Spencer 2004, 3.1.3).
+def project(
+    model: Tree,
+    q: Array,
+    qd: Array,
+    tree: Tree | None = None,
+    transmissions: Transmissions | None = None,
+) -> tuple[Array, Array]:
+    """q and qd moved onto the constraints: the nearest ones, as the inertia measures distance
+    (Spencer 2004, 3.1.3).
 
-    A Newton step in q with the K of where it started, a second one with the same K, and then the velocities. From an error
-    of 1e-4 that leaves less than 1e-11.
+    A Newton step in q with the K of where it started, a second one with the same K, and then the
+    velocities. From an error of 1e-4 that leaves less than 1e-11. `transmissions` are those of
+    `closed_loop_dynamics`.
     """
-    q, L, parent = _closed(model, q, tree)
-    K, _, delta = position_constraints(model, q)
-    factors = eliminated(mpy_lit(L, parent, K.T), model.constraint_slices, _tolerance(delta))
+    geared = _Geared(model, transmissions)
+    q, L, parent = _closed(model, q, tree, geared)
+    K, _, delta = geared.constraints(position_constraints(model, q), q)
+    factors = eliminated(mpy_lit(L, parent, K.T), geared.blocks, _tolerance(delta))
     return q, qd - _nearest(L, parent, factors, K @ qd)
 
 
 def project_position(model: Tree, q: Array, tree: Tree | None = None) -> Array:
     """q moved onto the constraints, as in `project`."""
-    return _closed(model, q, tree)[0]
+    return _closed(model, q, tree, _Geared(model))[0]
 
 
 def project_velocity(model: Tree, q: Array, qd: Array, tree: Tree | None = None) -> Array:
     """qd moved onto K(q) qd = 0: the nearest velocities, as the inertia measures distance."""
     constraints = position_constraints(model, q)
-    L, parent, factors = _metric(model if tree is None else tree, q, constraints, model.constraint_slices)
+    L, parent, factors = _metric(model if tree is None else tree, q, constraints, _Geared(model))
     moved: Array = qd - _nearest(L, parent, factors, constraints.K @ qd)
     return moved
 
 
 def project_energy(qd: Array, kinetic: Any, wanted: Any) -> Array:
-    """qd scaled to the kinetic energy `wanted` [J] from `kinetic`: the nearest velocities that have it.
+    """qd scaled to the kinetic energy `wanted` [J] from `kinetic`: the nearest velocities that have
+    it.
 
-    It is the projection onto conserved energy of Spencer 2004, 3.1.3, with positions left alone. Velocities that keep the
-    loops closed still do. Nothing is changed where there is no kinetic energy to scale.
+    It is the projection onto conserved energy of Spencer 2004, 3.1.3, with positions left alone.
+    Velocities that keep the loops closed still do. Nothing is changed where there is no kinetic
+    energy to scale.
     """
     moving = less(1e-12, kinetic)
     factor = np.sqrt(maximum(wanted, 0.0) / select(moving, kinetic, 1.0))
@@ -113,30 +190,55 @@ def project_energy(qd: Array, kinetic: Any, wanted: Any) -> Array:
     return scaled
 
 
-def _closed(model: Tree, q: Array, tree: Tree | None) -> tuple[Array, Array, tuple[int, ...]]:
+def _closed(
+    model: Tree, q: Array, tree: Tree | None, geared: "_Geared"
+) -> tuple[Array, Array, tuple[int, ...]]:
     """The configuration on the constraints, and the factor of the inertia before."""
-    constraints = position_constraints(model, q)
-    L, parent, factors = _metric(model if tree is None else tree, q, constraints, model.constraint_slices)
+    constraints = geared.constraints(position_constraints(model, q), q)
+    L, parent, factors = _metric(model if tree is None else tree, q, constraints, geared)
+    rounding = np.concatenate([_rounding(model), np.zeros(geared.count)])
     for _ in range(2):
-        delta = position_constraints(model, q).delta
-        q = displaced(model, q, -_nearest(L, parent, factors, delta))
+        delta = geared.constraints(position_constraints(model, q), q).delta
+        excess = delta - clip(delta, -rounding, rounding)
+        q = displaced(model, q, -_nearest(L, parent, factors, excess))
     return q, L, parent
 
 
-def _metric(tree: Tree, q: Array, constraints: LoopConstraints, blocks: tuple[slice, ...]) -> Metric:
+def _rounding(model: Tree) -> Array:
+    """What rounding alone may make of the position errors (nc,) of closed loops [rad, m].
+
+    An error is the difference of two frames, each a product of transforms, and rounds as the sum of
+    their lengths does. It is no error to be removed: near a singular pose, where the smallest
+    singular value of the constraints is a small part s of the largest, its removal moves q by it
+    over s, and qd by it over s^2.
+    """
+    lengths = np.zeros(model.nc)
+    for loop, rows in zip(model.loops, model.constraint_slices, strict=True):
+        root = nearest_common_ancestor(model, loop.predecessor, loop.successor)
+        frames = [loop.Xp, loop.Xs]
+        for i in (loop.predecessor, loop.successor):
+            while i != root:
+                frames.append(model.Xtree[i])
+                i = model.parent[i]
+        lengths[rows] = sum(float(np.max(np.abs(X.r))) for X in frames)
+    return ROUNDING * np.finfo(float).eps * np.maximum(lengths, 1.0)
+
+
+def _metric(tree: Tree, q: Array, constraints: LoopConstraints, geared: "_Geared") -> Metric:
     K, _, delta = constraints
     if not len(K):
         raise ValueError(f"model '{tree.name}' has no loops; its dynamics are those of a tree")
     parent = expanded_parent(tree)
-    L = ltl(crba(tree, q), parent)
-    return Metric(L, parent, eliminated(mpy_lit(L, parent, K.T), blocks, _tolerance(delta)))
+    L = ltl(geared.inertia(tree, q), parent)
+    return Metric(L, parent, eliminated(mpy_lit(L, parent, K.T), geared.blocks, _tolerance(delta)))
 
 
 def _tolerance(delta: Array) -> Any:
     """Below what size, against the largest, a constraint counts as dependent on others.
 
-    Where loops are open by delta, in the stages of an integrator, constraints that depend on others when they are closed are
-    independent by as much (Bennett's linkage is rigid then). Nothing may be made of that.
+    Where loops are open by delta, in the stages of an integrator, constraints that depend on others
+    when they are closed are independent by as much (Bennett's linkage is rigid then). Nothing may
+    be made of that.
     """
     error = reduce(maximum, np.abs(delta), 0.0)
     return maximum(TOLERANCE, minimum(100.0 * error, 1e-3))

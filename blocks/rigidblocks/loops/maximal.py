@@ -1,23 +1,26 @@
-"""The equation of motion of all bodies on their own, with every joint a constraint: sparse, without a tree (RBDA 8.13).
+"""The equation of motion of all bodies on their own, with every joint a constraint: sparse, without
+a tree (RBDA 8.13).
 
-An oracle for the other methods, and the way to solve systems whose graph has no good tree, with a library for sparse
-matrices. In numbers only. Bodies and joints are in the coordinates of the bodies and of the joints' successor frames, so
-that it is as accurate far from the base as near it.
+An oracle for the other methods, and the way to solve systems whose graph has no good tree, with a
+library for sparse matrices. In numbers only. Bodies and joints are in the coordinates of the bodies
+and of the joints' successor frames, so that it is as accurate far from the base as near it.
 """
 
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics import body_poses, body_velocities, check_lengths
-from rigidblocks.spatial import Array
-from rigidblocks.tree import Tree
+from rigidblocks.model.tree import Tree
 
 
 class MaximalSystem(NamedTuple):
-    """[[I, P T], [T^T P^T, 0]] [a; -lam] = right (RBDA Eq 8.64): the symmetric matrix, the right-hand side, and where each
-    body, each tree joint and each loop joint has its rows, in this order.
+    """[[I, P T], [T^T P^T, 0]] [a; -lam] = right (RBDA Eq 8.64): the symmetric matrix, the
+    right-hand side, and where each body, each tree joint and each loop joint has its rows, in this
+    order.
 
     There are 6 rows a body (3 in the plane), and as many a joint as it constrains.
     """
@@ -28,8 +31,8 @@ class MaximalSystem(NamedTuple):
 
 
 class MaximalMotion(NamedTuple):
-    """The accelerations qdd (nv,) of the tree's joints, the spatial accelerations a (nb, 6) of the bodies in their own
-    coordinates, and the constraint forces lam (nc,) of the loop joints.
+    """The accelerations qdd (nv,) of the tree's joints, the spatial accelerations a (nb, 6) of the
+    bodies in their own coordinates, and the constraint forces lam (nc,) of the loop joints.
     """
 
     qdd: Array
@@ -38,8 +41,8 @@ class MaximalMotion(NamedTuple):
 
 
 class _Link(NamedTuple):
-    """A joint between bodies p and s: Xp and Xs take their coordinates to F_s. T and the bias of the acceleration are there,
-    and so is S, which only tree joints need.
+    """A joint between bodies p and s: Xp and Xs take their coordinates to F_s. T and the bias of
+    the acceleration are there, and so is S, which only tree joints need.
     """
 
     p: int
@@ -52,35 +55,55 @@ class _Link(NamedTuple):
 
 
 def maximal_dynamics(
-    model: Tree, q: Array, qd: Array, tau: Array, f_ext: Array | None = None, gravity: Array | None = None
+    model: Tree,
+    q: Array,
+    qd: Array,
+    tau: Array,
+    f_ext: Array | None = None,
+    gravity: Array | None = None,
 ) -> MaximalMotion:
-    """The motion by the system of all bodies and joints. Where constraints depend on others, lam is the smallest.
+    """The motion by the system of all bodies and joints. Where constraints depend on others, lam is
+    the smallest.
 
-    f_ext is in base coordinates, as in `aba`. Nothing is stabilized, and loops must be closed at q and qd.
+    f_ext is in base coordinates, as in `aba`. Nothing is stabilized, and loops must be closed at q
+    and qd.
     """
     system = maximal_system(model, q, qd, tau, f_ext, gravity)
     solution = np.linalg.lstsq(system.matrix, system.right, rcond=1e-12)[0]
     n = len(model.algebra.zero())
     a = np.vstack([solution[: n * model.nb].reshape(model.nb, n), np.zeros(n)])
     qdd = [
-        np.linalg.pinv(link.S) @ (a[link.s] - link.Xp @ a[link.p] - link.bias) for link in _links(model, q, qd)[: model.nb]
+        np.linalg.pinv(link.S) @ (a[link.s] - link.Xp @ a[link.p] - link.bias)
+        for link in _links(model, q, qd)[: model.nb]
     ]
     return MaximalMotion(np.concatenate(qdd), a[:-1], -solution[len(solution) - model.nc :])
 
 
 def maximal_system(
-    model: Tree, q: Array, qd: Array, tau: Array, f_ext: Array | None = None, gravity: Array | None = None
+    model: Tree,
+    q: Array,
+    qd: Array,
+    tau: Array,
+    f_ext: Array | None = None,
+    gravity: Array | None = None,
 ) -> MaximalSystem:
-    """The linear system for the accelerations of all bodies and the constraint forces of all joints."""
+    """The linear system for the accelerations of all bodies and the constraint forces of all
+    joints.
+    """
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
-    n, links = len(model.algebra.zero()), _links(model, q, qd)
-    ends = np.cumsum([0] + [n] * model.nb + [link.T.shape[1] for link in links]).tolist()
-    blocks = tuple(slice(a, b) for a, b in pairwise(ends))
-    matrix, right = np.zeros((ends[-1],) * 2), np.zeros(ends[-1])
+    links = _links(model, q, qd)
+    blocks = _blocks(model, links)
+    size = blocks[-1].stop if blocks else 0
+    matrix, right = np.zeros((size, size)), np.zeros(size)
+
+    # the bodies on their own
     for i, force in enumerate(_body_forces(model, q, qd, f_ext, gravity)):
         matrix[blocks[i], blocks[i]], right[blocks[i]] = model.inertia[i].matrix(), force
-    for j, (link, rows) in enumerate(zip(links, blocks[model.nb :], strict=True)):
-        active = link.S @ np.linalg.pinv(link.S.T @ link.S) @ tau[model.v_slices[j]] if j < model.nb else np.zeros(n)
+
+    # what each joint does to its bodies, and what it constrains
+    for link, rows, active in zip(
+        links, blocks[model.nb :], _active_forces(model, links, tau), strict=True
+    ):
         for i, X, sign in ((link.s, link.Xs, 1.0), (link.p, link.Xp, -1.0)):
             if i >= 0:
                 matrix[blocks[i], rows] = sign * (X.T @ link.T)
@@ -90,7 +113,25 @@ def maximal_system(
     return MaximalSystem(matrix, right, blocks)
 
 
-def _body_forces(model: Tree, q: Array, qd: Array, f_ext: Array | None, gravity: Array | None) -> list[Array]:
+def _blocks(model: Tree, links: list[_Link]) -> tuple[slice, ...]:
+    """Where each body and each joint has its rows."""
+    sizes = [len(model.algebra.zero())] * model.nb + [link.T.shape[1] for link in links]
+    return tuple(slice(a, b) for a, b in pairwise(accumulate(sizes, initial=0)))
+
+
+def _active_forces(model: Tree, links: list[_Link], tau: Array) -> Iterator[Array]:
+    """The force within the motion subspace that gives tau, of each joint in F_s; loop joints have
+    none.
+    """
+    for link, vs in zip(links, model.v_slices, strict=False):
+        yield link.S @ np.linalg.pinv(link.S.T @ link.S) @ tau[vs]
+    for link in links[model.nb :]:
+        yield np.zeros(len(link.T))
+
+
+def _body_forces(
+    model: Tree, q: Array, qd: Array, f_ext: Array | None, gravity: Array | None
+) -> list[Array]:
     """What acts on each body by itself, less its v x* I v."""
     X0, v = body_poses(model, q), body_velocities(model, q, qd)
     a_g = model.algebra.uniform(np.asarray(model.gravity if gravity is None else gravity))
@@ -105,19 +146,27 @@ def _body_forces(model: Tree, q: Array, qd: Array, f_ext: Array | None, gravity:
 
 def _links(model: Tree, q: Array, qd: Array) -> list[_Link]:
     """All joints, those of the tree first."""
-    X0, v = [*body_poses(model, q), model.algebra.identity()], [*body_velocities(model, q, qd), model.algebra.zero()]
-    links = []
+    X0 = [*body_poses(model, q), model.algebra.identity()]
+    v = [*body_velocities(model, q, qd), model.algebra.zero()]
+    return [*_tree_links(model, q, qd, v), *_loop_links(model, X0, v)]
+
+
+def _tree_links(model: Tree, q: Array, qd: Array, v: list[Array]) -> Iterator[_Link]:
+    """The joints of the tree between bodies that move with v."""
     for i, p in enumerate(model.parent):
         joint, here = model.joint[i], q[model.q_slices[i]]
         XJ, S, vJ, cJ = joint.jcalc(here, qd[model.v_slices[i]])
         bias = cJ + model.algebra.cross_motion(v[i], vJ)
         T = joint.constraint_forces(here)
-        links.append(_Link(p, i, XJ @ model.Xtree[i], model.algebra.identity(), T, S, bias))
+        yield _Link(p, i, XJ @ model.Xtree[i], model.algebra.identity(), T, S, bias)
+
+
+def _loop_links(model: Tree, X0: list[Any], v: list[Array]) -> Iterator[_Link]:
+    """The loop joints between bodies, and the base, that are at X0 and move with v."""
     for loop in model.loops:
         X = loop.Xs @ X0[loop.successor] @ (loop.Xp @ X0[loop.predecessor]).inverse()
         Xp, v_s = X @ loop.Xp, loop.Xs @ v[loop.successor]
         vJ = v_s - Xp @ v[loop.predecessor]
         T, _, c = loop.joint.constraint(X, vJ)
         bias = c + model.algebra.cross_motion(v_s, vJ)
-        links.append(_Link(loop.predecessor, loop.successor, Xp, loop.Xs, T, np.zeros((len(T), 0)), bias))
-    return links
+        yield _Link(loop.predecessor, loop.successor, Xp, loop.Xs, T, np.zeros((len(T), 0)), bias)
