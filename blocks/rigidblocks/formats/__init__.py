@@ -1,0 +1,1 @@
+"""Robots from files: URDF, SDF, MJCF, and our own JSON."""

@@ -1,0 +1,95 @@
+"""What a file says of a robot: its model, and what it says beyond that."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array, Transform, read_only
+from rigidblocks.model.model import Model
+from rigidblocks.model.planar import PlanarModel
+from rigidblocks.model.shapes import Shape
+
+
+class Place(NamedTuple):
+    """Where a named frame is: on body number `body`, -1 the base; `placement` takes the body's
+    coordinates to the frame's.
+    """
+
+    body: int
+    placement: Transform
+
+
+class Coupling(NamedTuple):
+    """Joint number `joint` follows joint number `source`, both of one freedom (a mimic joint):
+
+    q_joint = ratio q_source + offset
+    """
+
+    joint: int
+    source: int
+    ratio: float
+    offset: float
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
+class Freedoms:
+    """What a file says of the joints' freedoms: arrays (nv,), in the order of qd.
+
+    `lower` and `upper` [rad or m] are the limits of the positions, `velocity` and `effort` those of
+    the sizes of speeds and forces; infinite where there are none. `damping` is force over velocity,
+    `friction` the force of dry friction, `armature` the inertia of the rotor as felt at the joint,
+    `stiffness` that of a spring which rests at `rest`; zero where there are none.
+    """
+
+    lower: Array
+    upper: Array
+    velocity: Array
+    effort: Array
+    damping: Array
+    friction: Array
+    armature: Array
+    stiffness: Array
+    rest: Array
+
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            values = np.asarray(getattr(self, part.name), dtype=float)
+            object.__setattr__(self, part.name, read_only(values))
+
+    @classmethod
+    def of(cls, nv: int, **values: Any) -> "Freedoms":
+        """Those of `nv` freedoms of which a file says `values`, each a number or (nv,)."""
+        return cls(**{name: np.full(nv, values.get(name, _NONE[name])) for name in _NONE})
+
+    @classmethod
+    def joined(cls, parts: Iterable["Freedoms"]) -> "Freedoms":
+        """Those of several joints, one after the other."""
+        parts = [cls.of(0), *parts]
+        return cls(*(np.concatenate([getattr(p, name) for p in parts]) for name in _NONE))
+
+
+_NONE = {"lower": -np.inf, "upper": np.inf, "velocity": np.inf, "effort": np.inf} | dict.fromkeys(
+    ("damping", "friction", "armature", "stiffness", "rest"), 0.0
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RobotDescription:
+    """What a file says of a robot.
+
+    `model` is its dynamics: links that are fixed to each other are one body. `frames` has every
+    link of the file by name, and every frame; `freedoms` are the limits, springs, damping, friction
+    and rotors of the joints, `couplings` the joints that follow others. Shapes of links that are
+    fixed to the base are in `base_appearance` and `base_contact`. `warnings` say in one line each
+    what the file leaves out or has wrong, with its line.
+    """
+
+    model: Model | PlanarModel
+    freedoms: Freedoms
+    frames: Mapping[str, Place] = field(default_factory=dict)
+    couplings: tuple[Coupling, ...] = ()
+    base_appearance: tuple[Shape, ...] = ()
+    base_contact: tuple[Shape, ...] = ()
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,122 @@
+"""Reading XML that others wrote: nothing is fetched, no entity is expanded, and every complaint
+has a line.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lxml import etree
+
+from rigidblocks.algebra.spatial import Array, Transform, rx, ry, rz
+from rigidblocks.formats.refusal import FormatError, wrong
+
+Element = Any  # of lxml, which has no types
+
+
+def parsed(data: bytes, path: Path) -> Element:
+    """The root element of the XML in `data`, which came from `path`.
+
+    Raises FormatError for what is not well-formed, and for a document that declares entities.
+    """
+    if (start := data.find(b"<!ENTITY")) >= 0:
+        raise wrong(path, data.count(b"\n", 0, start) + 1, _ENTITIES)
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False
+    )
+    try:
+        root = etree.fromstring(data, parser, base_url=str(path))
+    except etree.XMLSyntaxError as error:
+        said = str(error.msg or "there is nothing in it").partition(", line ")[0]
+        raise wrong(path, error.lineno, f"this is no well-formed XML: {said}") from None
+    dtd = root.getroottree().docinfo.internalDTD
+    if dtd is not None and next(dtd.iterentities(), None) is not None:  # in UTF-16
+        raise wrong(path, 1, _ENTITIES)
+    return root
+
+
+_ENTITIES = "the document declares entities, which are not read; write out what they stand for"
+
+
+def refused(element: Element, text: str) -> FormatError:
+    """The error that says `text` of an element."""
+    return wrong(element.getroottree().docinfo.URL, element.sourceline, text)
+
+
+def children(element: Element, name: str) -> Iterator[Element]:
+    """The child elements with a name."""
+    return element.iterchildren(name)  # type: ignore[no-any-return]
+
+
+def required(element: Element, name: str) -> str:
+    """The attribute `name`; raises FormatError where it is missing or blank."""
+    value = (element.get(name) or "").strip()
+    if not value:
+        raise refused(element, f"<{element.tag}> needs the attribute {name}")
+    return value
+
+
+def number(element: Element, name: str, default: float | None = None) -> float:
+    """The attribute `name` as one finite number; `default` where it is missing."""
+    return numbers(element, name, 1, None if default is None else [default])[0]
+
+
+def numbers(
+    element: Element, name: str, count: int, default: Sequence[float] | None = None
+) -> list[float]:
+    """The attribute `name` as `count` finite numbers; `default` where it is missing."""
+    text = element.get(name)
+    if text is None and default is not None:
+        return list(default)
+    return floats(element, required(element, name), count, f"{name} of <{element.tag}>")
+
+
+def floats(element: Element, text: str, count: int, what: str) -> list[float]:
+    """`count` finite numbers in a text of an element."""
+    try:
+        values = [_float(token) for token in text.split()]
+    except ValueError as error:
+        raise refused(
+            element, f"{what} must be {_count(count)}; {error} in '{text[:80]}'"
+        ) from None
+    if len(values) != count or not all(map(math.isfinite, values)):
+        raise refused(element, f"{what} must be {_count(count)}, not '{text[:80]}'")
+    return values
+
+
+def _count(count: int) -> str:
+    return "a finite number" if count == 1 else f"{count} finite numbers"
+
+
+def _float(token: str) -> float:
+    """A number as C reads it: Python's own readings of _ and of other digits are none."""
+    if not token.isascii() or "_" in token:
+        raise ValueError(f"'{token[:40]}' is none")
+    try:
+        return float(token)
+    except ValueError:
+        raise ValueError(f"'{token[:40]}' is none") from None
+
+
+def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
+    """The transform to a frame at `r` [m] that is turned by roll, pitch and yaw [rad] about fixed
+    axes: E = rx(roll) ry(pitch) rz(yaw).
+
+    What the rounding of quarter turns leaves is cleared: zeros are what makes a traced model small.
+    """
+    roll, pitch, yaw = rpy
+    E: Array = rx(roll) @ ry(pitch) @ rz(yaw)
+    E = np.where(np.abs(E) < _DUST, 0.0, E)
+    return Transform(np.where(np.abs(np.abs(E) - 1.0) < _DUST, np.sign(E), E), np.array(r))
+
+
+_DUST = 4e-16
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """A hint at the name that was meant, if there is one that is close."""
+    close = get_close_matches(name, names, 1)
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,387 @@
+"""From links and joints, as files list them, to the tree of a model: spanning tree, links that are
+fixed to each other as one body, joints beyond the tree as loop joints (RBDA 4.1).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import RigidInertia, Transform, identity
+from rigidblocks.formats.description import Coupling, Freedoms, Place, RobotDescription
+from rigidblocks.formats.document import nearest
+from rigidblocks.formats.refusal import FormatError, wrong
+from rigidblocks.joint import Fixed, Joint, LoopJoint, SixDoF
+from rigidblocks.model.checks import ImmobileError, unphysical
+from rigidblocks.model.model import STANDARD_GRAVITY, Model
+from rigidblocks.model.shapes import Shape
+
+NOTHING = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))
+WORLD = ""  # the name of what is no link: the fixed base
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """A link of a file: its inertia and its shapes in its own coordinates."""
+
+    name: str
+    line: int
+    inertia: RigidInertia = NOTHING
+    appearance: tuple[Shape, ...] = ()
+    contact: tuple[Shape, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Connection:
+    """A joint of a file, from link `parent` to link `child`; `Xp` takes the coordinates of the
+    parent link to the joint's frame F_p, `Xs` those of the child link to F_s.
+    """
+
+    name: str
+    line: int
+    parent: str
+    child: str
+    joint: Joint
+    Xp: Transform
+    Xs: Transform = field(default_factory=identity)
+    freedoms: Freedoms | None = None
+
+
+@dataclass(frozen=True)
+class Following:
+    """What a file says of a joint that follows another: q = ratio q_source + offset."""
+
+    line: int
+    joint: str
+    source: str
+    ratio: float
+    offset: float
+
+
+@dataclass(frozen=True, eq=False)
+class Assembly:
+    """What a file lists, in its order, and how it is to be read.
+
+    `loops` says whether a link may be the child of several joints, `floating` whether the first
+    link of all is to have the six freedoms of a floating base, `strict` whether an inertia that no
+    rigid body has is refused.
+    """
+
+    path: Path
+    name: str
+    links: Sequence[Link]
+    connections: Sequence[Connection]
+    followings: Sequence[Following] = ()
+    frames: Sequence[tuple[str, str, Transform]] = ()  # name, link, placement in the link
+    gravity: Sequence[float] = STANDARD_GRAVITY
+    loops: bool = False
+    floating: bool = False
+    strict: bool = False
+    warnings: Sequence[str] = ()
+    origin: Transform | None = None  # where the link on the base is, if not at its origin
+
+
+def described(listed: Assembly) -> RobotDescription:
+    """The robot that the links and joints make; links and joints are numbered depth first.
+
+    Raises FormatError, with the line, for two links or joints of one name, a link that is not
+    there, links that hang on nothing or on each other, and a joint that moves no inertia.
+    """
+    if not listed.links:
+        raise wrong(listed.path, None, f"robot '{listed.name}' has no link")
+    _check_names(listed.path, "link", listed.links)
+    _check_names(listed.path, "joint", listed.connections)
+    _check_ends(listed)
+    tree, rest = _spanning_tree(listed)
+    places = _places(tree)
+    warnings = [*listed.warnings, *_judged(listed)]
+    model = _model(listed, tree, rest, places)
+    warnings += _idle(listed, model)
+    numbers = {name: i for i, name in enumerate(model.joint_names)}
+    moving = [c for c in tree if c.joint.nv]
+    given = [c.freedoms or Freedoms.of(c.joint.nv) for c in moving]
+    frames = {name: places[name] for name in (link.name for link in listed.links)}
+    frames |= {name: _beyond(places[link], X) for name, link, X in listed.frames}
+    couplings, more = _couplings(listed, numbers, model)
+    shapes = [link for link in listed.links if places[link.name].body < 0]
+    return RobotDescription(
+        model,
+        Freedoms.joined(given),
+        frames,
+        couplings,
+        tuple(s for link in shapes for s in _placed(link.appearance, places[link.name])),
+        tuple(s for link in shapes for s in _placed(link.contact, places[link.name])),
+        (*warnings, *more),
+    )
+
+
+def _at(line: int, text: str) -> str:
+    """A warning, with its line where there is one."""
+    return f"line {line}: {text}" if line else text
+
+
+def _check_names(path: Path, what: str, parts: Iterable[Link | Connection]) -> None:
+    first: dict[str, int] = {}
+    for part in parts:
+        if part.name in first:
+            raise wrong(
+                path,
+                part.line,
+                f"a second {what} is called '{part.name}'; the first is in line {first[part.name]}",
+            )
+        first[part.name] = part.line
+
+
+def _check_ends(listed: Assembly) -> None:
+    names = [link.name for link in listed.links]
+    known = {WORLD, *names}
+    for c in listed.connections:
+        for role, name in (("parent", c.parent), ("child", c.child)):
+            if name not in known:
+                text = f"{role} '{name}' of joint '{c.name}' is no link{nearest(name, names)}"
+                raise wrong(listed.path, c.line, text)
+
+
+def _spanning_tree(listed: Assembly) -> tuple[list[Connection], list[Connection]]:
+    """The joints of the tree, depth first in the order of the file, and the others."""
+    inward: dict[str, Connection] = {}
+    for c in listed.connections:
+        if c.child != WORLD and c.child not in inward:
+            inward[c.child] = c
+        elif not listed.loops:
+            first = inward[c.child]
+            text = (
+                f"link '{c.child}' is the child of two joints, '{first.name}' in line "
+                f"{first.line} and '{c.name}'; a tree has one for each link"
+            )
+            raise wrong(listed.path, c.line, text)
+    root = [_base(listed, inward)] if _roots(listed, inward) else []
+    inward |= {c.child: c for c in root}
+    connections = [*root, *listed.connections]
+    if listed.loops:
+        inward = _nearest_to_the_base(connections)
+    outward: dict[str, list[Connection]] = {name: [] for name in (WORLD, *_names(listed))}
+    rest: list[Connection] = []
+    for c in connections:
+        (outward[c.parent] if inward.get(c.child) is c else rest).append(c)
+    tree, waiting = [], list(reversed(outward[WORLD]))
+    while waiting:
+        tree.append(waiting.pop())
+        waiting += reversed(outward[tree[-1].child])
+    if len(tree) < len(listed.links):
+        raise _circle(listed, inward, {c.child for c in tree})
+    return tree, rest
+
+
+def _names(listed: Assembly) -> list[str]:
+    return [link.name for link in listed.links]
+
+
+def _nearest_to_the_base(connections: Sequence[Connection]) -> dict[str, Connection]:
+    """For each link the joint that it hangs on in a spanning tree of minimum depth (RBDA 10.2)."""
+    outward: dict[str, list[Connection]] = {}
+    for c in connections:
+        outward.setdefault(c.parent, []).append(c)
+    inward: dict[str, Connection] = {}
+    front = [WORLD]
+    while front:
+        reached = []
+        for c in (c for link in front for c in outward.get(link, [])):
+            if c.child != WORLD and c.child not in inward:
+                inward[c.child] = c
+                reached.append(c.child)
+        front = reached
+    return inward
+
+
+def _roots(listed: Assembly, inward: dict[str, Connection]) -> list[Link]:
+    return [link for link in listed.links if link.name not in inward]
+
+
+def _base(listed: Assembly, inward: dict[str, Connection]) -> Connection:
+    """The joint between the fixed base and the one link that hangs on no joint of the file."""
+    first, *others = _roots(listed, inward)
+    if others or any(c.parent == WORLD for c in inward.values()):
+        link, what = (others[0], f"nor does '{first.name}'") if others else (first, "others do")
+        text = (
+            f"link '{link.name}' hangs on no joint, {what}; a robot has one link that hangs on none"
+        )
+        raise wrong(listed.path, link.line, text)
+    joint: Joint = SixDoF() if listed.floating else Fixed()
+    X = listed.origin if listed.origin and not listed.floating else identity()
+    return Connection("root_joint", first.line, WORLD, first.name, joint, X)
+
+
+def _circle(listed: Assembly, inward: dict[str, Connection], reached: set[str]) -> FormatError:
+    """The complaint about links that hang on each other."""
+    name = next(link.name for link in listed.links if link.name not in reached)
+    seen: list[str] = []
+    while name not in seen:
+        seen.append(name)
+        name = inward[name].parent
+    loop = [inward[link] for link in seen[seen.index(name) :]][::-1]
+    first = min(range(len(loop)), key=lambda k: loop[k].line)
+    loop = loop[first:] + loop[:first]
+    joints = ", ".join(f"'{c.name}'" for c in loop)
+    return wrong(
+        listed.path, loop[0].line, f"the joints {joints} make a loop that hangs on no other link"
+    )
+
+
+def _places(tree: Sequence[Connection]) -> dict[str, Place]:
+    """Where each link is: on the body of its joint, or on that of the link it is fixed to."""
+    places, bodies = {WORLD: Place(-1, identity())}, 0
+    for c in tree:
+        body, X = places[c.parent]
+        if isinstance(c.joint, Fixed):
+            places[c.child] = Place(body, c.Xs.inverse() @ (c.Xp @ X))
+        else:
+            places[c.child] = Place(bodies, c.Xs.inverse())
+            bodies += 1
+    return places
+
+
+def _beyond(place: Place, X: Transform) -> Place:
+    return Place(place.body, X @ place.placement)
+
+
+def _placed(shapes: Iterable[Shape], place: Place) -> list[Shape]:
+    """Shapes of a link in the coordinates of its body."""
+    return [shape.moved(place.placement.inverse()) for shape in shapes]
+
+
+def _judged(listed: Assembly) -> list[str]:
+    """What is wrong with the links' inertias; raises FormatError for it where that is asked for."""
+    found = []
+    for link in listed.links:
+        body, problem = link.inertia, ""
+        if body.m > 0:
+            problem = unphysical(body)
+        elif np.any(body.I):
+            problem = f"it has no mass and the moments {np.diag(body.I).tolist()} kg m^2"
+        if problem:
+            text = f"the inertia of link '{link.name}' is not physical: {problem}"
+            if listed.strict:
+                raise wrong(listed.path, link.line, text)
+            found.append(_at(link.line, text))
+    return found
+
+
+def _model(
+    listed: Assembly,
+    tree: Sequence[Connection],
+    rest: Sequence[Connection],
+    places: dict[str, Place],
+) -> Model:
+    moving = [c for c in tree if not isinstance(c.joint, Fixed)]
+    if not moving:
+        text = f"robot '{listed.name}' has no joint that moves; its base can, on a floating base"
+        raise wrong(listed.path, None, text)
+    names = tuple(c.child for c in moving)
+    merged: list[list[Link]] = [[] for _ in names]
+    for link in listed.links:
+        if places[link.name].body >= 0:
+            merged[places[link.name].body].append(link)
+    inertia = tuple(_inertia(links, places) for links in merged)
+    try:
+        return Model(
+            listed.name,
+            tuple(places[c.parent].body for c in moving),
+            tuple(c.joint for c in moving),
+            tuple(c.Xp @ places[c.parent].placement for c in moving),
+            inertia,
+            np.array(listed.gravity),
+            names,
+            tuple(c.name for c in moving),
+            tuple(_shapes(links, "appearance", places) for links in merged),
+            tuple(n for n, body in zip(names, inertia, strict=True) if not _any(body)),
+            tuple(_loop(c, places) for c in rest),
+            tuple(_shapes(links, "contact", places) for links in merged),
+            tuple(n for n, body in zip(names, inertia, strict=True) if _is_unphysical(body)),
+        )
+    except ImmobileError as error:
+        raise wrong(listed.path, moving[error.joint].line, f"joint {error}") from None
+    except ValueError as error:
+        raise wrong(listed.path, None, str(error)) from None
+
+
+def _idle(listed: Assembly, model: Model) -> list[str]:
+    """The warning of a joint for which forward dynamics have no answer."""
+    return [
+        _at(c.line, f"joint '{c.name}' can move without moving any inertia")
+        for c in listed.connections
+        if c.name == model.idle_joint
+    ]
+
+
+def _inertia(links: Iterable[Link], places: dict[str, Place]) -> RigidInertia:
+    return reduce(
+        RigidInertia.__add__,
+        (
+            link.inertia.to_parent(places[link.name].placement)
+            for link in links
+            if _any(link.inertia)
+        ),
+        NOTHING,
+    )
+
+
+def _any(body: RigidInertia) -> bool:
+    return bool(body.m or np.any(body.I))
+
+
+def _is_unphysical(body: RigidInertia) -> bool:
+    return bool(unphysical(body)) if body.m else _any(body)
+
+
+def _shapes(links: Iterable[Link], kind: str, places: dict[str, Place]) -> tuple[Shape, ...]:
+    return tuple(
+        shape for link in links for shape in _placed(getattr(link, kind), places[link.name])
+    )
+
+
+def _loop(c: Connection, places: dict[str, Place]) -> LoopJoint:
+    p, s = places[c.parent], places[c.child]
+    return LoopJoint(c.joint, p.body, s.body, c.Xp @ p.placement, c.Xs @ s.placement, c.name)
+
+
+def _couplings(
+    listed: Assembly, numbers: dict[str, int], model: Model
+) -> tuple[tuple[Coupling, ...], list[str]]:
+    """The joints that follow others, each with the joint at the end of its chain, and what is left
+    out.
+    """
+    by_name = {f.joint: f for f in listed.followings}
+    fixed = {c.name for c in listed.connections} - set(numbers)
+    couplings, warnings = [], []
+    for f in listed.followings:
+        if f.joint in fixed:
+            warnings.append(_at(f.line, f"joint '{f.joint}' is fixed and follows no other"))
+            continue
+        source, ratio, offset = _chain(listed, by_name, f)
+        if source not in numbers:
+            text = f"joint '{f.joint}' follows '{source}', which is no joint that moves"
+            hint = nearest(source, list(numbers))
+            warnings.append(_at(f.line, f"{text}{hint}; it is left free"))
+            continue
+        if any(model.joint[numbers[name]].nv != 1 for name in (f.joint, source)):
+            text = f"joint '{f.joint}' follows '{source}'; both need one freedom"
+            raise wrong(listed.path, f.line, text)
+        couplings.append(Coupling(numbers[f.joint], numbers[source], ratio, offset))
+    return tuple(couplings), warnings
+
+
+def _chain(
+    listed: Assembly, by_name: dict[str, Following], f: Following
+) -> tuple[str, float, float]:
+    """The joint at the end of a chain of joints that follow each other, with ratio and offset."""
+    source, ratio, offset, seen = f.source, f.ratio, f.offset, {f.joint}
+    while source in by_name:
+        if source in seen:
+            raise wrong(listed.path, f.line, f"joint '{f.joint}' follows itself")
+        seen.add(source)
+        beyond = by_name[source]
+        source, ratio, offset = beyond.source, ratio * beyond.ratio, ratio * beyond.offset + offset
+    return source, ratio, offset

@@ -1,0 +1,238 @@
+"""MJCF, MuJoCo's format, as the package mujoco compiles it: what is read are the arrays of its
+model.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array, Transform, identity, mcI, xlt
+from rigidblocks.formats.description import Freedoms
+from rigidblocks.formats.links import WORLD, Assembly, Connection, Following, Link
+from rigidblocks.formats.refusal import FormatError, wrong
+from rigidblocks.joint import Fixed, Joint, Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.joint.rotation import quaternion_rotation
+from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
+
+BALL = 1  # mjtJoint: free, ball, slide, hinge
+CONNECT, WELD, JOINT = range(3)  # mjtEq
+BODY = 1  # mjtObj
+NO_GRAVITY = "mjDSBL_GRAVITY"
+
+
+def read_mjcf(path: Path, *, strict: bool) -> Assembly:
+    """What the model lists that MuJoCo's compiler makes of a file.
+
+    Positions of hinges and slides are counted from their `ref`. Raises FormatError where the
+    package mujoco is not installed, where it refuses the file, and for what changes the motion and
+    is not known here.
+    """
+    try:
+        import mujoco
+    except ImportError:
+        text = "this is MJCF, which the package mujoco compiles; `pip install rigidblocks[mujoco]`"
+        raise wrong(path, None, text) from None
+    try:
+        m = mujoco.MjModel.from_xml_path(str(path))
+    except ValueError as error:
+        line = re.search(r"[Ll]ine(?: number=|s? )(\d+)", str(error))
+        text = f"MuJoCo cannot compile it: {error}"
+        raise wrong(path, int(line[1]) if line else None, text) from None
+    _check_known(path, m)
+    weightless = m.opt.disableflags & int(getattr(mujoco.mjtDisableBit, NO_GRAVITY))
+    reader = _Reader(path, m)
+    return Assembly(
+        path,
+        _name(m.names, 0) or path.stem,
+        reader.links,
+        reader.connections,
+        reader.followings(),
+        gravity=[0.0, 0.0, 0.0] if weightless else m.opt.gravity.tolist(),
+        loops=True,
+        strict=strict,
+        warnings=reader.warnings,
+    )
+
+
+def _name(names: bytes, start: int) -> str:
+    return names[start : names.index(b"\0", start)].decode(errors="replace")
+
+
+def _check_known(path: Path, m: Any) -> None:
+    """Refuses what changes the motion and has no place in the record."""
+    unknown = {
+        "tendons that act": m.ntendon
+        and any(
+            np.any(getattr(m, f"tendon_{part}"))
+            for part in ("stiffness", "damping", "frictionloss", "armature", "limited")
+        ),
+        "a fluid": m.opt.density or m.opt.viscosity,
+        "gravity compensation": np.any(m.body_gravcomp),
+        "soft bodies": m.nflex,
+        "plugins": m.nplugin,
+        "moving markers (mocap)": m.nmocap,
+    }
+    for part in ("dof_dampingpoly", "jnt_stiffnesspoly", "actuator_armature", "actuator_damping"):
+        unknown[part] = np.any(getattr(m, part, 0))
+    if found := [name for name, there in unknown.items() if there]:
+        text = f"the file has {' and '.join(found)}, which change the motion and are not read"
+        raise wrong(path, None, text)
+
+
+class _Reader:
+    """The bodies of a compiled model as links, and its joints between them."""
+
+    def __init__(self, path: Path, m: Any):
+        self.path, self.m, self.warnings = path, m, list[str]()
+        self.body = [WORLD, *self._names("body", m.nbody)[1:]]
+        self.joint = self._names("jnt", m.njnt, "joint")
+        self.links: list[Link] = []
+        self.connections: list[Connection] = []
+        for b in range(1, m.nbody):
+            self._add(b)
+        self.connections += self._loops()
+        if m.nu:
+            self.warnings.append(f"its {m.nu} actuators are not read: the forces of joints are")
+        if m.ntendon:
+            self.warnings.append("its tendons, which have no force of their own, are not read")
+        if np.any(m.qpos0[self._single()]):
+            self.warnings.append("positions of joints are counted from their ref")
+
+    def _names(self, kind: str, count: int, word: str = "") -> list[str]:
+        names = [_name(self.m.names, a) for a in getattr(self.m, f"name_{kind}adr")]
+        return [name or f"{word or kind}{i}" for i, name in enumerate(names[:count])]
+
+    def _single(self) -> list[int]:
+        """Where the hinges and slides have their positions in qpos."""
+        return [
+            int(a) for a, k in zip(self.m.jnt_qposadr, self.m.jnt_type, strict=True) if k > BALL
+        ]
+
+    def _add(self, b: int) -> None:
+        """Body b, on a chain of its joints with bodies of no mass between them."""
+        m, parent = self.m, self.body[self.m.body_parentid[b]]
+        X = _placement(m.body_pos[b], m.body_quat[b])
+        first, count = int(m.body_jntadr[b]), int(m.body_jntnum[b])
+        self.links.append(self._link(b))
+        if not count:
+            name = f"{self.body[b]}_mount"
+            self.connections.append(Connection(name, 0, parent, self.body[b], Fixed(), X))
+        for j in range(first, first + count):
+            last = j == first + count - 1
+            child = self.body[b] if last else f"{self.body[b]}_{self.joint[j]}"
+            if not last:
+                self.links.append(Link(child, 0))
+            anchor = xlt(m.jnt_pos[j].copy())
+            joint = self._joint_of(j)
+            Xp, Xs = (identity(),) * 2 if isinstance(joint, SixDoF) else (anchor @ X, anchor)
+            freedoms = self._freedoms(j, joint)
+            self.connections.append(
+                Connection(self.joint[j], 0, parent, child, joint, Xp, Xs, freedoms)
+            )
+            parent, X = child, identity()
+
+    def _link(self, b: int) -> Link:
+        m, seen, touching = self.m, list[Shape](), list[Shape]()
+        for g in range(int(m.body_geomadr[b]), int(m.body_geomadr[b]) + int(m.body_geomnum[b])):
+            if (shape := self._shape(g)) is not None:
+                seen.append(shape)
+                if m.geom_contype[g] or m.geom_conaffinity[g]:
+                    touching.append(shape)
+        X = _placement(m.body_ipos[b], m.body_iquat[b])
+        I = X.E.T @ np.diag(m.body_inertia[b]) @ X.E
+        inertia = mcI(float(m.body_mass[b]), X.r, (I + I.T) / 2)
+        return Link(self.body[b], 0, inertia, tuple(seen), tuple(touching))
+
+    def _shape(self, g: int) -> Shape | None:
+        """The solid of a geom; none for planes, capsules, ellipsoids and meshes."""
+        m, size = self.m, self.m.geom_size[g].tolist()
+        back = _placement(m.geom_pos[g], m.geom_quat[g]).inverse()
+        match int(m.geom_type[g]):  # mjtGeom
+            case 2:
+                return Sphere(size[0]).moved(back)
+            case 5:
+                return Cylinder(size[0], 2 * size[1]).moved(back)
+            case 6:
+                return Box(2 * m.geom_size[g]).moved(back)
+        return None
+
+    def _joint_of(self, j: int) -> Joint:
+        x, y, z = self.m.jnt_axis[j].tolist()
+        match int(self.m.jnt_type[j]):
+            case 0:
+                return SixDoF()
+            case 1:
+                return Spherical()
+            case 2:
+                return Prismatic((x, y, z))
+        return Revolute((x, y, z))
+
+    def _freedoms(self, j: int, joint: Joint) -> Freedoms:
+        m, at = self.m, int(self.m.jnt_dofadr[j])
+        dofs = slice(at, at + joint.nv)
+        values: dict[str, Any] = {
+            "damping": m.dof_damping[dofs],
+            "friction": m.dof_frictionloss[dofs],
+            "armature": m.dof_armature[dofs],
+        }
+        if joint.nv > 1:
+            if m.jnt_stiffness[j]:
+                raise self._refused(f"joint '{self.joint[j]}' has a spring and several freedoms")
+            return Freedoms.of(joint.nv, **values)
+        ref = m.qpos0[m.jnt_qposadr[j]]
+        if m.jnt_limited[j]:
+            values |= {"lower": m.jnt_range[j, 0] - ref, "upper": m.jnt_range[j, 1] - ref}
+        if m.jnt_actfrclimited[j]:
+            values["effort"] = np.abs(m.jnt_actfrcrange[j]).min()
+        rest = m.qpos_spring[m.jnt_qposadr[j]] - ref
+        return Freedoms.of(1, **values, stiffness=m.jnt_stiffness[j], rest=rest)
+
+    def _refused(self, text: str) -> FormatError:
+        return wrong(self.path, None, text)
+
+    def _equalities(self, *kinds: int) -> Iterator[tuple[int, Array]]:
+        """The numbers and data of the active equality constraints of these kinds."""
+        m = self.m
+        for e in range(m.neq):
+            if m.eq_active0[e] and m.eq_type[e] in kinds:
+                yield e, m.eq_data[e]
+
+    def _loops(self) -> list[Connection]:
+        """The equality constraints between bodies as joints."""
+        m, found = self.m, []
+        for e in range(m.neq):
+            known = m.eq_type[e] == JOINT or (
+                m.eq_type[e] in (CONNECT, WELD) and m.eq_objtype[e] == BODY
+            )
+            if m.eq_active0[e] and not known:
+                raise self._refused(
+                    "of equalities connect, weld and joint are read, between bodies"
+                )
+        for e, data in self._equalities(CONNECT, WELD):
+            one, two = (self.body[k] for k in (m.eq_obj1id[e], m.eq_obj2id[e]))
+            if m.eq_type[e] == CONNECT:
+                joint: Joint = Spherical()
+                Xp, Xs = xlt(data[:3].copy()), xlt(data[3:6].copy())
+            else:
+                joint = Fixed()
+                Xp, Xs = _placement(data[3:6], data[6:10]), xlt(data[:3].copy())
+            found.append(Connection(f"equality{e}", 0, one, two, joint, Xp, Xs))
+        return found
+
+    def followings(self) -> list[Following]:
+        """The joints that equality constraints make follow others."""
+        found, m = [], self.m
+        for e, data in self._equalities(JOINT):
+            if m.eq_obj2id[e] < 0 or np.any(data[2:5]):
+                raise self._refused("an equality of joints must be linear and of two joints")
+            one, two = (self.joint[k] for k in (m.eq_obj1id[e], m.eq_obj2id[e]))
+            found.append(Following(0, one, two, float(data[1]), float(data[0])))
+        return found
+
+
+def _placement(r: Array, q: Array) -> Transform:
+    E = quaternion_rotation(q / np.linalg.norm(q))
+    return Transform(E, np.array(r))

@@ -1,0 +1,242 @@
+"""URDF, the Unified Robot Description Format of ROS, version 1.0."""
+
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, identity, mcI
+from rigidblocks.formats.description import Freedoms
+from rigidblocks.formats.document import (
+    Element,
+    children,
+    number,
+    numbers,
+    placement,
+    refused,
+    required,
+)
+from rigidblocks.formats.links import NOTHING, Assembly, Connection, Following, Link
+from rigidblocks.joint import Fixed, Joint, Planar, Prismatic, Revolute, SixDoF
+from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
+
+ZERO = (0.0, 0.0, 0.0)
+
+
+def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Assembly:
+    """What the <robot> element of a URDF lists."""
+    warnings: list[str] = []
+    name = (root.get("name") or "").strip()
+    if not name:
+        name = path.stem
+        warnings.append(f"line {root.sourceline}: <robot> has no name; it gets the file's, {name}")
+    joints = list(children(root, "joint"))
+    return Assembly(
+        path,
+        name,
+        [_link(element) for element in children(root, "link")],
+        [_connection(element, warnings) for element in joints],
+        [_following(element) for element in joints if element.find("mimic") is not None],
+        floating=floating,
+        strict=strict,
+        warnings=warnings,
+    )
+
+
+def _link(element: Element) -> Link:
+    name = required(element, "name")
+    return Link(
+        name,
+        element.sourceline,
+        _inertia(element.find("inertial"), name),
+        tuple(s for visual in children(element, "visual") for s in _shapes(visual)),
+        tuple(s for collision in children(element, "collision") for s in _shapes(collision)),
+    )
+
+
+def _inertia(element: Element, link: str) -> RigidInertia:
+    if element is None:
+        return NOTHING
+    X, mass, I = _origin(element), _part(element, "mass"), _part(element, "inertia")
+    m = number(mass, "value")
+    xx, xy, xz, yy, yz, zz = (number(I, f"i{k}", 0.0) for k in ("xx", "xy", "xz", "yy", "yz", "zz"))
+    return inertia(mass, link, m, X, np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+
+
+def inertia(element: Element, link: str, m: float, X: Transform, I_C: Array) -> RigidInertia:
+    """The inertia of a link with the mass `m` [kg] from the moments `I_C` (3, 3) [kg m^2] about its
+    centre of mass, in a frame there to which X takes the link's coordinates.
+
+    Raises FormatError, at the element, for a negative mass or moment. Products of inertia that do
+    not fit the moments are published with robots; they are judged with the whole.
+    """
+    if m < 0:
+        raise refused(element, f"the mass of link '{link}' is {m} kg; it must not be negative")
+    if min(moments := np.diag(I_C).tolist()) < -1e-12 * m:
+        text = f"the moments of inertia of link '{link}' are {moments} kg m^2; none may be negative"
+        raise refused(element, text)
+    I = X.E.T @ I_C @ X.E
+    return mcI(m, X.r, (I + I.T) / 2)
+
+
+def _part(element: Element, name: str) -> Element:
+    part = element.find(name)
+    if part is None:
+        raise refused(element, f"<{element.tag}> needs a <{name}>")
+    return part
+
+
+def _origin(element: Element) -> Transform:
+    origin = element.find("origin")
+    if origin is None:
+        return identity()
+    return placement(numbers(origin, "xyz", 3, ZERO), numbers(origin, "rpy", 3, ZERO))
+
+
+# ---- joints ----
+
+
+def _connection(element: Element, warnings: list[str]) -> Connection:
+    name, kind = required(element, "name"), required(element, "type")
+    turn, joint = _joint(element, name, kind)
+    origin = _origin(element)
+    return Connection(
+        name,
+        element.sourceline,
+        required(_part(element, "parent"), "link"),
+        required(_part(element, "child"), "link"),
+        joint,
+        origin if turn is None else turn @ origin,
+        identity() if turn is None else turn,
+        _freedoms(element, name, kind, joint, warnings),
+    )
+
+
+def _joint(element: Element, name: str, kind: str) -> tuple[Transform | None, Joint]:
+    """The joint, and the transform from the coordinates of the links to those of its two frames
+    where these are turned.
+    """
+    match kind:
+        case "revolute" | "continuous":
+            return None, Revolute(_axis(element, name))
+        case "prismatic":
+            return None, Prismatic(_axis(element, name))
+        case "fixed":
+            return None, Fixed()
+        case "floating":
+            return None, SixDoF()
+        case "planar":
+            return Transform(_normal_to_z(np.array(_axis(element, name))), np.zeros(3)), Planar()
+    known = "revolute, continuous, prismatic, fixed, floating, planar"
+    raise refused(element, f"joint '{name}' has the type '{kind}'; it must be one of {known}")
+
+
+def _axis(element: Element, name: str) -> tuple[float, float, float]:
+    axis = element.find("axis")
+    if axis is None:
+        return (1.0, 0.0, 0.0)
+    x, y, z = numbers(axis, "xyz", 3, (1.0, 0.0, 0.0))
+    if not (x or y or z):
+        raise refused(axis, f"the axis of joint '{name}' is zero; it must have a direction")
+    return x, y, z
+
+
+def _normal_to_z(normal: Array) -> Array:
+    """A rotation (3, 3) to coordinates in which `normal` is z."""
+    z = normal / np.linalg.norm(normal)
+    if z[2] == 1.0:
+        return np.eye(3)
+    x = np.cross(np.eye(3)[np.argmin(np.abs(z))], z)
+    x = x / np.linalg.norm(x)
+    return np.array([x, np.cross(z, x), z])
+
+
+def _freedoms(
+    element: Element, name: str, kind: str, joint: Joint, warnings: list[str]
+) -> Freedoms:
+    values: dict[str, float] = {}
+    limit, dynamics = element.find("limit"), element.find("dynamics")
+    if limit is not None:
+        values = {k: number(limit, k, np.inf) for k in ("velocity", "effort")}
+    if limit is not None and kind in ("revolute", "prismatic") and _has_bounds(limit):
+        values |= {k: number(limit, k, 0.0) for k in ("lower", "upper")}
+        if values["lower"] > values["upper"]:
+            warnings.append(
+                f"line {limit.sourceline}: the limits of joint '{name}' are upside down: lower "
+                f"{values['lower']:g}, upper {values['upper']:g}"
+            )
+    elif kind in ("revolute", "prismatic"):
+        warnings.append(f"line {element.sourceline}: joint '{name}' has no limits")
+    if dynamics is not None and joint.nv == 1:
+        values |= {k: _resistance(dynamics, k, name) for k in ("damping", "friction")}
+    return Freedoms.of(joint.nv, **values)
+
+
+def _has_bounds(limit: Element) -> bool:
+    return not {"lower", "upper"}.isdisjoint(limit.keys())
+
+
+def _resistance(element: Element, key: str, joint: str) -> float:
+    value = number(element, key, 0.0)
+    if value < 0:
+        raise refused(element, f"{key} of joint '{joint}' is {value}; it must not be negative")
+    return value
+
+
+def _following(element: Element) -> Following:
+    mimic = _part(element, "mimic")
+    return Following(
+        mimic.sourceline,
+        required(element, "name"),
+        required(mimic, "joint"),
+        number(mimic, "multiplier", 1.0),
+        number(mimic, "offset", 0.0),
+    )
+
+
+# ---- shapes ----
+
+
+def _shapes(element: Element) -> list[Shape]:
+    """The shapes of a <visual> or <collision> in the coordinates of its link; none for a mesh,
+    whose file is not opened.
+    """
+    geometry = element.find("geometry")
+    solids = [] if geometry is None else list(geometry.iterchildren("*"))
+    shapes = [shape for solid in solids if (shape := _shape(solid)) is not None]
+    back = _origin(element).inverse()
+    return [shape.moved(back) for shape in shapes]
+
+
+def _shape(element: Element) -> Shape | None:
+    match element.tag:
+        case "box":
+            sides = numbers(element, "size", 3)
+            return Box(sides) if _positive(element, sides) else None
+        case "cylinder":
+            size = [number(element, "radius"), number(element, "length")]
+            return Cylinder(size[0], size[1]) if _positive(element, size) else None
+        case "sphere":
+            radius = number(element, "radius")
+            return Sphere(radius) if _positive(element, [radius]) else None
+        case "mesh":
+            _check_inside(element)
+    return None
+
+
+def _positive(element: Element, sizes: list[float]) -> bool:
+    """Whether the sizes are positive: a shape without extent is none, a negative one refused."""
+    if min(sizes) < 0:
+        raise refused(element, f"a <{element.tag}> has the negative size {min(sizes)} m")
+    return min(sizes) > 0
+
+
+def _check_inside(mesh: Element) -> None:
+    """Refuses a mesh in a path that leaves the package it names."""
+    name = required(mesh, "filename")
+    scheme, _, path = name.partition("://")
+    if scheme in ("package", "model"):
+        depth = 0
+        for part in PurePosixPath(path).parts[1:]:
+            depth += -1 if part == ".." else 1
+            if depth < 0:
+                raise refused(mesh, f"the mesh '{name}' is outside of the package that it names")
