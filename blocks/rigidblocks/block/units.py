@@ -22,7 +22,8 @@ _SYMBOLS: dict[str, dict[str, int]] = {
 
 
 def base_units(unit: str) -> dict[str, int]:
-    """The exponents of the SI base units and of rad in `unit`: `N.m/rad` is kg 1, m 2, s -2, rad -1.
+    """The exponents of the SI base units and of rad in `unit`: `N.m/rad` is kg 1, m 2, s -2, rad
+    -1.
 
     One `/` at most; all behind it divides. Raises ValueError for a symbol that is not known.
     """
@@ -32,14 +33,18 @@ def base_units(unit: str) -> dict[str, int]:
         for factor in filter(None, part.split(".")):
             match = re.fullmatch(r"(1|[A-Za-z]+)(-?\d+)?", factor)
             if match is None or match[1] not in _SYMBOLS:
-                raise ValueError(f"unit '{unit}' has the unknown symbol '{factor}'; known are: {', '.join(_SYMBOLS)}")
+                raise ValueError(
+                    f"unit '{unit}' has the unknown symbol '{factor}'; known are: "
+                    f"{', '.join(_SYMBOLS)}"
+                )
             for base, exponent in _SYMBOLS[match[1]].items():
                 total[base] += sign * exponent * int(match[2] or 1)
     return {base: exponent for base, exponent in total.items() if exponent}
 
 
 def display_unit(unit: str) -> tuple[str, float] | None:
-    """The unit that people read angles and their rates in, and how many of it make one `unit`: deg/s of rad/s.
+    """The unit that people read angles and their rates in, and how many of it make one `unit`:
+    deg/s of rad/s.
 
     None for other units, which are read as they are.
     """

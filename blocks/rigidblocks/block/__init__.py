@@ -1,0 +1,1 @@
+"""What a block is, its flat memory, the evaluation of its functions on it, and its step."""

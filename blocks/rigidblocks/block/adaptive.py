@@ -1,0 +1,192 @@
+"""Methods that choose the length of their inner steps by the error that they make, as data, and
+what they remember from step to step.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import inf, isfinite
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Block, Port
+from rigidblocks.block.integrators import (
+    DORMAND_PRINCE,
+    INTEGRATORS,
+    RK4,
+    RODAS3,
+    RODAS4P,
+    Integrator,
+)
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.record import offer
+
+SCREEN_PAUSE = 16  # communication steps that go without the screen after it failed
+ENOUGH_SIGNS = 15  # in a row, of stiffness or of its end
+STABLE = (
+    3.25  # h times the fastest eigenvalue at the edge of what Dormand and Prince's pair can take
+)
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """Inner steps that are tried, and taken when their error is at most the tolerance.
+
+    The error of a step from x to x' is the largest |e_i| / (atol_i + rtol max(|x_i|, |x_i'|)) of
+    its states, with its estimate e; how far the projection moves them counts as error too. Without
+    `atol` it is rtol times the nominal value of a state. The next length follows from the error and
+    the one before (Hairer and Wanner II, IV.2).
+
+    `explicit` is an embedded pair. Before it, one step of RK4 over the whole communication step is
+    tried, whose change against a method of order 2 costs nothing to know; where nothing happens
+    that is all. `stiff` is a linearly implicit pair whose last stage is its error. With both, the
+    one changes to the other where stability limits its steps, and back.
+
+    After `max_inner_steps` tries in a communication step, for hard real time, one step of linearly
+    implicit Euler, or of RK4 where there is no `stiff`, covers the rest, and is counted in what the
+    block remembers (`STEP_PORTS`).
+    """
+
+    name: str
+    explicit: Integrator | None = None
+    stiff: Integrator | None = None
+    rtol: float = 1e-7
+    atol: float | None = None
+    max_inner_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.rtol) and 1e-13 <= self.rtol <= 0.1):
+            raise ValueError(f"rtol must be from 1e-13 to 0.1, not {self.rtol}")
+        if self.atol is not None and not (isfinite(self.atol) and self.atol > 0):
+            raise ValueError(f"atol must be positive, not {self.atol}")
+        if self.max_inner_steps is not None and self.max_inner_steps < 1:
+            raise ValueError(f"max_inner_steps must be at least 1, not {self.max_inner_steps}")
+
+    def absolute(self, states: tuple[Port, ...]) -> Array:
+        """The absolute tolerance of each element of the states."""
+        nominal = [np.ravel(port.nominal) for port in states]
+        return np.concatenate(
+            [
+                self.rtol * one if self.atol is None else np.full(one.shape, self.atol)
+                for one in nominal
+            ]
+            or [np.zeros(0)]
+        )
+
+
+Method = Integrator | Adaptive
+
+ADAPTIVE = Adaptive("adaptive", DORMAND_PRINCE)
+STIFF = Adaptive("stiff", None, RODAS4P)
+DEFAULT_METHOD: Method = RK4
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        ADAPTIVE,
+        STIFF,
+        Adaptive("adaptive or stiff", DORMAND_PRINCE, RODAS4P),
+        Adaptive("adaptive rodas3", None, RODAS3),
+    )
+} | INTEGRATORS
+
+STEP_PORTS = tuple(
+    Port(f"steps.{name}", (), unit, doc, 0.0)
+    for name, unit, doc in (
+        ("length", "s", "length of the next inner step; 0 before the first"),
+        ("error", "1", "error of the last inner step in tolerances; 0 before the first"),
+        ("pause", "1", "communication steps in which the single step of RK4 is not tried"),
+        ("is_stiff", "1", "1 while the linearly implicit method is at work"),
+        ("signs", "1", "inner steps in a row that speak for the other method"),
+        (
+            "eigenvalue",
+            "1/s",
+            "estimate of the fastest eigenvalue, from the last sign of stiffness",
+        ),
+        ("cut_short", "1", "communication steps whose inner steps were used up"),
+        ("spite", "1", "inner steps taken with a larger error, for the time has no shorter ones"),
+        ("stiffness", "1", "how often there were signs enough that the block is stiff"),
+    )
+)
+LENGTH, ERROR, PAUSE, IS_STIFF, SIGNS, EIGENVALUE, CUT_SHORT, SPITE, STIFFNESS = range(9)
+
+
+def memory_for(block: Block, method: Method, tunable: tuple[str, ...] | None = None) -> Memory:
+    """The memory of a block that a method steps; one without continuous states has nothing to
+    remember of that.
+    """
+    return Memory(block, tunable, STEP_PORTS if chooses_steps(method, block) else ())
+
+
+def chooses_steps(method: Method, block: Block) -> bool:
+    """Whether a method chooses the inner steps of a block, which has continuous states then."""
+    return isinstance(method, Adaptive) and bool(block.states)
+
+
+def longest_step(method: Method, h: float | None = None) -> float:
+    """The longest inner step [s] of a method: h, or without it 1 ms of one with steps of fixed
+    length and any of an adaptive one.
+
+    Raises ValueError when it is not positive, and not finite where the length is fixed.
+    """
+    if h is None:
+        return inf if isinstance(method, Adaptive) else 1e-3
+    if not (h > 0 and (isfinite(h) or isinstance(method, Adaptive))):
+        raise ValueError(f"the inner step h must be positive, not {h} s")
+    return h
+
+
+def stiff_part(method: Method) -> Integrator | None:
+    """The linearly implicit method in a method, which needs the block's exact Jacobian."""
+    if isinstance(method, Adaptive):
+        return method.stiff
+    return method if method.implicit is not None else None
+
+
+def step_remarks(steps: Array) -> Iterator[str]:
+    """What is to be said of a run, from what the integrator remembers at its end."""
+    if steps[CUT_SHORT]:
+        yield (
+            f"used up its inner steps in {steps[CUT_SHORT]:g} communication steps, whose rest is "
+            "one step without a known error: raise max_inner_steps, or shorten dt"
+        )
+    if steps[STIFFNESS] and not steps[IS_STIFF]:
+        yield (
+            f"is stiff: its fastest eigenvalue is about {steps[EIGENVALUE]:.3g} 1/s, and stability "
+            "limits its inner steps; method='stiff' or 'adaptive or stiff' takes longer ones"
+        )
+    if steps[SPITE]:
+        yield (
+            f"took {steps[SPITE]:g} inner steps with an error above the tolerance, for no shorter "
+            "ones can be told apart in time: near a singular pose, or rtol is too small"
+        )
+
+
+def method_of(
+    method: Method | str,
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_inner_steps: int | None = None,
+) -> Method:
+    """The method of a name, or the one given, with what is not None of its tolerance and its bound.
+
+    Raises KeyError for a name that there is not, TypeError for what is no method, and ValueError
+    for a tolerance of a method that keeps none.
+    """
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise KeyError(f"there is no method '{method}'; {offer(method, METHODS)}")
+        method = METHODS[method]
+    if not isinstance(method, Integrator | Adaptive):
+        raise TypeError(
+            f"a method is the name of one or an integrator, such as RK4, not {method!r}"
+        )
+    given = {"rtol": rtol, "atol": atol, "max_inner_steps": max_inner_steps}
+    options = {name: value for name, value in given.items() if value is not None}
+    if not options:
+        return method
+    if isinstance(method, Integrator):
+        raise ValueError(
+            f"'{method.name}' takes steps of fixed length and has no use for "
+            f"{' and '.join(options)}; 'adaptive' has"
+        )
+    return replace(method, **options)  # type: ignore[arg-type]

@@ -1,0 +1,323 @@
+"""Inner steps that know their error: the step of an `Adaptive` method on a block's flat memory.
+
+c/kernel/control.h does the same, by the same arithmetic in the same order.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from rigidblocks.algebra.linear import linear_solver
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.adaptive import (
+    CUT_SHORT,
+    EIGENVALUE,
+    ENOUGH_SIGNS,
+    ERROR,
+    IS_STIFF,
+    LENGTH,
+    PAUSE,
+    SCREEN_PAUSE,
+    SIGNS,
+    SPITE,
+    STABLE,
+    STIFFNESS,
+    Adaptive,
+)
+from rigidblocks.block.evaluate import Evaluator
+from rigidblocks.block.implicit import implicit_stages
+from rigidblocks.block.integrators import RK4, Integrator
+from rigidblocks.block.memory import put
+
+_SCREEN = (1 / 6, -1 / 6, -1 / 6, 1 / 6)  # RK4 less a method of order 2
+
+
+class Trial(NamedTuple):
+    """An inner step that was tried: its error in tolerances, the states at its end, and the rates
+    there if they are known.
+    """
+
+    error: float
+    y: Array
+    rates: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where an inner step starts: the memory, the time, the states x and their rates f."""
+
+    m: Array
+    t: float
+    x: Array
+    f: Array
+
+
+class Steps:
+    """The inner steps on the way from `start` to `end`, which go on from each other.
+
+    Lengths are not the difference of times, which rounds.
+    """
+
+    def __init__(self, evaluator: Evaluator, method: Adaptive, longest: float):
+        self.evaluator, self.method, self.longest = evaluator, method, longest
+        self.atol = method.absolute(evaluator.memory.block.states)
+        self.tried = 0
+        self.rates: Array | None = None
+
+    def through(self, m: Array, start: float, length: float, end: float) -> Array:
+        """The memory at the end."""
+        done = 0.0
+        while done < length:
+            m, done = self.step(m, start, done, length, end)
+        return m
+
+    def step(
+        self, m: Array, start_time: float, done: float, length: float, end: float
+    ) -> tuple[Array, float]:
+        """The memory after one inner step, and how much of the length is done then; its states are
+        not finite where none could be taken.
+        """
+        s, t, left = m[self.evaluator.memory.s].copy(), start_time + done, length - done
+        start, h = self._start(m, t), self._first_length(s, left)
+        slopes = self.evaluator.slopes(put(put(m, 0, t), self._x, start.x)) if s[IS_STIFF] else None
+        if self._is_screened(s, h == left):
+            self.tried += 1
+            trial = self._screen(start, h, end)
+            if trial.error <= 1.0:
+                self.rates = None
+                return self._put(start, trial.y, end, s), length
+            s[PAUSE] = SCREEN_PAUSE  # the pair tries the same
+        floor, shortened = 16.0 * np.finfo(float).eps * max(abs(t), abs(end)), False
+        while not self._is_used_up:
+            self.tried += 1
+            arrival = end if h == left else start_time + (done + h)
+            trial = (
+                self._pair(start, h, arrival, s)
+                if slopes is None
+                else self._implicit(start, h, arrival, slopes)
+            )
+            shorter = _shorter(h, trial.error)
+            if trial.error <= 1.0 or (trial.error <= _LARGEST and shorter < floor):
+                if slopes is not None and self.method.explicit is not None:
+                    self._look_for_calm(s, h, start.x, slopes[0])
+                y = self._take(start, h, arrival, trial, s, shortened)
+                return self._put(start, y, arrival, s), length if h == left else done + h
+            if shorter < floor:
+                break
+            shortened, h = True, shorter
+            s[LENGTH] = shorter
+        if self.method.max_inner_steps is None:
+            return self._put(start, put(start.x, 0, np.nan), end, s), length
+        return self._cut_short(start, left, end, s), length
+
+    # an inner step begins and ends
+
+    def _start(self, m: Array, t: float) -> Start:
+        """Where a step starts; its rates may be known from the last one."""
+        x = m[self._x]
+        if self.rates is None:
+            self.rates = self._rates(m, t, x)
+        return Start(m, t, x, self.rates)
+
+    def _first_length(self, s: Array, left: float) -> float:
+        """The length that is tried first: the one remembered, or all that is left."""
+        if self.method.explicit is None:
+            s[IS_STIFF] = 1.0
+        if s[LENGTH] == 0.0:
+            s[LENGTH] = left
+        return _first_length(min(s[LENGTH], self.longest), left)
+
+    def _is_screened(self, s: Array, whole: bool) -> bool:
+        """Whether one step of RK4 over the whole communication step is tried first."""
+        if not whole or self.tried or s[IS_STIFF]:
+            return False
+        if s[PAUSE] > 0.0:
+            s[PAUSE] -= 1.0
+            return False
+        return True
+
+    @property
+    def _is_used_up(self) -> bool:
+        """Whether there are no more inner steps in this communication step."""
+        bound = self.method.max_inner_steps
+        return bound is not None and self.tried >= bound
+
+    def _take(
+        self, start: Start, h: float, end: float, trial: Trial, s: Array, shortened: bool
+    ) -> Array:
+        """The states after a step that is taken, in spite of its error where time has no shorter
+        ones.
+        """
+        if trial.error <= 1.0:
+            _remember(s, h, trial.error, shortened)
+            self.rates = trial.rates
+            return trial.y
+        s[SPITE] += 1.0
+        s[LENGTH] = max(s[LENGTH], 2.0 * h)
+        self.rates = None
+        return self._arrive(start, end, trial.y)[1]
+
+    # the methods
+
+    def _screen(self, start: Start, h: float, end: float) -> Trial:
+        """The classical step of order 4, with its change against one of order 2 as its error."""
+        k = self._stages(start, h, RK4, [start.f])
+        y = start.x + h * _sum(RK4.b, k)
+        error = self._in_tolerances(h * _sum(_SCREEN, k), start.x, y)
+        if not error <= 1.0:
+            return Trial(error, y)
+        move, y = self._arrive(start, end, y)
+        return Trial(max(error, move), y)
+
+    def _pair(self, start: Start, h: float, end: float, s: Array) -> Trial:
+        """A step of the explicit pair, whose last stage is at the end."""
+        pair = self.method.explicit
+        assert pair is not None
+        assert pair.error is not None
+        inner = replace(pair, a=pair.a[:-1], b=pair.b[:-1], c=pair.c[:-1])
+        k = self._stages(start, h, inner, [start.f])
+        before = start.x + h * _sum(pair.a[-2], k[:-1])
+        move, y = self._arrive(start, end, start.x + h * _sum(pair.a[-1], k))
+        if not move <= 1.0:
+            return Trial(move, y)
+        k.append(self._rates(start.m, end, y))
+        error = max(move, self._in_tolerances(h * _sum(pair.error, k), start.x, y))
+        if error <= 1.0:
+            self._look_for_stiffness(s, h, start.x, y, y - before, k[-1] - k[-2])
+        return Trial(error, y, k[-1])
+
+    def _implicit(self, start: Start, h: float, end: float, slopes: tuple[Array, Array]) -> Trial:
+        """A step of the linearly implicit pair, whose last stage is its error."""
+        pair = self.method.stiff
+        assert pair is not None
+
+        def rates(t: float, x: Array) -> Array:
+            return self._rates(start.m, t, x)
+
+        k = implicit_stages(pair, rates, slopes, start.t, start.x, h, start.f)
+        y = start.x + h * _sum(pair.b, k)
+        error = self._in_tolerances(h * k[-1], start.x, y)
+        if not error <= 1.0:
+            return Trial(error, y)
+        move, y = self._arrive(start, end, y)
+        return Trial(max(error, move), y)
+
+    def _cut_short(self, start: Start, h: float, end: float, s: Array) -> Array:
+        """The memory after the rest of a communication step whose inner steps are used up."""
+        s[CUT_SHORT] += 1.0
+        if self.method.stiff is not None:
+            J, f_t = self.evaluator.slopes(put(put(start.m, 0, start.t), self._x, start.x))
+            k = linear_solver(np.eye(len(start.x)) - h * J)(start.f + h * f_t)
+            move, y = self._arrive(start, end, start.x + h * k)
+        else:
+            error, y, _ = self._screen(start, h, end)
+            move, y = (error, y) if error <= 1.0 else self._arrive(start, end, y)
+        finite = move <= _LARGEST and np.all(np.isfinite(y))
+        return self._put(start, y if finite else start.x, end, s)
+
+    def _stages(self, start: Start, h: float, method: Integrator, k: list[Array]) -> list[Array]:
+        for a, c in zip(method.a[1:], method.c[1:], strict=True):
+            k.append(self._rates(start.m, start.t + c * h, start.x + h * _sum(a, k)))
+        return k
+
+    # what they are judged by
+
+    def _in_tolerances(self, e: Array, x: Array, y: Array) -> float:
+        """The largest element of e in tolerances at x and y; infinite when one of e or y is not
+        finite.
+        """
+        sizes = np.abs(e) / (self.atol + self.method.rtol * np.maximum(np.abs(x), np.abs(y)))
+        largest = float(np.max(sizes, initial=0.0))
+        return largest if largest <= _LARGEST and np.all(np.isfinite(y)) else np.inf
+
+    def _look_for_stiffness(
+        self, s: Array, h: float, x: Array, y: Array, apart: Array, change: Array
+    ) -> None:
+        """Counts the signs that stability and not accuracy limits an explicit step (Hairer and
+        Wanner II, IV.2).
+        """
+        distance, fast = self._in_tolerances(apart, x, y), self._in_tolerances(change, x, y)
+        if h * fast > STABLE * distance and distance > 0.0:
+            s[EIGENVALUE] = fast / distance
+            s[SIGNS] += 1.0
+        elif s[SIGNS] > 0.0:
+            s[SIGNS] -= 0.5
+        if s[SIGNS] >= ENOUGH_SIGNS:
+            s[STIFFNESS] += 1.0
+            s[SIGNS] = 0.0
+            s[IS_STIFF] = float(self.method.stiff is not None)
+
+    def _look_for_calm(self, s: Array, h: float, x: Array, J: Array) -> None:
+        """Counts the signs that an explicit step of this length would be stable."""
+        unit = self.atol + self.method.rtol * np.abs(x)
+        bound = max(
+            (sum(np.abs(row) * unit) / u for row, u in zip(J, unit, strict=True)), default=0.0
+        )
+        s[SIGNS] = s[SIGNS] + 1.0 if bound * h < 1.0 else 0.0
+        if s[SIGNS] >= ENOUGH_SIGNS:
+            s[SIGNS] = s[IS_STIFF] = 0.0
+
+    # the memory
+
+    @property
+    def _x(self) -> slice:
+        return self.evaluator.memory.x
+
+    def _rates(self, m: Array, t: float, x: Array) -> Array:
+        return self.evaluator.derivative(put(put(m, 0, t), self._x, x))
+
+    def _arrive(self, start: Start, end: float, y: Array) -> tuple[float, Array]:
+        """How far the states y move back to where they belong, in tolerances, and they there."""
+        if not self.evaluator.projects:
+            return 0.0, y
+        back = self.evaluator.project(put(put(start.m, 0, end), self._x, y))
+        return self._in_tolerances(back - y, start.x, back), back
+
+    def _put(self, start: Start, y: Array, t: float, s: Array) -> Array:
+        return put(put(put(start.m, 0, t), self._x, y), self.evaluator.memory.s, s)
+
+
+_LARGEST = float(np.finfo(float).max)
+
+
+def _first_length(h: float, left: float) -> float:
+    """The length to try first: what is remembered, and at most `left`, which is halved when there
+    are two steps to go.
+    """
+    if h >= left * (1.0 - 1e-9):
+        return left
+    return 0.5 * left if h > 0.5 * left else h
+
+
+def _shorter(h: float, error: float) -> float:
+    """The length to try after a step with this error, infinite where it was not finite."""
+    finite = error <= _LARGEST
+    factor = 0.9 / np.sqrt(np.sqrt(error)) if finite and error > 0 else 0.2
+    return h * min(max(float(factor), 0.2), 0.5)
+
+
+def _root(error: float, is_stiff: float) -> float:
+    """About the root of the error that the length goes with: of fifth order, or of fourth."""
+    q = np.sqrt(np.sqrt(error))
+    return float(np.sqrt(q) * np.sqrt(np.sqrt(q)) if is_stiff else np.sqrt(q))
+
+
+def _remember(s: Array, h: float, error: float, shortened: bool) -> None:
+    """Keeps what a step that is taken leaves: the length of the next one, by its error and the one
+    before.
+    """
+    now, last = max(error, 1e-8), s[ERROR] if s[ERROR] > 0.0 else 1e-4
+    factor = 0.9 / _root(now, s[IS_STIFF]) * np.sqrt(_root(last, s[IS_STIFF]))
+    factor = min(max(factor, 0.2), 5.0)
+    if shortened and factor > 1.0:
+        factor = 1.0
+    s[ERROR] = now
+    # a step that the end has cut short does not shorten the next one
+    if h >= s[LENGTH] or factor < 1.0 or h * factor > s[LENGTH]:
+        s[LENGTH] = h * factor
+
+
+def _sum(weights: tuple[float, ...], k: list[Array]) -> Array:
+    total: Array = sum((w * k_i for w, k_i in zip(weights, k, strict=True)), start=np.zeros(1))
+    return total

@@ -1,0 +1,198 @@
+"""Two ways to step a block on its flat memory: in NumPy, and by its compiled kernel. They give the
+same numbers.
+"""
+
+import abc
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.adaptive import EIGENVALUE, Method, chooses_steps, longest_step
+from rigidblocks.block.evaluate import NumpyEvaluator, Slopes
+from rigidblocks.block.integrators import RK4
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.refusal import FAILED, Refusal, step_refusal
+from rigidblocks.block.step import advance, initialize
+
+
+class StepError(ArithmeticError):
+    """A block's state or output is no longer finite."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stepper(abc.ABC):
+    """Steps a block in place on a memory that the caller owns.
+
+    `h` [s] is the longest inner step of the integrator.
+    """
+
+    memory: Memory
+    method: Method = RK4
+    h: float = 1e-3
+
+    def __post_init__(self) -> None:
+        longest_step(self.method, self.h)  # refuses one that is none
+        if chooses_steps(self.method, self.memory.block) != bool(self.memory.steps):
+            raise ValueError(
+                f"the memory of {self.memory.name} is not one for '{self.method.name}'; take "
+                "`memory_for(block, method)`"
+            )
+
+    @abc.abstractmethod
+    def initialize(self, m: Array, t: float) -> None:
+        """Computes the sampled states and outputs at the start of a run from the inputs.
+
+        Raises StepError, naming the variable, when a value is not finite.
+        """
+
+    @abc.abstractmethod
+    def step(self, m: Array, t: float, dt: float) -> None:
+        """Steps from t to t + dt with the inputs held.
+
+        Raises StepError, naming the variable, when a value is not finite, and ValueError when dt
+        does not fit the sample time.
+        """
+
+    @abc.abstractmethod
+    def bound(self, m: Array) -> Callable[[float, float], None]:
+        """`step` on this one memory, as a function of t and dt."""
+
+    def refusal(self, m: Array, t: float, dt: float, end: float = np.inf) -> Refusal | None:
+        """Why no step dt from t is taken in a run that is at the time of the memory and ends at
+        `end`; None when it is.
+        """
+        return step_refusal(m[0], end, t, dt, self.h, self.memory.block.sample_time)
+
+    def _not_finite(self, m: Array, t: float) -> StepError:
+        inputs = (
+            self.memory.block.inputs
+        )  # named first: where they are not finite they are the cause
+        bad = [
+            name
+            for port in sorted(self.memory.ports, key=lambda port: port not in inputs)
+            for name, value in zip(port.element_names, m[self.memory.where[port.name]], strict=True)
+            if not np.isfinite(value)
+        ]
+        return StepError(
+            f"{self.memory.name} is not finite at t = {t:g} s: {', '.join(bad[:8])}{self._cause(m)}"
+        )
+
+    def _cause(self, m: Array) -> str:
+        """What is suspected to make values that are not finite, for messages."""
+        if not self.memory.block.states or not np.isfinite(m[self.memory.u]).all():
+            return ""
+        if not self.memory.steps:
+            return (
+                f" (steps of at most {self.h:g} s may be too long for it, near a singular pose or "
+                "where it is stiff: method='adaptive' finds their length, and 'stiff' is for what "
+                "decays fast)"
+            )
+        steps = m[self.memory.s]
+        if steps[EIGENVALUE] > 0:
+            return (
+                " (it seems to be stiff, with a fastest eigenvalue of about "
+                f"{steps[EIGENVALUE]:.3g} 1/s: method='stiff')"
+            )
+        return " (no inner step, however short, leads on from there)"
+
+
+@dataclass(frozen=True, eq=False)
+class NumpyStepper(Stepper):
+    """Steps by running the block's own functions.
+
+    `slopes` gives the exact derivatives that a linearly implicit method needs (`NumpyEvaluator`).
+    """
+
+    slopes: Slopes | None = None
+
+    @cached_property
+    def evaluator(self) -> NumpyEvaluator:
+        """The block's functions."""
+        return NumpyEvaluator(self.memory, self.slopes)
+
+    def initialize(self, m: Array, t: float) -> None:
+        with np.errstate(all="ignore"):  # what is not finite is found below
+            m[:] = initialize(self.evaluator, m, t)
+        self._check(m, t)
+
+    def step(self, m: Array, t: float, dt: float) -> None:
+        with np.errstate(all="ignore"):
+            m[:] = advance(self.evaluator, m, t, dt, self.method, self.h)
+        self._check(m, t + dt)
+
+    def bound(self, m: Array) -> Callable[[float, float], None]:
+        return partial(self.step, m)
+
+    def _check(self, m: Array, t: float) -> None:
+        if not np.all(np.isfinite(m)):
+            raise self._not_finite(m, t)
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledStepper(Stepper):
+    """Steps by the block's kernel in C, which was compiled for this memory, method and inner step:
+    the shared library at `path`.
+    """
+
+    path: Path = field(kw_only=True)
+
+    @cached_property
+    def kernel(self) -> Any:
+        """The loaded kernel."""
+        library = ctypes.CDLL(str(self.path))
+        library.block_refusal.argtypes = (ctypes.c_void_p,)
+        library.block_initialize.argtypes = (ctypes.c_void_p, ctypes.c_double)
+        library.block_step.argtypes = (ctypes.c_void_p, ctypes.c_double, ctypes.c_double)
+        library.block_run.argtypes = (
+            ctypes.c_void_p,
+            ctypes.c_double,
+            ctypes.c_double,
+            ctypes.c_int,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+        )
+        return library
+
+    def initialize(self, m: Array, t: float) -> None:
+        if self.kernel.block_initialize(m.ctypes.data, t):
+            raise self._not_finite(m, t)
+
+    def step(self, m: Array, t: float, dt: float) -> None:
+        self._check(self.kernel.block_step(m.ctypes.data, t, dt), m, t + dt, dt)
+
+    def bound(self, m: Array) -> Callable[[float, float], None]:
+        block_step, address = self.kernel.block_step, m.ctypes.data
+
+        def step(t: float, dt: float) -> None:
+            if status := block_step(address, t, dt):
+                self._check(status, m, t + dt, dt)
+
+        return step
+
+    def run(self, m: Array, t: float, dt: float, rows: Array) -> int:
+        """Takes a step of dt for each of `rows` (n, size), which gets the memory after it; returns
+        how many were taken.
+
+        Stops at a step that fails, with its memory in m.
+        """
+        done = ctypes.c_int()
+        self.kernel.block_run(m.ctypes.data, t, dt, len(rows), rows.ctypes.data, ctypes.byref(done))
+        return done.value
+
+    def refusal(self, m: Array, t: float, dt: float, end: float = np.inf) -> Refusal | None:
+        request = np.concatenate([[t, dt, end], m])
+        reason = self.kernel.block_refusal(request.ctypes.data)
+        return Refusal(reason) if reason else None
+
+    def _check(self, status: int, m: Array, t: float, dt: float) -> None:
+        if status == FAILED:
+            raise self._not_finite(m, t)
+        if status:
+            sample_time = self.memory.block.sample_time
+            raise ValueError(Refusal(status).text(float(m[0]), np.inf, dt, self.h, sample_time))
