@@ -2,34 +2,37 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block, Port, Values
+from rigidblocks.algebra.scalar import clip
+from rigidblocks.block.block import Block, Port, Record, Values
+from rigidblocks.dynamics import coulomb_friction, viscous_friction
 from rigidblocks.library.sources import signal_count
-from rigidblocks.scalar import clip
 
-# ratio, joint velocity, joint force and viscous friction of a joint that turns and of one that slides
+# ratio, joint velocity, joint force and viscous friction of a joint that turns and of one that
+# slides
 _TURNS = ("1", "rad/s", "N.m", "N.m.s/rad")
 _SLIDES = ("rad/m", "m/s", "N", "N.s/m")
 
 
 @dataclass(frozen=True, eq=False)
 class JointActuator(Block):
-    """A motor with a gear at each joint: a lag, a limit on the motor's torque, the gear, and friction at the joint.
+    """A motor with a gear at each joint: a lag, a limit on the motor's torque, the gear, and
+    friction at the joint.
 
         d(tau_motor)/dt = (tau_ref limited to [-tau_max, tau_max] - tau_motor) / time_constant
         tau = ratio tau_motor - viscous qd - coulomb tanh(qd / coulomb_speed)
 
-    `ratio` is the motor's speed over the joint's (rad/m where `prismatic` marks a joint that slides), `time_constant` [s]
-    the lag of the motor's torque, `tau_max` [N m] its limit. The friction acts at the joint; the Coulomb friction is
-    smooth, 76 % of `coulomb` at `coulomb_speed`. All are numbers or (n,), the number of joints n from the longest.
+    `ratio` is the motor's speed over the joint's (rad/m where `prismatic` marks a joint that
+    slides), `time_constant` [s] the lag of the motor's torque, `tau_max` [N m] its limit. The
+    friction acts at the joint; the Coulomb friction is smooth, 76 % of `coulomb` at
+    `coulomb_speed`. All are numbers or (n,), the number of joints n from the longest.
 
-    The rotor's inertia is not here: it moves with the joint, so it belongs to the plant's own equations, as ratio^2 times
-    the rotor's inertia on the diagonal of H (RBDA Eq 9.28). The inner step must resolve the time constant: with RK4 it
-    must be shorter than 2.7 times that.
+    The rotor's inertia is not here: it moves with the joint, so it belongs to the plant's own
+    equations, as ratio^2 times the rotor's inertia on the diagonal of H (RBDA Eq 9.28). The inner
+    step must resolve the time constant: with RK4 it must be shorter than 2.7 times that.
     """
 
     ratio: Any
@@ -41,11 +44,8 @@ class JointActuator(Block):
     prismatic: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
-        for port in self.parameters:  # their shapes are checked where they are given
-            if port.name in ("tau_max", "time_constant", "coulomb_speed") and np.any(port.start <= 0):
-                raise ValueError(f"{port.name} of a joint actuator must be positive, not {port.start.tolist()}")
-            if port.name == "ratio" and np.any(port.start == 0):
-                raise ValueError(f"ratio of a joint actuator must not be zero, not {port.start.tolist()}")
+        if np.any(np.asarray(self.ratio) == 0):
+            raise ValueError(f"ratio of a joint actuator must not be zero, not {self.ratio}")
 
     @cached_property
     def _n(self) -> int:
@@ -80,20 +80,38 @@ class JointActuator(Block):
     def parameters(self) -> tuple[Port, ...]:
         """ratio, tau_max, time_constant, viscous, coulomb and coulomb_speed, each (n,)."""
         shape, (ratio, velocity, force, viscous) = (self._n,), self._units
+        above: Any = {"min": 0.0, "positive": True}
         return (
             Port("ratio", shape, ratio, "speed of the motor over speed of the joint", self.ratio),
-            Port("tau_max", shape, "N.m", "limit on the torque of the motor", self.tau_max, min=0.0),
-            Port("time_constant", shape, "s", "lag of the torque of the motor", self.time_constant, min=0.0),
+            Port(
+                "tau_max", shape, "N.m", "limit on the torque of the motor", self.tau_max, **above
+            ),
+            Port(
+                "time_constant",
+                shape,
+                "s",
+                "lag of the torque of the motor",
+                self.time_constant,
+                **above,
+            ),
             Port("viscous", shape, viscous, "viscous friction at the joint", self.viscous, min=0.0),
             Port("coulomb", shape, force, "Coulomb friction at the joint", self.coulomb, min=0.0),
-            Port("coulomb_speed", shape, velocity, "speed at which Coulomb friction is 76 % there", self.coulomb_speed),
+            Port(
+                "coulomb_speed",
+                shape,
+                velocity,
+                "speed at which Coulomb friction is 76 % there",
+                self.coulomb_speed,
+                positive=True,
+            ),
         )
 
-    def derivative(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
-        return {"tau_motor": (clip(u.tau_ref, -p.tau_max, p.tau_max) - x.tau_motor) / p.time_constant}
+    def derivative(self, x: Record, u: Record, p: Record) -> Values:
+        return {
+            "tau_motor": (clip(u.tau_ref, -p.tau_max, p.tau_max) - x.tau_motor) / p.time_constant
+        }
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
-        friction = p.viscous * u.qd + p.coulomb * np.tanh(u.qd / p.coulomb_speed)
-        return {"tau": p.ratio * x.tau_motor - friction}
+    def output(self, x: Record, u: Record, p: Record) -> Values:
+        friction = viscous_friction(u.qd, p.viscous)
+        friction = friction + coulomb_friction(u.qd, p.coulomb, p.coulomb_speed)
+        return {"tau": p.ratio * x.tau_motor + friction}

@@ -2,21 +2,25 @@
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block, Port, Values, finite
-from rigidblocks.configuration import rate, unit_quaternions
+from rigidblocks.algebra.scalar import maximum
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Port, Record, Values, finite
 from rigidblocks.dynamics import energy, equivalent
+from rigidblocks.dynamics.elements import Acting
+from rigidblocks.dynamics.equivalence import aligned
+from rigidblocks.library.elements import Element, with_loads
+from rigidblocks.library.plant import JointPlant
 from rigidblocks.library.ports import (
-    constraint_units,
-    gravity_port,
-    joint_units,
-    motion_states,
+    acceleration_port,
+    closure_force_port,
+    energy_port,
+    force_port,
     start_configuration,
     wrench_port,
 )
@@ -29,34 +33,39 @@ from rigidblocks.loops import (
     project,
     solver,
 )
-from rigidblocks.model import Model, aligned
-from rigidblocks.scalar import maximum
-from rigidblocks.spatial import Array
-from rigidblocks.tree import Tree
+from rigidblocks.model.configuration import rate, unit_quaternions
+from rigidblocks.model.model import Model
+from rigidblocks.model.resistance import check_resistance
+from rigidblocks.model.tree import Tree
 
 STABILIZATIONS = ("projection", "baumgarte", "none")
 
 
 @dataclass(frozen=True, eq=False)
-class ClosedLoopPlant(Block):
-    """The forward dynamics of a robot with kinematic loops: joint forces in, motion of the tree's joints out.
+class ClosedLoopPlant(JointPlant):
+    """The forward dynamics of a robot with kinematic loops: joint forces in, motion of the tree's
+    joints out.
 
         H(q) qdd + C(q, qd, f_ext) = tau + K^T lam        K qdd = k        (RBDA Eq 8.6)
 
-    The loops are those of the model's loop joints. Constraints that depend on others, always or at singular configurations,
-    are found by their size and left out, so that there is nothing to tune (`closed_loop_dynamics`). `stabilization` says
-    what keeps the loops closed: "projection" moves the states back onto the constraints after every inner step (Spencer
-    2004, 3.1.3), which is the default and leaves no error to speak of; "baumgarte" pulls errors back with the time constant
+    The loops are those of the model's loop joints. Constraints that depend on others, always or at
+    singular configurations, are found by their size and left out, so that there is nothing to tune
+    (`closed_loop_dynamics`). `stabilization` says what keeps the loops closed: "projection" moves
+    the states back onto the constraints after every inner step (Spencer 2004, 3.1.3), which is the
+    default and leaves no error to speak of; "baumgarte" pulls errors back with the time constant
     `T_stab` [s] (RBDA 8.3); "none" lets them grow.
 
-    `q0` and `qd0` are the start, which must close the loops: `assemble` finds such a q0. A velocity that would open them is
-    projected, with a warning, or refused if `strict`. With `external_wrenches` there is an input `f_ext` (nb, 6), as that
-    of `RobotPlant`. With `loop_forces` there is an input `loop_tau`, the forces of the loop joints' own freedoms, of
-    springs or motors there (RBDA 8.4). `method` is one of `loops.SOLVERS`, of which the default is the one to use and the
-    others are there to compare. The parameter `gravity` is the model's unless it is changed.
+    `q0` and `qd0` are the start, which must close the loops: `assemble` finds such a q0. A velocity
+    that would open them is projected, with a warning, or refused if `strict`. With
+    `external_wrenches` there is an input `f_ext` (nb, 6), as that of `RobotPlant`. With
+    `loop_forces` there is an input `loop_tau`, the forces of the loop joints' own freedoms, of
+    springs or motors there (RBDA 8.4). `method` is one of `loops.SOLVERS`, of which the default is
+    the one to use and the others are there to compare. The parameter `gravity` is the model's
+    unless it is changed. `elements` are those of `RobotPlant`, at the joints of the tree and
+    between bodies.
 
-    The log of a run tells near what singular configurations it came. Raises ValueError for a model without loops and for a
-    start that leaves them open.
+    The log of a run tells near what singular configurations it came. Raises ValueError for a model
+    without loops and for a start that leaves them open.
     """
 
     model: Tree
@@ -68,121 +77,154 @@ class ClosedLoopPlant(Block):
     loop_forces: bool = False
     strict: bool = False
     method: str = "elimination"
+    elements: tuple[Element, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.model.loops:
-            raise ValueError(f"model '{self.model.name}' has no loop joints; RobotPlant is the plant of a tree")
+            raise ValueError(
+                f"model '{self.model.name}' has no loop joints; RobotPlant is the plant of a tree"
+            )
+        check_resistance(self.model, rotor_inertia=self._elements.rotor_inertia)
         if self.stabilization not in STABILIZATIONS:
-            raise ValueError(f"stabilization must be one of {', '.join(STABILIZATIONS)}, not {self.stabilization!r}")
+            raise ValueError(
+                f"stabilization must be one of {', '.join(STABILIZATIONS)}, not "
+                f"{self.stabilization!r}"
+            )
         if (self.T_stab is not None) != (self.stabilization == "baumgarte"):
-            raise ValueError(f"T_stab belongs to stabilization='baumgarte'; they were {self.T_stab}, {self.stabilization!r}")
+            raise ValueError(
+                f"T_stab belongs to stabilization='baumgarte'; they were {self.T_stab}, "
+                f"{self.stabilization!r}"
+            )
         solver(self.method)  # refuses one that there is not
         q0 = start_configuration(self.model, self.q0)
         _check_closed(self.model, q0)
+        self._elements.start(q0, 0.0, True)
         object.__setattr__(self, "q0", q0)
         qd0 = finite(self.qd0, (self.model.nv,), "the start value of port 'qd'")
-        object.__setattr__(self, "qd0", _closing_velocity(self.model, q0, qd0, self.strict))
-        _ = self.states, self.parameters  # their start values are checked where they are given
+        object.__setattr__(self, "qd0", self._closing_velocity(q0, qd0))
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """tau (nv,), and f_ext (nb, 6) and loop_tau when asked for."""
-        ports = [Port("tau", (self.model.nv,), joint_units(self.model.joint).tau, "joint forces", 0.0)]
+        ports = [force_port(self.model.joint)]
         if self.external_wrenches:
             ports.append(wrench_port(self.model))
         if self.loop_forces:
-            units = joint_units([loop.joint for loop in self.model.loops]).tau
-            ports.append(Port("loop_tau", (len(units),), units, "forces of the loop joints' freedoms", 0.0))
+            loops, text = (
+                [loop.joint for loop in self.model.loops],
+                "forces of the loop joints' freedoms",
+            )
+            ports.append(force_port(loops, "loop_tau", text))
         return tuple(ports)
 
     @cached_property
-    def states(self) -> tuple[Port, ...]:
-        """q (nq,) and qd (nv,)."""
-        return motion_states(self.model, slice(None), self.q0, self.qd0)
-
-    @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """q, qd, qdd (nv,), the energy, the constraint forces lam (nc,), and how well the loops do: the largest error, the
-        number of independent constraints, and their condition.
+        """q, qd, qdd (nv,), the energy, the constraint forces lam (nc,), how well the loops do, and
+        the forces of the elements.
+
+        Of the loops the largest error, the number of independent constraints, and their condition.
         """
         model = self.model
         return (
             *self.states,
-            Port("qdd", (model.nv,), joint_units(model.joint).qdd, "joint accelerations"),
-            Port("energy", (), "J", "kinetic and potential energy"),
-            Port("lam", (model.nc,), constraint_units(model), "constraint forces of the loop joints"),
+            acceleration_port(model.joint),
+            energy_port(),
+            closure_force_port(model),
             Port("loop_error", (), "1", "largest position error of the constraints, in rad or m"),
             Port("rank", (), "1", "number of independent constraints"),
-            Port("condition", (), "1", "ratio of the constraints' largest and smallest size: large near singular poses"),
+            Port(
+                "condition",
+                (),
+                "1",
+                "ratio of the constraints' largest and smallest size: large near singular poses",
+            ),
+            *self._elements.outputs,
         )
 
-    @cached_property
-    def parameters(self) -> tuple[Port, ...]:
-        """gravity (3,)."""
-        return (gravity_port(self.model),)
+    def with_wrenches(self) -> "ClosedLoopPlant":
+        return replace(self, external_wrenches=True)
 
-    def derivative(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
-        return {"q": rate(self.model, x.q, x.qd), "qd": self._motion(x, u, p).qdd}
+    def derivative(self, x: Record, u: Record, p: Record) -> Values:
+        acting = self._elements.acting(x.q, x.qd, p)
+        return {"q": rate(self.model, x.q, x.qd), "qd": self._motion(x, u, p, acting).qdd}
 
-    def project(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t, u, p
-        model = self._aligned
+    def project(self, x: Record, p: Record) -> Values:
+        model = self._aligned_model
         q = unit_quaternions(model, x.q) if model.nq > model.nv else x.q
         if self.stabilization != "projection":
             return {"q": q} if model.nq > model.nv else {}
-        q, qd = project(model, q, x.qd, self._equivalent)
+        q, qd = project(model, q, x.qd, self._equivalent, self._elements.transmissions(p))
         return {"q": q, "qd": qd}
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
-        qdd, lam, rank, condition = self._motion(x, u, p)
+    def output(self, x: Record, u: Record, p: Record) -> Values:
+        acting = self._elements.acting(x.q, x.qd, p)
+        qdd, lam, rank, condition = self._motion(x, u, p, acting)
         error: Any = 0.0
-        for delta in position_constraints(self._aligned, x.q).delta:
+        for delta in position_constraints(self._aligned_model, x.q).delta:
             error = maximum(error, np.abs(delta))
-        E = energy(self._aligned, x.q, x.qd, p.gravity)
-        return {"qdd": qdd, "energy": E, "lam": lam, "loop_error": error, "rank": rank, "condition": condition}
+        E = energy(self._aligned_model, x.q, x.qd, p.gravity)
+        return {
+            "qdd": qdd,
+            "energy": E + self._elements.energy(acting, x.qd, p),
+            "lam": lam[: self.model.nc],
+            "loop_error": error,
+            "rank": rank,
+            "condition": condition,
+            **self._elements.values(acting),
+        }
 
-    def remarks(self, t: Array, y: SimpleNamespace) -> Iterator[str]:
+    def remarks(self, t: Array, y: Record) -> Iterator[str]:
         for time, condition in near_singular(t, y.rank, y.condition):
-            yield f"passed or came near a singular configuration at t = {time:g} s, with the condition {condition:.3g}"
+            yield (
+                f"passed or came near a singular configuration at t = {time:g} s, with the "
+                f"condition {condition:.3g}"
+            )
 
-    def _motion(self, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> LoopMotion:
-        f_ext = u.f_ext if self.external_wrenches else None
+    def _motion(self, x: Record, u: Record, p: Record, acting: Acting | None) -> LoopMotion:
+        tau, f_ext = with_loads(acting, u.tau, u.f_ext if self.external_wrenches else None)
         loop_tau = u.loop_tau if self.loop_forces else None
-        model, tree = self._aligned, self._equivalent
-        options = (self.T_stab, loop_tau, tree, self.method)
-        return closed_loop_dynamics(model, x.q, x.qd, u.tau, f_ext, p.gravity, *options)
+        model, tree = self._aligned_model, self._equivalent
+        given = self._elements.transmissions(p)
+        options = (self.T_stab, loop_tau, tree, self.method, given)
+        return closed_loop_dynamics(model, x.q, x.qd, tau, f_ext, p.gravity, *options)
+
+    def _closing_velocity(self, q0: Array, qd0: Array) -> Array:
+        """qd0, or the nearest velocity that keeps the loops closed and follows the gears."""
+        model = self.model
+        q, qd = project(model, q0, qd0, transmissions=self._elements.of_start)
+        change = float(np.abs(qd - qd0).max())
+        if change <= 1e-4 * (1.0 + float(np.abs(qd0).max())):
+            return qd0
+        error = float(np.abs(loop_constraints(model, q, qd0).K @ qd0).max())
+        problem = f"qd0 opens the loops of model '{model.name}' at {error:.3g} (rad/s or m/s)"
+        if self.strict:
+            raise ValueError(f"{problem}; the nearest velocity that does not is {qd.tolist()}")
+        warnings.warn(f"{problem}; it is changed by up to {change:.3g}", stacklevel=5)
+        return qd
 
     @cached_property
-    def _aligned(self) -> Tree:
+    def _aligned_model(self) -> Tree:
         return aligned(self.model) if isinstance(self.model, Model) else self.model
 
     @cached_property
     def _equivalent(self) -> Tree:
         """The cheapest tree with the same equation of motion; a planar model is its own."""
-        return equivalent(self._aligned) if isinstance(self._aligned, Model) else self._aligned
+        return (
+            equivalent(self._aligned_model)
+            if isinstance(self._aligned_model, Model)
+            else self._aligned_model
+        )
 
 
 def _check_closed(model: Tree, q0: Array) -> None:
     delta = position_constraints(model, q0).delta
-    error, l = max((float(np.abs(delta[rows]).max(initial=0.0)), l) for l, rows in enumerate(model.constraint_slices))
+    error, l = max(
+        (float(np.abs(delta[rows]).max(initial=0.0)), l)
+        for l, rows in enumerate(model.constraint_slices)
+    )
     if error > 1e-4:
         raise ValueError(
-            f"q0 leaves {model.loop_names[l]} of model '{model.name}' open by {error:.3g} (rad or m); "
+            f"q0 leaves {model.loop_names[l]} of model '{model.name}' open by {error:.3g} (rad or "
+            "m); "
             "assemble(model, q0) finds a configuration that closes the loops"
         )
-
-
-def _closing_velocity(model: Tree, q0: Array, qd0: Array, strict: bool) -> Array:
-    """qd0, or the nearest velocity that keeps the loops closed."""
-    q, qd = project(model, q0, qd0)
-    change = float(np.abs(qd - qd0).max())
-    if change <= 1e-4 * (1.0 + float(np.abs(qd0).max())):
-        return qd0
-    error = float(np.abs(loop_constraints(model, q, qd0).K @ qd0).max())
-    problem = f"qd0 opens the loops of model '{model.name}' at {error:.3g} (rad/s or m/s)"
-    if strict:
-        raise ValueError(f"{problem}; the nearest velocity that does not is {qd.tolist()}")
-    warnings.warn(f"{problem}; it is changed by up to {change:.3g}", stacklevel=4)
-    return qd

@@ -1,41 +1,41 @@
 """A robot plant that touches soft ground, with the contact inside its own step."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block, Port, Values
-from rigidblocks.contact.geometry import Plane, Surface
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Block, Port, Record, Values, call
 from rigidblocks.contact.points import BodyPoints, body_points, point_motion
-from rigidblocks.dynamics import floating_body
-from rigidblocks.joint import SixDoF
-from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
-from rigidblocks.library.floating_plant import FloatingBasePlant
+from rigidblocks.dynamics.elements import Compliance
+from rigidblocks.dynamics.jacobian import point_jacobian
 from rigidblocks.library.ground_contact import GroundContact
-from rigidblocks.library.plant import RobotPlant
-from rigidblocks.model import Model
-from rigidblocks.spatial import identity
+from rigidblocks.library.plant import Plant
+from rigidblocks.model.model import Model
+from rigidblocks.model.shapes import Plane, Surface, contact
 
 
 @dataclass(frozen=True, eq=False)
 class ContactPlant(Block):
-    """The forward dynamics of a robot on soft ground: joint forces in, motion and ground forces out.
+    """The forward dynamics of a robot on soft ground: joint forces in, motion and ground forces
+    out.
 
-        H(q) qdd + C(q, qd) = tau + sum J_i^T f_i        f_i by the law of `GroundContact` (RBDA 11.8)
+        H(q) qdd + C(q, qd) = tau + sum J_i^T f_i      f_i by the law of `GroundContact` (RBDA 11.8)
 
-    `robot` is a `RobotPlant`, `FloatingBasePlant` or `ClosedLoopPlant`, which gets the continuous form of a `GroundContact`
-    with these numbers inside. The forces are those of every stage of the integrator: nothing is held, so that there is no
-    limit of stability but the integrator's. An explicit one needs steps below some 2.5 sqrt(m_eff / K) and 2.5 m_eff / D,
-    and below 2.5 D_t / K_t; where that is too small choose a linearly implicit one ("linearly implicit euler", "ros2"),
-    which has the exact derivatives of the forces. The contact points are those of the model's field `contact`.
+    `robot` is a `RobotPlant`, `FloatingBasePlant` or `ClosedLoopPlant`, which gets the continuous
+    form of a `GroundContact` with these numbers inside. The forces are those of every stage of the
+    integrator: nothing is held, so that there is no limit of stability but the integrator's. An
+    explicit one needs steps below some 2.5 sqrt(m_eff / K) and 2.5 m_eff / D, and below 2.5 D_t /
+    K_t; where that is too small choose a linearly implicit one ("linearly implicit euler", "ros2"),
+    which has the exact derivatives of the forces. The contact points are those of the model's field
+    `contact`.
 
     Raises TypeError for another block as the robot.
     """
 
-    robot: RobotPlant | FloatingBasePlant | ClosedLoopPlant
+    robot: Plant
     K: float
     D: float
     mu: float = 0.0
@@ -45,17 +45,20 @@ class ContactPlant(Block):
     depth_ref: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.robot, RobotPlant | FloatingBasePlant | ClosedLoopPlant):
+        if not isinstance(self.robot, Plant):
             raise TypeError(
-                f"the robot of a contact plant is a RobotPlant, FloatingBasePlant or ClosedLoopPlant, not {self.robot!r}"
+                "the robot of a contact plant is a RobotPlant, FloatingBasePlant or "
+                f"ClosedLoopPlant, not {self.robot!r}"
             )
         if not isinstance(self.robot.model, Model):
-            raise TypeError(f"contact is between spatial bodies; model '{self.robot.model.name}' is a planar one")
-        _ = self._contact  # it checks what it is given
+            raise TypeError(
+                f"contact is between spatial bodies; model '{self.robot.model.name}' is a planar "
+                "one"
+            )
 
     @cached_property
     def _robot(self) -> Block:
-        return replace(self.robot, external_wrenches=True)
+        return self.robot.with_wrenches()
 
     @cached_property
     def _contact(self) -> GroundContact:
@@ -70,60 +73,70 @@ class ContactPlant(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """Those of the robot, and x (n, 3): how far the ground is displaced along itself under each contact point."""
+        """Those of the robot, and x (n, 3): how far the ground is displaced along itself under each
+        contact point.
+        """
         return (*self._robot.states, *self._contact.states)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Those of the robot; and of the n contact points force (n, 3), depth (n,) and in_contact (n,)."""
-        return (*self._robot.outputs, *(port for port in self._contact.outputs if port.name != "f_ext"))
+        """Those of the robot; and of the n contact points force (n, 3), depth (n,) and in_contact
+        (n,).
+        """
+        return (
+            *self._robot.outputs,
+            *(port for port in self._contact.outputs if port.name != "f_ext"),
+        )
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
         """gravity, and K, D, mu, K_t and D_t."""
         return (*self._robot.parameters, *self._contact.parameters)
 
-    def derivative(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
+    def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         touching = self._motion_of_points(x)
-        f_ext = self._contact.output(t, x, touching, p)["f_ext"]
-        robot = self._robot.derivative(t, x, self._with_wrenches(u, f_ext), p)
-        return {**robot, **self._contact.derivative(t, x, touching, p)}
+        f_ext = self._contact.output(x=x, u=touching, p=p)["f_ext"]
+        robot = call(self._robot, "derivative", t, x, _with_wrenches(u, f_ext), p)
+        return {**robot, **self._contact.derivative(x=x, u=touching, p=p)}
 
-    def project(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        return self._robot.project(t, x, u, p)
+    def project(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        return call(self._robot, "project", t, x, u, p)
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        ground = dict(self._contact.output(t, x, self._motion_of_points(x), p))
-        robot = self._robot.output(t, x, self._with_wrenches(u, ground.pop("f_ext")), p)
+    def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        ground = dict(self._contact.output(x=x, u=self._motion_of_points(x), p=p))
+        robot = call(self._robot, "output", t, x, _with_wrenches(u, ground.pop("f_ext")), p)
         return {**robot, **ground}
 
-    def _with_wrenches(self, u: SimpleNamespace, f_ext: Any) -> SimpleNamespace:
-        given = vars(u)
-        return SimpleNamespace(**given | {"f_ext": given["f_ext"] + f_ext if "f_ext" in given else f_ext})
-
-    def _motion_of_points(self, x: SimpleNamespace) -> SimpleNamespace:
-        """What the ground sees of the robot: p, v and w (n, 3) of its points."""
-        q, qd = x.q if hasattr(x, "q") else np.zeros(0), x.qd if hasattr(x, "qd") else np.zeros(0)
-        if isinstance(self.robot, FloatingBasePlant):
-            q, qd = np.concatenate([x.quaternion, x.position, q]), np.concatenate([x.velocity, qd])
+    def modes(self, x: Record, p: Record) -> Array:
+        """Those of the robot with all points in contact and sticking, and of the patches."""
         model, points = self._moving
-        return SimpleNamespace(**dict(zip("pvw", point_motion(model, q, qd, points), strict=True)))
+        q = self.robot.configuration(x)[0]
+        at = contact(
+            self.ground, point_motion(model, q, np.zeros(model.nv), points)[0], points.reach
+        )
+        rows, sizes = [], []
+        for body, r, n in zip(points.body, points.position, at.normal, strict=True):
+            J = point_jacobian(model, q, body, r)
+            rows += [(n @ J)[None, :], J - np.outer(n, n @ J)]
+            sizes += [(p.K, p.D)] + 3 * [(p.K_t, p.D_t) if p.mu else (0.0, 0.0)]
+        touching = Compliance(np.vstack(rows), *np.array(sizes).T)
+        patches = [-p.K_t / p.D_t] if p.mu else []
+        return np.concatenate([self.robot.modes_with(x, p, touching), patches])
+
+    def _motion_of_points(self, x: Record) -> Record:
+        """What the ground sees of the robot: p, v and w (n, 3) of its points."""
+        model, points = self._moving
+        motion = point_motion(model, *self.robot.configuration(x), points)
+        return Record(dict(zip("pvw", motion, strict=True)))
 
     @cached_property
     def _moving(self) -> tuple[Model, BodyPoints]:
-        """The robot's model and its points, a floating base as the body of a joint of six freedoms."""
-        model = self.robot.model
+        model = self.robot.configuration_model
         assert isinstance(model, Model)
-        points = body_points(model)
-        if not isinstance(self.robot, FloatingBasePlant):
-            return model, points
-        base = floating_body(model)
-        behind = slice(base + 1, None)
-        rooted = Model(
-            model.name,
-            (-1, *(p - base for p in model.parent[behind])),
-            (SixDoF(), *model.joint[behind]),
-            (identity(), *model.Xtree[behind]),
-            model.inertia[base:],
-        )
-        return rooted, replace(points, body=tuple(body - base for body in points.body))
+        return model, body_points(model)
+
+
+def _with_wrenches(u: Record, f_ext: Any) -> Record:
+    """The inputs with f_ext on top of what is there."""
+    given = vars(u)
+    return Record({**given, "f_ext": given["f_ext"] + f_ext if "f_ext" in given else f_ext})

@@ -1,20 +1,21 @@
-"""Contact with the ground as blocks of their own: where the points of a robot are, and what forces the ground gives them."""
+"""Contact with the ground as blocks of their own: where the points of a robot are, and what forces
+the ground gives them.
+"""
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block, Port, Values, finite
-from rigidblocks.contact.geometry import Contact, Plane, Surface, contact
+from rigidblocks.algebra.scalar import minimum
+from rigidblocks.algebra.spatial import Array, cross
+from rigidblocks.block.block import Block, Port, Record, Values, finite
 from rigidblocks.contact.points import BodyPoints, body_points, point_motion
-from rigidblocks.contact.soft import ContactForce, SurfaceState, wrench
+from rigidblocks.contact.soft import ContactForce, SoftLaw, SurfaceState, wrench
 from rigidblocks.dynamics.jacobian import point_jacobian
 from rigidblocks.library.compliance import (
-    check_not_negative,
-    check_positive,
+    check_depth,
     law_of,
     law_ports,
     patch_port,
@@ -22,10 +23,9 @@ from rigidblocks.library.compliance import (
     stable_hold,
     whole_force,
 )
-from rigidblocks.library.ports import joint_ports
-from rigidblocks.model import Model
-from rigidblocks.scalar import minimum
-from rigidblocks.spatial import Array, cross
+from rigidblocks.library.ports import joint_ports, wrench_port
+from rigidblocks.model.model import Model
+from rigidblocks.model.shapes import Contact, Plane, Surface, contact
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +36,6 @@ class PointKinematics(Block):
     """
 
     model: Model
-
-    def __post_init__(self) -> None:
-        _ = self._points  # refuses a model without any
 
     @cached_property
     def _points(self) -> BodyPoints:
@@ -54,29 +51,33 @@ class PointKinematics(Block):
         """p, v and w (n, 3)."""
         return _motion_ports(len(self._points.body))
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t, x, p
+    def output(self, u: Record) -> Values:
         return dict(zip("pvw", point_motion(self.model, u.q, u.qd, self._points), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class GroundContact(Block):
-    """The forces that soft ground gives the n contact points of a robot, from their positions and velocities (RBDA 11.8).
+    """The forces that soft ground gives the n contact points of a robot, from their positions and
+    velocities (RBDA 11.8).
 
         f_n = max(0, -K p - D dp/dt) in contact,  |f_t| <= mu f_n
 
-    `f_ext` (nb, 6) are the wrenches on the bodies, for the input of that name of a plant; `force` (n, 3) [N] the forces at
-    the points; `depth` (n,) [m] is negative above the ground; `in_contact` (n,) is 1 where there is a force. The inputs are
-    those of `PointKinematics`, `w` where a body has a sphere.
+    `f_ext` (nb, 6) are the wrenches on the bodies, for the input of that name of a plant; `force`
+    (n, 3) [N] the forces at the points; `depth` (n,) [m] is negative above the ground; `in_contact`
+    (n,) is 1 where there is a force. The inputs are those of `PointKinematics`, `w` where a body
+    has a sphere.
 
-    With a `sample_time` [s] the forces are computed at its sample instants and held between them, and the surface's state
-    z and x is stepped so that every stiffness is stable *inside* the block. Forces that are held come too late, and act
-    where their body has been: with `lead` they are those of the points half a sample time ahead, p + sample_time / 2 v,
-    which mends both to the second order for springs and places; the dampers stay late. Without a sample time the state is
-    x alone and continuous, for an integrator with steps below D_t / K_t, say in a `ContinuousSystem` (`contact.soft` has
-    both forms). `longest_step` says how long the forces may be held in a co-simulation, with and without lead.
+    With a `sample_time` [s] the forces are computed at its sample instants and held between them,
+    and the surface's state z and x is stepped so that every stiffness is stable *inside* the block.
+    Forces that are held come too late, and act where their body has been: with `lead` they are
+    those of the points half a sample time ahead, p + sample_time / 2 v, which mends both to the
+    second order for springs and places; the dampers stay late. Without a sample time the state is x
+    alone and continuous, for an integrator with steps below D_t / K_t, say in a `ContinuousSystem`
+    (`contact.soft` has both forms). `longest_step` says how long the forces may be held in a
+    co-simulation, with and without lead.
 
-    K_t and D_t are K and D unless given; `depth_ref` [m] makes the normal ones stiffer with depth (`contact.SoftLaw`).
+    K_t and D_t are K and D unless given; `depth_ref` [m] makes the normal ones stiffer with depth
+    (`contact.SoftLaw`).
     """
 
     model: Model
@@ -93,13 +94,16 @@ class GroundContact(Block):
     def __post_init__(self) -> None:
         object.__setattr__(self, "K_t", self.K if self.K_t is None else self.K_t)
         object.__setattr__(self, "D_t", self.D if self.D_t is None else self.D_t)
-        check_positive("ground contact", K=self.K, K_t=self.K_t, depth_ref=self.depth_ref, sample_time=self.sample_time)
-        check_not_negative("ground contact", D=self.D, D_t=self.D_t, mu=self.mu)
+        check_depth(self.depth_ref)
         if self.sample_time is None and not self.D_t:
-            raise ValueError("ground contact without damping D_t needs a sample_time: its continuous form divides by D_t")
+            raise ValueError(
+                "ground contact without damping D_t needs a sample_time: its continuous form "
+                "divides by D_t"
+            )
         if not isinstance(self.ground, Surface):
-            raise TypeError(f"the ground of a contact must be a Surface such as Plane(), not {self.ground!r}")
-        _ = self._points  # refuses a model without any
+            raise TypeError(
+                f"the ground of a contact must be a Surface such as Plane(), not {self.ground!r}"
+            )
 
     @cached_property
     def _points(self) -> BodyPoints:
@@ -118,13 +122,26 @@ class GroundContact(Block):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """f_ext (nb, 6), force (n, 3), depth (n,) and in_contact (n,)."""
-        wrench_units = (("N.m",) * 3 + ("N",) * 3) * self.model.nb
         start = None if self.sample_time is None else 0.0
         return (
-            Port("f_ext", (self.model.nb, 6), wrench_units, "wrench [n; f] on each body, base coordinates", start),
-            Port("force", (self._n, 3), "N", "force on the body at each point, base coordinates", start),
+            wrench_port(self.model, start),
+            Port(
+                "force",
+                (self._n, 3),
+                "N",
+                "force on the body at each point, base coordinates",
+                start,
+            ),
             Port("depth", (self._n,), "m", "how far each point is inside the ground"),
-            Port("in_contact", (self._n,), "1", "1 where the ground gives a force", start, min=0.0, max=1.0),
+            Port(
+                "in_contact",
+                (self._n,),
+                "1",
+                "1 where the ground gives a force",
+                start,
+                min=0.0,
+                max=1.0,
+            ),
         )
 
     @cached_property
@@ -134,75 +151,101 @@ class GroundContact(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """With a sample time z (n,) and x (n, 3), and the held outputs f_ext, force and in_contact."""
+        """With a sample time z (n,) and x (n, 3), and the held outputs f_ext, force and
+        in_contact.
+        """
         if self.sample_time is None:
             return ()
-        z = Port("z", (self._n,), "m", "where the surface is under each point, along the normal", 0.0)
+        z = Port(
+            "z", (self._n,), "m", "where the surface is under each point, along the normal", 0.0
+        )
         return (z, patch_port(self._n), *(port for port in self.outputs if port.name != "depth"))
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
         """K, D, mu, K_t and D_t."""
-        return law_ports(self.K, self.D, self.mu, self.K_t, self.D_t)
+        continuous = self.sample_time is None
+        return law_ports(self.K, self.D, self.mu, self.K_t, self.D_t, damped=continuous)
 
-    def derivative(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
+    def derivative(self, x: Record, u: Record, p: Record) -> Values:
         if self.sample_time is not None:
             return {}
         touching, v = self._contact(u)
         return {"x": law_of(p, self.depth_ref).rate(touching, v, x.x)}
 
-    def initial(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
+    def initial(self, x: Record, u: Record, p: Record) -> Values:
         if self.sample_time is None:
             return {}
         touching, v = self._contact(u)
-        z = minimum(-touching.depth, x.z)  # no time has passed: no surface has moved but under the points
-        return self._held(SurfaceState(z, x.x), law_of(p, self.depth_ref).force(touching, v, x.x, x.z), touching)
+        z = minimum(
+            -touching.depth, x.z
+        )  # no time has passed: no surface has moved but under the points
+        return self._sample(
+            SurfaceState(z, x.x), law_of(p, self.depth_ref).force(touching, v, x.x, x.z), touching
+        )
 
-    def update(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
+    def update(self, x: Record, u: Record, p: Record) -> Values:
         if self.sample_time is None:
             return {}
         touching, v = self._contact(u)
-        state, force = law_of(p, self.depth_ref).sampled(touching, v, SurfaceState(x.z, x.x), self.sample_time)
-        return self._held(state, force, touching)
+        state, force = law_of(p, self.depth_ref).sampled(
+            touching, v, SurfaceState(x.z, x.x), self.sample_time
+        )
+        return self._sample(state, force, touching)
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
+    def output(self, x: Record, u: Record, p: Record) -> Values:
         if self.sample_time is not None:
             return {"depth": contact(self.ground, u.p, self._points.reach).depth}
         touching, v = self._contact(u)
         force = law_of(p, self.depth_ref).force(touching, v, x.x)
         f, there = whole_force(force, touching), pushes(force)
-        return {"f_ext": self._on_bodies(f, touching.point), "force": f, "depth": touching.depth, "in_contact": there}
+        return {
+            "f_ext": self._on_bodies(f, touching.point),
+            "force": f,
+            "depth": touching.depth,
+            "in_contact": there,
+        }
 
     def longest_step(self, q: Any) -> float:
-        """The longest step [s] over which the forces may be held at the configuration q, all points in contact and sticking.
+        """The longest step [s] over which the forces may be held at the configuration q, all points
+        in contact and sticking.
 
-        For linear springs: `stable_step` of the normal and of the tangential ones with 1 / m_eff the largest eigenvalue of
-        J H^-1 J^T, the inverse mass that all points feel in all directions, with J (3n, nv) their Jacobian. The gyroscopic
-        forces of a fast motion are not in it; without friction, mu = 0, there are no tangential ones.
+        For linear springs: `stable_step` of the normal and of the tangential ones with 1 / m_eff
+        the largest eigenvalue of J H^-1 J^T, the inverse mass that all points feel in all
+        directions, with J (3n, nv) their Jacobian. The gyroscopic forces of a fast motion are not
+        in it; without friction, mu = 0, there are no tangential ones.
         """
         if self.depth_ref is not None:
             raise ValueError(
-                "the longest step is known for linear springs, not where depth_ref makes them stiffer with depth"
+                "the longest step is known for linear springs, not where depth_ref makes them "
+                "stiffer with depth"
             )
-        return self._longest_step(q, SimpleNamespace(K=self.K, D=self.D, mu=self.mu, K_t=self.K_t, D_t=self.D_t))
+        return self._longest_step(q, SoftLaw(self.K, self.D, self.mu, self.K_t, self.D_t))
 
-    def longest_hold(self, u: SimpleNamespace, p: SimpleNamespace) -> float:
-        """`longest_step` where the points come from a `PointKinematics`, which knows q, and the springs are linear."""
+    def longest_hold(self, u: Record, p: Record) -> float:
+        """`longest_step` where the points come from a `PointKinematics`, which knows q, and the
+        springs are linear.
+        """
         known = hasattr(u, "q") and np.shape(u.q) == (self.model.nq,) and self.depth_ref is None
-        return self._longest_step(u.q, p) if known and min(p.K, p.K_t) > 0 else float("inf")
+        return (
+            self._longest_step(u.q, law_of(p, None))
+            if known and min(p.K, p.K_t) > 0
+            else float("inf")
+        )
 
-    def _longest_step(self, q: Any, p: SimpleNamespace) -> float:
+    def _longest_step(self, q: Any, law: SoftLaw) -> float:
         q, points = finite(q, (self.model.nq,), "q"), self._points
-        J = np.vstack([point_jacobian(self.model, q, i, r) for i, r in zip(points.body, points.position, strict=True)])
-        return stable_hold(self.model, q, J, p, lead=self.lead and self.sample_time is not None)
+        J = np.vstack(
+            [
+                point_jacobian(self.model, q, i, r)
+                for i, r in zip(points.body, points.position, strict=True)
+            ]
+        )
+        return stable_hold(self.model, q, J, law, lead=self.lead and self.sample_time is not None)
 
-    def _contact(self, u: SimpleNamespace) -> tuple[Contact, Array]:
-        """Where the points are against the ground, in the middle of the hold if there is a lead, and the velocities (n, 3)
-        of what touches it.
+    def _contact(self, u: Record) -> tuple[Contact, Array]:
+        """Where the points are against the ground, in the middle of the hold if there is a lead,
+        and the velocities (n, 3) of what touches it.
         """
         p = u.p + self.sample_time / 2 * u.v if self.lead and self.sample_time is not None else u.p
         touching = contact(self.ground, p, self._points.reach)
@@ -211,7 +254,7 @@ class GroundContact(Block):
         arm = touching.point - p
         return touching, u.v + np.array([cross(w, r) for w, r in zip(u.w, arm, strict=True)])
 
-    def _held(self, state: SurfaceState, force: ContactForce, touching: Contact) -> Values:
+    def _sample(self, state: SurfaceState, force: ContactForce, touching: Contact) -> Values:
         f, there = whole_force(force, touching), pushes(force)
         f_ext = self._on_bodies(f, touching.point)
         return {"z": state.z, "x": state.x, "f_ext": f_ext, "force": f, "in_contact": there}

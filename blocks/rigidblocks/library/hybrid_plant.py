@@ -1,35 +1,51 @@
-"""A plant some of whose joints move as they are told."""
+"""A plant some of whose joints follow a prescribed motion."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block, Port, Values
-from rigidblocks.configuration import rate, unit_quaternions
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.dynamics import energy, hybrid_dynamics
+from rigidblocks.dynamics.elements import Acting, joint_number
+from rigidblocks.dynamics.transmissions import geared_accelerations
 from rigidblocks.joint import Joint
-from rigidblocks.library.ports import check_open, gravity_port, joint_units, motion_states, start_configuration
-from rigidblocks.model import Model
-from rigidblocks.spatial import Array
+from rigidblocks.library.elements import Element, Elements, with_loads
+from rigidblocks.library.ports import (
+    acceleration_port,
+    check_open,
+    energy_port,
+    force_port,
+    gravity_port,
+    joint_units,
+    motion_states,
+    start_configuration,
+)
+from rigidblocks.model.configuration import rate, unit_quaternions
+from rigidblocks.model.model import Model
+from rigidblocks.model.resistance import check_resistance
 
 
 @dataclass(frozen=True, eq=False)
 class HybridPlant(Block):
-    """The hybrid dynamics of a robot: some joints are moved by forces, the others follow a prescribed motion.
+    """The hybrid dynamics of a robot: some joints are moved by forces, the others follow a
+    prescribed motion.
 
         H(q) qdd + C(q, qd) = tau        (RBDA Table 9.3)
 
-    `prescribed` names the joints that follow, by name or number. The input `tau` has the forces of the other joints;
-    `q_ref`, `qd_ref` and `qdd_ref` have the prescribed motion, which is followed with the acceleration
+    `prescribed` names the joints that follow, by name or number. The input `tau` has the forces of
+    the other joints; `q_ref`, `qd_ref` and `qdd_ref` have the prescribed motion, which is followed
+    with the acceleration
 
         qdd = qdd_ref + kp (q_ref - q) + kd (qd_ref - qd)
 
-    With `kp` [1/s^2] and `kd` [1/s], numbers or one for each prescribed variable, zero the acceleration alone is
-    prescribed, and what the integrator loses is not made good. The forces that the motion takes are the output
-    `tau_prescribed`. `q0` and `qd0` are the state at the start: the neutral configuration at rest unless given.
+    With `kp` [1/s^2] and `kd` [1/s], numbers or one for each prescribed variable, zero the
+    acceleration alone is prescribed, and what the integrator loses is not made good. The forces
+    that the motion takes are the output `tau_prescribed`. `q0` and `qd0` are the state at the
+    start: the neutral configuration at rest unless given. `elements` are those of `RobotPlant`;
+    what they do at a prescribed joint is part of what the motion takes.
     """
 
     model: Model
@@ -38,33 +54,33 @@ class HybridPlant(Block):
     kd: Any = 0.0
     q0: Any = None
     qd0: Any = 0.0
+    elements: tuple[Element, ...] = ()
 
     def __post_init__(self) -> None:
         check_open(self.model, "HybridPlant")
-        object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
-        _ = self.states, self._fd, self.parameters  # their values are checked where they are given
+        follows = tuple(not known for known in self._fd)
+        check_resistance(self.model, follows, self._elements.rotor_inertia)
+        q0 = start_configuration(self.model, self.q0)
+        q0 = self._elements.start(q0, self.qd0, self.q0 is not None)
+        object.__setattr__(self, "q0", q0)
+        given = self._elements.of_start
+        if given and (both := set(given.driven) & set(self._prescribed_variables)):
+            raise ValueError(
+                f"variable {min(both)} of model '{self.model.name}' is driven by a gear and cannot "
+                "be prescribed; prescribe what drives it"
+            )
 
     @cached_property
     def _fd(self) -> tuple[bool, ...]:
         """For every joint whether its force is given."""
-        chosen = {self._number(joint) for joint in self.prescribed}
+        chosen = {joint_number(self.model, joint) for joint in self.prescribed}
         if not chosen or len(chosen) == self.model.nb:
             raise ValueError(
-                f"a hybrid plant needs joints of both kinds, but {len(chosen)} of the {self.model.nb} joints of model "
+                f"a hybrid plant needs joints of both kinds, but {len(chosen)} of the "
+                f"{self.model.nb} joints of model "
                 f"'{self.model.name}' are prescribed; RobotPlant has none"
             )
         return tuple(i not in chosen for i in range(self.model.nb))
-
-    def _number(self, joint: str | int) -> int:
-        names = self.model.joint_names
-        if joint in names:
-            return names.index(str(joint))
-        if isinstance(joint, int) and 0 <= joint < self.model.nb:
-            return joint
-        raise ValueError(
-            f"model '{self.model.name}' has no joint {joint!r} to prescribe; it has: {', '.join(names)}, "
-            f"or 0 to {self.model.nb - 1}"
-        )
 
     def _joints(self, forward: bool) -> tuple[tuple[Joint, slice, slice], ...]:
         """The joints of one kind, with where they have their variables in q and in qd."""
@@ -75,62 +91,113 @@ class HybridPlant(Block):
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """tau of the joints moved by forces; q_ref, qd_ref and qdd_ref of the others."""
-        free = joint_units([joint for joint, _, _ in self._joints(True)])
-        told = joint_units([joint for joint, _, _ in self._joints(False)])
+        free = [joint for joint, _, _ in self._joints(True)]
+        units = joint_units([joint for joint, _, _ in self._joints(False)])
         start = np.concatenate([self.q0[k] for _, k, _ in self._joints(False)])
         return (
-            Port("tau", (len(free.tau),), free.tau, "forces of the joints that are not prescribed", 0.0),
-            Port("q_ref", (len(told.q),), told.q, "prescribed positions", start),
-            Port("qd_ref", (len(told.qd),), told.qd, "prescribed velocities", 0.0),
-            Port("qdd_ref", (len(told.qdd),), told.qdd, "prescribed accelerations", 0.0),
+            force_port(free, doc="forces of the joints that are not prescribed"),
+            Port("q_ref", (len(units.q),), units.q, "prescribed positions", start),
+            Port("qd_ref", (len(units.qd),), units.qd, "prescribed velocities", 0.0),
+            Port("qdd_ref", (len(units.qdd),), units.qdd, "prescribed accelerations", 0.0),
         )
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
         """q (nq,) and qd (nv,)."""
-        return motion_states(self.model, slice(None), self.q0, self.qd0)
+        return motion_states(self.model.joint, self.q0, self.qd0)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """q, qd, qdd (nv,), tau_prescribed of the prescribed joints, and the mechanical energy."""
-        told = joint_units([joint for joint, _, _ in self._joints(False)])
+        """q, qd, qdd (nv,), tau_prescribed of the prescribed joints, the mechanical energy, and the
+        forces of the elements.
+        """
+        units = joint_units([joint for joint, _, _ in self._joints(False)]).tau
         return (
             *self.states,
-            Port("qdd", (self.model.nv,), joint_units(self.model.joint).qdd, "joint accelerations"),
-            Port("tau_prescribed", (len(told.tau),), told.tau, "forces that the prescribed motion takes"),
-            Port("energy", (), "J", "kinetic and potential energy"),
+            acceleration_port(self.model.joint),
+            Port(
+                "tau_prescribed",
+                (len(units),),
+                units,
+                "forces that the prescribed motion takes",
+            ),
+            energy_port(),
+            *self._elements.outputs,
         )
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """kp and kd of the prescribed variables, and gravity (3,)."""
+        """kp and kd of the prescribed variables, gravity (3,), and the numbers of the elements."""
         shape = (sum(joint.nv for joint, _, _ in self._joints(False)),)
         return (
-            Port("kp", shape, "1/s2", "gain on the error of prescribed positions", self.kp, min=0.0),
-            Port("kd", shape, "1/s", "gain on the error of prescribed velocities", self.kd, min=0.0),
+            Port(
+                "kp", shape, "1/s2", "gain on the error of prescribed positions", self.kp, min=0.0
+            ),
+            Port(
+                "kd", shape, "1/s", "gain on the error of prescribed velocities", self.kd, min=0.0
+            ),
             gravity_port(self.model),
+            *self._elements.parameters,
         )
 
-    def derivative(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
-        return {"q": rate(self.model, x.q, x.qd), "qd": self._dynamics(x, u, p)[0]}
+    def derivative(self, x: Record, u: Record, p: Record) -> Values:
+        q, qd = self._elements.moving(x.q, x.qd, p)
+        acting = self._elements.acting(q, qd, p)
+        return {"q": rate(self.model, q, qd), "qd": self._dynamics(q, qd, u, p, acting)[0]}
 
-    def project(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t, u, p
-        return {"q": unit_quaternions(self.model, x.q)} if self.model.nq > self.model.nv else {}
+    def project(self, x: Record, p: Record) -> Values:
+        q, qd = self._elements.moving(x.q, x.qd, p)
+        if self.model.nq > self.model.nv:
+            q = unit_quaternions(self.model, q)
+        elif not self._elements.geared:
+            return {}
+        return {"q": q, "qd": qd} if self._elements.geared else {"q": q}
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
-        qdd, tau = self._dynamics(x, u, p)
-        told = np.concatenate([tau[l] for _, _, l in self._joints(False)])
-        return {"qdd": qdd, "tau_prescribed": told, "energy": energy(self.model, x.q, x.qd, p.gravity)}
+    def output(self, x: Record, u: Record, p: Record) -> Values:
+        q, qd = self._elements.moving(x.q, x.qd, p)
+        acting = self._elements.acting(q, qd, p)
+        qdd, tau = self._dynamics(q, qd, u, p, acting)
+        E = energy(self.model, q, qd, p.gravity) + self._elements.energy(acting, qd, p)
+        return {
+            "qdd": qdd,
+            "tau_prescribed": self._of_prescribed(tau),
+            "energy": E,
+            **self._elements.values(acting),
+        }
 
-    def _dynamics(self, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> tuple[Array, Array]:
-        """All accelerations and all forces."""
-        qdd = self._spread(u.qdd_ref + p.kp * self._error(x.q, u.q_ref) + p.kd * (u.qd_ref - self._told(x.qd)), False)
-        return hybrid_dynamics(self.model, self._fd, x.q, x.qd, qdd, self._spread(u.tau, True), gravity=p.gravity)
+    def modes(self, x: Record, p: Record) -> Array:
+        follows = np.eye(self.model.nv)[list(self._prescribed_variables)]
+        return self._elements.modes(x.q, p, K=follows) if self._elements.forces else np.zeros(0)
 
-    def _told(self, v: Array) -> Array:
+    @cached_property
+    def _elements(self) -> Elements:
+        return Elements(self.model, self.elements)
+
+    def _dynamics(
+        self, q: Array, qd: Array, u: Record, p: Record, acting: Acting | None
+    ) -> tuple[Array, Array]:
+        """All accelerations, and all forces that are given or that the motion takes."""
+        followed = self._of_prescribed(qd)
+        qdd = u.qdd_ref + p.kp * self._error(q, u.q_ref) + p.kd * (u.qd_ref - followed)
+        qdd = self._spread(qdd, False)
+        tau, f_ext = with_loads(acting, self._spread(u.tau, True), None)
+        given = self._elements.transmissions(p)
+        if given is not None and given.driven:
+            which = self._prescribed_variables
+            found = geared_accelerations(
+                self.model, given, q, qd, qdd, tau, which, f_ext, p.gravity
+            )
+            return found.qdd, found.tau
+        I_rot = None if given is None else given.rotor_inertia
+        found = hybrid_dynamics(self.model, self._fd, q, qd, qdd, tau, f_ext, p.gravity, I_rot)
+        return found.qdd, found.tau if acting is None else found.tau - acting.loads.tau
+
+    @cached_property
+    def _prescribed_variables(self) -> tuple[int, ...]:
+        return tuple(k for _, _, l in self._joints(False) for k in range(l.start, l.stop))
+
+    def _of_prescribed(self, v: Array) -> Array:
+        """The elements of v (nv,) that belong to the prescribed joints."""
         return np.concatenate([v[l] for _, _, l in self._joints(False)])
 
     def _error(self, q: Array, q_ref: Array) -> Array:

@@ -2,23 +2,24 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block, Port, Values
-from rigidblocks.dynamics.motion import body_poses, body_velocities
+from rigidblocks.algebra.spatial import Transform, identity
+from rigidblocks.block.block import Block, Port, Record, Values
+from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 from rigidblocks.library.ports import joint_ports
-from rigidblocks.model import Model
-from rigidblocks.spatial import Transform, identity
+from rigidblocks.model.model import Model
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A named frame fixed to a body, given by name or number; `placement` takes the body's coordinates to the frame's.
+    """A named frame fixed to a body, given by name or number; `placement` takes the body's
+    coordinates to the frame's.
 
-    `Frame("tool", "body2", xlt([1.0, 0.0, 0.0]))` is parallel to body2 with its origin 1 m along its x axis.
+    `Frame("tool", "body2", xlt([1.0, 0.0, 0.0]))` is parallel to body2 with its origin 1 m along
+    its x axis.
     """
 
     name: str
@@ -27,11 +28,19 @@ class Frame:
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
-            raise ValueError(f"a frame's name must be letters, digits and _, with no digit first, not '{self.name}'")
-        E, r = np.asarray(self.placement.E, dtype=float), np.asarray(self.placement.r, dtype=float)
-        if not (np.all(np.isfinite(r)) and np.abs(E @ E.T - np.eye(3)).max() < 1e-9 and np.linalg.det(E) > 0):
             raise ValueError(
-                f"the placement of frame '{self.name}' is no rotation E with a finite position r: E = {E.tolist()}, "
+                "a frame's name must be letters, digits and _, with no digit first, not "
+                f"'{self.name}'"
+            )
+        E, r = np.asarray(self.placement.E, dtype=float), np.asarray(self.placement.r, dtype=float)
+        if not (
+            np.all(np.isfinite(r))
+            and np.abs(E @ E.T - np.eye(3)).max() < 1e-9
+            and np.linalg.det(E) > 0
+        ):
+            raise ValueError(
+                f"the placement of frame '{self.name}' is no rotation E with a finite position r: "
+                f"E = {E.tolist()}, "
                 f"r = {r.tolist()}"
             )
 
@@ -42,7 +51,8 @@ class Frame:
         if isinstance(self.body, int) and 0 <= self.body < model.nb:
             return self.body
         raise ValueError(
-            f"frame '{self.name}' is on body {self.body!r}, which model '{model.name}' does not have; it has: "
+            f"frame '{self.name}' is on body {self.body!r}, which model '{model.name}' does not "
+            "have; it has: "
             f"{', '.join(model.body_names)}, or 0 to {model.nb - 1}"
         )
 
@@ -51,9 +61,9 @@ class Frame:
 class FrameKinematics(Block):
     """The pose and velocity of frames of a robot, in base coordinates.
 
-    For a frame named `tool` the outputs are `p_tool` (3,), the position of its origin [m]; `R_tool` (3, 3), its rotation,
-    whose columns are its axes; `v_tool` (3,), the velocity of its origin [m/s]; and `w_tool` (3,), its angular velocity
-    [rad/s].
+    For a frame named `tool` the outputs are `p_tool` (3,), the position of its origin [m]; `R_tool`
+    (3, 3), its rotation, whose columns are its axes; `v_tool` (3,), the velocity of its origin
+    [m/s]; and `w_tool` (3,), its angular velocity [rad/s].
     """
 
     model: Model
@@ -62,7 +72,9 @@ class FrameKinematics(Block):
     def __post_init__(self) -> None:
         names = [frame.name for frame in self.frames]
         if not names or len(set(names)) < len(names):
-            raise ValueError(f"frame kinematics needs at least one frame and each name once, not {names}")
+            raise ValueError(
+                f"frame kinematics needs at least one frame and each name once, not {names}"
+            )
         for frame in self.frames:
             frame.body_of(self.model)
 
@@ -76,8 +88,7 @@ class FrameKinematics(Block):
         """p_<name> (3,), R_<name> (3, 3), v_<name> (3,) and w_<name> (3,) for each frame."""
         return tuple(port for frame in self.frames for port in _frame_ports(frame.name))
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t, x, p
+    def output(self, u: Record) -> Values:
         X0, v = body_poses(self.model, u.q), body_velocities(self.model, u.q, u.qd)
         values: dict[str, Any] = {}
         for frame in self.frames:

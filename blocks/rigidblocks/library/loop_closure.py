@@ -1,14 +1,17 @@
-"""Kinematic loops closed from outside the robot: by constraint forces that a block of its own computes, or by springs."""
+"""Kinematic loops closed from outside the robot: by constraint forces that a block of its own
+computes, or by springs.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block, Port, Values
-from rigidblocks.configuration import rate, unit_quaternions
+from rigidblocks.algebra.factored import factored
+from rigidblocks.algebra.scalar import less, maximum, minimum, select
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.dynamics import (
     bias_force,
     body_poses,
@@ -20,34 +23,40 @@ from rigidblocks.dynamics import (
     mpy_li,
     mpy_lit,
 )
+from rigidblocks.joint import LoopJoint
 from rigidblocks.library.ports import (
+    acceleration_port,
+    closure_force_port,
     constraint_units,
+    energy_port,
+    force_port,
     gravity_port,
     joint_ports,
-    joint_units,
     motion_states,
     start_configuration,
     wrench_port,
 )
 from rigidblocks.loops import loop_constraints
-from rigidblocks.scalar import less, maximum, minimum, select
-from rigidblocks.spatial import Array
-from rigidblocks.tree import Tree
+from rigidblocks.model.configuration import rate, unit_quaternions
+from rigidblocks.model.resistance import check_resistance
+from rigidblocks.model.tree import Tree
 
 
 @dataclass(frozen=True, eq=False)
 class CutLoopPlant(Block):
-    """The forward dynamics of a robot with its loop joints cut: constraint forces in, out what they depend on.
+    """The forward dynamics of a robot with its loop joints cut: constraint forces in, out what they
+    depend on.
 
-        H qdd + C = tau + K^T lam        A = K H^-1 K^T,   b = k - K H^-1 (tau - C)        (RBDA Eq 8.38, 8.39)
+        H qdd + C = tau + K^T lam,  A = K H^-1 K^T,  b = k - K H^-1 (tau - C)  (RBDA Eq 8.38, 8.39)
 
-    The loops stay closed if A lam = b, which is for `LoopClosure` to see to. A (nc, nc) and b (nc,) have nothing of lam in
-    them: wired to each other, the two blocks are no algebraic loop. `delta` (nc,) is how far the loops are open and `rate`
-    (nc,) = K qd how fast they open. lam is held over a step, but K is that of every moment, so that constraint forces do no
-    work on motion that keeps the loops closed.
+    The loops stay closed if A lam = b, which is for `LoopClosure` to see to. A (nc, nc) and b (nc,)
+    have nothing of lam in them: wired to each other, the two blocks are no algebraic loop. `delta`
+    (nc,) is how far the loops are open and `rate` (nc,) = K qd how fast they open. lam is held over
+    a step, but K is that of every moment, so that constraint forces do no work on motion that keeps
+    the loops closed.
 
-    `q0` and `qd0` are the start, as those of `RobotPlant`; the parameter `gravity` is the model's unless it is changed.
-    Raises ValueError for a model without loops.
+    `q0` and `qd0` are the start, as those of `RobotPlant`; the parameter `gravity` is the model's
+    unless it is changed. Raises ValueError for a model without loops.
     """
 
     model: Tree
@@ -56,29 +65,29 @@ class CutLoopPlant(Block):
 
     def __post_init__(self) -> None:
         _check_loops(self.model)
+        check_resistance(self.model)
         object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
-        _ = self.states, self.parameters  # their start values are checked where they are given
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """tau (nv,) and lam (nc,)."""
         return (
-            Port("tau", (self.model.nv,), joint_units(self.model.joint).tau, "joint forces", 0.0),
-            Port("lam", (self.model.nc,), constraint_units(self.model), "constraint forces of the loop joints", 0.0),
+            force_port(self.model.joint),
+            closure_force_port(self.model, 0.0),
         )
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
         """q (nq,) and qd (nv,)."""
-        return motion_states(self.model, slice(None), self.q0, self.qd0)
+        return motion_states(self.model.joint, self.q0, self.qd0)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """q, qd, qdd (nv,), the energy, and A, b, delta and rate."""
         return (
             *self.states,
-            Port("qdd", (self.model.nv,), joint_units(self.model.joint).qdd, "joint accelerations"),
-            Port("energy", (), "J", "kinetic and potential energy"),
+            acceleration_port(self.model.joint),
+            energy_port(),
             *_closure_ports(self.model),
         )
 
@@ -87,19 +96,16 @@ class CutLoopPlant(Block):
         """gravity (3,)."""
         return (gravity_port(self.model),)
 
-    def derivative(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
+    def derivative(self, x: Record, u: Record, p: Record) -> Values:
         return {"q": rate(self.model, x.q, x.qd), "qd": self._motion(x, u, p)["qdd"]}
 
-    def project(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t, u, p
+    def project(self, x: Record) -> Values:
         return {"q": unit_quaternions(self.model, x.q)} if self.model.nq > self.model.nv else {}
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
+    def output(self, x: Record, u: Record, p: Record) -> Values:
         return {**self._motion(x, u, p), "energy": energy(self.model, x.q, x.qd, p.gravity)}
 
-    def _motion(self, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> dict[str, Any]:
+    def _motion(self, x: Record, u: Record, p: Record) -> dict[str, Any]:
         model = self.model
         K, k, delta = loop_constraints(model, x.q, x.qd)
         parent = expanded_parent(model)
@@ -112,14 +118,16 @@ class CutLoopPlant(Block):
 
 @dataclass(frozen=True, eq=False)
 class LoopClosure(Block):
-    """The constraint forces that keep the loops of a robot closed, from what its `CutLoopPlant` says of them.
+    """The constraint forces that keep the loops of a robot closed, from what its `CutLoopPlant`
+    says of them.
 
         A lam = b - (2/T_stab) rate - (1/T_stab^2) delta        (RBDA Eq 8.37, 8.22)
 
-    Forces that are held over a step leave an error, which the time constant `T_stab` [s] pulls back. It must be longer than
-    the step; 5 to 20 steps are reasonable. `lam` (nc,) solves the equation by conjugate directions, the largest first;
-    constraints that depend on others are left out, with lam = 0. `rank` is the number of those kept, and `loop_error` the
-    largest element of delta. Raises ValueError for a model without loops.
+    Forces that are held over a step leave an error, which the time constant `T_stab` [s] pulls
+    back. It must be longer than the step; 5 to 20 steps are reasonable. `lam` (nc,) solves the
+    equation by conjugate directions, the largest first; constraints that depend on others are left
+    out, with lam = 0. `rank` is the number of those kept, and `loop_error` the largest element of
+    delta. Raises ValueError for a model without loops.
     """
 
     model: Tree
@@ -127,9 +135,6 @@ class LoopClosure(Block):
 
     def __post_init__(self) -> None:
         _check_loops(self.model)
-        if not self.T_stab > 0:
-            raise ValueError(f"the time constant T_stab of a stabilization must be positive, not {self.T_stab} s")
-        _ = self.parameters
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
@@ -140,7 +145,7 @@ class LoopClosure(Block):
     def outputs(self) -> tuple[Port, ...]:
         """lam (nc,), rank and loop_error."""
         return (
-            Port("lam", (self.model.nc,), constraint_units(self.model), "constraint forces of the loop joints"),
+            closure_force_port(self.model),
             Port("rank", (), "1", "number of independent constraints"),
             Port("loop_error", (), "1", "largest position error of the constraints, in rad or m"),
         )
@@ -148,12 +153,22 @@ class LoopClosure(Block):
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
         """T_stab."""
-        return (Port("T_stab", (), "s", "time constant of the stabilization", self.T_stab, min=0.0),)
+        return (
+            Port(
+                "T_stab",
+                (),
+                "s",
+                "time constant of the stabilization",
+                self.T_stab,
+                min=0.0,
+                positive=True,
+            ),
+        )
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t, x
+    def output(self, u: Record, p: Record) -> Values:
         error = reduce(maximum, np.abs(u.delta))
-        # as in the plant with loops, nothing is made of what is as small as the loops are open; sizes are squared here
+        # as in the plant with loops, nothing is made of what is as small as the loops are open;
+        # sizes are squared here
         tolerance = maximum(1e-12, minimum(1e4 * error * error, 1e-6))
         directions, rank = _conjugate_directions(u.A, tolerance)
         wanted = u.b - (2.0 / p.T_stab) * u.rate - (1.0 / (p.T_stab * p.T_stab)) * u.delta
@@ -168,12 +183,14 @@ class CompliantLoopClosure(Block):
 
         lam = -stiffness delta - damping K qd
 
-    in each direction that a loop joint constrains. `stiffness` [N/m, N m/rad] and `damping` [N s/m, N m s/rad] are numbers
-    or (nc,). `f_ext` is for the plant of the tree, RobotPlant(model.spanning_tree, external_wrenches=True); `lam` (nc,) and
-    `delta` (nc,) are the forces and how far the loops are open. A load of F opens a loop by F/stiffness.
+    in each direction that a loop joint constrains. `stiffness` [N/m, N m/rad] and `damping` [N s/m,
+    N m s/rad] are numbers or (nc,). `f_ext` is for the plant of the tree,
+    RobotPlant(model.spanning_tree, external_wrenches=True); `lam` (nc,) and `delta` (nc,) are the
+    forces and how far the loops are open. A load of F opens a loop by F/stiffness.
 
-    With w^2 = stiffness A, A of `CutLoopPlant`, and z = damping A/(2 w), forces held over a step dt are stable below
-    w dt = min(4 z, 1/z), and never without damping. Raises ValueError for a model without loops.
+    With w^2 = stiffness A, A of `CutLoopPlant`, and z = damping A/(2 w), forces held over a step dt
+    are stable below w dt = min(4 z, 1/z), and never without damping. Raises ValueError for a model
+    without loops.
     """
 
     model: Tree
@@ -182,7 +199,6 @@ class CompliantLoopClosure(Block):
 
     def __post_init__(self) -> None:
         _check_loops(self.model)
-        _ = self.parameters  # their values are checked where they are given
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
@@ -202,37 +218,60 @@ class CompliantLoopClosure(Block):
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
         """stiffness and damping (nc,)."""
-        springs = tuple("N/m" if unit == "N" else "N.m/rad" for unit in constraint_units(self.model))
-        dampers = tuple("N.s/m" if unit == "N" else "N.m.s/rad" for unit in constraint_units(self.model))
+        springs = tuple(
+            "N/m" if unit == "N" else "N.m/rad" for unit in constraint_units(self.model)
+        )
+        dampers = tuple(
+            "N.s/m" if unit == "N" else "N.m.s/rad" for unit in constraint_units(self.model)
+        )
         shape = (self.model.nc,)
         return (
-            Port("stiffness", shape, springs, "stiffness of the loops' springs", self.stiffness, min=0.0),
+            Port(
+                "stiffness",
+                shape,
+                springs,
+                "stiffness of the loops' springs",
+                self.stiffness,
+                min=0.0,
+            ),
             Port("damping", shape, dampers, "of the dampers beside them", self.damping, min=0.0),
         )
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t, x
+    def output(self, u: Record, p: Record) -> Values:
         model, base = self.model, self.model.algebra
         X0 = [*body_poses(model, u.q), base.identity()]
         v = [*body_velocities(model, u.q, u.qd), base.zero()]
         f_ext: list[Any] = [base.zero()] * (model.nb + 1)
         lam, deltas = [], []
         for loop, rows in zip(model.loops, model.constraint_slices, strict=True):
-            X_s, X_p = loop.Xs @ X0[loop.successor], loop.Xp @ X0[loop.predecessor]
-            X = X_s @ X_p.inverse()
-            vJ = loop.Xs @ v[loop.successor] - X @ (loop.Xp @ v[loop.predecessor])
-            T, delta, _ = loop.joint.constraint(X, vJ)
+            T, delta, vJ, X_s = _opening(loop, X0, v)
             lam.append(-p.stiffness[rows] * delta - p.damping[rows] * (T.T @ vJ))
             deltas.append(delta)
             f = X_s.T @ (T @ lam[-1])
             f_ext[loop.successor] = f_ext[loop.successor] + f
             f_ext[loop.predecessor] = f_ext[loop.predecessor] - f
-        return {"f_ext": np.array(f_ext[:-1]), "lam": np.concatenate(lam), "delta": np.concatenate(deltas)}
+        return {
+            "f_ext": np.array(f_ext[:-1]),
+            "lam": np.concatenate(lam),
+            "delta": np.concatenate(deltas),
+        }
+
+
+def _opening(loop: LoopJoint, X0: list[Any], v: list[Any]) -> tuple[Array, Array, Array, Any]:
+    """How a loop is open: the constraint forces T and the error delta of its joint, the velocity
+    across it, and the transform from base to its successor frame.
+    """
+    X_s, X_p = loop.Xs @ X0[loop.successor], loop.Xp @ X0[loop.predecessor]
+    X = factored(X_s, X_p.inverse())
+    vJ = loop.Xs @ v[loop.successor] - X @ (loop.Xp @ v[loop.predecessor])
+    T, delta, _ = loop.joint.constraint(X, vJ)
+    return T, delta, vJ, X_s
 
 
 def _conjugate_directions(A: Array, tolerance: Any) -> tuple[Array, Any]:
-    """D (n, n) with D^T A D = 1 but for columns of zeros, and how many others it has: the directions of largest d^T A d
-    first, until those left are smaller than the tolerance, of the first one.
+    """D (n, n) with D^T A D = 1 but for columns of zeros, and how many others it has: the
+    directions of largest d^T A d first, until those left are smaller than the tolerance, of the
+    first one.
     """
     n = len(A)
     limit = tolerance * reduce(maximum, np.diagonal(A))
@@ -269,7 +308,12 @@ def _closure_ports(model: Tree) -> tuple[Port, ...]:
     nc, lengths = model.nc, _lengths(model)
     return (
         Port("A", (nc, nc), "1", "K H^-1 K^T, the inverse inertia of the loops, SI units"),
-        Port("b", (nc,), tuple(f"{unit}/s2" for unit in lengths), "constraint accelerations that are missing"),
+        Port(
+            "b",
+            (nc,),
+            tuple(f"{unit}/s2" for unit in lengths),
+            "constraint accelerations that are missing",
+        ),
         Port("delta", (nc,), lengths, "how far the loops are open"),
         Port("rate", (nc,), tuple(f"{unit}/s" for unit in lengths), "how fast the loops open"),
     )

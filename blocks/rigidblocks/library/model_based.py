@@ -2,35 +2,43 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block, Port, Values
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.dynamics import rnea
 from rigidblocks.library.ports import gravity_port, joint_ports, joint_units
-from rigidblocks.model import Model
-from rigidblocks.spatial import Array
+from rigidblocks.loops import actuated_columns, actuator_forces
+from rigidblocks.model.model import Model
 
 
 @dataclass(frozen=True, eq=False)
 class InverseDynamicsController(Block):
-    """The computed-torque controller of a robot: it cancels the dynamics and leaves each joint a linear error equation.
+    """The computed-torque controller of a robot: it cancels the dynamics and leaves each joint a
+    linear error equation.
 
         tau = rnea(q, qd, qdd_ref + kp e + kd de),  e = q_ref - q,  de = qd_ref - qd
         d2e/dt2 + kd de/dt + kp e = 0        where the model is the robot's
 
-    At a joint with more freedoms than one, e is the velocity that leads from q to q_ref in unit time, in its coordinates.
-    `kp` [1/s^2] and `kd` [1/s] are numbers or (nv,); `gravity` is the model's unless the parameter is changed.
+    At a joint with more freedoms than one, e is the velocity that leads from q to q_ref in unit
+    time, in its coordinates. `kp` [1/s^2] and `kd` [1/s] are numbers or (nv,); `gravity` is the
+    model's unless the parameter is changed.
+
+    Of a model with loops, tau are the forces of the joints named in `actuated`, all unless given,
+    that do the same (`loops.actuator_forces`): along the motions that the loops allow, the error
+    obeys the same equation as the inertia measures it. Raises ValueError for joints that there are
+    not, and for any in a model without loops, whose joints are all actuated.
     """
 
     model: Model
     kp: Any
     kd: Any
+    actuated: tuple[str | int, ...] | None = None
 
     def __post_init__(self) -> None:
-        _ = self.parameters  # their values are checked where they are given
+        _check_actuated(self.model, self.actuated)
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
@@ -46,8 +54,8 @@ class InverseDynamicsController(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """tau (nv,)."""
-        return joint_ports(self.model, tau="joint forces")
+        """tau (nv,), and with loops missed (nv,)."""
+        return _force_ports(self.model)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -58,21 +66,28 @@ class InverseDynamicsController(Block):
             gravity_port(self.model),
         )
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t, x
+    def output(self, u: Record, p: Record) -> Values:
         e = _error(self.model, u.q, u.q_ref)
         qdd = u.qdd_ref + p.kp * e + p.kd * (u.qd_ref - u.qd)
-        return {"tau": rnea(self.model, u.q, u.qd, qdd, gravity=p.gravity)}
+        tau = rnea(self.model, u.q, u.qd, qdd, gravity=p.gravity)
+        return _forces(self.model, u.q, tau, self.actuated)
 
 
 @dataclass(frozen=True, eq=False)
 class GravityCompensation(Block):
     """The joint forces that hold a robot still against gravity: tau = rnea(q, 0, 0).
 
-    The parameter `gravity` is the model's unless it is changed.
+    The parameter `gravity` is the model's unless it is changed. Of a model with loops, tau are the
+    forces of the joints named in `actuated`, all unless given, that do the same
+    (`loops.actuator_forces`); `missed` [rad/s^2, m/s^2] is the acceleration that is left where they
+    are too few. Raises ValueError as `InverseDynamicsController` does.
     """
 
     model: Model
+    actuated: tuple[str | int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_actuated(self.model, self.actuated)
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
@@ -81,18 +96,46 @@ class GravityCompensation(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """tau (nv,)."""
-        return joint_ports(self.model, tau="joint forces")
+        """tau (nv,), and with loops missed (nv,)."""
+        return _force_ports(self.model)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
         """gravity (3,)."""
         return (gravity_port(self.model),)
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t, x
+    def output(self, u: Record, p: Record) -> Values:
         still = np.zeros(self.model.nv)
-        return {"tau": rnea(self.model, u.q, still, still, gravity=p.gravity)}
+        tau = rnea(self.model, u.q, still, still, gravity=p.gravity)
+        return _forces(self.model, u.q, tau, self.actuated)
+
+
+def _check_actuated(model: Model, actuated: tuple[str | int, ...] | None) -> None:
+    if actuated is not None and not model.loops:
+        raise ValueError(
+            f"model '{model.name}' has no loops: all of its joints are actuated, and none can be "
+            f"named, not {', '.join(map(str, actuated))}"
+        )
+    actuated_columns(model, actuated)
+
+
+def _force_ports(model: Model) -> tuple[Port, ...]:
+    """tau and, of a model with loops, what the accelerations lack."""
+    tau = joint_ports(model, tau="joint forces")
+    if not model.loops:
+        return tau
+    units, text = joint_units(model.joint).qdd, "accelerations that the actuators cannot give"
+    return (*tau, Port("missed", (model.nv,), units, text))
+
+
+def _forces(
+    model: Model, q: Array, tau: Array, actuated: tuple[str | int, ...] | None
+) -> dict[str, Any]:
+    """The outputs that do what the forces tau of all joints would."""
+    if not model.loops:
+        return {"tau": tau}
+    forces = actuator_forces(model, q, tau, actuated)
+    return {"tau": forces.tau, "missed": forces.missed}
 
 
 def _error(model: Model, q: Array, q_ref: Array) -> Array:

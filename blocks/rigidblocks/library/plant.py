@@ -1,37 +1,122 @@
 """Robot plants: the dynamics of a model as a block."""
 
-from dataclasses import dataclass
+import abc
+from dataclasses import dataclass, replace
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block, Port, Values, finite
-from rigidblocks.configuration import rate, unit_quaternions
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Block, Port, Record, Values, finite
 from rigidblocks.dynamics import aba, aba_with_rotors, energy, equivalent
+from rigidblocks.dynamics.elements import Acting, Compliance
+from rigidblocks.dynamics.equivalence import aligned
+from rigidblocks.dynamics.transmissions import Transmissions, geared_accelerations
+from rigidblocks.library.elements import Element, Elements, with_loads
 from rigidblocks.library.ports import (
+    acceleration_port,
     check_open,
+    energy_port,
+    force_port,
     gravity_port,
-    joint_units,
     motion_states,
     start_configuration,
     wrench_port,
 )
-from rigidblocks.model import Model, aligned
+from rigidblocks.loops import position_constraints
+from rigidblocks.model.configuration import rate, unit_quaternions
+from rigidblocks.model.model import Model
+from rigidblocks.model.resistance import check_resistance
+from rigidblocks.model.tree import Tree
+
+
+class Plant(Block):
+    """The forward dynamics of a robot, as a block that pushes its bodies builds on it."""
+
+    model: Tree
+
+    @property
+    @abc.abstractmethod
+    def configuration_model(self) -> Tree:
+        """The model that `configuration` is of: with a floating base on a joint of six freedoms."""
+
+    @abc.abstractmethod
+    def configuration(self, x: Record) -> tuple[Array, Array]:
+        """q (nq,) and qd (nv,) of the model `configuration_model`, from the states."""
+
+    @abc.abstractmethod
+    def with_wrenches(self) -> "Plant":
+        """The same plant with the input f_ext, the wrenches on the bodies of its own model."""
+
+    @property
+    @abc.abstractmethod
+    def force_elements(self) -> Elements:
+        """The elements, of the model `configuration_model`."""
+
+    def modes(self, x: Record, p: Record) -> Array:
+        return self.modes_with(x, p)
+
+    def modes_with(self, x: Record, p: Record, more: Compliance | None = None) -> Array:
+        """The `modes` with those of other compliant things, as contact."""
+        q, elements = self.configuration(x)[0], self.force_elements
+        if not elements.forces and more is None:
+            return np.zeros(0)
+        model = self.configuration_model
+        K = position_constraints(model, q).K if model.loops else None
+        return elements.modes(q, p, more, K)
+
+
+class JointPlant(Plant):
+    """A plant whose states are the motion of its model's joints, with force elements."""
+
+    q0: Any
+    qd0: Any
+    elements: tuple[Element, ...]
+
+    @cached_property
+    def states(self) -> tuple[Port, ...]:
+        """q (nq,) and qd (nv,)."""
+        return motion_states(self.model.joint, self.q0, self.qd0)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """gravity (3,), and the numbers of the elements."""
+        return (gravity_port(self.model), *self._elements.parameters)
+
+    @property
+    def configuration_model(self) -> Tree:
+        return self.model
+
+    def configuration(self, x: Record) -> tuple[Array, Array]:
+        return x.q, x.qd
+
+    @property
+    def force_elements(self) -> Elements:
+        return self._elements
+
+    @cached_property
+    def _elements(self) -> Elements:
+        return Elements(self.model, self.elements)
 
 
 @dataclass(frozen=True, eq=False)
-class RobotPlant(Block):
+class RobotPlant(JointPlant):
     """The forward dynamics of a robot: joint forces in, joint motion out.
 
-        H(q) qdd + C(q, qd, f_ext) = tau        solved by the articulated-body algorithm (RBDA Table 7.1)
+        H(q) qdd + C(q, qd, f_ext) = tau   solved by the articulated-body algorithm (RBDA Table 7.1)
 
-    `q0` and `qd0` are the state at the start: the neutral configuration at rest unless given. The quaternions among the
-    positions are made unit ones, in `q0` and after every inner step; a zero one is refused with ValueError. With
-    `external_wrenches` there is an input `f_ext` (nb, 6), the wrench [n; f] on each body in base coordinates about the
-    base origin. `rotor_inertia` (nv,) [kg m^2] is that of the motors' rotors as felt at the joints, the square of the
-    gear ratio times the rotor's own (RBDA 9.6). The parameter `gravity` is the model's unless it is changed.
+    `q0` and `qd0` are the state at the start: the neutral configuration at rest unless given. The
+    quaternions among the positions are made unit ones, in `q0` and after every inner step; a zero
+    one is refused with ValueError. With `external_wrenches` there is an input `f_ext` (nb, 6), the
+    wrench [n; f] on each body in base coordinates about the base origin. `rotor_inertia` (nv,) [kg
+    m^2] is that of the motors' rotors as felt at the joints, the square of the gear ratio times the
+    rotor's own (RBDA 9.6). The parameter `gravity` is the model's unless it is changed.
+
+    `elements` are springs, dampers, friction and stops (`ForceElement`), rotors (`Rotor`) and gears
+    (`Gear`) that act in every stage of the integrator: nothing of them is held over a step. Their
+    numbers are parameters, their forces outputs, and their energy is in the output energy. Joints
+    that gears drive have states like others, which follow.
     """
 
     model: Model
@@ -39,6 +124,7 @@ class RobotPlant(Block):
     qd0: Any = 0.0
     external_wrenches: bool = False
     rotor_inertia: Any = None
+    elements: tuple[Element, ...] = ()
 
     def __post_init__(self) -> None:
         if self.rotor_inertia is not None:
@@ -47,61 +133,78 @@ class RobotPlant(Block):
                 raise ValueError(f"rotor_inertia must not be negative, not {I_rot.tolist()} kg m^2")
             object.__setattr__(self, "rotor_inertia", I_rot)
         check_open(self.model, "RobotPlant")
-        object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
-        _ = self.states, self.parameters  # their start values are checked where they are given
+        check_resistance(self.model, rotor_inertia=self._felt(self._elements.of_start))
+        q0 = start_configuration(self.model, self.q0)
+        q0 = self._elements.start(q0, self.qd0, self.q0 is not None)
+        object.__setattr__(self, "q0", q0)
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """tau (nv,), and f_ext (nb, 6) when asked for."""
-        units = joint_units(self.model.joint).tau
-        tau = Port("tau", (self.model.nv,), units, "joint forces", 0.0)
+        tau = force_port(self.model.joint)
         return (tau, wrench_port(self.model)) if self.external_wrenches else (tau,)
 
     @cached_property
-    def states(self) -> tuple[Port, ...]:
-        """q (nq,) and qd (nv,)."""
-        return motion_states(self.model, slice(None), self.q0, self.qd0)
-
-    @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """q, qd, qdd (nv,) and the mechanical energy."""
+        """q, qd, qdd (nv,), the mechanical energy, and the forces of the elements."""
         return (
             *self.states,
-            Port("qdd", (self.model.nv,), joint_units(self.model.joint).qdd, "joint accelerations"),
-            Port("energy", (), "J", "kinetic and potential energy"),
+            acceleration_port(self.model.joint),
+            energy_port(),
+            *self._elements.outputs,
         )
 
-    @cached_property
-    def parameters(self) -> tuple[Port, ...]:
-        """gravity (3,)."""
-        return (gravity_port(self.model),)
+    def with_wrenches(self) -> "RobotPlant":
+        return replace(self, external_wrenches=True)
 
-    def derivative(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
-        return {"q": rate(self.model, x.q, x.qd), "qd": self._qdd(x, u, p)}
+    def derivative(self, x: Record, u: Record, p: Record) -> Values:
+        q, qd = self._elements.moving(x.q, x.qd, p)
+        acting = self._elements.acting(q, qd, p)
+        return {"q": rate(self.model, q, qd), "qd": self._qdd(q, qd, u, p, acting)}
 
-    def project(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t, u, p
-        return {"q": unit_quaternions(self.model, x.q)} if self.model.nq > self.model.nv else {}
+    def project(self, x: Record, p: Record) -> Values:
+        q, qd = self._elements.moving(x.q, x.qd, p)
+        if self.model.nq > self.model.nv:
+            q = unit_quaternions(self.model, q)
+        elif not self._elements.geared:
+            return {}
+        return {"q": q, "qd": qd} if self._elements.geared else {"q": q}
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del t
-        E = energy(self._aligned, x.q, x.qd, p.gravity)
+    def output(self, x: Record, u: Record, p: Record) -> Values:
+        q, qd = self._elements.moving(x.q, x.qd, p)
+        acting = self._elements.acting(q, qd, p)
+        E = energy(self._aligned_model, q, qd, p.gravity)
         if self.rotor_inertia is not None:
-            E = E + self.rotor_inertia @ (x.qd * x.qd) / 2
-        return {"qdd": self._qdd(x, u, p), "energy": E}
+            E = E + self.rotor_inertia @ (qd * qd) / 2
+        return {
+            "qdd": self._qdd(q, qd, u, p, acting),
+            "energy": E + self._elements.energy(acting, qd, p),
+            **self._elements.values(acting),
+        }
 
     @cached_property
-    def _aligned(self) -> Model:
+    def _aligned_model(self) -> Model:
         return aligned(self.model)
 
     @cached_property
     def _equivalent(self) -> Model:
         """The cheapest model with the same equation of motion; a planar model is its own."""
-        return equivalent(self._aligned) if isinstance(self.model, Model) else self.model
+        return equivalent(self._aligned_model) if isinstance(self.model, Model) else self.model
 
-    def _qdd(self, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Any:
-        f_ext = u.f_ext if self.external_wrenches else None
-        if self.rotor_inertia is None:
-            return aba(self._equivalent, x.q, x.qd, u.tau, f_ext, p.gravity)
-        return aba_with_rotors(self._equivalent, x.q, x.qd, u.tau, self.rotor_inertia, f_ext, p.gravity)
+    def _qdd(self, q: Array, qd: Array, u: Record, p: Record, acting: Acting | None) -> Any:
+        tau, f_ext = with_loads(acting, u.tau, u.f_ext if self.external_wrenches else None)
+        model, given = self._equivalent, self._elements.transmissions(p)
+        I_rot = self._felt(given)
+        if given is not None and given.driven:
+            given, none = given._replace(rotor_inertia=I_rot), np.zeros(model.nv)
+            return geared_accelerations(model, given, q, qd, none, tau, (), f_ext, p.gravity).qdd
+        if I_rot is None:
+            return aba(model, q, qd, tau, f_ext, p.gravity)
+        return aba_with_rotors(model, q, qd, tau, I_rot, f_ext, p.gravity)
+
+    def _felt(self, given: Transmissions | None) -> Any:
+        """The inertia (nv,) of all rotors; None without any."""
+        I_rot = self.rotor_inertia
+        if given is None:
+            return I_rot
+        return given.rotor_inertia if I_rot is None else given.rotor_inertia + I_rot

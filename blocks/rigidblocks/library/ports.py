@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.block import Port, finite
-from rigidblocks.configuration import neutral, normalized
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Port, finite
 from rigidblocks.joint import Joint
-from rigidblocks.spatial import Array
-from rigidblocks.tree import Tree
+from rigidblocks.model.configuration import neutral, normalized
+from rigidblocks.model.tree import Tree
 
 Units = tuple[str, ...]
 
@@ -41,48 +41,85 @@ def joint_ports(model: Tree, **docs: str) -> tuple[Port, ...]:
 
 
 def start_configuration(model: Tree, q0: Any) -> Array:
-    """q0 (nq,) with unit quaternions, or the neutral configuration; raises ValueError for what is no configuration."""
+    """q0 (nq,) with unit quaternions, or the neutral configuration; raises ValueError for what is
+    no configuration.
+    """
     q0 = neutral(model) if q0 is None else q0
     return normalized(model, finite(q0, (model.nq,), "the start value of port 'q'"))
 
 
 def check_open(model: Tree, block: str) -> None:
-    """Raises ValueError for a model with loops, in the block of this type, which knows nothing of them."""
+    """Raises ValueError for a model with loops, in the block of this type, which knows nothing of
+    them.
+    """
     if model.loops:
         raise ValueError(
-            f"model '{model.name}' has the loop joints {', '.join(model.loop_names)}, which {block} leaves open; "
+            f"model '{model.name}' has the loop joints {', '.join(model.loop_names)}, which "
+            f"{block} leaves open; "
             "use ClosedLoopPlant, or model.spanning_tree to leave them open"
         )
 
 
 def gravity_port(model: Tree) -> Port:
     """The parameter gravity, (3,), or (2,) of a planar model."""
-    return Port("gravity", model.gravity.shape, "m/s2", "acceleration of gravity, base coordinates", model.gravity)
-
-
-def wrench_port(model: Tree) -> Port:
-    """The input f_ext, (nb, 6), or (nb, 3) of a planar model, zero unless it is connected."""
-    size = len(model.algebra.zero())
-    units = {6: ("N.m",) * 3 + ("N",) * 3, 3: ("N.m", "N", "N")}[size] * model.nb
-    return Port("f_ext", (model.nb, size), units, "wrench [n; f] on each body, base coordinates", 0.0)
-
-
-def motion_states(model: Tree, joints: slice, q0: Any, qd0: Any) -> tuple[Port, ...]:
-    """The states q and qd of the model's joints in `joints`, with their start values."""
-    chosen = model.joint[joints]
-    units = joint_units(chosen)
-    bound = np.array([1.0 if unit == "1" else np.inf for unit in units.q])  # of the elements of unit quaternions
-    return (
-        Port("q", (len(units.q),), units.q, "joint positions", q0, rate="qd", min=-bound, max=bound),
-        Port("qd", (len(units.qd),), units.qd, "joint velocities", qd0),
+    return Port(
+        "gravity",
+        model.gravity.shape,
+        "m/s2",
+        "acceleration of gravity, base coordinates",
+        model.gravity,
     )
 
 
+def wrench_port(model: Tree, start: Any = 0.0) -> Port:
+    """f_ext, (nb, 6), or (nb, 3) of a planar model: as an input zero unless it is connected."""
+    size = len(model.algebra.zero())
+    units = {6: ("N.m",) * 3 + ("N",) * 3, 3: ("N.m", "N", "N")}[size] * model.nb
+    text = "wrench [n; f] on each body, base coordinates"
+    return Port("f_ext", (model.nb, size), units, text, start)
+
+
+def force_port(joints: Sequence[Joint], name: str = "tau", doc: str = "joint forces") -> Port:
+    """The forces of these joints, an input that is zero unless it is connected."""
+    units = joint_units(joints).tau
+    return Port(name, (len(units),), units, doc, 0.0)
+
+
+def motion_states(joints: Sequence[Joint], q0: Any, qd0: Any) -> tuple[Port, ...]:
+    """The states q and qd of these joints, with their start values."""
+    units = joint_units(joints)
+    # the elements of unit quaternions are bounded
+    bound = np.array([1.0 if unit == "1" else np.inf for unit in units.q])
+    q = Port("q", bound.shape, units.q, "joint positions", q0, "qd", min=-bound, max=bound)
+    return q, Port("qd", (len(units.qd),), units.qd, "joint velocities", qd0)
+
+
+def acceleration_port(joints: Sequence[Joint]) -> Port:
+    """The output qdd of these joints."""
+    units = joint_units(joints).qdd
+    return Port("qdd", (len(units),), units, "joint accelerations")
+
+
+def energy_port() -> Port:
+    """The output energy."""
+    return Port("energy", (), "J", "kinetic and potential energy")
+
+
+def closure_force_port(model: Tree, start: Any = None) -> Port:
+    """lam (nc,), the constraint forces of the loop joints."""
+    text = "constraint forces of the loop joints"
+    return Port("lam", (model.nc,), constraint_units(model), text, start)
+
+
 def constraint_units(model: Tree) -> Units:
-    """The units of the constraint forces of the loop joints: N.m of a constraint of rotation alone, N of the others."""
+    """The units of the constraint forces of the loop joints: N.m of a constraint of rotation alone,
+    N of the others.
+    """
     units: list[str] = []
     for loop in model.loops:
         joint, size = loop.joint, len(model.algebra.zero())
         T = joint.constraint(joint.jcalc(joint.neutral(), np.zeros(joint.nv)).XJ, np.zeros(size)).T
-        units += ["N" if np.any(column[size // 2 if size > 3 else 1 :]) else "N.m" for column in T.T]
+        units += [
+            "N" if np.any(column[size // 2 if size > 3 else 1 :]) else "N.m" for column in T.T
+        ]
     return tuple(units)

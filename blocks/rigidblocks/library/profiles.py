@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block, Port, Values
+from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select
+from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.library.sources import rate_unit, signal_count
-from rigidblocks.scalar import clip, less, maximum, minimum, select
 
 
 def _motion_ports(n: int, unit: str) -> tuple[Port, ...]:
@@ -20,14 +19,19 @@ def _motion_ports(n: int, unit: str) -> tuple[Port, ...]:
     )
 
 
+def _limit(name: str, n: int, unit: str, what: str, value: Any) -> Port:
+    return Port(name, (n,), unit, f"limit on {what}", value, positive=True)
+
+
 @dataclass(frozen=True, eq=False)
 class QuinticProfile(Block):
-    """The polynomial of degree five from rest at `y0` to rest at `y1`, with no acceleration at either end.
+    """The polynomial of degree five from rest at `y0` to rest at `y1`, with no acceleration at
+    either end.
 
         y = y0 + (y1 - y0) (10 s^3 - 15 s^4 + 6 s^5),  s = (t - begin) / duration, from 0 to 1
 
-    It starts at t = `begin` [s] and takes `duration` [s]; outside it y rests. `y0` and `y1` are numbers or (n,), in `unit`.
-    The outputs are y, its slope and its curvature, each (n,).
+    It starts at t = `begin` [s] and takes `duration` [s]; outside it y rests. `y0` and `y1` are
+    numbers or (n,), in `unit`. The outputs are y, its slope and its curvature, each (n,).
     """
 
     y0: Any
@@ -35,11 +39,6 @@ class QuinticProfile(Block):
     duration: float
     begin: float = 0.0
     unit: str = "rad"
-
-    def __post_init__(self) -> None:
-        _ = self.parameters  # their values are checked where they are given
-        if not self.duration > 0:
-            raise ValueError(f"the duration of a quintic profile must be positive, not {self.duration} s")
 
     @cached_property
     def _n(self) -> int:
@@ -57,11 +56,10 @@ class QuinticProfile(Block):
             Port("y0", (self._n,), self.unit, "value at the beginning", self.y0),
             Port("y1", (self._n,), self.unit, "value at the end", self.y1),
             Port("begin", (), "s", "time at which it begins", self.begin),
-            Port("duration", (), "s", "time that it takes", self.duration),
+            Port("duration", (), "s", "time that it takes", self.duration, positive=True),
         )
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del x, u
+    def output(self, t: Any, p: Record) -> Values:
         T, d = p.duration, p.y1 - p.y0
         s = clip((t - p.begin) / T, 0.0, 1.0)
         blend = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
@@ -74,11 +72,13 @@ class QuinticProfile(Block):
 
 @dataclass(frozen=True, eq=False)
 class TrapezoidalProfile(Block):
-    """The fastest motion from rest at `y0` to rest at `y1` with |slope| <= `slope_max` and |curvature| <= `curvature_max`.
+    """The fastest motion from rest at `y0` to rest at `y1` with |slope| <= `slope_max` and
+    |curvature| <= `curvature_max`.
 
-    The slope is a trapezoid over time, or a triangle where the way is too short for the full slope. Each signal moves on
-    its own, from t = `begin` [s]. The values are numbers or (n,), in `unit`, per s and per s^2. The outputs are y, its
-    slope and its curvature, each (n,); the curvature at a corner is the one that follows.
+    The slope is a trapezoid over time, or a triangle where the way is too short for the full slope.
+    Each signal moves on its own, from t = `begin` [s]. The values are numbers or (n,), in `unit`,
+    per s and per s^2. The outputs are y, its slope and its curvature, each (n,); the curvature at a
+    corner is the one that follows.
     """
 
     y0: Any
@@ -87,12 +87,6 @@ class TrapezoidalProfile(Block):
     curvature_max: Any
     begin: float = 0.0
     unit: str = "rad"
-
-    def __post_init__(self) -> None:
-        _ = self.parameters  # their values are checked where they are given
-        for name in ("slope_max", "curvature_max"):
-            if np.any(np.asarray(getattr(self, name)) <= 0):
-                raise ValueError(f"{name} of a trapezoidal profile must be positive, not {getattr(self, name)}")
 
     @cached_property
     def _n(self) -> int:
@@ -110,26 +104,34 @@ class TrapezoidalProfile(Block):
         return (
             Port("y0", (self._n,), self.unit, "value at the beginning", self.y0),
             Port("y1", (self._n,), self.unit, "value at the end", self.y1),
-            Port("slope_max", (self._n,), rate_unit(self.unit), "limit on the slope", self.slope_max),
-            Port("curvature_max", (self._n,), rate_unit(self.unit, 2), "limit on the curvature", self.curvature_max),
+            _limit("slope_max", self._n, rate_unit(self.unit), "the slope", self.slope_max),
+            _limit(
+                "curvature_max",
+                self._n,
+                rate_unit(self.unit, 2),
+                "the curvature",
+                self.curvature_max,
+            ),
             Port("begin", (), "s", "time at which it begins", self.begin),
         )
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del x, u
+    def output(self, t: Any, p: Record) -> Values:
         a, way = p.curvature_max, np.abs(p.y1 - p.y0)
         sign = select(less(p.y1, p.y0), -1.0, 1.0)
         ramp = minimum(np.sqrt(way / a), p.slope_max / a)  # time to speed up, and to slow down
         cruise = maximum(way / p.slope_max - p.slope_max / a, 0.0)
         elapsed = t - p.begin
         # time spent so far on speeding up, at constant slope, and on slowing down
-        up, on, down = clip(elapsed, 0.0, ramp), clip(elapsed - ramp, 0.0, cruise), clip(elapsed - ramp - cruise, 0.0, ramp)
-        braking, rest = less(0.0, down), ramp - down
-        y = select(braking, p.y1 - sign * a * rest**2 / 2, p.y0 + sign * a * (up**2 / 2 + ramp * on))
+        up = clip(elapsed, 0.0, ramp)
+        on = clip(elapsed - ramp, 0.0, cruise)
+        down = clip(elapsed - ramp - cruise, 0.0, ramp)
+        rest = ramp - down
+        from_y0 = p.y0 + sign * a * (up**2 / 2 + ramp * on)
+        from_y1 = p.y1 - sign * a * rest**2 / 2
         speeding_up = select(less(elapsed, 0.0), 0.0, select(less(elapsed, ramp), a, 0.0))
         slowing_down = select(less(elapsed, ramp + cruise), 0.0, select(less(0.0, rest), a, 0.0))
         return {
-            "y": y,
+            "y": select(less(0.0, down), from_y1, from_y0),
             "slope": sign * minimum(a * (up - down), p.slope_max),
             "curvature": sign * (speeding_up - slowing_down),
         }

@@ -2,21 +2,20 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block, Port, Values, finite
-from rigidblocks.scalar import clip, select
+from rigidblocks.algebra.scalar import clip, select
+from rigidblocks.block.block import Block, Port, Record, Values, finite
 
 
 @dataclass(frozen=True, eq=False)
 class RepeatingSequence(Block):
     """A table of values, linear between its times and repeated with the period of its last time.
 
-    `t` (k,) [s] starts at 0 and increases; `y` (k, n) holds the values, in `unit`. The outputs are the value `y` (n,) and
-    its `slope` (n,), which at a corner is the one that follows.
+    `t` (k,) [s] starts at 0 and increases; `y` (k, n) holds the values, in `unit`. The outputs are
+    the value `y` (n,) and its `slope` (n,), which at a corner is the one that follows.
     """
 
     t: Any
@@ -26,26 +25,35 @@ class RepeatingSequence(Block):
     def __post_init__(self) -> None:
         times = finite(self.t, np.shape(self.t), "the times of a repeating sequence")
         if times.ndim != 1 or len(times) < 2 or times[0] != 0 or np.any(np.diff(times) <= 0):
-            raise ValueError(f"the times of a repeating sequence must start at 0 and increase, not {times.tolist()}")
+            raise ValueError(
+                "the times of a repeating sequence must start at 0 and increase, not "
+                f"{times.tolist()}"
+            )
         if np.ndim(self.y) != 2 or len(self.y) != len(times):
             raise ValueError(
-                f"a repeating sequence of {len(times)} times needs y of shape ({len(times)}, n), not {np.shape(self.y)}"
+                f"a repeating sequence of {len(times)} times needs y of shape ({len(times)}, n), "
+                f"not {np.shape(self.y)}"
             )
-        _ = self.parameters  # their values are checked where they are given
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """y (n,) and slope (n,)."""
         n = np.shape(self.y)[1]
-        return (Port("y", (n,), self.unit, "value"), Port("slope", (n,), rate_unit(self.unit), "rate of change"))
+        return (
+            Port("y", (n,), self.unit, "value"),
+            Port("slope", (n,), rate_unit(self.unit), "rate of change"),
+        )
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
         """table (k, n), the values at the times."""
-        return (Port("table", np.shape(self.y), self.unit, "values at the times of the sequence", self.y),)
+        return (
+            Port(
+                "table", np.shape(self.y), self.unit, "values at the times of the sequence", self.y
+            ),
+        )
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del x, u
+    def output(self, t: Any, p: Record) -> Values:
         times = np.asarray(self.t, dtype=float)
         period = times[-1]
         dust = 1e-9 * period  # a corner that rounding has put just ahead has been reached
@@ -54,7 +62,10 @@ class RepeatingSequence(Block):
         y, slope = p.table[0] + slopes[0] * phase, slopes[0]
         for start, value, rate in zip(times[1:-1], p.table[1:-1], slopes[1:], strict=True):
             reached = phase + dust >= start
-            y, slope = select(reached, value + rate * (phase - start), y), select(reached, rate, slope)
+            y, slope = (
+                select(reached, value + rate * (phase - start), y),
+                select(reached, rate, slope),
+            )
         return {"y": y, "slope": slope}
 
 
@@ -69,9 +80,6 @@ class Step(Block):
     before: Any = 0.0
     after: Any = 1.0
     unit: str = "rad"
-
-    def __post_init__(self) -> None:
-        _ = self.parameters  # their values are checked where they are given
 
     @cached_property
     def _n(self) -> int:
@@ -91,9 +99,10 @@ class Step(Block):
             Port("after", (self._n,), self.unit, "value from the step on", self.after),
         )
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del x, u
-        reached = p.step_time - t <= 1e-9 * np.abs(p.step_time)  # also where rounding has put it just ahead
+    def output(self, t: Any, p: Record) -> Values:
+        reached = p.step_time - t <= 1e-9 * np.abs(
+            p.step_time
+        )  # also where rounding has put it just ahead
         return {"y": select(reached, p.after, p.before)}
 
 
@@ -101,7 +110,8 @@ class Step(Block):
 class Sine(Block):
     """A sine wave: y = offset + amplitude sin(2 pi frequency t + phase), and its slope.
 
-    `amplitude` and `offset` are in `unit`, `frequency` in Hz, `phase` in rad; each is a number or (n,).
+    `amplitude` and `offset` are in `unit`, `frequency` in Hz, `phase` in rad; each is a number or
+    (n,).
     """
 
     amplitude: Any = 1.0
@@ -110,47 +120,53 @@ class Sine(Block):
     offset: Any = 0.0
     unit: str = "rad"
 
-    def __post_init__(self) -> None:
-        _ = self.parameters  # their values are checked where they are given
-        if np.any(np.asarray(self.frequency) <= 0):
-            raise ValueError(f"the frequency of a sine must be positive, not {self.frequency} Hz")
-
     @cached_property
     def _n(self) -> int:
         return signal_count(
-            "a sine", amplitude=self.amplitude, frequency=self.frequency, phase=self.phase, offset=self.offset
+            "a sine",
+            amplitude=self.amplitude,
+            frequency=self.frequency,
+            phase=self.phase,
+            offset=self.offset,
         )
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """y (n,) and slope (n,)."""
-        return (Port("y", (self._n,), self.unit, "value"), Port("slope", (self._n,), rate_unit(self.unit), "rate of change"))
+        return (
+            Port("y", (self._n,), self.unit, "value"),
+            Port("slope", (self._n,), rate_unit(self.unit), "rate of change"),
+        )
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
         """amplitude, frequency, phase and offset, each (n,)."""
         return (
             Port("amplitude", (self._n,), self.unit, "amplitude", self.amplitude),
-            Port("frequency", (self._n,), "Hz", "frequency", self.frequency),
+            Port("frequency", (self._n,), "Hz", "frequency", self.frequency, positive=True),
             Port("phase", (self._n,), "rad", "phase at t = 0", self.phase),
             Port("offset", (self._n,), self.unit, "mean value", self.offset),
         )
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del x, u
+    def output(self, t: Any, p: Record) -> Values:
         omega = 2 * np.pi * p.frequency
         angle = omega * t + p.phase
-        return {"y": p.offset + p.amplitude * np.sin(angle), "slope": p.amplitude * omega * np.cos(angle)}
+        return {
+            "y": p.offset + p.amplitude * np.sin(angle),
+            "slope": p.amplitude * omega * np.cos(angle),
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class Chirp(Block):
-    """A sine whose frequency goes from `f0` to `f1` [Hz] at a constant rate over `duration` [s] from t = 0.
+    """A sine whose frequency goes from `f0` to `f1` [Hz] at a constant rate over `duration` [s]
+    from t = 0.
 
-        y = offset + amplitude sin(angle),  d(angle)/dt = 2 pi (f0 + (f1 - f0) t / duration),  angle(0) = 0
+        y = offset + amplitude sin(angle)
+        d(angle)/dt = 2 pi (f0 + (f1 - f0) t / duration),  angle(0) = 0
 
-    Before and after the sweep the frequency stays at f0 and f1. `amplitude` and `offset`, in `unit`, and the frequencies
-    are numbers or (n,).
+    Before and after the sweep the frequency stays at f0 and f1. `amplitude` and `offset`, in
+    `unit`, and the frequencies are numbers or (n,).
     """
 
     f0: Any
@@ -161,18 +177,18 @@ class Chirp(Block):
     unit: str = "rad"
 
     def __post_init__(self) -> None:
-        _ = self.parameters  # their values are checked where they are given
-        if not self.duration > 0:
-            raise ValueError(f"the duration of a chirp must be positive, not {self.duration} s")
-        f0, f1 = np.broadcast_arrays(self.f0, self.f1)
+        f0, f1 = (np.broadcast_to(f, self._n) for f in (self.f0, self.f1))
         if np.any(f0 < 0) or np.any(f1 < 0) or np.any(f0 + f1 == 0):
             raise ValueError(
-                f"the frequencies of a chirp must not be negative, nor both zero, not f0 = {self.f0} and f1 = {self.f1} Hz"
+                "the frequencies of a chirp must not be negative, nor both zero, not f0 = "
+                f"{self.f0} and f1 = {self.f1} Hz"
             )
 
     @cached_property
     def _n(self) -> int:
-        return signal_count("a chirp", f0=self.f0, f1=self.f1, amplitude=self.amplitude, offset=self.offset)
+        return signal_count(
+            "a chirp", f0=self.f0, f1=self.f1, amplitude=self.amplitude, offset=self.offset
+        )
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -189,13 +205,12 @@ class Chirp(Block):
         return (
             Port("f0", (self._n,), "Hz", "frequency up to t = 0", self.f0),
             Port("f1", (self._n,), "Hz", "frequency from the end of the sweep on", self.f1),
-            Port("duration", (), "s", "length of the sweep", self.duration),
+            Port("duration", (), "s", "length of the sweep", self.duration, positive=True),
             Port("amplitude", (self._n,), self.unit, "amplitude", self.amplitude),
             Port("offset", (self._n,), self.unit, "mean value", self.offset),
         )
 
-    def output(self, t: Any, x: SimpleNamespace, u: SimpleNamespace, p: SimpleNamespace) -> Values:
-        del x, u
+    def output(self, t: Any, p: Record) -> Values:
         s = clip(t, 0.0, p.duration)
         rate = (p.f1 - p.f0) / p.duration
         frequency = p.f0 + rate * s
@@ -205,7 +220,8 @@ class Chirp(Block):
 
 
 def signal_count(what: str, **values: Any) -> int:
-    """The number of signals that these values describe, each a number for all signals or an array (n,).
+    """The number of signals that these values describe, each a number for all signals or an array
+    (n,).
 
     Raises ValueError, naming `what`, for arrays of different lengths or more dimensions.
     """
@@ -218,5 +234,7 @@ def signal_count(what: str, **values: Any) -> int:
 
 
 def rate_unit(unit: str, order: int = 1) -> str:
-    """The unit of a time derivative of a signal in `unit`: rad/s, rad/s2, and N.m/rad.s for N.m/rad."""
+    """The unit of a time derivative of a signal in `unit`: rad/s, rad/s2, and N.m/rad.s for
+    N.m/rad.
+    """
     return f"{unit}{'.' if '/' in unit else '/'}s{order if order > 1 else ''}"

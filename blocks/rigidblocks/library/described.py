@@ -1,0 +1,83 @@
+"""From what a file says of a robot to its plant."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from rigidblocks.dynamics.elements import AlongJoint, ForceElement
+from rigidblocks.dynamics.laws import Friction, Spring
+from rigidblocks.dynamics.sweeps import behind_six_freedoms
+from rigidblocks.dynamics.transmissions import Gear, Rotor
+from rigidblocks.formats.description import RobotDescription
+from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
+from rigidblocks.library.floating_plant import FloatingBasePlant
+from rigidblocks.library.plant import Plant, RobotPlant
+from rigidblocks.model.model import Model
+
+
+def described_plant(robot: RobotDescription, resistance: bool = False) -> Plant:
+    """The plant of a robot that was read from a file: a ClosedLoopPlant where joints close loops, a
+    FloatingBasePlant where its base floats, else a RobotPlant; with its `described_elements`.
+
+    Raises ValueError for a joint that moves no inertia.
+    """
+    elements = described_elements(robot, resistance)
+    if robot.model.loops:
+        return ClosedLoopPlant(robot.model, elements=elements)
+    if isinstance(robot.model, Model) and behind_six_freedoms(robot.model) is not None:
+        return FloatingBasePlant(robot.model, elements=elements)
+    return RobotPlant(robot.model, elements=elements)  # type: ignore[arg-type]  # or planar
+
+
+def described_elements(
+    robot: RobotDescription, resistance: bool = False
+) -> tuple[ForceElement | Rotor | Gear, ...]:
+    """What a file says of the rotors of a robot's joints and of joints that follow others, as
+    elements of its plant; with `resistance` springs, damping and dry friction too.
+
+    Those are stiff next to the small inertias of fingers and wrists: a plant with them may need an
+    implicit method. An element has the name of its joint with _rotor, _gear, _spring or _friction;
+    what a name cannot have becomes _.
+    """
+    names = _element_names(robot)
+    elements: list[ForceElement | Rotor | Gear] = []
+    for joint, variable, k in _freedoms(robot):
+        line, name = AlongJoint(joint, variable), names[k]
+        f = robot.freedoms
+        if f.armature[k]:
+            elements.append(Rotor(f"{name}_rotor", line, float(f.armature[k])))
+        if resistance and (f.stiffness[k] or f.damping[k]):
+            law = Spring(float(f.stiffness[k]), float(f.damping[k]), float(f.rest[k]))
+            elements.append(ForceElement(f"{name}_spring", line, law))
+        if resistance and f.friction[k]:
+            elements.append(ForceElement(f"{name}_friction", line, Friction(float(f.friction[k]))))
+    starts = [v.start for v in robot.model.v_slices]
+    for c in robot.couplings:
+        name = f"{names[starts[c.joint]]}_gear"
+        elements.append(Gear(name, c.joint, c.source, c.ratio, c.offset))
+    return tuple(elements)
+
+
+def _freedoms(robot: RobotDescription) -> Iterator[tuple[int, int, int]]:
+    """The joint, the variable of the joint, and the number of the variable in qd, for each."""
+    for i, places in enumerate(robot.model.v_slices):
+        for variable, k in enumerate(range(places.start, places.stop)):
+            yield i, variable, k
+
+
+def _element_names(robot: RobotDescription) -> list[str]:
+    """A name for each variable that is an identifier and no other's."""
+    names: list[str] = []
+    for i, variable, _ in _freedoms(robot):
+        plain = re.sub(r"[^A-Za-z0-9_]", "_", robot.model.joint_names[i])
+        plain = plain if plain[:1].isalpha() else f"joint_{plain}"
+        name = plain if robot.model.joint[i].nv == 1 else f"{plain}_{variable + 1}"
+        names.append(name if name not in names else f"{name}_{len(names)}")
+    return names
+
+
+def resists(robot: RobotDescription) -> bool:
+    """Whether a file says anything of springs, damping or dry friction."""
+    parts = (robot.freedoms.stiffness, robot.freedoms.damping, robot.freedoms.friction)
+    return any(bool(np.any(part)) for part in parts)
