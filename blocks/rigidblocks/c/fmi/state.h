@@ -1,0 +1,86 @@
+/* An instance of an FMU: its modes, and all that it remembers.
+
+   Everything lives in the instance; memory is allocated for instances and saved states only. */
+
+#ifndef RB_STATE_H
+#define RB_STATE_H
+
+#include "host.h"
+#include "step.h"
+
+enum { RB_COUNT = RB_SIZE + RB_NX }; /* all that can be read: the memory and the rates */
+enum { RB_SLOPES = RB_INPUT_DERIVATIVES * RB_COURSE_ORDER * RB_NU };
+
+/* The modes of an instance, and sets of them. */
+enum {
+    RB_INSTANTIATED = 1,
+    RB_INITIALIZATION = 2,
+    RB_STEPPING = 4,
+    RB_FAILED = 8,
+    RB_TERMINATED = 16,
+    RB_EVENT = 32,
+    RB_CONTINUOUS = 64,
+    RB_INTERMEDIATE = 128, /* within a step, while the host is shown where it is */
+    RB_BEFORE_THE_RUN = RB_INSTANTIATED | RB_INITIALIZATION,
+    RB_CO_SIMULATION = RB_BEFORE_THE_RUN | RB_STEPPING | RB_FAILED | RB_TERMINATED,
+    RB_MODEL_EXCHANGE = RB_BEFORE_THE_RUN | RB_EVENT | RB_CONTINUOUS | RB_TERMINATED,
+    RB_ANY = RB_CO_SIMULATION | RB_MODEL_EXCHANGE
+};
+
+/* All that a run remembers: before its start, the memory holds the start values. */
+typedef struct {
+    double m[RB_SIZE];
+    double slope[RB_SLOPES + 1]; /* derivatives of the inputs at the beginning of the next step: the first, the second... */
+    double stop_time;
+    double drift;       /* how far states may be from where they belong in model exchange, relative to their size */
+    double next_sample; /* where samples are events, the next one is at this multiple of the sample time */
+    int slopes_given;
+    int mode;
+} State;
+
+/* A copy of a state, in one of the lists of those that its instance has saved. */
+typedef struct Saved {
+    struct Saved *next;
+    State state;
+} Saved;
+
+enum { RB_FEWEST_LISTS = 8 };
+
+/* The saved states of an instance, found by their address: a power of 2 of lists, more when there are more states. */
+typedef struct {
+    Saved *first[RB_FEWEST_LISTS]; /* the lists as long as these are enough */
+    Saved **lists;
+    size_t n_lists, n;
+} SavedStates;
+
+typedef struct {
+    State now;
+    int modes; /* those that it can be in: RB_CO_SIMULATION, also with RB_EVENT, or RB_MODEL_EXCHANGE */
+    Host host;
+    SavedStates saved;
+    int inputs_wanted;                /* in an intermediate update, whether inputs can be set */
+    unsigned char required[RB_COUNT]; /* the variables that the host uses in intermediate updates */
+    char *name;                       /* behind the instance */
+} Instance;
+
+/* The instance that a host knows by its address. */
+static inline Instance *instance_of(void *component)
+{
+    return (Instance *)component;
+}
+
+static inline const char *mode_name(int mode)
+{
+    switch (mode) {
+    case RB_INSTANTIATED: return "before initialization";
+    case RB_INITIALIZATION: return "in initialization mode";
+    case RB_STEPPING: return "during a run";
+    case RB_FAILED: return "after a step that failed";
+    case RB_EVENT: return "in event mode";
+    case RB_INTERMEDIATE: return "in an intermediate update";
+    case RB_CONTINUOUS: return "in continuous-time mode";
+    default: return "after termination";
+    }
+}
+
+#endif

@@ -1,0 +1,404 @@
+/* Inner steps that know their error: what block/control.py does, by the same arithmetic in the same order.
+
+   An inner step is tried, its error is measured in tolerances, and it is taken when that is at most 1; if not, it is tried
+   again, shorter. What is remembered from step to step is in the memory, from RB_S on. Only + - * / sqrt, fabs and
+   comparisons decide, so that all compilers decide alike. */
+
+#ifndef RB_CONTROL_H
+#define RB_CONTROL_H
+
+#include <float.h>
+#include <math.h>
+
+#include "course.h"
+#include "implicit.h"
+
+#if RB_ADAPTIVE
+
+/* What is remembered, by its place behind RB_S. */
+enum {
+    RB_NEXT_STEP = 0,  /* length of the next inner step [s]; 0 before the first */
+    RB_LAST_ERROR = 1, /* of the last inner step; 0 before the first */
+    RB_PAUSE = 2,      /* communication steps in which the screen is not tried */
+    RB_IS_STIFF = 3,   /* 1 while the linearly implicit method is at work */
+    RB_SIGNS = 4,      /* inner steps in a row that speak for the other method */
+    RB_EIGENVALUE = 5, /* [1/s] an estimate of the fastest one, from the last sign of stiffness */
+    RB_CUT_SHORT = 6,  /* communication steps whose inner steps were used up */
+    RB_SPITE = 7,      /* inner steps taken with a larger error, for the time has no shorter ones */
+    RB_STIFFNESS = 8   /* how often there were signs enough that the block is stiff */
+};
+
+/* How far inner steps have got on the way from `start` to `end`. Lengths are not the difference of times, which rounds. */
+typedef struct {
+    double start, length, end;
+    double done;             /* of the length */
+    double rates[RB_NX + 1]; /* at the states of the memory, if they are known */
+    int known;
+    int tried;
+} Progress;
+
+static inline void start_progress(Progress *progress, double start, double length, double end)
+{
+    progress->start = start;
+    progress->length = length;
+    progress->end = end;
+    progress->done = 0.0;
+    progress->known = progress->tried = 0;
+}
+
+/* One inner step while it is tried: from the states x at t, with the rates f there, to y at t + h. */
+typedef struct {
+    double t, h, end;
+    double x[RB_NX + 1], f[RB_NX + 1], y[RB_NX + 1], next[RB_NX + 1]; /* next: the rates at y */
+    int next_known;
+#if RB_LINEARLY_IMPLICIT
+    double slopes[RB_NX * RB_NX + RB_NX + 1];
+    int slopes_known;
+#endif
+} Trial;
+
+/* The largest element of e in tolerances at the states x and y; infinite when one of e or y is not finite. */
+static inline double in_tolerances(const double *e, const double *x, const double *y)
+{
+    double largest = 0.0;
+    for (int i = 0; i < RB_NX; i++) {
+        const double a = fabs(x[i]), b = fabs(y[i]);
+        const double one = fabs(e[i]) / (RB_ATOL[i] + RB_RTOL * (a > b ? a : b));
+        if (!(one <= DBL_MAX && b <= DBL_MAX))
+            return INFINITY;
+        if (one > largest)
+            largest = one;
+    }
+    return largest;
+}
+
+/* h sum weight_i k_i */
+static inline void change(double h, const double *weights, double k[][RB_NX + 1], int n, double *e)
+{
+    for (int i = 0; i < RB_NX; i++) {
+        double sum = 0.0;
+        for (int r = 0; r < n; r++)
+            sum += weights[r] * k[r][i];
+        e[i] = h * sum;
+    }
+}
+
+/* The memory at t with the states x, and the rates there. */
+static inline void rates_at(double *m, double t, const double *x, const Course *course, double *rates)
+{
+    store(m + RB_X, x, RB_NX);
+    m[RB_T] = t;
+    follow(course, m, t);
+    derivative(m, rates);
+}
+
+/* The memory at the end of a step with the states y, moved back to where they belong; how far, in tolerances. */
+static inline double arrive(double *m, Trial *trial, const Course *course)
+{
+    store(m + RB_X, trial->y, RB_NX);
+    m[RB_T] = trial->end;
+    follow(course, m, trial->end);
+#if RB_PROJECTS
+    double back[RB_NX + 1], move[RB_NX + 1];
+    project(m, back);
+    for (int i = 0; i < RB_NX; i++) {
+        move[i] = back[i] - trial->y[i];
+        trial->y[i] = back[i];
+    }
+    store(m + RB_X, back, RB_NX);
+    return in_tolerances(move, trial->x, trial->y);
+#else
+    return 0.0;
+#endif
+}
+
+static inline double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- the methods: each makes trial->y and tells its error ---- */
+
+#if RB_EXPLICIT
+
+/* The classical step of order 4; its change against one of order 2 costs nothing, and misses nothing of third order. */
+static inline double try_screen(double *m, Trial *trial, const Course *course)
+{
+    static const double stages[4][4] = {{0.0}, {0.5}, {0.0, 0.5}, {0.0, 0.0, 1.0}};
+    static const double weights[4] = {1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6}, apart[4] = {1.0 / 6, -1.0 / 6, -1.0 / 6, 1.0 / 6};
+    static const double times[4] = {0.0, 0.5, 0.5, 1.0};
+    double k[4][RB_NX + 1], e[RB_NX + 1];
+    store(k[0], trial->f, RB_NX);
+    for (int s = 1; s < 4; s++) {
+        change(trial->h, stages[s], k, s, e);
+        for (int i = 0; i < RB_NX; i++)
+            trial->y[i] = trial->x[i] + e[i];
+        rates_at(m, trial->t + times[s] * trial->h, trial->y, course, k[s]);
+    }
+    change(trial->h, weights, k, 4, e);
+    for (int i = 0; i < RB_NX; i++)
+        trial->y[i] = trial->x[i] + e[i];
+    change(trial->h, apart, k, 4, e);
+    trial->next_known = 0;
+    const double error = in_tolerances(e, trial->x, trial->y);
+    return error <= 1.0 ? larger(error, arrive(m, trial, course)) : error;
+}
+
+/* Counts the signs that stability and not accuracy limits an explicit step: h L is near the boundary of its region, with L
+   the change of the rates between two places at the step's end (Hairer and Wanner II, IV.2). */
+static inline void look_for_stiffness(double *s, double h, const double *x, const double *y, const double *before,
+                                      const double *rates, const double *rates_before)
+{
+    double apart[RB_NX + 1], change_of_rates[RB_NX + 1];
+    for (int i = 0; i < RB_NX; i++) {
+        apart[i] = y[i] - before[i];
+        change_of_rates[i] = rates[i] - rates_before[i];
+    }
+    const double distance = in_tolerances(apart, x, y), fast = in_tolerances(change_of_rates, x, y);
+    if (h * fast > RB_STABLE * distance && distance > 0.0) {
+        s[RB_EIGENVALUE] = fast / distance;
+        s[RB_SIGNS] += 1.0;
+    } else if (s[RB_SIGNS] > 0.0)
+        s[RB_SIGNS] -= 0.5;
+    if (s[RB_SIGNS] >= RB_ENOUGH_SIGNS) {
+        s[RB_STIFFNESS] += 1.0;
+        s[RB_SIGNS] = 0.0;
+        s[RB_IS_STIFF] = RB_LINEARLY_IMPLICIT;
+    }
+}
+
+/* A step of the explicit pair. Its last stage is at the end. */
+static inline double try_pair(double *m, Trial *trial, const Course *course)
+{
+    double k[RB_STAGES][RB_NX + 1], e[RB_NX + 1], before[RB_NX + 1];
+    trial->next_known = 0;
+    store(k[0], trial->f, RB_NX);
+    for (int s = 1; s < RB_STAGES; s++) {
+        change(trial->h, RB_A[s], k, s, e);
+        if (s == RB_STAGES - 1)
+            store(before, trial->y, RB_NX);
+        for (int i = 0; i < RB_NX; i++)
+            trial->y[i] = trial->x[i] + e[i];
+        if (s < RB_STAGES - 1)
+            rates_at(m, trial->t + RB_C[s] * trial->h, trial->y, course, k[s]);
+    }
+    const double move = arrive(m, trial, course);
+    if (!(move <= 1.0))
+        return move;
+    derivative(m, k[RB_STAGES - 1]);
+    change(trial->h, RB_ERROR, k, RB_STAGES, e);
+    store(trial->next, k[RB_STAGES - 1], RB_NX);
+    trial->next_known = 1;
+    const double error = larger(move, in_tolerances(e, trial->x, trial->y));
+    if (error <= 1.0)
+        look_for_stiffness(m + RB_S, trial->h, trial->x, trial->y, before, k[RB_STAGES - 1], k[RB_STAGES - 2]);
+    return error;
+}
+
+#endif
+
+#if RB_LINEARLY_IMPLICIT
+
+/* A step of the linearly implicit pair, its last stage the error; inputs on a course are held in the middle. */
+static inline double try_implicit(double *m, Trial *trial, const Course *course)
+{
+    double k[RB_IMPLICIT_STAGES][RB_NX + 1], e[RB_NX + 1];
+    store(m + RB_X, trial->x, RB_NX);
+    m[RB_T] = trial->t;
+    follow(course, m, trial->t + 0.5 * trial->h);
+    if (course)
+        derivative(m, trial->f);
+    if (course || !trial->slopes_known)
+        rate_slopes(m, trial->slopes);
+    trial->slopes_known = 1;
+    implicit_stages(m, trial->t, trial->h, trial->x, trial->f, trial->slopes, k);
+    for (int i = 0; i < RB_NX; i++) {
+        trial->y[i] = trial->x[i] + trial->h * weighted(RB_IMPLICIT_A[RB_IMPLICIT_STAGES], k, RB_IMPLICIT_STAGES, i);
+        e[i] = trial->h * k[RB_IMPLICIT_STAGES - 1][i];
+    }
+    const double error = in_tolerances(e, trial->x, trial->y);
+    trial->next_known = 0;
+    return error <= 1.0 ? larger(error, arrive(m, trial, course)) : error;
+}
+
+#endif
+
+static inline double try_step(double *m, Trial *trial, int screen, const Course *course)
+{
+#if RB_LINEARLY_IMPLICIT
+    if (m[RB_S + RB_IS_STIFF] != 0.0)
+        return try_implicit(m, trial, course);
+#endif
+#if RB_EXPLICIT
+    return screen ? try_screen(m, trial, course) : try_pair(m, trial, course);
+#else
+    (void)screen;
+    return INFINITY;
+#endif
+}
+
+/* ---- the control of the length ---- */
+
+/* About the root of the error that the length goes with: of fifth order, or of fourth with the implicit pair. */
+static inline double root(double error, double is_stiff)
+{
+    const double q = sqrt(sqrt(error));
+    return is_stiff != 0.0 ? sqrt(q) * sqrt(sqrt(q)) : sqrt(q);
+}
+
+/* What a step that is taken leaves: the length of the next one, by its error and the one before. */
+static inline void remember(double *s, double h, double error, int shortened)
+{
+    const double now = larger(error, 1e-8), last = s[RB_LAST_ERROR] > 0.0 ? s[RB_LAST_ERROR] : 1e-4;
+    double factor = 0.9 / root(now, s[RB_IS_STIFF]) * sqrt(root(last, s[RB_IS_STIFF]));
+    factor = factor < 0.2 ? 0.2 : factor > 5.0 ? 5.0 : factor;
+    if (shortened && factor > 1.0)
+        factor = 1.0;
+    s[RB_LAST_ERROR] = now;
+    if (h >= s[RB_NEXT_STEP] || factor < 1.0 || h * factor > s[RB_NEXT_STEP])
+        s[RB_NEXT_STEP] = h * factor; /* a step that the end has cut short does not shorten the next one */
+}
+
+/* The length to try first: what is remembered, and at most `left`, which is divided when there are two to go. */
+static inline double first_length(const double *s, double left)
+{
+    const double h = s[RB_NEXT_STEP] < RB_INNER_STEP ? s[RB_NEXT_STEP] : RB_INNER_STEP;
+    return h >= left * (1.0 - 1e-9) ? left : h > 0.5 * left ? 0.5 * left : h;
+}
+
+/* The rest of a communication step whose inner steps are used up: one step of a method that is always at its end. */
+static inline void cut_short(double *m, Trial *trial, double left, double end, const Course *course)
+{
+    trial->h = left;
+    trial->end = end;
+    m[RB_S + RB_CUT_SHORT] += 1.0;
+#if RB_LINEARLY_IMPLICIT
+    double w[RB_NX + 1][RB_NX + 1], k[RB_NX + 1];
+    int pivot[RB_NX + 1];
+    store(m + RB_X, trial->x, RB_NX);
+    m[RB_T] = trial->t;
+    follow(course, m, end);
+    derivative(m, k);
+    rate_slopes(m, trial->slopes);
+    implicit_matrix(w, trial->h, trial->slopes);
+    factorize(w, pivot);
+    for (int i = 0; i < RB_NX; i++)
+        k[i] += trial->h * trial->slopes[RB_NX * RB_NX + i];
+    solve(w, pivot, k);
+    for (int i = 0; i < RB_NX; i++)
+        trial->y[i] = trial->x[i] + trial->h * k[i];
+    const double move = arrive(m, trial, course);
+#else
+    const double error = try_screen(m, trial, course);
+    const double move = error <= 1.0 ? error : arrive(m, trial, course);
+#endif
+    int finite = move <= DBL_MAX;
+    for (int i = 0; i < RB_NX; i++)
+        finite = finite && isfinite(trial->y[i]);
+    if (!finite)
+        store(m + RB_X, trial->x, RB_NX); /* time goes on without them */
+}
+
+#if RB_EXPLICIT && RB_LINEARLY_IMPLICIT
+/* Counts the signs that an explicit step of this length would be stable: h times a bound of the eigenvalues. */
+static inline void look_for_calm(double *s, const Trial *trial)
+{
+    double bound = 0.0;
+    for (int i = 0; i < RB_NX; i++) {
+        double sum = 0.0;
+        for (int j = 0; j < RB_NX; j++)
+            sum += fabs(trial->slopes[i * RB_NX + j]) * (RB_ATOL[j] + RB_RTOL * fabs(trial->x[j]));
+        bound = larger(bound, sum / (RB_ATOL[i] + RB_RTOL * fabs(trial->x[i])));
+    }
+    s[RB_SIGNS] = bound * trial->h < 1.0 ? s[RB_SIGNS] + 1.0 : 0.0;
+    if (s[RB_SIGNS] >= RB_ENOUGH_SIGNS)
+        s[RB_SIGNS] = s[RB_IS_STIFF] = 0.0;
+}
+#endif
+
+/* Takes one inner step; returns the time at its end. The states are not finite where none can be taken. */
+static inline double controlled_step(double *m, Progress *progress, const Course *course)
+{
+    Trial trial;
+    double *s = m + RB_S;
+    const double t = progress->start + progress->done, end = progress->end, left = progress->length - progress->done;
+    /* a shorter one is lost in the rounding of the time */
+    const double shortest = 16.0 * DBL_EPSILON * larger(fabs(t), fabs(end));
+    int shortened = 0;
+#if !RB_EXPLICIT
+    s[RB_IS_STIFF] = 1.0;
+#endif
+    if (s[RB_NEXT_STEP] == 0.0)
+        s[RB_NEXT_STEP] = left;
+    trial.t = t;
+    trial.h = first_length(s, left);
+    store(trial.x, m + RB_X, RB_NX);
+    if (!progress->known)
+        rates_at(m, t, trial.x, course, progress->rates);
+    store(trial.f, progress->rates, RB_NX);
+#if RB_LINEARLY_IMPLICIT
+    trial.slopes_known = 0;
+#endif
+    trial.next_known = 0;
+    int screen = trial.h == left && progress->tried == 0 && s[RB_IS_STIFF] == 0.0;
+    if (screen && s[RB_PAUSE] > 0.0) {
+        s[RB_PAUSE] -= 1.0;
+        screen = 0;
+    }
+    for (;;) {
+        if (RB_MAX_INNER_STEPS > 0 && progress->tried >= RB_MAX_INNER_STEPS) {
+            cut_short(m, &trial, left, end, course);
+            progress->done = progress->length;
+            return end;
+        }
+        progress->tried++;
+        trial.end = trial.h == left ? end : progress->start + (progress->done + trial.h);
+#if RB_EXPLICIT && RB_LINEARLY_IMPLICIT
+        const int was_stiff = s[RB_IS_STIFF] != 0.0;
+#endif
+        const double error = try_step(m, &trial, screen, course);
+        if (screen && error <= 1.0) {
+            progress->done = progress->length;
+            return end;
+        }
+        if (screen) { /* the pair tries the same */
+            screen = 0;
+            s[RB_PAUSE] = RB_SCREEN_PAUSE;
+            continue;
+        }
+        const double factor = error <= DBL_MAX ? 0.9 / sqrt(sqrt(error)) : 0.2;
+        const double shorter = trial.h * (factor < 0.2 ? 0.2 : factor > 0.5 ? 0.5 : factor);
+        const int spite = error > 1.0 && error <= DBL_MAX && shorter < shortest;
+        if (error <= 1.0 || spite) {
+#if RB_EXPLICIT && RB_LINEARLY_IMPLICIT
+            if (was_stiff)
+                look_for_calm(s, &trial);
+#endif
+            if (spite) {
+                s[RB_SPITE] += 1.0;
+                s[RB_NEXT_STEP] = larger(s[RB_NEXT_STEP], 2.0 * trial.h);
+                arrive(m, &trial, course);
+            } else
+                remember(s, trial.h, error, shortened);
+            progress->known = trial.next_known && !spite;
+            if (progress->known)
+                store(progress->rates, trial.next, RB_NX);
+            progress->done = trial.h == left ? progress->length : progress->done + trial.h;
+            return trial.end;
+        }
+        if (shorter < shortest) {
+            if (RB_MAX_INNER_STEPS > 0)
+                cut_short(m, &trial, left, end, course);
+            else
+                m[RB_X] = NAN;
+            progress->done = progress->length;
+            return end;
+        }
+        shortened = 1;
+        trial.h = s[RB_NEXT_STEP] = shorter;
+    }
+}
+
+#endif
+
+#endif
