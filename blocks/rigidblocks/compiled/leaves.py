@@ -1,13 +1,16 @@
-"""Leaf functions: the passes of a recursive algorithm traced once for each type of body, not for each body.
+"""Leaf functions: the passes of a recursive algorithm traced once for each type of body, not for
+each body.
 
-The C text of an algorithm then does not grow with the model: loops over the bodies call the leaves. A type is a joint with
-the pattern of zeros and ones in the numbers of its body; the other numbers are read from a table.
+The C text of an algorithm then does not grow with the model: loops over the bodies call the leaves.
+A type is a joint with the pattern of zeros and ones in the numbers of its body; the other numbers
+are read from a table.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields
+from functools import reduce
 from inspect import signature
 from types import SimpleNamespace
 from typing import Any
@@ -15,21 +18,23 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from rigidblocks.ccode import statements
+from rigidblocks.algebra.factored import Factor, Factors
+from rigidblocks.algebra.spatial import Array, ArticulatedInertia, RigidInertia, Transform
 from rigidblocks.dynamics.forward import acceleration, behind_joint, body_alone
 from rigidblocks.dynamics.inverse import net_force, transmitted
-from rigidblocks.model import Model
-from rigidblocks.spatial import Array, ArticulatedInertia, Factors, RigidInertia, Transform
-from rigidblocks.trace import Traced
+from rigidblocks.model.model import Model
+from rigidblocks.tracing.ccode import statements
+from rigidblocks.tracing.trace import Traced
 
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass of an algorithm over the bodies: a function of (model, i, ...) and the names of its results.
+    """A pass of an algorithm over the bodies: a function of (model, i, ...) and the names of its
+    results.
 
-    Its other arguments are named: q, qd, qdd and tau are the joint's variables, a name with `_p` is the parent's value,
-    any other is the body's own. A result with `_p` is added to the parent's value; qdd and tau are what the algorithm
-    computes.
+    Its other arguments are named: q, qd, qdd and tau are the joint's variables, a name with `_p` is
+    the parent's value, any other is the body's own. A result with `_p` is added to the parent's
+    value; qdd and tau are what the algorithm computes.
     """
 
     step: Callable[..., tuple[Any, ...]]
@@ -69,11 +74,15 @@ ALGORITHMS = {
     ),
 }
 
-_TRIANGLE = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]])  # where a symmetric matrix keeps its elements
+_TRIANGLE = np.array(
+    [[0, 1, 3], [1, 2, 4], [3, 4, 5]]
+)  # where a symmetric matrix keeps its elements
 
 
 def _places(name: str) -> list[Array]:
-    """The places of the elements of a value that bodies share, counted from its first; a vector's are in order."""
+    """The places of the elements of a value that bodies share, counted from its first; a vector's
+    are in order.
+    """
     if name == "IA":
         return [_TRIANGLE, 6 + np.arange(9).reshape(3, 3), 15 + _TRIANGLE]
     return [np.arange(6)]
@@ -114,12 +123,15 @@ class BodyType:
 
     def leaf(self, step: Pass) -> str:
         """The C statements of one pass at a body of this type."""
-        model = SimpleNamespace(joint=(self.joint,), Xtree=(self.Xtree,), inertia=(self.inertia,), algebra=Model.algebra)
-        wanted = list(signature(step.step).parameters)[2:]
+        model = SimpleNamespace(
+            joint=(self.joint,), Xtree=(self.Xtree,), inertia=(self.inertia,), algebra=Model.algebra
+        )
+        parameters = list(signature(step.step).parameters.values())[2:]
+        wanted = [one.name for one in parameters if one.default is one.empty]
         results = step.step(model, 0, *map(self._argument, wanted))
         assignments: dict[str, ca.SX] = {}
         for name, value in zip(step.results, results, strict=True):
-            assignments.update(self._kept(name, value))
+            assignments.update(self._keep(name, value))
         return _assigned(assignments, self.symbols, self.names)
 
     def _argument(self, name: str) -> Any:
@@ -127,21 +139,31 @@ class BodyType:
             size = self.joint.nq if name == "q" else self.joint.nv
             return _array([self.symbol(f"{name}[{k}]") for k in range(size)])
         if name.endswith("_p"):
-            return self._shared(name.removesuffix("_p"), "p")
-        return self._shared(name, "w") if name in self.offsets else self.values[name]
+            return self._cells_of(name.removesuffix("_p"), "p")
+        return self._cells_of(name, "w") if name in self.offsets else self.values[name]
 
-    def _shared(self, name: str, owner: str) -> Any:
-        cells = [self.symbol(f"{owner}[{self.offsets[name] + k}]") for k in range(_SIZE.get(name, _VECTOR))]
-        parts = [_array([cells[k] for k in places.ravel()]).reshape(places.shape) for places in _places(name)]
+    def _cells_of(self, name: str, owner: str) -> Any:
+        cells = [
+            self.symbol(f"{owner}[{self.offsets[name] + k}]")
+            for k in range(_SIZE.get(name, _VECTOR))
+        ]
+        parts = [
+            _array([cells[k] for k in places.ravel()]).reshape(places.shape)
+            for places in _places(name)
+        ]
         return ArticulatedInertia(*parts) if name == "IA" else parts[0]
 
-    def _kept(self, name: str, value: Any) -> Iterator[tuple[str, ca.SX]]:
-        """The assignments that keep a result of a pass where later passes, other bodies or the caller find it."""
+    def _keep(self, name: str, value: Any) -> Iterator[tuple[str, ca.SX]]:
+        """The assignments that keep a result of a pass where later passes, other bodies or the
+        caller find it.
+        """
         key = name.removesuffix("_p")
         if key == self.algorithm.output:
             yield from ((f"{key}[{k}]", _sx(element)) for k, element in enumerate(value))
         elif key in self.offsets:
-            total, owner = (self._shared(key, "p") + value, "p") if name.endswith("_p") else (value, "w")
+            total, owner = (
+                (self._cells_of(key, "p") + value, "p") if name.endswith("_p") else (value, "w")
+            )
             for places, part in zip(_places(key), _parts(total), strict=True):
                 for place, element in zip(places.ravel(), part.ravel(), strict=True):
                     yield f"{owner}[{self.offsets[key] + place}]", _sx(element)
@@ -151,8 +173,12 @@ class BodyType:
             yield from ((self.names[cell.sx.element_hash()], sx) for cell, sx in kept.values())
 
     def _cell(self, element: Any, kept: dict[int, tuple[Traced, ca.SX]]) -> Any:
-        """A constant or a number of the body as it is; anything else as the symbol of the cell that keeps it."""
-        if not isinstance(element, Traced) or self.names.get(element.sx.element_hash(), "w").startswith("k"):
+        """A constant or a number of the body as it is; anything else as the symbol of the cell that
+        keeps it.
+        """
+        if not isinstance(element, Traced) or self.names.get(
+            element.sx.element_hash(), "w"
+        ).startswith("k"):
             return element
         node = element.sx.element_hash()
         if node not in kept:
@@ -180,11 +206,13 @@ def _each(value: Any, function: Callable[[Any], Any]) -> Any:
     if isinstance(value, Factors):
         return Factors(*(_each(X, function) for X in value.factors))
     if isinstance(value, Transform):
-        return Transform(_each(value.E, function), _each(value.r, function))
+        return Factor(_each(value.E, function), _each(value.r, function))
     return _array([function(element) for element in value.ravel()]).reshape(value.shape)
 
 
-def _assigned(assignments: Mapping[str, ca.SX], symbols: list[ca.SX], names: Mapping[int, str]) -> str:
+def _assigned(
+    assignments: Mapping[str, ca.SX], symbols: list[ca.SX], names: Mapping[int, str]
+) -> str:
     """The C statements of the assignments; everything is read before anything is written."""
     results = ca.cse(ca.densify(ca.vertcat(*assignments.values())))
     used = [sx for sx in symbols if ca.depends_on(results, sx)]
@@ -198,62 +226,77 @@ def _assigned(assignments: Mapping[str, ca.SX], symbols: list[ca.SX], names: Map
 
 
 def body_numbers(model: Model, i: int) -> Array:
-    """The numbers of body i that are not alike in all bodies: Xtree, inertia and the real parameters of the joint."""
+    """The numbers of body i that are not alike in all bodies: Xtree, inertia and the real
+    parameters of the joint.
+    """
     X, body = model.Xtree[i], model.inertia[i]
     moments = body.I[np.tril_indices(3)]
-    return np.array([*X.E.ravel(), *X.r, body.m, *body.h, *moments, *_parameters(model.joint[i]).values()], dtype=float)
+    return np.array(
+        [*X.E.ravel(), *X.r, body.m, *body.h, *moments, *_parameters(model.joint[i]).values()],
+        dtype=float,
+    )
 
 
 def _parameters(joint: Any) -> dict[str, float]:
-    return {f.name: getattr(joint, f.name) for f in fields(joint) if isinstance(getattr(joint, f.name), float)}
+    return {
+        f.name: getattr(joint, f.name)
+        for f in fields(joint)
+        if isinstance(getattr(joint, f.name), float)
+    }
 
 
 def _kind(joint: Any) -> Any:
     """What joints of one kind have in common: everything but their real parameters."""
-    return type(joint), tuple(getattr(joint, f.name) for f in fields(joint) if f.name not in _parameters(joint))
+    return type(joint), tuple(
+        getattr(joint, f.name) for f in fields(joint) if f.name not in _parameters(joint)
+    )
 
 
 def body_types(model: Model, most: int = 4) -> tuple[list[int], list[tuple[int, Array]]]:
-    """The type of each body, and for each type a body of it and its pattern: a number that all have, or NaN.
+    """The type of each body, and for each type a body of it and its pattern: a number that all
+    have, or NaN.
 
-    Bodies with one kind of joint are of one type each pattern of zeros and ones, or all of one type where there would be
-    more than `most`.
+    Bodies with one kind of joint are of one type each pattern of zeros and ones, or all of one type
+    where there would be more than `most`.
     """
     numbers = [body_numbers(model, i) for i in range(model.nb)]
     kinds = [_kind(joint) for joint in model.joint]
     patterns = [np.where((x == 0) | (np.abs(x) == 1), x, np.nan) for x in numbers]
-    count = Counter(kind for kind, _ in {(kind, tuple(map(str, p))) for kind, p in zip(kinds, patterns, strict=True)})
-    types: dict[Any, int] = {}
-    found: list[tuple[int, Array]] = []
-    place = []
-    for i, (kind, pattern) in enumerate(zip(kinds, patterns, strict=True)):
-        key = (kind, None) if count[kind] > most else (kind, tuple(map(str, pattern)))
-        if key not in types:
-            types[key] = len(found)
-            found.append((i, pattern))
-        k = types[key]
-        first, common = found[k]
-        found[k] = first, np.where(common == pattern, common, np.nan)
-        place.append(k)
-    return place, found
+    count = Counter(
+        kind
+        for kind, _ in {(kind, tuple(map(str, p))) for kind, p in zip(kinds, patterns, strict=True)}
+    )
+    keys = [
+        (kind, None if count[kind] > most else tuple(map(str, pattern)))
+        for kind, pattern in zip(kinds, patterns, strict=True)
+    ]
+    types = list(dict.fromkeys(keys))
+    place = [types.index(key) for key in keys]
+    alike = [[i for i, at in enumerate(place) if at == k] for k in range(len(types))]
+    return place, [(bodies[0], _common([patterns[i] for i in bodies])) for bodies in alike]
+
+
+def _common(patterns: list[Array]) -> Array:
+    """The numbers that all patterns have, NaN for the others."""
+    return reduce(lambda one, two: np.where(one == two, one, np.nan), patterns)
 
 
 def traced_body(model: Model, i: int, pattern: Array, algorithm: Algorithm) -> BodyType:
-    """The type of body i with the numbers of the pattern as they are, and the others as symbols k[0], k[1], ..."""
-    names: dict[int, str] = {}
-    symbols: list[ca.SX] = []
-    elements: list[Any] = []
-    for number in pattern:
-        if np.isnan(number):
-            symbols.append(ca.SX.sym(f"k[{len(symbols)}]"))
-            names[symbols[-1].element_hash()] = f"k[{len(symbols) - 1}]"
-            elements.append(Traced(symbols[-1]))
-        else:
-            elements.append(float(number))
-    E, r, h, I = _array(elements[:9]).reshape(3, 3), _array(elements[9:12]), _array(elements[13:16]), elements[16:22]
+    """The type of body i with the numbers of the pattern as they are, and the others as symbols
+    k[0], k[1], ...
+    """
+    symbols = [ca.SX.sym(f"k[{k}]") for k in range(int(np.isnan(pattern).sum()))]
+    names = {sx.element_hash(): f"k[{k}]" for k, sx in enumerate(symbols)}
+    unknown = map(Traced, symbols)
+    numbers = [next(unknown) if np.isnan(number) else float(number) for number in pattern]
+
+    # as `body_numbers` has them
+    E, r, m, h = numbers[:9], numbers[9:12], numbers[12], numbers[13:16]
+    moments, parameters = numbers[16:22], numbers[22:]
+    Xtree = Transform(_array(E).reshape(3, 3), _array(r))
+    I = _array([moments[k] for k in _TRIANGLE.ravel()]).reshape(3, 3)
     joint = copy(model.joint[i])
-    for name, element in zip(_parameters(joint), elements[22:], strict=True):
-        object.__setattr__(joint, name, element)
-    moments = _array([I[k] for k in (0, 1, 3, 1, 2, 4, 3, 4, 5)]).reshape(3, 3)
-    inertia = RigidInertia(elements[12], h, moments)
-    return BodyType(algorithm, joint, inertia, Transform(E, r), names, symbols=symbols)
+    for name, parameter in zip(_parameters(joint), parameters, strict=True):
+        object.__setattr__(joint, name, parameter)
+    inertia = RigidInertia(m, _array(h), I)
+    return BodyType(algorithm, joint, inertia, Xtree, names, symbols=symbols)

@@ -1,0 +1,1 @@
+"""Blocks and algorithms as C: what is traced, printed and compiled for them."""

@@ -1,0 +1,116 @@
+"""The functions of a block as graphs, traced once for all that is made of them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Block, computed_outputs
+from rigidblocks.block.composite import Composite
+from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.port import Port
+from rigidblocks.compiled.purity import check_purity
+from rigidblocks.tracing.differentiate import jacobian
+from rigidblocks.tracing.trace import Graph, TraceError, trace
+from rigidblocks.tracing.waits import told
+
+
+@dataclass(frozen=True, eq=False)
+class TracedEvaluator(Evaluator):
+    """Runs the graphs of the block's functions, on numbers and in other traces.
+
+    Both are much faster than the functions themselves, and give the same numbers but for rounding.
+    """
+
+    memory: Memory
+
+    @cached_property
+    def _functions(self) -> NumpyEvaluator:
+        return NumpyEvaluator(self.memory)
+
+    @cached_property
+    def _graphs(self) -> dict[str, Graph]:
+        """The graph of each function, made when it is first asked for."""
+        return {}
+
+    def graph(self, name: str) -> Graph:
+        """The graph from the memory to `out`, the values of a function: derivative, project,
+        initial, update or output.
+
+        Raises TraceError where it branches on a traced value, and ImpureBlockError where it does
+        not give the same values for the same memory; both name block, function and what it is.
+        """
+        if name not in self._graphs:
+            self._graphs[name] = self._traced(name)
+        return self._graphs[name]
+
+    def _traced(self, name: str) -> Graph:
+        """The graph, which must give what the function gives."""
+        function, title = getattr(self._functions, name), f"{self.memory.name}.{name}"
+        try:
+            with told(f"tracing {title}"):
+                graph = trace(name, lambda m: {"out": function(m)}, {"memory": (self.memory.size,)})
+        except TraceError as error:
+            raise TraceError(f"{title}: {error}") from error
+        check_purity(function, graph, self.memory.start(), results(self.memory.block, name), title)
+        return graph
+
+    @cached_property
+    def rate_slopes(self) -> Graph:
+        """The graph from the memory to the derivatives of the rates, by the n continuous states
+        (n, n) and by the time (n,).
+        """
+        x, size = self.memory.x, self.memory.size
+        rates = trace(
+            "rates",
+            lambda t, x, rest: {"rates": self.derivative(np.concatenate([[t], x, rest]))},
+            {"t": (), "x": (x.stop - x.start,), "rest": (size - x.stop,)},
+        )
+        slopes = jacobian(rates, "rates", ("x", "t"))
+        return Graph("rate_slopes", {"memory": (size,)}, slopes.outputs, slopes.function)
+
+    @property
+    def projects(self) -> bool:
+        return self._functions.projects
+
+    def derivative(self, m: Array) -> Array:
+        return self.graph("derivative")(m)
+
+    def slopes(self, m: Array) -> tuple[Array, Array]:
+        values, n = self.rate_slopes(m), self.memory.x.stop - self.memory.x.start
+        return values[: n * n].reshape(n, n), values[n * n :]
+
+    def project(self, m: Array) -> Array:
+        return self.graph("project")(m)
+
+    def initial(self, m: Array) -> Array:
+        return self.graph("initial")(m)
+
+    def update(self, m: Array) -> Array:
+        block = self.memory.block
+        if isinstance(block, Composite) and block.inner_blocks(self.memory):
+            return self._functions.update(m)
+        return self.graph("update")(m)
+
+    def output(self, m: Array) -> Array:
+        return self.graph("output")(m)
+
+
+def results(block: Block, function: str) -> tuple[Port, ...]:
+    """The ports whose values a function of the block gives."""
+    return {
+        "derivative": block.states,
+        "project": block.states,
+        "initial": block.sampled,
+        "update": block.sampled,
+        "output": computed_outputs(block),
+    }[function]
+
+
+def numpy_evaluator(memory: Memory) -> NumpyEvaluator:
+    """The block's own functions with their exact Jacobian, which is traced when it is first asked
+    for.
+    """
+    return NumpyEvaluator(memory, TracedEvaluator(memory).slopes)

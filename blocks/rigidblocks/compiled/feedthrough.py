@@ -1,0 +1,56 @@
+"""What depends on what in a block, read off the trace."""
+
+from dataclasses import replace
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Port
+from rigidblocks.block.composite import Composite
+from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
+from rigidblocks.tracing.trace import Graph, trace
+
+
+def after_sample(evaluator: Evaluator) -> Graph:
+    """The graph from the memory to the memory after a sample instant, its outputs computed."""
+    return _after(evaluator, "update")
+
+
+def after_start(evaluator: Evaluator) -> Graph:
+    """The graph from the start values to the memory after the start of a run, its outputs
+    computed.
+    """
+    return _after(evaluator, "initial")
+
+
+def rates(evaluator: Evaluator) -> Graph:
+    """The graph from the memory to the rates of the continuous states."""
+    return trace(
+        "rates", lambda m: {"rates": evaluator.derivative(m)}, {"memory": (evaluator.memory.size,)}
+    )
+
+
+def feedthrough(evaluator: Evaluator) -> frozenset[tuple[str, str]]:
+    """The pairs (input, output) of port names where the output reads the input at the same instant.
+
+    An output held between samples counts, for at a sample instant it reads its inputs.
+    """
+    memory, depends = evaluator.memory, after_sample(evaluator).depends
+
+    def reads(output: Port, source: Port) -> bool:
+        return bool(depends[memory.where[output.name], memory.where[source.name]].any())
+
+    block = memory.block
+    return frozenset((u.name, y.name) for y in block.outputs for u in block.inputs if reads(y, u))
+
+
+def _after(evaluator: Evaluator, sample: str) -> Graph:
+    block = evaluator.memory.block
+    if isinstance(block, Composite):
+        evaluator = NumpyEvaluator(replace(evaluator.memory, block=block.structure()))
+
+    def after(m: Array) -> dict[str, Array]:
+        sampled = m.copy()
+        sampled[evaluator.memory.z] = getattr(evaluator, sample)(m)
+        sampled[evaluator.memory.y] = evaluator.output(sampled)
+        return {"memory": sampled}
+
+    return trace("after", after, {"memory": (evaluator.memory.size,)})

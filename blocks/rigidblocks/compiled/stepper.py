@@ -1,0 +1,37 @@
+"""The steppers of a block with what they need from the tracer: a compiled kernel, or the exact
+Jacobian.
+"""
+
+from pathlib import Path
+
+from rigidblocks.block.adaptive import Method, longest_step
+from rigidblocks.block.integrators import RK4
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.stepper import CompiledStepper, NumpyStepper
+from rigidblocks.compiled.evaluator import TracedEvaluator
+from rigidblocks.compiled.kernel import KERNEL, model_header
+from rigidblocks.tracing.ccode import c_text
+from rigidblocks.tracing.compiler import shared_library
+
+
+def compiled_stepper(
+    memory: Memory, method: Method = RK4, h: float | None = None
+) -> CompiledStepper:
+    """The stepper of a block by its kernel, compiled here. Needs a C compiler."""
+    h = longest_step(method, h)
+    return CompiledStepper(memory, method, h, path=kernel_library(memory, method, h))
+
+
+def numpy_stepper(memory: Memory, method: Method = RK4, h: float | None = None) -> NumpyStepper:
+    """The stepper of a block in NumPy by any method; the Jacobian of a linearly implicit one is
+    traced when it is first needed.
+    """
+    return NumpyStepper(memory, method, longest_step(method, h), TracedEvaluator(memory).slopes)
+
+
+def kernel_library(memory: Memory, method: Method, h: float) -> Path:
+    """The compiled kernel of a block, from the cache when it is there. Needs a C compiler."""
+    sources = {"model.h": model_header(TracedEvaluator(memory), method, h)}
+    for name in (*KERNEL, "kernel.c"):
+        sources[name] = c_text(f"kernel/{name}")
+    return shared_library(sources, "kernel.c")
