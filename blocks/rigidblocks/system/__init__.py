@@ -1,0 +1,1 @@
+"""Parts wired port to port, and a whole system as one block."""

@@ -1,0 +1,97 @@
+"""A system as one continuous block: its parts read each other at every instant, not once a step."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Block, Port, Record, Values
+from rigidblocks.block.step import put_outputs
+from rigidblocks.system.memories import WiredPart, WiredParts, values_of
+from rigidblocks.system.system import System
+
+
+class ContinuousSystem(Block):
+    """A system of continuous blocks as one block with the states of all of them: the ideal law,
+    without a hold.
+
+        dx/dt = f(t, x, u)        with every connected input equal to its source at t
+
+    States, outputs, open inputs and parameters are those of the parts, called `part.port`. It is
+    integrated as a whole, so the parts' own `method` and `h` have no meaning here. Where a source
+    jumps at the end of a step, an integrator with a stage there sees it one step early, and loses
+    its order at that instant. The system is copied: later changes of it have no effect.
+
+    Raises ValueError for a part that samples, an FMU among the parts, an algebraic loop, or an open
+    input without a start value.
+    """
+
+    def __init__(self, system: System):
+        self._parts = WiredParts(system.wiring())
+        for name, part in self._parts.by_name.items():
+            if part.memory.block.sample_time is not None or part.memory.block.sampled:
+                raise ValueError(
+                    f"cannot make the system continuous: '{name}' is sampled every "
+                    f"{part.memory.block.sample_time} s; "
+                    "use its continuous form, or FusedSystem(system, dt) for the sampled system"
+                )
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """The open inputs of the parts."""
+        return self._parts.inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The outputs of the parts."""
+        return self._parts.outputs
+
+    @cached_property
+    def states(self) -> tuple[Port, ...]:
+        """The states of the parts."""
+        return tuple(
+            port
+            for part in self._parts.by_name.values()
+            for port in part.renamed(part.memory.block.states)
+        )
+
+    @property
+    def parameters(self) -> tuple[Port, ...]:
+        """The parameters of the parts."""
+        return self._parts.parameters
+
+    def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        values: dict[str, Any] = {}
+        for part, m in self._evaluate(t, x, u, p):
+            values |= _states(part, m, part.evaluator.derivative(m))
+        return values
+
+    def project(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        values: dict[str, Any] = {}
+        for part, m in self._evaluate(t, x, u, p):
+            values |= _states(part, m, part.evaluator.project(m)) if part.evaluator.projects else {}
+        return values
+
+    def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        values: dict[str, Any] = {}
+        for part, m in self._evaluate(t, x, u, p):
+            values |= values_of(part, part.outputs, m)
+        return values
+
+    def _evaluate(
+        self, t: Any, x: Record, u: Record, p: Record
+    ) -> Iterator[tuple[WiredPart, Array]]:
+        """The parts, each with its memory, all of its inputs and outputs as they are at t."""
+        memories = self._parts.memories(t, x, u, p)
+        for name in self._parts.wiring.evaluation_order:
+            evaluator = self._parts.by_name[name].evaluator
+            memories[name] = put_outputs(evaluator, self._parts.with_inputs(name, memories))
+        for name, part in self._parts.by_name.items():
+            yield part, self._parts.with_inputs(name, memories)
+
+
+def _states(part: WiredPart, m: Array, values: Array) -> Values:
+    """The flat values of a part's states by their names in the system."""
+    m = m.copy()
+    m[part.memory.x] = values
+    return values_of(part, part.renamed(part.memory.block.states), m)

@@ -1,0 +1,163 @@
+"""A system as one block: the whole co-simulation step, its wiring and its masters' order included,
+as a pure function.
+"""
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.adaptive import chooses_steps
+from rigidblocks.block.block import Block, Port, Record, Values
+from rigidblocks.block.composite import Composite, InnerBlock, copies, total
+from rigidblocks.block.memory import Memory, put
+from rigidblocks.block.step import advance, initialize, put_outputs
+from rigidblocks.system.memories import Memories, WiredPart, WiredParts, values_of
+from rigidblocks.system.system import System
+from rigidblocks.system.wiring import Wiring
+
+GAUSS_SEIDEL = "gauss-seidel"
+JACOBI = "jacobi"
+ORDERS = (GAUSS_SEIDEL, JACOBI)
+
+
+class FusedSystem(Composite):
+    """A system that takes its co-simulation steps of `dt` as one sampled block.
+
+    All states and outputs of the parts are sampled states called `part.port`; the open inputs and
+    the parameters of the parts are those of the system. The numbers are those of `simulate` with
+    the same `dt` and `order`. The system is copied: later changes of it have no effect.
+
+    Raises ValueError for an FMU among the parts, an algebraic loop, or an open input without a
+    start value.
+    """
+
+    def __init__(self, system: System | Wiring, dt: float, order: str = GAUSS_SEIDEL):
+        if order not in ORDERS:
+            raise ValueError(f"order must be one of {', '.join(ORDERS)}, not '{order}'")
+        self.sample_time = dt
+        self._jacobi = order == JACOBI
+        self._parts = WiredParts(system if isinstance(system, Wiring) else system.wiring())
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """The open inputs of the parts."""
+        return self._parts.inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The outputs of the parts."""
+        return self._parts.outputs
+
+    @cached_property
+    def sampled(self) -> tuple[Port, ...]:
+        """The states and computed outputs of the parts."""
+        return tuple(port for part in self._parts.by_name.values() for port in _remembered(part))
+
+    @property
+    def parameters(self) -> tuple[Port, ...]:
+        """The parameters of the parts."""
+        return self._parts.parameters
+
+    def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        start = self._parts.memories(t, x, u, p)
+        memories = dict(start)
+        for name in self._parts.wiring.evaluation_order:
+            part, m = self._parts.by_name[name], self._parts.with_inputs(name, memories)
+            states = slice(part.memory.x.start, part.memory.z.stop)
+            memories[name] = initialize(part.evaluator, put(m, states, start[name][states]), t)
+        return self._remember(memories)
+
+    def update(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        memories = self._parts.memories(t, x, u, p)
+        before = dict(memories)
+        for name in self._parts.wiring.stepping_order:
+            part, m = (
+                self._parts.by_name[name],
+                self._parts.with_inputs(name, before if self._jacobi else memories),
+            )
+            memories[name] = self._advanced(part, m, t)
+        return self._remember(memories)
+
+    @property
+    def simultaneous(self) -> bool:
+        return self._jacobi
+
+    def inner_blocks(self, memory: Memory) -> tuple[InnerBlock, ...]:
+        parts = self._parts
+        if not any(
+            chooses_steps(part.method, part.memory.block) for part in parts.by_name.values()
+        ):
+            return ()
+        order = parts.wiring.stepping_order
+        return tuple(self._inner_block(parts.by_name[name], memory, order) for name in order)
+
+    def _inner_block(self, part: WiredPart, outer: Memory, order: tuple[str, ...]) -> InnerBlock:
+        where, own = outer.where, part.memory.where
+        constants = part.memory.start()
+        for name, value in part.start.items():
+            constants[own[name]] = np.ravel(value)
+        known = [(own[name], f"{part.name}.{name}") for name in own]
+        remembered = [
+            (slice(where[p.name].start - outer.z.start, where[p.name].stop - outer.z.start), p.name)
+            for p in _remembered(part)
+        ]
+        wires = [
+            (order.index(a), own[u], self._parts.by_name[a].memory.where[y])
+            for (b, u), (a, y) in self._parts.wiring.sources.items()
+            if b == part.name
+        ]
+        return InnerBlock(
+            part.name,
+            part.memory,
+            part.method,
+            part.h,
+            constants,
+            copies((to, where[name]) for to, name in known if name in where),
+            tuple((k, copy) for k, to, start in wires for copy in copies([(to, start)])),
+            copies((to, own[name.removeprefix(f"{part.name}.")]) for to, name in remembered),
+        )
+
+    def structure(self) -> Block:
+        return _Structure(self._parts.wiring, self.sample_time or 0.0, self._jacobi)
+
+    def _advanced(self, part: WiredPart, m: Array, t: Any) -> Array:
+        """The memory of a part after its step to the time t."""
+        dt = self.sample_time
+        assert dt is not None
+        return advance(part.evaluator, m, t - dt, dt, part.method, part.h)
+
+    def _remember(self, memories: Memories) -> Values:
+        values: dict[str, Any] = {}
+        for name, part in self._parts.by_name.items():
+            values |= values_of(part, _remembered(part), memories[name])
+        return values
+
+
+class _Structure(FusedSystem):
+    """The dependencies of a system in which the length of adaptive steps depends on all that a part
+    knows.
+    """
+
+    def __init__(self, wiring: Wiring, dt: float, jacobi: bool):
+        super().__init__(wiring, dt, JACOBI if jacobi else GAUSS_SEIDEL)
+
+    def _advanced(self, part: WiredPart, m: Array, t: Any) -> Array:
+        if not chooses_steps(part.method, part.memory.block):
+            return super()._advanced(part, m, t)
+        for place in (part.memory.x, part.memory.s):
+            m = put(m, place, m[place] + total(m))
+        if part.memory.block.sample_time is not None:
+            m = put(m, part.memory.z, part.evaluator.update(m))
+        return put_outputs(part.evaluator, put(m, 0, t))
+
+
+def _remembered(part: WiredPart) -> tuple[Port, ...]:
+    """What the system remembers of a part from step to step: its states and its outputs."""
+    block = part.memory.block
+    return (
+        *part.renamed((*block.states, *block.sampled, *part.memory.steps)),
+        *(replace(port, start=port.within(0.0)) for port in part.outputs),
+    )

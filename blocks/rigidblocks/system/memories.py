@@ -1,0 +1,142 @@
+"""The parts of a system as blocks with a memory each, for the blocks that a whole system is made
+into.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.adaptive import Method, memory_for
+from rigidblocks.block.block import Block, Port, Record, Values, computed_outputs
+from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.memory import Memory
+from rigidblocks.compiled.evaluator import numpy_evaluator
+from rigidblocks.system.wiring import Wiring
+
+Memories = dict[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class WiredPart:
+    """A part as it was when the system was made a block."""
+
+    name: str
+    memory: Memory
+    start: dict[str, Any]
+    method: Method
+    h: float
+
+    @cached_property
+    def evaluator(self) -> NumpyEvaluator:
+        """The functions of the block."""
+        return numpy_evaluator(self.memory)
+
+    def renamed(self, ports: Iterable[Port]) -> tuple[Port, ...]:
+        """The ports under the names that they have in the system, with the part's start values."""
+        return tuple(
+            replace(
+                port,
+                name=f"{self.name}.{port.name}",
+                start=self.start.get(port.name, port.start),
+                rate=port.rate and f"{self.name}.{port.rate}",
+            )
+            for port in ports
+        )
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """The computed outputs under the names that they have in the system."""
+        return self.renamed(computed_outputs(self.memory.block))
+
+
+class WiredParts:
+    """The parts of a system, each with a flat memory of its own, and what feeds what.
+
+    Raises ValueError for an FMU among the parts, for an algebraic loop, and for an open input
+    without a start value.
+    """
+
+    def __init__(self, wiring: Wiring):
+        self.wiring = wiring
+        _ = wiring.evaluation_order  # raises for an algebraic loop
+        self.open = [(name, port.name) for name, port in wiring.open_inputs]
+        self.by_name: dict[str, WiredPart] = {}
+        for name, part in sorted(wiring.parts.items()):
+            if not isinstance(part.component, Block):
+                raise ValueError(
+                    f"cannot make the system a block: '{name}' is an FMU file, and only blocks can "
+                    "be traced"
+                )
+            method, h = part.stepping
+            memory = memory_for(part.component, method)
+            self.by_name[name] = WiredPart(name, memory, dict(part.start), method, h)
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """The open inputs of the parts."""
+        blocks = {name: part.memory.block for name, part in self.by_name.items()}
+        groups = (
+            self.by_name[a].renamed(port for port in blocks[a].inputs if port.name == u)
+            for a, u in self.open
+        )
+        return tuple(port for group in groups for port in group)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """The outputs of the parts."""
+        return tuple(
+            port
+            for part in self.by_name.values()
+            for port in part.renamed(part.memory.block.outputs)
+        )
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """The parameters of the parts."""
+        return tuple(
+            port
+            for part in self.by_name.values()
+            for port in part.renamed(part.memory.block.parameters)
+        )
+
+    def memories(self, t: Any, x: Record, u: Record, p: Record) -> Memories:
+        """The flat memory of each part from the time and the records of the system; connected
+        inputs are not yet read.
+        """
+        known = {**vars(x), **vars(u), **vars(p)}
+        dtype = (
+            object
+            if any(np.asarray(value).dtype == object for value in (t, *known.values()))
+            else float
+        )
+        return {name: _memory(part, t, known, dtype) for name, part in self.by_name.items()}
+
+    def with_inputs(self, name: str, memories: Memories) -> Array:
+        """A copy of a part's memory with its connected inputs read from their sources."""
+        m = memories[name].copy()
+        for (b, u), (a, y) in self.wiring.sources.items():
+            if b == name:
+                m[self.by_name[b].memory.where[u]] = memories[a][self.by_name[a].memory.where[y]]
+        return m
+
+
+def values_of(part: WiredPart, ports: Iterable[Port], m: Array) -> Values:
+    """The values in a part's memory of some of its ports, which have the names of the system."""
+    flats = {port: m[part.memory.where[port.name.removeprefix(f"{part.name}.")]] for port in ports}
+    return {
+        port.name: flat.reshape(port.shape) if port.shape else flat[0]
+        for port, flat in flats.items()
+    }
+
+
+def _memory(part: WiredPart, t: Any, known: Values, dtype: type) -> Array:
+    m: Array = part.memory.start().astype(dtype)
+    m[0] = t
+    for name, where in part.memory.where.items():
+        if (value := known.get(f"{part.name}.{name}")) is not None:
+            m[where] = np.ravel(value)
+    return m

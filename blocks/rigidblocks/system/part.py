@@ -1,0 +1,116 @@
+"""The parts of a system: blocks and FMU files with what the system has been told of them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, longest_step
+from rigidblocks.block.block import Block, Port, finite
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.record import near
+from rigidblocks.compiled.evaluator import TracedEvaluator
+from rigidblocks.compiled.feedthrough import feedthrough
+from rigidblocks.system.fmu import Fmu
+
+
+class Component(Protocol):
+    """What a system is made of: a block, or an FMU file."""
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """The input ports."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The output ports."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A component of a system with what the system has been told of it.
+
+    `start` has start values by port name; `method` and `h` are how a block is integrated, the
+    default where they are None (an FMU brings its own); `feedthrough` has the pairs (input, output)
+    where the output reads the input at once. An `isolated` FMU runs in a process of its own, each
+    call within `time_limit` [s].
+    """
+
+    name: str
+    component: Component
+    feedthrough: frozenset[tuple[str, str]]
+    start: Mapping[str, Any] = field(default_factory=dict)
+    method: Method | None = None
+    h: float | None = None
+    isolated: bool = False
+    time_limit: float = 60.0
+
+    @property
+    def stepping(self) -> tuple[Method, float]:
+        """The method of a block and its longest inner step."""
+        method = DEFAULT_METHOD if self.method is None else self.method
+        return method, longest_step(method, self.h)
+
+    def input(self, name: str) -> Port:
+        """The input port of that name; KeyError lists those that there are."""
+        return _port(self, "input", self.component.inputs, name)
+
+    def output(self, name: str) -> Port:
+        """The output port of that name; KeyError lists those that there are."""
+        return _port(self, "output", self.component.outputs, name)
+
+
+def component_of(given: Block | str | Path) -> tuple[Component, frozenset[tuple[str, str]]]:
+    """A block, or the FMU at a path, and its feedthrough.
+
+    Raises TypeError for what is neither, and FmuError for an FMU file that cannot be used.
+    """
+    if isinstance(given, Block):
+        return given, feedthrough(TracedEvaluator(Memory(given)))
+    if not isinstance(given, str | Path):
+        raise TypeError(
+            f"a part is a block or the path of an FMU file, not a {type(given).__name__}"
+        )
+    fmu = Fmu(Path(given))
+    return fmu, fmu.feedthrough
+
+
+def _port(part: Part, kind: str, ports: tuple[Port, ...], name: str) -> Port:
+    for port in ports:
+        if port.name == name:
+            return port
+    why = part.component.no_port(name) if isinstance(part.component, Fmu) else None
+    names = [port.name for port in ports]
+    known = f"{name_list(names)}{near(name, names)}"
+    raise KeyError(why or f"'{part.name}' has no {kind} '{name}'; it has: {known}")
+
+
+def start_values(name: str, component: Any, start: Mapping[str, Any]) -> dict[str, Any]:
+    """The start values as finite arrays of their ports' shapes, within their bounds.
+
+    Raises KeyError for one without a port, ValueError for one that does not fit its port, and
+    TypeError for what is no mapping.
+    """
+    if not isinstance(start, Mapping):
+        raise TypeError(
+            f"the start values of '{name}' are given by name, as {{'q': 1.0}}, not {start!r}"
+        )
+    settable = (*component.inputs, *component.parameters, *component.states)
+    ports = {port.name: port for port in settable}
+    if unknown := set(start) - set(ports):
+        raise KeyError(
+            f"'{name}' has nothing to start with a value called {name_list(unknown)}; it has: "
+            f"{name_list(ports)}{near(min(unknown), ports)}"
+        )
+    values = {}
+    for key, value in start.items():
+        given = finite(value, ports[key].shape, f"the start value of {name}.{key}")
+        values[key] = replace(ports[key], name=f"{name}.{key}", rate=None, start=given).start
+    return values
+
+
+def name_list(names: Iterable[str]) -> str:
+    """The names in order, for messages."""
+    return ", ".join(sorted(names)) or "none"

@@ -1,0 +1,129 @@
+"""Systems: named blocks and FMUs, and the connections between their ports."""
+
+from collections.abc import Mapping
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, longest_step, method_of
+from rigidblocks.block.block import Block, Port
+from rigidblocks.block.record import near
+from rigidblocks.compiled.purity import ImpureBlockError
+from rigidblocks.system.part import Part, component_of, name_list, start_values
+from rigidblocks.system.wiring import Wiring
+from rigidblocks.tracing.trace import TraceError
+
+
+class System:
+    """Named blocks and FMU files, wired port to port.
+
+        system.add("robot", RobotPlant(planar2()))
+        system.add("pd", "pd.fmu")
+        system.connect("robot.q", "pd.q")
+
+    An input takes one connection; one that has none keeps its start value. The order of `add` does
+    not matter.
+    """
+
+    def __init__(self) -> None:
+        self.parts: dict[str, Part] = {}
+        self.sources: dict[
+            tuple[str, str], tuple[str, str]
+        ] = {}  # what each connected input (part, port) reads
+
+    def add(
+        self,
+        name: str,
+        component: Block | str | Path,
+        *,
+        start: Mapping[str, Any] | None = None,
+        method: Method | str | None = None,
+        h: float | None = None,
+        rtol: float | None = None,
+        atol: float | None = None,
+        max_inner_steps: int | None = None,
+        isolated: bool = False,
+        time_limit: float = 60.0,
+    ) -> None:
+        """Adds a block, or an FMU by the path of its file, under a name.
+
+        `start` replaces start values of inputs, states and parameters, by port name. `method`, by
+        name or object, `h` [s], its longest inner step, and where it is adaptive `rtol`, `atol` and
+        `max_inner_steps` are for blocks (`method_of`, `longest_step`). An FMU that is `isolated`
+        runs in a process of its own, so that its crash or exit, or a call that takes longer than
+        `time_limit` [s], ends the run with a message and not this process. Raises ValueError for a
+        name that is taken or has a dot, FmuError for an FMU file that cannot be used, TypeError for
+        what is neither block nor file and for other arguments of a wrong type, KeyError for a
+        method that there is not, and KeyError and ValueError for start values without a port, of
+        another shape, not finite or outside the port's bounds; and for a block whose functions are
+        not pure or branch on their values ImpureBlockError and TraceError.
+        """
+        if name in self.parts or not name or "." in name:
+            raise ValueError(
+                f"cannot add '{name}': a name must be new and without dots; taken are: "
+                f"{name_list(self.parts)}"
+            )
+        _check_types(name, h=1.0 if h is None else h, time_limit=time_limit)
+        try:
+            used, pairs = component_of(component)
+        except (TraceError, ImpureBlockError) as error:
+            raise type(error)(f"cannot add '{name}': {error}") from error
+        if isolated and isinstance(used, Block):
+            raise ValueError(f"'{name}' is a block; only an FMU can be isolated")
+        if not time_limit > 0:
+            raise ValueError(f"the time limit of '{name}' must be positive, not {time_limit} s")
+        values = start_values(name, used, {} if start is None else start)
+        told = (method, rtol, atol, max_inner_steps) != (None,) * 4
+        chosen = method_of(method or DEFAULT_METHOD, rtol, atol, max_inner_steps) if told else None
+        longest_step(chosen or DEFAULT_METHOD, h)  # refuses one that is none
+        self.parts[name] = Part(name, used, pairs, values, chosen, h, isolated, time_limit)
+
+    def connect(self, source: str, target: str) -> None:
+        """Connects an output `part.port` to an input `part.port` of the same shape and units.
+
+        Raises KeyError for a part or port that there is not, listing those there are, and
+        ValueError for different shapes or units and for an input that is connected already.
+        """
+        for given in (source, target):
+            if not isinstance(given, str):
+                raise TypeError(f"connect takes names, such as 'robot.q', not {given!r}")
+        (a, y), (b, u) = self._locate(source), self._locate(target)
+        output, target_port = self.parts[a].output(y), self.parts[b].input(u)
+        if (b, u) in self.sources:
+            taken = ".".join(self.sources[b, u])
+            raise ValueError(
+                f"cannot connect {source} to {target}: {target} is connected to {taken} already"
+            )
+        different_units = any(
+            v != w for v, w in zip(output.units, target_port.units, strict=False) if v and w
+        )
+        if output.shape != target_port.shape or different_units:
+            raise ValueError(
+                f"cannot connect {_with_unit(source, output)} to {_with_unit(target, target_port)}"
+            )
+        self.sources[b, u] = (a, y)
+
+    def wiring(self) -> Wiring:
+        """What is wired to what now; later changes of the system have no effect on it."""
+        return Wiring(self.parts, self.sources)
+
+    def _locate(self, name: str) -> tuple[str, str]:
+        part, dot, port = name.partition(".")
+        if not dot or part not in self.parts:
+            raise KeyError(
+                f"no part '{part}' for '{name}'; write part.port with one of the parts: "
+                f"{name_list(self.parts)}{near(part, self.parts)}"
+            )
+        return part, port
+
+
+def _check_types(name: str, **numbers: Any) -> None:
+    for what, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise TypeError(f"{what} of '{name}' must be a number, not {value!r}")
+
+
+def _with_unit(name: str, port: Port) -> str:
+    """A port with its shape and units, for messages: `arm.q (2, rad)`."""
+    units = list(dict.fromkeys(port.units))
+    return f"{name} ({', '.join([*map(str, port.shape), '/'.join(units)])})".replace("(, ", "(")
