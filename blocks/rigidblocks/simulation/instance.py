@@ -5,17 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.block import Block
-from rigidblocks.flat import FlatBlock
-from rigidblocks.spatial import Array
-from rigidblocks.stepper import CompiledStepper, NumpyStepper, Stepper
-from rigidblocks.system import Part
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.adaptive import memory_for
+from rigidblocks.block.block import Block
+from rigidblocks.block.stepper import Stepper
+from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.system.part import Part
 
 
 class Instance(abc.ABC):
     """One running part: inputs to write, outputs to read, and a step between.
 
-    `input` and `output` give views of the flat values of a port that stay valid; `outputs` are all outputs side by side.
+    `input` and `output` give views of the flat values of a port that stay valid; `outputs` are all
+    outputs side by side.
     """
 
     @abc.abstractmethod
@@ -32,7 +34,9 @@ class Instance(abc.ABC):
 
     @abc.abstractmethod
     def initialize(self, t: float) -> None:
-        """Computes the outputs at the start of a run from the start values and the inputs; may be repeated."""
+        """Computes the outputs at the start of a run from the start values and the inputs; may be
+        repeated.
+        """
 
     @abc.abstractmethod
     def begin(self) -> None:
@@ -63,23 +67,27 @@ class BlockInstance(Instance):
 
     def __init__(self, part: Part, compiled: bool):
         assert isinstance(part.component, Block)
-        self._flat = FlatBlock(part.component)
-        kind: type[Stepper] = CompiledStepper if compiled else NumpyStepper
-        self._stepper = kind(self._flat, part.method, part.h)
-        self._memory = self._flat.start()
+        method, h = part.stepping
+        self._layout = memory_for(part.component, method)
+        stepper = compiled_stepper if compiled else numpy_stepper
+        self._stepper: Stepper = stepper(self._layout, method, h)
+        self._memory = self._layout.start()
         for name, value in part.start.items():
-            self._memory[self._flat.where[name]] = np.ravel(value)
+            self._memory[self._layout.where[name]] = np.ravel(value)
         self._step = self._stepper.bound(self._memory)
-        self._states = slice(self._flat.x.start, self._flat.z.stop)
+        self._states = slice(self._layout.x.start, self._layout.z.stop)
         self._start = self._memory[self._states].copy()
-        places: Any = [np.arange(s.start, s.stop) for s in (self._flat.where[y.name] for y in part.component.outputs)]
+        places: Any = [
+            np.arange(s.start, s.stop)
+            for s in (self._layout.where[y.name] for y in part.component.outputs)
+        ]
         self._outputs = np.concatenate(places) if places else np.zeros(0, dtype=int)
 
     def input(self, name: str) -> Array:
-        return self._memory[self._flat.where[name]]
+        return self._memory[self._layout.where[name]]
 
     def output(self, name: str) -> Array:
-        return self._memory[self._flat.where[name]]
+        return self._memory[self._layout.where[name]]
 
     def outputs(self) -> Array:
         values: Array = self._memory[self._outputs]
@@ -100,6 +108,12 @@ class BlockInstance(Instance):
 
     def restore(self) -> None:
         self._memory[:] = self._kept
+
+    @property
+    def steps(self) -> Array:
+        """What the integrator remembers; nothing of steps of fixed length."""
+        steps: Array = self._memory[self._layout.s]
+        return steps
 
     def close(self) -> None:
         pass

@@ -1,0 +1,312 @@
+"""Runs of systems in rigid contact from event to event (RBDA Table 11.1)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Block, Port, Record, Values
+from rigidblocks.block.dense import first_event
+from rigidblocks.block.integrators import RK4, Integrator
+from rigidblocks.block.memory import Memory
+from rigidblocks.compiled.evaluator import numpy_evaluator
+from rigidblocks.contact.beginning import beginning_phase
+from rigidblocks.contact.impact import Impact, impact
+from rigidblocks.contact.phase import (
+    Contacts,
+    Motion,
+    Phase,
+    directions,
+    margin,
+    phase_motion,
+)
+from rigidblocks.contact.rigid import through_inertia
+from rigidblocks.contact.unilateral import AnyContact, JointLimit, contact_gap
+from rigidblocks.dynamics.forward import aba
+from rigidblocks.library.ports import motion_states
+from rigidblocks.model.configuration import checked, integrate, rate, unit_quaternions
+from rigidblocks.model.model import Model
+from rigidblocks.simulation.grid import communication_points
+from rigidblocks.simulation.result import Result
+
+Force = Callable[[float, Array, Array], Array]  # joint forces (nv,) by t, q and qd
+NEAR = 1e-10  # [m] a gap with which a contact takes part in an event
+SLOW = 1e-7  # [m/s] a separation velocity that an event leaves and that counts as zero
+# in one step of dt, and ten more for each contact: a run with more than that is refused
+EVENTS = 100
+IMPACTS = 4  # one after the other at one time: more than that do not end
+
+
+class ContactEvent(NamedTuple):
+    """What happened at time t [s]: the phases before and after, and the impulses (n, 3) of an
+    impact as (z, x, y) [N s].
+    """
+
+    t: float
+    before: Phase
+    after: Phase
+    impulse: Array
+
+    @property
+    def kind(self) -> str:
+        """What it was: impact, loss, gain, slip or stick; regrouping where contacts that depend on
+        each other share anew.
+        """
+        closed, was = set(self.after.closed), set(self.before.closed)
+        slip, slipped = set(self.after.slip), set(self.before.slip)
+        kinds = (
+            ("impact", self.impulse.any()),
+            ("loss", was - closed),
+            ("gain", closed - was),
+            ("slip", slip - slipped),
+            ("stick", slipped - slip),
+        )
+        return next((kind for kind, so in kinds if so), "regrouping")
+
+
+def simulate_contact(
+    model: Model,
+    contacts: Contacts,
+    q0: Array,
+    qd0: Array,
+    t_stop: float,
+    dt: float,
+    *,
+    e: Any = 0.0,
+    law: str = "newton",
+    tau: Force | None = None,
+    method: Integrator = RK4,
+    h: float | None = None,
+    rest: float = 1e-3,
+) -> Result:
+    """The motion from t = 0 with the rigid contacts that `contacts(q, qd)` lists, every dt [s].
+
+    The signals are q, qd, `force` (n, 3), of each of the n contacts as (z, x, y) [N], and `impulse`
+    (n, 3) [N.s], the sum of the impulses of all impacts up to then. The `events` of the result are
+    `ContactEvent`s, of which several may lie between two rows.
+
+    Between events closed contacts are equality constraints, and positions and velocities are put
+    back onto them after every inner step of at most h [s] (dt unless given). An event is located
+    inside the step by dense output: a gap that closes, a force that ends, a point that begins or
+    ends to slide. Where a contact closes there is an impact of all that touch, with restitution e
+    and the `law` of `contact.impact`; a contact that approaches slower than `rest` [m/s] does not
+    rebound, so that bounces that become ever shorter end at rest. Friction is within Coulomb's cone
+    between events, and within its pyramid in an impact. No gap is below some -1e-13 m at the end of
+    a step.
+
+    `contacts` always lists the same contacts in the same order, such as `contact.plane_contacts`;
+    tau(t, q, qd) gives the joint forces, zero unless given. Raises ValueError for contacts that
+    penetrate at the start, an e outside 0 .. 1, and a dt that does not divide the run;
+    ArithmeticError where there is no possible motion, and where there are more than 100 + 10 n
+    events within one dt.
+    """
+    grid = communication_points(0.0, t_stop, dt)
+    q0, qd0 = checked(model, q0), np.array(qd0, dtype=float)
+    scene = Scene(model, contacts, tau or _no_force, e, law, rest, dt if h is None else h)
+    scene.check_start(q0, qd0)
+    events = list[ContactEvent]()
+    now = scene.next_motion(0.0, q0, qd0, Phase(), events)
+    rows, happened = [now], [len(events)]
+    for t in grid.times[1:]:
+        now = _step(scene, now, float(t), events, method)
+        rows.append(now)
+        happened.append(len(events))
+    meta = {"dt": repr(dt), "method": method.name, "law": law}
+    signals = _signals(model, contacts(q0, qd0), rows, [events[:n] for n in happened])
+    return Result.of_signals(grid.times, signals, meta, tuple(events))
+
+
+def _signals(
+    model: Model,
+    contacts: Sequence[AnyContact],
+    rows: "Sequence[SmoothMotion]",
+    events: Sequence[Sequence[ContactEvent]],
+) -> Iterator[tuple[Port, Array]]:
+    """The ports of a run with their values, from the motion at each time and the events up to
+    then.
+    """
+    first = rows[0]
+    for port, name in zip(first.states, ("q0", "qd0"), strict=True):
+        yield port, np.array([getattr(row, name) for row in rows])
+    if n := len(contacts):
+        units = tuple(unit for c in contacts for unit in (_normal_unit(model, c), "N", "N"))
+        yield (
+            Port("force", (n, 3), units, "forces of the contacts, as (z, x, y)"),
+            np.array([row.motion(row.t, row.q0, row.qd0).force for row in rows]),
+        )
+        impulses = [sum((event.impulse for event in some), np.zeros((n, 3))) for some in events]
+        yield (
+            Port("impulse", (n, 3), tuple(f"{unit}.s" for unit in units), "sum of all impulses"),
+            np.array(impulses),
+        )
+
+
+def _normal_unit(model: Model, contact: AnyContact) -> str:
+    return model.joint[contact.joint].tau_units[0] if isinstance(contact, JointLimit) else "N"
+
+
+def _no_force(t: float, q: Array, qd: Array) -> Array:
+    del t, q
+    return np.zeros(len(qd))
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A model, its contacts and the laws of a run."""
+
+    model: Model
+    contacts: Contacts
+    tau: Force
+    e: Any
+    law: str
+    rest: float
+    h: float
+
+    def check_start(self, q: Array, qd: Array) -> None:
+        """Raises ValueError where a contact penetrates."""
+        gaps = [float(contact_gap(self.model, q, c)) for c in self.contacts(q, qd)]
+        if gaps and min(gaps) < -NEAR:
+            i = int(np.argmin(gaps))
+            raise ValueError(
+                f"contact {i} penetrates at the start, by {-gaps[i]:.3g} m; rigid contacts need "
+                "gaps >= 0"
+            )
+
+    def next_motion(
+        self, t: float, q: Array, qd: Array, before: Phase, events: list[ContactEvent]
+    ) -> "SmoothMotion":
+        """The motion that goes on from an event: after impacts at all contacts that touch, in the
+        phase that begins.
+        """
+        q, qd, impulse, leaving = self._after_impacts(t, q, qd)
+        closed = [i for i, velocity in leaving.items() if velocity <= SLOW]
+        qd, phase = self.put_back(q, qd, closed)[1], Phase()
+        if closed:
+            tau, contacts = self.tau(t, q, qd), self.contacts(q, qd)
+            phase = beginning_phase(self.model, q, qd, tau, contacts, closed, self.h)
+        qd = self.put_back(q, qd, phase.closed, phase)[1]
+        if t > 0 or impulse.any():
+            events.append(ContactEvent(t, before, phase, impulse))
+        return SmoothMotion(self, phase, t, q, qd)
+
+    def _after_impacts(
+        self, t: float, q: Array, qd: Array
+    ) -> tuple[Array, Array, Array, dict[int, float]]:
+        """q, qd and the impulses (n, 3) behind the impacts of an event, and the separation velocity
+        [m/s] of each contact that touches.
+        """
+        impulse = np.zeros((len(self.contacts(q, qd)), 3))
+        for _ in range(IMPACTS):
+            touching = self._touching(q, qd)
+            q = self.put_back(q, qd, touching)[0]
+            w = directions(self.model, q, self.contacts(q, qd), touching)
+            leaving = {i: float(w.T[:, k] @ qd) for i, k in w.z.items()}
+            slowest = min(leaving.values(), default=0.0)
+            if slowest >= -SLOW:
+                return q, qd, impulse, leaving
+            step = self._impact(q, qd, touching, rebounds=slowest < -self.rest)
+            qd = qd + step.dqd
+            impulse[touching] += step.impulse
+        raise ArithmeticError(
+            f"at t = {t:g} s the impact of the contacts {touching} leaves some that approach"
+        )
+
+    def _touching(self, q: Array, qd: Array) -> list[int]:
+        """The contacts that take part in an event."""
+        contacts = enumerate(self.contacts(q, qd))
+        return [i for i, c in contacts if contact_gap(self.model, q, c) <= NEAR]
+
+    def _impact(self, q: Array, qd: Array, touching: Sequence[int], rebounds: bool) -> Impact:
+        """The impact at some contacts, with their restitution where it `rebounds`."""
+        contacts = self.contacts(q, qd)
+        e = np.broadcast_to(np.asarray(self.e, dtype=float), (len(contacts),))[touching]
+        some = [contacts[i] for i in touching]
+        return impact(self.model, q, qd, some, e if rebounds else 0.0 * e, self.law)
+
+    def put_back(
+        self, q: Array, qd: Array, closed: Sequence[int], phase: Phase | None = None
+    ) -> tuple[Array, Array]:
+        """q and qd with the gaps of the closed contacts zero, and their velocities along all that a
+        phase constrains.
+
+        Both are the nearest in the metric H, so that the kinetic energy does not grow.
+        """
+        q = unit_quaternions(self.model, q)
+        if not closed:
+            return q, qd
+        contacts = self.contacts(q, qd)
+        D = directions(self.model, q, contacts, closed)
+        M, HinvT, _ = through_inertia(self.model, q, D.T, qd)
+
+        def least(rows: list[int], change: Array) -> Array:
+            # the motion (nv,) that makes a change along some directions
+            force = np.linalg.lstsq(M[np.ix_(rows, rows)], change, rcond=1e-10)[0]
+            return np.asarray(HinvT[:, rows] @ force)
+
+        normal = list(D.z.values())
+        gaps = np.array([float(contact_gap(self.model, q, contacts[i])) for i in D.z])
+        still = normal + [k for i in (phase.sticking if phase else ()) for k in D.tangents(i)]
+        velocity = (D.T.T @ qd)[still]
+        return integrate(self.model, q, -least(normal, gaps)), qd - least(still, velocity)
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothMotion(Block):
+    """The motion in a phase from t on, as a block without inputs."""
+
+    scene: Scene
+    phase: Phase
+    t: float
+    q0: Array
+    qd0: Array
+
+    @cached_property
+    def states(self) -> tuple[Port, ...]:
+        """q (nq,) and qd (nv,)."""
+        return motion_states(self.scene.model.joint, self.q0, self.qd0)
+
+    def motion(self, t: float, q: Array, qd: Array) -> Motion:
+        """The accelerations and forces in this phase."""
+        scene, contacts = self.scene, self.scene.contacts(q, qd)
+        if self.phase.closed:
+            return phase_motion(scene.model, q, qd, scene.tau(t, q, qd), contacts, self.phase)
+        none = np.zeros((len(contacts), 3))
+        return Motion(aba(scene.model, q, qd, scene.tau(t, q, qd)), none, none, none)
+
+    def derivative(self, t: Any, x: Record) -> Values:
+        return {"q": rate(self.scene.model, x.q, x.qd), "qd": self.motion(t, x.q, x.qd).qdd}
+
+    def project(self, x: Record) -> Values:
+        q, qd = self.scene.put_back(x.q, x.qd, self.phase.closed, self.phase)
+        return {"q": q, "qd": qd}
+
+    def margin(self, t: Any, x: Record, u: Record, p: Record) -> float:
+        """A number that is positive while the phase lasts."""
+        del u, p
+        contacts, motion = self.scene.contacts(x.q, x.qd), self.motion(t, x.q, x.qd)
+        return margin(self.scene.model, x.q, contacts, self.phase, motion)
+
+
+def _step(
+    scene: Scene, now: SmoothMotion, end: float, events: list[ContactEvent], method: Integrator
+) -> SmoothMotion:
+    """The motion at `end`, through all events before it."""
+    n = len(scene.contacts(now.q0, now.qd0))
+    for _ in range(EVENTS + 10 * n):
+        if end - now.t <= 1e-13 * end:
+            return SmoothMotion(scene, now.phase, end, now.q0, now.qd0)
+        memory = Memory(now)
+        there = first_event(
+            numpy_evaluator(memory), memory.start(), now.t, end - now.t, now.margin, method, scene.h
+        )
+        q, qd = there.m[memory.where["q"]], there.m[memory.where["qd"]]
+        if not there.happened:
+            return SmoothMotion(scene, now.phase, end, q, qd)
+        now = scene.next_motion(there.t, q, qd, now.phase, events)
+    raise ArithmeticError(
+        f"there were {EVENTS + 10 * n} events within one step, the last at t = {now.t:.9g} s; "
+        "a larger `rest` ends bounces sooner"
+    )

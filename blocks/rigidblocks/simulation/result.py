@@ -1,0 +1,173 @@
+"""The result of a run: every output over time, by name and with its unit."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Port
+from rigidblocks.block.record import offer
+from rigidblocks.simulation import files
+from rigidblocks.simulation.log import LoggedValues
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Event(Protocol):
+    """What happened in a run: when, and what it was."""
+
+    @property
+    def t(self) -> float:
+        """The time [s]."""
+
+    @property
+    def kind(self) -> str:
+        """What it was, in a word."""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Signals over time: `result["robot.q"]` is an array (n, 2), `result.unit("robot.q")` its unit.
+
+    `time` (n,) [s]; `values` (n, columns) has the elements of all `ports` side by side. Those of a
+    run that was recorded to a file are read when they are indexed; `numpy.asarray(values)` is all
+    of them. `meta` says how they came about. `events` has what happened at moments of their own,
+    in the order of time.
+    """
+
+    time: Array
+    ports: tuple[Port, ...]
+    values: Array | LoggedValues
+    meta: dict[str, str]
+    events: tuple[Event, ...] = ()
+
+    @classmethod
+    def of_signals(
+        cls,
+        time: Array,
+        signals: Iterable[tuple[Port, ArrayLike]],
+        meta: dict[str, str],
+        events: tuple[Event, ...] = (),
+    ) -> "Result":
+        """The result with these signals, each a port and its values (n, *shape) at the times (n,)
+        [s].
+        """
+        ports, values = zip(*signals, strict=True)
+        columns = [np.reshape(value, (len(time), -1)) for value in values]
+        return cls(time, ports, np.hstack(columns), meta, events)
+
+    def times(self, kind: str) -> Array:
+        """The times of the events of one kind [s]."""
+        return np.array([event.t for event in self.events if event.kind == kind])
+
+    def __getitem__(self, name: str) -> Array:
+        """A signal, (n, *shape), or one element of it (n,): `robot.q` or `robot.q[1]`."""
+        if name in self._where:
+            port = self.port(name)
+            return self.values[:, self._where[name]].reshape(-1, *port.shape)
+        if name in self.columns:
+            return self.values[:, self.columns.index(name)]
+        raise KeyError(f"no signal '{name}'; {offer(name, (port.name for port in self.ports))}")
+
+    def port(self, name: str) -> Port:
+        """The description of a signal."""
+        for port in self.ports:
+            if port.name == name:
+                return port
+        raise KeyError(f"no signal '{name}'; {offer(name, (port.name for port in self.ports))}")
+
+    def unit(self, name: str) -> str | tuple[str, ...]:
+        """The unit of a signal, or one for each of its elements where they differ."""
+        units = self.port(name).units
+        return units[0] if len(set(units)) == 1 else units
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The name of each column of `values`."""
+        return tuple(name for port in self.ports for name in port.element_names)
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """The unit of each column of `values`."""
+        return tuple(unit for port in self.ports for unit in port.units)
+
+    @cached_property
+    def _where(self) -> dict[str, slice]:
+        ends = np.cumsum([0, *(port.size for port in self.ports)]).tolist()
+        return {
+            port.name: slice(a, a + port.size) for port, a in zip(self.ports, ends, strict=False)
+        }
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """A pandas DataFrame with the column `time` and one for each element; units in
+        `attrs["units"]`.
+        """
+        import pandas
+
+        frame = pandas.DataFrame(
+            np.column_stack([self.time, self.values]), columns=["time", *self.columns]
+        )
+        frame.attrs["units"] = {"time": "s", **dict(zip(self.columns, self.units, strict=True))}
+        return frame
+
+    def save(self, path: str | Path) -> Path:
+        """Writes an .arrow, .csv, .parquet or .mf4 file, with the columns of `to_dataframe`, their
+        units, the ports, `meta`, and the time and kind of each event. CSV has only the numbers;
+        the rest is beside it in NAME.csv-metadata.json.
+
+        The file is replaced whole or not at all. Raises ValueError for another ending, ImportError
+        for one that needs a package that is missing, and OSError where the file cannot be written.
+        """
+        files.save(self, Path(path))
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Result":
+        """The result in a file that `save` or a run has written; the numbers in an .arrow file are
+        read when they are asked for.
+
+        Warns of a log that ends early, as that of a run that was killed, and has its whole chunks.
+        Raises ValueError for another ending and for what is no result, ImportError for one that
+        needs a package that is missing.
+        """
+        return cls(*files.load(Path(path)))
+
+    def plot(self, *names: str, path: str | Path | None = None) -> "Figure":
+        """A figure of the signals over time, one panel for each unit, with a thin line at each
+        event; saved to `path` when given.
+        """
+        from matplotlib.figure import Figure
+
+        panels: dict[Any, list[str]] = {}
+        for name in names or [port.name for port in self.ports]:
+            panels.setdefault(self.unit(name), []).append(name)
+        figure = Figure(figsize=(9, 2 + 2.2 * len(panels)), layout="constrained")
+        axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
+        for axis, (unit, signals) in zip(axes, panels.items(), strict=True):
+            axis.set_ylabel(unit if isinstance(unit, str) else ", ".join(dict.fromkeys(unit)))
+            self._draw(axis, signals)
+        axes[-1].set_xlabel("time [s]")
+        if path is not None:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            figure.savefig(path, dpi=120)
+        return figure
+
+    def _draw(self, axis: "Axes", names: Sequence[str]) -> None:
+        """Draws signals and events into a panel."""
+        # one on top of another: both are seen
+        for name, style in zip(names, cycle(("-", "--", "-.", ":"))):
+            elements = self[name].reshape(len(self.time), -1)
+            axis.plot(self.time, elements, style, label=self.port(name).element_names)
+        for event in self.events:
+            axis.axvline(event.t, color="k", lw=0.4, alpha=0.4)
+        axis.grid(alpha=0.3)
+        axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
