@@ -1,14 +1,18 @@
 """The model description of an FMI 2.0 FMU, written from a block's variables."""
 
 import hashlib
-from collections.abc import Iterable
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
+from collections.abc import Iterable, Mapping
+from xml.etree.ElementTree import Element, SubElement
 
 import rigidblocks
-from rigidblocks.block import Block
+from rigidblocks.block.block import Block
+from rigidblocks.block.units import base_units, display_unit
+from rigidblocks.fmi.metadata import Metadata
 from rigidblocks.fmi.variables import Variable, Variables
-from rigidblocks.units import base_units, display_unit
+from rigidblocks.fmi.xml import xml_boolean, xml_text
 
+# of a host's solver in model exchange: a tool's own default was wrong in the third digit
+TOLERANCE = "1e-08"
 LOG_CATEGORIES = {
     "logStatusWarning": "Warnings.",
     "logStatusDiscard": "Steps that were not computed.",
@@ -19,25 +23,26 @@ LOG_CATEGORIES = {
 
 
 def model_description(
-    variables: Variables, identifier: str, content: Iterable[bytes], model_exchange: bool = False, **capabilities: str
+    variables: Variables,
+    identifier: str,
+    content: Iterable[bytes],
+    model_exchange: bool = False,
+    metadata: Metadata = Metadata(),  # noqa: B008 - frozen
+    **capabilities: str,
 ) -> str:
-    """The text of modelDescription.xml of an FMU for co-simulation and, if wanted, for model exchange.
+    """The text of modelDescription.xml of an FMU for co-simulation and, if wanted, for model
+    exchange.
 
-    `capabilities` are attributes of CoSimulation. The guid is a digest of the description and of `content`, all else that
-    makes the FMU: equal FMUs get equal guids.
+    `capabilities` are attributes of CoSimulation. The guid is a digest of the description and of
+    `content`, all else that makes the FMU: equal FMUs get equal guids.
     """
     root = Element("fmiModelDescription", fmiVersion="2.0", modelName=identifier, guid="")
-    describe_tool(root, variables.flat.block)
-    states = {"canGetAndSetFMUstate": "true", "canSerializeFMUstate": "true"}
-    if model_exchange:
-        states["providesDirectionalDerivative"] = "true"
-        needed = {"completedIntegratorStepNotNeeded": xml_boolean(not variables.flat.projects)}
-        SubElement(root, "ModelExchange", modelIdentifier=identifier, attrib=needed | states)
-    variable_steps = {"canHandleVariableCommunicationStepSize": "true"}
-    SubElement(root, "CoSimulation", modelIdentifier=identifier, attrib=variable_steps | states | capabilities)
+    describe_tool(root, variables.memory.block, metadata)
+    projects = variables.evaluator.projects if model_exchange else None
+    _describe_interfaces(root, identifier, projects, capabilities)
     all_variables = (*variables.all, *variables.rates) if model_exchange else variables.all
     describe_units(root, (variable.unit for variable in all_variables))
-    describe_run(root, variables.flat.block)
+    describe_run(root, variables.memory.block)
     model_variables = SubElement(root, "ModelVariables")
     for variable in all_variables:
         _scalar_variable(model_variables, variable)
@@ -46,14 +51,25 @@ def model_description(
     return xml_text(root)
 
 
-def xml_boolean(value: bool) -> str:
-    """How XML writes it."""
-    return str(value).lower()
+def _describe_interfaces(
+    root: Element, identifier: str, projects: bool | None, capabilities: Mapping[str, str]
+) -> None:
+    """Adds co-simulation and, unless `projects` is None, model exchange, which says whether the
+    states are projected after a step.
+    """
+    states = {"canGetAndSetFMUstate": "true", "canSerializeFMUstate": "true"}
+    if projects is not None:
+        states["providesDirectionalDerivative"] = "true"
+        needed = {"completedIntegratorStepNotNeeded": xml_boolean(not projects)}
+        SubElement(root, "ModelExchange", modelIdentifier=identifier, attrib=needed | states)
+    steps = {"canHandleVariableCommunicationStepSize": "true", **states, **capabilities}
+    SubElement(root, "CoSimulation", modelIdentifier=identifier, attrib=steps)
 
 
-def describe_tool(root: Element, block: Block) -> None:
-    """Sets the attributes of an FMU of any version: what it is, and what made it."""
-    root.set("description", documentation(block))
+def describe_tool(root: Element, block: Block, metadata: Metadata) -> None:
+    """Sets the attributes of an FMU of any version: what it is, who made it, and with what."""
+    for name, value in ({"description": documentation(block)} | metadata.attributes()).items():
+        root.set(name, value)
     root.set("generationTool", f"rigidblocks {rigidblocks.__version__}")
     root.set("variableNamingConvention", "structured")
 
@@ -63,7 +79,14 @@ def describe_run(root: Element, block: Block) -> None:
     categories = SubElement(root, "LogCategories")
     for name, text in LOG_CATEGORIES.items():
         SubElement(categories, "Category", name=name, description=text)
-    SubElement(root, "DefaultExperiment", startTime="0", stopTime="10", stepSize=repr(block.sample_time or 1e-3))
+    SubElement(
+        root,
+        "DefaultExperiment",
+        startTime="0",
+        stopTime="10",
+        tolerance=TOLERANCE,
+        stepSize=repr(block.sample_time or 1e-3),
+    )
 
 
 def documentation(block: Block) -> str:
@@ -82,8 +105,12 @@ def describe_units(root: Element, units: Iterable[str]) -> None:
             SubElement(element, "DisplayUnit", name=shown[0], factor=repr(shown[1]))
 
 
-def range_attributes(unit: str | None, low: float | None, high: float | None, nominal: float | None) -> dict[str, str]:
-    """The attributes displayUnit, min, max and nominal of a variable, those that there are; the same in all versions."""
+def range_attributes(
+    unit: str | None, low: float | None, high: float | None, nominal: float | None
+) -> dict[str, str]:
+    """The attributes displayUnit, min, max and nominal of a variable, those that there are; the
+    same in all versions.
+    """
     shown = display_unit(unit) if unit else None
     numbers = {"min": low, "max": high, "nominal": nominal}
     attributes = {name: repr(value) for name, value in numbers.items() if value is not None}
@@ -99,7 +126,9 @@ def _scalar_variable(parent: Element, variable: Variable) -> None:
         "variability": variable.variability,
         "initial": variable.initial,
     }
-    element = SubElement(parent, "ScalarVariable", {key: value for key, value in attributes.items() if value})
+    element = SubElement(
+        parent, "ScalarVariable", {key: value for key, value in attributes.items() if value}
+    )
     shown = range_attributes(variable.unit, variable.min, variable.max, variable.nominal)
     real = SubElement(element, "Real", unit=variable.unit, attrib=shown)
     if variable.start is not None:
@@ -109,7 +138,9 @@ def _scalar_variable(parent: Element, variable: Variable) -> None:
 
 
 def _structure(root: Element, variables: Variables, model_exchange: bool) -> None:
-    """The outputs, rates and initial unknowns with what they are computed from; FMI counts variables from 1."""
+    """The outputs, rates and initial unknowns with what they are computed from; FMI counts
+    variables from 1.
+    """
     structure = SubElement(root, "ModelStructure")
     rates = variables.rates if model_exchange else ()
     lists = (
@@ -122,7 +153,9 @@ def _structure(root: Element, variables: Variables, model_exchange: bool) -> Non
             parent = SubElement(structure, name)
             for unknown in unknowns:
                 dependencies = " ".join(str(known.index + 1) for known in knowns(unknown))
-                SubElement(parent, "Unknown", index=str(unknown.index + 1), dependencies=dependencies)
+                SubElement(
+                    parent, "Unknown", index=str(unknown.index + 1), dependencies=dependencies
+                )
 
 
 def content_digest(root: Element, content: Iterable[bytes]) -> str:
@@ -131,9 +164,3 @@ def content_digest(root: Element, content: Iterable[bytes]) -> str:
     for part in content:
         digest.update(part)
     return "{" + digest.hexdigest()[:32] + "}"
-
-
-def xml_text(root: Element) -> str:
-    """The text of an XML file."""
-    indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"

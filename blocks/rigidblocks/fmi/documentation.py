@@ -1,4 +1,6 @@
-"""The documentation inside an FMU: a page about the block, and the reference run as the FMI cross-check rules ask for it."""
+"""The documentation inside an FMU: a page about the block, and the reference run as the FMI
+cross-check rules ask for it.
+"""
 
 import inspect
 from collections.abc import Iterable, Iterator
@@ -7,40 +9,47 @@ from html import escape
 import numpy as np
 
 import rigidblocks
-from rigidblocks.block import Block, Port
-from rigidblocks.flat import FlatBlock
-from rigidblocks.fmi.reference import ReferenceRun, rounded
-from rigidblocks.integrate import Integrator
-from rigidblocks.spatial import Array
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.adaptive import Adaptive, Method
+from rigidblocks.block.block import Block, Port
+from rigidblocks.compiled.evaluator import TracedEvaluator
+from rigidblocks.fmi.reference import ReferenceRun, round_to_largest
+from rigidblocks.fmi.related import related_content
 
 _STYLE = (
     "body{font:15px/1.45 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-    "pre{white-space:pre-wrap}table{border-collapse:collapse}td,th{border:1px solid #aaa;padding:.2em .6em;text-align:left}"
+    "pre{white-space:pre-wrap}table{border-collapse:collapse}td,th{border:1px solid "
+    "#aaa;padding:.2em .6em;text-align:left}"
 )
 _COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
 _WIDTH, _HEIGHT, _LEFT, _TOP, _GAP = 640, 150, 80, 24, 34  # of a plot, and the room around it
 
 
-def documentation_content(flat: FlatBlock, identifier: str, method: Integrator, h: float) -> dict[str, bytes]:
-    """The files of an FMU's documentation by their path; there is no reference run of a block that does not start."""
-    run = ReferenceRun(flat, method, h)
+def documentation_content(
+    evaluator: TracedEvaluator, identifier: str, method: Method, h: float
+) -> dict[str, bytes]:
+    """The files of an FMU's documentation by their path, its reference run among them as FMI-LS-REF
+    has it; there is none of a block that does not start.
+    """
+    run = ReferenceRun(evaluator, method, h)
     content = {"index.html": page(run, identifier)}
     if len(run.rows):
         content[f"{identifier}_ref.csv"] = run.csv(run.output_columns)
         content[f"{identifier}_ref.opt"] = run.options
         if run.input_columns:
             content[f"{identifier}_in.csv"] = run.csv(run.input_columns)
-    return {f"documentation/{name}": text.encode() for name, text in content.items()}
+    files = {f"documentation/{name}": text.encode() for name, text in content.items()}
+    return files | related_content(run, identifier) if len(run.rows) else files
 
 
 def page(run: ReferenceRun, identifier: str) -> str:
     """The text of index.html."""
-    flat, block = run.flat, run.flat.block
-    constants = [port for port in block.parameters if port not in flat.parameters]
+    memory, block = run.memory, run.memory.block
+    constants = [port for port in block.parameters if port not in memory.parameters]
     states = [port for port in (*block.states, *block.sampled) if port not in block.outputs]
     tables = (
         ("Inputs", block.inputs), ("Outputs", block.outputs), ("States", states),
-        ("Tunable parameters", flat.parameters), ("Constants", constants),
+        ("Tunable parameters", memory.parameters), ("Constants", constants),
     )  # fmt: skip
     return "\n".join(
         [
@@ -64,39 +73,60 @@ def docstring(block: Block) -> str:
 def plot(run: ReferenceRun) -> str:
     """The outputs of the reference run over time as SVG, a panel for each port."""
     columns, panels = run.output_columns, list[str]()
-    for port in run.flat.block.outputs:
+    for port in run.memory.block.outputs:
         if shown := [columns[name] for name in port.element_names if name in columns]:
-            panels.append(_panel(port, run.rows[:, shown], (len(run.rows) - 1) * run.dt, len(panels)))
+            panels.append(
+                _panel(port, run.rows[:, shown], (len(run.rows) - 1) * run.dt, len(panels))
+            )
     height = len(panels) * (_HEIGHT + _GAP) + _TOP
-    size = f'viewBox="0 0 {_WIDTH + _LEFT + 20} {height}" width="{_WIDTH + _LEFT + 20}" height="{height}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">{"".join(panels)}</svg>'
+    size = (
+        f'viewBox="0 0 {_WIDTH + _LEFT + 20} {height}" width="{_WIDTH + _LEFT + 20}" '
+        f'height="{height}"'
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" '
+        f'font-size="12">{"".join(panels)}</svg>'
+    )
 
 
 def _panel(port: Port, rows: Array, t_stop: float, number: int) -> str:
-    values = np.transpose([rounded(column) for column in rows.T])
+    """The elements of a port over time, below the panels before."""
+    values = np.transpose([round_to_largest(column) for column in rows.T])
     low, high = float(values.min()), float(values.max())
     low, high = (low, high) if high > low else (low - 1, high + 1)
     top = _TOP + number * (_HEIGHT + _GAP)
-    x = _LEFT + _WIDTH * np.arange(len(values)) / max(1, len(values) - 1)
-    parts = [f'<rect x="{_LEFT}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="#aaa"/>']
-    for k, y in enumerate((top + _HEIGHT * (high - values) / (high - low)).T):
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{_COLORS[k % len(_COLORS)]}"/>')
-    units = ", ".join(dict.fromkeys(port.units))
     bottom = top + _HEIGHT
     texts = (
-        (_LEFT, top - 6, "start", f"{port.name} [{units}]"),
+        (_LEFT, top - 6, "start", f"{port.name} [{', '.join(dict.fromkeys(port.units))}]"),
         (_LEFT - 6, top + 10, "end", f"{high:.4g}"),
         (_LEFT - 6, bottom, "end", f"{low:.4g}"),
         (_LEFT + _WIDTH, bottom + 14, "end", f"{t_stop:.4g} s"),
     )
-    parts += [f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>' for x, y, anchor, text in texts]
-    return "".join(parts)
+    frame = (
+        f'<rect x="{_LEFT}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" '
+        'stroke="#aaa"/>'
+    )
+    lines = _lines(top + _HEIGHT * (high - values) / (high - low))
+    return "".join([frame, *lines, *(_text(*text) for text in texts)])
+
+
+def _lines(y: Array) -> Iterator[str]:
+    """A line for each column of y (n, k) over the width of a panel."""
+    x = _LEFT + _WIDTH * np.arange(len(y)) / max(1, len(y) - 1)
+    for k, column in enumerate(y.T):
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, column, strict=True))
+        color = _COLORS[k % len(_COLORS)]
+        yield f'<polyline points="{points}" fill="none" stroke="{color}"/>'
+
+
+def _text(x: float, y: float, anchor: str, text: str) -> str:
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _table(title: str, ports: Iterable[Port]) -> Iterator[str]:
     if rows := [_row(port) for port in ports]:
-        yield f"<h2>{title}</h2><table><tr><th>name</th><th>shape</th><th>unit</th><th>start</th><th>range</th>"
+        yield f"<h2>{title}</h2><table><tr><th>name</th><th>shape</th><th>unit</th>"
+        yield "<th>start</th><th>range</th>"
         yield "<th>what it is</th></tr>"
         yield from rows
         yield "</table>"
@@ -104,7 +134,9 @@ def _table(title: str, ports: Iterable[Port]) -> Iterator[str]:
 
 def _row(port: Port) -> str:
     shape = " x ".join(map(str, port.shape)) or "scalar"
-    start = "" if port.start is None else ", ".join(f"{value:.6g}" for value in np.ravel(port.start))
+    start = (
+        "" if port.start is None else ", ".join(f"{value:.6g}" for value in np.ravel(port.start))
+    )
     cells = (port.name, shape, ", ".join(dict.fromkeys(port.units)), start, _range(port), port.doc)
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
@@ -117,13 +149,27 @@ def _range(port: Port) -> str:
 
 
 def _stepping(run: ReferenceRun) -> str:
-    sample = run.flat.block.sample_time
+    sample = run.memory.block.sample_time
     parts = []
-    if run.flat.block.states:
-        parts.append(f"The states are integrated in {run.method.stages} stages with inner steps of at most {run.h:g} s.")
+    if run.memory.block.states:
+        parts.append(_integration(run.method, run.h))
     if sample is not None:
         parts.append(f"There is a sample every {sample:g} s; a communication step fits it.")
     return " ".join(parts)
+
+
+def _integration(method: Method, h: float) -> str:
+    if not isinstance(method, Adaptive):
+        return (
+            f"The states are integrated in {method.stages} stages with inner steps of at most "
+            f"{h:g} s."
+        )
+    bound = method.max_inner_steps
+    most = "as many as it takes" if bound is None else f"at most {bound}, and one more, a step"
+    return (
+        f"The states are integrated by the method '{method.name}', whose inner steps know their "
+        f"error, to the relative tolerance {method.rtol:g}: {most}."
+    )
 
 
 def _reference(run: ReferenceRun, identifier: str) -> Iterator[str]:
@@ -131,6 +177,12 @@ def _reference(run: ReferenceRun, identifier: str) -> Iterator[str]:
         yield "<p>There is no reference run: the values at the start are not finite.</p>"
         return
     yield f"<h2>Reference run</h2><p>Communication steps of {run.dt:g} s from the start values; "
-    yield "input i, counted from 0 over all elements, is its start value + 0.1 sin(2 pi t + i) [its unit], held in a step. "
-    yield f"The values are in {escape(identifier)}_ref.csv, the inputs in {escape(identifier)}_in.csv.</p>"
+    yield (
+        "input i, counted from 0 over all elements, is its start value + 0.1 sin(2 pi t + i) "
+        "[its unit], held in a step. "
+    )
+    yield (
+        f"The values are in {escape(identifier)}_ref.csv, the inputs in "
+        f"{escape(identifier)}_in.csv.</p>"
+    )
     yield plot(run)

@@ -1,16 +1,20 @@
 """One door to every kind of FMU."""
 
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from rigidblocks.block import Block
-from rigidblocks.fmi.native import native_fmu
+from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, method_of
+from rigidblocks.block.block import Block
+from rigidblocks.fmi.metadata import Metadata
+from rigidblocks.fmi.native import model_identifier, native_fmu
+from rigidblocks.fmi.object_script import object_script
 from rigidblocks.fmi.python import python_fmu
-from rigidblocks.fmi.script import slave_of
-from rigidblocks.fused import GAUSS_SEIDEL, FusedSystem
-from rigidblocks.integrate import RK4, Integrator
-from rigidblocks.system import System
+from rigidblocks.fmi.script import Script, slave_of
+from rigidblocks.system.fused import GAUSS_SEIDEL, FusedSystem
+from rigidblocks.system.system import System
 
 TARGETS = ("native", "source", "python")
 
@@ -24,46 +28,74 @@ def export_fmu(
     platforms: str | Iterable[str] | None = None,
     tunable: Iterable[str] | None = None,
     name: str | None = None,
-    method: Integrator | None = None,
+    method: Method | str | None = None,
     h: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_inner_steps: int | None = None,
     dt: float | None = None,
     order: str | None = None,
     bundle: bool = False,
+    metadata: Metadata = Metadata(),  # noqa: B008 - frozen
+    deflate: bool = False,
 ) -> Path:
     """The path of the FMU written there, made of a block, of a system or of an FMU script.
 
-    target      "native": binaries, which need no Python; "source": C code, with binaries too if `platforms` are given;
-                "python": the script itself, with all of rigidblocks when `bundle` is set
+    target      "native": binaries, which need no Python; "source": C code, with binaries too if
+                `platforms` are given; "python": for hosts that are Python programs, with all of
+                rigidblocks when `bundle` is set
     fmi         the version of the standard
-    platforms   "all", or names as in FMI 3.0 (x86_64-linux), built by ziglang; this machine's alone unless given
-    tunable     the names of the parameters that can be set in the FMU; the others are constants; all unless given
-    name        the model identifier; the name of the script's class or of the block's type unless given
-    method, h   how a block is integrated, with inner steps of at most h [s]; RK4 and 1 ms, or as the script says
-    dt, order   the co-simulation step [s] of a system and the order of its parts; it becomes one FMU as a FusedSystem
+    platforms   "all", or names as in FMI 3.0 (x86_64-linux), built by ziglang; this machine's alone
+                unless given
+    tunable     the names of the parameters that can be set in the FMU; the others are constants;
+                all unless given
+    name        the model identifier; the name of the script's class or of the block's type unless
+                given
+    method, h, rtol, atol, max_inner_steps
+                how a block is integrated, as in `System.add`, or as the script says
+    dt, order   the co-simulation step [s] of a system and the order of its parts; it becomes one
+                FMU as a FusedSystem
+    metadata    author, version, copyright, license and description of the FMU
+    deflate     whether to compress the archive; its bytes then depend on the version of zlib
 
-    Raises ValueError for what is not known and for an option that the source or the target has no use for, and what
-    `native_fmu`, `python_fmu` and `FusedSystem` raise.
+    Raises ValueError for what is not known and for an option that the source or the target has no
+    use for, and what `native_fmu`, `python_fmu` and `FusedSystem` raise.
     """
     if target not in TARGETS:
         raise ValueError(f"target must be one of {', '.join(TARGETS)}, not '{target}'")
-    _refuse(None if isinstance(source, System) else {"dt": dt, "order": order}, "only a System is stepped by")
-    _refuse({"method": method, "h": h} if isinstance(source, System) else None, "each part of a System has its own")
+    _refuse(
+        None if isinstance(source, System) else {"dt": dt, "order": order},
+        "only a System is stepped by",
+    )
+    stepping = {
+        "method": method, "h": h, "rtol": rtol, "atol": atol, "max_inner_steps": max_inner_steps,
+    }  # fmt: skip
+    if isinstance(source, System):
+        _refuse(stepping, "each part of a System has its own")
     if target == "python":
-        options = {"fmi": None if fmi == 2 else fmi, "platforms": platforms, "tunable": tunable, "name": name}
-        _refuse(options | {"method": method, "h": h}, "a Python FMU is FMI 2.0 and what its script says: it takes no")
-        return _python_fmu(source, path, bundle)
+        options = {"fmi": None if fmi == 2 else fmi, "platforms": platforms}
+        _refuse(options, "a Python FMU is FMI 2.0 for all platforms: it takes no")
+        changes = {"tunable": tunable, "name": name} | stepping
+        if isinstance(source, str | Path):
+            _refuse(changes, "a script says what its FMU is: it takes no")
+            return python_fmu(source, path, bundle=bundle, metadata=metadata, deflate=deflate)
+        with tempfile.TemporaryDirectory() as folder:
+            script = _object_script(_made(source, dt, order), Path(folder), changes)
+            return python_fmu(script, path, bundle=bundle, metadata=metadata, deflate=deflate)
     _refuse({"bundle": bundle or None}, "only a Python FMU has use for")
     made = _made(source, dt, order)
     return native_fmu(
         made.block,
         path,
         name=made.name if name is None else name,
-        method=made.method if method is None else method,
-        h=made.h if h is None else h,
+        method=method_of(method or made.method, rtol, atol, max_inner_steps),
+        h=made.h if h is None and method is None else h,
         tunable=made.tunable if tunable is None else tuple(tunable),
         fmi=fmi,
         platforms=() if target == "source" and platforms is None else platforms,
         sources=target == "source",
+        metadata=metadata,
+        deflate=deflate,
     )
 
 
@@ -73,8 +105,8 @@ class _Made:
 
     block: Block
     name: str | None = None
-    method: Integrator = RK4
-    h: float = 1e-3
+    method: Method = DEFAULT_METHOD
+    h: float | None = None
     tunable: tuple[str, ...] | None = None
 
 
@@ -86,16 +118,18 @@ def _made(source: Block | System | str | Path, dt: float | None, order: str | No
             raise ValueError("a System needs the co-simulation step dt [s] that its FMU is to take")
         return _Made(FusedSystem(source, dt, GAUSS_SEIDEL if order is None else order))
     script = slave_of(source)
-    return _Made(script.flat.block, script.name, script.method, script.h, script.flat.tunable)
+    return _Made(script.memory.block, script.name, script.method, script.h, script.memory.tunable)
 
 
-def _python_fmu(source: Block | System | str | Path, path: str | Path, bundle: bool) -> Path:
-    if isinstance(source, Block | System):
-        raise ValueError(f"a Python FMU is made of a script; write one whose class names the {type(source).__name__}")
-    return python_fmu(source, path, bundle=bundle)
+def _object_script(made: _Made, folder: Path, changes: Mapping[str, Any]) -> Script:
+    """A script written to `folder` that says what has been made, with what is to be different."""
+    given = {key: value for key, value in changes.items() if value is not None}
+    name = model_identifier(given.pop("name", type(made.block).__name__))
+    options = {"method": made.method, "h": made.h, "tunable": None} | given
+    return object_script(folder, name, made.block, options)
 
 
-def _refuse(options: dict[str, object] | None, reason: str) -> None:
+def _refuse(options: Mapping[str, object] | None, reason: str) -> None:
     """Raises ValueError when one of the options has been given."""
     if given := [name for name, value in (options or {}).items() if value is not None]:
         raise ValueError(f"{reason} {' and '.join(given)}")

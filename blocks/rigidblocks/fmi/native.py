@@ -1,48 +1,74 @@
-"""Native FMUs: a block as an FMU in C, as binaries, as sources or as both, which needs no Python at run time."""
+"""Native FMUs: a block as an FMU in C, as binaries, as sources or as both, which needs no Python at
+run time.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
+from math import inf
 from pathlib import Path
 from xml.etree import ElementTree
 
-from rigidblocks.block import Block
-from rigidblocks.ccode import c_number
+from rigidblocks.block.adaptive import DEFAULT_METHOD, Adaptive, Method, longest_step, memory_for
+from rigidblocks.block.block import Block
+from rigidblocks.block.memory import Memory
+from rigidblocks.compiled.evaluator import TracedEvaluator
+from rigidblocks.compiled.kernel import KERNEL, model_header
+from rigidblocks.compiled.tangent import tangent_header
 from rigidblocks.fmi.archive import write_archive
-from rigidblocks.fmi.description import LOG_CATEGORIES, model_description
+from rigidblocks.fmi.description import LOG_CATEGORIES, TOLERANCE, model_description
 from rigidblocks.fmi.description3 import array_variables, model_description3
 from rigidblocks.fmi.documentation import documentation_content
+from rigidblocks.fmi.icon import ICON, icon
+from rigidblocks.fmi.metadata import Metadata
 from rigidblocks.fmi.platforms import binaries
 from rigidblocks.fmi.source import LICENSE, license_text, source_content, with_source_files
 from rigidblocks.fmi.sparsity import sparsity_header
+from rigidblocks.fmi.terminals import terminals_content
 from rigidblocks.fmi.variables import Variable, Variables
-from rigidblocks.integrate import RK4, Integrator
-from rigidblocks.model_header import model_header
-from rigidblocks.tangent import tangent_header
-from rigidblocks.traced_block import TracedBlock
+from rigidblocks.tracing.ccode import c_number, c_text
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """The C runtime of an FMI version: the file to compile, those that it includes, and the headers of the standard."""
+    """The C runtime of an FMI version: the file to compile, all of its files by their path in `c`,
+    and the headers of the standard.
+    """
 
     main: str
-    included: tuple[str, ...]
+    files: tuple[str, ...]
     headers: tuple[str, ...]
 
 
-SHARED = ("instance.h", "pool.h", "run.h", "saved.h", "step.h", "values.h")
+SHARED = tuple(f"kernel/{name}" for name in KERNEL) + tuple(
+    f"fmi/{name}.h" for name in ("instance", "pool", "run", "saved", "state", "values")
+)
 RUNTIMES = {
     2: Runtime(
         "fmi2.c",
-        ("fmi2_prefix.h", "fmi2_unused.h", "slopes.h", *SHARED),
+        tuple(
+            f"fmi/fmi2/{name}"
+            for name in ("fmi2.c", "fmi2_prefix.h", "fmi2_unused.c", "host.h", "slopes.h")
+        )
+        + SHARED,
         ("fmi2Functions.h", "fmi2FunctionTypes.h", "fmi2TypesPlatform.h"),
     ),
     3: Runtime(
         "fmi3.c",
-        ("adjoint.h", "depends.h", "fmi3_unused.h", "intermediate.h", *SHARED),
+        tuple(
+            f"fmi/fmi3/{name}"
+            for name in (
+                "adjoint.h",
+                "depends.h",
+                "fmi3.c",
+                "fmi3_unused.c",
+                "host.h",
+                "intermediate.h",
+            )
+        )
+        + SHARED,
         ("fmi3Functions.h", "fmi3FunctionTypes.h", "fmi3PlatformTypes.h"),
     ),
 }
@@ -54,38 +80,56 @@ def native_fmu(
     path: str | Path,
     *,
     name: str | None = None,
-    method: Integrator = RK4,
-    h: float = 1e-3,
+    method: Method = DEFAULT_METHOD,
+    h: float | None = None,
     tunable: tuple[str, ...] | None = None,
     fmi: int = 2,
     platforms: str | Iterable[str] | None = None,
     sources: bool = False,
+    metadata: Metadata = Metadata(),  # noqa: B008 - frozen
+    deflate: bool = False,
 ) -> Path:
-    """The path of the FMU written there: `block`, stepped by `method` with inner steps of at most `h` [s].
+    """The path of the FMU written there: `block`, stepped by `method` with inner steps of at most
+    `h` [s].
 
-    `name` is the model identifier, the block's type unless given. The parameters named in `tunable`, all by default, can
-    be set in the FMU; the others are constants. There is a binary for each of `platforms` as in `platforms.binaries`, with
-    `sources` the C code too, and then there may be no platform. The same block gives the same bytes: with `platforms` on
-    any machine that has this ziglang, without them where the C compiler is the same.
+    `name` is the model identifier, the block's type unless given. The parameters named in
+    `tunable`, all by default, can be set in the FMU; the others are constants. There is a binary
+    for each of `platforms` as in `platforms.binaries`, with `sources` the C code too, and then
+    there may be no platform. The same block gives the same bytes: with `platforms` on any machine
+    that has this ziglang, without them where the C compiler is the same.
 
-    Raises ValueError for a name that is no C identifier and for an FMI version that there is no runtime for, and what
-    `platforms.binaries` raises.
+    Raises ValueError for a name that is no C identifier and for an FMI version that there is no
+    runtime for, and what `platforms.binaries` raises.
     """
     runtime = runtime_of(fmi)
     identifier = model_identifier(type(block).__name__ if name is None else name)
-    flat = TracedBlock(block, tunable)
-    description, texts = fmu_sources(Variables(flat), identifier, method, h, fmi)
-    wanted = None if platforms is None else platforms if isinstance(platforms, str) else tuple(platforms)
+    h = longest_step(method, h)
+    evaluator = TracedEvaluator(memory_for(block, method, tunable))
+    description, texts = fmu_sources(Variables(evaluator), identifier, method, h, fmi, metadata)
+    wanted = (
+        None if platforms is None else platforms if isinstance(platforms, str) else tuple(platforms)
+    )
     with ThreadPoolExecutor(1) as pool:  # the compiler works while the reference run is made
         without = sources and wanted == ()
-        built = None if without else pool.submit(binaries, texts, runtime.main, identifier, fmi, wanted)
-        content = documentation_content(flat, identifier, method, h)
-        content[LICENSE] = license_text({header: texts[header] for header in runtime.headers}).encode()
+        built = (
+            None if without else pool.submit(binaries, texts, runtime.main, identifier, fmi, wanted)
+        )
+        content = documentation_content(evaluator, identifier, method, h)
+        content[LICENSE] = license_text(
+            {header: texts[header] for header in runtime.headers}
+        ).encode()
+        content |= _pictures(evaluator.memory, fmi)
         content |= built.result() if built else {}
     if sources:
         content |= source_content(texts, runtime.main, identifier, fmi)
         description = with_source_files(description, runtime.main) if fmi == 2 else description
-    return write_archive(path, content | {"modelDescription.xml": description.encode()})
+    content["modelDescription.xml"] = description.encode()
+    return write_archive(path, content, deflate=deflate)
+
+
+def _pictures(memory: Memory, fmi: int) -> dict[str, bytes]:
+    """The icon, in FMI 3.0 with the terminals."""
+    return {ICON: icon()} if fmi == 2 else terminals_content(port.name for port in memory.ports)
 
 
 def runtime_of(fmi: int) -> Runtime:
@@ -96,23 +140,40 @@ def runtime_of(fmi: int) -> Runtime:
 
 
 def fmu_sources(
-    variables: Variables, identifier: str, method: Integrator, h: float, fmi: int = 2
+    variables: Variables,
+    identifier: str,
+    method: Method,
+    h: float,
+    fmi: int = 2,
+    metadata: Metadata = Metadata(),  # noqa: B008 - frozen
 ) -> tuple[str, Mapping[str, str]]:
-    """The text of modelDescription.xml, and the C sources by file name; the guid in both is a digest of all the rest."""
+    """The text of modelDescription.xml, and the C sources by file name; the guid in both is a
+    digest of all the rest.
+    """
     runtime = runtime_of(fmi)
-    own = (runtime.main, *runtime.included)
-    sources = {name: files("rigidblocks").joinpath(f"c/{name}").read_text() for name in own}
-    sources |= {name: files("fmpy").joinpath(f"c-code/{name}").read_text() for name in runtime.headers}
-    sources["model.h"] = model_header(variables.flat, method, h)
-    sources["tangent.h"] = tangent_header(variables.flat)
+    sources = {Path(path).name: c_text(path) for path in runtime.files}
+    sources |= {
+        name: files("fmpy").joinpath(f"c-code/{name}").read_text() for name in runtime.headers
+    }
+    sources["model.h"] = model_header(variables.evaluator, method, h)
+    sources["tangent.h"] = tangent_header(variables.evaluator)
     if fmi == 3:
         sources["sparsity.h"] = sparsity_header(variables)
     content = (part.encode() for item in sorted(sources.items()) for part in item)
     if fmi == 3:
-        description = model_description3(variables, identifier, content)
+        has_fixed_steps = variables.memory.block.states and not isinstance(method, Adaptive)
+        inner_step = h if has_fixed_steps else None
+        description = model_description3(variables, identifier, content, metadata, inner_step)
         guid = ElementTree.fromstring(description).attrib["instantiationToken"]
     else:
-        description = model_description(variables, identifier, content, model_exchange=True, canInterpolateInputs="true")
+        description = model_description(
+            variables,
+            identifier,
+            content,
+            model_exchange=True,
+            metadata=metadata,
+            canInterpolateInputs="true",
+        )
         guid = ElementTree.fromstring(description).attrib["guid"]
     return description, {**sources, "fmu.h": fmu_header(variables, guid, fmi)}
 
@@ -123,21 +184,34 @@ def fmu_header(variables: Variables, guid: str, fmi: int) -> str:
     names = ",\n    ".join(c_string(v.name) for v in scalars)
     settable = ", ".join(_settable(v) for v in scalars)
     lengths = _lengths(variables) if fmi == 3 else [1] * len(scalars)
+    last = max(k for k, length in enumerate(lengths) if length)
     categories = ", ".join(map(c_string, LOG_CATEGORIES))
-    nominals = ", ".join(c_number(v.nominal or 1.0) for v in (*variables.all[variables.flat.x], variables.all[0]))
+    nominals = ", ".join(
+        c_number(v.nominal or 1.0) for v in (*variables.all[variables.memory.x], variables.all[0])
+    )
+    lowest = ", ".join(c_number(-inf if v.min is None else v.min) for v in scalars)
+    highest = ", ".join(c_number(inf if v.max is None else v.max) for v in scalars)
     return "\n".join(
         [
-            f"#define GUID {c_string(guid)}",
-            f"static const char *const LOG_CATEGORIES[] = {{{categories}, 0}};",
-            f"static const char *const NAMES[] = {{\n    {names}}};",
-            "/* how many elements the variable with a value reference has; 0 where there is none */",
-            f"static const unsigned short LENGTH[] = {{{', '.join(map(str, lengths))}}};",
-            f"enum {{ LAST_VARIABLE = {max(k for k, length in enumerate(lengths) if length)} }};",
+            "#ifndef RB_FMU_H\n#define RB_FMU_H\n\n#include <math.h>\n",
+            f"#define RB_GUID {c_string(guid)}",
+            f"static const char *const RB_LOG_CATEGORIES[] = {{{categories}, 0}};",
+            f"static const char *const RB_NAMES[] = {{\n    {names}}};",
+            "/* how many elements the variable with a value reference has; 0 where there is none "
+            "*/",
+            f"static const unsigned short RB_LENGTH[] = {{{', '.join(map(str, lengths))}}};",
+            f"enum {{ RB_LAST_VARIABLE = {last} }};",
             "/* when a variable may be set; a start value until the run starts */",
-            "enum { NEVER, START_VALUE, TUNABLE, ALWAYS };",
-            f"static const unsigned char SETTABLE[] = {{{settable}}};",
+            "enum { RB_NEVER, RB_START_VALUE, RB_TUNABLE, RB_ALWAYS };",
+            f"static const unsigned char RB_SETTABLE[] = {{{settable}}};",
+            "/* of the solver of a host that names none */",
+            f"static const double RB_TOLERANCE = {TOLERANCE};",
+            "/* the bounds that parameters and start values keep */",
+            f"static const double RB_MIN[] = {{{lowest}}};",
+            f"static const double RB_MAX[] = {{{highest}}};",
             "/* the order of magnitude of each continuous state, and one more */",
-            f"static const double NOMINAL[] = {{{nominals}}};\n",
+            f"static const double RB_NOMINAL[] = {{{nominals}}};\n",
+            "#endif\n",
         ]
     )
 
@@ -152,7 +226,8 @@ def model_identifier(name: str) -> str:
     """The name, which is a C identifier; raises ValueError when it is not."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(
-            f"an FMU cannot have the model identifier '{name}': it must be letters, digits and _, with no digit first"
+            f"an FMU cannot have the model identifier '{name}': it must be letters, digits and _, "
+            "with no digit first"
         )
     return name
 
@@ -160,12 +235,16 @@ def model_identifier(name: str) -> str:
 def c_string(text: str) -> str:
     """The C literal of a text, all but plain characters of its UTF-8 form as octal escapes."""
     plain = re.compile(rb"[A-Za-z0-9_ .,:;()\[\]{}+*/<>=-]")
-    return '"' + "".join(chr(b) if plain.match(bytes([b])) else f"\\{b:03o}" for b in text.encode()) + '"'
+    return (
+        '"'
+        + "".join(chr(b) if plain.match(bytes([b])) else f"\\{b:03o}" for b in text.encode())
+        + '"'
+    )
 
 
 def _settable(variable: Variable) -> str:
     if variable.causality == "input":
-        return "ALWAYS"
+        return "RB_ALWAYS"
     if variable.variability == "tunable":
-        return "TUNABLE"
-    return "START_VALUE" if variable.initial == "exact" else "NEVER"
+        return "RB_TUNABLE"
+    return "RB_START_VALUE" if variable.initial == "exact" else "RB_NEVER"

@@ -9,7 +9,11 @@ import rigidblocks
 
 def package_sources(folder: str | Path) -> dict[str, bytes]:
     """The files of a package by their path in it, without what is compiled from them."""
-    files = (path for path in sorted(Path(folder).rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
+    files = (
+        path
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    )
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 

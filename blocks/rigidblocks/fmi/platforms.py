@@ -1,4 +1,6 @@
-"""The platforms that native FMUs run on, each built on any machine by the C compiler of the `ziglang` package."""
+"""The platforms that native FMUs run on, each built on any machine by the C compiler of the
+`ziglang` package.
+"""
 
 import struct
 from collections.abc import Iterable, Mapping
@@ -7,7 +9,7 @@ from dataclasses import dataclass
 
 import fmpy
 
-from rigidblocks.compile import PORTABLE_FLAGS, cross_compiler, shared_library
+from rigidblocks.tracing.compiler import PORTABLE_FLAGS, cross_compiler, shared_library
 
 ALL = "all"
 
@@ -28,15 +30,23 @@ class Platform:
         return f"binaries/{self.fmi2_folder if fmi == 2 else self.name}"
 
     def install_name(self, identifier: str) -> tuple[str, ...]:
-        """The flags that say what a library on macOS is called, which would otherwise be the place that it was built at."""
-        return (f"-Wl,-install_name,@rpath/{identifier}{self.suffix}",) if self.suffix == ".dylib" else ()
+        """The flags that say what a library on macOS is called, which would otherwise be the place
+        that it was built at.
+        """
+        return (
+            (f"-Wl,-install_name,@rpath/{identifier}{self.suffix}",)
+            if self.suffix == ".dylib"
+            else ()
+        )
 
 
 # without the two flags a large straight-line function takes more than a minute
 _WINDOWS_FLAGS = ("-fno-stack-check", "-mno-stack-arg-probe")
 _PLATFORMS = (
     Platform("x86_64-linux", "linux64", ".so", "x86_64-linux-gnu.2.17"),
-    Platform("aarch64-linux", "aarch64-linux", ".so", "aarch64-linux-gnu.2.17"),  # FMI 2.0.4, 2.3: the name of FMI 3.0
+    Platform(
+        "aarch64-linux", "aarch64-linux", ".so", "aarch64-linux-gnu.2.17"
+    ),  # FMI 2.0.4, 2.3: the name of FMI 3.0
     Platform("x86_64-windows", "win64", ".dll", "x86_64-windows-gnu", _WINDOWS_FLAGS, ()),
     Platform("x86_64-darwin", "darwin64", ".dylib", "x86_64-macos"),
     Platform("aarch64-darwin", "aarch64-darwin", ".dylib", "aarch64-macos"),
@@ -45,44 +55,66 @@ PLATFORMS = {platform.name: platform for platform in _PLATFORMS}
 
 
 def binaries(
-    sources: Mapping[str, str], main: str, identifier: str, fmi: int, platforms: str | Iterable[str] | None
+    sources: Mapping[str, str],
+    main: str,
+    identifier: str,
+    fmi: int,
+    platforms: str | Iterable[str] | None,
 ) -> dict[str, bytes]:
     """The shared libraries of an FMU by their path in it.
 
-    Without `platforms`, for this machine and by its own C compiler; for platforms that are named, or for all, by ziglang,
-    at the same time. In FMI 2.0, where tools look for a Mac of either kind in darwin64, that holds both when both are built.
+    Without `platforms`, for this machine and by its own C compiler; for platforms that are named,
+    or for all, by ziglang, at the same time. In FMI 2.0, where tools look for a Mac of either kind
+    in darwin64, that holds both when both are built.
 
-    Raises ValueError for a platform that is not known, NotImplementedError on one that FMUs cannot be built for, and
-    CompilerError when there is no C compiler.
+    Raises ValueError for a platform that is not known, NotImplementedError on one that FMUs cannot
+    be built for, and CompilerError when there is no C compiler.
     """
     if platforms is None:
         here = _this_platform()
         built = {here: _library(sources, main, identifier, here, cross=False)}
     else:
-        wanted = chosen(platforms)
+        wanted = platforms_named(platforms)
         with ThreadPoolExecutor() as pool:
-            libraries = pool.map(lambda platform: _library(sources, main, identifier, platform, cross=True), wanted)
+            libraries = pool.map(
+                lambda platform: _library(sources, main, identifier, platform, cross=True), wanted
+            )
             built = dict(zip(wanted, libraries, strict=True))
-    content = {f"{platform.folder(fmi)}/{identifier}{platform.suffix}": library for platform, library in built.items()}
-    mac = [built[PLATFORMS[name]] for name in ("x86_64-darwin", "aarch64-darwin") if PLATFORMS[name] in built]
+    content = {
+        f"{platform.folder(fmi)}/{identifier}{platform.suffix}": library
+        for platform, library in built.items()
+    }
+    mac = [
+        built[PLATFORMS[name]]
+        for name in ("x86_64-darwin", "aarch64-darwin")
+        if PLATFORMS[name] in built
+    ]
     if fmi == 2 and len(mac) == 2:
         content[f"binaries/darwin64/{identifier}.dylib"] = universal(*mac)
     return content
 
 
-def chosen(platforms: str | Iterable[str]) -> tuple[Platform, ...]:
-    """The platforms by name, all of them for "all"; raises ValueError for a name that is not known and for no name."""
+def platforms_named(platforms: str | Iterable[str]) -> tuple[Platform, ...]:
+    """The platforms by name, all of them for "all"; raises ValueError for a name that is not known
+    and for no name.
+    """
     if isinstance(platforms, str):
         platforms = PLATFORMS if platforms == ALL else [platforms]
     names = tuple(dict.fromkeys(platforms))
     if not names or (unknown := [name for name in names if name not in PLATFORMS]):
-        what = "there is no platform to build for" if not names else f"there is no platform '{unknown[0]}'"
+        what = (
+            "there is no platform to build for"
+            if not names
+            else f"there is no platform '{unknown[0]}'"
+        )
         raise ValueError(f"{what}; choose among {', '.join(PLATFORMS)}, or {ALL}")
     return tuple(PLATFORMS[name] for name in names)
 
 
 def universal(x86_64: bytes, arm64: bytes) -> bytes:
-    """The library for macOS that holds both, each from a multiple of 16 KiB (loader.h, fat.h of macOS)."""
+    """The library for macOS that holds both, each from a multiple of 16 KiB (loader.h, fat.h of
+    macOS).
+    """
     align = 14
     offsets = [1 << align, (len(x86_64) + (2 << align) - 1) >> align << align]
     header = struct.pack(">2I", 0xCAFEBABE, 2)
@@ -91,7 +123,9 @@ def universal(x86_64: bytes, arm64: bytes) -> bytes:
     return (header.ljust(offsets[0], b"\0") + x86_64).ljust(offsets[1], b"\0") + arm64
 
 
-def _library(sources: Mapping[str, str], main: str, identifier: str, platform: Platform, *, cross: bool) -> bytes:
+def _library(
+    sources: Mapping[str, str], main: str, identifier: str, platform: Platform, *, cross: bool
+) -> bytes:
     command = cross_compiler(platform.target) if cross else None
     flags = (*PORTABLE_FLAGS, *platform.flags, *platform.install_name(identifier))
     name = f"{identifier}{platform.suffix}"
@@ -100,5 +134,7 @@ def _library(sources: Mapping[str, str], main: str, identifier: str, platform: P
 
 def _this_platform() -> Platform:
     if fmpy.platform_tuple not in PLATFORMS:
-        raise NotImplementedError(f"native FMUs can be built for {', '.join(PLATFORMS)}, not for {fmpy.platform_tuple}")
+        raise NotImplementedError(
+            f"native FMUs can be built for {', '.join(PLATFORMS)}, not for {fmpy.platform_tuple}"
+        )
     return PLATFORMS[fmpy.platform_tuple]

@@ -1,14 +1,17 @@
-"""The reference run of a block: what its FMU must reproduce, as the FMI cross-check rules 4.1, 9.1.4 and 10, ask for it."""
+"""The reference run of a block: what its FMU must reproduce, as the FMI cross-check rules 4.1,
+9.1.4 and 10, ask for it.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from rigidblocks.flat import FlatBlock
-from rigidblocks.integrate import Integrator
-from rigidblocks.spatial import Array
-from rigidblocks.traced_block import TracedBlock
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.adaptive import Method
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.step import advance, initialize
+from rigidblocks.compiled.evaluator import TracedEvaluator
 
 AMPLITUDE = 0.1  # of the sine that is added to the start value of each input
 MOST_OUTPUTS = 10  # the rules recommend no more
@@ -18,49 +21,58 @@ _DUST = 1e-12  # what is smaller is the rounding of zero
 
 @dataclass(frozen=True, eq=False)
 class ReferenceRun:
-    """The run of `flat` from its start at t = 0, with the inputs u_i(t) = start + 0.1 sin(2 pi t + i) held in each step.
+    """The run of a block from its start at t = 0, with the inputs u_i(t) = start + 0.1 sin(2 pi t +
+    i) held in each step.
 
-    A run of about 1 s and at most about 1000 inner steps, which ends before the first value that is not finite.
+    A run of about 1 s and at most about 1000 inner steps, which ends before the first value that is
+    not finite.
     """
 
-    flat: FlatBlock
-    method: Integrator
+    evaluator: TracedEvaluator
+    method: Method
     h: float
+
+    @property
+    def memory(self) -> Memory:
+        """The layout of the memory."""
+        return self.evaluator.memory
 
     @cached_property
     def dt(self) -> float:
-        """The communication step [s]: 10 ms, less for small inner steps, a multiple of the sample time."""
+        """The communication step [s]: 10 ms, less for small inner steps, a multiple of the sample
+        time.
+        """
         dt = min(1e-2, 100 * self.h)
-        sample = self.flat.block.sample_time
+        sample = self.memory.block.sample_time
         return dt if sample is None else sample * max(1, round(dt / sample))
 
     @cached_property
     def rows(self) -> Array:
         """The memory at t = 0, dt, 2 dt, ..., each with the inputs of the step that follows."""
-        flat, inner = TracedBlock.of(self.flat), max(1, round(self.dt / self.h))
-        m, rows = flat.start(), []
+        evaluator, u, inner = self.evaluator, self.memory.u, max(1, round(self.dt / self.h))
+        m, rows = self.memory.start(), []
         with np.errstate(all="ignore"):
-            m[flat.u] = self.inputs(0.0)
-            m = flat.initialized(m, 0.0)
+            m[u] = self.inputs(0.0)
+            m = initialize(evaluator, m, 0.0)
             for k in range(1 + min(100, max(10, 1000 // inner))):
                 if not np.all(np.isfinite(m)):
                     break
-                m[flat.u] = self.inputs(k * self.dt)
+                m[u] = self.inputs(k * self.dt)
                 rows.append(m.copy())
-                m = flat.advanced(m, k * self.dt, self.dt, self.method, self.h)
-        return np.array(rows).reshape(-1, flat.size)
+                m = advance(evaluator, m, k * self.dt, self.dt, self.method, self.h)
+        return np.array(rows).reshape(-1, self.memory.size)
 
     def inputs(self, t: float) -> Array:
         """The inputs that are held from t."""
-        start = self.flat.start()[self.flat.u]
+        start = self.memory.start()[self.memory.u]
         return np.asarray(start + AMPLITUDE * np.sin(2 * np.pi * t + np.arange(len(start))))
 
     @property
     def output_columns(self) -> dict[str, int]:
         """The places of the first outputs in a row, by the name of the element."""
         places = {
-            name: self.flat.where[port.name].start + k
-            for port in self.flat.block.outputs
+            name: self.memory.where[port.name].start + k
+            for port in self.memory.block.outputs
             for k, name in enumerate(port.element_names)
         }
         return dict(list(places.items())[:MOST_OUTPUTS])
@@ -68,8 +80,8 @@ class ReferenceRun:
     @property
     def input_columns(self) -> dict[str, int]:
         """The places of the inputs in a row, by the name of the element."""
-        names = [name for port in self.flat.block.inputs for name in port.element_names]
-        return {name: self.flat.u.start + k for k, name in enumerate(names)}
+        names = [name for port in self.memory.block.inputs for name in port.element_names]
+        return {name: self.memory.u.start + k for k, name in enumerate(names)}
 
     def csv(self, columns: dict[str, int]) -> str:
         """The text of a CSV file with the time and these columns."""
@@ -82,11 +94,15 @@ class ReferenceRun:
     def options(self) -> str:
         """The text of the _ref.opt file."""
         stop = (len(self.rows) - 1) * self.dt
-        steps = (f"StepSize, {self.dt:.9g}", "RelTol, 0.0001", f"OutputIntervalLength, {self.dt:.9g}")
+        steps = (
+            f"StepSize, {self.dt:.9g}",
+            "RelTol, 0.0001",
+            f"OutputIntervalLength, {self.dt:.9g}",
+        )
         return "\n".join(["StartTime, 0", f"StopTime, {stop:.9g}", *steps]) + "\n"
 
 
-def rounded(column: Array) -> Array:
+def round_to_largest(column: Array) -> Array:
     """The values, rounded to seven digits of the largest; so they are the same on all machines."""
     largest = float(np.max(np.abs(column), initial=0.0))
     if largest < _DUST:
@@ -96,4 +112,4 @@ def rounded(column: Array) -> Array:
 
 
 def _numbers(column: Array) -> list[str]:
-    return [f"{value:.{_DIGITS}g}" for value in rounded(column)]
+    return [f"{value:.{_DIGITS}g}" for value in round_to_largest(column)]

@@ -1,5 +1,6 @@
 """The slave class that the scripts of Python FMUs derive from."""
 
+import contextlib
 import ctypes
 import json
 import platform
@@ -15,86 +16,129 @@ from pythonfmu.fmi2slave import Fmi2Slave
 from pythonfmu.variables import Real
 
 import rigidblocks
-from rigidblocks.block import Block, state_outputs
-from rigidblocks.flat import FlatBlock
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.adaptive import (
+    DEFAULT_METHOD,
+    Method,
+    longest_step,
+    memory_for,
+    method_of,
+    stiff_part,
+)
+from rigidblocks.block.block import Block, state_outputs
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.port import bound_text
+from rigidblocks.block.stepper import CompiledStepper, NumpyStepper, Stepper
 from rigidblocks.fmi.package import sources_digest
-from rigidblocks.integrate import RK4, Integrator
-from rigidblocks.spatial import Array
-from rigidblocks.stepper import CompiledStepper, NumpyStepper, Stepper
 
 PLATFORM = f"{platform.machine().lower()}-{sys.platform}"
 KERNEL = f"kernels/{PLATFORM}/kernel.so"  # in the FMU's resources
 LAYOUT = "layout.json"  # in the FMU's resources: the variables that it was built for
-MOST_INNER_STEPS = 1e9  # in one step
 
 
 class BlockSlave(Fmi2Slave):
-    """A block as an FMI 2.0 co-simulation slave; a value reference is an index into the block's flat memory.
+    """A block as an FMI 2.0 co-simulation slave; a value reference is an index into the block's
+    flat memory.
 
-    A script has one class derived from this one, with an __init__ of its own that names the block. Steps run the compiled
-    kernel of the FMU's resources, or NumPy where there is none for the platform; a log message says which.
+    A script has one class derived from this one, with an __init__ of its own that names the block.
+    Steps run the compiled kernel of the FMU's resources, or NumPy where there is none for the
+    platform; a log message says which.
 
-    pythonfmu turns an exception into fmi2Fatal in every callback and has fmi2Discard for do_step alone. So nothing raises
-    once the slave is there: what is refused (a value that is not finite, a variable that cannot be set) logs an error,
-    changes nothing, and every step is discarded until it is put right. A discarded step changes nothing either.
+    pythonfmu turns an exception into fmi2Fatal in every callback and has fmi2Discard for do_step
+    alone. So nothing raises once the slave is there: what is refused (a value that is not finite, a
+    variable that cannot be set) logs an error, changes nothing, and every step is discarded until
+    it is put right. A discarded step changes nothing either.
     """
 
     def __init__(
         self,
         block: Block,
         *,
-        method: Integrator = RK4,
-        h: float = 1e-3,
+        method: Method | str = DEFAULT_METHOD,
+        h: float | None = None,
+        rtol: float | None = None,
+        atol: float | None = None,
+        max_inner_steps: int | None = None,
         tunable: tuple[str, ...] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.flat = FlatBlock(block, tunable)
-        self.names = ("time", *(name for port in self.flat.ports for name in port.element_names))
-        self.stepper: Stepper = NumpyStepper(self.flat, method, h)
-        # what the kernel is asked for: a step dt from t, the end of the run, the memory
-        self._request = np.concatenate([[0.0, 0.0, np.inf], self.flat.start()])
+        method = method_of(method, rtol, atol, max_inner_steps)
+        h = longest_step(method, h)
+        self.layout = memory_for(block, method, tunable)
+        self.names = ("time", *(name for port in self.layout.ports for name in port.element_names))
+        self._allocate()
+        # the memory as it will be at the start, unless something is set
+        self._started: Array | None = None
+        self._running = False
+        # what is wrong, by the value reference that it is wrong with
+        self._refused: dict[int, str] = {}
+        self._try_step: Any = None  # the kernel's step
+        self._quick = False  # whether a step needs nothing but the kernel
+        self._sort_references()
+        self._register()
+        self.stepper: Stepper
+        resources = None if self.resources is None else Path(self.resources)
+        if resources is not None and (resources / LAYOUT).exists():
+            self._load(resources)
+            self._choose_stepper(resources, method, h)
+        else:
+            self.stepper = _numpy_stepper(self.layout, method, h)
+        self._run(False)
+
+    def _allocate(self) -> None:
+        """Makes the memory, with places before it for a step dt from t and the end of the run, as
+        the kernel is asked for them.
+        """
+        self._request = np.concatenate([[0.0, 0.0, np.inf], self.layout.start()])
         self._array = self._request[3:]
         # quicker than arrays, one element at a time
         self._call: Any = memoryview(self._request.data)
         self._memory: Any = memoryview(self._array.data)
-        self._started: Array | None = None  # the memory as it will be at the start, unless something is set
-        self._running = False
-        self._refused: dict[int, str] = {}  # what is wrong, by the value reference that it is wrong with
-        self._address = ctypes.c_void_p(self._request.ctypes.data)  # of a type that ctypes need not convert
-        self._try_step: Any = None  # the kernel's step
-        self._quick = False  # whether a step needs nothing but the kernel
-        self._longest = MOST_INNER_STEPS * h
-        self._known = frozenset(range(self.flat.size))
-        self._inputs = frozenset(range(self.flat.u.start, self.flat.p.stop))  # settable at any time
-        self._settable = self._start_values = self._inputs | frozenset(range(self.flat.x.start, self.flat.z.stop))
-        self._register()
-        if self.resources is not None and Path(self.resources, LAYOUT).exists():
-            self._load(Path(self.resources))
+        # of a type that ctypes need not convert
+        self._address = ctypes.c_void_p(self._request.ctypes.data)
+
+    def _sort_references(self) -> None:
+        """Finds which value references there are, which can be set when, and within what bounds."""
+        layout = self.layout
+        self._known = frozenset(range(layout.size))
+        self._inputs = frozenset(range(layout.u.start, layout.p.stop))  # settable at any time
+        states = range(layout.x.start, layout.z.stop)
+        self._start_values = self._inputs | frozenset(states)
+        self._min, self._max = layout.bounds
 
     def _register(self) -> None:
-        """Registers every variable, so that pythonfmu's value references are the indices of the memory."""
-        for name, index in zip(self.names, range(self.flat.size), strict=True):
-            get, put = partial(self._memory.__getitem__, index), partial(self._memory.__setitem__, index)
+        """Registers every variable, so that pythonfmu's value references are the indices of the
+        memory.
+        """
+        for name, index in zip(self.names, range(self.layout.size), strict=True):
+            get, put = (
+                partial(self._memory.__getitem__, index),
+                partial(self._memory.__setitem__, index),
+            )
             causality, variability = self._kind(index)
-            self.register_variable(Real(name, causality=causality, variability=variability, getter=get, setter=put))
+            self.register_variable(
+                Real(name, causality=causality, variability=variability, getter=get, setter=put)
+            )
 
     def _kind(self, index: int) -> tuple[Fmi2Causality, Fmi2Variability]:
-        if self.flat.u.start <= index < self.flat.u.stop:
+        if self.layout.u.start <= index < self.layout.u.stop:
             return Fmi2Causality.input, Fmi2Variability.continuous
-        if self.flat.p.start <= index < self.flat.p.stop:
+        if self.layout.p.start <= index < self.layout.p.stop:
             return Fmi2Causality.parameter, Fmi2Variability.tunable
-        shown = (index >= self.flat.y.start) or any(
-            self.flat.where[name].start <= index < self.flat.where[name].stop for name in state_outputs(self.flat.block)
+        shown = (self.layout.y.start <= index < self.layout.y.stop) or any(
+            self.layout.where[name].start <= index < self.layout.where[name].stop
+            for name in state_outputs(self.layout.block)
         )
-        sampled = self.flat.z.start <= index < self.flat.z.stop
+        sampled = self.layout.z.start <= index < self.layout.z.stop
         return (
             Fmi2Causality.output if shown else Fmi2Causality.local,
             Fmi2Variability.discrete if sampled else Fmi2Variability.continuous,
         )
 
     def _load(self, resources: Path) -> None:
-        """Takes from the FMU what was found when it was built: its kernel, and which states have start values.
+        """Takes from the FMU what was found when it was built: its kernel, and which states have
+        start values.
 
         Raises RuntimeError when the block has other variables now than then.
         """
@@ -102,28 +146,36 @@ class BlockSlave(Fmi2Slave):
         here = f"rigidblocks {rigidblocks.__version__}"
         if layout["variables"] != list(self.names):
             raise RuntimeError(
-                f"this FMU was built with {layout['made_with']} for other variables of {self.flat.name} than {here} has: "
+                f"this FMU was built with {layout['made_with']} for other variables of "
+                f"{self.layout.name} than {here} has: "
                 "build it again, or with its rigidblocks bundled"
             )
-        self._settable = self._start_values = frozenset(layout["settable"])
+        self._start_values = frozenset(layout["settable"])
         if layout["made_with"] != here:
             self._say(f"built with {layout['made_with']}, running with {here}", Fmi2Status.warning)
-        if (resources / "rigidblocks").is_dir() and sources_digest(resources / "rigidblocks") != sources_digest():
-            self._say("runs another copy of rigidblocks, loaded before, than the one in this FMU", Fmi2Status.warning)
-        self._choose_stepper(resources)
+        if (resources / "rigidblocks").is_dir() and sources_digest(
+            resources / "rigidblocks"
+        ) != sources_digest():
+            self._say(
+                "runs another copy of rigidblocks, loaded before, than the one in this FMU",
+                Fmi2Status.warning,
+            )
 
-    def _choose_stepper(self, resources: Path) -> None:
-        kernel = CompiledStepper(self.flat, self.stepper.method, self.stepper.h, resources / KERNEL)
+    def _choose_stepper(self, resources: Path, method: Method, h: float) -> None:
+        kernel = CompiledStepper(self.layout, method, h, path=resources / KERNEL)
         try:
             # PyDLL keeps the interpreter's lock: to hand it over takes longer than a step
             self._try_step = ctypes.PyDLL(str(kernel.path)).block_try_step
         except (OSError, AttributeError) as error:
+            self.stepper = _numpy_stepper(self.layout, method, h)
             self._say(f"steps in NumPy: no compiled kernel for {PLATFORM} ({error})")
         else:
             self.stepper = kernel
             self._say(f"steps by its compiled kernel for {PLATFORM}")
 
-    def setup_experiment(self, start_time: float, stop_time: float | None = None, tolerance: float | None = None) -> None:
+    def setup_experiment(
+        self, start_time: float, stop_time: float | None = None, tolerance: float | None = None
+    ) -> None:
         """Keeps the times [s]; steps of fixed length have no tolerance to keep."""
         del tolerance
         end = np.inf if stop_time is None else stop_time
@@ -148,12 +200,17 @@ class BlockSlave(Fmi2Slave):
         """Steps the memory; False, for fmi2Discard, leaves it as it was."""
         self._call[0] = current_time
         self._call[1] = step_size
-        return (self._quick and self._try_step(self._address) == 0) or self._explained_step(current_time, step_size)
+        return (self._quick and self._try_step(self._address) == 0) or self._step_or_explain(
+            current_time, step_size
+        )
 
     def get_real(self, vrs: list[int]) -> list[float]:
         """The values; what is unknown or not computable is NaN, with a logged error."""
         if not self._known.issuperset(vrs):
-            self._say(f"has no variable with the value reference {sorted({*vrs} - self._known)}", Fmi2Status.error)
+            self._say(
+                f"has no variable with the value reference {sorted({*vrs} - self._known)}",
+                Fmi2Status.error,
+            )
             return [self.get_real([vr])[0] if vr in self._known else nan for vr in vrs]
         memory = self._memory if self._running else self._start()
         return [memory[vr] for vr in vrs]
@@ -161,7 +218,7 @@ class BlockSlave(Fmi2Slave):
     def set_real(self, vrs: list[int], values: list[float]) -> None:
         """Sets what can be set; the rest is refused."""
         memory = self._memory
-        if self._refused or not (self._settable.issuperset(vrs) and isfinite(sum(values))):
+        if self._refused or not (self._unbounded.issuperset(vrs) and isfinite(sum(values))):
             for vr, value in zip(vrs, values, strict=True):
                 self._set(vr, value)
         else:
@@ -182,12 +239,17 @@ class BlockSlave(Fmi2Slave):
             self._refuse(vr, f"{self._name(vr)} cannot be set{when}")
         elif not isfinite(value):
             self._refuse(vr, f"{self._name(vr)} must be finite, not {value}")
+        elif vr not in self._unbounded and not self._min[vr] <= value <= self._max[vr]:
+            bound = bound_text(value, self._min[vr], self._max[vr])
+            self._refuse(vr, f"{self._name(vr)} must be {bound}, not {value:g}")
         else:
             self._memory[vr] = value
             self._accept(vr)
 
     def _start(self) -> Array:
-        """The memory at the start, computed from what has been set so far; NaN where that fails, with a logged error."""
+        """The memory at the start, computed from what has been set so far; NaN where that fails,
+        with a logged error.
+        """
         if self._started is None:
             self._started = self._array.copy()
             try:
@@ -200,14 +262,17 @@ class BlockSlave(Fmi2Slave):
                 self._started[sorted(self._known - self._start_values - {0})] = nan
         return self._started
 
-    def _explained_step(self, current_time: float, step_size: float) -> bool:
+    def _step_or_explain(self, current_time: float, step_size: float) -> bool:
         """Steps with the reason logged when it cannot be done."""
         before = self._array.copy()
         try:
             self._check_step(current_time, step_size)
             with np.errstate(all="ignore"):  # what is not finite is an error, no warning
                 self.stepper.step(self._array, current_time, step_size)
-        except (Exception, KeyboardInterrupt) as error:  # whatever a block raises: pythonfmu would make it fatal
+        except (
+            Exception,
+            KeyboardInterrupt,
+        ) as error:  # whatever a block raises: pythonfmu would make it fatal
             self._array[:] = before
             step = f"the step of {step_size!r} s from t = {current_time!r} s"
             self._say(f"discards {step}: {_text(error)}", Fmi2Status.discard)
@@ -220,13 +285,10 @@ class BlockSlave(Fmi2Slave):
             raise ValueError("; ".join(self._refused.values()))
         if not self._running:
             raise ValueError("the initialization is not finished")
-        if not 0 < step_size < self._longest:
-            raise ValueError(f"a step must be positive and less than {MOST_INNER_STEPS:g} inner steps of {self.stepper.h} s")
-        rounding = 1e-6 * step_size + 4 * sys.float_info.epsilon * abs(self._memory[0])
-        if not abs(current_time - self._memory[0]) <= rounding:
-            raise ValueError(f"the slave is at t = {self._memory[0]!r} s")
-        if current_time + step_size > self._call[2] + rounding:
-            raise ValueError(f"the run ends at t = {self._call[2]!r} s")
+        end = self._call[2]
+        if refusal := self.stepper.refusal(self._array, current_time, step_size, end):
+            now, sample_time = self._memory[0], self.layout.block.sample_time
+            raise ValueError(refusal.text(now, end, step_size, self.stepper.h, sample_time))
 
     def _refuse(self, vr: int, reason: str) -> None:
         self._refused[vr] = reason
@@ -241,6 +303,10 @@ class BlockSlave(Fmi2Slave):
         """Before the start or, `running`, after it."""
         self._running = running
         self._settable = self._inputs if running else self._start_values
+        # inputs of a run are not asked: what drives them may be beyond their bounds by rounding
+        bounded = np.flatnonzero(np.isfinite(self._min) | np.isfinite(self._max)).tolist()
+        inputs = range(self.layout.u.start, self.layout.u.stop) if running else ()
+        self._unbounded = self._settable.difference(set(bounded).difference(inputs))
         self._started = None
         self._quick = running and not self._refused and self._try_step is not None
 
@@ -248,8 +314,10 @@ class BlockSlave(Fmi2Slave):
         return self.names[vr] if vr in self._known else f"the value reference {vr}"
 
     def _say(self, message: str, status: Fmi2Status = Fmi2Status.ok) -> None:
-        """Logs a message; hosts take it for a format, and pythonfmu for text that can be encoded."""
-        text = f"{self.flat.name} {message}".replace("%", "_")
+        """Logs a message; hosts take it for a format, and pythonfmu for text that can be
+        encoded.
+        """
+        text = f"{self.layout.name} {message}".replace("%", "_")
         self.log(text.encode(errors="replace").decode(), status)
 
     def _get_fmu_state(self) -> dict[str, Any]:
@@ -277,6 +345,18 @@ class BlockSlave(Fmi2Slave):
         self._call[2] = state["end"]
         self._refused = dict(map(tuple, state["refused"]))
         self._run(state["running"])
+
+
+def _numpy_stepper(layout: Memory, method: Method, h: float) -> NumpyStepper:
+    """The stepper in NumPy; where there is no CasADi it has no exact Jacobian, and a step by a
+    linearly implicit method says so.
+    """
+    if stiff_part(method) is not None:
+        with contextlib.suppress(ImportError):
+            from rigidblocks.compiled.stepper import numpy_stepper
+
+            return numpy_stepper(layout, method, h)
+    return NumpyStepper(layout, method, h)
 
 
 def _text(error: BaseException) -> str:

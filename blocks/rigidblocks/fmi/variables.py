@@ -1,4 +1,6 @@
-"""The FMI variables of a block, read off its ports and its trace: the one source of every model description."""
+"""The FMI variables of a block, read off its ports and its trace: the one source of every model
+description.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,18 +8,20 @@ from math import isfinite
 
 import numpy as np
 
-from rigidblocks.block import Port, state_outputs
-from rigidblocks.feedthrough import after_sample, after_start, rates
-from rigidblocks.flat import FlatBlock
-from rigidblocks.spatial import Array
-from rigidblocks.trace import Graph
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Port, state_outputs
+from rigidblocks.block.memory import Memory
+from rigidblocks.compiled.evaluator import TracedEvaluator
+from rigidblocks.compiled.feedthrough import after_sample, after_start, rates
+from rigidblocks.tracing.trace import Graph
 
 
 @dataclass(frozen=True)
 class Variable:
     """One scalar of a block as FMI describes it.
 
-    `index` is its value reference and its place in the flat memory; the rates of the continuous states follow behind it.
+    `index` is its value reference and its place in the flat memory; the rates of the continuous
+    states follow behind it.
     """
 
     name: str
@@ -36,20 +40,29 @@ class Variable:
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """The variables of a block in the order of its memory, which starts with the time, and what depends on what."""
+    """The variables of a block in the order of its memory, which starts with the time, and what
+    depends on what.
+    """
 
-    flat: FlatBlock
+    evaluator: TracedEvaluator
+
+    @property
+    def memory(self) -> Memory:
+        """The layout of the memory."""
+        return self.evaluator.memory
 
     @cached_property
     def all(self) -> tuple[Variable, ...]:
         """Every variable; `all[k].index == k`."""
         time = Variable("time", 0, "independent", "continuous", None, "s", "time", None)
-        return (time, *(v for port in self.flat.ports for v in self._of_port(port)))
+        return (time, *(v for port in self.memory.ports for v in self._of_port(port)))
 
     @cached_property
     def rates(self) -> tuple[Variable, ...]:
-        """The rates of the continuous states, which model exchange has as variables behind all others."""
-        return tuple(_rate(x, self.flat.size + k) for k, x in enumerate(self.all[self.flat.x]))
+        """The rates of the continuous states, which model exchange has as variables behind all
+        others.
+        """
+        return tuple(_rate(x, self.memory.size + k) for k, x in enumerate(self.all[self.memory.x]))
 
     @cached_property
     def inputs(self) -> tuple[Variable, ...]:
@@ -76,13 +89,19 @@ class Variables:
         return tuple(v for v in self.all if v.initial != "calculated" and reads[v.index])
 
     def flow(self, unknown: Variable) -> tuple[Variable, ...]:
-        """The time, continuous states and inputs that an output or a rate is computed from at the same instant."""
+        """The time, continuous states and inputs that an output or a rate is computed from at the
+        same instant.
+        """
         reads = self._reads[unknown.index]
-        return tuple(v for v in (self.all[0], *self.all[self.flat.x], *self.inputs) if reads[v.index])
+        return tuple(
+            v for v in (self.all[0], *self.all[self.memory.x], *self.inputs) if reads[v.index]
+        )
 
     @cached_property
     def _reads(self) -> Array:
-        """Which variable, a row for each of all and of the rates, reads which of the memory after a sample instant."""
+        """Which variable, a row for each of all and of the rates, reads which of the memory after a
+        sample instant.
+        """
         return np.vstack([self._after_sample.depends, self._rate_reads])
 
     @cached_property
@@ -93,59 +112,90 @@ class Variables:
 
     @cached_property
     def _rate_reads(self) -> Array:
-        return rates(self.flat).depends
+        return rates(self.evaluator).depends
 
     @cached_property
     def _after_sample(self) -> Graph:
-        return after_sample(self.flat)
+        return after_sample(self.evaluator)
 
     @cached_property
     def _after_start(self) -> Graph:
-        return after_start(self.flat)
+        return after_start(self.evaluator)
 
     def _with_causality(self, causality: str) -> tuple[Variable, ...]:
         return tuple(v for v in self.all if v.causality == causality)
 
     def _of_port(self, port: Port) -> list[Variable]:
-        where = self.flat.where[port.name]
+        where = self.memory.where[port.name]
         causality, variability, initial = self._kind(port, where.start)
         starts: list[float | None] = [None] * port.size
         if initial != "calculated":
-            starts = self.flat.start()[where].tolist()
+            starts = self.memory.start()[where].tolist()
         indices = range(where.start, where.stop)
-        values = (np.ravel(value).tolist() for value in (port.min, port.max, port.nominal))
+        values = (np.ravel(value).tolist() for value in (port.lowest, port.max, port.nominal))
         return [
-            Variable(name, index, causality, variability, initial, unit, port.doc, start, None, *_told(low, high, nominal))
+            Variable(
+                name,
+                index,
+                causality,
+                variability,
+                initial,
+                unit,
+                port.doc,
+                start,
+                None,
+                *_worth_saying(low, high, nominal),
+            )
             for index, name, unit, start, low, high, nominal in zip(
                 indices, port.element_names, port.units, starts, *values, strict=True
             )
         ]
 
     def _kind(self, port: Port, index: int) -> tuple[str, str, str | None]:
-        """Causality, variability and initial of a port by the segment of the memory that it is in."""
-        flat = self.flat
-        if flat.u.start <= index < flat.u.stop:
+        """Causality, variability and initial of a port by the segment of the memory that it is
+        in.
+        """
+        memory = self.memory
+        if memory.u.start <= index < memory.u.stop:
             return "input", "continuous", None
-        if flat.p.start <= index < flat.p.stop:
+        if memory.p.start <= index < memory.p.stop:
             return "parameter", "tunable", "exact"
-        if flat.y.start <= index:
+        if memory.s.start <= index:
+            return "local", "discrete", "calculated"
+        if memory.y.start <= index:
             return "output", "continuous", "calculated"
-        causality = "output" if port.name in state_outputs(flat.block) else "local"
-        if flat.z.start <= index:
-            return causality, "discrete", "exact" if self._after_start.copies.get(index) == index else "calculated"
+        causality = "output" if port.name in state_outputs(memory.block) else "local"
+        if memory.z.start <= index:
+            return (
+                causality,
+                "discrete",
+                "exact" if self._after_start.copies.get(index) == index else "calculated",
+            )
         return causality, "continuous", "exact"
 
 
-def _told(low: float, high: float, nominal: float) -> tuple[float | None, ...]:
+def _worth_saying(low: float, high: float, nominal: float) -> tuple[float | None, ...]:
     """The bounds and the nominal value where they say something."""
-    return (low if isfinite(low) else None, high if isfinite(high) else None, nominal if nominal != 1 else None)
+    return (
+        low if isfinite(low) else None,
+        high if isfinite(high) else None,
+        nominal if nominal != 1 else None,
+    )
 
 
 def _rate(x: Variable, index: int) -> Variable:
     """The rate of change of a continuous state."""
     unit = _per_second(x.unit)
     return Variable(
-        f"der({x.name})", index, "local", "continuous", "calculated", unit, f"rate of {x.name}", None, state=x.index
+        f"der({x.name})",
+        index,
+        "local",
+        "continuous",
+        "calculated",
+        unit,
+        f"rate of {x.name}",
+        None,
+        state=x.index,
     )
 
 
