@@ -3,7 +3,18 @@
 from importlib import import_module
 from typing import Any
 
-from rigidblocks.block import Block, Port
+from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select
+from rigidblocks.block.block import Block, Port
+from rigidblocks.block.integrators import (
+    EULER,
+    HEUN,
+    LINEARLY_IMPLICIT_EULER,
+    RK4,
+    RODAS3,
+    ROS2,
+    SEMI_IMPLICIT_EULER,
+    Integrator,
+)
 from rigidblocks.dynamics import (
     aba,
     aba_floating,
@@ -20,17 +31,9 @@ from rigidblocks.dynamics import (
     rnea,
     rnea_floating,
 )
-from rigidblocks.floating_chain import floating_base
-from rigidblocks.integrate import (
-    EULER,
-    HEUN,
-    LINEARLY_IMPLICIT_EULER,
-    RK4,
-    RODAS3,
-    ROS2,
-    SEMI_IMPLICIT_EULER,
-    Integrator,
-)
+from rigidblocks.dynamics.elements import AlongJoint, Between, ForceElement
+from rigidblocks.dynamics.laws import Friction, Spring, Stop
+from rigidblocks.dynamics.transmissions import Gear, Rotor
 from rigidblocks.joint import (
     Cylindrical,
     EulerSpherical,
@@ -77,10 +80,10 @@ from rigidblocks.library import (
     TrapezoidalProfile,
 )
 from rigidblocks.loops import assemble, closed_loop_dynamics, closed_loop_inverse_dynamics
-from rigidblocks.model import Model
-from rigidblocks.planar_model import PlanarModel
+from rigidblocks.model.floating_chain import floating_base
+from rigidblocks.model.model import Model
+from rigidblocks.model.planar import PlanarModel
 from rigidblocks.robots import DHRow, auto_tree, auto_tree_p, dh_chain, planar2, planar3, planar_n
-from rigidblocks.scalar import clip, less, maximum, minimum, select
 
 __version__ = "0.1.0"
 
@@ -93,6 +96,8 @@ __all__ = [
     "RODAS3",
     "ROS2",
     "SEMI_IMPLICIT_EULER",
+    "AlongJoint",
+    "Between",
     "Block",
     "BodyContact",
     "Chirp",
@@ -107,9 +112,12 @@ __all__ = [
     "EulerSpherical",
     "Fixed",
     "FloatingBasePlant",
+    "ForceElement",
     "Frame",
     "FrameKinematics",
+    "Friction",
     "FusedSystem",
+    "Gear",
     "GravityCompensation",
     "GroundContact",
     "Helical",
@@ -137,11 +145,14 @@ __all__ = [
     "Reversed",
     "Revolute",
     "RobotPlant",
+    "Rotor",
     "SimulationError",
     "Sine",
     "SixDoF",
     "Spherical",
+    "Spring",
     "Step",
+    "Stop",
     "System",
     "TrapezoidalProfile",
     "Universal",
@@ -170,16 +181,19 @@ __all__ = [
     "kinetic_energy",
     "less",
     "linearize",
+    "load_model",
     "ltdl",
     "ltl",
     "maximum",
     "minimum",
+    "move_independently",
     "planar2",
     "planar3",
     "planar_n",
     "potential_energy",
     "rnea",
     "rnea_floating",
+    "save_model",
     "select",
     "simulate",
     "simulate_contact",
@@ -187,21 +201,24 @@ __all__ = [
 
 # what needs the tracer is loaded when it is asked for: a packaged block runs on machines without it
 _LAZY = {
-    "ContinuousSystem": "continuous",
-    "FusedSystem": "fused",
-    "first_event": "dense",
-    "Result": "result",
-    "SimulationError": "master",
-    "System": "system",
-    "compiled": "compiled_function",
+    "ContinuousSystem": "system.continuous",
+    "FusedSystem": "system.fused",
+    "first_event": "block.dense",
+    "Result": "simulation.result",
+    "SimulationError": "simulation.simulate",
+    "System": "system.system",
+    "compiled": "tracing.function",
     "export_fmu": "fmi.export",
-    "compiled_dynamics": "compiled_model",
-    "derivatives": "differentiation",
-    "jacobian": "differentiation",
-    "Linearization": "linearization",
-    "linearize": "linearization",
-    "simulate": "master",
-    "simulate_contact": "contact_events",
+    "compiled_dynamics": "compiled.dynamics",
+    "derivatives": "compiled.derivatives",
+    "jacobian": "tracing.differentiate",
+    "Linearization": "system.linearization",
+    "linearize": "system.linearization",
+    "load_model": "formats.load",
+    "save_model": "formats.json_file",
+    "move_independently": "simulation.independent_motion",
+    "simulate": "simulation.simulate",
+    "simulate_contact": "simulation.contact_events",
 }
 
 
