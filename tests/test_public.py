@@ -1,8 +1,11 @@
-"""The shape of the package: layers that do not know the next, documented names, and what a packaged block needs."""
+"""The shape of the package: layers that do not know the next, documented names, and what a packaged
+block needs.
+"""
 
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from functools import cached_property
@@ -14,83 +17,47 @@ import rigidblocks
 
 SOURCE = Path(rigidblocks.__file__).parent
 
-# each layer knows itself and those before it; the packages are all that it may need from outside
-LAYERS = {
-    "numbers": {
-        "congruence",
-        "spatial",
-        "planar",
-        "joint",
-        "tree",
-        "model",
-        "planar_model",
-        "displacement",
-        "configuration",
-        "robots",
-        "mechanisms",
-        "floating_chain",
-        "dynamics",
-        "loops",
-        "contact",
-        "scalar",
-    },
-    "blocks": {"block", "contact_events", "dense", "flat", "implicit", "integrate", "stepper", "units", "library"},
-    "tracing": {
-        "trace",
-        "traced_block",
-        "ccode",
-        "compile",
-        "compiled_function",
-        "leaves",
-        "looped",
-        "compiled_model",
-        "compiled_contact",
-        "model_header",
-        "tangent",
-        "feedthrough",
-        "differentiation",
-    },
-    "wiring": {"system", "holds", "instance", "wired", "fused", "continuous", "linearization", "master", "result"},
-    "packaging": {"fmi"},
-    "people": {"cli"},
-}
+ARCHITECTURE = (Path(__file__).parents[1] / "docs/architecture.md").read_text()
+
+
+def rooms():
+    """The rooms in the order of docs/architecture.md with the modules that it names, by room."""
+    found = {}
+    for line in ARCHITECTURE.split("```")[1].splitlines():
+        if match := re.match(r"(\w+)(?:/|\.py) ", line):
+            found[match[1]] = set()
+        elif line:
+            found[list(found)[-1]] |= set(line.split())
+    return found
+
+
+ROOMS = list(rooms())
+# what they may need from outside when they are loaded: numpy, and
 PACKAGES = {
-    "numbers": {"numpy"},
-    "blocks": {"numpy"},
-    "tracing": {"numpy", "casadi", "platformdirs"},
-    "wiring": {"numpy", "tqdm"},
-    "packaging": {"numpy", "fmpy", "pythonfmu"},
-    "people": {"numpy", "tqdm"},
-}
-# imports inside functions that go the other way: what they load is wanted only when they are called
-LATER = {
-    ("stepper", "compile"),  # a packaged block steps on machines without a tracer or a compiler
-    ("stepper", "model_header"),
-    ("flat", "model_header"),  # the exact Jacobian of a block in NumPy
-    ("system", "fmi"),  # an FMU file in the place of a block
-    ("master", "fmi"),
+    "tracing": {"casadi", "platformdirs"},
+    "formats": {"lxml"},
+    "compiled": {"casadi"},
+    "system": {"fmpy"},
+    "simulation": {"fmpy", "tqdm"},
+    "fmi": {"fmpy", "pythonfmu"},
+    "cli": {"tqdm"},
 }
 
 
 def modules():
-    return sorted(".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in SOURCE.rglob("*.py"))
+    return sorted(
+        ".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in SOURCE.rglob("*.py")
+    )
 
 
 def parsed(module):
     return ast.parse(SOURCE.joinpath(*module.split(".")).with_suffix(".py").read_text())
 
 
-def unit(module):
-    """The module or subpackage of the package that a dotted name is in."""
-    return module.split(".")[0]
-
-
-def layer(name):
-    return next((layer for layer, names in LAYERS.items() if name in names), None)
-
-
-def imports(node, top_level=True):
-    """The dotted names that are imported, and whether on top level; imports for type checkers alone are left out."""
+def imported(node, top_level=True):
+    """The dotted names that are imported, and whether on top level; imports for type checkers alone
+    are left out.
+    """
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             yield from ((alias.name, top_level) for alias in child.names)
@@ -100,45 +67,56 @@ def imports(node, top_level=True):
             if child.module == "rigidblocks":
                 yield from ((f"rigidblocks.{alias.name}", top_level) for alias in child.names)
         elif not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
-            yield from imports(child, top_level and not isinstance(child, ast.FunctionDef))
+            yield from imported(child, top_level and not isinstance(child, ast.FunctionDef))
 
 
-def inner(name):
-    """The module or subpackage that an import of `rigidblocks.x.y` names."""
+def room(name):
+    """The room that a dotted name is in, if it is one of the package."""
     head, _, rest = name.partition(".")
-    known = set.union(*LAYERS.values())
-    return unit(rest) if head == "rigidblocks" and unit(rest) in known else None
+    first = rest.split(".")[0]
+    return first if head == "rigidblocks" and first in ROOMS else None
 
 
-def test_every_module_has_a_layer():
-    assert {unit(module) for module in modules()} - {"__init__"} - set.union(*LAYERS.values()) == set()
+ROOM_MODULES = [module for module in modules() if module != "__init__"]
 
 
-@pytest.mark.parametrize("module", [module for module in modules() if module != "__init__"])
-def test_layers_do_not_know_the_next(module):
-    order, here = list(LAYERS), layer(unit(module))
-    for name, top_level in imports(parsed(module)):
-        there = inner(name)
-        if there and order.index(layer(there)) > order.index(here):
-            assert not top_level, f"{module} imports {name}"
-            assert (unit(module), there) in LATER, f"{module} imports {name} in a function"
+def test_every_module_is_in_a_room_and_the_architecture_names_it():
+    here = {module.split(".")[0]: set() for module in ROOM_MODULES}
+    for module in ROOM_MODULES:
+        room, *path = module.split(".")
+        here[room] |= {name for name in path if name != "__init__"}
+    assert here == rooms()
 
 
-@pytest.mark.parametrize("module", [module for module in modules() if module != "__init__"])
-def test_layers_need_only_their_packages(module):
-    roots = {name.split(".")[0] for name, top_level in imports(parsed(module)) if top_level}
-    assert roots - set(sys.stdlib_module_names) - {"rigidblocks"} <= PACKAGES[layer(unit(module))]
+@pytest.mark.parametrize("module", ROOM_MODULES)
+def test_rooms_import_from_those_before_them_alone(module):
+    later = ROOMS[ROOMS.index(module.split(".")[0]) + 1 :]
+    assert [name for name, _ in imported(parsed(module)) if room(name) in later] == []
+
+
+@pytest.mark.parametrize("module", ROOM_MODULES)
+def test_rooms_need_only_their_packages(module):
+    roots = {name.split(".")[0] for name, top_level in imported(parsed(module)) if top_level}
+    known = PACKAGES.get(module.split(".")[0], set()) | {"numpy", "rigidblocks"}
+    assert roots - set(sys.stdlib_module_names) <= known
 
 
 def test_import_of_the_package_stays_below_the_tracer():
-    for name, top_level in imports(parsed("__init__")):
-        assert not (top_level and inner(name)) or layer(inner(name)) in ("numbers", "blocks"), name
+    needed = {room(name) for name, top_level in imported(parsed("__init__")) if top_level}
+    assert needed & ({"tracing", "formats"} | set(ROOMS[ROOMS.index("compiled") :])) == set()
 
 
-@pytest.mark.parametrize("module", ["rigidblocks", "rigidblocks.stepper", "rigidblocks.fmi.slave"])
+@pytest.mark.parametrize(
+    "module", ["rigidblocks", "rigidblocks.block.stepper", "rigidblocks.fmi.slave"]
+)
 def test_packaged_block_needs_neither_the_tracer_nor_a_compiler(module):
-    program = f"import sys; sys.modules.update(casadi=None, platformdirs=None, fmpy=None, tqdm=None); import {module}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    program = (
+        "import sys; sys.modules.update(casadi=None, platformdirs=None, fmpy=None, "
+        f"tqdm=None); import {module}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -162,10 +140,16 @@ def public(owner, module):
 
 
 def undocumented_members(cls):
-    """The public functions and properties of a class that neither it nor a class that it extends documents."""
+    """The public functions and properties of a class that neither it nor a class that it extends
+    documents.
+    """
     for name, value in vars(cls).items():
-        written = inspect.isfunction(value) and value.__name__ != "<lambda>"  # a table of lambdas is documented as one
-        if name.startswith("_") or not (written or isinstance(value, classmethod | property | cached_property)):
+        written = (
+            inspect.isfunction(value) and value.__name__ != "<lambda>"
+        )  # a table of lambdas is documented as one
+        if name.startswith("_") or not (
+            written or isinstance(value, classmethod | property | cached_property)
+        ):
             continue
         if not any(getattr(vars(base).get(name), "__doc__", None) for base in cls.__mro__):
             yield f"{cls.__name__}.{name}"
@@ -180,7 +164,9 @@ def test_everything_public_is_documented(module):
     for key, value in public(loaded, name):
         if inspect.isclass(value):
             generated = f"{key}("  # what a dataclass without a docstring gets
-            missing += [key] * (not value.__doc__ or value.__doc__.startswith(generated)) + list(undocumented_members(value))
+            missing += [key] * (not value.__doc__ or value.__doc__.startswith(generated)) + list(
+                undocumented_members(value)
+            )
         elif inspect.isfunction(value) and not value.__doc__:
             missing.append(key)
     assert not missing

@@ -1,4 +1,6 @@
-"""The table of docs/spatial_v1.md is true: every function of spatial_v1 is there, and every name of ours exists."""
+"""The table of docs/spatial_v1.md is true: every function of spatial_v1 is there, and every name of
+ours exists.
+"""
 
 import importlib
 import re
@@ -13,7 +15,7 @@ import rigidblocks
 from planar_models import random_planar_state, random_planar_tree
 from random_models import random_state
 from rigidblocks.dynamics import bias_force
-from rigidblocks.dynamics.motion import body_poses, body_velocities
+from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 
 ROOT = Path(__file__).parents[1]
 RTOL = 1e-10  # relative to the sum of the powers' sizes: roundings of a few hundred operations
@@ -47,7 +49,9 @@ def rows():
 
 
 ROWS = {matlab: (ours, cell) for matlab, ours, cell in rows()}
-FUNCTIONS = [(matlab, name) for matlab, (ours, _) in ROWS.items() for name in ours if "/" not in name]
+FUNCTIONS = [
+    (matlab, name) for matlab, (ours, _) in ROWS.items() for name in ours if "/" not in name
+]
 FILES = [(matlab, name) for matlab, (ours, _) in ROWS.items() for name in ours if "/" in name]
 
 
@@ -114,7 +118,9 @@ def test_name_for_scripts_is_one_of_the_package(name):
 
 def documented(model, q, f_body):
     """The f_ext that the code in the document makes of wrenches in body coordinates."""
-    code = re.search(r"```python\n(.*?)```", (ROOT / "docs/spatial_v1.md").read_text(), re.DOTALL).group(1)
+    code = re.search(
+        r"```python\n(.*?)```", (ROOT / "docs/spatial_v1.md").read_text(), re.DOTALL
+    ).group(1)
     names = {"np": np, "body_poses": body_poses, "model": model, "q": q, "f_body": f_body}
     exec(textwrap.dedent(code), names)
     return names["f_ext"]

@@ -1,53 +1,97 @@
-/* FusedSystem, traced to C. Operations: derivative 0, initial 164, update 384, output 0. */
+/* FusedSystem, traced to C. Operations: derivative 0, initial 164, update 384, output 0.
+
+   index  port           element  unit
+       0  t                       s
+   sampled states
+       1  command.y      1        rad
+       2  command.y      2        rad
+       3  command.slope  1        rad/s
+       4  command.slope  2        rad/s
+       5  pd.tau         1        N.m
+       6  pd.tau         2        N.m
+       7  robot.q        1        rad
+       8  robot.q        2        rad
+       9  robot.qd       1        rad/s
+      10  robot.qd       2        rad/s
+      11  robot.qdd      1        rad/s2
+      12  robot.qdd      2        rad/s2
+      13  robot.energy            J
+   tunable parameters
+      14  command.table  1,1      rad
+      15  command.table  1,2      rad
+      16  command.table  2,1      rad
+      17  command.table  2,2      rad
+      18  command.table  3,1      rad
+      19  command.table  3,2      rad
+      20  command.table  4,1      rad
+      21  command.table  4,2      rad
+      22  command.table  5,1      rad
+      23  command.table  5,2      rad
+      24  pd.kp          1        N.m/rad
+      25  pd.kp          2        N.m/rad
+      26  pd.kd          1        N.m.s/rad
+      27  pd.kd          2        N.m.s/rad
+      28  robot.gravity  1        m/s2
+      29  robot.gravity  2        m/s2
+      30  robot.gravity  3        m/s2
+*/
+
+#ifndef RB_MODEL_H
+#define RB_MODEL_H
+
 #include <math.h>
 
-enum { T = 0, X = 1, NX = 0, Z = 1, NZ = 13, U = 14, NU = 0, P = 14, NP = 17, Y = 31, NY = 0, SIZE = 31, STAGES = 4 };
-#define PROJECTS 0
-static const double SAMPLE_TIME = 0.001;
-static const double INNER_STEP = 0.001;
-static const double START[] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.5, 1.0, 1.5, 0.0, 0.0, 0.0, 0.0, 1000.0, 1000.0, 15.0, 15.0, 0.0, 0.0, -9.81};
-static const double A[STAGES + 1][STAGES] = {{0.0, 0.0, 0.0, 0.0}, {0.5, 0.0, 0.0, 0.0}, {0.0, 0.5, 0.0, 0.0}, {0.0, 0.0, 1.0, 0.0}, {0.16666666666666666, 0.3333333333333333, 0.3333333333333333, 0.16666666666666666}};
-static const double A_POSITION[STAGES + 1][STAGES] = {{0.0, 0.0, 0.0, 0.0}, {0.5, 0.0, 0.0, 0.0}, {0.0, 0.5, 0.0, 0.0}, {0.0, 0.0, 1.0, 0.0}, {0.16666666666666666, 0.3333333333333333, 0.3333333333333333, 0.16666666666666666}};
-static const double C[] = {0.0, 0.5, 0.5, 1.0};
-static const unsigned char POSITION[NX + 1] = {0};
-static void derivative(const double *in, double *out)
+enum { RB_T = 0, RB_X = 1, RB_NX = 0, RB_Z = 1, RB_NZ = 13, RB_U = 14, RB_NU = 0, RB_P = 14, RB_NP = 17, RB_Y = 31, RB_NY = 0, RB_S = 31, RB_NS = 0, RB_SIZE = 31 };
+#define RB_PROJECTS 0
+static const double RB_SAMPLE_TIME = 0.001;
+static const double RB_INNER_STEP = 0.001;
+static const double RB_START[] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.5, 1.0, 1.5, 0.0, 0.0, 0.0, 0.0, 1000.0, 1000.0, 15.0, 15.0, 0.0, 0.0, -9.81};
+#define RB_ADAPTIVE 0
+#define RB_EXPLICIT 1
+#define RB_LINEARLY_IMPLICIT 0
+enum { RB_STAGES = 4 };
+static const double RB_A[5][4] = {{0.0, 0.0, 0.0, 0.0}, {0.5, 0.0, 0.0, 0.0}, {0.0, 0.5, 0.0, 0.0}, {0.0, 0.0, 1.0, 0.0}, {0.16666666666666666, 0.3333333333333333, 0.3333333333333333, 0.16666666666666666}};
+static const double RB_A_POSITION[5][4] = {{0.0, 0.0, 0.0, 0.0}, {0.5, 0.0, 0.0, 0.0}, {0.0, 0.5, 0.0, 0.0}, {0.0, 0.0, 1.0, 0.0}, {0.16666666666666666, 0.3333333333333333, 0.3333333333333333, 0.16666666666666666}};
+static const double RB_C[] = {0.0, 0.5, 0.5, 1.0};
+static const unsigned char RB_POSITION[RB_NX + 1] = {0};
+static inline void derivative(const double *in, double *out)
 {
     (void)in;
     (void)out;
 }
 
-static void initial(const double *in, double *out)
+static inline void initial(const double *in, double *out)
 {
     (void)in;
     (void)out;
-    const double v4 = in[0] + 4e-09;
+    const double v4 = in[0] + 4e-09; /* t */
     const double v5 = v4 / 4.0;
     const double v6 = floor(v5);
     const double v7 = 4.0 * v6;
     const double v8 = in[0] - v7;
     const double v9 = v8 + 4e-09;
     const double v10 = (3.0 <= v9) ? 1.0 : 0.0;
-    const double v13 = in[22] - in[20];
+    const double v13 = in[22] - in[20]; /* command.table[5,1], command.table[4,1] */
     const double v14 = v8 - 3.0;
     const double v15 = v13 * v14;
     const double v16 = in[20] + v15;
     const double v17 = (v10 != 0.0) ? v16 : 0.0;
     const double v18 = (v10 == 0.0) ? 1.0 : 0.0;
     const double v20 = (2.0 <= v9) ? 1.0 : 0.0;
-    const double v22 = in[20] - in[18];
+    const double v22 = in[20] - in[18]; /* command.table[3,1] */
     const double v23 = v8 - 2.0;
     const double v24 = v22 * v23;
     const double v25 = in[18] + v24;
     const double v26 = (v20 != 0.0) ? v25 : 0.0;
     const double v27 = (v20 == 0.0) ? 1.0 : 0.0;
     const double v29 = (1.0 <= v9) ? 1.0 : 0.0;
-    const double v31 = in[18] - in[16];
+    const double v31 = in[18] - in[16]; /* command.table[2,1] */
     const double v32 = v8 - 1.0;
     const double v33 = v31 * v32;
     const double v34 = in[16] + v33;
     const double v35 = (v29 != 0.0) ? v34 : 0.0;
     const double v36 = (v29 == 0.0) ? 1.0 : 0.0;
-    const double v38 = in[16] - in[14];
+    const double v38 = in[16] - in[14]; /* command.table[1,1] */
     const double v39 = v38 * v8;
     const double v40 = in[14] + v39;
     const double v41 = (v36 != 0.0) ? v40 : 0.0;
@@ -56,20 +100,20 @@ static void initial(const double *in, double *out)
     const double v44 = v26 + v43;
     const double v45 = (v18 != 0.0) ? v44 : 0.0;
     const double v46 = v17 + v45;
-    out[0] = v46;
-    const double v50 = in[23] - in[21];
+    out[0] = v46; /* command.y[1] */
+    const double v50 = in[23] - in[21]; /* command.table[5,2], command.table[4,2] */
     const double v51 = v50 * v14;
     const double v52 = in[21] + v51;
     const double v53 = (v10 != 0.0) ? v52 : 0.0;
-    const double v55 = in[21] - in[19];
+    const double v55 = in[21] - in[19]; /* command.table[3,2] */
     const double v56 = v55 * v23;
     const double v57 = in[19] + v56;
     const double v58 = (v20 != 0.0) ? v57 : 0.0;
-    const double v60 = in[19] - in[17];
+    const double v60 = in[19] - in[17]; /* command.table[2,2] */
     const double v61 = v60 * v32;
     const double v62 = in[17] + v61;
     const double v63 = (v29 != 0.0) ? v62 : 0.0;
-    const double v65 = in[17] - in[15];
+    const double v65 = in[17] - in[15]; /* command.table[1,2] */
     const double v66 = v65 * v8;
     const double v67 = in[15] + v66;
     const double v68 = (v36 != 0.0) ? v67 : 0.0;
@@ -78,7 +122,7 @@ static void initial(const double *in, double *out)
     const double v71 = v58 + v70;
     const double v72 = (v18 != 0.0) ? v71 : 0.0;
     const double v73 = v53 + v72;
-    out[1] = v73;
+    out[1] = v73; /* command.y[2] */
     const double v75 = (v10 != 0.0) ? v13 : 0.0;
     const double v76 = (v20 != 0.0) ? v22 : 0.0;
     const double v77 = (v29 != 0.0) ? v31 : 0.0;
@@ -88,7 +132,7 @@ static void initial(const double *in, double *out)
     const double v81 = v76 + v80;
     const double v82 = (v18 != 0.0) ? v81 : 0.0;
     const double v83 = v75 + v82;
-    out[2] = v83;
+    out[2] = v83; /* command.slope[1] */
     const double v85 = (v10 != 0.0) ? v50 : 0.0;
     const double v86 = (v20 != 0.0) ? v55 : 0.0;
     const double v87 = (v29 != 0.0) ? v60 : 0.0;
@@ -98,23 +142,23 @@ static void initial(const double *in, double *out)
     const double v91 = v86 + v90;
     const double v92 = (v18 != 0.0) ? v91 : 0.0;
     const double v93 = v85 + v92;
-    out[3] = v93;
-    const double v97 = v46 - in[7];
-    const double v98 = in[24] * v97;
-    const double v101 = v83 - in[9];
-    const double v102 = in[26] * v101;
+    out[3] = v93; /* command.slope[2] */
+    const double v97 = v46 - in[7]; /* robot.q[1] */
+    const double v98 = in[24] * v97; /* pd.kp[1] */
+    const double v101 = v83 - in[9]; /* robot.qd[1] */
+    const double v102 = in[26] * v101; /* pd.kd[1] */
     const double v103 = v98 + v102;
-    out[4] = v103;
-    const double v107 = v73 - in[8];
-    const double v108 = in[25] * v107;
-    const double v111 = v93 - in[10];
-    const double v112 = in[27] * v111;
+    out[4] = v103; /* pd.tau[1] */
+    const double v107 = v73 - in[8]; /* robot.q[2] */
+    const double v108 = in[25] * v107; /* pd.kp[2] */
+    const double v111 = v93 - in[10]; /* robot.qd[2] */
+    const double v112 = in[27] * v111; /* pd.kd[2] */
     const double v113 = v108 + v112;
-    out[5] = v113;
-    out[6] = in[7];
-    out[7] = in[8];
-    out[8] = in[9];
-    out[9] = in[10];
+    out[5] = v113; /* pd.tau[2] */
+    out[6] = in[7]; /* robot.q[1] */
+    out[7] = in[8]; /* robot.q[2] */
+    out[8] = in[9]; /* robot.qd[1] */
+    out[9] = in[10]; /* robot.qd[2] */
     const double v119 = cos(in[8]);
     const double v121 = sin(in[8]);
     const double v122 = in[9] * in[9];
@@ -140,9 +184,9 @@ static void initial(const double *in, double *out)
     const double v144 = (-0.75) * v143;
     const double v145 = v144 * r0;
     const double v146 = cos(in[7]);
-    const double v148 = v146 * in[28];
+    const double v148 = v146 * in[28]; /* robot.gravity[1] */
     const double v149 = sin(in[7]);
-    const double v151 = v149 * in[29];
+    const double v151 = v149 * in[29]; /* robot.gravity[2] */
     const double v152 = v148 + v151;
     const double v153 = v145 * v152;
     const double v154 = v139 + 1.5;
@@ -153,7 +197,7 @@ static void initial(const double *in, double *out)
     const double v159 = v155 * v158;
     const double v160 = v153 + v159;
     const double v161 = v142 - v160;
-    out[10] = v161;
+    out[10] = v161; /* robot.qdd[1] */
     const double v163 = 3.0 * v113;
     const double v164 = v121 * v152;
     const double v165 = v158 + v161;
@@ -163,7 +207,7 @@ static void initial(const double *in, double *out)
     const double v169 = 1.5 * v168;
     const double v170 = v161 + v169;
     const double v171 = v163 - v170;
-    out[11] = v171;
+    out[11] = v171; /* robot.qdd[2] */
     const double v174 = 0.3333333333333333 * in[9];
     const double v175 = in[9] * v174;
     const double r1 = 1.0 / 2.0;
@@ -202,41 +246,41 @@ static void initial(const double *in, double *out)
     const double v208 = v201 + v207;
     const double v209 = v195 + v208;
     const double v210 = v190 - v209;
-    out[12] = v210;
+    out[12] = v210; /* robot.energy */
 }
 
-static void update(const double *in, double *out)
+static inline void update(const double *in, double *out)
 {
     (void)in;
     (void)out;
-    const double v4 = in[0] + 4e-09;
+    const double v4 = in[0] + 4e-09; /* t */
     const double v5 = v4 / 4.0;
     const double v6 = floor(v5);
     const double v7 = 4.0 * v6;
     const double v8 = in[0] - v7;
     const double v9 = v8 + 4e-09;
     const double v10 = (3.0 <= v9) ? 1.0 : 0.0;
-    const double v13 = in[22] - in[20];
+    const double v13 = in[22] - in[20]; /* command.table[5,1], command.table[4,1] */
     const double v14 = v8 - 3.0;
     const double v15 = v13 * v14;
     const double v16 = in[20] + v15;
     const double v17 = (v10 != 0.0) ? v16 : 0.0;
     const double v18 = (v10 == 0.0) ? 1.0 : 0.0;
     const double v20 = (2.0 <= v9) ? 1.0 : 0.0;
-    const double v22 = in[20] - in[18];
+    const double v22 = in[20] - in[18]; /* command.table[3,1] */
     const double v23 = v8 - 2.0;
     const double v24 = v22 * v23;
     const double v25 = in[18] + v24;
     const double v26 = (v20 != 0.0) ? v25 : 0.0;
     const double v27 = (v20 == 0.0) ? 1.0 : 0.0;
     const double v29 = (1.0 <= v9) ? 1.0 : 0.0;
-    const double v31 = in[18] - in[16];
+    const double v31 = in[18] - in[16]; /* command.table[2,1] */
     const double v32 = v8 - 1.0;
     const double v33 = v31 * v32;
     const double v34 = in[16] + v33;
     const double v35 = (v29 != 0.0) ? v34 : 0.0;
     const double v36 = (v29 == 0.0) ? 1.0 : 0.0;
-    const double v38 = in[16] - in[14];
+    const double v38 = in[16] - in[14]; /* command.table[1,1] */
     const double v39 = v38 * v8;
     const double v40 = in[14] + v39;
     const double v41 = (v36 != 0.0) ? v40 : 0.0;
@@ -245,20 +289,20 @@ static void update(const double *in, double *out)
     const double v44 = v26 + v43;
     const double v45 = (v18 != 0.0) ? v44 : 0.0;
     const double v46 = v17 + v45;
-    out[0] = v46;
-    const double v50 = in[23] - in[21];
+    out[0] = v46; /* command.y[1] */
+    const double v50 = in[23] - in[21]; /* command.table[5,2], command.table[4,2] */
     const double v51 = v50 * v14;
     const double v52 = in[21] + v51;
     const double v53 = (v10 != 0.0) ? v52 : 0.0;
-    const double v55 = in[21] - in[19];
+    const double v55 = in[21] - in[19]; /* command.table[3,2] */
     const double v56 = v55 * v23;
     const double v57 = in[19] + v56;
     const double v58 = (v20 != 0.0) ? v57 : 0.0;
-    const double v60 = in[19] - in[17];
+    const double v60 = in[19] - in[17]; /* command.table[2,2] */
     const double v61 = v60 * v32;
     const double v62 = in[17] + v61;
     const double v63 = (v29 != 0.0) ? v62 : 0.0;
-    const double v65 = in[17] - in[15];
+    const double v65 = in[17] - in[15]; /* command.table[1,2] */
     const double v66 = v65 * v8;
     const double v67 = in[15] + v66;
     const double v68 = (v36 != 0.0) ? v67 : 0.0;
@@ -267,7 +311,7 @@ static void update(const double *in, double *out)
     const double v71 = v58 + v70;
     const double v72 = (v18 != 0.0) ? v71 : 0.0;
     const double v73 = v53 + v72;
-    out[1] = v73;
+    out[1] = v73; /* command.y[2] */
     const double v75 = (v10 != 0.0) ? v13 : 0.0;
     const double v76 = (v20 != 0.0) ? v22 : 0.0;
     const double v77 = (v29 != 0.0) ? v31 : 0.0;
@@ -277,7 +321,7 @@ static void update(const double *in, double *out)
     const double v81 = v76 + v80;
     const double v82 = (v18 != 0.0) ? v81 : 0.0;
     const double v83 = v75 + v82;
-    out[2] = v83;
+    out[2] = v83; /* command.slope[1] */
     const double v85 = (v10 != 0.0) ? v50 : 0.0;
     const double v86 = (v20 != 0.0) ? v55 : 0.0;
     const double v87 = (v29 != 0.0) ? v60 : 0.0;
@@ -287,23 +331,23 @@ static void update(const double *in, double *out)
     const double v91 = v86 + v90;
     const double v92 = (v18 != 0.0) ? v91 : 0.0;
     const double v93 = v85 + v92;
-    out[3] = v93;
-    const double v100 = 0.16666666666666666 * in[9];
-    const double v106 = cos(in[8]);
+    out[3] = v93; /* command.slope[2] */
+    const double v100 = 0.16666666666666666 * in[9]; /* robot.qd[1] */
+    const double v106 = cos(in[8]); /* robot.q[2] */
     const double v108 = sin(in[8]);
     const double v109 = in[9] * in[9];
     const double v110 = v108 * v109;
     const double v111 = (-0.75) * v110;
-    const double v113 = 1.5 * in[6];
+    const double v113 = 1.5 * in[6]; /* pd.tau[2] */
     const double v114 = v111 + v113;
     const double v115 = v106 * v114;
-    const double v118 = in[9] + in[10];
+    const double v118 = in[9] + in[10]; /* robot.qd[2] */
     const double v119 = v118 * v118;
     const double v120 = 0.5 * v119;
     const double v121 = v108 * v120;
     const double v122 = v115 - v121;
     const double v123 = in[6] + v122;
-    const double v124 = in[5] - v123;
+    const double v124 = in[5] - v123; /* pd.tau[1] */
     const double v125 = v108 * v108;
     const double v126 = (-0.75) * v125;
     const double v127 = (-0.75) - v126;
@@ -313,10 +357,10 @@ static void update(const double *in, double *out)
     const double v131 = v106 * v108;
     const double v132 = (-0.75) * v131;
     const double v133 = v132 * r0;
-    const double v134 = cos(in[7]);
-    const double v136 = v134 * in[28];
+    const double v134 = cos(in[7]); /* robot.q[1] */
+    const double v136 = v134 * in[28]; /* robot.gravity[1] */
     const double v137 = sin(in[7]);
-    const double v139 = v137 * in[29];
+    const double v139 = v137 * in[29]; /* robot.gravity[2] */
     const double v140 = v136 + v139;
     const double v141 = v133 * v140;
     const double v142 = v127 + 1.5;
@@ -445,7 +489,7 @@ static void update(const double *in, double *out)
     const double v263 = 0.001 * v262;
     const double v264 = in[7] + v263;
     const double v265 = v46 - v264;
-    const double v266 = in[24] * v265;
+    const double v266 = in[24] * v265; /* pd.kp[1] */
     const double v268 = 0.16666666666666666 * v149;
     const double v269 = 0.3333333333333333 * v204;
     const double v270 = v268 + v269;
@@ -507,9 +551,9 @@ static void update(const double *in, double *out)
     const double v325 = 0.001 * v324;
     const double v326 = in[9] + v325;
     const double v327 = v83 - v326;
-    const double v328 = in[26] * v327;
+    const double v328 = in[26] * v327; /* pd.kd[1] */
     const double v329 = v266 + v328;
-    out[4] = v329;
+    out[4] = v329; /* pd.tau[1] */
     const double v332 = 0.16666666666666666 * in[10];
     const double v333 = 0.3333333333333333 * v173;
     const double v334 = v332 + v333;
@@ -520,7 +564,7 @@ static void update(const double *in, double *out)
     const double v339 = 0.001 * v338;
     const double v340 = in[8] + v339;
     const double v341 = v73 - v340;
-    const double v342 = in[25] * v341;
+    const double v342 = in[25] * v341; /* pd.kp[2] */
     const double v344 = 0.16666666666666666 * v171;
     const double v345 = 0.3333333333333333 * v225;
     const double v346 = v344 + v345;
@@ -539,13 +583,13 @@ static void update(const double *in, double *out)
     const double v359 = 0.001 * v358;
     const double v360 = in[10] + v359;
     const double v361 = v93 - v360;
-    const double v362 = in[27] * v361;
+    const double v362 = in[27] * v361; /* pd.kd[2] */
     const double v363 = v342 + v362;
-    out[5] = v363;
-    out[6] = v264;
-    out[7] = v340;
-    out[8] = v326;
-    out[9] = v360;
+    out[5] = v363; /* pd.tau[2] */
+    out[6] = v264; /* robot.q[1] */
+    out[7] = v340; /* robot.q[2] */
+    out[8] = v326; /* robot.qd[1] */
+    out[9] = v360; /* robot.qd[2] */
     const double v369 = cos(v340);
     const double v370 = sin(v340);
     const double v371 = v326 * v326;
@@ -583,7 +627,7 @@ static void update(const double *in, double *out)
     const double v402 = v398 * v401;
     const double v403 = v396 + v402;
     const double v404 = v387 - v403;
-    out[10] = v404;
+    out[10] = v404; /* robot.qdd[1] */
     const double v406 = v370 * v395;
     const double v407 = v401 + v404;
     const double v408 = v369 * v407;
@@ -592,7 +636,7 @@ static void update(const double *in, double *out)
     const double v411 = 1.5 * v410;
     const double v412 = v404 + v411;
     const double v413 = v163 - v412;
-    out[11] = v413;
+    out[11] = v413; /* robot.qdd[2] */
     const double v415 = 0.3333333333333333 * v326;
     const double v416 = v326 * v415;
     const double r5 = 1.0 / 2.0;
@@ -631,11 +675,13 @@ static void update(const double *in, double *out)
     const double v449 = v442 + v448;
     const double v450 = v436 + v449;
     const double v451 = v431 - v450;
-    out[12] = v451;
+    out[12] = v451; /* robot.energy */
 }
 
-static void output(const double *in, double *out)
+static inline void output(const double *in, double *out)
 {
     (void)in;
     (void)out;
 }
+
+#endif

@@ -1,0 +1,299 @@
+"""Derivatives: exact, against differences, identities of mechanics, a second algorithm and
+Pinocchio.
+"""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from planar_models import random_planar_tree
+from random_models import random_parents, random_state, random_tree
+from rigidblocks.algebra.scalar import clip
+from rigidblocks.compiled.derivatives import derivatives
+from rigidblocks.dynamics import aba, crba, energy, kinetic_energy, potential_energy, rnea
+from rigidblocks.joint import Helical, Prismatic, Revolute, Spherical
+from rigidblocks.model.configuration import integrate
+from rigidblocks.robots import auto_tree
+from rigidblocks.tracing.differentiate import jacobian
+from rigidblocks.tracing.function import CompiledFunction
+from rigidblocks.tracing.trace import trace
+
+# exact derivatives: rounding, scaled by the condition of H where a solution with it is behind
+RTOL = 1e-11
+# central differences with STEP: the error of rounding eps / STEP and that of the method STEP^2,
+# with room for the size of higher derivatives
+STEP = 1e-5
+DIFFERENCES = 1e-7
+
+
+def differences(function, x):
+    """The derivative of a function of a vector by central differences, its index last."""
+    steps = STEP * np.eye(len(x))
+    return np.stack([(function(x + h) - function(x - h)) / (2 * STEP) for h in steps], axis=-1)
+
+
+def close(actual, expected, tolerance, condition=1.0):
+    assert_allclose(
+        actual,
+        expected,
+        rtol=0,
+        atol=tolerance * condition * max(1.0, np.max(np.abs(expected), initial=0.0)),
+    )
+
+
+def by_parts(graph, *values):
+    """The outputs of a graph by name."""
+    flat, parts, k = graph(np.concatenate([np.ravel(value) for value in values])), {}, 0
+    for name, shape in graph.outputs.items():
+        parts[name] = flat[k : k + int(np.prod(shape))].reshape(shape)
+        k += parts[name].size
+    return parts
+
+
+def shapes(**values):
+    return {name: np.shape(value) for name, value in values.items()}
+
+
+# jacobian of any traced function
+
+
+def test_jacobian_of_inverse_dynamics_by_the_accelerations_is_the_inertia_matrix(model, rng):
+    s = random_state(rng, model)
+    graph = trace("rnea", lambda *a: {"tau": rnea(model, *a)}, shapes(q=s.q, qd=s.qd, qdd=s.qdd))
+    close(
+        by_parts(jacobian(graph, "tau", "qdd"), s.q, s.qd, s.qdd)["dtau_dqdd"],
+        crba(model, s.q),
+        RTOL,
+    )
+
+
+def test_jacobian_of_the_kinetic_energy_by_the_velocities_is_the_momentum(model, rng):
+    s = random_state(rng, model)
+    graph = trace(
+        "energy", lambda q, qd: {"T": kinetic_energy(model, q, qd)}, shapes(q=s.q, qd=s.qd)
+    )
+    close(by_parts(jacobian(graph, "T", "qd"), s.q, s.qd)["dT_dqd"], crba(model, s.q) @ s.qd, RTOL)
+
+
+def test_jacobian_of_the_potential_energy_is_the_gravity_force(model, rng):
+    s = random_state(rng, model)
+    still = np.zeros(model.nv)
+
+    def potential(q, dq):
+        return {"V": potential_energy(model, integrate(model, q, dq))}
+
+    graph = jacobian(trace("potential", potential, shapes(q=s.q, dq=still)), "V", "dq")
+    close(by_parts(graph, s.q, still)["dV_ddq"], rnea(model, s.q, still, still), RTOL)
+
+
+def test_jacobian_has_a_block_for_each_output_and_input(rng):
+    def f(a, b):
+        return {"y": a * b[0] + np.sin(b[1]), "z": a[0, 1] * b}
+
+    a, b = rng.normal(size=(2, 3)), rng.normal(size=2)
+    graph = jacobian(trace("f", f, shapes(a=a, b=b)), ("y", "z"), ("b", "a"))
+    assert graph.outputs == {
+        "dy_db": (2, 3, 2),
+        "dy_da": (2, 3, 2, 3),
+        "dz_db": (2, 2),
+        "dz_da": (2, 2, 3),
+    }
+    parts = by_parts(graph, a, b)
+    close(parts["dy_db"], differences(lambda b: f(a, b)["y"], b), DIFFERENCES)
+    close(parts["dz_db"], a[0, 1] * np.eye(2), RTOL)
+    assert_array_equal(parts["dy_da"], b[0] * np.eye(6).reshape(2, 3, 2, 3))
+    assert_array_equal(parts["dz_da"][:, 0, 1], b)
+    assert np.count_nonzero(parts["dz_da"]) == 2
+    assert all(
+        (value == parts[name]).all()
+        for name, value in zip(parts, CompiledFunction(graph)(a, b), strict=True)
+    )
+
+
+def test_what_cannot_depend_is_an_exact_zero_without_operations():
+    graph = trace(
+        "f", lambda a: {"y": np.array([a[0] * a[1], np.sin(a[2]), 2.0 * a[3]])}, {"a": (4,)}
+    )
+    derivative = jacobian(graph, "y", "a")
+    assert derivative.operation_count == 0  # two moves and a cosine
+    assert_array_equal(derivative(np.array([3.0, 5.0, 0.0, 1.0])).reshape(3, 4) != 0, graph.depends)
+
+
+def test_jacobian_of_a_jacobian_is_symmetric(rng):
+    model = auto_tree(3, 1, 0.7)
+    s = random_state(rng, model)
+    graph = trace("energy", lambda q, qd: {"E": energy(model, q, qd)}, shapes(q=s.q, qd=s.qd))
+    second = jacobian(jacobian(graph, "E", "q"), "dE_dq", "q")
+    hessian = by_parts(second, s.q, s.qd)["ddE_dq_dq"]
+    close(hessian, hessian.T, RTOL)
+    close(
+        hessian,
+        differences(lambda q: by_parts(jacobian(graph, "E", "q"), q, s.qd)["dE_dq"], s.q),
+        DIFFERENCES,
+    )
+
+
+def test_derivative_at_a_limit_is_that_of_the_branch_taken():
+    graph = jacobian(trace("f", lambda a: {"y": clip(3 * a, -1.0, 1.0)}, {"a": (3,)}), "y", "a")
+    assert_array_equal(graph(np.array([0.1, 2.0, -5.0])).reshape(3, 3), np.diag([3, 0, 0]))
+
+
+def test_jacobian_of_what_there_is_not_is_refused():
+    graph = trace("f", lambda a: {"y": a}, {"a": (2,)})
+    with pytest.raises(KeyError, match="f has no output z; it has: y"):
+        jacobian(graph, ("y", "z"), "a")
+    with pytest.raises(KeyError, match="f has no input b; it has: a"):
+        jacobian(graph, "y", "b")
+
+
+# forward and inverse dynamics
+
+
+@pytest.fixture(params=range(4))
+def pair(request):
+    """A random tree of joints of all types, and a state of it."""
+    rng = np.random.default_rng(request.param)
+    model = random_tree(rng, random_parents(rng, int(rng.integers(2, 5))))
+    return model, random_state(rng, model)
+
+
+ALGORITHMS = {"aba": (aba, "qdd", "tau"), "rnea": (rnea, "tau", "qdd")}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_derivatives_equal_those_of_the_traced_algorithm(algorithm, pair):
+    model, s = pair
+    function, y, u = ALGORITHMS[algorithm]
+
+    def moved(dq, q, qd, given):
+        return {y: function(model, integrate(model, q, dq), qd, given)}
+
+    values = np.zeros(model.nv), s.q, s.qd, getattr(s, u)
+    graph = trace(
+        algorithm, moved, dict(zip(("dq", "q", "qd", u), map(np.shape, values), strict=True))
+    )
+    expected = by_parts(jacobian(graph, y, ("dq", "qd", u)), *values).values()
+    result = derivatives(model, algorithm)
+    assert list(result.outputs) == [y, f"d{y}_dq", f"d{y}_dqd", f"d{y}_d{u}"]
+    condition = np.linalg.cond(crba(model, s.q)) if algorithm == "aba" else 1.0
+    value, *matrices = result(s.q, s.qd, getattr(s, u))
+    close(value, function(model, s.q, s.qd, getattr(s, u)), RTOL, condition)
+    for actual, wanted in zip(matrices, expected, strict=True):
+        close(actual, wanted, RTOL, condition)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_derivatives_equal_differences(algorithm, model, rng):
+    s = random_state(rng, model)
+    function, _, u = ALGORITHMS[algorithm]
+    given = getattr(s, u)
+    expected = (
+        differences(
+            lambda dq: function(model, integrate(model, s.q, dq), s.qd, given), np.zeros(model.nv)
+        ),
+        differences(lambda qd: function(model, s.q, qd, given), s.qd),
+        differences(lambda given: function(model, s.q, s.qd, given), given),
+    )
+    condition = np.linalg.cond(crba(model, s.q)) if algorithm == "aba" else 1.0
+    for actual, wanted in zip(
+        derivatives(model, algorithm)(s.q, s.qd, given)[1:], expected, strict=True
+    ):
+        close(actual, wanted, DIFFERENCES, condition)
+
+
+def test_derivatives_of_forward_and_inverse_dynamics_cancel(pair):
+    # rnea(q, qd, aba(q, qd, tau)) = tau for all q, qd and tau
+    model, s = pair
+    qdd, *forward = derivatives(model, "aba")(s.q, s.qd, s.tau)
+    _, dtau_dq, dtau_dqd, H = derivatives(model, "rnea")(s.q, s.qd, qdd)
+    condition = np.linalg.cond(H)
+    close(dtau_dq + H @ forward[0], 0 * H, RTOL, condition * np.abs(dtau_dq).max(initial=1.0))
+    close(dtau_dqd + H @ forward[1], 0 * H, RTOL, condition * np.abs(dtau_dqd).max(initial=1.0))
+    close(H @ forward[2], np.eye(model.nv), RTOL, condition)
+    assert_array_equal(forward[2], forward[2].T)
+
+
+def test_what_no_joint_path_connects_is_an_exact_zero():
+    # three arms on one base: nothing in one depends on another
+    rng = np.random.default_rng(3)
+    model = random_tree(rng, (-1, -1, -1, 0, 1, 2), (Revolute(),) * 6)
+    s = random_state(rng, model)
+    arm = np.array([0, 1, 2, 0, 1, 2])
+    for algorithm in ALGORITHMS:
+        for matrix in derivatives(model, algorithm)(s.q, s.qd, s.tau)[1:]:
+            assert_array_equal(matrix != 0, arm[:, None] == arm)
+
+
+def test_derivatives_of_another_algorithm_or_a_planar_model_are_refused(rng):
+    with pytest.raises(ValueError, match="derivatives are those of aba or rnea, not of 'crba'"):
+        derivatives(auto_tree(2), "crba")
+    with pytest.raises(ValueError, match="derivatives need a spatial model, not the planar"):
+        derivatives(random_planar_tree(rng, (-1, 0)), "aba")
+
+
+# against Pinocchio, whose bodies are numbered depth first
+
+
+def depth_first_parents(rng, nb):
+    """Random parents such that each body comes right behind its whole elder siblings' subtrees."""
+    parent = [-1]
+    for i in range(1, nb):
+        path = [i - 1]
+        while path[-1] >= 0:
+            path.append(parent[path[-1]])
+        parent.append(int(rng.choice(path)))
+    return tuple(parent)
+
+
+def in_pinocchio(pin, model):
+    other = pin.Model()
+    other.gravity.linear = model.gravity
+    joints = {
+        Revolute: lambda _: pin.JointModelRZ(),
+        Prismatic: lambda _: pin.JointModelPZ(),
+        Helical: lambda joint: pin.JointModelHZ(joint.pitch),
+        Spherical: lambda _: pin.JointModelSpherical(),
+    }
+    for i, (p, joint, X, body) in enumerate(
+        zip(model.parent, model.joint, model.Xtree, model.inertia, strict=True)
+    ):
+        k = other.addJoint(
+            p + 1, joints[type(joint)](joint), pin.SE3(X.E.T, X.r), model.joint_names[i]
+        )
+        c = body.h / body.m
+        I_C = body.I - body.m * (c @ c * np.eye(3) - np.outer(c, c))
+        other.appendBodyToJoint(k, pin.Inertia(body.m, c, I_C), pin.SE3.Identity())
+    return other, other.createData()
+
+
+def scalar_last(model, q):
+    """The configuration with its quaternions as Pinocchio has them."""
+    return np.concatenate(
+        [np.roll(q[k], -1) if k.stop - k.start == 4 else q[k] for k in model.q_slices]
+    )
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("seed", range(4))
+def test_derivatives_equal_pinocchios(seed):
+    pin = pytest.importorskip(
+        "pinocchio", reason="Pinocchio is not installed (`pip install rigidblocks[interop]`)"
+    )
+    rng = np.random.default_rng(seed)
+    parent, types = (
+        depth_first_parents(rng, int(rng.integers(2, 8))),
+        (Revolute(), Prismatic(), Helical(0.3), Spherical()),
+    )
+    model = random_tree(rng, parent, tuple(types[k] for k in rng.integers(4, size=len(parent))))
+    other, s = in_pinocchio(pin, model), random_state(rng, model)
+    q, condition = scalar_last(model, s.q), np.linalg.cond(crba(model, s.q))
+    forward = pin.computeABADerivatives(*other, q, s.qd, s.tau)
+    for actual, wanted in zip(
+        derivatives(model, "aba")(s.q, s.qd, s.tau)[1:], forward, strict=True
+    ):
+        close(actual, wanted, RTOL, condition)
+    inverse = pin.computeRNEADerivatives(*other, q, s.qd, s.qdd)
+    for actual, wanted in zip(
+        derivatives(model, "rnea")(s.q, s.qd, s.qdd)[1:], inverse, strict=True
+    ):
+        close(actual, wanted, RTOL)

@@ -1,0 +1,182 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from random_models import joints_of_all_types, random_parents, random_state, random_tree
+from rigidblocks.compiled.body_sweeps import body_sweeps
+from rigidblocks.compiled.dynamics import MOST_BODIES_IN_A_LINE, compiled_dynamics, straight_line
+from rigidblocks.dynamics import aba, crba, rnea
+from rigidblocks.dynamics.equivalence import equivalent
+from rigidblocks.joint import Helical, Revolute
+from rigidblocks.model.model import Model
+from rigidblocks.robots import auto_tree
+from rigidblocks.tracing.function import CompiledFunction
+
+# relative to the largest element, and to the condition of H where a solution with H is behind it
+RTOL = 1e-10
+FUNCTIONS = {"aba": aba, "rnea": rnea}
+
+
+def close(actual, expected, condition=1.0):
+    assert_allclose(
+        actual, expected, rtol=0, atol=RTOL * condition * max(1.0, np.max(np.abs(expected)))
+    )
+
+
+def motion(state, algorithm):
+    return state.q, state.qd, state.tau if algorithm == "aba" else state.qdd
+
+
+def all_joints(seed):
+    """A tree with a third of the types of joints; three seeds in a row have all of them."""
+    joints = list(joints_of_all_types(np.random.default_rng(1)).values())[seed % 3 :: 3]
+    rng = np.random.default_rng(seed)
+    rng.shuffle(joints)
+    model = random_tree(rng, random_parents(rng, len(joints)), tuple(joints))
+    return model, random_state(rng, model)
+
+
+def code(model, algorithm):
+    """The C text without the tables, which are the model's data."""
+    return [
+        line
+        for line in body_sweeps(equivalent(model), algorithm).text.splitlines()
+        if not line.startswith("static const")
+    ]
+
+
+@pytest.mark.parametrize("algorithm", FUNCTIONS)
+@pytest.mark.parametrize("seed", range(3))
+def test_loops_compute_the_algorithm_for_all_joints(algorithm, seed):
+    model, state = all_joints(seed)
+    arguments = motion(state, algorithm)
+    condition = np.linalg.cond(crba(model, state.q)) if algorithm == "aba" else 1.0
+    expected = FUNCTIONS[algorithm](model, *arguments)
+    close(
+        CompiledFunction(body_sweeps(equivalent(model), algorithm))(*arguments), expected, condition
+    )
+
+
+@pytest.mark.parametrize("algorithm", FUNCTIONS)
+def test_loops_equal_straight_lines(algorithm, rng):
+    model = random_tree(rng, random_parents(rng, 12), (Revolute(), Helical(0.3), Revolute()) * 4)
+    state = random_state(rng, model)
+    arguments = motion(state, algorithm)
+    condition = np.linalg.cond(crba(model, state.q)) if algorithm == "aba" else 1.0
+    line = CompiledFunction(straight_line(model, algorithm))
+    close(
+        CompiledFunction(body_sweeps(equivalent(model), algorithm))(*arguments),
+        line(*arguments),
+        condition,
+    )
+
+
+@pytest.mark.parametrize("algorithm", FUNCTIONS)
+def test_second_call_equals_the_first(algorithm, rng):
+    model = auto_tree(25, 2.0, 0.7)
+    function = compiled_dynamics(model, algorithm)
+    first, other = (motion(random_state(rng, model), algorithm) for _ in range(2))
+    result = function(*first)
+    function(*other)
+    assert np.array_equal(function(*first), result)
+
+
+@pytest.mark.parametrize("algorithm", FUNCTIONS)
+@pytest.mark.parametrize("bf", [1.0, 2.0])
+def test_code_does_not_grow_with_the_model(algorithm, bf):
+    small, large = (code(auto_tree(nb, bf, 0.7), algorithm) for nb in (100, 200))
+    assert len(small) == len(large)
+    assert (
+        len(
+            code(
+                random_tree(np.random.default_rng(1), (-1, *range(29)), (Revolute(),) * 30),
+                algorithm,
+            )
+        )
+        < 2500
+    )
+
+
+@pytest.mark.parametrize(
+    ("nb", "looping"), [(MOST_BODIES_IN_A_LINE, False), (MOST_BODIES_IN_A_LINE + 1, True)]
+)
+def test_size_decides_between_a_line_and_loops(nb, looping):
+    assert hasattr(compiled_dynamics(auto_tree(nb), "rnea").graph, "operation_count") != looping
+
+
+def test_unknown_algorithm_is_refused_by_name():
+    with pytest.raises(
+        ValueError, match="there is no compiled algorithm 'abba'; there are: rnea, crba, aba"
+    ):
+        compiled_dynamics(auto_tree(2), "abba")
+
+
+def test_inverse_dynamics_of_a_chain_of_a_thousand_bodies_is_that_of_the_numbers(rng):
+    model = auto_tree(1000, 1.0, 0.7)
+    state = random_state(rng, model)
+    close(
+        compiled_dynamics(model, "rnea")(state.q, state.qd, state.qdd),
+        rnea(model, state.q, state.qd, state.qdd),
+    )
+
+
+@pytest.mark.parametrize("bf", [1.0, 2.0])
+def test_forward_dynamics_of_a_thousand_bodies_solves_the_equation_of_motion(bf, rng):
+    model = auto_tree(1000, bf)
+    state = random_state(rng, model)
+    qdd = compiled_dynamics(model, "aba")(state.q, state.qd, state.tau)
+    tau = compiled_dynamics(model, "rnea")(state.q, state.qd, qdd)
+    # H is largest where the tree is stretched: the forces of accelerations as large as these there
+    still = np.zeros(1000)
+    scale = np.max(rnea(model.with_gravity([0.0, 0.0, 0.0]), still, still, np.abs(qdd)))
+    assert_allclose(tau, state.tau, rtol=0, atol=RTOL * scale)
+
+
+# Pinocchio
+
+
+def in_pinocchio(pin, model: Model):
+    """The same tree of revolute joints about z, its bodies in an order that Pinocchio takes."""
+    other, index = pin.Model(), {-1: 0}
+    other.gravity.linear = model.gravity
+    for i, p in enumerate(model.parent):
+        X, body = model.Xtree[i], model.inertia[i]
+        index[i] = other.addJoint(
+            index[p], pin.JointModelRZ(), pin.SE3(X.E.T, X.r), model.joint_names[i]
+        )
+        c = body.h / body.m
+        I_C = body.I - body.m * (c @ c * np.eye(3) - np.outer(c, c))
+        other.appendBodyToJoint(index[i], pin.Inertia(body.m, c, I_C), pin.SE3.Identity())
+    return other, other.createData()
+
+
+def depth_first_parents(rng, nb):
+    """A random tree that is numbered depth first: a parent is the body before, or one of its
+    ancestors.
+    """
+    parents = [-1]
+    for i in range(1, nb):
+        p = i - 1
+        while p >= 0 and rng.random() < 0.3:
+            p = parents[p]
+        parents.append(p)
+    return tuple(parents)
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("seed", range(4))
+def test_sixty_bodies_move_as_in_pinocchio(seed):
+    pin = pytest.importorskip(
+        "pinocchio", reason="Pinocchio is not installed (`pip install rigidblocks[interop]`)"
+    )
+    rng = np.random.default_rng(seed)
+    model = random_tree(rng, depth_first_parents(rng, 60), (Revolute(),) * 60)
+    state = random_state(rng, model)
+    other, data = in_pinocchio(pin, model)
+    close(
+        compiled_dynamics(model, "rnea")(state.q, state.qd, state.qdd),
+        pin.rnea(other, data, state.q, state.qd, state.qdd),
+    )
+    condition = np.linalg.cond(crba(model, state.q))
+    expected = pin.aba(other, data, state.q, state.qd, state.tau)
+    close(compiled_dynamics(model, "aba")(state.q, state.qd, state.tau), expected, condition)

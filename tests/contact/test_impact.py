@@ -1,0 +1,480 @@
+"""Impacts (RBDA 11.7): momentum, restitution, friction, many contacts at once; and none ever adds
+energy.
+"""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from random_models import MODELS, random_inertia, random_state, random_transform
+from rigidblocks.algebra.spatial import RigidInertia, identity, mcI
+from rigidblocks.contact import (
+    JointLimit,
+    PointContact,
+    collision,
+    collision_with_friction,
+    contact_matrix,
+    impact,
+    impact_impulse,
+    passive_impulse,
+    projected_sweeps,
+    pyramid_forces,
+)
+from rigidblocks.dynamics import crba, kinetic_energy, momentum
+from rigidblocks.joint import Prismatic, SixDoF
+from rigidblocks.model.model import Model
+from rigidblocks.tracing.trace import trace
+
+# sums of some hundred products, and solutions with inertias of a condition up to some hundred
+RTOL = 1e-10
+ENERGY = 1e-12  # rounding of an energy, in units of the energy before
+ROUNDING = 1e-13  # of a sum of some ten products, in units of the products
+UP = np.array([0.0, 0.0, 1.0])
+
+
+def unit(vector):
+    return vector / np.linalg.norm(vector)
+
+
+def unit_forces(point, directions):
+    """Spatial unit forces (6, k) along the columns of `directions` (3, k) through a point."""
+    return np.vstack([np.cross(point, directions.T).T, directions])
+
+
+def random_collision(rng):
+    """Two bodies, anywhere in one frame, that approach each other."""
+    I1, I2 = (random_inertia(rng).to_parent(random_transform(rng)) for _ in range(2))
+    N = unit_forces(rng.uniform(-1, 1, 3), np.linalg.qr(rng.normal(size=(3, 3)))[0])
+    v1, v2 = rng.normal(size=(2, 6))
+    if N[:, 2] @ (v2 - v1) > 0:
+        v1, v2 = v2, v1
+    return I1, I2, v1, v2, N
+
+
+def energy_of(I1, I2, v1, v2):
+    return (v1 @ (I1 @ v1) + v2 @ (I2 @ v2)) / 2
+
+
+# two bodies
+
+
+def test_a_collision_is_perfectly_inelastic_unless_a_restitution_is_given(rng):
+    for _ in range(5):
+        I1, I2, v1, v2, N = random_collision(rng)
+        for dv1, dv2, _ in (
+            collision(I1, I2, v1, v2, N[:, 2]),
+            collision_with_friction(I1, I2, v1, v2, N, mu=0.0),
+        ):
+            apart = N[:, 2] @ (v2 + dv2 - v1 - dv1)
+            assert abs(apart) < 1e-10 * abs(N[:, 2] @ (v2 - v1))
+
+
+def test_momentum_goes_through_a_collision(rng):
+    for _ in range(50):
+        I1, I2, v1, v2, N = random_collision(rng)
+        for dv1, dv2, lam in (
+            collision(I1, I2, v1, v2, N[:, 2], 0.6),
+            collision_with_friction(I1, I2, v1, v2, N, 0.6, 0.4),
+        ):
+            iota = N[:, 2] * lam if np.ndim(lam) == 0 else N @ lam
+            assert_allclose(
+                I1 @ dv1 + I2 @ dv2, np.zeros(6), rtol=0, atol=RTOL * np.abs(iota).max()
+            )
+            assert_allclose(I2 @ dv2, iota, rtol=0, atol=RTOL * np.abs(iota).max())
+
+
+@pytest.mark.parametrize("e", [0.0, 0.3, 1.0])
+def test_separation_velocity_is_that_of_the_restitution_and_the_loss_that_of_the_closed_form(
+    rng, e
+):
+    # zeta+ = -e zeta; the loss is (1 - e^2) zeta^2 / (2 n . (I1^-1 + I2^-1) n)
+    for _ in range(50):
+        I1, I2, v1, v2, N = random_collision(rng)
+        n = N[:, 2]
+        dv1, dv2, lam = collision(I1, I2, v1, v2, n, e)
+        zeta, mobility = (
+            n @ (v2 - v1),
+            n @ (np.linalg.solve(I1.matrix(), n) + np.linalg.solve(I2.matrix(), n)),
+        )
+        assert_allclose(n @ (v2 + dv2 - v1 - dv1), -e * zeta, rtol=RTOL, atol=RTOL * abs(zeta))
+        before, after = energy_of(I1, I2, v1, v2), energy_of(I1, I2, v1 + dv1, v2 + dv2)
+        assert_allclose(
+            before - after, (1 - e * e) * zeta**2 / (2 * mobility), rtol=0, atol=RTOL * before
+        )
+        assert_allclose(lam, -(1 + e) * zeta / mobility, rtol=RTOL)
+
+
+def test_head_on_spheres_of_one_mass_swap_velocities_or_share_them():
+    ball, n = mcI(2.0, np.zeros(3), np.eye(3)), np.array([0, 0, 0, 1.0, 0, 0])
+    v1, v2 = np.array([0, 0, 0, 3.0, 0, 0]), np.array([0, 0, 0, -1.0, 0, 0])
+    dv1, dv2, _ = collision(ball, ball, v1, v2, n, 1.0)
+    assert_allclose([v1 + dv1, v2 + dv2], [v2, v1], rtol=1e-14, atol=1e-14)
+    dv1, dv2, _ = collision(ball, ball, v1, v2, n, 0.0)
+    assert_allclose([v1 + dv1, v2 + dv2], [n, n], rtol=1e-14, atol=1e-14)
+
+
+def test_bodies_that_separate_are_left_alone(rng):
+    I1, I2, v1, v2, N = random_collision(rng)
+    for dv1, dv2, _ in (
+        collision(I1, I2, v2, v1, N[:, 2], 0.5),
+        collision_with_friction(I1, I2, v2, v1, N, 0.5, 0.5),
+    ):
+        assert not dv1.any()
+        assert not dv2.any()
+
+
+def test_heavy_body_is_the_limit_of_one_that_does_not_move(rng):
+    _, I2, v1, v2, N = random_collision(rng)
+    heavy = RigidInertia(1e12, np.zeros(3), 1e12 * np.eye(3))
+    for mu in (0.2, np.inf):
+        with_heavy = collision_with_friction(heavy, I2, v1, v2, N, 0.5, mu)
+        without = collision_with_friction(None, I2, v1, v2, N, 0.5, mu)
+        assert_allclose(without.dv2, with_heavy.dv2, rtol=0, atol=1e-9 * np.abs(without.dv2).max())
+        assert not without.dv1.any()
+
+
+def test_full_friction_arrests_the_sliding_where_that_adds_no_energy(rng):
+    # RBDA Eq 11.71, 11.72
+    arrested = 0
+    for i in range(200):
+        I1, I2, v1, v2, N = random_collision(rng)
+        if (
+            i % 2
+        ):  # such that a normal impulse alone would stop both: friction has only energy to bring
+            v1, v2 = np.linalg.solve(I1.matrix(), N[:, 2]), -np.linalg.solve(I2.matrix(), N[:, 2])
+        dv1, dv2, lam = collision_with_friction(I1, I2, v1, v2, N, 0.4)
+        zeta = N.T @ (v2 - v1)
+        inverse = np.linalg.inv(I1.matrix()) + np.linalg.inv(I2.matrix())
+        stick = -np.linalg.solve(N.T @ inverse @ N, np.array([1, 1, 1.4]) * zeta)
+        gain = stick @ (zeta + N.T @ inverse @ N @ stick / 2)
+        after = N.T @ (v2 + dv2 - v1 - dv1)
+        assert_allclose(after[:2], np.zeros(2), rtol=0, atol=1e-9 * np.abs(zeta).max())
+        if gain < 0:
+            arrested += 1
+            assert_allclose(lam, stick, rtol=0, atol=1e-9 * np.abs(stick).max())
+            assert_allclose(after[2], -0.4 * zeta[2], rtol=1e-7)
+    assert 0 < arrested < 200
+
+
+def test_friction_is_within_its_cone(rng):
+    stuck = 0
+    for _ in range(40):
+        I1, I2, v1, v2, N = random_collision(rng)
+        dv1, dv2, (x, y, z) = collision_with_friction(I1, I2, v1, v2, N, 0.3, 0.5)
+        assert np.hypot(x, y) <= 0.5 * z * (1 + 1e-9)
+        sliding = (N.T @ (v2 + dv2 - v1 - dv1))[:2]
+        stuck += np.hypot(x, y) < 0.49 * z and np.hypot(*sliding) < 1e-9
+    assert stuck
+
+
+def test_sphere_that_slides_through_the_whole_impact_has_all_of_its_friction():
+    # the friction impulse is mu times the whole normal impulse, compression and restitution
+    ball = mcI(1.0, np.zeros(3), 0.4 * 0.1**2 * np.eye(3))
+    model = Model("ball", (-1,), (SixDoF(),), (identity(),), (ball,))
+    q = np.array([1.0, 0, 0, 0, 0, 0, 0.1])
+    qd, mu, e = np.array([0, 0, 0, 10.0, 0, -1.0]), 0.2, 0.5
+    for law in ("newton", "poisson"):
+        for solve in (pyramid_forces, projected_sweeps):
+            hit = impact(model, q, qd, [PointContact(0, np.zeros(3), UP, mu=mu)], e, law, solve)
+            assert_allclose(hit.impulse[0], [1.5, -0.3, 0.0], rtol=1e-9, atol=1e-9)
+            assert_allclose(hit.dqd[3:], [-0.3, 0.0, 1.5], rtol=1e-9, atol=1e-9)
+
+
+# systems
+
+
+def random_contacts(rng, model, count, mu=None):
+    pairs = [(s, p) for s in range(model.nb) for p in range(-1, model.nb) if s != p]
+    picked = [pairs[k] for k in rng.integers(len(pairs), size=count)]
+    friction = np.zeros(count) if mu is None else rng.uniform(0, mu, count)
+    return [
+        PointContact(s, rng.uniform(-1, 1, 3), unit(rng.normal(size=3)), p, m)
+        for (s, p), m in zip(picked, friction.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("law", ["newton", "poisson"])
+def test_impact_is_the_impulsive_equation_of_motion_and_says_its_energy(model, rng, law):
+    # RBDA Eq 11.57
+    s = random_state(rng, model)
+    contacts = (
+        random_contacts(rng, model, 3, 0.8) if model.nb > 1 else [PointContact(0, UP, UP, mu=0.5)]
+    )
+    hit = impact(model, s.q, s.qd, contacts, 0.5, law)
+    T, n = contact_matrix(model, s.q, contacts), len(contacts)
+    lam = np.concatenate([hit.impulse[:, 0], hit.impulse[:, 1:].ravel()])
+    H, size = crba(model, s.q), np.abs(T @ lam).max()
+    assert_allclose(H @ hit.dqd, T @ lam, rtol=0, atol=1e-13 * np.linalg.cond(H) * size + 1e-15)
+    assert_allclose(hit.before, (T.T @ s.qd)[:n], rtol=1e-12, atol=1e-12)
+    scale = np.abs(T).max() * (np.abs(s.qd).max() + np.abs(hit.dqd).max())
+    assert_allclose(
+        hit.after, (T.T @ (s.qd + hit.dqd))[:n], rtol=0, atol=1e-13 * np.linalg.cond(H) * scale
+    )
+    before, after = (kinetic_energy(model, s.q, qd) for qd in (s.qd, s.qd + hit.dqd))
+    assert_allclose(hit.energy, after - before, rtol=0, atol=1e-13 * np.linalg.cond(H) * before)
+    assert (hit.after >= -1e-13 * np.linalg.cond(H) * scale).all()
+
+
+@pytest.mark.parametrize("law", ["newton", "poisson", "sequence"])
+def test_single_contact_of_a_system_has_the_restitution_and_keeps_energy_at_one(model, rng, law):
+    for e in (0.0, 0.5, 1.0):
+        s = random_state(rng, model)
+        (contact,) = (
+            random_contacts(rng, model, 1)
+            if model.nb > 1
+            else [PointContact(0, np.array([1.0, 1.0, 0]), -UP)]
+        )
+        approach = contact_matrix(model, s.q, [contact])[:, 0] @ s.qd
+        qd = s.qd if approach < 0 else -s.qd
+        hit = impact(model, s.q, qd, [contact], e, law)
+        T, H = contact_matrix(model, s.q, [contact]), crba(model, s.q)
+        mobility = (T.T @ np.linalg.solve(H, T))[0, 0]
+        if mobility < 1e-12:  # nothing can move this contact
+            continue
+        loss = (1 - e * e) * hit.before[0] ** 2 / (2 * mobility)
+        size = np.linalg.cond(H) * kinetic_energy(model, s.q, qd)
+        assert_allclose(
+            hit.after, -e * hit.before, rtol=0, atol=1e-12 * np.linalg.cond(H) * np.abs(qd).max()
+        )
+        assert_allclose(-hit.energy, loss, rtol=0, atol=1e-13 * size)
+
+
+def test_momentum_of_a_free_system_goes_through_impacts_among_its_bodies(rng):
+    model = MODELS["satellite"]()
+    s = random_state(rng, model)
+    contacts = [
+        PointContact(3, rng.uniform(-1, 1, 3), unit(rng.normal(size=3)), 0, 0.5),
+        JointLimit(2, 0.0),
+    ]
+    hit = impact(model, s.q, s.qd, contacts, 0.7)
+    before, after = (momentum(model, s.q, qd) for qd in (s.qd, s.qd + hit.dqd))
+    assert hit.impulse.any()
+    assert_allclose(after, before, rtol=0, atol=1e-11 * np.abs(before).max())
+
+
+def test_limit_that_is_hit_turns_the_joint_back():
+    model = Model(
+        "slide", (-1,), (Prismatic(),), (identity(),), (mcI(2.0, np.zeros(3), np.eye(3)),)
+    )
+    hit = impact(model, np.zeros(1), np.array([-3.0]), [JointLimit(0, 0.0)], 0.5)
+    assert_allclose(hit.dqd, [4.5], rtol=1e-14)
+    assert_allclose(hit.impulse, [[9.0, 0, 0]], rtol=1e-14)
+
+
+@pytest.mark.parametrize("law", ["newton", "poisson"])
+def test_plastic_impact_is_the_nearest_allowed_velocity(rng, law):
+    # Gauss's principle for impulses: (qd+ - qd)^T H (qd+ - qd) is least among velocities that do
+    # not approach
+    model = MODELS["six-axis"]()
+    for _ in range(20):
+        s = random_state(rng, model)
+        contacts = random_contacts(rng, model, 4)
+        hit, H = impact(model, s.q, s.qd, contacts, 0.0, law), crba(model, s.q)
+        T = contact_matrix(model, s.q, contacts)
+        for _ in range(20):
+            other = rng.normal(size=6) * rng.uniform(0, 3) + s.qd
+            if (T.T @ other >= 0).all():
+                assert hit.dqd @ H @ hit.dqd <= (other - s.qd) @ H @ (other - s.qd) * (1 + RTOL)
+        assert (T.T @ (s.qd + hit.dqd) >= -1e-9).all()
+
+
+# several contacts at once
+
+
+def cradle(n):
+    """M of n balls in a row that touch: w_i = v_(i+1) - v_i."""
+    D = np.diff(np.eye(n), axis=0)
+    return D @ D.T, D
+
+
+def test_sequence_of_collisions_is_newtons_cradle():
+    for n in (2, 3, 5, 8):
+        for hit in range(1, n):
+            M, D = cradle(n)
+            v = np.array([1.0] * hit + [0.0] * (n - hit))
+            after = v + D.T @ impact_impulse(M, D @ v, np.ones(n - 1), law="sequence")
+            assert_allclose(after, v[::-1], rtol=0, atol=1e-12)
+            mirrored = -v[::-1]
+            after = mirrored + D.T @ impact_impulse(M, D @ mirrored, np.ones(n - 1), law="sequence")
+            assert_allclose(after, -v, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("law", ["newton", "poisson"])
+def test_balls_hit_at_once_share_what_they_get(law):
+    # the laws for all contacts at once: a third goes back, which keeps momentum and energy as the
+    # cradle does
+    M, D = cradle(3)
+    v = np.array([1.0, 0, 0])
+    assert_allclose(
+        v + D.T @ impact_impulse(M, D @ v, np.ones(2), law=law), [-1 / 3, 2 / 3, 2 / 3], rtol=1e-12
+    )
+
+
+def random_impact(rng, friction):
+    """M and velocities of some contacts, by the inverse inertia and the velocities of a system; its
+    energy; mu; e.
+    """
+    n, k = rng.integers(1, 5), 0
+    k = n if friction else 0
+    Y = rng.normal(size=(rng.integers(2, 14), n + 2 * k)) * np.exp(rng.normal(size=n + 2 * k) / 2)
+    v = rng.normal(size=len(Y))
+    e = rng.uniform(0, 1, n) if rng.random() < 0.8 else np.ones(n)
+    return Y.T @ Y, Y.T @ v, v @ v / 2, rng.uniform(0, 1.5, k), e
+
+
+def gain(M, w, lam):
+    return lam @ (w + M @ lam / 2)
+
+
+@pytest.mark.slow
+def test_energy_never_grows_in_ten_thousand_impacts(rng):
+    few = partial(projected_sweeps, sweeps=3)
+    for i in range(10_000):
+        law = ("newton", "poisson", "sequence")[i % 3]
+        M, w, energy, mu, e = random_impact(rng, friction=law != "sequence" and i % 4 > 0)
+        n = len(e)
+        solve = few if i % 5 == 0 else pyramid_forces
+        lam = impact_impulse(M, w, e, mu, law, solve)
+        flow = np.abs(M) @ np.abs(lam)  # what is summed up to a velocity
+        assert gain(M, w, lam) <= ENERGY * energy + ROUNDING * (np.abs(lam) @ flow)
+        assert (lam[:n] >= 0).all()
+        limit = np.repeat(mu * lam[: len(mu)], 2)
+        friction = (
+            np.abs(lam[n:])
+            if solve is pyramid_forces
+            else np.repeat(np.hypot(lam[n::2], lam[n + 1 :: 2]), 2)
+        )
+        assert (friction <= limit * (1 + 1e-9) + 1e-12 * np.abs(lam).max()).all()
+        if solve is pyramid_forces:
+            assert ((w + M @ lam)[:n] >= -1e-9 * np.abs(w).max() - ROUNDING * flow[:n]).all()
+
+
+@pytest.mark.parametrize("law", ["newton", "poisson", "sequence"])
+def test_full_restitution_keeps_energy_without_friction_where_all_approach(rng, law):
+    for _ in range(100):
+        Y = rng.normal(size=(8, 3))
+        M, v = Y.T @ Y, rng.normal(size=8)
+        v = v - Y @ np.linalg.solve(M, Y.T @ v + rng.uniform(0.1, 1, 3))  # now all approach
+        w, energy = Y.T @ v, v @ v / 2
+        assert (w < 0).all()
+        lam = impact_impulse(M, w, np.ones(3), law=law)
+        assert gain(M, w, lam) <= ENERGY * energy
+        if law == "newton":
+            assert_allclose(gain(M, w, lam), 0.0, rtol=0, atol=1e-9 * energy)
+
+
+def test_newtons_law_alone_would_add_energy_and_the_limit_holds_it(rng):
+    limited = 0
+    for _ in range(300):
+        M, w, energy, mu, e = random_impact(rng, friction=True)
+        n = len(e)
+        demanded = pyramid_forces(
+            M, w + np.concatenate([e * np.minimum(w[:n], 0), np.zeros(2 * n)]), mu
+        )
+        lam = impact_impulse(M, w, e, mu)
+        grows = gain(M, w, demanded) > 1e-9 * energy
+        limited += grows
+        if grows and ((w + M @ demanded)[:n] >= -1e-9).all():
+            assert_allclose(gain(M, w, lam), 0.0, rtol=0, atol=1e-9 * energy)
+    assert limited
+
+
+def test_passive_impulse_is_the_last_one_that_adds_no_energy(rng):
+    for _ in range(200):
+        Y = rng.normal(size=(6, 4))
+        M, w = Y.T @ Y, Y.T @ rng.normal(size=6)
+        base = np.maximum(0.0, 0.3 * -np.linalg.solve(M, w))
+        base = base if gain(M, w, base) <= 0 else 0 * base
+        lam = rng.uniform(0, 3, 4)
+        found = passive_impulse(M, w, base, lam)
+        s = (found - base) @ (lam - base) / ((lam - base) @ (lam - base))
+        assert -1e-12 <= s <= 1 + 1e-12
+        assert gain(M, w, found) <= 1e-12 * (w @ w + lam @ lam)
+        if s < 1 - 1e-9:
+            assert gain(M, w, base + min(1.0, s + 1e-3) * (lam - base)) > 0
+
+
+def test_restitution_that_has_no_solution_is_plastic():
+    # a disc in a slot, thrown at one wall: it cannot come back from it, for the other wall is there
+    M, w = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([-1.0, 1.0])
+    lam = impact_impulse(M, w, np.array([0.5, 0.5]))
+    assert_allclose(w + M @ lam, np.zeros(2), rtol=0, atol=1e-12)
+
+
+def test_resting_contact_that_a_hit_loads_is_loaded():
+    # a ball on the ground is hit from above by one of the same mass
+    D = np.array([[1.0, 0.0], [-1.0, 1.0]])  # ground and lower ball, lower and upper ball
+    v = np.array([0.0, -1.0])
+    for law in ("newton", "poisson", "sequence"):
+        after = v + D.T @ impact_impulse(D @ D.T, D @ v, np.zeros(2), law=law)
+        assert_allclose(after, np.zeros(2), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("law", ["newton", "poisson", "sequence"])
+def test_traced_impact_is_the_same(rng, law):
+    model = MODELS["six-axis"]()
+    s = random_state(rng, model)
+    contacts = random_contacts(rng, model, 2, None if law == "sequence" else 0.8)
+    few = partial(projected_sweeps, sweeps=4)
+
+    def hit(q, qd, e):
+        dqd, impulse, before, after, energy = impact(model, q, qd, contacts, e, law, few)
+        return {
+            "dqd": dqd,
+            "impulse": impulse,
+            "before": before,
+            "after": after,
+            "energy": np.asarray(energy),
+        }
+
+    e = rng.uniform(0, 1, 2)
+    values = trace("hit", hit, {"q": (6,), "qd": (6,), "e": (2,)})(np.concatenate([s.q, s.qd, e]))
+    expected = np.concatenate([np.ravel(value) for value in hit(s.q, s.qd, e).values()])
+    assert expected[:6].any()
+    assert_allclose(
+        values,
+        expected,
+        rtol=0,
+        atol=1e-12 * np.linalg.cond(crba(model, s.q)) * np.abs(expected).max(),
+    )
+
+
+# mistakes
+
+
+def test_mistakes_are_named(rng):
+    I1, I2, v1, v2, N = random_collision(rng)
+    nothing = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))
+    with pytest.raises(
+        ValueError, match="the inertia of body 2 of a collision is not positive definite"
+    ):
+        collision(I1, nothing, v1, v2, N[:, 2])
+    with pytest.raises(ValueError, match="need linear parts of length 1, not"):
+        collision(I1, I2, v1, v2, np.zeros(6))
+    with pytest.raises(ValueError, match=r"need 6 rows, not shape \(3, 1\)"):
+        collision(I1, I2, v1, v2, UP)
+    with pytest.raises(ValueError, match=r"between 0 and 1, not 1\.5"):
+        collision(I1, I2, v1, v2, N[:, 2], 1.5)
+    with pytest.raises(ValueError, match="at least one body that moves"):
+        collision(None, None, v1, v2, N[:, 2])
+    with pytest.raises(ValueError, match="must not be negative, it was -1"):
+        collision_with_friction(I1, I2, v1, v2, N, 0.5, -1.0)
+    model = MODELS["planar2"]()
+    q, qd, contacts = np.zeros(2), np.ones(2), [PointContact(1, UP, UP, mu=0.3)]
+    with pytest.raises(ValueError, match=r"between 0 and 1, not \[-0.1\]"):
+        impact(model, q, qd, contacts, [-0.1])
+    with pytest.raises(ValueError, match=r"one for each of 1 contacts, not shape \(2,\)"):
+        impact(model, q, qd, contacts, [0.1, 0.2])
+    with pytest.raises(
+        ValueError, match="no impact law 'stronge'; there are newton, poisson, sequence"
+    ):
+        impact(model, q, qd, contacts, law="stronge")
+    with pytest.raises(ValueError, match="in a sequence are without friction"):
+        impact(model, q, qd, contacts, law="sequence")
+
+
+def test_no_contacts_change_nothing():
+    model = MODELS["planar2"]()
+    assert_array_equal(impact(model, np.zeros(2), np.ones(2), []).dqd, np.zeros(2))

@@ -1,0 +1,301 @@
+"""Positions, velocities, accelerations and Jacobians against finite differences of where things
+are.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from planar_models import random_planar_state, random_planar_tree
+from random_models import random_state
+from rigidblocks.algebra.dual import Dual
+from rigidblocks.algebra.spatial import crm, xlt
+from rigidblocks.dynamics import (
+    aba,
+    body_accelerations,
+    body_jacobian,
+    body_jacobian_rate,
+    body_poses,
+    body_velocities,
+    classical_acceleration,
+    energy,
+    hybrid_dynamics,
+    inertia_times,
+    kinetic_energy,
+    point_acceleration,
+    point_jacobian,
+    point_jacobian_rate,
+    point_position,
+    point_velocity,
+    spatial_acceleration,
+    specific_force,
+)
+from rigidblocks.joint import EulerSpherical, RackAndPinion, Reversed, Revolute, SixDoF, Universal
+from rigidblocks.joint.subspace import subspace_rate
+from rigidblocks.model.configuration import integrate
+from rigidblocks.robots import planar_n
+
+RTOL = 1e-12  # sums of some hundred products, relative to the largest element
+# fourth-order differences with step 1e-3: truncation 3e-14 times a fifth derivative, which is up to
+# (number of angles)^5
+DIFFERENCE = 1e-7
+
+
+def close(actual, expected, rtol=RTOL):
+    assert_allclose(
+        actual, expected, rtol=0, atol=rtol * max(1.0, np.max(np.abs(expected), initial=0))
+    )
+
+
+def rate(f, h=1e-3):
+    """The derivative of f at 0, by fourth-order central differences."""
+    return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
+
+
+@pytest.fixture
+def s(model, rng):
+    """A state with the motion that goes through it: q(t) to second order, and qd(t) with the
+    acceleration qdd.
+    """
+    state = random_state(rng, model)
+    return SimpleNamespace(
+        **state._asdict(),
+        q_at=lambda t: integrate(model, state.q, state.qd * t + state.qdd * (t * t / 2)),
+        qd_at=lambda t: state.qd + state.qdd * t,
+        body=model.nb - 1,
+        point=rng.uniform(-1, 1, 3),
+    )
+
+
+# bodies
+
+
+def test_velocities_are_the_rates_of_the_poses(model, s):
+    # d(X0)/dt = -v x X0, with v in body coordinates (RBDA Eq 2.45)
+    v = body_velocities(model, s.q, s.qd)
+    for i, X in enumerate(body_poses(model, s.q)):
+        close(
+            rate(lambda t, i=i: body_poses(model, s.q_at(t))[i].matrix()),
+            -crm(v[i]) @ X.matrix(),
+            DIFFERENCE,
+        )
+
+
+def test_accelerations_are_the_rates_of_the_velocities(model, s):
+    # in base coordinates, which do not move
+    def velocities(t):
+        poses = body_poses(model, s.q_at(t))
+        return np.array(
+            [
+                X.inverse() @ v
+                for X, v in zip(poses, body_velocities(model, s.q_at(t), s.qd_at(t)), strict=True)
+            ]
+        )
+
+    accelerations = body_accelerations(model, s.q, s.qd, s.qdd)
+    expected = [X.inverse() @ a for X, a in zip(body_poses(model, s.q), accelerations, strict=True)]
+    close(rate(velocities), expected, DIFFERENCE)
+
+
+def test_uniformly_turning_body_has_no_spatial_acceleration():
+    # RBDA 2.11; its points have one all the same
+    wheel, q, qd, none = planar_n(1), np.array([0.4]), np.array([3.0]), np.zeros(1)
+    assert_array_equal(body_accelerations(wheel, q, qd, none), np.zeros((1, 6)))
+    close(
+        point_acceleration(wheel, q, qd, none, 0, [0.5, 0, 0]),
+        -9 * 0.5 * np.array([np.cos(0.4), np.sin(0.4), 0]),
+    )
+
+
+def test_classical_acceleration_of_a_body_is_that_of_its_origin(model, s):
+    v = body_velocities(model, s.q, s.qd)[s.body]
+    a = body_accelerations(model, s.q, s.qd, s.qdd)[s.body]
+    X, origin = body_poses(model, s.q)[s.body], np.zeros(3)
+    classical = classical_acceleration(a, v)
+    close(X.E.T @ classical[3:], point_acceleration(model, s.q, s.qd, s.qdd, s.body, origin))
+    assert_array_equal(classical[:3], a[:3])
+    close(spatial_acceleration(classical, v), a)
+
+
+# points
+
+
+def test_velocity_of_a_point_is_the_rate_of_its_position(model, s):
+    for i in range(model.nb):
+        expected = rate(lambda t, i=i: point_position(model, s.q_at(t), i, s.point))
+        close(point_velocity(model, s.q, s.qd, i, s.point), expected, DIFFERENCE)
+
+
+def test_acceleration_of_a_point_is_the_rate_of_its_velocity(model, s):
+    for i in range(model.nb):
+        expected = rate(lambda t, i=i: point_velocity(model, s.q_at(t), s.qd_at(t), i, s.point))
+        close(point_acceleration(model, s.q, s.qd, s.qdd, i, s.point), expected, DIFFERENCE)
+
+
+def test_accelerometer_at_rest_reads_plus_g(model, s):
+    # upwards: against gravity, in the axes of the body
+    zero = np.zeros(model.nv)
+    reading = specific_force(model, s.q, zero, zero, s.body, s.point)
+    close(body_poses(model, s.q)[s.body].E.T @ reading, -model.gravity)
+
+
+def test_accelerometer_reads_acceleration_less_gravity(model, s):
+    g = np.array([1.0, 2.0, -9.0])
+    reading = specific_force(model, s.q, s.qd, s.qdd, s.body, s.point, g)
+    expected = point_acceleration(model, s.q, s.qd, s.qdd, s.body, s.point) - g
+    close(body_poses(model, s.q)[s.body].E.T @ reading, expected)
+
+
+def test_accelerometer_in_free_fall_reads_nothing(rng):
+    body = planar_n(1)
+    ball = type(body)(
+        "ball", (-1,), (SixDoF(),), (xlt(np.zeros(3)),), body.inertia, np.array([1.0, -2.0, -9.0])
+    )
+    q, still = SixDoF().random(rng), np.zeros(6)
+    qdd = aba(ball, q, still, still)
+    close(specific_force(ball, q, still, qdd, 0, rng.uniform(-1, 1, 3)), np.zeros(3))
+
+
+# Jacobians
+
+
+def test_jacobian_times_joint_velocities_is_the_velocity(model, s):
+    for i, v in enumerate(body_velocities(model, s.q, s.qd)):
+        close(body_jacobian(model, s.q, i) @ s.qd, v)
+        close(
+            point_jacobian(model, s.q, i, s.point) @ s.qd,
+            point_velocity(model, s.q, s.qd, i, s.point),
+        )
+
+
+def test_jacobian_of_a_point_is_the_derivative_of_its_position(model, s):
+    columns = [
+        rate(lambda t, e=e: point_position(model, integrate(model, s.q, e * t), s.body, s.point))
+        for e in np.eye(model.nv)
+    ]
+    close(point_jacobian(model, s.q, s.body, s.point), np.transpose(columns), DIFFERENCE)
+
+
+def test_jacobian_has_columns_of_the_supporting_joints_alone(model, s):
+    J, supporting, i = body_jacobian(model, s.q, s.body), set(), s.body
+    while i >= 0:
+        supporting.add(i)
+        i = model.parent[i]
+    for j in range(model.nb):
+        assert j in supporting or not J[:, model.v_slices[j]].any()
+
+
+def test_rate_of_the_jacobian_is_its_derivative(model, s):
+    # in base coordinates: there the columns are vectors in coordinates at rest
+    def in_base(J, t):
+        X = body_poses(model, s.q_at(t))[s.body]
+        return X.inverse() @ J
+
+    J = rate(lambda t: in_base(body_jacobian(model, s.q_at(t), s.body), t))
+    close(in_base(body_jacobian_rate(model, s.q, s.qd, s.body), 0.0), J, DIFFERENCE)
+    J_P = rate(lambda t: point_jacobian(model, s.q_at(t), s.body, s.point))
+    close(point_jacobian_rate(model, s.q, s.qd, s.body, s.point), J_P, DIFFERENCE)
+
+
+def test_accelerations_are_jacobian_times_joint_accelerations_and_its_rate_times_velocities(
+    model, s
+):
+    # RBDA Example 2.5
+    for i, a in enumerate(body_accelerations(model, s.q, s.qd, s.qdd)):
+        close(
+            body_jacobian(model, s.q, i) @ s.qdd + body_jacobian_rate(model, s.q, s.qd, i) @ s.qd, a
+        )
+    J, Jdot = (
+        point_jacobian(model, s.q, s.body, s.point),
+        point_jacobian_rate(model, s.q, s.qd, s.body, s.point),
+    )
+    close(J @ s.qdd + Jdot @ s.qd, point_acceleration(model, s.q, s.qd, s.qdd, s.body, s.point))
+
+
+def test_planar_bodies_move_as_their_jacobians_say(rng):
+    model = random_planar_tree(rng, (-1, 0, 0, 1, 2, 2))
+    state = random_planar_state(rng, model)
+    q, qd, qdd = state.q, state.qd, state.qdd
+    v, a = body_velocities(model, q, qd), body_accelerations(model, q, qd, qdd)
+    for i in range(model.nb):
+        close(body_jacobian(model, q, i) @ qd, v[i])
+        close(body_jacobian(model, q, i) @ qdd + body_jacobian_rate(model, q, qd, i) @ qd, a[i])
+
+
+VARIABLE = (
+    Universal(),
+    EulerSpherical(),
+    RackAndPinion(0.3),
+    Reversed(SixDoF()),
+    Reversed(RackAndPinion(-0.2)),
+    Revolute((1.0, 2.0, 2.0)),
+)
+
+
+@pytest.mark.parametrize("joint", VARIABLE, ids=str)
+def test_rate_of_a_motion_subspace_is_its_derivative(joint, rng):
+    q, qd = joint.random(rng), rng.uniform(-2, 2, joint.nv)
+    S = rate(lambda t: joint.jcalc(joint.integrate(q, qd * t), qd).S)
+    close(subspace_rate(joint, q, qd), S, DIFFERENCE)
+    close(subspace_rate(joint, q, qd) @ qd, joint.jcalc(q, qd).cJ)
+
+
+FUNCTIONS = {
+    "sum": lambda x: 2.0 + x * 3.0 - x / 4.0 - (1.0 - x),
+    "quotient": lambda x: (1.0 + x * x) / (2.0 - x) + 1.0 / x,
+    "functions": lambda x: np.sin(x * x) * np.cos(x) - np.sqrt(x + 1.0),
+    "tan": lambda x: np.tan(x * x),
+    "arcsin": lambda x: np.arcsin(0.5 * x),
+    "arccos": lambda x: np.arccos(0.5 * x),
+    "arctan": lambda x: np.arctan(x * x),
+    "arctan2": lambda x: np.arctan2(x * x, 1.0 - 3.0 * x),
+    "arctan2 of a number": lambda x: np.arctan2(x * x, -2.0),
+    "exp": lambda x: np.exp(x * x),
+    "log": lambda x: np.log(x * x),
+    "power": lambda x: x**3 - (x * x) ** 0.5,
+    "absolute value": lambda x: np.abs(x * x - 1.0) + np.abs(x),
+    "floor": lambda x: np.floor(4.0 * x) * x,
+    "negative": lambda x: -(x * x),
+    "array": lambda x: (
+        np.array([1.0, 2.0]) * x - x * np.array([x, -x]) + np.array([3.0, x]) / x
+    ).sum(),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_slope_of_a_dual_number_is_the_derivative(name):
+    f, x = FUNCTIONS[name], 0.7
+    result = f(Dual(x, 5.0))
+    close(result.value, f(x))
+    close(result.slope, 5.0 * rate(lambda h: f(x + h)), DIFFERENCE)
+
+
+# mistakes
+
+
+def test_body_that_the_model_has_not_is_refused():
+    arm, zero = planar_n(3), np.zeros(3)
+    for body in (3, -1):
+        with pytest.raises(
+            ValueError, match=f"model 'planar3' has no body {body}; its bodies are 0 .. 2"
+        ):
+            body_jacobian(arm, zero, body)
+
+
+def test_wrong_length_names_the_joint_that_has_none():
+    arm, zero, short = planar_n(3), np.zeros(3), np.zeros(1)
+    with pytest.raises(
+        ValueError, match=r"qd of model 'planar3' needs 3 elements, not 1; joint2 has qd\[1:2\]"
+    ):
+        body_velocities(arm, zero, short)
+    with pytest.raises(ValueError, match=r"q of model 'planar3' needs 3 elements, not 4$"):
+        body_poses(arm, np.zeros(4))
+    with pytest.raises(ValueError, match="f_ext has 2 rows, but model 'planar3' has 3 bodies"):
+        hybrid_dynamics(arm, [1, 1, 1], zero, zero, zero, zero, np.zeros((2, 6)))
+    for function in (lambda: energy(arm, zero, short), lambda: kinetic_energy(arm, short, zero)):
+        with pytest.raises(ValueError, match="of model 'planar3' needs 3 elements, not 1"):
+            function()
+    with pytest.raises(ValueError, match="qdd of model 'planar3' needs 3 elements, not 1"):
+        inertia_times(arm, zero, short)

@@ -1,0 +1,222 @@
+"""Co-simulation in FMI 2.0 and 3.0: the same numbers as the block in NumPy; a state that is
+restored goes on; what is illegal is refused. What only one version has: test_native_fmu, test_fmi3.
+"""
+
+import re
+
+import numpy as np
+import pytest
+from fmpy.fmi1 import FMICallException
+from fmpy.fmi2 import FMU2Slave, fmi2LastSuccessfulTime, fmi2Terminated
+from fmpy.fmi3 import FMU3Slave
+from fmpy.validation import validate_fmu
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fmu_blocks import BLOCKS
+from fmu_instance import DISCARD, ERROR, Instance, refused
+from illegal_calls import ILLEGAL_BEFORE, ILLEGAL_IN_A_RUN
+from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.step import initialize
+from rigidblocks.block.stepper import NumpyStepper
+
+SAME = 1e-12  # a short run differs from NumPy's by the rounding of reordered operations
+
+PLANAR2 = Memory(BLOCKS["planar2"])
+SLAVES = {2: FMU2Slave, 3: FMU3Slave}
+
+
+@pytest.fixture
+def host(archive):
+    """Instances of the FMU of a block by name and version, freed at the end."""
+    made = []
+
+    def instance(name, fmi):
+        made.append(Instance(archive, name, SLAVES[fmi]))
+        return made[-1]
+
+    yield instance
+    for one in made:
+        one.fmu.freeInstance()
+
+
+@pytest.fixture(params=SLAVES, ids="fmi{}".format)
+def fmi(request):
+    return request.param
+
+
+def stepped(instance, inputs, first=0):
+    """All variables of planar2 after each step with the inputs (rows), from step `first`."""
+    rows = []
+    for k, u in enumerate(inputs, first):
+        instance.set(PLANAR2.u, u)
+        instance.advance(k * 1e-3, 1e-3)
+        rows.append(instance.m)
+    return np.array(rows)
+
+
+# ---- the same numbers ----
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_validates_without_a_message(archive, name, fmi):
+    assert validate_fmu(str(archive(name, fmi)[0])) == []
+
+
+@pytest.mark.parametrize("dt", [1e-3, 4e-3])
+@pytest.mark.parametrize("name", BLOCKS)
+def test_equals_the_block_in_numpy_under_random_inputs_and_parameters(host, rng, name, dt, fmi):
+    flat = Memory(BLOCKS[name])
+    instance, numpy, m = host(name, fmi), NumpyStepper(flat), flat.start()
+    numpy.initialize(m, 0.0)
+    instance.initialize()
+    assert_allclose(instance.m, m, rtol=SAME, atol=SAME)
+    for k in range(12):
+        m[flat.u] = rng.normal(0.0, 3.0, m[flat.u].shape)
+        m[flat.p] *= rng.uniform(0.9, 1.1, m[flat.p].shape)
+        instance.set(flat.u, m[flat.u])
+        instance.set(flat.p, m[flat.p])
+        numpy.step(m, k * dt, dt)
+        instance.advance(k * dt, dt)
+        assert_allclose(instance.m, m, rtol=SAME, atol=SAME * np.abs(m).max())
+
+
+# ---- initialization ----
+
+
+def test_outputs_in_initialization_mode_follow_the_inputs_set_so_far(host, fmi):
+    flat = Memory(BLOCKS["sampled pd"])
+    instance, m = host("sampled pd", fmi), flat.start()
+    instance.enter_initialization(0.5)
+    for q_ref in ((1.0, 2.0), (0.1, -0.2), (0.1, -0.2)):
+        m[flat.where["q_ref"]] = q_ref
+        instance.set(flat.where["q_ref"], q_ref)
+        # of the start values: the last error and the first-sample mark do not build up
+        expected = initialize(NumpyEvaluator(flat), m, 0.5)
+        assert_allclose(instance.m, expected, rtol=SAME)
+        assert_allclose(instance.m, expected, rtol=SAME)
+    instance.fmu.exitInitializationMode()
+    assert_allclose(instance.m, expected, rtol=SAME)
+
+
+def test_a_start_that_is_not_finite_is_refused_and_can_be_mended(host, fmi):
+    instance = host("planar2", fmi)
+    instance.enter_initialization()
+    instance.set(PLANAR2.where["qd"], (1e200, 0.0))
+    message = "{} is not finite at the start, t = 0 s"
+    refused(instance, ERROR, message.format("qdd[1]"), lambda fmu: fmu.exitInitializationMode())
+    energy = [PLANAR2.where["energy"].start]
+    refused(
+        instance,
+        ERROR,
+        message.format("energy"),
+        lambda fmu: (fmu.getReal if fmi == 2 else fmu.getFloat64)(energy),
+    )
+    instance.set(PLANAR2.where["qd"], (1.0, 0.0))
+    instance.fmu.exitInitializationMode()
+    assert np.all(np.isfinite(instance.m))
+
+
+# ---- saved states, reset, several instances ----
+
+
+def test_a_restored_state_continues_exactly(host, rng, fmi):
+    inputs = rng.normal(size=(40, 2))
+    instance, other = host("planar2", fmi), host("planar2", fmi)
+    instance.initialize()
+    stepped(instance, inputs[:20])
+    state, content = instance.for_states("get")(), instance.saved()
+    expected = stepped(instance, inputs[20:], 20)
+    instance.for_states("set")(state)
+    assert_array_equal(stepped(instance, inputs[20:], 20), expected)
+    other.restore(content)
+    assert_array_equal(stepped(other, inputs[20:], 20), expected)
+    instance.for_states("free")(state)
+
+
+def test_reset_starts_the_same_run_again(host, rng, fmi):
+    inputs = rng.normal(size=(20, 2))
+    instance = host("planar2", fmi)
+    untouched = instance.saved()
+    instance.initialize(stop=1.0)
+    expected = stepped(instance, inputs)
+    instance.fmu.reset()
+    assert instance.saved() == untouched
+    instance.initialize()
+    assert_array_equal(stepped(instance, inputs), expected)
+
+
+def test_instances_do_not_know_of_each_other(host, rng, fmi):
+    inputs = rng.normal(size=(3, 20, 2))
+    alone = []
+    for u in inputs:
+        instance = host("planar2", fmi)
+        instance.initialize()
+        alone.append(stepped(instance, u))
+    together = [host("planar2", fmi) for _ in inputs]
+    for instance in together:
+        instance.initialize()
+    runs = [
+        [stepped(one, u[k : k + 1], k)[0] for one, u in zip(together, inputs, strict=True)]
+        for k in range(20)
+    ]
+    assert_array_equal(np.swapaxes(runs, 0, 1), alone)
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize(("fmi", "wrong"), ILLEGAL_BEFORE)
+def test_a_call_that_is_illegal_before_initialization_is_refused_and_changes_nothing(
+    host, fmi, wrong
+):
+    instance = host("planar2", fmi)
+    refused(instance, ERROR, *ILLEGAL_BEFORE[fmi, wrong])
+    instance.initialize()  # and the run can start
+
+
+@pytest.mark.parametrize(("fmi", "wrong"), ILLEGAL_IN_A_RUN)
+def test_a_call_that_is_illegal_in_a_run_is_refused_and_changes_nothing(host, fmi, wrong):
+    instance = host("planar2", fmi)
+    instance.initialize(stop=1.0)
+    instance.fmu.doStep(0.0, 1e-3)
+    refused(instance, ERROR, *ILLEGAL_IN_A_RUN[fmi, wrong])
+    instance.fmu.doStep(0.001, 1e-3)  # and the run goes on
+
+
+def test_a_step_that_is_not_finite_is_undone_and_the_run_ends_there(host, fmi):
+    instance = host("planar2", fmi)
+    instance.initialize()
+    instance.advance(0.0, 1e-3)
+    instance.set(PLANAR2.u, (1e307, -1e307))
+    good, content = instance.m, instance.saved()
+    with pytest.raises(FMICallException, match=f"fmi{fmi}DoStep failed with status {DISCARD}"):
+        instance.fmu.doStep(1e-3, 1e-3)
+    assert instance.messages[-1][-1] == (
+        "q[1] is not finite at t = 0.002 s: the step of 0.001 s is undone"
+    )
+    assert_array_equal(instance.m, good)
+    if fmi == 2:
+        assert instance.fmu.getRealStatus(fmi2LastSuccessfulTime) == 1e-3
+        assert instance.fmu.getBooleanStatus(fmi2Terminated) is False
+    message = f"fmi{fmi}DoStep is not allowed after a step that failed"
+    refused(instance, ERROR, message, lambda fmu: fmu.doStep(1e-3, 1e-3))
+    instance.restore(content)
+    instance.set(PLANAR2.u, (1.0, -1.0))
+    instance.advance(1e-3, 1e-3)
+
+
+def test_a_step_that_does_not_fit_the_sample_time_is_refused(host, fmi):
+    instance = host("sampled pd", fmi)
+    instance.initialize()
+    message = (
+        "the step 0.003 s does not fit the sample time 0.002 s: one must be a multiple of the other"
+    )
+    refused(instance, ERROR, message, lambda fmu: fmu.doStep(0.0, 3e-3))
+
+
+def test_an_instance_of_another_fmu_is_refused(archive, fmi):
+    messages = []
+    with pytest.raises(Exception, match="Failed to instantiate"):
+        Instance(archive, "pd", SLAVES[fmi], guid="{0}", messages=messages)
+    assert re.fullmatch(r"the \w+( token)? is not the one of this FMU, \{.+\}", messages[-1][-1])

@@ -1,0 +1,175 @@
+"""What is told inside an FMU: a page about the block, and a reference run that the FMU itself
+reproduces.
+"""
+
+import csv
+import xml.etree.ElementTree as ET
+import zipfile
+from html.parser import HTMLParser
+
+import fmpy
+import numpy as np
+import pytest
+from fmpy.util import read_csv, read_ref_opt_file
+from numpy.testing import assert_allclose
+
+from fmu_blocks import BLOCKS
+from fmu_instance import Host
+from rigidblocks import RK4, export_fmu
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.stepper import NumpyStepper
+from rigidblocks.compiled.evaluator import TracedEvaluator
+from rigidblocks.fmi.documentation import docstring, documentation_content, page
+from rigidblocks.fmi.reference import ReferenceRun, round_to_largest
+from runaway import Runaway
+
+PRINTED = 1e-6  # the reference has seven digits of the largest value
+
+
+class Tags(HTMLParser):
+    """Checks that every tag is closed, and keeps the text."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text = [], []
+
+    def handle_starttag(self, tag, attributes):
+        del attributes
+        if tag not in ("meta", "rect", "polyline"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def text_of(html):
+    tags = Tags()
+    tags.feed(html)
+    assert tags.open == []
+    return "\n".join(tags.text)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_the_page_tells_the_equations_and_every_port(name):
+    flat = Memory(BLOCKS[name], ())
+    text = text_of(
+        documentation_content(TracedEvaluator(flat), "model", RK4, 1e-3)[
+            "documentation/index.html"
+        ].decode()
+    )
+    assert docstring(flat.block) in text
+    for port in (
+        *flat.block.inputs,
+        *flat.block.outputs,
+        *flat.block.states,
+        *flat.block.sampled,
+        *flat.block.parameters,
+    ):
+        assert port.name in text.split("\n")
+        assert port.doc in text
+    assert ("Constants" in text) == bool(flat.block.parameters)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_the_fmu_reproduces_its_reference_run(tmp_path, name):
+    path, flat = export_fmu(BLOCKS[name], tmp_path / "a.fmu", name="model"), Memory(BLOCKS[name])
+    zipfile.ZipFile(path).extractall(tmp_path / "files")
+    documentation = tmp_path / "files/documentation"
+    variables = [v.name for v in fmpy.read_model_description(str(path)).modelVariables]
+    reference = read_csv(str(documentation / "model_ref.csv"))
+    options = read_ref_opt_file(str(documentation / "model_ref.opt"))
+    inputs = (
+        np.genfromtxt(documentation / "model_in.csv", delimiter=",", skip_header=1)
+        if flat.block.inputs
+        else None
+    )
+    names = header(documentation / "model_ref.csv")
+    instance = Host(path, tmp_path)
+    dt, rows = options["StepSize"], []
+    for k, t in enumerate(reference["time"]):
+        if inputs is not None:
+            instance.set(flat.u, inputs[k, 1:] if k == 0 else inputs[k - 1, 1:])
+        instance.initialize() if k == 0 else instance.fmu.doStep(t - dt, dt)
+        rows.append(instance.m[[variables.index(column) for column in names[1:]]])
+    values = np.array([list(row) for row in reference])[:, 1:]
+    assert options["StopTime"] == reference["time"][-1]
+    assert len(rows) > 10
+    assert_allclose(rows, values, rtol=PRINTED, atol=PRINTED * max(1.0, np.abs(values).max()))
+    instance.fmu.freeInstance()
+
+
+def header(path):
+    return next(csv.reader(path.read_text().splitlines()))
+
+
+def test_the_files_keep_the_rules_of_the_cross_check():
+    content = documentation_content(
+        TracedEvaluator(Memory(BLOCKS["mixed joints"])), "model", RK4, 1e-3
+    )
+    for name in ("model_ref.csv", "model_in.csv"):
+        lines = content[f"documentation/{name}"].decode().splitlines()
+        assert lines[0].startswith('"time","')
+        assert len({line.count(",") for line in lines[1:]}) == 1
+        assert not any(line.endswith(",") for line in lines)
+        assert len(content[f"documentation/{name}"]) < 2**20
+    assert (
+        len(next(csv.reader([content["documentation/model_ref.csv"].decode().splitlines()[0]])))
+        <= 11
+    )
+
+
+def test_the_traced_run_is_the_run_in_numpy():
+    flat = Memory(BLOCKS["sampled pd"])
+    run = ReferenceRun(TracedEvaluator(flat), RK4, 1e-3)
+    numpy, m = NumpyStepper(flat), flat.start()
+    m[flat.u] = run.inputs(0.0)
+    numpy.initialize(m, 0.0)
+    for k, row in enumerate(run.rows[:20]):
+        assert_allclose(
+            row[flat.y], m[flat.y], rtol=1e-12, atol=1e-12
+        )  # rounding of reordered operations
+        m[flat.u] = run.inputs(k * run.dt)
+        numpy.step(m, k * run.dt, run.dt)
+
+
+@pytest.mark.parametrize("h", [1e-2, 1e-3, 1e-5])
+def test_a_reference_run_is_of_bounded_length(h):
+    run = ReferenceRun(TracedEvaluator(Memory(BLOCKS["planar2"])), RK4, h)
+    assert 10 <= len(run.rows) - 1 <= 100
+    assert (len(run.rows) - 1) * run.dt / h <= 1000 * (1 + 1e-9)
+
+
+def test_the_plot_is_svg_with_a_line_for_each_output():
+    flat = Memory(BLOCKS["planar2"])
+    html = page(ReferenceRun(TracedEvaluator(flat), RK4, 1e-3), "model")
+    svg = ET.fromstring(html[html.index("<svg") : html.index("</svg>") + len("</svg>")])
+    assert len(svg.findall("{http://www.w3.org/2000/svg}polyline")) == sum(
+        port.size for port in flat.block.outputs
+    )
+
+
+def test_text_of_a_block_is_not_taken_for_html():
+    class Tricky(type(BLOCKS["pd"])):
+        """Where a < b & <script>."""
+
+    text = page(ReferenceRun(TracedEvaluator(Memory(Tricky((1.0,), (1.0,)))), RK4, 1e-3), "a<b")
+    assert "<script>" not in text
+    assert "a &lt; b &amp; &lt;script&gt;" in text
+
+
+def test_rounding_takes_what_machines_differ_in():
+    column = np.array([1.0, -1e-17, 1 / 3])
+    assert round_to_largest(column).tolist() == round_to_largest(column * (1 + 1e-15)).tolist()
+    assert str(round_to_largest(column)[1]) == "0.0"
+    assert round_to_largest(np.array([1e-17, -1e-18])).tolist() == [0.0, 0.0]
+
+
+def test_the_reference_run_of_a_block_that_runs_away_ends_before_it_does():
+    run = ReferenceRun(TracedEvaluator(Memory(Runaway())), RK4, 1e-3)
+    assert np.all(np.isfinite(run.rows))

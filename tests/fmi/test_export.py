@@ -1,0 +1,177 @@
+"""One door to every kind of FMU: blocks, systems and scripts in, each target out; what makes no
+sense is refused.
+"""
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import fmpy
+import numpy as np
+import pytest
+from fmpy.validation import validate_fmu
+from numpy.testing import assert_allclose
+
+from fmu_blocks import BLOCKS
+from fmu_instance import Host
+from planar2ctrl import parts, wired
+from rigidblocks import EULER, RK4, export_fmu, simulate
+from rigidblocks.cli import main
+
+SAME = 1e-9  # over 0.1 s a stiff loop lets the rounding of reordered operations grow a little
+
+SCRIPT = Path(__file__).parents[2] / "fmus/planar2_pd_fmu.py"
+
+
+def names(path):
+    return zipfile.ZipFile(path).namelist()
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def parameters(path):
+    description = fmpy.read_model_description(str(path))
+    return [v.name for v in description.modelVariables if v.causality == "parameter"]
+
+
+@pytest.mark.parametrize("target", ["native", "source", "python"])
+def test_one_script_serves_every_target(tmp_path, target):
+    path = export_fmu(SCRIPT, tmp_path / "a.fmu", target)
+    assert validate_fmu(str(path)) == []
+    assert fmpy.read_model_description(str(path)).modelName == "Planar2PD"
+    assert ("sources/model.h" in names(path)) == (target == "source")
+    assert any(name.startswith("binaries/") for name in names(path)) == (target != "source")
+
+
+@pytest.mark.parametrize("target", ["native", "source"])
+def test_fmi_3_goes_through_the_same_door(tmp_path, target):
+    path = export_fmu(SCRIPT, tmp_path / "a.fmu", target, fmi=3)
+    assert validate_fmu(str(path)) == []
+    assert fmpy.read_model_description(str(path)).fmiVersion == "3.0"
+    if target == "source":
+        configuration = fmpy.read_model_description(str(path)).buildConfigurations[0]
+        assert configuration.sourceFileSets[0].sourceFiles == ["fmi3.c"]
+        assert configuration.modelIdentifier == "Planar2PD"
+    else:
+        assert "binaries/x86_64-linux/Planar2PD.so" in names(path)
+
+
+def test_a_system_becomes_one_fmu_with_the_numbers_of_the_simulation(tmp_path):
+    path = export_fmu(wired(parts()), tmp_path / "a.fmu", dt=1e-3, name="demo")
+    assert validate_fmu(str(path)) == []
+    instance = Host(path, tmp_path)
+    where = [
+        v.valueReference
+        for v in instance.description.modelVariables
+        if v.name in ("robot.q[1]", "robot.q[2]")
+    ]
+    instance.initialize()
+    rows = [instance.fmu.getReal(where)]
+    for k in range(100):
+        instance.fmu.doStep(k * 1e-3, 1e-3)
+        rows.append(instance.fmu.getReal(where))
+    result = simulate(wired(parts()), t_stop=0.1, dt=1e-3, form="numpy")
+    assert_allclose(np.array(rows), result["robot.q"], rtol=SAME, atol=SAME)
+    instance.fmu.freeInstance()
+
+
+def test_options_of_a_block_are_those_of_the_fmu(tmp_path):
+    block = BLOCKS["pd"]
+    assert parameters(export_fmu(block, tmp_path / "a.fmu", "source")) == [
+        "kp[1]",
+        "kp[2]",
+        "kd[1]",
+        "kd[2]",
+    ]
+    path = export_fmu(block, tmp_path / "b.fmu", "source", tunable=["kd"], name="pd")
+    assert parameters(path) == ["kd[1]", "kd[2]"]
+    assert fmpy.read_model_description(str(path)).coSimulation.modelIdentifier == "pd"
+
+
+def test_a_script_says_how_it_is_stepped_unless_something_else_is_asked_for(tmp_path):
+    robot = SCRIPT.with_name("planar2_robot_fmu.py")
+    made = {
+        digest(export_fmu(robot, tmp_path / f"{k}.fmu", "source", **options))
+        for k, options in enumerate(
+            [{}, {"method": RK4, "h": 1e-3}, {"method": EULER}, {"h": 1e-4}]
+        )
+    }
+    assert len(made) == 3  # the first two are the same
+
+
+BLOCK, SYSTEM = BLOCKS["pd"], wired(parts())
+REFUSED = {
+    "target": (BLOCK, {"target": "jar"}, "target must be one of native, source, python, not 'jar'"),
+    "fmi": (BLOCK, {"fmi": 1}, "fmi must be one of 2.*, not 1"),
+    "tunable": (BLOCK, {"tunable": ["k"]}, "PDController has no parameter .'k'.; it has: kp, kd"),
+    "system without step": (
+        SYSTEM,
+        {},
+        "a System needs the co-simulation step dt .s. that its FMU is to take",
+    ),
+    "system with method": (
+        SYSTEM,
+        {"dt": 1e-3, "method": RK4},
+        "each part of a System has its own method",
+    ),
+    "system with h": (SYSTEM, {"dt": 1e-3, "h": 1e-3}, "each part of a System has its own h"),
+    "order": (
+        SYSTEM,
+        {"dt": 1e-3, "order": "seidel"},
+        "order must be one of gauss-seidel, jacobi, not 'seidel'",
+    ),
+    "block with step": (BLOCK, {"dt": 1e-3}, "only a System is stepped by dt"),
+    "block with order": (
+        BLOCK,
+        {"dt": 1e-3, "order": "jacobi"},
+        "only a System is stepped by dt and order",
+    ),
+    "python system": (SYSTEM, {"target": "python"}, "a System needs the co-simulation step dt"),
+    "python fmi 3": (
+        SCRIPT,
+        {"target": "python", "fmi": 3},
+        "a Python FMU is FMI 2.0 .* it takes no fmi",
+    ),
+    "python platforms": (
+        SCRIPT,
+        {"target": "python", "platforms": "all"},
+        "a Python FMU .* it takes no platforms",
+    ),
+    "python h": (
+        SCRIPT,
+        {"target": "python", "h": 1e-3, "name": "a"},
+        "a script says what its FMU is: it takes no name and h",
+    ),
+    "bundle": (BLOCK, {"bundle": True}, "only a Python FMU has use for bundle"),
+    "platform": (
+        BLOCK,
+        {"platforms": ["vax"]},
+        "there is no platform 'vax'; choose among x86_64-linux, .*, or all",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_makes_no_sense_is_refused_and_nothing_is_written(tmp_path, case):
+    source, options, message = REFUSED[case]
+    with pytest.raises(ValueError, match=message):
+        export_fmu(source, tmp_path / "a.fmu", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_is_the_function(tmp_path, capsys):
+    arguments = ["--target", "source", "--fmi", "2", "--tunable", "kp,kd", "--name", "pd"]
+    assert main(["fmu", str(SCRIPT), "-o", str(tmp_path / "a.fmu"), *arguments]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'a.fmu'}\n"
+    same = export_fmu(SCRIPT, tmp_path / "b.fmu", "source", tunable=["kp", "kd"], name="pd")
+    assert digest(tmp_path / "a.fmu") == digest(same)
+
+
+def test_the_command_says_in_one_line_what_is_wrong(tmp_path, capsys):
+    arguments = ["--platforms", "x86_64-linux,vax"]
+    assert main(["fmu", str(SCRIPT), "-o", str(tmp_path / "a.fmu"), *arguments]) == 1
+    assert capsys.readouterr().err.startswith(
+        "rigidblocks: there is no platform 'vax'; choose among x86_64-linux, "
+    )

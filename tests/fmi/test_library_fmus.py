@@ -1,0 +1,149 @@
+"""Every block of the library in all its forms: the same numbers in memory, as a Python FMU, and as
+native FMUs of both versions, in co-simulation and in model exchange.
+"""
+
+from pathlib import Path
+
+import fmpy
+import numpy as np
+import pytest
+from fmpy.fmi3 import FMU3Slave
+from fmpy.validation import validate_fmu
+
+from block_runs import DT, assert_same, random_inputs
+from fmu_instance import Host, Instance
+from library_blocks import BLOCKS
+from model_exchange_host import FixedStepHost
+from rigidblocks import library
+from rigidblocks.block.block import Block
+from rigidblocks.block.integrators import RK4
+from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.fmi.export import export_fmu
+from rigidblocks.fmi.python import python_fmu
+from rigidblocks.fmi.script import slave_of
+
+STEPS = 20
+SCRIPTS = {path.stem: path for path in sorted(Path(__file__).parents[2].glob("fmus/*_fmu.py"))}
+LONG = {"gripper_contact_fmu", "quadruped_fmu"}  # take long to compile
+SCRIPT = """
+from library_blocks import BLOCKS
+from rigidblocks.fmi.slave import BlockSlave
+
+class OfTheLibrary(BlockSlave):
+    def __init__(self, **kwargs):
+        super().__init__(BLOCKS[{name!r}][0], **kwargs)
+"""
+
+
+class InMemory:
+    """A block in memory with the face of the FMUs' hosts."""
+
+    def __init__(self, stepper):
+        self.stepper, self.m = stepper, stepper.memory.start()
+
+    def set(self, where, values):
+        self.m[where] = values
+
+    def initialize(self):
+        self.stepper.initialize(self.m, 0.0)
+
+    def step(self, t, dt):
+        self.stepper.step(self.m, t, dt)
+
+
+class Archive:
+    """The FMUs of a script, built and unpacked when they are asked for: native ones for both
+    versions, and a Python one.
+    """
+
+    def __init__(self, script, folder):
+        self.script, self.folder = script, folder
+
+    def __call__(self, name, fmi):
+        """The path of a native FMU and the folder that it is unpacked to."""
+        path = self.folder / f"{name} {fmi}.fmu"
+        if not path.exists():
+            export_fmu(self.script, path, fmi=fmi)
+            assert validate_fmu(str(path)) == []
+            fmpy.extract(str(path), str(path.with_suffix("")))
+        return path, path.with_suffix("")
+
+    def python(self):
+        """The path of the Python FMU."""
+        return python_fmu(self.script, self.folder / "python.fmu")
+
+
+class ExactHost(FixedStepHost):
+    """A host so exact that it is asked for an event after every step, as the block in memory puts
+    its states back after every step.
+    """
+
+    tolerance = 1e-20
+
+
+def factors(flat):
+    """What the parameters are multiplied by; gears stay as they are, for the start is on them."""
+    gears = ("_ratio", "_offset")
+    return np.repeat(
+        [1.0 if port.name.endswith(gears) else 0.9 for port in flat.parameters],
+        [port.size for port in flat.parameters],
+    )
+
+
+def rows(form, flat, inputs):
+    """The memory at the start and after each step, with other parameters than those of the
+    start.
+    """
+    form.set(flat.u, inputs[0])
+    form.set(flat.p, factors(flat) * flat.start()[flat.p])
+    form.initialize()
+    found = [form.m.copy()]
+    for k, u in enumerate(inputs[1:]):
+        form.set(flat.u, u)
+        (form.step if hasattr(form, "step") else form.fmu.doStep)(k * DT, DT)
+        found.append(form.m.copy())
+    return np.array(found)
+
+
+def assert_all_forms_are_the_same(script, folder):
+    read, archive, inputs = slave_of(script), Archive(script, folder), random_inputs(script, STEPS)
+    flat, kept = read.memory, (read.method, read.h)
+    expected = rows(InMemory(numpy_stepper(flat, *kept)), flat, inputs)
+    assert_same(rows(InMemory(compiled_stepper(flat, *kept)), flat, inputs), expected, "compiled")
+    # in model exchange the integrator is the host's
+    exchanged = rows(InMemory(numpy_stepper(flat, RK4, DT)), flat, inputs)
+    forms = (
+        ("Python FMU", lambda: Host(archive.python(), folder / "python"), expected),
+        (
+            "FMI 2, co-simulation",
+            lambda: Host(archive("native", 2)[0], folder / "native"),
+            expected,
+        ),
+        ("FMI 3, co-simulation", lambda: Instance(archive, "native", FMU3Slave), expected),
+        ("FMI 2, model exchange", lambda: ExactHost(archive, "native", 2), exchanged),
+        ("FMI 3, model exchange", lambda: ExactHost(archive, "native", 3), exchanged),
+    )
+    for name, made, wanted in forms:
+        form = made()
+        assert_same(rows(form, flat, inputs), wanted, name)
+        form.fmu.freeInstance()
+
+
+def test_every_block_of_the_library_has_a_script():
+    blocks = {name for name in library.__all__ if issubclass(getattr(library, name), Block)}
+    assert {type(slave_of(script).memory.block).__name__ for script in SCRIPTS.values()} >= blocks
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in SCRIPTS]
+)
+def test_all_forms_of_a_script_are_the_same(name, tmp_path):
+    assert_all_forms_are_the_same(SCRIPTS[name], tmp_path)
+
+
+@pytest.mark.slow  # robots of many joints, which take long to compile
+@pytest.mark.parametrize("name", BLOCKS)
+def test_all_forms_of_every_kind_of_block_are_the_same(name, tmp_path):
+    script = tmp_path / f"{name.replace(' ', '_')}_fmu.py"
+    script.write_text(SCRIPT.format(name=name))
+    assert_all_forms_are_the_same(script, tmp_path)

@@ -1,0 +1,164 @@
+"""Native FMUs of FMI 2.0 in co-simulation, and their integrators and parameters. What FMI 3.0 has
+too is tested in test_co_simulation.
+"""
+
+import fmpy
+import numpy as np
+import pytest
+from fmpy.fmi2 import FMU2Slave
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fmu_blocks import BLOCKS
+from fmu_instance import DISCARD, ERROR, Host, Instance, refused
+from rigidblocks.block.integrators import INTEGRATORS
+from rigidblocks.block.memory import Memory
+from rigidblocks.compiled.stepper import numpy_stepper
+from rigidblocks.fmi.native import native_fmu
+
+SAME = 1e-12  # a short run differs from NumPy's by the rounding of reordered operations
+
+
+@pytest.fixture
+def host(archive):
+    """Instances of the FMU of a block by name, freed at the end."""
+    made = []
+
+    def instance(name):
+        made.append(Instance(archive, name, FMU2Slave))
+        return made[-1]
+
+    yield instance
+    for one in made:
+        one.fmu.freeInstance()
+
+
+# ---- the same numbers ----
+
+
+@pytest.mark.parametrize("method", INTEGRATORS.values(), ids=INTEGRATORS)
+def test_every_integrator_equals_its_numpy_form(tmp_path, method):
+    block = BLOCKS["gravity"]
+    instance = Host(native_fmu(block, tmp_path / "a.fmu", method=method, h=0.5e-3), tmp_path)
+    numpy, m = numpy_stepper(Memory(block), method, 0.5e-3), Memory(block).start()
+    numpy.initialize(m, 0.0)
+    instance.initialize()
+    for k in range(10):
+        numpy.step(m, k * 1e-3, 1e-3)
+        instance.fmu.doStep(k * 1e-3, 1e-3)
+    assert_allclose(instance.m, m, rtol=SAME, atol=SAME)
+    instance.fmu.freeInstance()
+
+
+def test_a_parameter_that_is_not_tunable_is_a_constant(tmp_path):
+    instance = Host(native_fmu(BLOCKS["pd"], tmp_path / "pd.fmu", tunable=("kd",)), tmp_path)
+    names = [v.name for v in instance.description.modelVariables if v.causality == "parameter"]
+    assert names == ["kd[1]", "kd[2]"]
+    flat = Memory(BLOCKS["pd"], ("kd",))
+    instance.set(flat.where["q_ref"], (1.0, 2.0))
+    instance.initialize()
+    assert_allclose(instance.m[flat.where["tau"]], (60.0, 60.0), rtol=SAME)
+    instance.fmu.freeInstance()
+
+
+def test_fmpy_simulates_it_to_the_stop_time(archive):
+    result = fmpy.simulate_fmu(
+        str(archive("sequence", 2)[0]), stop_time=0.02, output_interval=1e-3, output=["y[1]"]
+    )
+    expected = np.interp(result["time"], BLOCKS["sequence"].t, np.array(BLOCKS["sequence"].y)[:, 0])
+    assert_allclose(result["y[1]"], expected, atol=SAME)
+
+
+# ---- initialization ----
+
+
+def test_start_values_can_be_set_until_the_run_starts(host):
+    flat = Memory(BLOCKS["planar2"])
+    instance = host("planar2")
+    instance.set(flat.where["q"], (0.7, 0.8))
+    instance.fmu.enterInitializationMode()
+    instance.set(flat.where["qd"], (-1.0, 0.5))
+    assert_array_equal(instance.m[flat.x], (0.7, 0.8, -1.0, 0.5))
+    instance.fmu.exitInitializationMode()
+    assert_array_equal(instance.m[flat.x], (0.7, 0.8, -1.0, 0.5))
+    refused(
+        instance,
+        ERROR,
+        "q[2] has a start value, which cannot be set during a run",
+        lambda fmu: fmu.setReal([2], [0.0]),
+    )
+
+
+# ---- saved states ----
+
+
+def test_bytes_that_are_no_state_are_refused(host):
+    instance, stranger = host("planar2"), host("pd")
+    content = instance.saved()
+    strange = stranger.saved()
+    not_finite = content[:40] + b"\xff" * 80 + content[120:]
+    no_mode = content[:-4] + b"\x03" + content[-3:]
+    message = "these {} bytes are not a serialized state of this FMU"
+    refused(
+        instance, ERROR, message.format(len(strange)), lambda fmu: fmu.deSerializeFMUstate(strange)
+    )
+    refused(instance, ERROR, message.format(10), lambda fmu: fmu.deSerializeFMUstate(content[:10]))
+    refused(
+        instance,
+        ERROR,
+        "the serialized state is damaged",
+        lambda fmu: fmu.deSerializeFMUstate(not_finite),
+    )
+    refused(
+        instance,
+        ERROR,
+        "the serialized state is damaged",
+        lambda fmu: fmu.deSerializeFMUstate(no_mode),
+    )
+    refused(
+        instance, ERROR, "fmi2SetFMUstate: there is no state", lambda fmu: fmu.setFMUstate(None)
+    )
+
+
+def test_a_state_of_another_instance_is_refused(host):
+    instance, other = host("planar2"), host("planar2")
+    state = other.fmu.getFMUstate()
+    message = "{}: this is no state that the instance has saved"
+    refused(instance, ERROR, message.format("fmi2SetFMUstate"), lambda fmu: fmu.setFMUstate(state))
+    refused(
+        instance,
+        ERROR,
+        message.format("fmi2SerializeFMUstate"),
+        lambda fmu: fmu.serializeFMUstate(state),
+    )
+    refused(
+        instance, ERROR, message.format("fmi2FreeFMUstate"), lambda fmu: fmu.freeFMUstate(state)
+    )
+    other.fmu.setFMUstate(state)
+    other.fmu.freeFMUstate(state)
+
+
+# ---- what is refused ----
+
+
+def test_nothing_is_pending(host):
+    instance = host("planar2")
+    instance.initialize()
+    refused(
+        instance,
+        DISCARD,
+        "fmi2GetStatus: there is no status of kind 0",
+        lambda fmu: fmu.getStatus(0),
+    )
+    refused(
+        instance,
+        DISCARD,
+        "fmi2GetStringStatus: there is no status of kind 1",
+        lambda fmu: fmu.getStringStatus(1),
+    )
+    instance.fmu.terminate()
+    refused(
+        instance,
+        ERROR,
+        "fmi2DoStep is not allowed after termination",
+        lambda fmu: fmu.doStep(0.0, 1e-3),
+    )

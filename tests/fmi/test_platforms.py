@@ -1,0 +1,304 @@
+"""One machine builds native FMUs for all platforms: what their libraries are, show and need, and
+what they compute.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import fmpy
+import lief
+import numpy as np
+import pytest
+from fmpy.validation import validate_fmu
+from numpy.testing import assert_allclose
+
+from fmu_blocks import BLOCKS
+from rigidblocks import RobotPlant, auto_tree, export_fmu
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.stepper import NumpyStepper
+from rigidblocks.fmi.native import native_fmu
+from rigidblocks.fmi.platforms import PLATFORMS, platforms_named, universal
+from rigidblocks.tracing.compiler import CompilerError
+
+pytestmark = (
+    pytest.mark.slow
+)  # the C libraries of all platforms are compiled the first time, which takes minutes
+
+SAME = (
+    1e-9  # over 1 s a free robot lets the rounding of reordered operations and of other sines grow
+)
+
+ZIG = (sys.executable, "-m", "ziglang", "cc")
+FMI_HEADERS = Path(fmpy.__file__).parent / "c-code"
+FOLDERS_2 = {
+    "x86_64-linux": "linux64",
+    "aarch64-linux": "aarch64-linux",
+    "x86_64-windows": "win64",
+    "x86_64-darwin": "darwin64",
+    "aarch64-darwin": "aarch64-darwin",
+}
+MACHINE = {
+    "x86_64-linux": lief.ELF.ARCH.X86_64,
+    "aarch64-linux": lief.ELF.ARCH.AARCH64,
+    "x86_64-windows": lief.PE.Header.MACHINE_TYPES.AMD64,
+    "x86_64-darwin": lief.MachO.Header.CPU_TYPE.X86_64,
+    "aarch64-darwin": lief.MachO.Header.CPU_TYPE.ARM64,
+}
+SYSTEM_LIBRARIES = {
+    "linux": {"libc.so.6", "libm.so.6", "ld-linux-aarch64.so.1"},
+    "windows": {"kernel32.dll"},
+    "darwin": {"/usr/lib/libSystem.B.dylib"},
+}
+
+
+@pytest.fixture(scope="module")
+def fmu(tmp_path_factory):
+    """An FMU for all platforms."""
+    return export_fmu(
+        BLOCKS["planar2"],
+        tmp_path_factory.mktemp("all") / "arm.fmu",
+        platforms="all",
+        name="arm",
+        h=1e-2,
+    )
+
+
+def member(platform):
+    return f"binaries/{FOLDERS_2[platform]}/arm{PLATFORMS[platform].suffix}"
+
+
+def library(fmu, platform):
+    """The parsed library for a platform: in the one for both kinds of Mac, that part."""
+    content = zipfile.ZipFile(fmu).read(member(platform))
+    if platform == "x86_64-darwin":
+        return lief.MachO.parse(list(content)).take(MACHINE[platform])
+    return lief.parse(list(content))
+
+
+def fmi_functions():
+    """The functions of FMI 2.0."""
+    return {
+        name
+        for name in dir(fmpy.fmi2.FMU2Slave) + dir(fmpy.fmi2.FMU2Model)
+        if name.startswith("fmi2")
+    }
+
+
+def test_every_platform_has_the_folder_that_fmi_2_names(fmu):
+    binaries = {name for name in zipfile.ZipFile(fmu).namelist() if name.startswith("binaries/")}
+    assert binaries == {member(platform) for platform in FOLDERS_2}
+    assert validate_fmu(str(fmu)) == []
+
+
+def test_in_fmi_3_the_folder_is_the_platform():
+    assert [platform.folder(3) for platform in PLATFORMS.values()] == [
+        f"binaries/{name}" for name in PLATFORMS
+    ]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_library_is_for_its_processor(fmu, platform):
+    parsed = library(fmu, platform)
+    found = {getattr(parsed.header, name, None) for name in ("machine_type", "machine", "cpu_type")}
+    assert MACHINE[platform] in found
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_library_exports_the_functions_of_fmi_and_nothing_else(fmu, platform):
+    parsed = library(fmu, platform)  # kept: what it gives does not outlive it
+    names = {
+        symbol.name
+        for symbol in (
+            parsed.exported_symbols if platform.endswith("darwin") else parsed.exported_functions
+        )
+    }
+    if platform.endswith("darwin"):
+        names = {name.removeprefix("_") for name in names} - {
+            "_mh_dylib_header",
+            "__dso_handle",
+        }  # every library has these
+    assert fmi_functions() <= names
+    assert all(name.startswith("fmi2") for name in names)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_library_needs_the_c_library_of_its_system_alone(fmu, platform):
+    parsed = library(fmu, platform)
+    system = platform.split("-")[1]
+    needed = [getattr(entry, "name", entry) for entry in parsed.libraries]
+    if system == "windows":
+        needed = [name.lower() for name in needed if not name.lower().startswith("api-ms-win-crt-")]
+    if system == "darwin":
+        assert needed[0] == "@rpath/arm.dylib"  # what it is called itself, not where it was built
+        needed = needed[1:]
+    assert set(needed) <= SYSTEM_LIBRARIES[system]
+
+
+@pytest.mark.parametrize("platform", ["x86_64-linux", "aarch64-linux"])
+def test_a_library_for_linux_runs_with_glibc_2_17(fmu, platform):
+    parsed = library(fmu, platform)
+    needed = {
+        tuple(map(int, version.name.removeprefix("GLIBC_").split(".")))
+        for requirement in parsed.symbols_version_requirement
+        for version in requirement.get_auxiliary_symbols()
+    }
+    assert needed
+    assert max(needed) <= (2, 17)
+
+
+def test_nothing_of_the_machine_that_built_it_is_in_an_fmu(fmu):
+    archive = zipfile.ZipFile(fmu)
+    content = b"".join(archive.read(name) for name in archive.namelist())
+    for place in (str(fmu.parent), os.environ["RIGIDBLOCKS_CACHE"], sys.prefix, str(Path.home())):
+        assert place.encode() not in content
+
+
+def test_the_library_for_both_kinds_of_mac_holds_the_library_of_each(fmu):
+    archive = zipfile.ZipFile(fmu)
+    both = archive.read(member("x86_64-darwin"))
+    arm64 = archive.read(member("aarch64-darwin"))
+    assert both.endswith(arm64)
+    start = int.from_bytes(both[16:20], "big")
+    x86_64 = both[start : start + int.from_bytes(both[20:24], "big")]
+    assert universal(x86_64, arm64) == both
+    fat = lief.MachO.parse(list(both))
+    assert [fat.at(k).header.cpu_type for k in range(fat.size)] == [
+        MACHINE["x86_64-darwin"],
+        MACHINE["aarch64-darwin"],
+    ]
+
+
+def test_one_mac_alone_has_its_own_library(tmp_path):
+    path = native_fmu(BLOCKS["pd"], tmp_path / "a.fmu", name="arm", platforms=["x86_64-darwin"])
+    assert (
+        zipfile.ZipFile(path).read(member("x86_64-darwin"))[:4] == b"\xcf\xfa\xed\xfe"
+    )  # 64-bit Mach-O, not fat
+
+
+def test_a_platform_that_is_named_twice_is_built_once():
+    assert [platform.name for platform in platforms_named(["x86_64-linux", "x86_64-linux"])] == [
+        "x86_64-linux"
+    ]
+    assert [platform.name for platform in platforms_named("aarch64-linux")] == ["aarch64-linux"]
+
+
+@pytest.mark.parametrize(
+    ("platforms", "message"),
+    [
+        (
+            "linux64",
+            "there is no platform 'linux64'; choose among x86_64-linux, aarch64-linux, .*, or all",
+        ),
+        (["x86_64-linux", "vax"], "there is no platform 'vax'"),
+        ([], "there is no platform to build for; choose among"),
+    ],
+)
+def test_a_platform_that_is_not_known_is_refused(tmp_path, platforms, message):
+    with pytest.raises(ValueError, match=message):
+        native_fmu(BLOCKS["pd"], tmp_path / "a.fmu", platforms=platforms)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_platform_without_ziglang_is_refused_with_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr("rigidblocks.tracing.compiler.find_spec", lambda _: None)
+    with pytest.raises(
+        CompilerError,
+        match=r"no C compiler for aarch64-linux-gnu.2.17: `pip install rigidblocks\[zig\]`",
+    ):
+        native_fmu(BLOCKS["pd"], tmp_path / "a.fmu", platforms=["aarch64-linux"])
+
+
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_an_arm_of_seven_joints_for_five_platforms_is_below_a_megabyte(tmp_path, fmi):
+    path = export_fmu(
+        RobotPlant(auto_tree(7, skew=0.7)), tmp_path / "arm.fmu", platforms="all", fmi=fmi
+    )
+    assert (
+        len([name for name in zipfile.ZipFile(path).namelist() if name.startswith("binaries/")])
+        == 5
+    )
+    assert path.stat().st_size < 1e6
+
+
+# ---- the same numbers on other platforms ----
+
+
+def expected(steps, dt):
+    flat = Memory(BLOCKS["planar2"])
+    numpy, m, rows = NumpyStepper(flat, h=1e-2), flat.start(), []
+    numpy.initialize(m, 0.0)
+    for k in range(steps):
+        m[flat.u] = np.sin(k * dt + np.arange(2))
+        numpy.step(m, k * dt, dt)
+        rows.append(m.copy())
+    return np.array(rows)
+
+
+def runs_as_in_numpy(fmu, platform, folder, launcher, flags=(), environment=None):
+    """Asserts that the C host, built for the platform and run by the launcher, prints NumPy's
+    trajectory.
+    """
+    steps, dt, flat = 100, 1e-2, Memory(BLOCKS["planar2"])
+    zipfile.ZipFile(fmu).extractall(folder)
+    host = folder / "host.exe"
+    source = Path(__file__).with_name("c_host") / "host.c"
+    target = (
+        "-target",
+        PLATFORMS[platform].target,
+        "-std=c99",
+        "-D_DEFAULT_SOURCE",
+        "-DUNCOUNTED",
+        "-I",
+        FMI_HEADERS,
+    )
+    subprocess.run([*ZIG, *target, source, "-o", host, *flags], check=True)
+    guid = fmpy.read_model_description(str(fmu)).guid
+    arguments = (host, folder / member(platform), guid, dt, steps, flat.u.start, 2, flat.size)
+    command = [*launcher, *map(str, arguments)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=120, env=environment
+    )
+    rows = np.array([line.split() for line in done.stdout.splitlines()[:-1]], dtype=float)
+    assert_allclose(rows, expected(steps, dt), rtol=SAME, atol=SAME)
+
+
+@pytest.mark.skipif(fmpy.platform_tuple != "x86_64-linux", reason="this is not Linux on x86-64")
+def test_on_linux_the_library_by_ziglang_runs_as_the_block_in_numpy(fmu, tmp_path):
+    runs_as_in_numpy(fmu, "x86_64-linux", tmp_path, (), ("-lm", "-ldl"))
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(
+    not shutil.which("qemu-aarch64"), reason="there is no qemu-aarch64 (Debian's qemu-user)"
+)
+@pytest.mark.skipif(
+    not Path("/usr/aarch64-linux-gnu").is_dir(),
+    reason="there is no C library (Debian's libc6-arm64-cross)",
+)
+def test_on_an_emulated_arm_processor_the_library_runs_as_the_block_in_numpy(fmu, tmp_path):
+    runs_as_in_numpy(
+        fmu,
+        "aarch64-linux",
+        tmp_path,
+        ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"),
+        ("-lm", "-ldl"),
+    )
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(not shutil.which("wine"), reason="there is no wine (Debian's wine64)")
+def test_under_wine_the_library_for_windows_runs_as_the_block_in_numpy(fmu, tmp_path):
+    environment = {
+        **os.environ,
+        "WINEPREFIX": str(tmp_path / "wine"),
+        "WINEDEBUG": "-all",
+        "DISPLAY": "",
+    }
+    try:
+        runs_as_in_numpy(fmu, "x86_64-windows", tmp_path, ("wine",), environment=environment)
+    finally:
+        subprocess.run(["wineserver", "-k"], env=environment, check=False)

@@ -1,0 +1,216 @@
+"""Source-code FMUs: sources that build anywhere as strict C99, listed as FMI asks, also without any
+allocation.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+import zipfile
+from pathlib import Path
+
+import fmpy
+import numpy as np
+import pytest
+from fmpy.build import build_platform_binary
+from fmpy.validation import validate_fmu
+from lxml import etree
+from numpy.testing import assert_allclose
+
+import rigidblocks
+from fmu_blocks import BLOCKS
+from fmu_instance import Host
+from rigidblocks import PDController, RobotPlant, export_fmu, planar2
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.stepper import NumpyStepper
+from rigidblocks.fmi.source import build_description, with_source_files
+from rigidblocks.tracing.compiler import PORTABLE_FLAGS
+
+SAME = 1e-12  # a short run differs from NumPy's by the rounding of reordered operations
+SAME_LOOP = 1e-9  # so does a loop of 1 s, whose stiff controller lets it grow a little
+
+ZIG = (sys.executable, "-m", "ziglang", "cc")
+COMPILERS = {"gcc": ("gcc",), "clang": ("clang",), "ziglang": ZIG}
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+CODE = Path(__file__).with_name("c_host")
+
+
+def unpacked(block, folder, **options):
+    """The folder of a source-code FMU's files."""
+    path = export_fmu(block, folder.with_suffix(".fmu"), "source", **options)
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def run(*command, cwd=None):
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def main_file(folder):
+    """What the description of an FMU names as the one file to compile."""
+    root = ET.parse(folder / "modelDescription.xml").getroot()
+    names = [file.get("name") for file in root.findall("CoSimulation/SourceFiles/File")]
+    if root.get("fmiVersion") == "3.0":
+        build = ET.parse(folder / "sources/buildDescription.xml").getroot()
+        names = [file.get("name") for file in build.iter("SourceFile")]
+    assert len(names) == 1
+    return folder / "sources" / names[0]
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_source_fmu_validates_and_has_no_binary(tmp_path, name):
+    path = export_fmu(BLOCKS[name], tmp_path / "a.fmu", "source")
+    assert validate_fmu(str(path)) == []
+    assert not any(entry.startswith("binaries/") for entry in zipfile.ZipFile(path).namelist())
+
+
+@pytest.mark.parametrize("option", [None, "-DFIXED_INSTANCES=3", "-DFMI{}_FUNCTION_PREFIX=arm_"])
+@pytest.mark.parametrize("fmi", [2, 3])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_the_unpacked_sources_are_strict_c99_without_a_warning(tmp_path, compiler, fmi, option):
+    if not shutil.which(COMPILERS[compiler][0]):
+        pytest.skip(f"there is no {compiler} on the PATH")
+    source = main_file(unpacked(BLOCKS["planar2"], tmp_path / "fmu", fmi=fmi))
+    options = [option.format(fmi)] if option else []
+    run(*COMPILERS[compiler], *STRICT, *options, "-c", source, "-o", tmp_path / "a.o")
+
+
+def test_the_sources_include_nothing_but_each_other_and_the_c_library(tmp_path):
+    sources = unpacked(BLOCKS["sampled pd"], tmp_path / "fmu") / "sources"
+    c99 = {"float", "limits", "math", "stdarg", "stddef", "stdint", "stdio", "stdlib", "string"}
+    for file in sources.iterdir():
+        text = file.read_text()
+        assert {f"{name}.h" for name in c99} >= set(re.findall(r"#include <(.*)>", text))
+        assert all(
+            (sources / name).is_file()
+            for name in re.findall(r'^#include "(.*)"', text, re.MULTILINE)
+        )
+
+
+@pytest.mark.skipif(not shutil.which("cmake"), reason="there is no cmake on the PATH")
+def test_what_fmpy_builds_of_the_sources_equals_numpy(tmp_path):
+    block, folder = BLOCKS["sampled pd"], tmp_path / "fmu"
+    (tmp_path / "build").mkdir()
+    build_platform_binary(unpacked(block, folder), tmp_path / "build")
+    built = shutil.make_archive(str(tmp_path / "built"), "zip", folder)
+    flat, instance = Memory(block), Host(built, tmp_path)
+    numpy, m = NumpyStepper(flat), flat.start()
+    numpy.initialize(m, 0.0)
+    instance.initialize()
+    for k in range(5):
+        m[flat.u] = np.sin(k + np.arange(m[flat.u].size))
+        instance.set(flat.u, m[flat.u])
+        numpy.step(m, k * 4e-3, 4e-3)
+        instance.fmu.doStep(k * 4e-3, 4e-3)
+    assert_allclose(instance.m, m, rtol=SAME, atol=SAME)
+    instance.fmu.freeInstance()
+
+
+def test_an_fmu_may_carry_sources_and_binaries(tmp_path):
+    path = export_fmu(BLOCKS["pd"], tmp_path / "a.fmu", "source", platforms="x86_64-linux")
+    names = zipfile.ZipFile(path).namelist()
+    assert {"sources/model.h", "binaries/linux64/PDController.so"} <= set(names)
+    assert validate_fmu(str(path)) == []
+
+
+def references(robot, pd):
+    """C arrays of the value references that linked.c reads and writes."""
+    places = {
+        "ROBOT_Q_QD": [robot.where["q"], robot.where["qd"]],
+        "ROBOT_TAU": [robot.where["tau"]],
+        "PD_Q_REF": [pd.where["q_ref"]],
+        "PD_Q_QD": [pd.where["q"], pd.where["qd"]],
+        "PD_TAU": [pd.where["tau"]],
+    }
+    rows = {
+        name: [k for where in slices for k in range(where.start, where.stop)]
+        for name, slices in places.items()
+    }
+    lines = (
+        f"static const fmi2ValueReference {name}[] = {{{str(row)[1:-1]}}};"
+        for name, row in rows.items()
+    )
+    return "\n".join(lines) + "\n"
+
+
+def in_numpy(robot, pd, dt, steps):
+    """The positions after the same loop on the blocks themselves."""
+    plant, controller = NumpyStepper(robot), NumpyStepper(pd)
+    m, c = robot.start(), pd.start()
+    c[pd.where["q_ref"]] = 0.5, -0.5
+    plant.initialize(m, 0.0)
+    controller.initialize(c, 0.0)
+    for k in range(steps):
+        for port in ("q", "qd"):
+            c[pd.where[port]] = m[robot.where[port]]
+        controller.step(c, k * dt, dt)
+        m[robot.where["tau"]] = c[pd.where["tau"]]
+        plant.step(m, k * dt, dt)
+    return m[robot.where["q"]]
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="there is no gcc on the PATH")
+def test_two_source_fmus_linked_into_one_program_run_without_any_allocation(tmp_path):
+    blocks = {"robot": RobotPlant(planar2()), "pd": PDController(kp=(60.0, 30.0), kd=(8.0, 4.0))}
+    guids, objects = [], []
+    for name, block in blocks.items():
+        folder = unpacked(block, tmp_path / name)
+        objects.append(tmp_path / f"{name}.o")
+        run(
+            "gcc",
+            *PORTABLE_FLAGS,
+            f"-DFMI2_FUNCTION_PREFIX={name}_",
+            "-DFIXED_INSTANCES=2",
+            "-c",
+            main_file(folder),
+            "-o",
+            objects[-1],
+        )
+        guids.append(fmpy.read_model_description(str(folder)).guid)
+    robot, pd = (Memory(block) for block in blocks.values())
+    (tmp_path / "references.h").write_text(references(robot, pd))
+    include = ("-I", tmp_path, "-I", tmp_path / "robot/sources")
+    run("gcc", *STRICT, *include, CODE / "linked.c", *objects, "-o", tmp_path / "linked", "-lm")
+    *q, made, counted, refused = map(float, run(tmp_path / "linked", *guids, 1e-2, 100).split())
+    assert_allclose(q, in_numpy(robot, pd, 1e-2, 100), rtol=SAME_LOOP, atol=SAME_LOOP)
+    assert counted == 1
+    assert made == 0
+    assert refused  # both slots were taken, by an instance and by a saved state
+
+
+def test_both_licenses_are_in_the_fmu(tmp_path):
+    root = Path(rigidblocks.__file__).parents[2]
+    folder = unpacked(BLOCKS["pd"], tmp_path / "fmu")
+    text = (folder / "documentation/licenses/license.txt").read_text()
+    assert (root / "LICENSE").read_text() in text
+    assert "2-Clause BSD License" in text
+    assert "Redistributions in binary form must reproduce the above copyright notice" in re.sub(
+        r"\s+", " ", text
+    )
+    for header in (folder / "sources").glob("fmi2[FT]*.h"):
+        assert "2-Clause BSD License" in header.read_text()
+
+
+def test_the_build_description_of_fmi_3_keeps_to_its_schema():
+    schema = etree.XMLSchema(
+        file=str(Path(fmpy.__file__).parent / "schema/fmi3/fmi3BuildDescription.xsd")
+    )
+    root = etree.fromstring(build_description("fmi3.c", "arm").encode())
+    schema.assertValid(root)
+    assert [file.get("name") for file in root.iter("SourceFile")] == ["fmi3.c"]
+
+
+def test_every_kind_of_fmi_2_fmu_names_the_file_to_compile():
+    text = with_source_files(
+        '<fmiModelDescription><ModelExchange/><CoSimulation a="b"/><Other/></fmiModelDescription>',
+        "a.c",
+    )
+    root = ET.fromstring(text)
+    assert [file.get("name") for file in root.iter("File")] == ["a.c", "a.c"]
+    assert root.find("Other/SourceFiles") is None

@@ -1,0 +1,245 @@
+"""A robot that is saved and read again is the same robot to the last bit, so nothing here has a
+tolerance.
+"""
+
+import copy
+import json
+import random
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+
+from loop_models import LOOP_MODELS, loop_model
+from planar_models import random_planar_tree
+from random_models import joints_of_all_types, random_inertia, random_transform, random_tree
+from rigidblocks.formats.description import Coupling, Freedoms, Place, RobotDescription
+from rigidblocks.formats.json_file import SCHEMA, document, save_model
+from rigidblocks.formats.load import load_model
+from rigidblocks.formats.refusal import FormatError
+from rigidblocks.joint import Joint, Revolute
+from rigidblocks.model.shapes import Box, Cylinder, PointSet, Sphere
+from rigidblocks.robots import planar2, quadruped
+from urdf_text import ARM
+
+VALIDATOR = Draft202012Validator(json.loads(SCHEMA.read_text()))
+
+
+def bits(value):
+    """All of a value that could differ, numbers as their bytes."""
+    match value:
+        case None | str() | bool() | type():
+            return value
+        case dict():
+            return {key: bits(v) for key, v in value.items()}
+        case tuple() | list():
+            return [bits(v) for v in value]
+        case int() | float() | np.ndarray() | np.number():
+            return np.asarray(value, dtype=float).tobytes(), np.shape(value)
+    return type(value), {f.name: bits(getattr(value, f.name)) for f in fields(value)}
+
+
+def shapes(rng):
+    a, b, c, d = rng.uniform(0.1, 1.0, 4).tolist()
+    return (
+        Box((a, b, c), random_transform(rng)),
+        Cylinder(a, b, 5, random_transform(rng)),
+        PointSet(rng.normal(size=(4, 3))),
+        Sphere(d, rng.normal(size=3)),
+    )
+
+
+def of_all_joints(rng):
+    joints = tuple(joint for joint in joints_of_all_types(rng).values())
+    model = random_tree(rng, tuple(range(-1, len(joints) - 1)), joints)
+    nothing = ((),) * (model.nb - 1)
+    return replace(model, appearance=(shapes(rng), *nothing), contact=(*nothing, shapes(rng)))
+
+
+def described(rng):
+    model = of_all_joints(rng)
+    single = [i for i, joint in enumerate(model.joint) if joint.nv == 1]
+    values = {f.name: rng.uniform(0.0, 1.0, model.nv) for f in fields(Freedoms)}
+    values["lower"] = np.where(values["lower"] < 0.5, -np.inf, -values["lower"])
+    return RobotDescription(
+        model,
+        Freedoms(**values),
+        {"tool 工具": Place(3, random_transform(rng)), "base": Place(-1, random_transform(rng))},
+        (Coupling(single[0], single[1], 1 / 3, -0.1),),
+        shapes(rng),
+        shapes(rng),
+        ("line 1: something",),
+    )
+
+
+def made(name, rng):
+    match name:
+        case "planar2":
+            return planar2()
+        case "quadruped":
+            return quadruped()
+        case "all joints":
+            return of_all_joints(rng)
+        case "described":
+            return described(rng)
+        case "planar tree":
+            return random_planar_tree(rng, (-1, 0, 0, 1))
+    return loop_model(name)[0]
+
+
+ROBOTS = ("planar2", "quadruped", "all joints", "described", "planar tree", *LOOP_MODELS)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_a_robot_comes_back_to_the_last_bit(name, rng, tmp_path):
+    robot, path = made(name, rng), tmp_path / "robot.json"
+    save_model(robot, path)
+    back = load_model(path)
+    again = back if isinstance(robot, RobotDescription) else back.model
+    assert bits(again) == bits(robot)
+    VALIDATOR.validate(json.loads(path.read_text()))
+
+
+def test_a_urdf_with_an_inertia_as_published_comes_back(tmp_path):
+    urdf, path = tmp_path / "arm.urdf", tmp_path / "arm.json"
+    urdf.write_text(ARM.replace('izz="0.04"', 'izz="0.4"'))
+    save_model(robot := load_model(urdf), path)
+    assert bits(load_model(path)) == bits(robot)
+    with pytest.raises(FormatError, match="the inertia of upper is not physical"):
+        load_model(path, inertia="strict")
+
+
+def test_a_unit_axis_stays_what_it_is(rng):
+    for axis in rng.normal(size=(1000, 3)):
+        joint = Revolute(tuple(axis))
+        assert Revolute(joint.axis).axis == joint.axis
+
+
+def test_the_schema_knows_all_joints_and_no_more():
+    VALIDATOR.check_schema(VALIDATOR.schema)
+    types = VALIDATOR.schema["$defs"]["joint"]["properties"]["type"]["enum"]
+    rng = np.random.default_rng(0)
+    used = {type(joint).__name__ for joint in joints_of_all_types(rng).values()}
+    assert used | {"PlanarRevolute", "PlanarPrismatic"} == set(types)
+
+
+class Homemade(Revolute):
+    """A joint that is none of the library's."""
+
+
+def test_a_joint_of_a_type_of_ones_own_is_not_saved(rng, tmp_path):
+    model = random_tree(rng, (-1,), (Homemade(),))
+    assert isinstance(model.joint[0], Joint)
+    with pytest.raises(TypeError, match="a Homemade cannot be saved; it must be one of Cyl"):
+        save_model(model, tmp_path / "robot.json")
+    assert not any(tmp_path.iterdir())
+
+
+def changed(change):
+    """The document of planar2 after a change, as text."""
+    text = document(RobotDescription(planar2(), Freedoms.of(2)))
+    change(text)
+    return json.dumps(text)
+
+
+BROKEN = {
+    "no JSON": ("{\n1", r"robot\.json:2: this is no JSON: expecting property name"),
+    "not a number": ('{"format": NaN}', "this is no JSON of a robot: NaN is no number"),
+    "too deep": ('{"a":' * 100000, "this is no JSON"),
+    "something else": ("{}", "the document needs format"),
+    "another format": ('{"format": "x"}', "format must be 'rigidblocks robot', not 'x'"),
+    "a later version": (changed(lambda d: d.update(version=2)), "version must be 1, not 2"),
+    "an unknown key": (changed(lambda d: d.update(more=1)), "the document has more, of which"),
+    "no bodies": (changed(lambda d: d["model"].update(bodies=[])), "model is none: .* no bodies"),
+    "an unknown joint": (
+        changed(lambda d: d["model"]["bodies"][1]["joint"].update(type="Screw")),
+        r"model\.bodies\[1\]\.joint has the type 'Screw'; it must be one of Cyl",
+    ),
+    "a text for a mass": (
+        changed(lambda d: d["model"]["bodies"][1]["inertia"].update(m="1")),
+        r"model\.bodies\[1\]\.inertia\.m must be a number",
+    ),
+    "an infinite mass": (
+        changed(lambda d: d["model"]["bodies"][1]["inertia"].update(m=10**400)),
+        r"model\.bodies\[1\]\.inertia\.m must be a finite number",
+    ),
+    "a short vector": (
+        changed(lambda d: d["model"]["bodies"][0]["Xtree"].update(r=[0, 0])),
+        r"model\.bodies\[0\]\.Xtree\.r must have 3 items, not 2",
+    ),
+    "a wrong parent": (
+        changed(lambda d: d["model"]["bodies"][0].update(parent=1)),
+        "model is none: body 0 of model 'planar2' has parent 1",
+    ),
+    "a short list of freedoms": (
+        changed(lambda d: d["freedoms"].update(damping=[1])),
+        r"freedoms\.damping must have 2 items, not 1",
+    ),
+    "a coupling of no joint": (
+        changed(lambda d: d["couplings"].append({"joint": 5, "source": 0})),
+        r"couplings\[0\] has 5, which is no joint",
+    ),
+    "a frame of no body": (
+        changed(lambda d: d["frames"].update(a={"body": 7, "placement": {}})),
+        r"frames\.a\.body must be one of -1 \(the base\) \.\. 1, not 7",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_document_is_refused_with_its_place(kind, tmp_path):
+    text, said = BROKEN[kind]
+    path = tmp_path / "robot.json"
+    path.write_text(text)
+    with pytest.raises(FormatError, match=said) as refusal:
+        load_model(path)
+    assert str(refusal.value).startswith(str(path))
+    assert "\n" not in str(refusal.value)
+
+
+def places(value, path=()):
+    """The paths to all members of a document."""
+    yield path
+    children = list(enumerate(value)) if isinstance(value, list) else []
+    for key, child in value.items() if isinstance(value, dict) else children:
+        yield from places(child, (*path, key))
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
+def test_mutated_documents_are_read_or_refused(seed, tmp_path):
+    whole = document(described(np.random.default_rng(0)))
+    draw, path = random.Random(seed), tmp_path / "robot.json"
+    junk = [None, True, -1, 0, 10**400, 1e300, "x", [], [[1]], {}, {"type": "Box"}, {"E": []}]
+    where = [place for place in places(whole) if place]
+    for _ in range(100):
+        changed = copy.deepcopy(whole)
+        *way, last = draw.choice(where)
+        inner = changed
+        for key in way:
+            inner = inner[key]
+        if draw.random() < 0.3:
+            del inner[last]
+        else:
+            inner[last] = draw.choice(junk)
+        path.write_text(json.dumps(changed))
+        assert read_or_refused_in_one_line(path)
+
+
+def read_or_refused_in_one_line(path):
+    """Whether the file is read, or what is wrong with it is said in one line."""
+    try:
+        load_model(path)
+    except FormatError as refusal:
+        return str(refusal).startswith(str(path)) and "\n" not in str(refusal)
+    return True
+
+
+def test_the_base_of_a_saved_model_floats_or_not_as_it_says(tmp_path, rng):
+    path = tmp_path / "robot.json"
+    save_model(random_tree(rng, (-1,), (Revolute(),)), path)
+    with pytest.raises(ValueError, match="says itself whether its base floats"):
+        load_model(path, floating=True)
+    assert random_inertia(rng).m > 0

@@ -1,0 +1,131 @@
+"""Blocks that take a model with loops: controllers by its actuated joints, sensors of the motion of
+its tree, and contact.
+"""
+
+import re
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from library_runs import outputs
+from loop_models import closed_state, four_bar, loop_model
+from rigidblocks import ClosedLoopPlant, simulate
+from rigidblocks.algebra.spatial import xlt
+from rigidblocks.dynamics import crba
+from rigidblocks.library import (
+    IMU,
+    Frame,
+    FrameKinematics,
+    GravityCompensation,
+    InverseDynamicsController,
+)
+from rigidblocks.loops import (
+    closed_loop_dynamics,
+    closed_loop_inverse_dynamics,
+    loop_constraints,
+)
+from rigidblocks.robots import planar2
+from rigidblocks.simulation.simulate import System
+
+# rounding of an inverse and a forward dynamics with loops, whose matrices have conditions of 1e4
+SAME = 1e-9
+FOUR_BAR = four_bar()
+Q, QD, _, _ = closed_state(FOUR_BAR, np.array([1.0, -0.6, -1.2]), np.random.default_rng(1))
+MOTORS = {"first": (0,), "second": (1,), "two": (0, 2), "all": None}
+
+
+def close(actual, expected):
+    assert_allclose(actual, expected, rtol=SAME, atol=SAME * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("actuated", MOTORS.values(), ids=MOTORS)
+def test_gravity_compensation_holds_a_four_bar_still_by_its_motors(actuated):
+    y = outputs(GravityCompensation(FOUR_BAR, actuated), q=Q)
+    passive = [k for k in range(3) if actuated is not None and k not in actuated]
+    assert np.all(y["tau"][passive] == 0.0)
+    close(closed_loop_dynamics(FOUR_BAR, Q, np.zeros(3), y["tau"]).qdd, np.zeros(3))
+    close(y["missed"], np.zeros(3))
+
+
+@pytest.mark.parametrize("actuated", MOTORS.values(), ids=MOTORS)
+def test_computed_torque_is_the_inverse_dynamics_of_a_reference_that_keeps_the_loop_closed(
+    actuated,
+):
+    qdd = closed_loop_dynamics(FOUR_BAR, Q, QD, np.array([3.0, 0.0, 0.0])).qdd
+    block = InverseDynamicsController(FOUR_BAR, 50.0, 8.0, actuated)
+    y = outputs(block, q=Q, qd=QD, q_ref=Q, qd_ref=QD, qdd_ref=qdd)
+    expected = closed_loop_inverse_dynamics(FOUR_BAR, Q, QD, qdd, actuated).tau
+    close(y["tau"], expected)
+    close(closed_loop_dynamics(FOUR_BAR, Q, QD, y["tau"]).qdd, qdd)
+
+
+@pytest.mark.parametrize("actuated", MOTORS.values(), ids=MOTORS)
+def test_computed_torque_gives_the_nearest_acceleration_that_the_loop_allows(actuated, rng):
+    # Gauss: what is missed of the wanted acceleration is orthogonal, by the inertia, to all
+    # accelerations that the loop allows
+    q_ref, qd_ref = Q + rng.normal(0.0, 0.2, 3), rng.normal(size=3)
+    y = outputs(
+        InverseDynamicsController(FOUR_BAR, 50.0, 8.0, actuated),
+        q=Q,
+        qd=QD,
+        q_ref=q_ref,
+        qd_ref=qd_ref,
+        qdd_ref=np.zeros(3),
+    )
+    wanted = 50.0 * (q_ref - Q) + 8.0 * (qd_ref - QD)
+    missed = wanted - closed_loop_dynamics(FOUR_BAR, Q, QD, y["tau"]).qdd
+    allowed = np.linalg.svd(loop_constraints(FOUR_BAR, Q, QD).K)[2][2:]
+    close(allowed @ crba(FOUR_BAR, Q) @ missed, np.zeros(len(allowed)))
+
+
+@pytest.mark.parametrize("form", ["numpy", "compiled"])
+def test_a_four_bar_with_one_motor_and_gravity_compensation_does_not_move(form):
+    system = System()
+    system.add("bar", ClosedLoopPlant(FOUR_BAR, q0=Q))
+    system.add("hold", GravityCompensation(FOUR_BAR, (0,)))
+    system.connect("bar.q", "hold.q")
+    system.connect("hold.tau", "bar.tau")
+    result = simulate(system, 0.05, dt=1e-3, form=form, progress=False)
+    assert_allclose(result["bar.q"][-1], Q, atol=SAME)
+
+
+def test_what_too_few_motors_cannot_give_is_an_output():
+    model, (q, _, _, _) = loop_model("three loops")
+    y = outputs(GravityCompensation(model, (0,)), q=q)
+    assert np.abs(y["missed"]).max() > 1e-3
+    qdd = closed_loop_dynamics(model, q, np.zeros(model.nv), y["tau"]).qdd
+    close(qdd, -y["missed"])
+
+
+def test_frames_on_both_sides_of_a_loop_joint_move_as_one():
+    # the pin of the last link is fixed, 1.5 m from the first joint
+    y = outputs(FrameKinematics(FOUR_BAR, (Frame("pin", 2, xlt([1.1, 0.0, 0.0])),)), q=Q, qd=QD)
+    close(y["p_pin"], np.array([1.5, 0.0, 0.0]))
+    close(y["v_pin"], np.zeros(3))
+
+
+def test_an_imu_on_the_pin_of_a_loop_feels_gravity_alone():
+    qdd = closed_loop_dynamics(FOUR_BAR, Q, QD, np.array([3.0, 0.0, 0.0])).qdd
+    y = outputs(IMU(FOUR_BAR, Frame("pin", 2, xlt([1.1, 0.0, 0.0]))), q=Q, qd=QD, qdd=qdd)
+    close(np.linalg.norm(y["accelerometer"]), 9.81)
+
+
+BAD = [
+    (
+        lambda: GravityCompensation(FOUR_BAR, ()),
+        "no joint of model 'four-bar' is actuated; name at least one of",
+    ),
+    (lambda: InverseDynamicsController(FOUR_BAR, 1.0, 1.0, ("elbow",)), "elbow"),
+    (
+        lambda: GravityCompensation(planar2(), (0,)),
+        "has no loops: all of its joints are actuated, and none can be named, not 0",
+    ),
+    (lambda: InverseDynamicsController(planar2(), 1.0, 1.0, (0,)), "has no loops"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD, ids=[message[:40] for _, message in BAD])
+def test_actuators_that_there_are_not_are_refused_where_they_are_given(make, message):
+    with pytest.raises((ValueError, KeyError), match=re.escape(message)):
+        make()

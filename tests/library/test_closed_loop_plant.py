@@ -1,0 +1,236 @@
+"""The plant with loops: laws of motion that hold whatever closes the loops, and starts that it
+refuses.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from rigidblocks.algebra import planar
+from rigidblocks.block.block import record
+from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.step import initialize
+from rigidblocks.compiled.stepper import compiled_stepper
+from rigidblocks.dynamics import body_jacobian, kinetic_energy
+from rigidblocks.joint import LoopJoint, PlanarPrismatic, PlanarRevolute
+from rigidblocks.library import ClosedLoopPlant, FloatingBasePlant, HybridPlant, RobotPlant
+from rigidblocks.loops import SOLVERS, loop_constraints, loop_joint_motion
+from rigidblocks.mechanisms import five_bar
+from rigidblocks.model.planar import PlanarModel
+from rigidblocks.robots import planar2
+from rigidblocks.simulation.simulate import simulate
+from rigidblocks.system.system import System
+
+CLOSED = 1e-12  # rad, m: rounding of a projection
+ENERGY = 1e-9  # J: error of the integrator over a second at 1 ms
+
+
+def parallelogram(loop=PlanarRevolute(), end=(1.0, 0.0)):  # noqa: B008 - frozen
+    """Two cranks of 1 m, 2 m apart, and a coupler of 2 m on the first, whose end the loop joint
+    holds to the second.
+    """
+    crank, coupler = planar.mcI(1.0, [0.5, 0.0], 1 / 12), planar.mcI(2.0, [1.0, 0.0], 2 / 3)
+    return PlanarModel(
+        "parallelogram",
+        (-1, 0, -1),
+        (PlanarRevolute(),) * 3,
+        (planar.xlt([0.0, 0.0]), planar.xlt([1.0, 0.0]), planar.xlt([2.0, 0.0])),
+        (crank, coupler, crank),
+        gravity=(0.0, -9.81),
+        loops=(LoopJoint(loop, 1, 2, planar.xlt([2.0, 0.0]), planar.xlt(end), "pin"),),
+    )
+
+
+Q0, QD0 = np.array([1.0, -1.0, 1.0]), np.array([0.7, -0.7, 0.7])
+
+
+def run(plant, t_stop, dt=1e-3, **inputs):
+    """The memories of a compiled run, with constant inputs, as records of the outputs."""
+    flat = Memory(plant)
+    stepper, m = compiled_stepper(flat, h=dt), flat.start()
+    for name, value in inputs.items():
+        m[flat.where[name]] = value
+    stepper.initialize(m, 0.0)
+    for k in range(round(t_stop / dt)):
+        stepper.step(m, k * dt, dt)
+        yield record(flat.ports, m[1:].copy())
+
+
+def test_parallelogram_moves_as_a_pendulum():
+    # every point of the coupler moves on a circle of 1 m: (2/3 + 2) thdd = -g (1 + 2) cos th, one
+    # crank each side. Positions are known to some rounding of the loop's length, 7 m; where the
+    # bars are in line, once in the run, the velocities to it times the square of the condition, and
+    # the accelerations times its cube
+    plant = ClosedLoopPlant(parallelogram(), Q0, QD0)
+    inertia, moment, rounding = 2 / 3 + 2.0, 9.81 * 3.0, 10 * np.finfo(float).eps * 7.0
+    for y in run(plant, 1.0):
+        qdd = np.array([1.0, -1.0, 1.0]) * (-moment * np.cos(y.q[0]) / inertia)
+        assert_allclose(y.qdd, qdd, atol=1e-9 + rounding * y.condition**3)
+
+
+def test_energy_stays_and_loops_stay_closed():
+    runs = list(run(ClosedLoopPlant(parallelogram(), Q0, QD0), 1.0))
+    assert max(y.loop_error for y in runs) < CLOSED
+    assert np.ptp([y.energy for y in runs]) < ENERGY
+    model = parallelogram()
+    for y in runs[::50]:
+        K = loop_constraints(model, y.q, y.qd).K
+        assert abs(y.lam @ (K @ y.qd)) < CLOSED * np.abs(y.lam).max()
+
+
+def test_rank_drops_and_condition_grows_where_the_bars_are_in_line():
+    plant = ClosedLoopPlant(parallelogram(), np.array([0.05, -0.05, 0.05]), -QD0)
+    runs = list(run(plant, 0.2))
+    conditions = [y.condition for y in runs]
+    assert 0 < np.argmax(conditions) < len(runs) - 1
+    assert max(conditions) > 1e3
+    in_line = ClosedLoopPlant(parallelogram(), np.zeros(3))
+    assert [y.rank for y in run(in_line, 1e-3)] == [2.0]
+    assert next(run(plant, 1e-3)).rank == 2.0
+    flat = Memory(in_line)
+    m = initialize(NumpyEvaluator(flat), flat.start(), 0.0)
+    assert m[flat.where["rank"]] == 1.0
+
+
+def test_joint_force_does_the_work_that_changes_the_energy():
+    tau, power = np.array([2.0, 0.0, -1.0]), 0.0
+    runs = list(run(ClosedLoopPlant(parallelogram(), Q0, QD0), 0.5, 1e-4, tau=tau))
+    power = np.trapezoid([tau @ y.qd for y in runs], dx=1e-4)
+    assert_allclose(runs[-1].energy - runs[0].energy, power, rtol=1e-6)
+
+
+def test_loop_joint_force_is_worth_its_reactions_on_both_bodies():
+    model, q = parallelogram(), Q0
+    torque = ClosedLoopPlant(model, q, QD0, loop_forces=True)
+    y = next(run(torque, 1e-3, 1e-3, loop_tau=3.0))
+    pushed = ClosedLoopPlant(model, q, QD0, external_wrenches=True)
+    wrench = np.zeros((3, 3))
+    wrench[2, 0], wrench[1, 0] = 3.0, -3.0  # on the successor, and on the predecessor against it
+    z = next(run(pushed, 1e-3, 1e-3, f_ext=wrench.ravel()))
+    assert_allclose(y.qd, z.qd, rtol=1e-13)
+    (_,), (velocity,) = loop_joint_motion(model, y.q, y.qd)
+    assert_allclose(
+        velocity, (body_jacobian(model, y.q, 2) - body_jacobian(model, y.q, 1))[0] @ y.qd
+    )
+
+
+def test_sliding_loop_joint_leaves_its_direction_free():
+    model = parallelogram(PlanarPrismatic("x"), (1.0, np.sin(1.0)))
+    runs = list(run(ClosedLoopPlant(model, [1.0, -1.0, 0.0]), 0.5))
+    assert np.ptp([y.energy for y in runs]) < 1e-7
+    assert max(y.loop_error for y in runs) < CLOSED
+    assert np.ptp([loop_joint_motion(model, y.q, y.qd)[0][0] for y in runs]) > 0.1
+
+
+@pytest.mark.parametrize("method", sorted(set(SOLVERS) - {"elimination"}))
+def test_every_solver_gives_the_same_motion(method):
+    plant, other = (
+        ClosedLoopPlant(parallelogram(), Q0, QD0, method=name) for name in ("elimination", method)
+    )
+    for y, z in zip(run(plant, 0.1), run(other, 0.1), strict=True):
+        assert_allclose(z.q, y.q, rtol=0, atol=1e-12)
+        assert_allclose(z.lam, y.lam, rtol=1e-9)
+
+
+def test_baumgarte_pulls_an_error_back_like_a_double_pole():
+    T_stab, opened = (
+        0.05,
+        np.array([-1.0, 1.0, -1.0]) * np.pi / 2 + [0.0, 4e-5, 0.0],
+    )  # hanging at rest
+    plant = ClosedLoopPlant(parallelogram(), opened, 0.0, stabilization="baumgarte", T_stab=T_stab)
+    errors = np.array([y.loop_error for y in run(plant, 0.5)])
+    s = np.arange(1, len(errors) + 1) * 1e-3 / T_stab
+    start = errors[0] / ((1 + s[0]) * np.exp(-s[0]))
+    assert_allclose(errors[:200], start * (1 + s[:200]) * np.exp(-s[:200]), rtol=2e-3)
+
+
+def test_unstabilized_loops_drift_and_projected_ones_do_not():
+    drift = [
+        y.loop_error
+        for y in run(ClosedLoopPlant(parallelogram(), Q0, 3 * QD0, stabilization="none"), 2.0, 0.01)
+    ]
+    kept = [y.loop_error for y in run(ClosedLoopPlant(parallelogram(), Q0, 3 * QD0), 2.0, 0.01)]
+    assert drift[-1] > 100 * CLOSED
+    assert max(kept) < CLOSED
+
+
+def test_velocity_that_opens_a_loop_is_changed_with_a_warning():
+    with pytest.warns(
+        UserWarning,
+        match=r"qd0 opens the loops of model 'parallelogram' at .* it is changed by up to",
+    ):
+        plant = ClosedLoopPlant(parallelogram(), Q0, [1.0, 0.0, 0.0])
+    assert_allclose(
+        loop_constraints(plant.model, plant.q0, plant.qd0).K @ plant.qd0, 0.0, atol=1e-15
+    )
+    nearest = kinetic_energy(plant.model, Q0, plant.qd0 - [1.0, 0.0, 0.0])
+    for scale in (0.99, 1.01):  # of all velocities that keep the loop closed, the nearest
+        assert kinetic_energy(plant.model, Q0, scale * plant.qd0 - [1.0, 0.0, 0.0]) > nearest
+
+
+@pytest.mark.parametrize("form", ["compiled", "fused"])
+def test_log_tells_the_singular_configurations_of_a_run(caplog, form):
+    # the five-bar's upper links are in line at 0.651 s and 1.854 s
+    system = System()
+    system.add("robot", ClosedLoopPlant(*five_bar()))
+    with caplog.at_level("INFO", "rigidblocks"):
+        simulate(system, 2.0, 1e-3, form=form)
+    said = [record.message for record in caplog.records if record.name == "rigidblocks"]
+    times = [float(message.split("t = ")[1].split(" s")[0]) for message in said]
+    assert_allclose(times, [0.651, 1.854], atol=2e-3)
+    assert all(
+        message.startswith("'robot' passed or came near a singular configuration at t = ")
+        for message in said
+    )
+
+
+def test_bad_starts_and_options_are_refused():
+    model = parallelogram()
+    refused = [
+        (
+            ValueError,
+            "q0 leaves pin of model 'parallelogram' open by 2",
+            {"q0": [0.0, np.pi / 2, 0.0]},
+        ),
+        (
+            ValueError,
+            "qd0 opens the loops .* the nearest velocity",
+            {"q0": Q0, "qd0": [1.0, 0, 0], "strict": True},
+        ),
+        (
+            ValueError,
+            "one of projection, baumgarte, none, not 'newton'",
+            {"q0": Q0, "stabilization": "newton"},
+        ),
+        (
+            ValueError,
+            "no solver 'lu' for loops; there are elimination, kkt",
+            {"q0": Q0, "method": "lu"},
+        ),
+        (ValueError, "T_stab belongs to stabilization='baumgarte'", {"q0": Q0, "T_stab": 0.1}),
+        (
+            ValueError,
+            "T_stab belongs to stabilization='baumgarte'",
+            {"q0": Q0, "stabilization": "baumgarte"},
+        ),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for error, message, fields in refused:
+            with pytest.raises(error, match=message):
+                ClosedLoopPlant(model, **fields)
+    with pytest.raises(ValueError, match="has no loop joints; RobotPlant is the plant of a tree"):
+        ClosedLoopPlant(planar2())
+
+
+def test_plants_of_trees_refuse_a_model_with_loops():
+    model = parallelogram()
+    for make in (RobotPlant, lambda m: HybridPlant(m, (0,)), FloatingBasePlant):
+        with pytest.raises(
+            ValueError, match=r"has the loop joints pin, which \w+ leaves open; use ClosedLoopPlant"
+        ):
+            make(model)
+    assert RobotPlant(model.spanning_tree).model.loops == ()

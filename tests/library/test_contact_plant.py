@@ -1,0 +1,248 @@
+"""Plants that touch the ground inside their own step, and the stops of joints."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from rigidblocks import planar2
+from rigidblocks.algebra.spatial import mcI, xlt
+from rigidblocks.block.block import record
+from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.integrators import INTEGRATORS
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.step import advance
+from rigidblocks.compiled.stepper import compiled_stepper
+from rigidblocks.contact import Box, Plane, Sphere
+from rigidblocks.joint import Prismatic, Revolute, SixDoF
+from rigidblocks.library import (
+    ClosedLoopPlant,
+    ContactPlant,
+    FloatingBasePlant,
+    GroundContact,
+    JointLimits,
+    PDController,
+    PointKinematics,
+    RobotPlant,
+    Step,
+)
+from rigidblocks.mechanisms import four_bar, in_space
+from rigidblocks.model.model import Model
+from rigidblocks.robots import quadruped
+from rigidblocks.simulation.simulate import simulate
+from rigidblocks.system.continuous import ContinuousSystem
+from rigidblocks.system.system import System
+
+SAME = 1e-11  # rounding of one trajectory of a tenth of a second computed in two ways
+G = 9.81
+UPRIGHT = (1.0, 0.0, 0.0, 0.0)
+
+
+def brick():
+    """A free box of 0.4 x 0.3 x 0.2 m and 2 kg."""
+    m, a, b, c = 2.0, 0.4, 0.3, 0.2
+    I_C = m / 12 * np.diag([b * b + c * c, a * a + c * c, a * a + b * b])
+    inertia = (mcI(m, np.zeros(3), I_C),)
+    return Model(
+        "brick", (-1,), (SixDoF(),), (xlt(np.zeros(3)),), inertia, contact=((Box((a, b, c)),),)
+    )
+
+
+def mass_on_rail():
+    """1 kg that slides along z, with a ball of 0.1 m."""
+    inertia = (mcI(1.0, np.zeros(3), 1e-3 * np.eye(3)),)
+    return Model(
+        "mass", (-1,), (Prismatic(),), (xlt(np.zeros(3)),), inertia, contact=((Sphere(0.1),),)
+    )
+
+
+def run(plant, t_stop, dt=1e-3, method="rk4"):
+    """The memories of a compiled run as records of the ports."""
+    flat = Memory(plant)
+    stepper, m = compiled_stepper(flat, INTEGRATORS[method], dt), flat.start()
+    stepper.initialize(m, 0.0)
+    rows = np.zeros((round(t_stop / dt), flat.size))
+    assert stepper.run(m, 0.0, dt, rows) == len(rows)
+    return [record(flat.ports, row[1:]) for row in rows]
+
+
+def test_plant_equals_the_composition_of_its_parts():
+    model, law = brick(), {"K": 2e4, "D": 150.0, "mu": 0.4}
+    start = [*UPRIGHT, 0.0, 0.0, 0.2]
+    parts = System()
+    parts.add("robot", RobotPlant(model, start, external_wrenches=True))
+    parts.add("points", PointKinematics(model))
+    parts.add("ground", GroundContact(model, **law))
+    for source, target in (
+        ("robot.q", "points.q"),
+        ("robot.qd", "points.qd"),
+        ("points.p", "ground.p"),
+    ):
+        parts.connect(source, target)
+    parts.connect("points.v", "ground.v")
+    parts.connect("ground.f_ext", "robot.f_ext")
+    whole = run(ContinuousSystem(parts), 0.2)
+    plant = run(ContactPlant(RobotPlant(model, start), **law), 0.2)
+    assert plant[-1].in_contact.any()
+    assert_allclose(plant[-1].q, getattr(whole[-1], "robot.q"), rtol=0, atol=SAME)
+
+
+def test_floating_base_and_joint_of_six_freedoms_fall_alike():
+    model, q = quadruped(), np.tile([0.0, 0.7, -1.4], 4)
+    law = {"K": 5e3, "D": 60.0, "mu": 0.8}
+    floating = ContactPlant(FloatingBasePlant(model, position0=(0.0, 0.0, 0.33), q0=q), **law)
+    jointed = ContactPlant(RobotPlant(model, [*UPRIGHT, 0.0, 0.0, 0.33, *q]), **law)
+    a, b = run(floating, 0.1)[-1], run(jointed, 0.1)[-1]
+    assert a.in_contact.any()
+    assert_allclose([*a.quaternion, *a.position, *a.q], b.q, rtol=0, atol=SAME)
+    assert_allclose(a.force, b.force, rtol=0, atol=SAME * 5e3 * 60)
+
+
+def test_box_comes_to_rest_on_its_lower_corners_and_energy_never_grows():
+    K = 2e4
+    y = run(ContactPlant(RobotPlant(brick(), [*UPRIGHT, 0.0, 0.0, 0.15]), K, 200.0, 0.5), 2.0)
+    energy = np.array([row.energy for row in y]) + [
+        K / 2 * np.sum(np.maximum(row.depth, 0.0) ** 2) for row in y
+    ]
+    assert np.all(np.diff(energy) < 1e-9)
+    resting = y[-1].in_contact > 0
+    assert resting.sum() == 4
+    assert_allclose(y[-1].force[resting], [[0.0, 0.0, 2.0 * G / 4]] * 4, atol=1e-8)
+    assert_allclose(y[-1].q[6], 0.1 - 2.0 * G / (4 * K), atol=1e-9)
+
+
+def test_linearly_implicit_method_stands_on_ground_that_is_too_stiff_for_an_explicit_one():
+    K, D = 1e9, 1e5
+    plant = ContactPlant(RobotPlant(mass_on_rail(), [0.1]), K, D)
+    assert 2.5 / D < 1e-3
+    y = run(plant, 0.5, method="linearly implicit euler")
+    assert_allclose(y[-1].q, [0.1 - G / K], rtol=0, atol=1e-12)
+
+
+def test_quadruped_stands_under_pd_control():
+    model, q = quadruped(), np.tile([0.0, 0.7, -1.4], 4)
+    system = System()
+    robot = FloatingBasePlant(model, position0=(0.0, 0.0, 0.38), q0=q)
+    system.add("plant", ContactPlant(robot, K=5e3, D=60.0, mu=0.8))
+    system.add("pd", PDController([150.0] * 12, [2.0] * 12))
+    system.add("stance", Step(0.0, before=tuple(q), after=tuple(q)))
+    system.connect("plant.q", "pd.q")
+    system.connect("plant.qd", "pd.qd")
+    system.connect("stance.y", "pd.q_ref")
+    system.connect("pd.tau", "plant.tau")
+    y = simulate(system, 3.0, 1e-3)
+    assert np.all(y["plant.in_contact"][-1] == 1.0)
+    assert np.abs(y["plant.quaternion"][-1][1:]).max() < 0.05
+    # what the feet bear over the last second is the weight, and what is left of the momentum
+    last = slice(-1001, None)
+    impulse = np.trapezoid(y["plant.force"][last].sum(axis=1), dx=1e-3, axis=0)
+    gained = y["plant.momentum"][-1][3:] - y["plant.momentum"][-1001][3:]
+    assert_allclose(impulse, np.array([0.0, 0.0, 12.8 * G]) + gained, atol=1e-3)
+    assert np.abs(gained).max() < 1.0
+
+
+def test_linkage_with_loops_falls_on_the_ground_and_stays_closed():
+    mechanism = in_space(four_bar(angle=2.0))
+    model = replace(mechanism.model, contact=((Sphere(0.05, (0.5, 0.0, 0.0)),), (), ()))
+    ground = Plane((0.0, 1.0, 0.0), (0.0, -0.3, 0.0))
+    K = 1e4
+    robot = ClosedLoopPlant(model, mechanism.q0, mechanism.qd0)
+    y = run(ContactPlant(robot, K, 200.0, 0.3, ground), 1.0)
+    assert max(row.in_contact[0] for row in y) == 1.0
+    assert max(row.loop_error for row in y) < 1e-12
+    # what the ground's springs have stored is still there; sliding and damping only take
+    stored = [
+        K / 2 * (max(row.depth[0], 0.0) ** 2 + row.x[0] @ row.x[0] * row.in_contact[0]) for row in y
+    ]
+    energy = np.array([row.energy for row in y]) + stored
+    assert np.all(np.diff(energy) < 1e-6)
+    assert energy[-1] < energy[0] - 1.0
+
+
+def test_what_is_no_spatial_robot_is_refused():
+    with pytest.raises(TypeError, match="the robot of a contact plant is a RobotPlant"):
+        ContactPlant(brick(), 1e4, 10.0)
+    with pytest.raises(ValueError, match="has no shapes to touch with"):
+        ContactPlant(RobotPlant(planar2()), 1e4, 10.0)
+
+
+@pytest.mark.interop
+def test_box_settles_where_that_of_mujoco_does():
+    mujoco = pytest.importorskip("mujoco")
+    # a tilted drop; both end flat on the plane, at the place to which the tilt and friction led
+    # them
+    tilt = 0.3
+    start = [np.cos(tilt / 2), 0.0, np.sin(tilt / 2), 0.0, 0.0, 0.0, 0.2]
+    xml = f"""<mujoco><option timestep="0.0002" cone="elliptic"/><worldbody>
+      <geom type="plane" size="5 5 1" friction="0.5 0 0"/>
+      <body pos="0 0 0.2" quat="{start[0]} 0 {start[2]} 0"><freejoint/>
+      <geom type="box" size="0.2 0.15 0.1" mass="2" friction="0.5 0 0"
+        solref="-20000 -200"/></body></worldbody></mujoco>"""
+    model = mujoco.MjModel.from_xml_string(xml)
+    data = mujoco.MjData(model)
+    mujoco.mj_step(model, data, nstep=10_000)
+    y = run(ContactPlant(RobotPlant(brick(), start), 2e4, 200.0, 0.5), 2.0, 2e-4)[-1]
+    assert_allclose(np.abs(y.q[:4]), [1.0, 0.0, 0.0, 0.0], atol=1e-4)
+    assert_allclose(np.abs(data.qpos[3:]), [1.0, 0.0, 0.0, 0.0], atol=1e-4)
+    assert_allclose(y.q[6], data.qpos[2], atol=1e-3)
+    assert_allclose(y.q[4:6], data.qpos[:2], atol=0.02)
+
+
+def joint_with_stops(K=500.0, D=0.0, lower=-0.5, upper=0.5):
+    """A bar that swings freely about a vertical axis between stops, fused with them in one
+    continuous block.
+    """
+    bar = Model(
+        "bar", (-1,), (Revolute(),), (xlt(np.zeros(3)),), (mcI(1.0, [0.5, 0, 0], np.eye(3) / 12),)
+    )
+    system = System()
+    system.add("robot", RobotPlant(bar, qd0=[2.0]))
+    system.add("stops", JointLimits(bar, lower, upper, K, D))
+    system.connect("robot.q", "stops.q")
+    system.connect("robot.qd", "stops.qd")
+    system.connect("stops.tau", "robot.tau")
+    return ContinuousSystem(system)
+
+
+def test_stops_without_damping_give_the_speed_back():
+    I = 1 / 12 + 0.25
+    y = run(joint_with_stops(), 1.2, 1e-4)
+    q, qd = (np.array([getattr(row, f"robot.{name}")[0] for row in y]) for name in ("q", "qd"))
+    assert_allclose(
+        np.abs(qd[np.abs(q) < 0.499]), 2.0, atol=1e-4
+    )  # the step in which the stop is met has an error of h^2
+    assert_allclose(np.abs(q).max() - 0.5, 2.0 * np.sqrt(I / 500.0), rtol=1e-3)
+
+
+def test_stops_with_damping_take_energy_and_never_pull():
+    y = run(joint_with_stops(D=5.0), 1.5, 1e-4)
+    energy = np.array([getattr(row, "robot.energy") for row in y])
+    q, tau = (np.array([getattr(row, name)[0] for row in y]) for name in ("robot.q", "stops.tau"))
+    outside = np.abs(q) > 0.5
+    assert np.all(tau * np.sign(q) <= 0.0)
+    assert np.all(tau[~outside] == 0.0)
+    stored = 250.0 * np.maximum(np.abs(q) - 0.5, 0.0) ** 2
+    assert np.all(np.diff(energy + stored) < 1e-9)
+
+
+def test_infinite_limits_leave_a_joint_free_and_bad_ones_are_refused():
+    stops = JointLimits(planar2(), [-np.inf, -1.0], [np.inf, 1.0], 100.0, 1.0)
+    flat = Memory(stops)
+    m = flat.start()
+    m[flat.u] = [9.0, 1.5, 1.0, 0.0]
+    stops_at = record(
+        flat.ports, advance(NumpyEvaluator(flat), m, 0.0, 1e-3, INTEGRATORS["rk4"], 1e-3)[1:]
+    )
+    assert_allclose(stops_at.tau, [0.0, -50.0])
+    assert_allclose(stops_at.at_limit, [0.0, 1.0])
+    with pytest.raises(
+        ValueError, match=r"the upper limit -1.0 of q\[1\] must be above the lower one, 1.0"
+    ):
+        JointLimits(planar2(), [-1.0, 1.0], [1.0, -1.0], 1.0, 1.0)
+    with pytest.raises(
+        ValueError, match="positions are coordinates, which those of joint1 are not"
+    ):
+        JointLimits(brick(), -1.0, 1.0, 1.0, 1.0)
+    with pytest.raises(ValueError, match="must be numbers or infinite"):
+        JointLimits(planar2(), np.nan, 1.0, 1.0, 1.0)

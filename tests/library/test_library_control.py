@@ -1,0 +1,260 @@
+"""Controllers that know the dynamics, and actuators: error equations, standing still, lags, limits
+and friction.
+"""
+
+import re
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from library_blocks import FLOATING
+from library_runs import outputs, run
+from random_models import MODELS, random_state
+from rigidblocks.dynamics import aba, bias_force, crba, potential_energy
+from rigidblocks.library import (
+    Encoder,
+    GravityCompensation,
+    InverseDynamicsController,
+    JointActuator,
+    RobotPlant,
+    Sine,
+    TrapezoidalProfile,
+)
+from rigidblocks.model.configuration import integrate, random_configuration
+from rigidblocks.robots import planar2
+from rigidblocks.simulation.simulate import simulate
+from rigidblocks.system.system import System
+
+# rounding of one inverse and one forward dynamics, whose matrix has a condition of some hundreds
+RTOL = 1e-11
+SIX = ("six-axis", "branched", "mixed")
+
+
+@pytest.mark.parametrize("name", SIX)
+def test_computed_torque_leaves_the_linear_error_equation(name, rng):
+    # aba(rnea(a)) = a: d2e/dt2 + kd de/dt + kp e = 0 at every instant, whatever the motion
+    model, kp, kd = (
+        MODELS[name](),
+        rng.uniform(1, 100, MODELS[name]().nv),
+        rng.uniform(1, 20, MODELS[name]().nv),
+    )
+    block = InverseDynamicsController(model, kp, kd)
+    for _ in range(5):
+        s, ref = random_state(rng, model), random_state(rng, model)
+        tau = outputs(block, q_ref=ref.q, qd_ref=ref.qd, qdd_ref=ref.qdd, q=s.q, qd=s.qd)["tau"]
+        qdd = aba(model, s.q, s.qd, tau)
+        error = (ref.qdd - qdd) + kd * (ref.qd - s.qd) + kp * (ref.q - s.q)
+        scale = (
+            np.abs(ref.qdd).max()
+            + np.abs(kd * (ref.qd - s.qd)).max()
+            + np.abs(kp * (ref.q - s.q)).max()
+        )
+        assert_allclose(error / scale, 0.0, atol=RTOL * np.linalg.cond(crba(model, s.q)) / 100)
+
+
+def test_computed_torque_in_a_loop_follows_the_closed_form():
+    # a critically damped error: e = e0 (1 + w t) exp(-w t); the controller's output is held for dt,
+    # an error of O(dt)
+    w, model, dt = 10.0, planar2().with_gravity((0.0, -9.81, 0.0)), 1e-4
+    e0 = np.array([0.5, -0.8])
+    system = System()
+    system.add("command", Sine(amplitude=(0.4, 0.6), frequency=(0.5, 1.0)))
+    system.add("controller", InverseDynamicsController(model, w**2, 2 * w))
+    system.add(
+        "robot", RobotPlant(model, q0=-e0, qd0=2 * np.pi * np.array([0.4, 0.6]) * (0.5, 1.0))
+    )
+    for source, target in (
+        ("command.y", "q_ref"),
+        ("command.slope", "qd_ref"),
+        ("robot.q", "q"),
+        ("robot.qd", "qd"),
+    ):
+        system.connect(source, f"controller.{target}")
+    system.connect("controller.tau", "robot.tau")
+    result = simulate(system, 1.0, dt, form="fused", progress=False)
+    t, e = result.time[:, None], result["command.y"] - result["robot.q"]
+    # without qdd_ref the sine's own acceleration drives the error; its linear response, by the same
+    # equation
+    amplitude, omega = np.array([0.4, 0.6]), 2 * np.pi * np.array([0.5, 1.0])
+    response = -amplitude * omega**2 / (w + 1j * omega) ** 2
+    particular = np.imag(response * np.exp(1j * omega * t))
+    c, rate = e0 - np.imag(response), 0.0 - np.imag(response * 1j * omega)
+    expected = particular + (c + (rate + w * c) * t) * np.exp(-w * t)
+    assert_allclose(e, expected, atol=2e-3)
+    finer = _error_of_held_output(system, expected[:: len(t) - 1], 5e-5)
+    assert (
+        finer < 0.6 * np.abs(e - expected)[-1].max()
+    )  # the first order: half the step, half the error
+
+
+def _error_of_held_output(system, expected, dt):
+    result = simulate(system, 1.0, dt, form="fused", progress=False)
+    return np.abs((result["command.y"] - result["robot.q"])[-1] - expected[-1]).max()
+
+
+def test_computed_torque_turns_a_quaternion_the_short_way(rng):
+    # at rest with e the rotation from q to q_ref, the joint accelerates by kp e
+    model = FLOATING
+    q, e = random_configuration(model, rng), 0.3 * rng.normal(size=model.nv)
+    block, still = InverseDynamicsController(model, 4.0, 1.0), np.zeros(model.nv)
+    tau = outputs(block, q=q, q_ref=integrate(model, q, e), qd=still)["tau"]
+    qdd = aba(model, q, still, tau)
+    assert_allclose(qdd, 4.0 * e, atol=RTOL * np.linalg.cond(crba(model, q)))
+
+
+@pytest.mark.parametrize("name", SIX)
+def test_gravity_compensation_is_the_gradient_of_the_potential_and_holds_still(name, rng):
+    model, step = MODELS[name](), 1e-5
+    q = random_state(rng, model).q
+    tau = outputs(GravityCompensation(model), q=q)["tau"]
+    gradient = [
+        (potential_energy(model, q + step * e) - potential_energy(model, q - step * e)) / (2 * step)
+        for e in np.eye(model.nv)
+    ]
+    assert_allclose(tau, gradient, atol=1e-7)
+    assert_allclose(aba(model, q, np.zeros(model.nv), tau), 0.0, atol=1e-9)
+
+
+def test_gravity_compensated_robot_does_not_move():
+    model = planar2().with_gravity((0.0, -9.81, 0.0))
+    system = System()
+    system.add("robot", RobotPlant(model, q0=(0.4, 0.7)))
+    system.add("compensation", GravityCompensation(model))
+    system.connect("robot.q", "compensation.q")
+    system.connect("compensation.tau", "robot.tau")
+    result = simulate(system, 0.5, 1e-3, form="fused", progress=False)
+    assert_allclose(result["robot.q"], np.tile([0.4, 0.7], (501, 1)), atol=1e-10)
+
+
+def test_gravity_is_the_parameter():
+    model = MODELS["mixed"]()
+    q = np.linspace(0.1, 0.7, model.nv)
+    tau = outputs(GravityCompensation(model), q=q, gravity=(1.0, 2.0, 3.0))["tau"]
+    assert_allclose(
+        tau, bias_force(model, q, np.zeros(model.nv), gravity=np.array([1.0, 2.0, 3.0])), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("form", ["compiled", "fused"])
+def test_robot_with_motors_and_encoders_comes_to_rest_at_the_end_of_its_profile(form):
+    # the whole chain, connected port to port with its units; rest is reached up to the encoders'
+    # steps of 0.1 mrad
+    model, end = planar2().with_gravity((0.0, -9.81, 0.0)), np.array([0.8, -0.6])
+    parts = {
+        "profile": TrapezoidalProfile((0.0, 0.0), end, 3.0, 20.0),
+        "controller": InverseDynamicsController(model, 400.0, 40.0),
+        "motors": JointActuator((1.0, 1.0), 200.0, 1e-3),
+        "robot": RobotPlant(model),
+        "encoders": Encoder((1e-4, 1e-4), 1e-3),
+    }
+    wires = {
+        "profile.y": "controller.q_ref",
+        "profile.slope": "controller.qd_ref",
+        "profile.curvature": "controller.qdd_ref",
+        "encoders.q_meas": "controller.q",
+        "encoders.qd_meas": "controller.qd",
+        "controller.tau": "motors.tau_ref",
+        "motors.tau": "robot.tau",
+        "robot.qd": "motors.qd",
+        "robot.q": "encoders.q",
+    }
+    system = System()
+    for name, part in parts.items():
+        system.add(name, part)
+    for source, target in wires.items():
+        system.connect(source, target)
+    result = simulate(system, 1.5, 1e-3, form=form, progress=False)
+    assert_array_equal(result["profile.y"][-1], end)
+    assert_allclose(result["robot.q"][-1], end, atol=3e-4)
+    assert_allclose(result["robot.qd"][-1], 0.0, atol=2e-2)
+    assert np.abs(result["profile.y"] - result["robot.q"]).max() < 0.05
+
+
+MOTOR = {"ratio": (50.0, -20.0), "tau_max": (4.0, 2.0), "time_constant": (0.02, 0.05)}
+
+
+def test_actuator_answers_a_step_with_its_lag_and_its_gear():
+    # tau_motor = tau_ref (1 - exp(-t / T)), up to tau_max
+    command = np.array([3.0, 10.0])
+    result = run(JointActuator(**MOTOR), 1e-3, 200, tau_ref=command, h=1e-4)
+    t, reached = 1e-3 * np.arange(201)[:, None], np.minimum(command, MOTOR["tau_max"])
+    motor = reached * (1 - np.exp(-t / MOTOR["time_constant"]))
+    assert_allclose(result["tau_motor"], motor, atol=1e-10)
+    assert_allclose(result["tau"], motor * MOTOR["ratio"], atol=1e-8)
+
+
+@pytest.mark.parametrize("command", [1e3, -1e3])
+def test_torque_of_the_motor_never_exceeds_its_limit(command):
+    result = run(JointActuator(**MOTOR), 1e-3, 500, tau_ref=[command, command])
+    assert np.all(np.abs(result["tau_motor"]) <= MOTOR["tau_max"])
+    assert_allclose(
+        result["tau_motor"][-1], np.sign(command) * np.array(MOTOR["tau_max"]), rtol=1e-4
+    )
+
+
+def test_friction_takes_power_at_every_speed_and_is_its_formula(rng):
+    block = JointActuator(1.0, 1.0, 0.01, viscous=(0.5, 0.0), coulomb=(0.0, 2.0), coulomb_speed=0.1)
+    for qd in rng.normal(size=(50, 2)):
+        tau = outputs(block, qd=qd)["tau"]
+        assert np.all(tau * qd < 0)
+        assert_allclose(tau, [-0.5 * qd[0], -2.0 * np.tanh(qd[1] / 0.1)], rtol=1e-12)
+    assert_array_equal(outputs(block, qd=[0.0, 0.0])["tau"], [0.0, 0.0])
+    assert_allclose(outputs(block, qd=[0.0, 0.1])["tau"][1], -2.0 * 0.76, rtol=3e-3)
+
+
+def test_actuator_has_the_units_of_its_joints():
+    block = JointActuator(**MOTOR, prismatic=(False, True))
+    ports = {port.name: port.units for port in (*block.inputs, *block.outputs, *block.parameters)}
+    assert ports["tau"] == ("N.m", "N")
+    assert ports["qd"] == ("rad/s", "m/s")
+    assert ports["ratio"] == ("1", "rad/m")
+    assert ports["viscous"] == ("N.m.s/rad", "N.s/m")
+    assert ports["tau_motor"] == ports["tau_ref"] == ("N.m", "N.m")
+
+
+BAD = [
+    (
+        lambda: InverseDynamicsController(planar2(), [1.0], 1.0),
+        "the start value of port 'kp' has shape (1,); it needs shape (2,)",
+    ),
+    (
+        lambda: InverseDynamicsController(planar2(), -1.0, 1.0),
+        "the start value of kp[1] is -1 1/s2; it must be at least 0",
+    ),
+    (
+        lambda: InverseDynamicsController(planar2(), 1.0, np.nan),
+        "the start value of port 'kd' must be finite, not [nan, nan]",
+    ),
+    (lambda: JointActuator(0.0, 1.0, 1.0), "ratio of a joint actuator must not be zero, not 0.0"),
+    (
+        lambda: JointActuator(1.0, 0.0, 1.0),
+        "the start value of tau_max[1] is 0 N.m; it must be positive",
+    ),
+    (
+        lambda: JointActuator(1.0, 1.0, -0.1),
+        "the start value of time_constant[1] is -0.1 s; it must be positive",
+    ),
+    (
+        lambda: JointActuator(1.0, 1.0, 0.1, viscous=-1.0),
+        "the start value of viscous[1] is -1 N.m.s/rad; it must be at least 0",
+    ),
+    (
+        lambda: JointActuator(1.0, 1.0, 0.1, coulomb_speed=0.0),
+        "the start value of coulomb_speed[1] is 0 rad/s; it must be positive",
+    ),
+    (
+        lambda: JointActuator((1.0, 2.0), (1.0, 2.0, 3.0), 0.1),
+        "a joint actuator needs numbers or arrays of one length",
+    ),
+    (
+        lambda: JointActuator((1.0, 2.0), 1.0, 0.1, prismatic=(True,)),
+        "the start value of port 'ratio' has shape (2,); it needs shape (1,)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD, ids=[message[:50] for _, message in BAD])
+def test_bad_arguments_are_refused_where_they_are_given(make, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()

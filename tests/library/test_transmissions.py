@@ -1,0 +1,200 @@
+"""Rotors and gears inside plants: the reduced equations, the energy, and two bodies by hand."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from element_models import FLOATING, GEARED_PLANTS, GEARS, MODEL, SPRINGS
+from library_runs import outputs, run
+from rigidblocks.algebra.spatial import mcI, xlt
+from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.memory import Memory
+from rigidblocks.dynamics import bias_force, crba
+from rigidblocks.dynamics.transmissions import Gear, Rotor
+from rigidblocks.joint import Prismatic, Revolute
+from rigidblocks.library import FloatingBasePlant, HybridPlant, RobotPlant
+from rigidblocks.model.configuration import random_configuration
+from rigidblocks.model.model import Model
+from rigidblocks.robots import planar2, planar_n
+
+RTOL = 1e-10  # one solution of the equations of motion against another
+RATIO = GEARS[1].ratio
+HELD = 1e-12  # rad, m: a gear is kept to rounding
+
+
+def two_pulleys():
+    """Two discs on parallel axes, of 0.3 and 0.05 kg m^2."""
+    discs = (mcI(1.0, np.zeros(3), 0.3 * np.eye(3)), mcI(1.0, np.zeros(3), 0.05 * np.eye(3)))
+    places = (xlt([0.0, 0.0, 0.0]), xlt([1.0, 0.0, 0.0]))
+    return Model("pulleys", (-1, -1), (Revolute(),) * 2, places, discs, np.zeros(3))
+
+
+def test_a_belt_makes_one_inertia_of_two():
+    # (I1 + r^2 I2 + I_rot r_m^2) qdd1 = tau1 + r tau2
+    r, elements = (
+        -2.5,
+        (Gear("belt", "joint2", "joint1", -2.5), Rotor("motor", "joint1", 1e-4, 50.0)),
+    )
+    y = outputs(RobotPlant(two_pulleys(), elements=elements), tau=[1.3, 0.4])
+    expected = (1.3 + r * 0.4) / (0.3 + r * r * 0.05 + 2500 * 1e-4)
+    assert_allclose(y["qdd"], [expected, r * expected], rtol=1e-13)
+
+
+def test_a_rack_moves_as_its_pinion_turns():
+    model = replace(
+        two_pulleys(), joint=(Revolute(), Prismatic((1.0, 0.0, 0.0))), gravity=np.array([3.0, 0, 0])
+    )
+    plant = RobotPlant(model, elements=(Gear("rack", "joint2", "joint1", 0.1, 0.02),))
+    assert {p.name: p.unit for p in plant.parameters}["rack_ratio"] == "m/rad"
+    # (0.3 + 0.1^2 1) qdd = 0.1 m g, of 1 kg
+    result = run(plant, 1e-2, 100)
+    qdd = 0.1 * 3.0 / (0.3 + 0.01)
+    assert_allclose(result["q"][-1], [qdd / 2, 0.1 * qdd / 2 + 0.02], rtol=1e-11)
+
+
+@pytest.mark.parametrize("independent_by", ["joint1", "joint2"])
+def test_a_double_pendulum_with_a_gear_is_the_reduced_one(rng, independent_by):
+    # H_G ydd + C_G = G^T tau, with the energy of H_G (RBDA Eq 9.26)
+    model = planar2().with_gravity((0.0, -9.81, 0.0))
+    r = -0.7 if independent_by == "joint1" else -1 / 0.7
+    other = "joint2" if independent_by == "joint1" else "joint1"
+    gear = Gear("gear", other, independent_by, r, 0.4)
+    G = np.array([1.0, r] if independent_by == "joint1" else [r, 1.0])
+    o = np.array([0.0, 0.4] if independent_by == "joint1" else [0.4, 0.0])
+    for y, yd, *tau in rng.uniform(-2, 2, (10, 4)):
+        q, qd = G * y + o, G * yd
+        found = outputs(RobotPlant(model, elements=(gear,)), q=q, qd=qd, tau=tau)["qdd"]
+        ydd = G @ (tau - bias_force(model, q, qd)) / (G @ crba(model, q) @ G)
+        assert_allclose(found, G * ydd, rtol=RTOL)
+
+
+@pytest.mark.parametrize("name", GEARED_PLANTS)
+def test_gears_are_kept_to_rounding_and_the_energy_to_the_order_of_the_integrator(name):
+    plant, errors = GEARED_PLANTS[name]((*SPRINGS, *GEARS)), []
+    model = getattr(plant, "configuration_model", plant.model)
+    hinge, slide = (joint_variable(model, plant, joint) for joint in ("hinge", "slide"))
+    offset = next(one.offset for one in plant.elements if isinstance(one, Gear))
+    for h in (4e-3, 2e-3):
+        result = run(plant, 4e-3, 100, h=h)
+        E = result["energy"]
+        errors.append(np.abs(E - E[0]).max())
+        q, qd = result["q"], result["qd"]
+        assert_allclose(q[:, slide[0]], RATIO * q[:, hinge[0]] + offset, rtol=0, atol=HELD)
+        assert_allclose(qd[:, slide[1]], RATIO * qd[:, hinge[1]], rtol=0, atol=HELD)
+    assert np.ptp(q[:, hinge[0]]) > 0.01
+    assert errors[1] < 1e-4 * abs(E[0])
+    assert errors[0] > 10.0 * errors[1]
+
+
+def joint_variable(model, plant, joint):
+    """Where a joint has its variable among the outputs q and qd."""
+    i = model.joint_names.index(joint)
+    before = (7, 6) if isinstance(plant, FloatingBasePlant) else (0, 0)
+    return model.q_slices[i].start - before[0], model.v_slices[i].start - before[1]
+
+
+def test_a_floating_base_feels_rotors_as_a_joint_of_six_freedoms_does():
+    # the floating base by the joint-space inertia, the other by articulated bodies
+    model = replace(FLOATING, Xtree=(xlt(np.zeros(3)), *FLOATING.Xtree[1:]))
+    rotor = Rotor("motor", "hinge", 2e-3, 10.0)
+    floating = FloatingBasePlant(model, velocity0=0.3, qd0=0.5, elements=(rotor,))
+    fixed = RobotPlant(model, qd0=[0.3] * 6 + [0.5] * 2, elements=(rotor,))
+    tau = np.array([0.3, -0.2])
+    a, b = outputs(floating, tau=tau), outputs(fixed, tau=np.r_[np.zeros(6), tau])
+    assert_allclose(a["qdd"], b["qdd"][6:], rtol=1e-9)
+    assert_allclose(a["acceleration"], b["qdd"][:6], rtol=1e-9)
+    assert_allclose(a["energy"], b["energy"], rtol=1e-12)
+
+
+def test_rotors_as_elements_are_those_of_the_field():
+    elements = (Rotor("one", "joint1", 0.7e-4, 100.0), Rotor("two", "joint2", 0.2))
+    model, state = planar2(), {"q": [0.3, -0.5], "qd": [1.0, 2.0], "tau": [3.0, 4.0]}
+    a = outputs(RobotPlant(model, elements=elements), **state)
+    b = outputs(RobotPlant(model, rotor_inertia=[0.7, 0.2]), **state)
+    assert_allclose(a["qdd"], b["qdd"], rtol=1e-13)
+    assert_allclose(a["energy"], b["energy"], rtol=1e-13)
+
+
+def test_the_force_of_a_prescribed_joint_is_that_of_all_that_it_drives(rng):
+    # u = G^T (H qdd + C - tau) of the prescribed variable, with all joints driven by two
+    elements = (Gear("belt", "slide", "screw", 0.3, -0.1), *GEARS[:1])
+    plant = HybridPlant(MODEL, ("screw",), elements=elements)
+    q, qd = random_configuration(MODEL, rng), rng.uniform(-1, 1, MODEL.nv)
+    screw, slide = 5, 1
+    q[1], qd[slide] = 0.3 * q[-1] - 0.1, 0.3 * qd[screw]
+    tau = rng.uniform(-1, 1, 5)
+    y = outputs(plant, q=q, qd=qd, tau=tau, qdd_ref=[0.7])
+    assert_allclose(y["qdd"][[screw, slide]], [0.7, 0.21], rtol=1e-13)
+    H = crba(MODEL, q)
+    H[slide, slide] += 1e-3 * 900
+    left = H @ y["qdd"] + bias_force(MODEL, q, qd) - np.r_[tau, 0.0]
+    assert_allclose(y["tau_prescribed"], left[screw] + 0.3 * left[slide], rtol=RTOL)
+    assert_allclose(left[[0, 2, 3, 4]], 0.0, atol=1e-10)
+
+
+def test_a_chain_of_gears_is_their_product():
+    chain = (Gear("one", "joint2", "joint1", 2.0, 0.1), Gear("two", "joint3", "joint2", -3.0, 0.2))
+    direct = (
+        Gear("one", "joint2", "joint1", 2.0, 0.1),
+        Gear("two", "joint3", "joint1", -6.0, -0.1),
+    )
+    a, b = (
+        outputs(RobotPlant(planar_n(3), elements=gears), qd=[1.0, 2.0, -6.0], tau=[1.0, 2.0, 3.0])
+        for gears in (chain, direct)
+    )
+    for name in ("q", "qdd", "energy"):
+        assert_allclose(a[name], b[name], rtol=1e-13)
+
+
+def test_the_ratio_of_a_gear_is_a_parameter():
+    def plant(ratio):
+        return RobotPlant(two_pulleys(), elements=(Gear("belt", "joint2", "joint1", ratio),))
+
+    flat = Memory(plant(2.0))
+    m = flat.start()
+    m[flat.where["tau"]], m[flat.where["belt_ratio"]] = [1.0, 0.5], 3.0
+    y = NumpyEvaluator(flat).output(m)
+    assert_allclose(y[:2], outputs(plant(3.0), tau=[1.0, 0.5])["qdd"], rtol=1e-14)
+
+
+BAD = [
+    ((Gear("g", "joint2", "joint2"),), "joint2 is driven by itself"),
+    ((Gear("g", "joint2", "joint1"), Gear("h", "joint1", "joint2")), "is driven by itself"),
+    ((Gear("g", "joint2", "joint1"), Gear("h", "joint2", "joint1")), "driven by two gears"),
+    ((Gear("g", "joint2", "knee"),), "element 'g': model 'planar2' has no joint 'knee'"),
+    ((Rotor("r", 7, 1.0),), "element 'r': model 'planar2' has no joint 7"),
+]
+
+
+@pytest.mark.parametrize(("elements", "message"), BAD, ids=[message for _, message in BAD])
+def test_gears_that_make_no_sense_are_refused_where_the_plant_is_made(elements, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        RobotPlant(planar2(), elements=elements)
+
+
+def test_what_no_rotor_or_gear_has_is_refused_where_it_is_made():
+    with pytest.raises(ValueError, match="the ratio of the Gear 'g' must not be zero"):
+        Gear("g", "joint2", "joint1", 0.0)
+    with pytest.raises(
+        ValueError, match="inertia of a Rotor must be finite and at least 0, not -1"
+    ):
+        Rotor("r", "joint1", -1.0)
+    with pytest.raises(ValueError, match="identifier"):
+        Rotor("the rotor", "joint1", 1.0)
+
+
+def test_a_start_off_the_gears_is_refused_and_the_neutral_one_is_moved():
+    gear = Gear("g", "joint2", "joint1", 2.0, 0.1)
+    assert_allclose(RobotPlant(planar2(), elements=(gear,)).q0, [0.0, 0.1])
+    with pytest.raises(ValueError, match=re.escape("must be [1.0, 2.1]")):
+        RobotPlant(planar2(), q0=[1.0, 1.0], elements=(gear,))
+    with pytest.raises(ValueError, match=re.escape("qd0 of model 'planar2' is not where")):
+        RobotPlant(planar2(), qd0=1.0, elements=(gear,))
+
+
+def test_a_driven_joint_cannot_be_prescribed():
+    with pytest.raises(ValueError, match="is driven by a gear and cannot be prescribed"):
+        HybridPlant(MODEL, ("slide",), elements=GEARS)

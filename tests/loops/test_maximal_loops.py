@@ -1,0 +1,138 @@
+"""All bodies on their own, every joint a constraint (RBDA 8.13): another way to the accelerations
+of systems with loops.
+"""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.linalg import solve_banded
+
+from loop_models import INDEPENDENT, LOOP_JOINTS, LOOP_MODELS, loop_model, one_loop, with_loops
+from random_models import random_state, random_tree
+from rigidblocks.dynamics import aba, body_accelerations, crba
+from rigidblocks.joint import Revolute, Spherical
+from rigidblocks.loops import closed_loop_dynamics
+from rigidblocks.loops.maximal import maximal_dynamics, maximal_system
+from rigidblocks.model.configuration import random_configuration
+
+# systems of up to 80 equations: rounding grows with their condition, up to 1e4 here
+RTOL = 1e-9
+
+
+def equal(actual, expected, rtol=RTOL):
+    assert_allclose(
+        actual, expected, rtol=0, atol=rtol * max(1.0, np.max(np.abs(expected), initial=0))
+    )
+
+
+@pytest.fixture(params=[*LOOP_MODELS, *(f"one {name}" for name in LOOP_JOINTS)])
+def closed_loops(request, rng):
+    name = request.param
+    return loop_model(name) if name in LOOP_MODELS else one_loop(name.removeprefix("one "), rng)
+
+
+def test_accelerations_are_those_of_the_spanning_tree_with_loops(closed_loops, rng):
+    model, s = closed_loops
+    f_ext, gravity = (
+        rng.uniform(-5, 5, (model.nb, len(model.algebra.zero()))),
+        rng.uniform(-10, 10, len(model.gravity)),
+    )
+    free = maximal_dynamics(model, s.q, s.qd, s.tau, f_ext, gravity)
+    expected = (
+        closed_loop_dynamics(model, s.q, s.qd, s.tau, f_ext, gravity).qdd if model.nc else None
+    )
+    equal(free.qdd, aba(model, s.q, s.qd, s.tau, f_ext, gravity) if expected is None else expected)
+    equal(free.a, body_accelerations(model, s.q, s.qd, free.qdd))
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_constraint_forces_are_those_of_the_spanning_tree_with_loops(name):
+    model, s = loop_model(name)
+    equal(
+        maximal_dynamics(model, s.q, s.qd, s.tau).lam,
+        closed_loop_dynamics(model, s.q, s.qd, s.tau).lam,
+    )
+
+
+def test_without_loops_it_is_the_dynamics_of_the_tree(rng):
+    model = random_tree(rng, (-1, 0, 0, 1, 2))
+    s = random_state(rng, model)
+    equal(
+        maximal_dynamics(model, s.q, s.qd, s.tau, s.f_ext).qdd,
+        aba(model, s.q, s.qd, s.tau, s.f_ext),
+    )
+
+
+def test_matrix_is_symmetric_and_has_blocks_where_bodies_meet_joints(closed_loops):
+    # a block for each body and no more than four for each joint (RBDA 8.13)
+    model, s = closed_loops
+    matrix, right, blocks = maximal_system(model, s.q, s.qd, s.tau)
+    equal(matrix, matrix.T, 1e-15)
+    assert len(right) == blocks[-1].stop
+    filled = sum(bool(np.any(matrix[a, b])) for a in blocks for b in blocks)
+    assert filled <= model.nb + 4 * (model.nb + len(model.loops))
+    assert len(blocks) == 2 * model.nb + len(model.loops)
+
+
+# the ladder of RBDA Figure 8.4
+
+
+def ladder(rungs, rng):
+    """Bodies 0 2 4 ... along one side and 1 3 5 ... along the other: a tree of one side with its
+    rungs, and the other side's joints as loops.
+    """
+    nb = 2 * rungs
+    parent = tuple(i - 1 if i % 2 else i - 2 if i else -1 for i in range(nb))
+    model = random_tree(
+        rng, parent, tuple(Revolute() if i == 0 else Spherical() for i in range(nb))
+    )
+    q = random_configuration(model, rng)
+    return with_loops(model, q, [(Spherical(), i, i + 2) for i in range(1, nb - 2, 2)], rng), q
+
+
+def ladder_order(model):
+    """Bodies 1, 2, then joints 12, 13, 24, then bodies 3, 4, and so on: the book's rows, as numbers
+    of blocks.
+    """
+    nb, order = model.nb, [model.nb]  # the joint to the base first
+    for i in range(0, nb, 2):
+        order += [i, i + 1, nb + i + 1]
+        if i + 2 < nb:
+            order += [nb + i + 2, 2 * nb + i // 2]
+    return order
+
+
+@pytest.mark.parametrize("rungs", [3, 6])
+def test_ladder_has_a_fixed_bandwidth_in_the_order_of_the_book(rungs, rng):
+    model, q = ladder(rungs, rng)
+    matrix, right, blocks = maximal_system(
+        model, q, np.zeros(model.nv), rng.uniform(-1, 1, model.nv)
+    )
+    order = ladder_order(model)
+    assert sorted(order) == list(range(len(blocks)))
+    place = {block: k for k, block in enumerate(order)}
+    meets = [
+        (a, b)
+        for a in range(len(blocks))
+        for b in range(len(blocks))
+        if np.any(matrix[blocks[a], blocks[b]])
+    ]
+    assert max(abs(place[a] - place[b]) for a, b in meets) == 3
+
+    # so that the factors have it too, and the cost is that of the length
+    rows = np.concatenate([np.arange(len(right))[blocks[block]] for block in order])
+    banded = matrix[np.ix_(rows, rows)]
+    width = max(abs(i - j) for i, j in zip(*np.nonzero(banded), strict=True))
+    assert width < 24
+    diagonals = np.array(
+        [np.pad(np.diag(banded, k), (max(k, 0), max(-k, 0))) for k in range(width, -width - 1, -1)]
+    )
+    solution = np.empty(len(right))
+    solution[rows] = solve_banded((width, width), diagonals, right[rows])
+    equal(matrix @ solution, right)
+
+
+def test_inertia_of_a_ladder_is_full_below_its_root(rng):
+    # whatever spanning tree: here the nonzeros of H grow with the square of the length
+    filled = [np.count_nonzero(crba(*ladder(rungs, rng))) for rungs in (3, 6, 12)]
+    assert filled[2] / filled[1] > 3.0

@@ -1,0 +1,444 @@
+"""Where bodies touch: gaps are distances, normals their gradients, points move with their bodies,
+and hulls suffice.
+"""
+
+import re
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.interpolate import RegularGridInterpolator
+from scipy.optimize import nnls
+
+from random_models import random_state, random_transform, random_tree
+from rigidblocks.algebra.spatial import identity, mcI
+from rigidblocks.contact import (
+    Box,
+    Cylinder,
+    HeightField,
+    Plane,
+    PointSet,
+    Sphere,
+    body_points,
+    contact,
+    effective_mass,
+    hull_vertices,
+    point_motion,
+    wrench,
+)
+from rigidblocks.dynamics import aba, point_acceleration, point_position
+from rigidblocks.dynamics.equivalence import aligned
+from rigidblocks.joint import Helical, Prismatic, Revolute, SixDoF
+from rigidblocks.model.configuration import rate
+from rigidblocks.model.floating_chain import floating_base
+from rigidblocks.model.model import Model
+from rigidblocks.robots import auto_tree, planar2
+from rigidblocks.tracing.trace import trace
+
+ATOL = 1e-12  # a few operations on numbers of the size of one
+STEP = 1e-6  # of central differences, whose error is STEP^2 and the rounding of 1 by STEP
+DIFFERENCE = 1e-8
+
+HEIGHTS = np.random.default_rng(3).uniform(-0.3, 0.3, (4, 6))
+FIRST, SPACING = (-1.5, -1.25), (1.0, 0.5)
+PLACED = random_transform(np.random.default_rng(7))
+EXACT = {
+    "plane": Plane((0.3, -0.2, 2.0), (0.1, 0.0, -0.4)),
+    "sphere": Sphere(0.8, (0.2, -0.1, 0.3)),
+    "box": Box((1.0, 0.6, 1.5), PLACED),
+}
+SURFACES = EXACT | {"field": HeightField(HEIGHTS, SPACING, FIRST)}
+
+
+@pytest.fixture
+def points(rng):
+    return rng.uniform(-1.2, 1.2, (400, 3))
+
+
+@pytest.mark.parametrize("surface", EXACT.values(), ids=EXACT)
+def test_gap_is_a_distance_whose_gradient_is_the_unit_normal(surface, points):
+    gap, n = surface.gap(points)
+    assert_allclose((n * n).sum(-1), 1, rtol=ATOL)
+    for k in range(3):
+        e = STEP * np.eye(3)[k]
+        slope = (surface.gap(points + e)[0] - surface.gap(points - e)[0]) / (2 * STEP)
+        apart = np.abs(slope - n[:, k]) > DIFFERENCE
+        assert (
+            np.count_nonzero(apart) < 3
+        )  # a difference may lie across an edge of the nearest face's region
+    assert_allclose(surface.gap(points - gap[:, None] * n)[0], 0, atol=ATOL)
+
+
+def test_gap_of_a_box_is_the_distance_to_its_nearest_point(points):
+    # outside: the point is clipped to the box; inside: to the nearest of six faces
+    box, half = EXACT["box"], np.array([0.5, 0.3, 0.75])
+    points = PLACED.r + 0.7 * points
+    local = (points - PLACED.r) @ PLACED.E.T
+    outside = np.linalg.norm(local - np.clip(local, -half, half), axis=1)
+    inside = np.min(half - np.abs(local), axis=1)
+    assert np.count_nonzero(inside > 0) > 20
+    assert_allclose(box.gap(points)[0], np.where(inside > 0, -inside, outside), atol=ATOL)
+
+
+def test_height_field_is_bilinear_between_its_nodes_and_level_beyond(points):
+    grid = [FIRST[k] + SPACING[k] * np.arange(HEIGHTS.shape[k]) for k in range(2)]
+    h = RegularGridInterpolator(grid, HEIGHTS)
+    points = np.vstack([points * [2.0, 2.0, 1.0], [[a, b, 0.1] for a in grid[0] for b in grid[1]]])
+    gap, n = SURFACES["field"].gap(points)
+    clipped = np.clip(points[:, :2], [g[0] for g in grid], [g[-1] for g in grid])
+    assert_allclose((n * n).sum(-1), 1, rtol=ATOL)
+    assert_allclose(gap, (points[:, 2] - h(clipped)) * n[:, 2], atol=ATOL)
+
+
+def test_normal_of_a_height_field_is_that_of_its_slope(points):
+    field = SURFACES["field"]
+    n = field.gap(points)[1]
+
+    def height(p):
+        gap, normal = field.gap(p)
+        return p[:, 2] - gap / normal[:, 2]
+
+    for k in range(2):
+        e = STEP * np.eye(3)[k]
+        slope = (height(points + e) - height(points - e)) / (2 * STEP)
+        assert (
+            np.count_nonzero(np.abs(-n[:, k] / n[:, 2] - slope) > DIFFERENCE) < 3
+        )  # across an edge of a cell
+
+
+def test_plane_height_field_is_a_plane(points):
+    x, y = np.meshgrid(np.arange(5.0), np.arange(4.0), indexing="ij")
+    field = HeightField(0.2 * x - 0.3 * y + 0.1, (1.0, 1.0), (-2.0, -1.5))
+    plane = Plane((-0.2, 0.3, 1.0), (-2.0, -1.5, 0.1))
+    for ours, expected in zip(field.gap(points), plane.gap(points), strict=True):
+        assert_allclose(ours, expected, atol=ATOL)
+
+
+@pytest.mark.parametrize("surface", SURFACES.values(), ids=SURFACES)
+def test_traced_gap_is_that_of_numpy_and_has_derivatives_everywhere(surface, points):
+    # single points as well as many; the centre and the faces of the shapes, where a formula could
+    # divide by zero
+    special = [[0.2, -0.1, 0.3], PLACED.r, [0.0, 0.0, 0.0], [-1.5, -1.25, 0.0], [1.5, 1.25, 0.0]]
+    points = np.vstack(
+        [points[:50], special, PLACED.r + 0.5 * PLACED.E[0], PLACED.r + 0.3 * PLACED.E[1]]
+    )
+    graph = trace(
+        "gap", lambda p: dict(zip(("gap", "n"), surface.gap(p), strict=True)), {"p": points.shape}
+    )
+    gap, n = surface.gap(points)
+    assert_allclose(graph(points.ravel()), np.r_[gap, n.ravel()], atol=ATOL)
+    memory = ca.SX.sym("p", points.size)
+    slopes = ca.Function("slopes", [memory], [ca.jacobian(graph.function(memory), memory)])
+    assert np.all(np.isfinite(np.array(slopes(points.ravel()))))
+    one = trace("gap", lambda p: dict(zip(("gap", "n"), surface.gap(p), strict=True)), {"p": (3,)})
+    assert_allclose(one(points[0]), np.r_[gap[0], n[0]], atol=ATOL)
+    assert_allclose(surface.gap(points[0])[1], n[0], atol=ATOL)
+
+
+def test_degenerate_positions_give_unit_normals_and_no_nan():
+    for surface, p in (
+        (Sphere(0.5), np.zeros(3)),
+        (Sphere(0.5), np.array([1e-200, 0.0, 0.0])),
+        (Box((1.0, 1.0, 1.0)), np.zeros(3)),
+        (Box((1.0, 1.0, 1.0)), np.array([0.5, 0.5, 0.5])),
+        (Box((1.0, 1.0, 1.0)), np.array([0.5, 0.0, 0.0])),
+    ):
+        gap, n = surface.gap(p)
+        assert np.isfinite(gap)
+        assert_allclose(n @ n, 1, rtol=ATOL)
+    assert Box((1.0, 2.0, 3.0)).gap(np.zeros(3))[0] == -0.5
+    assert Sphere(0.5).gap(np.zeros(3))[0] == pytest.approx(-0.5, abs=1e-11)
+
+
+def test_two_spheres_touch_each_other_alike(rng):
+    a, b = rng.uniform(-1, 1, (2, 100, 3))
+    r_a, r_b = 0.7, 0.4
+    for k in range(100):
+        on_b, on_a = contact(Sphere(r_a, a[k]), b[k], r_b), contact(Sphere(r_b, b[k]), a[k], r_a)
+        assert_allclose(on_b.depth, r_a + r_b - np.linalg.norm(a[k] - b[k]), atol=ATOL)
+        assert_allclose(on_b.depth, on_a.depth, atol=ATOL)
+        assert_allclose(on_b.normal, -on_a.normal, atol=ATOL)
+        # the deepest point of each is as far inside the other as they are
+        assert_allclose(on_b.point, on_a.point - on_b.depth * on_b.normal, atol=ATOL)
+
+
+@pytest.mark.parametrize("surface", EXACT.values(), ids=EXACT)
+def test_deepest_point_of_a_sphere_is_that_deep(surface, points):
+    touching = contact(surface, points, 0.05)
+    outside = (
+        touching.depth < 0
+    )  # inside, another face may be nearer to the deepest point than to the centre
+    gap, _ = surface.gap(touching.point)
+    assert_allclose(gap[outside], -touching.depth[outside], atol=ATOL)
+
+
+def test_mirrored_surface_has_mirrored_contacts(points):
+    mirror = np.array([-1.0, 1.0, 1.0])
+    pairs = (
+        (EXACT["plane"], Plane((-0.3, -0.2, 2.0), (-0.1, 0.0, -0.4))),
+        (EXACT["sphere"], Sphere(0.8, (-0.2, -0.1, 0.3))),
+        (Box((1.0, 0.6, 1.5)), Box((1.0, 0.6, 1.5))),
+        (SURFACES["field"], HeightField(HEIGHTS[::-1], SPACING, FIRST)),
+    )
+    for surface, mirrored in pairs:
+        gap, n = surface.gap(points)
+        mirrored_gap, mirrored_n = mirrored.gap(points * mirror)
+        assert_allclose(mirrored_gap, gap, atol=ATOL)
+        assert_allclose(mirrored_n, n * mirror, atol=ATOL)
+
+
+# shapes and their points
+
+
+def test_points_of_shapes_are_on_their_surfaces():
+    corners = Box((1.0, 0.6, 1.5), PLACED).points
+    assert corners.shape == (8, 3)
+    assert_allclose(EXACT["box"].gap(corners)[0], 0, atol=ATOL)
+    assert_allclose(np.ptp((corners - PLACED.r) @ PLACED.E.T, axis=0), [1.0, 0.6, 1.5], rtol=ATOL)
+    rim = (Cylinder(0.3, 0.8, 12, PLACED).points - PLACED.r) @ PLACED.E.T
+    assert rim.shape == (24, 3)
+    assert_allclose(np.hypot(rim[:, 0], rim[:, 1]), 0.3, rtol=ATOL)
+    assert_allclose(np.abs(rim[:, 2]), 0.4, rtol=ATOL)
+    assert_allclose(rim.mean(axis=0), 0, atol=ATOL)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Sphere(0.2, (0.1, 0.2, 0.3)),
+        Box((1.0, 2.0, 3.0), PLACED),
+        Cylinder(0.3, 1.0, 5, PLACED),
+        PointSet([[1.0, 2, 3]]),
+    ],
+    ids=["sphere", "box", "cylinder", "points"],
+)
+def test_moved_shape_has_moved_points(shape, rng):
+    X = random_transform(rng)
+    moved = shape.moved(X)
+    assert type(moved) is type(shape)
+    assert moved.reach == shape.reach
+    assert_allclose(moved.points, (shape.points - X.r) @ X.E.T, atol=ATOL)
+
+
+def touching(model):
+    """The model with a shape on every body."""
+    shapes = [
+        (Sphere(0.1, (0.1, 0.2, 0.3)), PointSet([[0.3, 0.1, 0.0]])),
+        (Box((0.1, 0.2, 0.3), PLACED),),
+    ]
+    return replace(model, contact=tuple(shapes[i % 2] for i in range(model.nb)))
+
+
+def test_contact_points_move_as_their_bodies_do(model, rng):
+    # the velocity is the derivative of the position along the motion, for joints whose qd is that
+    # of q
+    model, s = touching(model), random_state(rng, model)
+    points = body_points(model)
+    p, v, w = point_motion(model, s.q, s.qd, points)
+    assert p.shape == v.shape == w.shape == points.position.shape
+    if model.nq == model.nv:
+        dq = STEP * rate(model, s.q, s.qd)
+        ahead, behind = (point_motion(model, s.q + sign * dq, s.qd, points)[0] for sign in (1, -1))
+        assert_allclose((ahead - behind) / (2 * STEP), v, atol=DIFFERENCE * 10)
+
+
+def test_contact_stays_where_it_is_in_other_body_frames(rng):
+    joints = (
+        Revolute((1.0, 2.0, -0.5)),
+        Prismatic((0.3, -1.0, 2.0)),
+        Helical(0.2, (1.0, 1.0, 0.0)),
+        Revolute(),
+    )
+    model = touching(random_tree(rng, (-1, 0, 1, 0), joints))
+    s, turned = random_state(rng, model), aligned(model)
+    assert turned.joint != model.joint
+    ours = point_motion(turned, s.q, s.qd, body_points(turned))
+    for motion, expected in zip(
+        ours, point_motion(model, s.q, s.qd, body_points(model)), strict=True
+    ):
+        assert_allclose(motion, expected, atol=ATOL)
+
+
+def test_contact_is_that_of_its_body_on_a_floating_base():
+    model = touching(auto_tree(3))
+    floating = floating_base(
+        replace(model, joint=(SixDoF(), *model.joint[1:]), contact=model.contact)
+    )
+    assert body_points(floating).body == tuple(i + 5 for i in body_points(model).body)
+
+
+# hulls
+
+
+def contact_wrenches(points, normal):
+    return np.column_stack([np.cross(points, normal), np.tile(normal, (len(points), 1))])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_normals_of_a_face_depend_positively_on_those_of_its_hull_and_on_no_fewer(seed):
+    rng = np.random.default_rng(seed)
+    normal = rng.normal(size=3)
+    normal /= np.linalg.norm(normal)
+    in_plane = np.linalg.svd(normal[None, :])[2][1:]
+    points = rng.uniform(-1, 1, (12, 2)) @ in_plane + 0.3 * normal
+    hull = hull_vertices(points, normal)
+    wrenches = contact_wrenches(points, normal)
+    for k in range(12):
+        others = [j for j in hull if j != k]
+        residual = nnls(wrenches[others].T, wrenches[k])[1]
+        assert (residual > 1e-6) == (k in hull), k
+
+
+def test_hull_goes_round_the_normal_and_has_each_vertex_once():
+    square = np.array(
+        [[0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1], [0.5, 0.5, 1], [0.5, 0, 1], [1, 1, 1]],
+        dtype=float,
+    )
+    hull = hull_vertices(square, (0.0, 0.0, 3.0))
+    assert {tuple(square[k]) for k in hull} == {(0, 0, 1), (1, 0, 1), (1, 1, 1), (0, 1, 1)}
+    assert len(hull) == 4
+    p = square[list(hull), :2]
+    a, b = np.roll(p, -1, axis=0) - p, np.roll(p, -2, axis=0) - np.roll(p, -1, axis=0)
+    assert np.all(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0] > 0)
+    from_below = square[list(hull_vertices(square, (0.0, 0.0, -1.0))), :2]
+    assert_array_equal(from_below[np.lexsort(from_below.T)], p[np.lexsort(p.T)])
+
+
+def test_hull_of_an_edge_is_its_ends_and_of_a_point_the_point():
+    edge = np.array([[0.3, 0.6, 0.9], [0.1, 0.2, 0.3], [0.2, 0.4, 0.6]])
+    assert sorted(hull_vertices(edge, (-2.0, 1.0, 0.0))) == [0, 1]
+    assert hull_vertices(edge[:1], (0.0, 0.0, 1.0)) == (0,)
+    assert len(hull_vertices([edge[0]] * 3, (0.0, 0.0, 1.0))) == 1
+
+
+# the mass that a contact feels
+
+
+def test_effective_mass_of_a_free_body_is_the_books(rng):
+    # 1 / (n I^-1 n) (RBDA 11.1), the same as the acceleration that a unit force causes
+    c, r, n = rng.uniform(-0.3, 0.3, (3, 3))
+    n /= np.linalg.norm(n)
+    inertia = mcI(2.0, c, np.diag([0.1, 0.2, 0.25]))
+    body = Model("body", (-1,), (SixDoF(),), (identity(),), (inertia,))
+    q = np.r_[1.0, 0, 0, 0, 0, 0, 0]
+    spatial_n = np.r_[np.cross(r, n), n]
+    expected = 1 / (spatial_n @ np.linalg.solve(inertia.matrix(), spatial_n))
+    assert effective_mass(body, q, 0, r, 3 * n) == pytest.approx(expected, rel=1e-12)
+
+
+def test_effective_mass_is_the_force_over_the_acceleration_that_it_causes(rng):
+    model = replace(planar2(), contact=((), (PointSet([[1.0, 0.0, 0.0]]),)))
+    s, r, n = random_state(rng, model), np.array([1.0, 0.0, 0.0]), np.array([0.6, 0.8, 0.0])
+    (p,), _, _ = point_motion(model, s.q, s.qd, body_points(model))
+    rest = np.zeros(2)
+    qdd = aba(
+        model, s.q, rest, rest, np.array([np.zeros(6), wrench(n, p)])
+    )  # gravity does no work in this plane
+    acceleration = n @ point_acceleration(model, s.q, rest, qdd, 1, r)
+    assert effective_mass(model, s.q, 1, r, n) == pytest.approx(1 / acceleration, rel=1e-10)
+    assert effective_mass(model, s.q, 1, r, (0.0, 0.0, 1.0)) == np.inf
+
+
+# refusals
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Plane((0, 0, 0)),
+            "a normal must be a finite vector of 3 components that is not zero, not [0.0, 0.0, "
+            "0.0]",
+        ),
+        (lambda: Plane((0, np.nan, 1)), "a normal must be a finite vector"),
+        (lambda: Plane((0, 1)), "a normal must be a finite vector of 3 components"),
+        (
+            lambda: Plane(point=(0, 0)),
+            "the point of a plane must be 3 finite numbers, not [0.0, 0.0]",
+        ),
+        (lambda: Sphere(0.0), "the radius of a sphere must be positive, not 0.0 m"),
+        (lambda: Sphere(np.inf), "the radius of a sphere must be positive, not inf m"),
+        (lambda: Box((1, 0, 1)), "the sides of a box must be positive, not [1.0, 0.0, 1.0] m"),
+        (lambda: Cylinder(-1.0, 1.0), "the radius of a cylinder must be positive, not -1.0 m"),
+        (lambda: Cylinder(1.0, 0.0), "the height of a cylinder must be positive, not 0.0 m"),
+        (lambda: Cylinder(1.0, 1.0, 2), "a cylinder needs at least 3 points on each edge, not 2"),
+        (
+            lambda: PointSet([[0, 0, 0], [1, 0, 0], [0, 0, 0]]),
+            "a point set has two points in one place",
+        ),
+        (
+            lambda: PointSet([0, 0, 0]),
+            "a point set needs finite points (n, 3), at least one, not [0.0, 0.0, 0.0]",
+        ),
+        (
+            lambda: PointSet(np.zeros((0, 3))),
+            "a point set needs finite points (n, 3), at least one, not []",
+        ),
+        (
+            lambda: HeightField([[1, 2]], (1, 1)),
+            "a height field needs finite heights on at least 2 by 2 nodes",
+        ),
+        (
+            lambda: HeightField(np.zeros((33, 33)), (1, 1)),
+            "a height field has at most 1024 nodes, not (33, 33)",
+        ),
+        (
+            lambda: HeightField(np.zeros((25, 41)), (1, 1)),
+            "a height field has at most 1024 nodes, not (25, 41)",
+        ),
+        (
+            lambda: HeightField(HEIGHTS, (1, 0)),
+            "the spacing of a height field is two positive numbers, not [1.0, 0.0]",
+        ),
+        (
+            lambda: HeightField(HEIGHTS, (1, 1), (0,)),
+            "the first node of a height field has two finite coordinates",
+        ),
+        (lambda: hull_vertices([[0, 0, 0]], (0, 0, 0)), "a normal must be a finite vector"),
+        (lambda: body_points(planar2()), "model 'planar2' has no shapes to touch with"),
+        (
+            lambda: replace(planar2(), contact=((),)),
+            "contact of model 'planar2' lists shapes for 1 bodies; it needs a list",
+        ),
+    ],
+)
+def test_degenerate_data_are_refused(make, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()
+
+
+def test_what_is_no_shape_is_refused():
+    with pytest.raises(
+        TypeError, match="contact of body body2 of model 'planar2' has 'ball'; it must be a Shape"
+    ):
+        replace(planar2(), contact=((), ("ball",)))
+
+
+def test_shapes_between_points_are_those_around_their_middle(rng):
+    low, high = np.array([-0.2, 0.1, 0.3]), np.array([0.4, 0.2, 0.9])
+    corners = Box.between(low, high).points
+    assert_allclose([corners.min(axis=0), corners.max(axis=0)], [low, high], rtol=1e-15)
+    start, end = rng.normal(size=(2, 3))
+    rim = Cylinder.between(start, end, 0.3, rim=12).points
+    along = (end - start) / np.linalg.norm(end - start)
+    ways = np.repeat([0.0, np.linalg.norm(end - start)], 12)
+    assert_allclose((rim - start) @ along, ways, rtol=0, atol=ATOL)
+    across = rim - start - ways[:, None] * along
+    assert_allclose(np.linalg.norm(across, axis=1), 0.3, rtol=ATOL)
+
+
+def test_what_is_drawn_turns_with_aligned_frames(rng):
+    axis = rng.normal(size=3)
+    model = replace(auto_tree(2), joint=(Revolute(axis), Revolute()))
+    q = rng.normal(size=2)
+    points = [
+        [point_position(m, q, i, p) for i in range(2) for p in m.appearance[i][0].points]
+        for m in (model, aligned(model))
+    ]
+    assert_allclose(points[0], points[1], rtol=0, atol=ATOL)
+
+
+def test_a_height_field_of_the_most_nodes_is_taken():
+    assert HeightField(np.zeros((32, 32)), (1, 1)).heights.shape == (32, 32)

@@ -1,0 +1,191 @@
+"""Mutation testing: a fixed draw of small changes of our Python and C, each of which the tests of
+its file must notice. `python tests/mutation/mutate.py --number 12`.
+
+A mutant is one changed token. It is killed when its tests fail or take longer than the limit, and
+survives when they pass. Those in EQUIVALENT change nothing that can be seen, with the reason.
+Exits with 1 when fewer than 95 % of the others are killed. No tool that is kept up mutates both the
+Python that we trace and the C of our headers.
+"""
+
+import argparse
+import ast
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "blocks" / "rigidblocks"
+LIMIT = 300.0  # [s] for the tests of one mutant
+WANTED = 0.95
+
+# the tests that are to notice a change of a file: those that are quick and concern it
+TESTS = {
+    "algebra/dual.py": ("tests/dynamics/test_kinematics.py",),
+    "algebra/spatial.py": ("tests/algebra",),
+    "algebra/planar.py": ("tests/algebra",),
+    "block/port.py": ("tests/block/test_ports.py", "tests/block/test_wrong_blocks.py"),
+    "block/step.py": ("tests/block",),
+    "model/checks.py": ("tests/model", "tests/loops/test_loop_constraints.py"),
+    "loops/inverse.py": ("tests/loops/test_loop_inverse_dynamics.py",),
+    "contact/impact.py": ("tests/contact/test_impact.py",),
+    "c/kernel/step.h": ("tests/block", "tests/fmi/test_co_simulation.py"),
+    "c/fmi/values.h": (
+        "tests/fmi/test_bounds.py",
+        "tests/fmi/test_co_simulation.py",
+        "tests/fmi/test_model_exchange.py",
+    ),
+    "c/fmi/run.h": (
+        "tests/fmi/test_co_simulation.py",
+        "tests/fmi/test_model_exchange.py",
+        "tests/fmi/test_completed_step.py",
+    ),
+}
+
+# what changes nothing that can be seen, by file, line and change
+EQUIVALENT = {
+    "algebra/spatial.py: if np.abs(X.E @ X.E.T - np.eye(len(X.E))).max() > 1e-9 or "
+    "np.linalg.det(X.E) < 0:: < -> <=": "what is orthogonal has a determinant of 1 or -1",
+}
+
+
+class Mutant(NamedTuple):
+    """One changed token of a file, the text from `start` to `end` replaced by `new`."""
+
+    path: str
+    start: int
+    end: int
+    old: str
+    new: str
+
+    def name(self, text: str) -> str:
+        """File, line and change, by which EQUIVALENT knows it."""
+        first = text.rfind("\n", 0, self.start) + 1
+        line = text[first : text.find("\n", self.start)].strip()
+        return f"{self.path}: {line}: {self.old} -> {self.new}"
+
+
+OPERATORS = {
+    "+": "-", "-": "+", "*": "/", "/": "*", "<": "<=", "<=": "<", ">": ">=", ">=": ">",
+    "==": "!=", "!=": "==", "&&": "||", "||": "&&", "and": "or", "or": "and",
+}  # fmt: skip
+PYTHON_OPERATORS = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Lt: "<", ast.LtE: "<=",
+    ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.And: "and", ast.Or: "or",
+}  # fmt: skip
+C_TOKEN = re.compile(
+    r"/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*|\"(?:\\.|[^\"\\])*\"|[A-Za-z_]\w*"
+    r"|(?P<number>\d+\.?\d*(?:e-?\d+)?)|->|\+\+|--|[-+*/&|]="
+    r"|(?P<operator>(?<= )(?:&&|\|\||==|!=|<=|>=|[-+*/<>])(?= ))",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def mutants(path: str) -> Iterator[Mutant]:
+    """All mutants of a file of the package."""
+    text = (PACKAGE / path).read_text()
+    tokens = python_tokens(text) if path.endswith(".py") else c_tokens(text)
+    for start, end in tokens:
+        old = text[start:end]
+        yield Mutant(path, start, end, old, OPERATORS.get(old) or changed(old))
+
+
+def changed(number: str) -> str:
+    """Another number: 1 for 0, twice as much for others, and one more for a whole one."""
+    if re.fullmatch(r"\d+", number):
+        return str(int(number) + 1)
+    return "1.0" if float(number) == 0.0 else repr(2.0 * float(number))
+
+
+def c_tokens(text: str) -> Iterator[tuple[int, int]]:
+    """Where the operators and numbers are, but not those in comments, strings and directives."""
+    for match in C_TOKEN.finditer(text):
+        if match["number"] or match["operator"]:
+            yield match.span()
+
+
+def python_tokens(text: str) -> Iterator[tuple[int, int]]:
+    """Where the operators and numbers of expressions are, but not those in annotations."""
+    lines = [0, *(m.end() for m in re.finditer("\n", text))]
+    assert text.isascii(), "columns of the syntax tree count bytes"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            yield (
+                lines[node.lineno - 1] + node.col_offset,
+                lines[node.end_lineno - 1] + node.end_col_offset,
+            )
+        for operator, left, right in operations(node):
+            start = lines[left.end_lineno - 1] + left.end_col_offset
+            end = lines[right.lineno - 1] + right.col_offset
+            # brackets may stand beside the operator
+            if match := re.search(
+                rf"(?<!\w){re.escape(PYTHON_OPERATORS[type(operator)])}(?!\w)", text[start:end]
+            ):
+                yield start + match.start(), start + match.end()
+
+
+def operations(node: ast.AST) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
+    """The operators of an expression with what is on their left and right."""
+    found: list[tuple[ast.AST, ast.expr, ast.expr]] = []
+    if isinstance(node, ast.BinOp):
+        found = [(node.op, node.left, node.right)]
+    elif isinstance(node, ast.BoolOp):
+        found = [(node.op, *pair) for pair in zip(node.values, node.values[1:], strict=False)]
+    elif isinstance(node, ast.Compare):
+        sides = (node.left, *node.comparators)
+        found = list(zip(node.ops, sides, sides[1:], strict=False))
+    yield from (one for one in found if type(one[0]) in PYTHON_OPERATORS)
+
+
+def fate(mutant: Mutant) -> str:
+    """Whether the tests of the mutant's file pass on a copy of the package that has it."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "rigidblocks"
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        text = (copy / mutant.path).read_text()
+        (copy / mutant.path).write_text(text[: mutant.start] + mutant.new + text[mutant.end :])
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        command += ["-m", "not interop and not slow", *TESTS[mutant.path]]
+        environment = os.environ | {"PYTHONPATH": folder}
+        try:
+            ran = subprocess.run(
+                command, cwd=ROOT, env=environment, capture_output=True, timeout=LIMIT
+            )
+        except subprocess.TimeoutExpired:
+            return "timed out"
+    return "survived" if ran.returncode == 0 else "killed"
+
+
+def draw(number: int, seed: int) -> list[Mutant]:
+    """As many mutants, files in turn, the same for the same seed and sources."""
+    chance = random.Random(seed)
+    paths = chance.sample(sorted(TESTS), len(TESTS))
+    return [chance.choice(list(mutants(paths[k % len(paths)]))) for k in range(number)]
+
+
+def main() -> int:
+    """Prints what became of each mutant; 1 when too many survive."""
+    arguments = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    arguments.add_argument("--number", type=int, default=12)
+    arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--list", action="store_true", help="print the draw and run nothing")
+    given, counts = arguments.parse_args(), Counter[str]()
+    for mutant in draw(given.number, given.seed):
+        name = mutant.name((PACKAGE / mutant.path).read_text())
+        became = "listed" if given.list else "equivalent" if name in EQUIVALENT else fate(mutant)
+        counts[became] += 1
+        print(f"{became:10} {name}", flush=True)
+    dead = counts["killed"] + counts["timed out"]
+    print(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
+    return int(dead < WANTED * (dead + counts["survived"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

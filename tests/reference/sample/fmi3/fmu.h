@@ -1,0 +1,35 @@
+#ifndef RB_FMU_H
+#define RB_FMU_H
+
+#include <math.h>
+
+#define RB_GUID "{sample}"
+static const char *const RB_LOG_CATEGORIES[] = {"logStatusWarning", "logStatusDiscard", "logStatusError", "logStatusFatal", "logAll", 0};
+static const char *const RB_NAMES[] = {
+    "time",
+    "d[1]",
+    "d[2]",
+    "w",
+    "tau",
+    "w_ref",
+    "I",
+    "b",
+    "P",
+    "der(d[1])",
+    "der(d[2])",
+    "der(w)"};
+/* how many elements the variable with a value reference has; 0 where there is none */
+static const unsigned short RB_LENGTH[] = {1, 2, 0, 1, 1, 1, 1, 1, 1, 2, 0, 1};
+enum { RB_LAST_VARIABLE = 11 };
+/* when a variable may be set; a start value until the run starts */
+enum { RB_NEVER, RB_START_VALUE, RB_TUNABLE, RB_ALWAYS };
+static const unsigned char RB_SETTABLE[] = {RB_NEVER, RB_START_VALUE, RB_START_VALUE, RB_START_VALUE, RB_NEVER, RB_ALWAYS, RB_TUNABLE, RB_TUNABLE, RB_NEVER, RB_NEVER, RB_NEVER, RB_NEVER};
+/* of the solver of a host that names none */
+static const double RB_TOLERANCE = 1e-08;
+/* the bounds that parameters and start values keep */
+static const double RB_MIN[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+static const double RB_MAX[] = {INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
+/* the order of magnitude of each continuous state, and one more */
+static const double RB_NOMINAL[] = {1.0, 1.0, 1.0, 1.0};
+
+#endif

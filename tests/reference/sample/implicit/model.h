@@ -1,0 +1,118 @@
+/* Turntable, traced to C. Operations: derivative 6, initial 2, update 2, output 1, project 6, rate_slopes 4.
+
+   index  port   element  unit
+       0  t               s
+   continuous states
+       1  d      1        1
+       2  d      2        1
+       3  w               rad/s
+   sampled states
+       4  tau             N.m
+   inputs
+       5  w_ref           rad/s
+   tunable parameters
+       6  I               kg.m2
+       7  b               N.m.s/rad
+   computed outputs
+       8  P               W
+*/
+
+#ifndef RB_MODEL_H
+#define RB_MODEL_H
+
+#include <math.h>
+
+enum { RB_T = 0, RB_X = 1, RB_NX = 3, RB_Z = 4, RB_NZ = 1, RB_U = 5, RB_NU = 1, RB_P = 6, RB_NP = 2, RB_Y = 8, RB_NY = 1, RB_S = 9, RB_NS = 0, RB_SIZE = 9 };
+#define RB_PROJECTS 1
+static const double RB_SAMPLE_TIME = 0.002;
+static const double RB_INNER_STEP = 0.001;
+static const double RB_START[] = {0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.1, 0.0};
+#define RB_ADAPTIVE 0
+#define RB_EXPLICIT 0
+#define RB_LINEARLY_IMPLICIT 1
+enum { RB_IMPLICIT_STAGES = 2 };
+static const double RB_GAMMA = 0.29289321881345254;
+static const double RB_IMPLICIT_A[3][2] = {{0.0, 0.0}, {3.4142135623730945, 0.0}, {5.121320343559641, 1.7071067811865472}};
+static const double RB_IMPLICIT_C[] = {0.0, 1.0};
+static const double RB_COUPLING[3][2] = {{0.0, 0.0}, {-6.828427124746189, 0.0}, {0.0, 0.0}};
+static const double RB_TIME[] = {0.29289321881345254, -0.29289321881345254};
+static inline void derivative(const double *in, double *out)
+{
+    (void)in;
+    (void)out;
+    const double v2 = in[3] * in[2]; /* w, d[2] */
+    const double v3 = -v2;
+    out[0] = v3; /* der(d[1]) */
+    const double v6 = in[3] * in[1]; /* d[1] */
+    out[1] = v6; /* der(d[2]) */
+    const double v10 = in[7] * in[3]; /* b */
+    const double v11 = in[4] - v10; /* tau */
+    const double v13 = v11 / in[6]; /* I */
+    out[2] = v13; /* der(w) */
+}
+
+static inline void initial(const double *in, double *out)
+{
+    (void)in;
+    (void)out;
+    const double v2 = in[5] - in[3]; /* w_ref, w */
+    const double v3 = v2 + v2;
+    out[0] = v3; /* tau */
+}
+
+static inline void update(const double *in, double *out)
+{
+    (void)in;
+    (void)out;
+    const double v2 = in[5] - in[3]; /* w_ref, w */
+    const double v3 = v2 + v2;
+    out[0] = v3; /* tau */
+}
+
+static inline void output(const double *in, double *out)
+{
+    (void)in;
+    (void)out;
+    const double v2 = in[4] * in[3]; /* tau, w */
+    out[0] = v2; /* P */
+}
+
+static inline void project(const double *in, double *out)
+{
+    (void)in;
+    (void)out;
+    const double v1 = in[1] * in[1]; /* d[1] */
+    const double v3 = in[2] * in[2]; /* d[2] */
+    const double v4 = v1 + v3;
+    const double v5 = sqrt(v4);
+    const double r0 = 1.0 / v5;
+    const double v6 = in[1] * r0;
+    out[0] = v6; /* d[1] */
+    const double v8 = in[2] * r0;
+    out[1] = v8; /* d[2] */
+    out[2] = in[3]; /* w */
+}
+
+static inline void rate_slopes(const double *in, double *out)
+{
+    (void)in;
+    (void)out;
+    out[0] = 0.0; /* d der(d[1]) / d d[1] */
+    const double v3 = -in[3]; /* w */
+    out[1] = v3; /* d der(d[1]) / d d[2] */
+    const double v6 = -in[2]; /* d[2] */
+    out[2] = v6; /* d der(d[1]) / d w */
+    out[3] = in[3]; /* d der(d[2]) / d d[1] */
+    out[4] = 0.0; /* d der(d[2]) / d d[2] */
+    out[5] = in[1]; /* d[1], d der(d[2]) / d w */
+    out[6] = 0.0; /* d der(w) / d d[1] */
+    out[7] = 0.0; /* d der(w) / d d[2] */
+    const double v16 = in[7] / in[6]; /* b, I */
+    const double v17 = -v16;
+    out[8] = v17; /* d der(w) / d w */
+    out[9] = 0.0; /* d der(d[1]) / d t */
+    out[10] = 0.0; /* d der(d[2]) / d t */
+    out[11] = 0.0; /* d der(w) / d t */
+}
+
+#endif

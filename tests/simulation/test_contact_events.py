@@ -1,0 +1,522 @@
+"""Rigid contact from event to event (RBDA Table 11.1): where events are, what happens at them, and
+what rests.
+"""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import solve_ivp
+
+from random_models import MODELS, random_state
+from rigidblocks import Model, Prismatic, Revolute, SixDoF
+from rigidblocks.algebra.spatial import RigidInertia, identity, mcI, xlt
+from rigidblocks.block.integrators import EULER, HEUN, RK4, SEMI_IMPLICIT_EULER
+from rigidblocks.contact import (
+    Box,
+    Contact,
+    JointLimit,
+    Plane,
+    PointContact,
+    PointSet,
+    SoftLaw,
+    Sphere,
+    beginning_phase,
+    phase_motion,
+    plane_contacts,
+    rigid_contact,
+    sphere_contacts,
+)
+from rigidblocks.dynamics import crba, energy
+from rigidblocks.simulation.contact_events import simulate_contact
+
+G = 9.81
+ROUNDING = 1e-12  # what is exact for the integrator, after some hundred steps and some events
+PENETRATION = 1e-12  # [m] the gap at which an event is located, and rounding
+ORDER = 0.15  # how far a fitted slope may be from the order
+UP = np.array([0.0, 0.0, 1.0])
+
+
+def ball():
+    """A point mass of 1 kg on a vertical slide."""
+    inertia = mcI(1.0, np.zeros(3), np.eye(3))
+    return Model(
+        "ball",
+        (-1,),
+        (Prismatic(),),
+        (identity(),),
+        (inertia,),
+        contact=((PointSet([[0.0, 0.0, 0.0]]),),),
+    )
+
+
+def brick(sides=(0.4, 0.3, 0.2), m=2.0):
+    """A free brick."""
+    a, b, c = sides
+    inertia = mcI(m, np.zeros(3), m / 12 * np.diag([b * b + c * c, a * a + c * c, a * a + b * b]))
+    return Model("brick", (-1,), (SixDoF(),), (identity(),), (inertia,), contact=((Box(sides),),))
+
+
+def dropped(e, t_stop, dt=0.05, height=1.0, **how):
+    model = ball()
+    return simulate_contact(
+        model, partial(plane_contacts, model), [height], [0.0], t_stop, dt, e=e, **how
+    )
+
+
+def energies(model, run):
+    return np.array([energy(model, q, qd) for q, qd in zip(run["q"], run["qd"], strict=True)])
+
+
+def deepest(contacts, run):
+    """The least gap at any recorded time."""
+    return min(
+        float(c.gap) for q, qd in zip(run["q"], run["qd"], strict=True) for c in contacts(q, qd)
+    )
+
+
+# where events are
+
+
+@pytest.mark.parametrize("method", [HEUN, RK4], ids=lambda method: method.name)
+def test_bounces_are_at_their_closed_form_times(method):
+    e, fall = 0.8, np.sqrt(2 / G)
+    run = dropped(e, 3.0, method=method)
+    exact = fall * np.cumsum([1.0, *(2 * e**k for k in range(1, 5))])
+    assert_allclose(run.times("impact")[:5], exact, rtol=ROUNDING)
+    speeds = [event.impulse[0, 0] / (1 + e) for event in run.events[:5]]
+    assert_allclose(speeds, G * fall * e ** np.arange(5), rtol=ROUNDING)
+
+
+@pytest.mark.parametrize(
+    "method", [EULER, SEMI_IMPLICIT_EULER, HEUN, RK4], ids=lambda method: method.name
+)
+def test_error_of_the_events_falls_at_the_order_of_the_method(method):
+    # a ball on a spring bounces off the ground: z = c + a cos(w t), with c so that each flight is a
+    # part of a period
+    model, k, e = ball(), 40.0, 0.7
+    w, c = np.sqrt(k), 0.6 - G / k
+
+    def spring(t, q, qd):
+        del t, qd
+        return -k * (q - 0.6)
+
+    a = 1.0 - c
+    first = np.arccos(-c / a) / w
+    v = e * a * w * np.sin(w * first)
+    second = (
+        first + 2 * np.arctan2(v / w, c) / w
+        if c < 0
+        else first + (2 * np.pi - 2 * np.arctan2(v / w, c)) / w
+    )
+    z = solve_ivp(
+        lambda _, x: [x[1], spring(0, x[0], 0) - G],
+        (0, second - first),
+        [0, v],
+        rtol=1e-12,
+        atol=1e-13,
+    ).y[0, -1]
+    assert abs(z) < 1e-9  # the closed form of the second flight
+    errors, counts = (
+        [],
+        np.array([30, 45, 65, 95]) if method.order < 4 else np.array([10, 14, 20, 28]),
+    )
+    for n in counts:
+        h = first / (n + 0.4)
+        steps = int(np.ceil(second / h)) + 4
+        run = simulate_contact(
+            model,
+            partial(plane_contacts, model),
+            [1.0],
+            [0.0],
+            steps * h,
+            steps * h,
+            e=e,
+            tau=spring,
+            method=method,
+            h=h,
+        )
+        errors.append(abs(run.times("impact")[0] - first))
+        assert abs(run.times("impact")[1] - second) < 60 * max(errors[-1], 1e-9)
+    assert (
+        abs(np.polyfit(np.log(first / (counts + 0.4)), np.log(errors), 1)[0] - method.order) < ORDER
+    )
+
+
+def test_sliding_block_stops_after_its_closed_form_way():
+    # v^2 / (2 mu g), in any direction; after that it sticks and its weight is on the ground
+    model, mu = brick(), 0.3
+    contacts = partial(plane_contacts, model, mu=mu)
+    for v in ([1.0, 0.0], [0.6, -0.5]):
+        speed = np.hypot(*v)
+        run = simulate_contact(
+            model, contacts, [1, 0, 0, 0, 0, 0, 0.1], [0, 0, 0, *v, 0], 0.5, 0.1, h=0.05
+        )
+        assert [event.kind for event in run.events] == ["stick"]
+        assert_allclose(
+            run.events[0].t, speed / (mu * G), rtol=0, atol=1e-8
+        )  # where its speed is below STILL
+        assert_allclose(
+            run["q"][-1, 4:6], speed / (2 * mu * G) * np.array(v), rtol=0, atol=ROUNDING
+        )
+        assert_allclose(run["qd"][-1], 0, rtol=0, atol=ROUNDING)
+        assert_allclose(run["force"][-1, :, 0].sum(), 2.0 * G, rtol=1e-10)
+
+
+def test_block_sticks_below_the_friction_angle_and_slides_above_it():
+    model, mu, t = brick(), 0.3, 0.4
+    for angle in (np.arctan(mu) - 0.01, np.arctan(mu) + 0.01):
+        down = np.array([np.cos(angle), 0.0, -np.sin(angle)])
+        normal = np.array([np.sin(angle), 0.0, np.cos(angle)])
+        q0 = np.array([np.cos(angle / 2), 0.0, np.sin(angle / 2), 0.0, *(0.1 * normal)])
+        contacts = partial(plane_contacts, model, ground=Plane(normal), mu=mu)
+        run = simulate_contact(model, contacts, q0, np.zeros(6), t, t / 2, h=0.05)
+        way = max(np.sin(angle) - mu * np.cos(angle), 0.0) * G * t**2 / 2
+        assert_allclose(run["q"][-1, 4:] - q0[4:], way * down, rtol=0, atol=ROUNDING)
+        assert_allclose(run["q"][-1, :4], q0[:4], rtol=0, atol=ROUNDING)
+
+
+def test_force_that_ends_lets_the_contact_go_there():
+    # a pull that grows with time lifts the ball when it is its weight
+    model = ball()
+
+    def pull(t, q, qd):
+        del q, qd
+        return np.array([20.0 * t])
+
+    run = simulate_contact(model, partial(plane_contacts, model), [0.0], [0.0], 1.0, 0.1, tau=pull)
+    assert [event.kind for event in run.events] == ["loss"]
+    assert_allclose(
+        run.times("loss"), [G / 20.0], rtol=1e-8
+    )  # where the force is below WITHIN of the weight
+    s = 1.0 - G / 20.0
+    assert_allclose(run["q"][-1], 20.0 * s**3 / 6, rtol=1e-7)
+
+
+def test_push_that_grows_begins_to_slide_a_block_at_the_friction_limit():
+    model = Model(
+        "block",
+        (-1, 0),
+        (Prismatic((1.0, 0.0, 0.0)), Prismatic()),
+        (identity(),) * 2,
+        (mcI(0.5, np.zeros(3), np.eye(3)), mcI(0.5, np.zeros(3), np.eye(3))),
+        contact=((), (PointSet([[0.0, 0.0, 0.0]]),)),
+    )
+
+    def push(t, q, qd):
+        del q, qd
+        return np.array([10.0 * t, 0.0])
+
+    mu = 0.4
+    run = simulate_contact(
+        model, partial(plane_contacts, model, mu=mu), [0, 0], [0, 0], 0.5, 0.1, tau=push
+    )
+    assert [event.kind for event in run.events] == ["slip"]
+    assert_allclose(
+        run.events[0].t, mu * 0.5 * G / 10.0, rtol=1e-7
+    )  # the lower body's weight is on the slide
+    s = 0.5 - run.events[0].t
+    assert_allclose(run["q"][-1, 0], 10.0 * s**3 / 6, rtol=1e-6)
+
+
+def test_joint_bounces_between_its_limits():
+    # without gravity the times between the stops are a geometric sequence
+    inertia = mcI(1.0, np.zeros(3), np.eye(3))
+    model = Model("rotor", (-1,), (Revolute(),), (identity(),), (inertia,))
+    limits = [JointLimit(0, -0.5), JointLimit(0, 0.5, upper=True)]
+    run = simulate_contact(model, lambda *_: limits, [0.0], [1.0], 4.0, 0.1, e=0.5)
+    assert_allclose(run.times("impact"), [0.5, 2.5], rtol=ROUNDING)
+    assert np.abs(run["q"]).max() <= 0.5 + PENETRATION
+
+
+# what happens at an event
+
+
+def test_elastic_bounces_keep_the_energy():
+    run = dropped(1.0, 5.0)
+    assert len(run.times("impact")) == 6
+    E = energies(ball(), run)
+    assert_allclose(
+        E, E[0], rtol=0, atol=1e-15 * len(run.time) * 10 * G + 6 * G * 1e-13
+    )  # a gap of 1e-13 m at each event
+
+
+def test_newtons_cradle_moves_only_its_last_ball():
+    r, L, n = 0.05, 1.0, 3
+    inertia = mcI(0.2, [0.0, 0.0, -L], 0.4 * 0.2 * r * r * np.eye(3))
+    model = Model(
+        "cradle",
+        (-1,) * n,
+        (Revolute((0.0, 1.0, 0.0)),) * n,
+        tuple(xlt([2 * r * i, 0.0, 0.0]) for i in range(n)),
+        (inertia,) * n,
+        contact=((Sphere(r, (0.0, 0.0, -L)),),) * n,
+    )
+    contacts = partial(sphere_contacts, model, pairs=[(i, i + 1) for i in range(n - 1)])
+    run = simulate_contact(
+        model, contacts, [0.4, 0, 0], np.zeros(n), 1.6, 0.04, h=0.02, e=1.0, law="sequence"
+    )
+    assert [event.kind for event in run.events] == ["impact", "impact"]
+    first, second = run.times("impact")
+    between = (run.time > first) & (run.time < second)
+    assert np.abs(run["q"][between][:, :2]).max() < 1e-9
+    assert np.abs(run["q"][between][:, 2]).max() > 0.39
+    assert np.abs(run["q"][run.time > second][:, 1:]).max() < 1e-9
+    assert np.ptp(energies(model, run)) < 1e-6  # h^4
+
+
+def test_shorter_and_shorter_bounces_end_at_rest():
+    run = dropped(0.5, 2.0)
+    assert len(run.times("impact")) < 15  # 4.4 m/s to below 1 mm/s by halves, and the last
+    assert_allclose(run["q"][-1], 0, rtol=0, atol=PENETRATION)
+    assert_allclose(run["qd"][-1], 0, rtol=0, atol=ROUNDING)
+    assert_allclose(run["force"][-1], [[G, 0, 0]], rtol=1e-12)
+
+
+def test_more_events_in_a_step_than_allowed_are_refused_and_not_endless():
+    # without a rest threshold the bounces of this ball have a limit in time
+    with pytest.raises(
+        ArithmeticError,
+        match=r"there were 110 events within one step, the last at t = 1\.\d+ s; a larger",
+    ):
+        dropped(0.5, 2.0, 2.0, rest=0.0)
+
+
+@pytest.mark.parametrize(
+    ("mu", "e"), [(0.0, 0.0), (0.0, 0.6), pytest.param(0.5, 0.3, marks=pytest.mark.slow)]
+)
+def test_tumbling_brick_never_gains_energy_and_never_penetrates(mu, e):
+    model, rng = brick(), np.random.default_rng(4)
+    turn = rng.normal(size=4)
+    q0 = np.array([*(turn / np.linalg.norm(turn)), 0.0, 0.0, 0.4])
+    contacts = partial(plane_contacts, model, mu=mu)
+    run = simulate_contact(model, contacts, q0, rng.normal(size=6), 0.5, 0.01, e=e)
+    E = energies(model, run)
+    assert len(run.times("impact")) >= 3
+    assert np.diff(E).max() < 1e-7 * E[0]  # the integrator's, in flight: h^4
+    assert E[-1] < E[0] - 1.0
+    assert deepest(contacts, run) > -PENETRATION
+
+
+def test_block_that_tips_over_an_edge_lands_on_its_side():
+    # two contacts open at once, two new ones close
+    model = brick((0.2, 0.4, 0.6))
+    contacts = partial(plane_contacts, model, mu=1.0)
+    run = simulate_contact(
+        model, contacts, [1, 0, 0, 0, 0, 0, 0.3], [0, 0, 0, 0.0, 0, 0], 0.1, 0.05
+    )
+    assert_allclose(run["q"][-1], run["q"][0], rtol=0, atol=ROUNDING)  # it stands
+    tilt = 0.4  # beyond the edge, atan(0.2 / 0.6)
+    q0 = np.array(
+        [np.cos(tilt / 2), 0, np.sin(tilt / 2), 0, 0, 0, 0.3 * np.cos(tilt) + 0.1 * np.sin(tilt)]
+    )
+    run = simulate_contact(model, contacts, q0, np.zeros(6), 1.0, 0.02)
+    assert_allclose(run["q"][-1, 6], 0.1, rtol=0, atol=PENETRATION)
+    assert_allclose(run["qd"][-1], 0, rtol=0, atol=1e-9)
+    assert np.diff(energies(model, run)).max() < 1e-6
+
+
+# phases
+
+
+@pytest.mark.parametrize("name", ["six-axis", "satellite", "all joints"])
+def test_motion_of_a_phase_without_friction_is_the_complementarity_problems(name, rng):
+    model = MODELS[name]()
+    for _ in range(10):
+        s = random_state(rng, model)
+        normals = rng.normal(size=(4, 3))
+        contacts = [
+            PointContact(model.nb - 1 - i % 2, rng.uniform(-1, 1, 3), n / np.linalg.norm(n))
+            for i, n in enumerate(normals)
+        ]
+        expected = rigid_contact(model, s.q, s.qd, s.tau, contacts)
+        phase = beginning_phase(model, s.q, s.qd, s.tau, contacts, range(4))
+        motion = phase_motion(model, s.q, s.qd, s.tau, contacts, phase)
+        tolerance = 1e-11 * np.linalg.cond(crba(model, s.q))
+        assert_allclose(
+            motion.qdd, expected.qdd, rtol=0, atol=tolerance * np.abs(expected.qdd).max()
+        )
+        assert set(np.flatnonzero(expected.lam)) <= set(phase.pressed)
+        assert (motion.force[:, 0] >= -1e-9 * np.abs(motion.force).max()).all()
+
+
+def test_contacts_with_friction_stick_slip_or_open_as_coulomb_says(rng):
+    # a free brick on three corners under random forces: whatever the phase is, its forces have the
+    # laws
+    model, mu, kinds = brick(), 0.5, set()
+    for _ in range(30):
+        q = np.array([1.0, 0, 0, 0, 0, 0, 0.1])
+        tau = rng.normal(size=6) * np.array([1, 1, 1, 8, 8, 8])
+        contacts = plane_contacts(model, q, np.zeros(6), mu=mu)
+        phase = beginning_phase(model, q, np.zeros(6), tau, contacts, [0, 2, 4])
+        motion = phase_motion(model, q, np.zeros(6), tau, contacts, phase)
+        z, t, a = (
+            motion.force[:, 0],
+            np.linalg.norm(motion.force[:, 1:], axis=1),
+            motion.acceleration,
+        )
+        size, fast = max(np.abs(motion.force).max(), 1.0), np.abs(a).max() + 1.0
+        assert (z > -1e-8 * size).all()
+        assert (t < mu * z + 1e-8 * size).all()
+        assert (a[:, 0] > -1e-8 * fast).all()
+        for i in phase.pressed:
+            assert abs(a[i, 0]) < 1e-8 * fast
+            if i not in phase.slip:
+                assert np.linalg.norm(a[i, 1:]) < 1e-8 * fast
+            elif (
+                np.linalg.norm(a[i, 1:]) > 1e-3 * fast
+            ):  # friction is against the way it begins to slide
+                assert motion.force[i, 1:] @ a[i, 1:] < -0.99 * mu * z[i] * np.linalg.norm(a[i, 1:])
+        kinds |= {
+            len(phase.pressed) - len(set(phase.slip) & set(phase.pressed)),
+            -len(phase.pressed),
+        }
+    assert {0, 3, -3} <= kinds  # all slip, all stick, all are pressed
+
+
+def test_slot_that_narrows_has_no_possible_motion():
+    # RBDA Example 11.1: the ball moves into it, and no forces keep it out of both walls
+    inertia = mcI(1.0, np.zeros(3), np.eye(3))
+    nothing = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))
+    model = Model(
+        "ball",
+        (-1, 0),
+        (Prismatic((1.0, 0.0, 0.0)), Prismatic()),
+        (identity(),) * 2,
+        (nothing, inertia),
+        massless=("body1",),
+    )
+    still = np.zeros(3)
+    for turning, possible in ((1.0, True), (-1.0, False)):
+        walls = [
+            PointContact(1, still, s * UP, point_rate=still, normal_rate=np.array([turning, 0, 0]))
+            for s in (1, -1)
+        ]
+        arguments = model, np.zeros(2), np.array([1.0, 0.0]), np.zeros(2), walls, [0, 1]
+        if possible:
+            assert len(beginning_phase(*arguments).pressed) == 1
+        else:
+            with pytest.raises(
+                ArithmeticError,
+                match="the contacts 0, 1 have no possible motion: no forces keep them from",
+            ):
+                beginning_phase(*arguments)
+
+
+# soft contact and rigid contact
+
+
+def soft_bounce(K, zeta, t_stop):
+    """The height and speed at t_stop of a ball of 1 kg dropped from 1 m on a soft ground, by
+    SciPy.
+    """
+    law = SoftLaw(K, 2 * zeta * np.sqrt(K), 0.0, K, 1.0)
+
+    def rates(_, x):
+        force = law.force(Contact(-x[0], UP, x[0] * UP), x[1] * UP, np.zeros(3))
+        return [x[1], float(force.normal) - G]
+
+    def surface(_, x):
+        return x[0]
+
+    x, t = np.array([1.0, 0.0]), 0.0
+    surface.terminal = True
+    while t < t_stop:  # one law at a time: above the ground, or in it
+        part = solve_ivp(
+            rates,
+            (t, t_stop),
+            x,
+            "DOP853",
+            rtol=1e-10,
+            atol=1e-12,
+            events=surface,
+            max_step=0.5 / np.sqrt(K),
+        )
+        t, x = part.t[-1], part.y[:, -1]
+        x[0] += 1e-13 * np.sign(x[1])
+    return x
+
+
+def test_soft_contact_becomes_rigid_contact_as_its_stiffness_grows():
+    # the contact lasts pi / sqrt(K), and that is how far the two are apart: the rate is -1/2
+    zeta, t_stop = 0.1, 1.1
+    e = np.exp(-zeta * (np.pi - 2 * np.arcsin(zeta)) / np.sqrt(1 - zeta**2))
+    rigid = dropped(e, t_stop)
+    assert len(rigid.events) == 1
+    stiffness = np.array([1e4, 4e4, 1.6e5, 6.4e5])
+    errors = [abs(soft_bounce(K, zeta, t_stop)[0] - rigid["q"][-1, 0]) for K in stiffness]
+    assert abs(np.polyfit(np.log(stiffness), np.log(errors), 1)[0] + 0.5) < 0.05
+
+
+# what a run gives
+
+
+def test_run_is_a_result_with_units_and_events(tmp_path):
+    run = dropped(0.5, 1.0)
+    assert [port.name for port in run.ports] == ["q", "qd", "force", "impulse"]
+    assert (run.unit("q"), run.unit("qd"), run.unit("force")) == ("m", "m/s", "N")
+    assert (run.unit("impulse"), run["force"].shape) == ("N.s", (21, 1, 3))
+    saved = pyarrow.parquet.read_table(run.save(tmp_path / "run.parquet"))
+    assert_array_equal(saved["impulse[1,1]"], run["impulse"][:, 0, 0])
+    events = json.loads(saved.schema.metadata[b"events"])
+    assert events == [[event.t, "impact"] for event in run.events]
+    axes = run.plot("q").axes[0]
+    assert len(axes.lines) == 1 + len(run.events)
+
+
+def test_momentum_is_what_forces_and_impulses_gave():
+    run = dropped(0.5, 3.0)
+    assert len(run.times("impact")) > 5
+    bounces = run.time <= run.events[-1].t  # there only impacts push
+    expected = run["impulse"][:, 0, 0] - G * run.time
+    assert_allclose(run["qd"][bounces, 0], expected[bounces], rtol=0, atol=ROUNDING)
+
+
+def test_unit_of_a_limit_is_that_of_its_joint():
+    model = replace(ball(), joint=(Revolute(),))
+    run = simulate_contact(model, lambda *_: [JointLimit(0, -1.0)], [0.0], [-4.0], 0.5, 0.1)
+    assert run.port("force").units == ("N.m", "N", "N")
+    assert run.port("impulse").units == ("N.m.s", "N.s", "N.s")
+
+
+def test_run_without_contacts_is_one_of_forward_dynamics():
+    run = simulate_contact(ball(), lambda *_: [], [1.0], [0.0], 1.0, 0.1)
+    assert [port.name for port in run.ports] == ["q", "qd"]
+    assert_allclose(run["q"][:, 0], 1.0 - G * run.time**2 / 2, rtol=0, atol=ROUNDING)
+
+
+# mistakes
+
+
+def test_mistakes_are_named():
+    with pytest.raises(
+        ValueError,
+        match=r"contact 0 penetrates at the start, by 0.1 m; rigid contacts need gaps >= 0",
+    ):
+        dropped(0.0, 1.0, height=-0.1)
+    with pytest.raises(
+        ValueError, match=r"dt = 0.3 s does not divide the run of 1.0 s; 0.333333333 s would"
+    ):
+        dropped(0.0, 1.0, 0.3)
+    with pytest.raises(
+        ValueError, match=r"a coefficient of restitution is between 0 and 1, not \[1.5\]"
+    ):
+        dropped(1.5, 1.0)
+    points = (PointSet([[0.0, 0.0, 0.0]]),)
+    inertia = mcI(1.0, np.zeros(3), np.eye(3))
+    balls = Model(
+        "balls",
+        (-1, -1),
+        (Prismatic(),) * 2,
+        (identity(),) * 2,
+        (inertia,) * 2,
+        contact=(points,) * 2,
+    )
+    with pytest.raises(
+        ValueError, match="points 0 and 1 of model 'balls' are both without a sphere"
+    ):
+        sphere_contacts(balls, np.array([0.0, 1.0]), np.zeros(2), [(0, 1)])

@@ -1,0 +1,273 @@
+"""Co-simulation: all forms give the same run, which converges to the ideal law; a run that ends
+early keeps what it has.
+"""
+
+import csv
+import signal
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from planar2ctrl import REFERENCE, parts, wired
+from rigidblocks import (
+    FusedSystem,
+    PDController,
+    RobotPlant,
+    SimulationError,
+    System,
+    planar2,
+    simulate,
+)
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.stepper import NumpyStepper
+from rigidblocks.simulation.recording import Recording
+from rigidblocks.simulation.simulate import Interrupted
+from runaway import Runaway
+
+FORMS_AGREE = 1e-10  # the forms differ by rounding, which the closed loop keeps bounded
+
+
+def deviation(result, t):
+    """The largest error of q at a time of the reference [rad]."""
+    k = round(t / (result.time[1] - result.time[0]))
+    return np.abs(result["robot.q"][k] - REFERENCE[t][:2]).max()
+
+
+@pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
+@pytest.mark.parametrize("gravity", [(0.0, 0.0, -9.81), (0.0, -9.81, 0.0)])
+def test_all_forms_give_the_same_run(gravity, order):
+    runs = [
+        simulate(wired(parts(gravity)), 0.3, 1e-3, form=form, order=order, progress=False)
+        for form in ("numpy", "compiled", "fused")
+    ]
+    for run in runs[1:]:
+        assert run.columns == runs[0].columns
+        assert_allclose(run.values, runs[0].values, rtol=FORMS_AGREE, atol=FORMS_AGREE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gravity", [(0.0, 0.0, -9.81), (0.0, -9.81, 0.0)])
+def test_all_forms_give_the_same_run_to_the_end(gravity):
+    runs = [
+        simulate(wired(parts(gravity)), 10.0, 1e-3, form=form)
+        for form in ("numpy", "compiled", "fused")
+    ]
+    for run in runs[1:]:
+        assert_allclose(run.values, runs[0].values, rtol=FORMS_AGREE, atol=FORMS_AGREE)
+
+
+@pytest.mark.parametrize("form", ["compiled", "fused"])
+def test_the_run_is_the_ideal_law_within_a_milliradian(form):
+    result = simulate(wired(parts()), 10.0, 1e-3, form=form)
+    assert max(deviation(result, t) for t in REFERENCE) < 1e-3
+
+
+def test_the_deviation_from_the_ideal_law_falls_with_the_hold():
+    steps = np.array([2e-3, 1e-3, 5e-4, 2.5e-4])
+    runs = [simulate(wired(parts()), 10.0, dt, form="fused") for dt in steps]
+    for t in REFERENCE:
+        slope = np.polyfit(np.log(steps), np.log([deviation(run, t) for run in runs]), 1)[0]
+        assert abs(slope - 1.0) < 0.1, f"order {slope} at t = {t}"
+
+
+def test_the_result_does_not_depend_on_the_order_of_adding():
+    a = simulate(wired(parts()), 0.1, 1e-3)
+    b = simulate(wired(dict(reversed(parts().items()))), 0.1, 1e-3)
+    for name in ("robot.q", "pd.tau", "command.y"):
+        assert np.array_equal(a[name], b[name])
+
+
+def test_gauss_seidel_applies_the_force_of_the_same_instant_and_jacobi_that_of_the_last():
+    gauss_seidel = simulate(wired(parts()), 0.05, 1e-3)
+    jacobi = simulate(wired(parts()), 0.05, 1e-3, order="jacobi")
+    for run, delay in ((gauss_seidel, 0), (jacobi, 1)):
+        e = run["command.y"] - run["robot.q"]
+        de = run["command.slope"] - run["robot.qd"]
+        tau = 1000.0 * e + 15.0 * de
+        assert_allclose(run["pd.tau"][1:], tau[1 - delay : len(tau) - delay], rtol=1e-9, atol=1e-9)
+
+
+def test_a_sampled_controller_computes_the_backward_difference():
+    system = System()
+    system.add("robot", RobotPlant(planar2()))
+    system.add(
+        "pd",
+        PDController(kp=[1000.0, 1000.0], kd=[15.0, 15.0], sample_time=2e-3),
+        start={"q_ref": [0.3, 0.2]},
+    )
+    system.connect("robot.q", "pd.q")
+    system.connect("pd.tau", "robot.tau")
+    runs = {form: simulate(system, 0.1, 1e-3, form=form) for form in ("numpy", "compiled", "fused")}
+    e = np.array([0.3, 0.2]) - runs["numpy"]["robot.q"][::2]
+    expected = 1000.0 * e + 15.0 * np.diff(e, axis=0, prepend=e[:1]) / 2e-3
+    for run in runs.values():
+        assert_allclose(run["pd.tau"][::2], expected, rtol=1e-9, atol=1e-7)
+        assert np.array_equal(run["pd.tau"][1::2], run["pd.tau"][:-1:2])  # held between the samples
+        assert_allclose(run.values, runs["numpy"].values, rtol=FORMS_AGREE, atol=1e-8)
+
+
+def test_start_values_of_states_inputs_and_parameters_reach_every_form():
+    system = System()
+    start = {"q": [0.1, -0.2], "qd": [0.3, 0.4], "tau": [0.5, -0.6], "gravity": [0.0, -9.81, 0.0]}
+    system.add("robot", RobotPlant(planar2()), start=start)
+    model = planar2().with_gravity(start["gravity"])
+    other = System()
+    other.add(
+        "robot", RobotPlant(model, q0=start["q"], qd0=start["qd"]), start={"tau": start["tau"]}
+    )
+    expected = simulate(other, 0.05, 1e-3, form="numpy")
+    for form in ("numpy", "compiled", "fused"):
+        assert_allclose(
+            simulate(system, 0.05, 1e-3, form=form).values, expected.values, rtol=1e-10, atol=1e-12
+        )
+
+
+def test_time_is_counted_and_not_summed():
+    assert np.array_equal(simulate(wired(parts()), 1.0, 1e-3).time, 1e-3 * np.arange(1001))
+
+
+@pytest.mark.parametrize(
+    ("t_stop", "dt", "message"),
+    [
+        (1.0, 0.3, "dt = 0.3 s does not divide the run of 1.0 s; 0.333333333 s would"),
+        (
+            1.0,
+            0.0,
+            "a run needs finite t_stop > t_start and dt > 0, not t_start = 0.0, t_stop = 1.0, dt = "
+            "0.0",
+        ),
+        (
+            np.inf,
+            1e-3,
+            "a run needs finite t_stop > t_start and dt > 0, not t_start = 0.0, t_stop = inf, dt = "
+            "0.001",
+        ),
+        (
+            0.0,
+            1e-3,
+            "a run needs finite t_stop > t_start and dt > 0, not t_start = 0.0, t_stop = 0.0, dt = "
+            "0.001",
+        ),
+    ],
+)
+def test_a_step_that_does_not_divide_the_run_is_refused(t_stop, dt, message):
+    with pytest.raises(ValueError, match="dt") as caught:
+        simulate(wired(parts()), t_stop, dt)
+    assert str(caught.value) == message
+
+
+def test_a_step_that_does_not_fit_a_sample_time_is_refused():
+    system = System()
+    system.add(
+        "pd", PDController(kp=[1.0], kd=[1.0], sample_time=2e-3), start={"q": [0.0], "q_ref": [0.0]}
+    )
+    with pytest.raises(ValueError, match="sample time") as caught:
+        simulate(system, 0.9, 3e-3)
+    message = (
+        "'pd': the step 0.003 s does not fit the sample time 0.002 s: one must be a multiple "
+        "of the other"
+    )
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(("key", "value"), [("form", "matlab"), ("order", "random")])
+def test_an_unknown_option_is_refused(key, value):
+    with pytest.raises(ValueError, match=f"{key} must be one of .*, not '{value}'"):
+        simulate(wired(parts()), 1.0, 1e-3, **{key: value})
+
+
+@pytest.mark.parametrize("form", ["numpy", "compiled", "fused"])
+def test_a_run_that_stops_being_finite_keeps_and_saves_its_result(form, tmp_path):
+    system = System()
+    system.add("runaway", Runaway())
+    with pytest.raises(
+        SimulationError,
+        match=r"run stopped at t = 1(\.\d+)? s: .* not finite .*: (runaway\.)?x( \(steps of .*)?$",
+    ) as caught:
+        simulate(system, 2.0, 1e-2, form=form, save=tmp_path / "partial.csv")
+    result = caught.value.result
+    assert 1.0 <= result.time[-1] < 2.0
+    assert np.isfinite(result.values).all()
+    with open(tmp_path / "partial.csv") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["time", "runaway.x"]
+    assert len(rows) == len(result.time) + 1
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("form", "add"), [("compiled", "add"), ("fused", "extend")])
+def test_ctrl_c_and_sigterm_keep_and_save_the_result(form, add, ending, tmp_path, monkeypatch):
+    original = getattr(Recording, add)
+
+    def add_and_interrupt(recording, rows):
+        original(recording, rows)
+        if recording.k >= 5:
+            signal.raise_signal(ending)
+
+    monkeypatch.setattr(Recording, add, add_and_interrupt)
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with pytest.raises(Interrupted, match=r"(Ctrl-C|SIGTERM) ended the run at t = 0.00") as caught:
+        simulate(wired(parts()), 10.0, 1e-3, form=form, save=tmp_path / "partial.csv")
+    assert handlers == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+    assert 6 <= len(caught.value.result.time) < 100
+    with open(tmp_path / "partial.csv") as file:
+        assert sum(1 for _ in file) == len(caught.value.result.time) + 1
+
+
+def test_a_fused_system_with_an_open_input_is_a_block_like_any_other():
+    system = System()
+    system.add("robot", RobotPlant(planar2().with_gravity((0.0, -9.81, 0.0))))
+    fused = Memory(FusedSystem(system, 1e-3))
+    plant = Memory(RobotPlant(planar2().with_gravity((0.0, -9.81, 0.0))))
+    a, b = fused.start(), plant.start()
+    a[fused.where["robot.tau"]] = b[plant.where["tau"]] = [3.0, -1.0]
+    NumpyStepper(fused).initialize(a, 0.0)
+    NumpyStepper(plant).initialize(b, 0.0)
+    for k in range(20):
+        NumpyStepper(fused).step(a, k * 1e-3, 1e-3)
+        NumpyStepper(plant).step(b, k * 1e-3, 1e-3)
+    for name in ("q", "qd", "qdd", "energy"):
+        assert_allclose(
+            a[fused.where[f"robot.{name}"]], b[plant.where[name]], rtol=1e-12, atol=1e-12
+        )
+
+
+def test_a_result_is_the_same_in_memory_csv_parquet_and_dataframe(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    result = simulate(wired(parts()), 0.01, 1e-3)
+    frame = result.to_dataframe()
+    assert list(frame.columns) == ["time", *result.columns]
+    assert frame.attrs["units"]["pd.tau[1]"] == "N.m"
+    text = pandas.read_csv(result.save(tmp_path / "run.csv"))
+    table = pandas.read_parquet(result.save(tmp_path / "run.parquet"))
+    for other in (text, table):
+        assert np.array_equal(other.to_numpy(), frame.to_numpy())
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "run.csv",
+        "run.csv-metadata.json",
+        "run.parquet",
+    }
+
+
+def test_a_result_names_its_signals_units_and_elements():
+    result = simulate(wired(parts()), 0.01, 1e-3)
+    assert result["robot.q"].shape == (11, 2)
+    assert result["robot.energy"].shape == (11,)
+    assert np.array_equal(result["robot.q[2]"], result["robot.q"][:, 1])
+    assert result.unit("robot.qdd") == "rad/s2"
+    with pytest.raises(KeyError, match=r"no signal 'robot.x'; there are: robot.q, robot.qd"):
+        result["robot.x"]
+    with pytest.raises(KeyError, match=r"\(did you mean pd.tau\?\)"):
+        result["pd.tua"]
+    with pytest.raises(ValueError, match=r"must end in one of .arrow, .csv, .mf4, .parquet"):
+        result.save("run.xls")
+
+
+def test_a_plot_has_a_panel_for_each_unit(tmp_path):
+    pytest.importorskip("matplotlib")
+    result = simulate(wired(parts()), 0.01, 1e-3)
+    figure = result.plot("robot.q", "command.y", "pd.tau", path=tmp_path / "run.png")
+    assert [axis.get_ylabel() for axis in figure.axes] == ["rad", "N.m"]
+    assert len(figure.axes[0].lines) == 4
+    assert (tmp_path / "run.png").stat().st_size > 10_000

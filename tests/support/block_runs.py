@@ -1,0 +1,66 @@
+"""Runs of an FMU under FMPy and of its script's block in NumPy, with the same random inputs."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from hosts import start
+from rigidblocks.compiled.stepper import numpy_stepper
+from rigidblocks.fmi.script import slave_of
+
+AGREE = 1e-12  # NumPy and the kernel differ by rounding, in runs too short to amplify it
+DT = 1e-3
+
+
+def random_inputs(script: Path, steps: int, seed: int = 0) -> np.ndarray:
+    """The inputs before the start and before each step, (steps + 1, nu)."""
+    flat = slave_of(script).memory
+    return np.random.default_rng(seed).normal(size=(steps + 1, flat.u.stop - flat.u.start))
+
+
+def reference_run(script: Path, inputs: np.ndarray, t: float = 0.0) -> np.ndarray:
+    """The memory at the start and after each step, by the block itself in NumPy."""
+    read = slave_of(script)
+    stepper = numpy_stepper(read.memory, read.method, read.h)
+    m = read.memory.start()
+    m[read.memory.u] = inputs[0]
+    stepper.initialize(m, t)
+    rows = [m.copy()]
+    for k, u in enumerate(inputs[1:]):
+        m[read.memory.u] = u
+        stepper.step(m, t + k * DT, DT)
+        rows.append(m.copy())
+    return np.array(rows)
+
+
+def begun(slave, script: Path, inputs: np.ndarray, t: float = 0.0):
+    """The slave, initialized with the first inputs."""
+    u = slave_of(script).memory.u
+    slave.setReal(list(range(u.start, u.stop)), list(inputs[0]))
+    return start(slave, t)
+
+
+def memory(slave, script: Path) -> np.ndarray:
+    """All variables."""
+    return np.array(slave.getReal(list(range(slave_of(script).memory.size))))
+
+
+def go_on(slave, script: Path, inputs: np.ndarray, first: int = 0, t: float = 0.0) -> np.ndarray:
+    """The memory after each of the steps with `inputs`, the first from t + first DT."""
+    u = slave_of(script).memory.u
+    rows = []
+    for k, values in enumerate(inputs, first):
+        slave.setReal(list(range(u.start, u.stop)), list(values))
+        slave.doStep(t + k * DT, DT)
+        rows.append(memory(slave, script))
+    return np.array(rows)
+
+
+def assert_same(actual, expected, what: str = "") -> None:
+    """The same to rounding, each variable relative to its largest value; `what` is said when it is
+    not.
+    """
+    rows = np.atleast_2d(expected)
+    scale = np.maximum(1.0, np.abs(rows).max(axis=0))
+    assert_allclose(np.atleast_2d(actual) / scale, rows / scale, rtol=0, atol=AGREE, err_msg=what)

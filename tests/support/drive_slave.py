@@ -1,0 +1,79 @@
+"""Drives the slave of an unpacked FMU in a Python where other packages cannot be imported; prints
+what it saw as JSON.
+
+    drive_slave.py RESOURCES INPUTS INSTALLED NUMPY
+
+INPUTS are those before the start and before each step; unless INSTALLED the folders with
+rigidblocks or pythonfmu are not on the path, and NUMPY is a folder that has NumPy alone.
+"""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+BLOCKED = {
+    "casadi",
+    "fmpy",
+    "ziglang",
+    "matplotlib",
+    "pandas",
+    "scipy",
+    "tqdm",
+    "platformdirs",
+    "lxml",
+}
+
+
+class Blocker:
+    """An importer that refuses the blocked packages."""
+
+    def find_spec(self, name, *_):
+        if name.split(".")[0] in BLOCKED:
+            raise ImportError(f"{name} is blocked")
+
+
+def without_packages(folder: Path) -> list[str]:
+    """The import path without the installed packages but for those in `folder`."""
+    return [
+        p
+        for p in sys.path
+        if not any(Path(p, name).exists() for name in ("rigidblocks", "pythonfmu"))
+    ] + [str(folder)]
+
+
+def slave_in(resources: Path):
+    """The slave of the unpacked FMU, made as pythonfmu does."""
+    sys.path.insert(0, str(resources))
+    module = importlib.import_module((resources / "slavemodule.txt").read_text())
+    base = importlib.import_module("rigidblocks.fmi.slave").BlockSlave
+    (slave_class,) = (c for c in base.__subclasses__() if c.__module__ == module.__name__)
+    return slave_class(instance_name="slave", resources=str(resources))
+
+
+def main(resources: str, inputs: str, installed: str, numpy_only: str) -> None:
+    """Runs the slave for a step with each of the inputs but the first."""
+    sys.meta_path.insert(0, Blocker())
+    if not json.loads(installed):
+        sys.path[:] = without_packages(Path(numpy_only))
+    slave = slave_in(Path(resources))
+    u = list(range(slave.layout.u.start, slave.layout.u.stop))
+    first, *others = json.loads(inputs)
+    slave.set_real(u, first)
+    slave.setup_experiment(0.0)
+    slave.enter_initialization_mode()
+    slave.exit_initialization_mode()
+    for k, values in enumerate(others):
+        slave.set_real(u, values)
+        assert slave.do_step(k * 1e-3, 1e-3), [message.msg for message in slave.log_queue]
+    seen = {
+        "memory": slave.get_real(list(range(slave.layout.size))),
+        "blocked": sorted(BLOCKED & set(sys.modules)),
+        "rigidblocks": sys.modules["rigidblocks"].__file__,
+        "log": [message.msg for message in slave.log_queue],
+    }
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,128 @@
+"""Plants of every kind with force elements of every kind: functions that make one with given
+elements.
+
+All have joints named hinge and slide, and bodies named arm and hand behind them.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from random_models import random_tree
+from rigidblocks.contact import Plane, Sphere
+from rigidblocks.dynamics.elements import Between, ForceElement
+from rigidblocks.dynamics.laws import Friction, Spring, Stop
+from rigidblocks.dynamics.transmissions import Gear, Rotor, transmissions
+from rigidblocks.joint import Helical, Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.library import (
+    ClosedLoopPlant,
+    ContactPlant,
+    FloatingBasePlant,
+    HybridPlant,
+    RobotPlant,
+)
+from rigidblocks.loops import project
+from rigidblocks.mechanisms import five_bar, in_space
+
+NAMES = {
+    "joint_names": ("hinge", "slide", "ball", "screw"),
+    "body_names": ("arm", "hand", "head", "tool"),
+}
+
+
+MODEL = replace(
+    random_tree(
+        np.random.default_rng(21),
+        (-1, 0, 1, 1),
+        (Revolute((0.6, 0.0, 0.8)), Prismatic(), Spherical(), Helical(0.3)),
+    ),
+    **NAMES,
+)
+_FLOATING = random_tree(np.random.default_rng(22), (-1, 0, 1), (SixDoF(), Revolute(), Prismatic()))
+FLOATING = replace(
+    _FLOATING, joint_names=("free", "hinge", "slide"), body_names=("trunk", "arm", "hand")
+)
+FIVE_BAR = in_space(five_bar())
+LOOP = replace(
+    FIVE_BAR.model,
+    joint_names=("hinge", "slide", *FIVE_BAR.model.joint_names[2:]),
+    body_names=("arm", "hand", *FIVE_BAR.model.body_names[2:]),
+)
+TOUCHING = replace(MODEL, contact=((), (Sphere(0.3),), (), ()))
+
+STRUT = Between("hand", (0.3, -0.2, 0.1), "arm", (0.1, 0.4, -0.3))
+TETHER = Between("hand", (0.0, 0.1, 0.2), None, (1.5, -1.0, 2.0))
+GEARS = (
+    Rotor("motor", "slide", 1e-3, 30.0),
+    Gear("belt", "slide", "hinge", 0.3, -0.1),
+)
+SPRINGS = (
+    ForceElement("hinge", "hinge", Spring(30.0, 0.0, 0.2, 1.0)),
+    ForceElement("strut", STRUT, Spring(40.0, 0.0, 0.4, 2.0)),
+    ForceElement("tether", TETHER, Spring(25.0, 0.0, 1.0)),
+)
+ELEMENTS = (
+    ForceElement("hinge", "hinge", Spring(30.0, 2.0, 0.2, 1.0)),
+    ForceElement("strut", STRUT, Spring(40.0, 3.0, 0.4, 2.0)),
+    ForceElement("tether", TETHER, Stop(25.0, 1.0, upper=0.5)),
+    ForceElement("rub", "slide", Friction(2.0, 0.5, 0.1, 1.0)),
+    ForceElement("end", "slide", Stop(500.0, 10.0, -0.5, -0.1)),
+)
+
+
+def _speeds(model, free=0):
+    """Velocities that follow the gears: of all joints behind the first `free` variables."""
+    qd = np.full(model.nv, 0.5)
+    hinge, slide = (
+        model.v_slices[model.joint_names.index(name)].start for name in ("hinge", "slide")
+    )
+    qd[slide] = GEARS[1].ratio * qd[hinge]
+    return qd[free:]
+
+
+GEARED_PLANTS = {
+    "tree": lambda elements: RobotPlant(MODEL, qd0=_speeds(MODEL), elements=elements),
+    "hybrid": lambda elements: HybridPlant(
+        MODEL, ("screw",), qd0=np.r_[_speeds(MODEL)[:-1], 0.0], elements=elements
+    ),
+    "floating": lambda elements: FloatingBasePlant(
+        FLOATING, velocity0=0.3, qd0=_speeds(FLOATING, 6), elements=elements
+    ),
+    "closed loop": lambda elements: _geared_five_bar(elements),
+}
+
+
+def _geared_five_bar(elements):
+    """The five-bar linkage with the gear at its start."""
+    q0 = FIVE_BAR.q0
+    offset = q0[1] - GEARS[1].ratio * q0[0]
+    elements = [replace(one, offset=offset) if isinstance(one, Gear) else one for one in elements]
+    given = transmissions(LOOP, [one for one in elements if isinstance(one, Gear)])
+    qd0 = project(LOOP, q0, np.linspace(1.0, -1.0, LOOP.nv), transmissions=given)[1]
+    return ClosedLoopPlant(LOOP, q0, qd0=qd0, elements=elements)
+
+
+PLANTS = {
+    "tree": lambda elements: RobotPlant(MODEL, qd0=0.5, elements=elements),
+    "hybrid": lambda elements: HybridPlant(
+        MODEL, ("screw",), qd0=[0.5, -0.4, 0.3, 0.2, 0.1, 0.0], elements=elements
+    ),
+    "floating": lambda elements: FloatingBasePlant(
+        FLOATING, velocity0=0.3, qd0=0.5, elements=elements
+    ),
+    "closed loop": lambda elements: ClosedLoopPlant(
+        LOOP, FIVE_BAR.q0, qd0=five_bar_velocity(), elements=elements
+    ),
+    "contact": lambda elements: ContactPlant(
+        RobotPlant(TOUCHING, qd0=0.5, elements=elements),
+        1e3,
+        10.0,
+        0.5,
+        Plane((0, 0, 1), (0, 0, -50.0)),
+    ),
+}
+
+
+def five_bar_velocity():
+    """A velocity that keeps the five-bar linkage closed."""
+    return project(LOOP, FIVE_BAR.q0, np.linspace(1.0, -1.0, LOOP.nv))[1]

@@ -1,0 +1,169 @@
+"""Instances of FMUs of both versions, in co-simulation and model exchange, loaded by FMPy; their
+messages are kept.
+"""
+
+from pathlib import Path
+
+import fmpy
+import numpy as np
+import pytest
+from fmpy.fmi1 import FMICallException
+from fmpy.fmi2 import (
+    FMU2Model,
+    FMU2Slave,
+    fmi2CallbackAllocateMemoryTYPE,
+    fmi2CallbackFreeMemoryTYPE,
+    fmi2CallbackFunctions,
+    fmi2CallbackLoggerTYPE,
+)
+from fmpy.fmi3 import FMU3Slave
+
+from fmu_blocks import BLOCKS
+from rigidblocks.fmi.native import native_fmu
+
+DISCARD, ERROR = 2, 3
+
+
+def refused(instance, status, message, call):
+    """Asserts that a call of the FMU is refused with that message and that it changes nothing."""
+    before = instance.saved()
+    with pytest.raises(FMICallException) as error:
+        call(instance.fmu)
+    assert error.value.status == status
+    category = {DISCARD: ["logStatusDiscard"], ERROR: ["logStatusError"]}[status]
+    said, *categories, text = instance.messages[-1]  # FMPy does not tell the category in FMI 3
+    assert (said, text) == (status, message)
+    assert categories == (category if instance.fmi == 2 else [])
+    assert instance.saved() == before
+
+
+def callbacks(messages):
+    """Callbacks without FMPy's logger proxy, which sends the messages of all instances to the
+    newest.
+    """
+
+    def log(environment, instance, status, category, message):
+        del environment, instance
+        messages.append((status, category.decode(), message.decode()))
+
+    made = fmi2CallbackFunctions()
+    made.logger = fmi2CallbackLoggerTYPE(log)
+    made.allocateMemory = fmi2CallbackAllocateMemoryTYPE(fmpy.calloc)
+    made.freeMemory = fmi2CallbackFreeMemoryTYPE(fmpy.free)
+    return made
+
+
+class Archive:
+    """The FMUs of BLOCKS, each built and unpacked when it is first asked for."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+
+    def __call__(self, name, fmi):
+        """The path of an FMU and the folder that it is unpacked to."""
+        path = self.folder / f"{name} {fmi}.fmu"
+        if not path.exists():
+            native_fmu(BLOCKS[name], path, fmi=fmi)
+            fmpy.extract(str(path), str(path.with_suffix("")))
+        return path, path.with_suffix("")
+
+
+class Instance:
+    """One instance, made but not yet initialized. `references` and `sizes` are of all variables but
+    the rates.
+
+    Its messages go to `messages`: (status, category, text), in FMI 3 (status, text). `settings`
+    are those of FMPy's FMU3Slave.instantiate.
+    """
+
+    tolerance = None  # that the host tells
+
+    def __init__(self, archive, name, kind, guid=None, messages=None, **settings):
+        self.fmi = 2 if kind in (FMU2Model, FMU2Slave) else 3
+        path, folder = archive(name, self.fmi)
+        self.description = fmpy.read_model_description(str(path))
+        self.messages = [] if messages is None else messages
+        described = (
+            self.description.coSimulation
+            if kind in (FMU2Slave, FMU3Slave)
+            else self.description.modelExchange
+        )
+        self.fmu = kind(
+            guid=guid or self.description.guid or self.description.instantiationToken,
+            unzipDirectory=str(folder),
+            modelIdentifier=described.modelIdentifier,
+            instanceName=name,
+        )
+        if self.fmi == 2:
+            self.fmu.instantiate(callbacks=callbacks(self.messages))
+        else:
+            log = lambda *given: self.messages.append((given[1], given[3].decode()))  # noqa: E731 - FMPy keeps it
+            self.fmu.instantiate(logMessage=log, **settings)
+        variables = [v for v in self.description.modelVariables if v.derivative is None]
+        self.references = [v.valueReference for v in variables]
+        self.sizes = [
+            int(np.prod([int(d.start) for d in v.dimensions])) if v.dimensions else 1
+            for v in variables
+        ]
+        self.starts = np.cumsum([0, *self.sizes])
+
+    @property
+    def m(self):
+        """The flat memory of the block."""
+        if self.fmi == 2:
+            return np.array(self.fmu.getReal(self.references))
+        return np.array(self.fmu.getFloat64(self.references, int(self.starts[-1])))
+
+    def set(self, where, values):
+        """Sets the variables that a slice of the memory covers."""
+        values = np.ravel(values).tolist()
+        chosen = [vr for vr in self.references if where.start <= vr < where.stop]
+        (self.fmu.setReal if self.fmi == 2 else self.fmu.setFloat64)(chosen, values)
+
+    def initialize(self, t=0.0, stop=None):
+        self.enter_initialization(t, stop)
+        self.fmu.exitInitializationMode()
+
+    def enter_initialization(self, t=0.0, stop=None):
+        if self.fmi == 2:
+            self.fmu.setupExperiment(self.tolerance, startTime=t, stopTime=stop)
+            self.fmu.enterInitializationMode()
+        else:
+            self.fmu.enterInitializationMode(self.tolerance, startTime=t, stopTime=stop)
+
+    def advance(self, t, dt):
+        """A step in co-simulation, which nothing ends early."""
+        told = self.fmu.doStep(t, dt)
+        if self.fmi == 3:
+            assert told == (False, False, False, self.m[0]), "no event, no end, not early"
+
+    def for_states(self, name):
+        """A function of FMPy for saved states, whose names in FMI 3 differ by a letter."""
+        fmi2 = {"deserialize": "deSerialize"}.get(name, name) + "FMUstate"
+        return getattr(self.fmu, fmi2 if self.fmi == 2 else f"{name}FMUState")
+
+    def saved(self):
+        """The whole state as bytes."""
+        state = self.for_states("get")()
+        content = self.for_states("serialize")(state)
+        self.for_states("free")(state)
+        return content
+
+    def restore(self, content):
+        """Goes on from the bytes of a state."""
+        state = self.for_states("deserialize")(content)
+        self.for_states("set")(state)
+        self.for_states("free")(state)
+
+
+class Host(Instance):
+    """An instance of an FMU of FMI 2.0 at a path, in co-simulation, unpacked below a folder by the
+    first one.
+    """
+
+    def __init__(self, path, folder):
+        guid = fmpy.read_model_description(str(path)).guid
+        unpacked = Path(folder) / guid.strip("{}")
+        if not unpacked.exists():
+            fmpy.extract(str(path), str(unpacked))
+        super().__init__(lambda _name, _fmi: (path, unpacked), "instance", FMU2Slave)

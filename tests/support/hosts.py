@@ -1,0 +1,166 @@
+"""Hosts of FMUs for the tests: each runs connected FMUs at a fixed step and returns their
+trajectories.
+
+All hosts take the same step: every FMU steps from t_k with the inputs of t_k (Jacobi), then outputs
+go to inputs. At the start outputs go to inputs in initialization mode, once for each FMU, so that a
+chain of dependencies settles.
+
+    fmus         path by instance name
+    connections  (output, input), each as "instance.variable"
+    observed     the variables "instance.variable" to return
+    returns      (steps, len(observed)), a row after each step
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from fmpy import calloc, extract, free, read_model_description
+from fmpy.fmi2 import (
+    FMU2Slave,
+    fmi2CallbackAllocateMemoryTYPE,
+    fmi2CallbackFreeMemoryTYPE,
+    fmi2CallbackFunctions,
+    fmi2CallbackLoggerTYPE,
+)
+
+Fmus = Mapping[str, Path]
+Connections = Sequence[tuple[str, str]]
+
+
+def split(variable: str) -> tuple[str, str]:
+    """The instance and the name in it."""
+    instance, name = variable.split(".", 1)
+    return instance, name
+
+
+def references(fmu: Path) -> dict[str, int]:
+    """The value reference of each variable by name."""
+    return {v.name: v.valueReference for v in read_model_description(str(fmu)).modelVariables}
+
+
+def instantiated(
+    fmu: Path, folder: Path, name: str = "instance", log: list[tuple[int, str]] | None = None
+) -> FMU2Slave:
+    """An FMU2Slave of FMPy, unpacked into `folder` by the first of its instances; its messages go
+    to `log`.
+    """
+    if not folder.exists() or not any(folder.iterdir()):
+        extract(str(fmu), str(folder))
+    description = read_model_description(str(folder))
+    slave = FMU2Slave(
+        guid=description.guid,
+        modelIdentifier=description.coSimulation.modelIdentifier,
+        unzipDirectory=str(folder),
+        instanceName=name,
+    )
+    messages = [] if log is None else log
+    callbacks = fmi2CallbackFunctions()
+    callbacks.logger = fmi2CallbackLoggerTYPE(
+        lambda _environment, _instance, status, _category, text: messages.append(
+            (status, text.decode())
+        )
+    )
+    callbacks.allocateMemory = fmi2CallbackAllocateMemoryTYPE(calloc)
+    callbacks.freeMemory = fmi2CallbackFreeMemoryTYPE(free)
+    slave.instantiate(callbacks=callbacks, loggingOn=True)
+    return slave
+
+
+def start(slave: FMU2Slave, t: float = 0.0) -> FMU2Slave:
+    """The slave after its initialization, with what has been set."""
+    slave.setupExperiment(startTime=t)
+    slave.enterInitializationMode()
+    slave.exitInitializationMode()
+    return slave
+
+
+def run_in_fmpy(
+    fmus: Fmus,
+    connections: Connections,
+    steps: int,
+    dt: float,
+    observed: Sequence[str],
+    folder: Path,
+):
+    """A Jacobi loop written out, on FMPy's slaves."""
+    slaves = {name: instantiated(fmu, folder / name, name) for name, fmu in fmus.items()}
+    vr = {f"{name}.{v}": r for name, fmu in fmus.items() for v, r in references(fmu).items()}
+
+    def read(variable: str) -> float:
+        return slaves[split(variable)[0]].getReal([vr[variable]])[0]
+
+    def transfer() -> None:
+        for target, value in [(target, read(source)) for source, target in connections]:
+            slaves[split(target)[0]].setReal([vr[target]], [value])
+
+    for slave in slaves.values():
+        slave.setupExperiment()
+        slave.enterInitializationMode()
+    for _ in slaves:
+        transfer()
+    for slave in slaves.values():
+        slave.exitInitializationMode()
+    rows = []
+    for k in range(steps):
+        for slave in slaves.values():
+            slave.doStep(k * dt, dt)
+        transfer()
+        rows.append([read(v) for v in observed])
+    for slave in slaves.values():
+        slave.terminate()
+        slave.freeInstance()
+    return np.array(rows)
+
+
+def run_in_libcosim(
+    fmus: Fmus, connections: Connections, steps: int, dt: float, observed: Sequence[str]
+):
+    """libcosim's fixed-step algorithm, whose time is in nanoseconds."""
+    from libcosimpy.CosimExecution import CosimExecution
+    from libcosimpy.CosimLogging import CosimLogLevel, log_output_level
+    from libcosimpy.CosimObserver import CosimObserver
+    from libcosimpy.CosimSlave import CosimLocalSlave
+
+    log_output_level(CosimLogLevel.WARNING)
+    execution = CosimExecution.from_step_size(round(dt * 1e9))
+    index = {
+        name: execution.add_local_slave(CosimLocalSlave(str(fmu), name))
+        for name, fmu in fmus.items()
+    }
+    vr = {f"{name}.{v}": r for name, fmu in fmus.items() for v, r in references(fmu).items()}
+    observer = CosimObserver.create_last_value()
+    execution.add_observer(observer)
+    for source, target in connections:
+        execution.connect_real_variables(
+            index[split(source)[0]], vr[source], index[split(target)[0]], vr[target]
+        )
+    rows = []
+    for k in range(steps):
+        if not execution.step():
+            raise RuntimeError(f"libcosim stopped in step {k}: {execution.status()}")
+        rows.append([observer.last_real_values(index[split(v)[0]], [vr[v]])[0] for v in observed])
+    return np.array(rows)
+
+
+def run_in_ecos(
+    fmus: Fmus, connections: Connections, steps: int, dt: float, observed: Sequence[str]
+):
+    """ecos's fixed-step algorithm."""
+    from ecospy import EcosSimulation, EcosSimulationStructure
+
+    with EcosSimulationStructure() as structure:
+        for name, fmu in fmus.items():
+            structure.add_model(name, str(fmu))
+        for source, target in connections:
+            structure.make_real_connection(
+                source.replace(".", "::", 1), target.replace(".", "::", 1)
+            )
+        with EcosSimulation(structure=structure, step_size=dt) as simulation:
+            simulation.init()
+            rows = []
+            for _ in range(steps):
+                simulation.step()
+                rows.append([simulation.get_real(v.replace(".", "::", 1)) for v in observed])
+            simulation.terminate()
+    return np.array(rows)

@@ -1,0 +1,192 @@
+"""One block or two of every kind in the library but the plant, the PD controller and the sequence,
+with their direct feedthrough.
+"""
+
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+
+from element_models import ELEMENTS, GEARED_PLANTS, GEARS, PLANTS, SPRINGS
+from random_models import MODELS, random_transform, random_tree
+from rigidblocks.contact import Box, ContactPair, HeightField, Plane, PointSet, Sphere
+from rigidblocks.joint import Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.library import (
+    IMU,
+    BodyContact,
+    Chirp,
+    ClosedLoopPlant,
+    CompliantLoopClosure,
+    ContactPlant,
+    CutLoopPlant,
+    Encoder,
+    FloatingBasePlant,
+    Frame,
+    FrameKinematics,
+    GravityCompensation,
+    GroundContact,
+    HybridPlant,
+    InverseDynamicsController,
+    JointActuator,
+    JointLimits,
+    LoopClosure,
+    Playback,
+    PointKinematics,
+    QuinticProfile,
+    RobotPlant,
+    Sine,
+    Step,
+    TrapezoidalProfile,
+)
+from rigidblocks.mechanisms import five_bar, four_bar, in_space
+
+RECORD = "time,a,b\n0.0,1.0,-1.0\n0.011,2.0,3.0\n0.02,-1.0,0.5\n0.09,0.0,0.25\n"
+SENSOR = Frame("sensor", "body4", random_transform(np.random.default_rng(4)))
+TOOL = Frame("tool", "body7", random_transform(np.random.default_rng(5)))
+_rng = np.random.default_rng(6)
+FLOATING = random_tree(_rng, (-1, 0, 0, 1), (SixDoF(), Revolute(), Prismatic(), Spherical()))
+FLOATING_BODY = random_tree(_rng, (-1,), (SixDoF(),))
+TOUCHING = replace(
+    MODELS["planar2"](),
+    contact=((Sphere(0.2, (0.5, 0.1, 0.0)),), (PointSet([[1.0, 0.0, 0.0], [0.9, 0.1, 0.2]]),)),
+)
+HARD, SHARP = (
+    replace(TOUCHING, contact=((), TOUCHING.contact[1])),
+    replace(TOUCHING, contact=((), (Box((0.5, 0.2, 0.3)),))),
+)
+SLOPE = Plane((0.3, 1.0, -0.2), (0.1, -0.2, 0.0))
+HILLS = HeightField([[0.0, 0.2, 0.1], [0.3, -0.1, 0.0]], (0.8, 0.5), (-0.4, -0.5))
+TOUCHED = {(u, y) for u in ("p", "v") for y in ("f_ext", "force", "in_contact")} | {("p", "depth")}
+CONTROLLER_INPUTS = ("q_ref", "qd_ref", "qdd_ref", "q", "qd")
+
+
+def _with_elements(name):
+    """The plant of this kind with force elements, and with gears where it is one of its own."""
+    yield "elements", PLANTS[name](ELEMENTS)
+    if name in GEARED_PLANTS:
+        yield "gears", GEARED_PLANTS[name]((*SPRINGS, *GEARS))
+
+
+# block, and the direct feedthrough that it must have
+BLOCKS = {
+    "step": (Step(0.012, before=(0.5, -1.0), after=2.0), set()),
+    "sine": (Sine((1.0, 0.5), (1.0, 3.0), phase=0.3, offset=(0.1, 0.0), unit="N.m"), set()),
+    "chirp": (Chirp(0.5, (2.0, 20.0), 0.05, amplitude=0.4, unit="m"), set()),
+    "quintic": (QuinticProfile((0.0, 1.0), (1.0, -0.5), 0.07, begin=0.01), set()),
+    "trapezoid": (
+        TrapezoidalProfile(
+            (0.0, 1.0, 0.2), (1.0, -0.5, 0.2), (30.0, 2000.0, 1.0), 1e3, begin=0.005
+        ),
+        set(),
+    ),
+    "playback": (Playback(StringIO(RECORD), ("b", "a"), unit=("rad", "m")), set()),
+    "computed torque": (
+        InverseDynamicsController(MODELS["mixed"](), kp=100.0, kd=20.0),
+        {(name, "tau") for name in CONTROLLER_INPUTS},
+    ),
+    "gravity compensation": (GravityCompensation(MODELS["mixed"]()), {("q", "tau")}),
+    "kinematics": (
+        FrameKinematics(MODELS["mixed"](), (TOOL, SENSOR)),
+        {("q", f"{letter}_{name}") for letter in "pRvw" for name in ("tool", "sensor")}
+        | {("qd", f"{letter}_{name}") for letter in "vw" for name in ("tool", "sensor")},
+    ),
+    "actuator": (
+        JointActuator(
+            (50.0, 20.0), 3.0, 5e-3, viscous=0.4, coulomb=(1.0, 2.0), prismatic=(False, True)
+        ),
+        {("qd", "tau")},
+    ),
+    "encoder": (
+        Encoder((1e-3, 2e-4), 2e-3, prismatic=(False, True)),
+        {("q", "q_meas"), ("q", "qd_meas")},
+    ),
+    "imu": (
+        IMU(MODELS["mixed"](), TOOL),
+        {(name, "accelerometer") for name in ("q", "qd", "qdd")} | {("q", "gyro"), ("qd", "gyro")},
+    ),
+    "hybrid plant": (
+        HybridPlant(MODELS["mixed"](), ("joint3", 5), kp=100.0, kd=(20.0, 10.0), q0=0.2),
+        {(u, y) for u in ("tau", "q_ref", "qd_ref", "qdd_ref") for y in ("qdd", "tau_prescribed")},
+    ),
+    "points": (
+        PointKinematics(TOUCHING),
+        {("q", "p"), ("q", "v"), ("qd", "v"), ("qd", "w")},
+    ),
+    "ground": (GroundContact(HARD, 1e3, 20.0, 0.5, SLOPE, D_t=30.0), TOUCHED),
+    "sampled ground": (
+        GroundContact(TOUCHING, 1e4, 20.0, 0.5, Sphere(0.7, (0.1, 0.0, -0.6)), sample_time=2e-3),
+        TOUCHED | {("w", "f_ext"), ("w", "force"), ("w", "in_contact")},
+    ),
+    "hard ground": (
+        GroundContact(SHARP, 1e3, 20.0, 0.5, HILLS, depth_ref=1e-2, sample_time=1e-3),
+        TOUCHED,
+    ),
+    "contact of bodies": (
+        BodyContact(
+            TOUCHING,
+            (ContactPair(0, -1, SLOPE), ContactPair(1, 0, Box((3.0, 1.0, 1.0)))),
+            1e3,
+            20.0,
+            0.5,
+            D_t=30.0,
+        ),
+        {(u, y) for u in ("q", "qd") for y in ("f_ext", "force", "in_contact")} | {("q", "depth")},
+    ),
+    "joint limits": (
+        JointLimits(MODELS["planar2"](), (-0.2, -np.inf), (0.1, 0.3), 200.0, (5.0, 1.0)),
+        {(u, y) for u in ("q", "qd") for y in ("tau", "at_limit")},
+    ),
+    "contact plant": (
+        ContactPlant(RobotPlant(TOUCHING, [-0.5, 0.3]), 1e3, 20.0, 0.5, SLOPE),
+        {("tau", "qdd")},
+    ),
+    "closed loop plant": (
+        ClosedLoopPlant(
+            in_space(five_bar()).model, five_bar().q0, external_wrenches=True, loop_forces=True
+        ),
+        {(u, y) for u in ("tau", "f_ext", "loop_tau") for y in ("qdd", "lam")},
+    ),
+    "cut loop plant": (
+        CutLoopPlant(*four_bar()),
+        {("tau", "qdd"), ("lam", "qdd"), ("tau", "b")},
+    ),
+    "loop closure": (
+        LoopClosure(four_bar().model, 0.01),
+        {(u, "lam") for u in ("A", "b", "delta", "rate")}
+        | {("A", "rank"), ("delta", "rank"), ("delta", "loop_error")},
+    ),
+    "springs in a loop": (
+        CompliantLoopClosure(four_bar().model, 1e3, 20.0),
+        {(u, y) for u in ("q", "qd") for y in ("f_ext", "lam")} | {("q", "delta")},
+    ),
+    "stabilized loop plant": (
+        ClosedLoopPlant(*four_bar(), stabilization="baumgarte", T_stab=0.05),
+        {("tau", "qdd"), ("tau", "lam")},
+    ),
+    **{
+        f"{name} plant with {what}": (
+            plant,
+            {(u, y) for u in inputs for y in outputs},
+        )
+        for name, inputs, outputs in (
+            ("tree", ("tau",), ("qdd",)),
+            ("hybrid", ("tau", "q_ref", "qd_ref", "qdd_ref"), ("qdd", "tau_prescribed")),
+            ("floating", ("tau",), ("acceleration", "qdd")),
+            ("closed loop", ("tau",), ("qdd", "lam")),
+            ("contact", ("tau",), ("qdd",)),
+        )
+        for what, plant in _with_elements(name)
+    },
+    "floating plant": (
+        FloatingBasePlant(
+            FLOATING, (1.0, 0.5, 0.0, -0.2), 0.1, (1.0, -2.0, 0.5, 0.1, 0.2, 0.3), qd0=0.5
+        ),
+        {("tau", "acceleration"), ("tau", "qdd")},
+    ),
+    "floating body": (
+        FloatingBasePlant(
+            FLOATING_BODY, velocity0=(1.0, -2.0, 0.5, 0.1, 0.2, 0.3), external_wrenches=True
+        ),
+        {("f_ext", "acceleration")},
+    ),
+}

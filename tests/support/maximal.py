@@ -1,0 +1,97 @@
+"""The maximal-coordinate equations of motion (RBDA Eq 3.74), in base coordinates and with 6x6
+matrices.
+
+An independent oracle: it has no recursion over articulated or composite inertias. Only the joint
+models, which have tests of their own, the tree transforms and the inertias come from the model.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.linalg import inv, solve
+from scipy.linalg import block_diag, null_space
+
+from rigidblocks.algebra.spatial import Array, crf, crm
+from rigidblocks.joint import JointMotion
+from rigidblocks.model.model import Model
+
+
+class Solution(NamedTuple):
+    qdd: Array
+    a: Array  # (nb, 6), base coordinates
+    constraint_power: float
+
+
+def joint_motions(model: Model, q: Array, qd: Array) -> list[JointMotion]:
+    """What the joints do, in the coordinates of their bodies."""
+    return [
+        joint.jcalc(q[model.q_slices[i]], qd[model.v_slices[i]])
+        for i, joint in enumerate(model.joint)
+    ]
+
+
+def poses(model: Model, q: Array) -> list[Array]:
+    """The 6x6 transforms from base to body coordinates."""
+    X: list[Array] = []
+    for i, (p, motion) in enumerate(
+        zip(model.parent, joint_motions(model, q, np.zeros(model.nv)), strict=True)
+    ):
+        X.append(motion.XJ.matrix() @ model.Xtree[i].matrix() @ (X[p] if p >= 0 else np.eye(6)))
+    return X
+
+
+def jacobians(model: Model, q: Array) -> list[Array]:
+    """J_i (6, nv) with v_i = J_i qd, the velocity of body i in base coordinates (RBDA Eq 2.18)."""
+    J: list[Array] = []
+    motions = joint_motions(model, q, np.zeros(model.nv))
+    for i, (p, motion, X) in enumerate(zip(model.parent, motions, poses(model, q), strict=True)):
+        J.append(J[p].copy() if p >= 0 else np.zeros((6, model.nv)))
+        J[i][:, model.v_slices[i]] = inv(X) @ motion.S
+    return J
+
+
+def forward_dynamics(
+    model: Model, q: Array, qd: Array, tau: Array, f_ext: Array | None = None
+) -> Solution:
+    """The solution of [[I, P T], [T^T P^T, 0]] [a; -lambda] = [P T_a tau - p; T^T Sdot qd] (RBDA Eq
+    3.74).
+
+    The accelerations of the constraints, -Tdot^T v_J in the book, are T^T Sdot qd because T^T S = 0
+    (Eq 3.41).
+    """
+    nb, X = model.nb, poses(model, q)
+    v = [J @ qd for J in jacobians(model, q)]
+    inertia = [x.T @ body.matrix() @ x for x, body in zip(X, model.inertia, strict=True)]
+    gravity = np.concatenate([np.zeros(3), model.gravity])
+    f_ext = np.zeros((nb, 6)) if f_ext is None else f_ext
+    p = np.concatenate(
+        [crf(v[i]) @ inertia[i] @ v[i] - inertia[i] @ gravity - f_ext[i] for i in range(nb)]
+    )
+
+    # the joints' subspaces move with their successor bodies
+    motions = joint_motions(model, q, qd)
+    T = [x.T @ null_space(m.S.T) for x, m in zip(X, motions, strict=True)]
+    Ta = [x.T @ m.S @ inv(m.S.T @ m.S) for x, m in zip(X, motions, strict=True)]
+    Sdot_qd = [
+        inv(x) @ m.cJ + crm(v_i) @ inv(x) @ m.vJ for x, m, v_i in zip(X, motions, v, strict=True)
+    ]
+
+    P, T_all, V = _incidence(model), block_diag(*T), np.concatenate(v)
+    PT = P @ T_all
+    K = np.block([[block_diag(*inertia), PT], [PT.T, np.zeros((PT.shape[1],) * 2)]])
+    right = np.concatenate([P @ block_diag(*Ta) @ tau - p, T_all.T @ np.concatenate(Sdot_qd)])
+    solution = solve(K, right)
+    a, force = solution[: 6 * nb], -solution[6 * nb :]
+
+    aJ, vJ = (P.T @ a).reshape(nb, 6), (P.T @ V).reshape(nb, 6)
+    qdd = np.concatenate([Ta[i].T @ (aJ[i] - Sdot_qd[i]) for i in range(nb)])
+    return Solution(qdd, a.reshape(nb, 6), float((T_all @ force) @ vJ.ravel()))
+
+
+def _incidence(model: Model) -> Array:
+    """P with +1 at the successor and -1 at the predecessor of each joint (RBDA Eq 3.67)."""
+    P = np.eye(model.nb)
+    for i, p in enumerate(model.parent):
+        if p >= 0:
+            P[p, i] = -1.0
+    return np.kron(P, np.eye(6))

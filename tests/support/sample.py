@@ -1,0 +1,83 @@
+"""A block that has all that a block can have, and the C generated from it, which the files of the
+library's C compile against.
+"""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from rigidblocks import Block, Port, auto_tree
+from rigidblocks.block.adaptive import METHODS, memory_for, method_of
+from rigidblocks.block.integrators import RK4, ROS2
+from rigidblocks.block.memory import Memory
+from rigidblocks.compiled.contact import contacts_header
+from rigidblocks.compiled.derivatives import structure_header
+from rigidblocks.compiled.evaluator import TracedEvaluator
+from rigidblocks.compiled.kernel import model_header
+from rigidblocks.fmi.native import fmu_sources
+from rigidblocks.fmi.variables import Variables
+
+
+@dataclass(frozen=True)
+class Turntable(Block):
+    """A table turned by a sampled controller: a direction kept at length 1, and its speed.
+
+    dd/dt = w cross(z, d),  dw/dt = (tau - b w) / I
+    """
+
+    sample_time: float | None = 2e-3
+    inputs = (Port("w_ref", (), "rad/s", "wanted speed", 1.0),)
+    outputs = (
+        Port("d", (2,), "1", "direction"),
+        Port("tau", (), "N.m", "torque of the controller"),
+        Port("P", (), "W", "power of the controller"),
+    )
+    states = (
+        Port("d", (2,), "1", "direction", (1.0, 0.0)),
+        Port("w", (), "rad/s", "speed", 0.0),
+    )
+    sampled = (Port("tau", (), "N.m", "torque of the controller", 0.0),)
+    parameters = (
+        Port("I", (), "kg.m2", "inertia", 0.5),
+        Port("b", (), "N.m.s/rad", "friction", 0.1),
+    )
+
+    def derivative(self, x, p):
+        return {"d": np.array([-x.w * x.d[1], x.w * x.d[0]]), "w": (x.tau - p.b * x.w) / p.I}
+
+    def project(self, x):
+        return {"d": x.d / np.sqrt(x.d @ x.d)}
+
+    def update(self, x, u):
+        return {"tau": 2.0 * (u.w_ref - x.w)}
+
+    def output(self, x):
+        return {"P": x.tau * x.w}
+
+
+def generated_c() -> dict[str, str]:
+    """What is generated for the sample, by its path in tests/reference/sample."""
+    texts = {}
+    for fmi in (2, 3):
+        sources = fmu_sources(
+            Variables(TracedEvaluator(Memory(Turntable()))), "turntable", RK4, 1e-3, fmi
+        )[1]
+        own = {"fmu.h", "sparsity.h", *(name for name in sources if name.startswith("fmi"))}
+        own -= {f"fmi{fmi}.c", f"fmi{fmi}_unused.c", "fmi2_prefix.h"}
+        texts |= {f"fmi{fmi}/{name}": sources[name] for name in own & sources.keys()}
+        guid = re.compile('RB_GUID ".*"')  # it is a digest of all sources
+        texts[f"fmi{fmi}/fmu.h"] = guid.sub('RB_GUID "{sample}"', texts[f"fmi{fmi}/fmu.h"])
+        texts |= {name: sources[name] for name in ("model.h", "tangent.h")}
+    methods = {
+        "implicit": ROS2,
+        "adaptive": METHODS["adaptive"],
+        "stiff": method_of("stiff", max_inner_steps=20),
+        "automatic": METHODS["adaptive or stiff"],
+    }
+    for name, method in methods.items():
+        evaluator = TracedEvaluator(memory_for(Turntable(), method))
+        texts[f"{name}/model.h"] = model_header(evaluator, method, 1e-3)
+    texts["algorithms/structure.h"] = structure_header(auto_tree(3), inverse=False)
+    texts["algorithms/contacts.h"] = contacts_header(2, 1, 10, cone=True)
+    return texts

@@ -1,0 +1,461 @@
+"""Linearisation and continuous systems: closed forms, differences of the block's own functions,
+responses, the ideal law.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import expm
+
+from planar2ctrl import CONNECTIONS, REFERENCE, parts, wired
+from random_models import MODELS, random_state, random_tree
+from rigidblocks import (
+    RK4,
+    Block,
+    FusedSystem,
+    PDController,
+    Port,
+    RepeatingSequence,
+    RobotPlant,
+    System,
+    export_fmu,
+    planar2,
+    planar_n,
+    simulate,
+)
+from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.integrators import integrate as take_step
+from rigidblocks.block.memory import Memory
+from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.dynamics import aba, crba
+from rigidblocks.joint import Reversed, SixDoF, Spherical, Universal
+from rigidblocks.model.configuration import difference, integrate
+from rigidblocks.system.continuous import ContinuousSystem
+from rigidblocks.system.linearization import linearize
+
+RTOL = 1e-11  # exact derivatives: rounding, in solutions with a well-conditioned H
+# central differences with STEP: rounding eps / STEP and STEP^2 of the method, with room for the
+# size of higher derivatives
+STEP = 1e-5
+DIFFERENCES = 1e-6
+IDEAL_LAW = 1e-6  # RK4 at 1 ms on the ideal law [rad, rad/s]
+ORDER = 0.1  # how far the fitted slope of log error over log step may be from the order
+DOWN = (0.0, -9.81, 0.0)
+
+
+def differences(function, x):
+    """The derivative of a function of a vector by central differences, its index last."""
+    return np.stack(
+        [(function(x + h) - function(x - h)) / (2 * STEP) for h in STEP * np.eye(len(x))], axis=-1
+    )
+
+
+def close(actual, expected, tolerance):
+    assert np.shape(actual) == np.shape(expected)
+    assert_allclose(
+        actual, expected, rtol=0, atol=tolerance * max(1.0, np.max(np.abs(expected), initial=0.0))
+    )
+
+
+# closed forms
+
+
+def test_pendulum_swings_and_falls_as_its_closed_form():
+    # a rod of 1 m and 1 kg about its end: the inertia is 1/3, its length as a pendulum 2/3
+    block = RobotPlant(planar_n(1).with_gravity(DOWN))
+    for q, sign in ((-np.pi / 2, -1), (np.pi / 2, 1)):
+        linear = linearize(block, at={"q": q}, outputs=["q"])
+        close(linear.A, [[0, 1], [sign * 9.81 / (2 / 3), 0]], RTOL)
+        close(linear.B, [[0], [3]], RTOL)
+        assert_array_equal(linear.C, [[1, 0]])
+        assert_array_equal(linear.D, [[0]])
+        close(linear.residual, [0, 0], 1e-14)
+        assert linear.dt is None
+    assert linear.state_names == ("q[1]", "qd[1]")
+    assert linear.state_units == ("rad", "rad/s")
+    assert (linear.input_names, linear.input_units) == (("tau[1]",), ("N.m",))
+    assert (linear.output_names, linear.output_units) == (("q[1]",), ("rad",))
+    assert_array_equal(linear.x, [np.pi / 2, 0])
+    assert_array_equal(linear.y, [np.pi / 2])
+
+
+@pytest.mark.parametrize("q", [(1.0, 1.5), (0.0, 0.0), (0.3, -2.0)])
+def test_robot_under_a_controller_is_the_damped_oscillator_of_its_inertia(q):
+    # at rest on its command: A = [[0, 1], [-H^-1 Kp, -H^-1 Kd]]
+    system = System()
+    system.add("robot", RobotPlant(planar2()), start={"q": q})
+    system.add("pd", PDController(kp=[1000.0, 800.0], kd=[15.0, 10.0]), start={"q_ref": q})
+    for target in ("pd.q", "pd.qd", "robot.tau"):
+        system.connect(CONNECTIONS[target], target)
+    linear = linearize(system)
+    H = crba(planar2(), np.array(q))
+    K, D = np.linalg.solve(H, np.diag([1000.0, 800.0])), np.linalg.solve(H, np.diag([15.0, 10.0]))
+    close(linear.A, np.block([[np.zeros((2, 2)), np.eye(2)], [-K, -D]]), RTOL)
+    close(linear.B, np.block([[np.zeros((2, 4))], [K, D]]), RTOL)
+    close(linear.residual, np.zeros(4), RTOL)
+    # the eigenvalues solve det(H s^2 + D s + K) = 0
+    for s in np.linalg.eigvals(linear.A):
+        M = H * s**2 + np.diag([15.0, 10.0]) * s + np.diag([1000.0, 800.0])
+        assert abs(np.linalg.det(M)) < 1e-9 * np.linalg.norm(M) ** 2
+    assert linear.state_names == ("robot.q[1]", "robot.q[2]", "robot.qd[1]", "robot.qd[2]")
+    assert linear.input_names == tuple(
+        f"pd.{port}[{k}]" for port in ("q_ref", "qd_ref") for k in (1, 2)
+    )
+    assert linear.input_units == ("rad", "rad", "rad/s", "rad/s")
+
+
+def test_feedthrough_is_in_d():
+    linear = linearize(PDController(kp=[7.0, 5.0], kd=[3.0, 2.0]))
+    kp, kd = np.diag([7.0, 5.0]), np.diag([3.0, 2.0])
+    assert_array_equal(linear.D, np.hstack([kp, -kp, kd, -kd]))
+    assert linear.A.shape == (0, 0)
+    assert linear.C.shape == (2, 0)
+    plant = linearize(RobotPlant(planar2()), outputs=["qdd", "q"])
+    close(plant.D, np.vstack([np.linalg.inv(crba(planar2(), np.zeros(2))), np.zeros((2, 2))]), RTOL)
+
+
+def test_saturated_controller_does_not_respond():
+    block = PDController(kp=[7.0], kd=[3.0], tau_max=[1.0])
+    assert_array_equal(linearize(block, at={"q_ref": 1.0}).D, np.zeros((1, 4)))
+    assert_array_equal(linearize(block, at={"q_ref": 0.1}).D, [[7, -7, 3, -3]])
+
+
+def test_a_sampled_controller_is_a_discrete_system():
+    # tau[k] = kp e[k] + kd (e[k] - e[k-1]) / dt with the states tau, e_last, primed
+    linear = linearize(
+        PDController(kp=[10.0], kd=[2.0], sample_time=0.5), at={"primed": 1.0, "q_ref": 0.25}
+    )
+    assert linear.dt == 0.5
+    assert linear.state_names == ("tau[1]", "e_last[1]", "primed")
+    A, B, C, D, dt = linear
+    assert_array_equal(A, [[0, -4, 0], [0, 0, 0], [0, 0, 0]])
+    assert_array_equal(B, [[14, -14], [1, -1], [0, 0]])
+    assert_array_equal(C, [[0, -4, 0]])
+    assert_array_equal(D, [[14, -14]])
+    assert dt == 0.5
+    assert_array_equal(linear.residual, [14 * 0.25, 0.25, 0])
+    assert_array_equal(linear.y, [14 * 0.25])
+
+
+# differences
+
+
+@pytest.mark.parametrize("name", ["pendulum", "mixed"])
+def test_linearization_equals_differences_of_the_blocks_own_functions(name, rng):
+    model = MODELS[name]()
+    s = random_state(rng, model)
+    flat = Memory(RobotPlant(model, external_wrenches=True))
+    m = flat.start()
+    for port in ("q", "qd", "tau", "f_ext"):
+        m[flat.where[port]] = np.ravel(getattr(s, port))
+    linear = linearize(flat.block, at={"q": s.q, "qd": s.qd, "tau": s.tau, "f_ext": s.f_ext})
+
+    def after(places, values):
+        changed = m.copy()
+        changed[places] = values
+        changed[flat.y] = NumpyEvaluator(flat).output(changed)
+        return NumpyEvaluator(flat).derivative(changed), np.concatenate(
+            [changed[flat.where[port.name]] for port in flat.block.outputs]
+        )
+
+    for places, columns in ((flat.x, (linear.A, linear.C)), (flat.u, (linear.B, linear.D))):
+        for k in (0, 1):
+            expected = differences(
+                lambda values, places=places, k=k: after(places, values)[k], m[places]
+            )
+            close(columns[k], expected, DIFFERENCES * np.linalg.cond(crba(model, s.q)))
+    assert_array_equal(linear.x, m[flat.x])
+    assert_array_equal(linear.u, m[flat.u])
+    close(
+        linear.residual, NumpyEvaluator(flat).derivative(m), RTOL
+    )  # far from an equilibrium: reported, not refused
+    assert np.abs(linear.residual).max() > 1
+    close(linear.y, after(flat.x, m[flat.x])[1], RTOL)
+
+
+@pytest.mark.parametrize(
+    "joints", [None, (Spherical(), Universal(), SixDoF()), (Reversed(SixDoF()), Spherical())]
+)
+def test_linearization_of_quaternions_is_how_neighbouring_motions_part(joints, rng):
+    # two motions that differ by the tangent vector xi part at the rate A xi, far from an
+    # equilibrium too
+    model = (
+        random_tree(rng, tuple(range(-1, len(joints) - 1)), joints)
+        if joints
+        else MODELS["satellite"]()
+    )
+    s, n = random_state(rng, model), model.nv
+    flat = Memory(RobotPlant(model))
+    linear = linearize(flat.block, at={"q": s.q, "qd": s.qd, "tau": s.tau})
+    velocities = tuple(unit for joint in model.joint for unit in joint.qd_units)
+    assert linear.state_names == tuple(
+        f"{name}[{k + 1}]" for name in ("q_tangent", "qd") for k in range(n)
+    )
+    assert linear.state_units == tuple(unit.removesuffix("/s") for unit in velocities) + velocities
+    assert_array_equal(linear.x, [*s.q, *s.qd])
+
+    def moved(xi, h):
+        """The state after a step h from the state that is xi away."""
+        x = np.concatenate([integrate(model, s.q, xi[:n]), s.qd + xi[n:]])
+
+        def rates(t, x):
+            return NumpyEvaluator(flat).derivative(
+                np.concatenate([[t], x, s.tau, flat.start()[flat.u.stop :]])
+            )
+
+        return take_step(RK4, rates, 0.0, x, h, flat.position)
+
+    def apart(a, b):
+        return np.concatenate(
+            [difference(model, a[: model.nq], b[: model.nq]), b[model.nq :] - a[model.nq :]]
+        )
+
+    h, small = 1e-4, 1e-4
+    for k, xi in enumerate(np.eye(2 * n)):
+        gaps = {
+            end: apart(moved(-small * xi, end), moved(small * xi, end)) / (2 * small)
+            for end in (-h, h)
+        }
+        close(
+            (gaps[h] - gaps[-h]) / (2 * h),
+            linear.A[:, k],
+            DIFFERENCES * np.linalg.cond(crba(model, s.q)),
+        )
+
+
+def test_small_perturbations_grow_as_the_exponential_of_a():
+    # at rest under gravity, held by the controller: x(t) - x0 = exp(A t) (x(0) - x0)
+    start = {"robot.q": [0.3, 0.4], "pd.q_ref": [0.3, 0.4]}
+    system = System()
+    system.add("robot", RobotPlant(planar2()), start={"q": start["robot.q"]})
+    system.add(
+        "pd", PDController(kp=[100.0, 80.0], kd=[5.0, 3.0]), start={"q_ref": start["pd.q_ref"]}
+    )
+    for target in ("pd.q", "pd.qd", "robot.tau"):
+        system.connect(CONNECTIONS[target], target)
+    linear, small = linearize(system), 1e-6
+    stepper = compiled_stepper(Memory(ContinuousSystem(system)))
+    for xi in np.eye(4):
+        m = stepper.memory.start()
+        m[stepper.memory.x] += small * xi
+        for k in range(200):
+            stepper.step(m, k * 1e-3, 1e-3)
+        response = (m[stepper.memory.x] - linear.x) / small
+        close(response, expm(0.2 * linear.A) @ xi, 1e-5)  # the terms of second order are small
+
+
+def test_a_fused_system_is_the_discrete_system_of_its_step(rng):
+    # its step from k to k + 1, differenced
+    system = System()
+    system.add("robot", RobotPlant(planar2()), start={"q": [0.1, 0.2], "qd": [0.3, -0.4]})
+    system.add(
+        "pd", PDController(kp=[1000.0, 1000.0], kd=[15.0, 15.0]), start={"q_ref": [0.3, 0.2]}
+    )
+    for target in ("pd.q", "pd.qd", "robot.tau"):
+        system.connect(CONNECTIONS[target], target)
+    flat = Memory(FusedSystem(system, 2e-3))
+    m = flat.start()
+    m[flat.z] = rng.normal(size=flat.z.stop - flat.z.start)
+    at = {port.name: m[flat.where[port.name]].reshape(port.shape) for port in flat.block.sampled}
+    linear = linearize(flat.block, at=at, outputs=["robot.q"])
+    assert linear.dt == 2e-3
+
+    def after(places, values):
+        changed = m.copy()
+        changed[places] = values
+        return NumpyEvaluator(flat).update(changed)
+
+    close(linear.A, differences(lambda z: after(flat.z, z), m[flat.z]), DIFFERENCES)
+    close(linear.B, differences(lambda u: after(flat.u, u), m[flat.u]), DIFFERENCES)
+    close(linear.residual, after(flat.z, m[flat.z]) - m[flat.z], RTOL)
+    rows = [linear.state_names.index(f"robot.q[{k}]") for k in (1, 2)]
+    assert_array_equal(linear.C, linear.A[rows])  # outputs after the sample
+    assert_array_equal(linear.D, linear.B[rows])
+
+
+# what is chosen, and what is refused
+
+
+def test_the_chosen_inputs_and_outputs_are_kept_in_their_order():
+    block = RobotPlant(planar2(), external_wrenches=True)
+    linear = linearize(
+        block, inputs=["tau"], outputs=["energy", "qd"], at={"gravity": DOWN, "qd": [1.0, 2.0]}
+    )
+    whole = linearize(block, at={"gravity": DOWN, "qd": [1.0, 2.0]})
+    assert linear.input_names == ("tau[1]", "tau[2]")
+    assert linear.output_names == ("energy", "qd[1]", "qd[2]")
+    assert linear.output_units == ("J", "rad/s", "rad/s")
+    columns = [whole.input_names.index(name) for name in linear.input_names]
+    rows = [whole.output_names.index(name) for name in linear.output_names]
+    close(linear.B, whole.B[:, columns], RTOL)
+    close(linear.C, whole.C[rows], RTOL)
+    close(linear.D, whole.D[np.ix_(rows, columns)], RTOL)
+    assert_array_equal(linear.u, [0, 0])
+
+
+def test_the_time_of_the_point_counts():
+    system = wired(parts())
+    slopes = {t: linearize(system, t=t, outputs=["command.slope"]).y for t in (0.5, 1.5, 2.5)}
+    assert_array_equal([*slopes.values()], [[1, 1.5], [0, 0], [-1, -1.5]])
+
+
+@dataclass(frozen=True)
+class Both(Block):
+    """A continuous and a sampled state."""
+
+    sample_time: float = 0.1
+
+    @property
+    def states(self):
+        return (Port("x", start=0.0),)
+
+    @property
+    def sampled(self):
+        return (Port("z", start=0.0),)
+
+    def derivative(self, x):
+        return {"x": x.z}
+
+    def update(self, x):
+        return {"z": x.x}
+
+
+def test_what_cannot_be_linearized_is_refused():
+    block = RobotPlant(planar2())
+    with pytest.raises(
+        KeyError,
+        match="RobotPlant has no state, input or parameter 'qdd'; it has: q, qd, tau, gravity",
+    ):
+        linearize(block, at={"qdd": 0.0})
+    with pytest.raises(KeyError, match="there is no input torque to linearize; there are: tau"):
+        linearize(block, inputs=["torque"])
+    with pytest.raises(
+        KeyError, match="there is no output tau to linearize; there are: q, qd, qdd, energy"
+    ):
+        linearize(block, outputs=["q", "tau"])
+    with pytest.raises(
+        ValueError, match=r"the operating point of 'q' has shape \(3,\); it needs shape \(2,\)"
+    ):
+        linearize(block, at={"q": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="the operating point of 'tau' must be finite"):
+        linearize(block, at={"tau": [np.nan, 0.0]})
+    with pytest.raises(
+        ValueError, match=r"Both: it has continuous states \(x\) and sampled ones \(z\)"
+    ):
+        linearize(Both())
+    system = System()
+    system.add("body", RobotPlant(MODELS["satellite"]()))
+    with pytest.raises(
+        ValueError,
+        match=r"its sampled states body.q have more elements than freedoms \(quaternions\)",
+    ):
+        linearize(FusedSystem(system, 1e-3))
+
+
+# continuous systems
+
+
+def ideal_run(t_stop, h):
+    """The demo's memories after each second under RK4, the command a straight line from corner to
+    corner, as its law is.
+    """
+    components = parts() | {"command": RepeatingSequence(t=[0.0, 1000.0], y=np.zeros((2, 2)))}
+    block = ContinuousSystem(wired(components))
+    stepper = compiled_stepper(Memory(block), h=h)
+    where, m = stepper.memory.where, stepper.memory.start()
+    corners = np.array([[0.0, 0.0], [1.0, 1.5], [1.0, 1.5], [0.0, 0.0]])
+    rows = []
+    for k in range(int(np.ceil(t_stop))):
+        a, b = corners[k % 4], corners[(k + 1) % 4]
+        m[where["command.table"]] = np.ravel([a - k * (b - a), a + (1000 - k) * (b - a)])
+        stepper.initialize(m, float(k))
+        steps = round(min(1.0, t_stop - k) / h)
+        run = np.empty((steps, stepper.memory.size))
+        stepper.run(m, float(k), h, run)
+        m[:] = run[-1]
+        rows.append(m.copy())
+    return rows, where
+
+
+def test_a_continuous_system_under_rk4_is_the_ideal_law():
+    for t, expected in REFERENCE.items():
+        rows, where = ideal_run(t, 1e-3)
+        actual = np.concatenate([rows[-1][where["robot.q"]], rows[-1][where["robot.qd"]]])
+        assert_allclose(actual, expected, rtol=0, atol=IDEAL_LAW)
+
+
+def test_a_continuous_system_keeps_the_order_of_the_integrator():
+    steps = np.array([1 / 200, 1 / 400, 1 / 800, 1 / 1600])
+    fine, where = ideal_run(0.5, 1 / 8000)
+    errors = [np.abs(ideal_run(0.5, h)[0][-1] - fine[-1])[where["robot.q"]].max() for h in steps]
+    assert abs(np.polyfit(np.log(steps), np.log(errors), 1)[0] - 4) < ORDER
+
+
+def test_a_continuous_system_reads_its_inputs_at_the_same_instant():
+    flat = Memory(ContinuousSystem(wired(parts())))
+    m = flat.start()
+    m[flat.where["robot.q"]], m[flat.where["robot.qd"]] = [0.1, 0.2], [0.3, -0.1]
+    m[0] = 0.25
+    m[flat.y] = NumpyEvaluator(flat).output(m)
+    tau = 1000 * (np.array([0.25, 0.375]) - [0.1, 0.2]) + 15 * (np.array([1.0, 1.5]) - [0.3, -0.1])
+    close(m[flat.where["pd.tau"]], tau, 1e-14)
+    qdd = aba(planar2(), np.array([0.1, 0.2]), np.array([0.3, -0.1]), tau)
+    close(NumpyEvaluator(flat).derivative(m), [0.3, -0.1, *qdd], 1e-13)
+
+
+def test_a_continuous_system_of_one_part_is_that_part():
+    model = MODELS["satellite"]()
+    system = System()
+    system.add("body", RobotPlant(model))
+    whole, part = Memory(ContinuousSystem(system)), Memory(RobotPlant(model))
+    s = random_state(np.random.default_rng(0), model)
+    a, b = whole.start(), part.start()
+    for name in ("q", "qd", "tau"):
+        a[whole.where[f"body.{name}"]] = b[part.where[name]] = getattr(s, name)
+    for memory, place in ((a, whole.where["body.q"]), (b, part.where["q"])):
+        memory[place][:4] *= 1.01  # made a unit quaternion again at the start
+    numpy_stepper(whole).initialize(a, 0.0)
+    numpy_stepper(part).initialize(b, 0.0)
+    for k in range(3):
+        numpy_stepper(whole).step(a, k * 1e-3, 1e-3)
+        numpy_stepper(part).step(b, k * 1e-3, 1e-3)
+    assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    assert abs(np.linalg.norm(a[whole.where["body.q"]][:4]) - 1) < 1e-15
+    assert_array_equal(whole.position, part.position)
+
+
+def test_a_continuous_system_is_one_native_fmu(tmp_path):
+    block = ContinuousSystem(wired(parts()))
+    path = export_fmu(block, tmp_path / "planar2ctrl.fmu")
+    whole = System()
+    whole.add("all", path)
+    runs = [simulate(host, 0.1, 1e-3) for host in (whole, _alone(block))]
+    for port in block.outputs:
+        assert_allclose(
+            runs[0][f"all.{port.name}"], runs[1][f"all.{port.name}"], rtol=1e-10, atol=1e-10
+        )
+
+
+def _alone(block):
+    system = System()
+    system.add("all", block)
+    return system
+
+
+def test_a_sampled_part_is_refused():
+    system = System()
+    system.add("robot", RobotPlant(planar2()))
+    system.add(
+        "pd", PDController(kp=[1.0, 1.0], kd=[1.0, 1.0], sample_time=2e-3), start={"q_ref": 0.0}
+    )
+    system.connect("robot.q", "pd.q")
+    message = (
+        r"cannot make the system continuous: 'pd' is sampled every 0.002 s; .* "
+        r"FusedSystem\(system, dt\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        ContinuousSystem(system)
+    with pytest.raises(ValueError, match=message):
+        linearize(system)
