@@ -1,8 +1,9 @@
-# `make demo` runs the main example, `make test` the checks; both set up what they need in .venv first.
+# `make demo` runs the main example, `make test` what every change is checked by, `make check` all the
+# rest: long tests, other tools, new random examples. Each sets up what it needs in .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test interop bench format clean
+.PHONY: demo test check bench format clean
 
 demo: .venv/demo
 	$(BIN)/python examples/01_planar2ctrl.py
@@ -13,10 +14,11 @@ test: .venv/test
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto -m "not slow and not interop"
 
-interop: .venv/interop
-	$(BIN)/pytest -n auto -m "slow or interop"
+check: .venv/check
+	$(BIN)/pytest -n auto -m "slow or interop or hypothesis" --hypothesis-profile=new
+	$(BIN)/python tests/mutation/mutate.py --number 11
 
-bench: .venv/interop
+bench: .venv/check
 	$(BIN)/python benchmarks/run.py
 
 format: .venv/test
@@ -25,9 +27,9 @@ format: .venv/test
 
 # each stamp is one set of extras, installed anew when pyproject.toml changes
 .venv/demo: EXTRAS = zig,data,plot
-.venv/test: EXTRAS = zig,data,plot,test
-.venv/interop: EXTRAS = zig,data,plot,test,interop
-.venv/demo .venv/test .venv/interop: pyproject.toml
+.venv/test: EXTRAS = zig,data,mdf,plot,test
+.venv/check: EXTRAS = zig,data,mdf,plot,test,interop
+.venv/demo .venv/test .venv/check: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	touch $@

@@ -1,17 +1,23 @@
-"""The derivatives of forward and inverse dynamics: their time against Pinocchio in the same run, and against plain AD."""
+"""The derivatives of forward and inverse dynamics: their time against Pinocchio in the same run,
+and against plain AD.
+"""
 
 import timeit
 from collections.abc import Callable
 
 import numpy as np
 import pinocchio
-from models import in_pinocchio, models
+from models import check_equal, in_pinocchio, models
 
 from rigidblocks import Model, aba, rnea
-from rigidblocks.differentiation import derivatives, jacobian
-from rigidblocks.trace import trace
+from rigidblocks.compiled.derivatives import derivatives
+from rigidblocks.tracing.differentiate import jacobian
+from rigidblocks.tracing.trace import trace
 
-ALGORITHMS = {"rnea": (rnea, pinocchio.computeRNEADerivatives), "aba": (aba, pinocchio.computeABADerivatives)}
+ALGORITHMS = {
+    "rnea": (rnea, pinocchio.computeRNEADerivatives),
+    "aba": (aba, pinocchio.computeABADerivatives),
+}
 
 
 def least_times(calls: dict[str, Callable[[], object]], number: int = 1000) -> dict[str, float]:
@@ -24,27 +30,38 @@ def least_times(calls: dict[str, Callable[[], object]], number: int = 1000) -> d
 
 
 def plain_operations(model: Model, algorithm: str) -> int:
-    """The operations of the derivative by plain automatic differentiation of the traced algorithm."""
+    """The operations of the derivative by plain automatic differentiation of the traced
+    algorithm.
+    """
     inputs = dict.fromkeys(("q", "qd", "w"), (model.nv,))
     graph = trace(algorithm, lambda *a: {"y": ALGORITHMS[algorithm][0](model, *a)}, inputs)
     return jacobian(graph, "y", tuple(inputs)).operation_count
 
 
 def main() -> None:
-    """Prints a row for each model and algorithm; the loops behind the traced columns are not in its operations."""
-    print(f"{'derivatives':16} {'traced':>8} {'plain AD':>9} {'call':>9} {'Pinocchio':>12} {'ratio':>6}")
+    """Prints a row for each model and algorithm; the loops behind the traced columns are not in its
+    operations.
+    """
+    print(
+        f"{'derivatives':16} {'traced':>8} {'plain AD':>9} {'call':>9} {'Pinocchio':>12} "
+        f"{'ratio':>6}"
+    )
     rng = np.random.default_rng(0)
     for name, model in models().items():
         other = in_pinocchio(model)
         data, (q, qd, w) = other.createData(), rng.normal(size=(3, model.nv))
         for algorithm, (_, theirs) in ALGORITHMS.items():
             ours = derivatives(model, algorithm)
-            ours(q, qd, w)
+            for mine, other_one in zip(
+                ours(q, qd, w)[1:], theirs(other, data, q, qd, w), strict=True
+            ):  # the last is symmetric, and Pinocchio may fill one half
+                check_equal(f"{name}, {algorithm}", np.triu(mine), np.triu(other_one), 1e-9)
             calls = {"ours": ours.run, "theirs": lambda f=theirs, a=(other, data, q, qd, w): f(*a)}
             times = least_times(calls)
             plain = f"{plain_operations(model, algorithm):9,}" if model.nv <= 7 else f"{'':9}"
             print(
-                f"{name:10} {algorithm:5} {ours.graph.operation_count:8,} {plain} {times['ours']:6.2f} us "
+                f"{name:10} {algorithm:5} {ours.graph.operation_count:8,} {plain} "
+                f"{times['ours']:6.2f} us "
                 f"{times['theirs']:9.2f} us {times['theirs'] / times['ours']:5.1f}x"
             )
 

@@ -1,9 +1,11 @@
-"""A quadruped that stands on the ground: a step of 1 ms against one of MuJoCo, and how much faster than real time it runs.
+"""A quadruped that stands on the ground: a step of 1 ms against one of MuJoCo, and how much faster
+than real time it runs.
 
-The scene against MuJoCo has two balls at each foot, eight contacts. Both have the same bodies, the same balls and plane, the
-same friction, and hold the stance with the same PD law (ours as a block beside the plant, MuJoCo's as actuators with kp and
-kv). MuJoCo runs as it comes: Newton's method, at most 100 iterations down to 1e-8, its soft contacts with `solref` at
-0.02 s, the time step 1 ms; the integrator is named in the table.
+The scene against MuJoCo has two balls at each foot, eight contacts. Both have the same bodies, the
+same balls and plane, the same friction, and hold the stance with the same PD law (ours as a block
+beside the plant, MuJoCo's as actuators with kp and kv). MuJoCo runs as it comes: Newton's method,
+at most 100 iterations down to 1e-8, its soft contacts with `solref` at 0.02 s, the time step 1 ms;
+the integrator is named in the table.
 """
 
 import tempfile
@@ -19,19 +21,20 @@ from fmpy.fmi2 import FMU2Slave
 from hosting import co_simulated
 
 from rigidblocks import Model, PDController, System, export_fmu
+from rigidblocks.block.integrators import INTEGRATORS
+from rigidblocks.block.memory import Memory
+from rigidblocks.compiled.stepper import compiled_stepper
 from rigidblocks.contact import Sphere
-from rigidblocks.continuous import ContinuousSystem
-from rigidblocks.flat import FlatBlock
-from rigidblocks.integrate import INTEGRATORS
 from rigidblocks.library import ContactPlant, FloatingBasePlant, Step
 from rigidblocks.robots import quadruped
-from rigidblocks.stepper import CompiledStepper
+from rigidblocks.system.continuous import ContinuousSystem
 
 DT, N = 1e-3, 1000
 STANCE = np.tile([0.0, 0.7, -1.4], 4)
 HEIGHT = 0.33  # of the trunk at the start [m]
 KP, KD, MU = 150.0, 2.0, 0.8
 K, D = 5e3, 60.0  # of our ground
+SINKS = 0.01  # how far the laws of the ground may differ [m]
 PAIR = (Sphere(0.02, (0.0, 0.03, -0.2)), Sphere(0.02, (0.0, -0.03, -0.2)))
 
 
@@ -48,18 +51,27 @@ def standing(model: Model) -> ContinuousSystem:
     system.add("plant", ContactPlant(plant, K, D, MU))
     system.add("pd", PDController([KP] * 12, [KD] * 12))
     system.add("stance", Step(0.0, before=tuple(STANCE), after=tuple(STANCE)))
-    wires = ("plant.q", "pd.q"), ("plant.qd", "pd.qd"), ("stance.y", "pd.q_ref"), ("pd.tau", "plant.tau")
+    wires = (
+        ("plant.q", "pd.q"),
+        ("plant.qd", "pd.qd"),
+        ("stance.y", "pd.q_ref"),
+        ("pd.tau", "plant.tau"),
+    )
     for source, target in wires:
         system.connect(source, target)
     return ContinuousSystem(system)
 
 
-def stepped(model: Model, method: str) -> tuple[Callable[[], object], Callable[[], int]]:
-    """N steps of the compiled block, standing for two seconds already, and how many points are in contact."""
-    stepper = CompiledStepper(FlatBlock(standing(model), ()), INTEGRATORS[method], DT)
-    m, rows = stepper.flat.start(), np.empty((N, stepper.flat.size))
+def stepped(
+    model: Model, method: str
+) -> tuple[Callable[[], object], Callable[[], tuple[int, float]]]:
+    """N steps of the compiled block, standing for two seconds already, and how many points are in
+    contact and how high [m] the trunk is.
+    """
+    stepper = compiled_stepper(Memory(standing(model), ()), INTEGRATORS[method], DT)
+    m, rows = stepper.memory.start(), np.empty((N, stepper.memory.size))
     stepper.initialize(m, 0.0)
-    touching = stepper.flat.where["plant.in_contact"]
+    touching = stepper.memory.where["plant.in_contact"]
 
     def run() -> None:
         if stepper.run(m, 0.0, DT, rows) != N:
@@ -67,7 +79,8 @@ def stepped(model: Model, method: str) -> tuple[Callable[[], object], Callable[[
 
     run()
     run()
-    return run, lambda: int(m[touching].sum())
+    height = stepper.memory.where["plant.position"].start + 2
+    return run, lambda: (int(m[touching].sum()), float(m[height]))
 
 
 def in_mujoco(model: Model, cone: str, integrator: str) -> str:
@@ -75,9 +88,12 @@ def in_mujoco(model: Model, cone: str, integrator: str) -> str:
     bodies: dict[int, list[int]] = {}
     for i, p in enumerate(model.parent):
         bodies.setdefault(p, []).append(i)
-    motors = "".join(f'<position joint="{name}" kp="{KP}" kv="{KD}"/>' for name in model.joint_names[1:])
+    motors = "".join(
+        f'<position joint="{name}" kp="{KP}" kv="{KD}"/>' for name in model.joint_names[1:]
+    )
     return f"""<mujoco><option timestep="{DT}" cone="{cone}" integrator="{integrator}"/>
-      <worldbody><geom type="plane" size="5 5 1" friction="{MU} 0 0"/>{_bodies(model, bodies, -1)}</worldbody>
+      <worldbody><geom type="plane" size="5 5 1" friction="{MU} 0 0"/>
+        {_bodies(model, bodies, -1)}</worldbody>
       <actuator>{motors}</actuator></mujoco>"""
 
 
@@ -90,9 +106,14 @@ def _body(model: Model, children: dict[int, list[int]], i: int) -> str:
     c = inertia.h / inertia.m
     I_C = inertia.I - inertia.m * (c @ c * np.eye(3) - np.outer(c, c))
     place = model.Xtree[i].r if i else (0.0, 0.0, HEIGHT)
-    axis = "" if i == 0 else f'<joint name="{model.joint_names[i]}" axis="{_text(model.joint[i].axis)}"/>'
+    axis = (
+        ""
+        if i == 0
+        else f'<joint name="{model.joint_names[i]}" axis="{_text(model.joint[i].axis)}"/>'
+    )
     balls = "".join(
-        f'<geom type="sphere" size="{ball.radius}" pos="{_text(ball.centre)}" friction="{MU} 0 0" contype="1" '
+        f'<geom type="sphere" size="{ball.radius}" pos="{_text(ball.centre)}" friction="{MU} 0 0" '
+        'contype="1" '
         'conaffinity="0"/>'
         for ball in model.contact[i]
     )
@@ -105,7 +126,9 @@ def _text(numbers: object) -> str:
     return " ".join(repr(float(x)) for x in np.asarray(numbers))
 
 
-def stepped_by_mujoco(model: Model, cone: str, integrator: str) -> tuple[Callable[[], object], Callable[[], int], str]:
+def stepped_by_mujoco(
+    model: Model, cone: str, integrator: str
+) -> tuple[Callable[[], object], Callable[[], tuple[int, float]], str]:
     """The same by MuJoCo, and what it solves with."""
     other = mujoco.MjModel.from_xml_string(in_mujoco(model, cone, integrator))
     data = mujoco.MjData(other)
@@ -114,8 +137,10 @@ def stepped_by_mujoco(model: Model, cone: str, integrator: str) -> tuple[Callabl
     if not 0.25 < data.qpos[2] < HEIGHT + 0.05:
         raise RuntimeError("the quadruped of MuJoCo does not stand")
     solver = mujoco.mjtSolver(other.opt.solver).name.removeprefix("mjSOL_").lower()
-    settings = f"{solver}, at most {other.opt.iterations} iterations, tolerance {other.opt.tolerance:g}"
-    return lambda: mujoco.mj_step(other, data, nstep=N), lambda: data.ncon, settings
+    settings = (
+        f"{solver}, at most {other.opt.iterations} iterations, tolerance {other.opt.tolerance:g}"
+    )
+    return lambda: mujoco.mj_step(other, data, nstep=N), lambda: (data.ncon, data.qpos[2]), settings
 
 
 def least(runs: dict[str, Callable[[], object]], rounds: int = 15) -> dict[str, float]:
@@ -127,30 +152,55 @@ def least(runs: dict[str, Callable[[], object]], rounds: int = 15) -> dict[str, 
     return {name: min(measured) for name, measured in times.items()}
 
 
+def check_stances(stances: dict[str, tuple[int, float]]) -> None:
+    """Raises RuntimeError unless all stand on eight contacts at the same height, but for what the
+    laws of the ground give way by.
+    """
+    heights = [height for _, height in stances.values()]
+    if {n for n, _ in stances.values()} != {8} or np.ptp(heights) > SINKS:
+        raise RuntimeError(f"the quadrupeds do not stand in the same way: {stances}")
+
+
 def against_mujoco() -> None:
     """Prints the time of a step of eight contacts."""
     model, runs, touching, settings = on_pairs(), {}, {}, ""
     for method in ("rk4", "semi-implicit euler"):
         runs[method], touching[method] = stepped(model, method)
-    others = [(cone, integrator) for cone in ("pyramidal", "elliptic") for integrator in ("Euler", "implicitfast")]
+    others = [
+        (cone, integrator)
+        for cone in ("pyramidal", "elliptic")
+        for integrator in ("Euler", "implicitfast")
+    ]
     for cone, integrator in others:
         name = f"MuJoCo, {cone}, {integrator}"
         runs[name], touching[name], settings = stepped_by_mujoco(model, cone, integrator)
+    check_stances({name: state() for name, state in touching.items()})
     times = least(runs)
     quickest = min(time for name, time in times.items() if name.startswith("MuJoCo"))
     print(f"quadruped on two balls a foot, a step of 1 ms; MuJoCo {mujoco.__version__}: {settings}")
     for name, time in times.items():
-        print(f"{name:36} {time:8.2f} us, {touching[name]()} contacts, {time / quickest:.2f} x the quickest MuJoCo")
+        contacts, _ = touching[name]()
+        print(
+            f"{name:36} {time:8.2f} us, {contacts} contacts, {time / quickest:.2f} x the quickest "
+            "MuJoCo"
+        )
 
 
 def real_time_factor() -> None:
-    """Prints how many seconds a second of the processor simulates, of a ball a foot: the kernel, and a native FMU in C."""
+    """Prints how many seconds a second of the processor simulates, of a ball a foot: the kernel,
+    and a native FMU in C.
+    """
     run, touching = stepped(quadruped(), "rk4")
     with tempfile.TemporaryDirectory() as folder:
-        fmu = co_simulated(FMU2Slave, export_fmu(standing(quadruped()), Path(folder, "standing.fmu"), tunable=()))
+        fmu = co_simulated(
+            FMU2Slave, export_fmu(standing(quadruped()), Path(folder, "standing.fmu"), tunable=())
+        )
         times = least({"kernel": run, "native FMU": lambda: fmu.run(N)})
     for name, time in times.items():
-        print(f"{name + ', quadruped standing, rk4':36} {time:8.2f} us, {touching()} contacts, {1e3 / time:.0f} x real time")
+        print(
+            f"{name + ', quadruped standing, rk4':36} {time:8.2f} us, {touching()[0]} contacts, "
+            f"{1e3 / time:.0f} x real time"
+        )
 
 
 def main() -> None:

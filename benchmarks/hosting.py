@@ -1,7 +1,8 @@
-"""The time of a communication step of 1 ms in a C host: the kernel alone, our FMUs, and FMUs made by other tools.
+"""The time of a communication step of 1 ms in a C host: the kernel alone, our FMUs, and FMUs made
+by other tools.
 
-The percentiles are those of a machine that does other things too: `integers as long` is a loop of integer operations, the
-same in each step, and what takes longer there is not the step's doing.
+The percentiles are those of a machine that does other things too: `integers as long` is a loop of
+integer operations, the same in each step, and what takes longer there is not the step's doing.
 """
 
 import contextlib
@@ -21,15 +22,17 @@ import numpy as np
 from fmpy.fmi2 import FMU2Slave
 from fmpy.fmi3 import FMU3Model, FMU3Slave
 from fmpy.template import create_fmu, generate_model_description
-from models import models
+from models import check_equal, models
 
 from rigidblocks import RobotPlant, export_fmu
-from rigidblocks.compile import PORTABLE_FLAGS, shared_library
-from rigidblocks.flat import FlatBlock
-from rigidblocks.integrate import RK4
-from rigidblocks.model_header import model_header
-from rigidblocks.stepper import CompiledStepper
-from rigidblocks.trace import trace
+from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.integrators import RK4
+from rigidblocks.block.memory import Memory
+from rigidblocks.compiled.evaluator import TracedEvaluator
+from rigidblocks.compiled.kernel import model_header
+from rigidblocks.compiled.stepper import compiled_stepper
+from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
+from rigidblocks.tracing.trace import trace
 
 HERE = Path(__file__).parent
 DT = 1e-3
@@ -46,7 +49,9 @@ MODELS = {"planar2": "planar2()", "7 joints": "auto_tree(7, skew=0.7)"}
 
 @dataclass(eq=False)
 class Stepped:
-    """Something that a loop in C steps: the name of the loop, what it calls, and on what. `kept` lives as long."""
+    """Something that a loop in C steps: the name of the loop, what it calls, and on what. `kept`
+    lives as long.
+    """
 
     loop: str
     function: Any
@@ -59,7 +64,12 @@ class Stepped:
         address = None if times is None else ctypes.c_void_p(times.ctypes.data)
         run = getattr(stepping(), self.loop)
         taken = run(
-            ctypes.byref(self.function), self.instance, ctypes.c_double(self.k * DT), ctypes.c_double(DT), n, address
+            ctypes.byref(self.function),
+            self.instance,
+            ctypes.c_double(self.k * DT),
+            ctypes.c_double(DT),
+            n,
+            address,
         )
         if taken != n:
             raise RuntimeError(f"{self.loop} failed in step {self.k + taken}")
@@ -68,7 +78,9 @@ class Stepped:
 
 def stepping() -> ctypes.CDLL:
     """The loops in C."""
-    return ctypes.CDLL(str(shared_library({"stepping.c": (HERE / "stepping.c").read_text()}, "stepping.c")))
+    return ctypes.CDLL(
+        str(shared_library({"stepping.c": (HERE / "stepping.c").read_text()}, "stepping.c"))
+    )
 
 
 def pointer(function: Any) -> ctypes.c_void_p:
@@ -78,14 +90,18 @@ def pointer(function: Any) -> ctypes.c_void_p:
 
 def kernel(block: RobotPlant) -> Stepped:
     """The compiled kernel of the block, the parameters constant."""
-    stepper = CompiledStepper(FlatBlock(block, ()))
-    m = stepper.flat.start()
+    stepper = compiled_stepper(Memory(block, ()))
+    m = stepper.memory.start()
     stepper.initialize(m, 0.0)
-    return Stepped("kernel", pointer(stepper.kernel.block_step), ctypes.c_void_p(m.ctypes.data), (m, stepper))
+    return Stepped(
+        "kernel", pointer(stepper.kernel.block_step), ctypes.c_void_p(m.ctypes.data), (m, stepper)
+    )
 
 
 def integers(of: Stepped) -> Stepped:
-    """The same number of integer operations in each step, about as long as a step of another form."""
+    """The same number of integer operations in each step, about as long as a step of another
+    form.
+    """
     n = 10_000
     mean = min(timeit.repeat(lambda: of.run(n), number=1, repeat=3))
     trial = Stepped("integers", ctypes.c_int(1000), ctypes.c_void_p())
@@ -118,37 +134,61 @@ def co_simulated(kind: Callable[..., Any], path: Path) -> Stepped:
     """An FMU for co-simulation."""
     fmu = started(kind, path, path.with_suffix(""))
     loop = "fmi2" if kind is FMU2Slave else "fmi3"
-    return Stepped(loop, pointer(getattr(fmu.dll, f"{loop}DoStep")), ctypes.c_void_p(fmu.component), fmu)
+    return Stepped(
+        loop, pointer(getattr(fmu.dll, f"{loop}DoStep")), ctypes.c_void_p(fmu.component), fmu
+    )
 
 
 def exchanged(path: Path, nx: int) -> Stepped:
     """An FMU for model exchange in FMI 3.0, integrated by the host."""
     fmu = started(FMU3Model, path, path.with_suffix(".exchange"))
-    names = ("SetTime", "SetContinuousStates", "GetContinuousStates", "GetContinuousStateDerivatives")
+    names = (
+        "SetTime",
+        "SetContinuousStates",
+        "GetContinuousStates",
+        "GetContinuousStateDerivatives",
+    )
     addresses = [pointer(getattr(fmu.dll, f"fmi3{name}")).value for name in names]
-    return Stepped("exchange", (ctypes.c_size_t * 5)(*addresses, nx), ctypes.c_void_p(fmu.component), fmu)
+    return Stepped(
+        "exchange", (ctypes.c_size_t * 5)(*addresses, nx), ctypes.c_void_p(fmu.component), fmu
+    )
 
 
 def from_template(block: RobotPlant, folder: Path) -> Path:
-    """FMPy's template with the kernel as its step, every input, output and state a variable of its own; its path."""
-    flat = FlatBlock(block, ())
+    """FMPy's template with the kernel as its step, every input, output and state a variable of its
+    own; its path.
+    """
+    flat = Memory(block, ())
     nu, n = flat.u.stop - flat.u.start, max(flat.x.stop - flat.x.start, flat.y.stop - flat.y.start)
     path = folder / "template.fmu"
-    create_fmu(generate_model_description(n_parameters=0, n_inputs=nu, n_outputs=n, n_states=n), str(path))
+    create_fmu(
+        generate_model_description(n_parameters=0, n_inputs=nu, n_outputs=n, n_states=n), str(path)
+    )
     content = dict(_members(path))
-    c = files("rigidblocks") / "c"
-    text = f"enum {{ OUTPUTS = {n} }};\n" + (HERE / "template.c").read_text() + content["sources/model.c"].decode()
+    c = files("rigidblocks") / "c/kernel"
+    text = (
+        f"enum {{ OUTPUTS = {n} }};\n"
+        + (HERE / "template.c").read_text()
+        + content["sources/model.c"].decode()
+    )
     head, tail = text.split("fmi3Status fmi3DoStep(", 1)
     step = "*eventHandlingNeeded = *terminateSimulation = *earlyReturn = fmi3False;\n"
     step += "    *lastSuccessfulTime = currentCommunicationPoint + communicationStepSize;\n"
-    step += "    return template_step(instance, currentCommunicationPoint, communicationStepSize) ? fmi3Error : fmi3OK;"
+    step += (
+        "    return template_step(instance, currentCommunicationPoint, "
+        "communicationStepSize) ? fmi3Error : fmi3OK;"
+    )
     sources = {
         "model.c": f"{head}fmi3Status fmi3DoStep({tail.replace('return fmi3OK;', step, 1)}",
-        "model.h": model_header(flat, RK4, DT),
-        **{name: (c / name).read_text() for name in ("kernel.c", "step.h")},
+        "model.h": model_header(TracedEvaluator(flat), RK4, DT),
+        **{
+            name: (c / name).read_text() for name in ("block.h", "implicit.h", "kernel.c", "step.h")
+        },
         **{name: (files("fmpy") / "c-code" / name).read_text() for name in _HEADERS},
     }
-    content[f"binaries/{fmpy.platform_tuple}/model.so"] = shared_library(sources, "model.c").read_bytes()
+    content[f"binaries/{fmpy.platform_tuple}/model.so"] = shared_library(
+        sources, "model.c"
+    ).read_bytes()
     return _packed(path, content)
 
 
@@ -168,10 +208,14 @@ def _packed(path: Path, content: dict[str, bytes]) -> Path:
 
 
 def by_casadi(block: RobotPlant, folder: Path) -> Path:
-    """CasADi's own export, for model exchange, of the same traced equations, compiled with the same flags; its path."""
-    flat = FlatBlock(block, ())
+    """CasADi's own export, for model exchange, of the same traced equations, compiled with the same
+    flags; its path.
+    """
+    flat = Memory(block, ())
     n, nu = block.model.nv, flat.u.stop - flat.u.start
-    graph = trace("qdd", lambda m: {"qdd": flat.derivative(m)[n:]}, {"memory": (flat.size,)})
+    graph = trace(
+        "qdd", lambda m: {"qdd": NumpyEvaluator(flat).derivative(m)[n:]}, {"memory": (flat.size,)}
+    )
     dae = ca.DaeBuilder("by_casadi")
     # one variable for each element: CasADi 3.8 cannot export arrays
     q, qd = ([dae.add(f"{name}{k}", {"start": 0.0}) for k in range(n)] for name in ("q", "qd"))
@@ -182,10 +226,18 @@ def by_casadi(block: RobotPlant, folder: Path) -> Path:
         dae.eq(dae.der(qd[k]), qdd[k])
     with contextlib.chdir(folder):
         written = dae.export_fmu({"no_warning": True, "with_serialization": False})
-        content = {inside.removeprefix("./"): Path(name).read_bytes() for name, inside in written.items()}
-    sources = {Path(name).name: data.decode() for name, data in content.items() if name.endswith((".c", ".h"))}
+        content = {
+            inside.removeprefix("./"): Path(name).read_bytes() for name, inside in written.items()
+        }
+    sources = {
+        Path(name).name: data.decode()
+        for name, data in content.items()
+        if name.endswith((".c", ".h"))
+    }
     main = "".join(f'#include "{name}"\n' for name in sources if name.endswith(".c"))
-    sources |= {name: (files("fmpy") / "c-code" / name).read_text() for name in _HEADERS} | {"all.c": main}
+    sources |= {name: (files("fmpy") / "c-code" / name).read_text() for name in _HEADERS} | {
+        "all.c": main
+    }
     content[f"binaries/{fmpy.platform_tuple}/by_casadi.so"] = shared_library(
         sources, "all.c", (*PORTABLE_FLAGS, "-I.")
     ).read_bytes()
@@ -195,7 +247,9 @@ def by_casadi(block: RobotPlant, folder: Path) -> Path:
 def all_forms(name: str, folder: Path) -> dict[str, Stepped]:
     """All that steps the model of that name."""
     block = RobotPlant(models()[name])
-    fmus = {fmi: export_fmu(block, folder / f"native{fmi}.fmu", fmi=fmi, tunable=()) for fmi in (2, 3)}
+    fmus = {
+        fmi: export_fmu(block, folder / f"native{fmi}.fmu", fmi=fmi, tunable=()) for fmi in (2, 3)
+    }
     script = folder / "timed_fmu.py"
     script.write_text(SCRIPT.format(model=MODELS[name]))
     alone = kernel(block)
@@ -211,18 +265,52 @@ def all_forms(name: str, folder: Path) -> dict[str, Stepped]:
     }
 
 
+def check_states(forms: dict[str, Stepped], block: RobotPlant) -> None:
+    """Raises RuntimeError where the first 100 steps of a form are others than those of the kernel.
+
+    The kernel has stepped before, so a new one is compared. FMPy's template has no states to read;
+    its step is that of the kernel.
+    """
+    alone, nx = kernel(block), 2 * block.model.nv
+    alone.run(100)
+    expected = states(alone, nx)
+    for name, form in forms.items():
+        if form.loop not in ("integers", "kernel") and name != "FMPy's template":
+            form.run(100)
+            check_equal(name, states(form, nx), expected, 1e-9)
+
+
+def states(form: Stepped, nx: int) -> np.ndarray:
+    """The continuous states, q and qd."""
+    values = (ctypes.c_double * nx)()
+    match form.loop:
+        case "kernel":
+            return np.array(form.kept[0][1 : 1 + nx])
+        case "fmi2":
+            return np.array(form.kept.getReal(range(1, nx + 1)))
+        case "fmi3":
+            return np.array(form.kept.getFloat64([1, 1 + nx // 2], nx))
+        case _:
+            form.kept.getContinuousStates(values, nx)
+            return np.array(values)
+
+
 def means(forms: dict[str, Stepped], rounds: int = 60) -> dict[str, float]:
     """The least mean time of a step [ns] of each over several rounds, taken in turn."""
     times: dict[str, list[float]] = {name: [] for name in forms}
     for _ in range(rounds):
         for name, form in forms.items():
             n = 500 if name == "Python FMU" else 2000
-            times[name].append(timeit.timeit(lambda form=form, n=n: form.run(n), number=1) / n * 1e9)
+            times[name].append(
+                timeit.timeit(lambda form=form, n=n: form.run(n), number=1) / n * 1e9
+            )
     return {name: min(measured) for name, measured in times.items()}
 
 
 def percentiles(form: Stepped, n: int) -> tuple[float, float]:
-    """The median and the 99.9th percentile of n steps [ns], without the median of what the clock takes."""
+    """The median and the 99.9th percentile of n steps [ns], without the median of what the clock
+    takes.
+    """
     clock, times = np.zeros(10_000), np.zeros(n)
     Stepped("nothing", ctypes.c_int(), ctypes.c_void_p()).run(len(clock), clock)
     form.run(n, times)
@@ -232,16 +320,21 @@ def percentiles(form: Stepped, n: int) -> tuple[float, float]:
 
 def main() -> None:
     """Prints a table for each model."""
-    print(f"{'a step of 1 ms, C host':24} {'mean':>9} {'- kernel':>9} {'median':>9} {'p 99.9':>9} {'ratio':>6}")
+    print(
+        f"{'a step of 1 ms, C host':24} {'mean':>9} {'- kernel':>9} {'median':>9} {'p 99.9':>9} "
+        f"{'ratio':>6}"
+    )
     for name in MODELS:
         with tempfile.TemporaryDirectory() as folder:
             forms = all_forms(name, Path(folder))
+            check_states(forms, RobotPlant(models()[name]))
             mean = means(forms)
             for kind, form in forms.items():
                 median, high = percentiles(form, 100_000 if kind == "Python FMU" else 1_000_000)
                 over = mean[kind] - mean["kernel"]
                 print(
-                    f"{name + ', ' + kind:24} {mean[kind]:6.0f} ns {over:6.0f} ns {median:6.0f} ns {high:6.0f} ns "
+                    f"{name + ', ' + kind:24} {mean[kind]:6.0f} ns {over:6.0f} ns {median:6.0f} ns "
+                    f"{high:6.0f} ns "
                     f"{high / median:5.1f}x",
                     flush=True,
                 )

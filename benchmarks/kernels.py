@@ -12,14 +12,14 @@ from unittest.mock import patch
 
 import numpy as np
 import pinocchio
-from models import in_pinocchio, models
+from models import check_equal, in_pinocchio, models
 
 from rigidblocks import Model, auto_tree
-from rigidblocks.ccode import c_function
-from rigidblocks.compile import shared_library
-from rigidblocks.compiled_function import CompiledFunction
-from rigidblocks.compiled_model import compiled_dynamics, straight_line
-from rigidblocks.trace import Graph
+from rigidblocks.compiled.dynamics import compiled_dynamics, straight_line
+from rigidblocks.tracing.ccode import c_function
+from rigidblocks.tracing.compiler import shared_library
+from rigidblocks.tracing.function import CompiledFunction
+from rigidblocks.tracing.trace import Graph
 
 LOOP = Path(__file__).parent / "loop.c"
 CYCLE = (Path(__file__).parent / "cycle.c").read_text()
@@ -39,7 +39,10 @@ def kernels(model: Model) -> Mapping[str, CompiledFunction]:
 
 def bare(graph: Graph, values: np.ndarray) -> float:
     """The time of straight-line C in a C loop [us]."""
-    sources = {"function.h": c_function(graph).replace(f"void {graph.name}(", "void function("), "loop.c": LOOP.read_text()}
+    sources = {
+        "function.h": c_function(graph).replace(f"void {graph.name}(", "void function("),
+        "loop.c": LOOP.read_text(),
+    }
     loop = ctypes.CDLL(str(shared_library(sources, "loop.c"))).nanoseconds_per_call
     loop.restype = ctypes.c_double
     memory = values.copy(), np.zeros(graph.function.nnz_out())
@@ -48,13 +51,17 @@ def bare(graph: Graph, values: np.ndarray) -> float:
 
 
 def cycle() -> float:
-    """The time of a processor cycle [us], from a chain of integer operations that wait for each other."""
+    """The time of a processor cycle [us], from a chain of integer operations that wait for each
+    other.
+    """
     library = ctypes.CDLL(str(shared_library({"cycle.c": CYCLE}, "cycle.c")))
     library.nanoseconds_per_cycle.restype = ctypes.c_double
     return min(library.nanoseconds_per_cycle(10_000_000) for _ in range(7)) / 1e3
 
 
-def pinocchio_calls(model: Model, q: np.ndarray, qd: np.ndarray, w: np.ndarray) -> dict[str, Callable[[], object]]:
+def pinocchio_calls(
+    model: Model, q: np.ndarray, qd: np.ndarray, w: np.ndarray
+) -> dict[str, Callable[[], object]]:
     """Pinocchio's algorithms on the same arguments, through its leanest Python call."""
     other = in_pinocchio(model)
     data = other.createData()
@@ -73,7 +80,10 @@ def microseconds(call: Callable[[], object], number: int = 5000) -> float:
 def main() -> None:
     """Prints a row for each model and algorithm."""
     at_a_cycle = cycle()
-    print(f"one cycle is {at_a_cycle * 1e3:.2f} ns; `bare` is the C alone, `1/cycle` its operations at one a cycle")
+    print(
+        f"one cycle is {at_a_cycle * 1e3:.2f} ns; `bare` is the C alone, `1/cycle` its operations "
+        "at one a cycle"
+    )
     print(
         f"{'model':10} {'':5} {'operations':>10} {'book':>7} {'bare':>9} {'1/cycle':>9} "
         f"{'call':>9} {'Pinocchio':>10} {'ratio':>6}"
@@ -84,14 +94,19 @@ def main() -> None:
         others = pinocchio_calls(model, q, qd, w)
         for algorithm, kernel in kernels(model).items():
             values = (q, qd, w)[: len(kernel.inputs)]
-            kernel(*values)
+            answers = kernel(*values), others[algorithm]()
+            check_equal(f"{name}, {algorithm}", *map(np.triu, np.atleast_2d(*answers)))
             ours, theirs = microseconds(kernel.run), microseconds(others[algorithm])
             graph = straight_line(model, algorithm)
             times = (
-                f"{bare(graph, np.concatenate(values)):6.2f} us {graph.operation_count * at_a_cycle:6.2f} us {ours:6.2f} us"
+                f"{bare(graph, np.concatenate(values)):6.2f} us "
+                f"{graph.operation_count * at_a_cycle:6.2f} us {ours:6.2f} us"
             )
             counts = f"{graph.operation_count:10,} {BOOK[algorithm](model.nv):7,}"
-            print(f"{name:10} {algorithm:5} {counts} {times} {theirs:7.2f} us {theirs / ours:5.1f}x", flush=True)
+            print(
+                f"{name:10} {algorithm:5} {counts} {times} {theirs:7.2f} us {theirs / ours:5.1f}x",
+                flush=True,
+            )
 
 
 def public_calls() -> None:
@@ -99,7 +114,10 @@ def public_calls() -> None:
     model, rng = models()["7 joints"], np.random.default_rng(0)
     for algorithm, kernel in kernels(model).items():
         values = rng.normal(size=(len(kernel.inputs), model.nv))
-        print(f"7 joints, {algorithm}(...) with arrays of the caller's {microseconds(partial(kernel, *values)):6.2f} us")
+        print(
+            f"7 joints, {algorithm}(...) with arrays of the caller's "
+            f"{microseconds(partial(kernel, *values)):6.2f} us"
+        )
 
 
 def large() -> None:
@@ -115,8 +133,14 @@ def large() -> None:
                     compiled_in = timeit.default_timer() - begin
                     kernel(*rng.normal(size=(3, nb)))
                     each = microseconds(kernel.run, 20_000 // nb) / nb
-                    print(f"{nb:5} bodies, bf {bf} {algorithm:5} {each:6.3f} us a body, compiled in {compiled_in:5.2f} s")
-    print(f"the largest compiler took {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6:.2f} GB")
+                    print(
+                        f"{nb:5} bodies, bf {bf} {algorithm:5} {each:6.3f} us a body, compiled in "
+                        f"{compiled_in:5.2f} s"
+                    )
+    print(
+        "the largest compiler took "
+        f"{resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6:.2f} GB"
+    )
 
 
 if __name__ == "__main__":

@@ -1,18 +1,21 @@
-"""Closed loops: the time of an evaluation against Pinocchio's in the same run, its growth with the loops, and a step's."""
+"""Closed loops: the time of an evaluation against Pinocchio's in the same run, its growth with the
+loops, and a step's.
+"""
 
 from collections.abc import Callable
+from time import process_time
 from timeit import repeat
 
 import numpy as np
 import pinocchio
-from models import in_pinocchio
+from models import check_equal, in_pinocchio
 
 from rigidblocks import ClosedLoopPlant, compiled
-from rigidblocks.compiled_function import CompiledFunction
-from rigidblocks.flat import FlatBlock
+from rigidblocks.block.memory import Memory
+from rigidblocks.compiled.stepper import compiled_stepper
 from rigidblocks.loops import closed_loop_dynamics
 from rigidblocks.mechanisms import Mechanism, four_bar, in_space, n_four_bar
-from rigidblocks.stepper import CompiledStepper
+from rigidblocks.tracing.function import CompiledFunction
 
 SIZES = (1, 2, 5, 10, 20, 40, 80)
 
@@ -25,12 +28,21 @@ def evaluation(mechanism: Mechanism) -> CompiledFunction:
         lambda q, qd, tau: {"qdd": closed_loop_dynamics(model, q, qd, tau).qdd},
         {"q": (model.nq,), "qd": (model.nv,), "tau": (model.nv,)},
     )
-    function(mechanism.q0, mechanism.qd0, np.zeros(model.nv))
+    function(mechanism.q0, mechanism.qd0, forces(mechanism))
     return function
 
 
+def forces(mechanism: Mechanism) -> np.ndarray:
+    """Joint forces, without which some of the mechanisms have no accelerations at the start."""
+    return np.random.default_rng(0).uniform(-10.0, 10.0, mechanism.model.nv)
+
+
 def in_pinocchio_with_loops(mechanism: Mechanism) -> Callable[[], object]:
-    """Pinocchio's constraintDynamics with its default settings, the pins as constraints of points."""
+    """Pinocchio's constraintDynamics, the pins as constraints of points.
+
+    In space the constraints of plane loops depend on each other, and with its default mu = 0 it
+    returns NaN: mu is 1e-8, with as many iterations as it takes.
+    """
     model = in_space(mechanism).model
     other = in_pinocchio(model)
     pins, of_pins = pinocchio.StdVec_RigidConstraintModel(), pinocchio.StdVec_RigidConstraintData()
@@ -49,19 +61,20 @@ def in_pinocchio_with_loops(mechanism: Mechanism) -> Callable[[], object]:
         of_pins.append(pin.createData())
     data = other.createData()
     pinocchio.initConstraintDynamics(other, data, pins, of_pins)
-    q, qd, tau = mechanism.q0, mechanism.qd0, np.zeros(model.nv)
-    return lambda: pinocchio.constraintDynamics(other, data, q, qd, tau, pins, of_pins)
+    q, qd, tau = mechanism.q0, mechanism.qd0, forces(mechanism)
+    settings = pinocchio.ProximalSettings(1e-12, 1e-8, 20)
+    return lambda: pinocchio.constraintDynamics(other, data, q, qd, tau, pins, of_pins, settings)
 
 
 def microseconds(call: Callable[[], object], number: int) -> float:
-    """The least time of a call over several runs [us]."""
-    return min(repeat(call, number=number, repeat=7)) / number * 1e6
+    """The least processor time of a call over several runs [us]."""
+    return min(repeat(call, number=number, repeat=15, timer=process_time)) / number * 1e6
 
 
 def step(mechanism: Mechanism) -> float:
     """The time of a step of 1 ms with RK4 and the projection [us]."""
-    flat = FlatBlock(ClosedLoopPlant(*mechanism))
-    stepper, m = CompiledStepper(flat), flat.start()
+    flat = Memory(ClosedLoopPlant(*mechanism))
+    stepper, m = compiled_stepper(flat), flat.start()
     stepper.initialize(m, 0.0)
     rows = np.zeros((1000, flat.size))
     return microseconds(lambda: stepper.run(m, 0.0, 1e-3, rows), 1) / len(rows)
@@ -69,12 +82,17 @@ def step(mechanism: Mechanism) -> float:
 
 def main() -> None:
     """Prints a row for each mechanism, and the exponent of the growth."""
-    print(f"{'mechanism':22} {'operations':>10} {'call us':>9} {'Pinocchio':>10} {'ratio':>6} {'step us':>8}")
+    print(
+        f"{'mechanism':22} {'operations':>10} {'call us':>9} {'Pinocchio':>10} {'ratio':>6} "
+        f"{'step us':>8}"
+    )
     cases = {"four-bar": four_bar(), "four-bar in space": in_space(four_bar())}
     cases |= {f"{n} four-bars": n_four_bar(n) for n in SIZES}
     times = {}
     for name, mechanism in cases.items():
         function, other = evaluation(mechanism), in_pinocchio_with_loops(_planar(name, mechanism))
+        answers = function(mechanism.q0, mechanism.qd0, forces(mechanism)), other()
+        check_equal(name, *answers, 1e-12)
         number = max(20, 20_000 // mechanism.model.nv)
         times[name] = microseconds(function.run, number)
         theirs = microseconds(other, max(20, number // 20))
@@ -83,7 +101,10 @@ def main() -> None:
         print(f"{row} {theirs / times[name]:6.1f} {steps}")
     n = [size for size in SIZES if size >= 5]
     exponent = np.polyfit(np.log(n), np.log([times[f"{size} four-bars"] for size in n]), 1)[0]
-    print(f"the time grows as the number of windows to the power of {exponent:.2f} from {n[0]} to {n[-1]}")
+    print(
+        f"the time grows as the number of windows to the power of {exponent:.2f} from {n[0]} to "
+        f"{n[-1]}"
+    )
 
 
 def _planar(name: str, mechanism: Mechanism) -> Mechanism:

@@ -5,6 +5,7 @@ import derivatives
 import grounded
 import hosting
 import kernels
+import loops
 import steps
 
 if __name__ == "__main__":
@@ -13,6 +14,8 @@ if __name__ == "__main__":
     kernels.large()
     print()
     derivatives.main()
+    print()
+    loops.main()
     print()
     steps.main()
     print()

@@ -5,13 +5,13 @@
 
 static int template_step(void *model, double t, double dt)
 {
-    double *v = model, *u = v + 1, *y = u + NU, *x = y + OUTPUTS, m[SIZE];
-    store(m, START, SIZE);
-    m[T] = v[0] = t;
-    store(m + X, x, NX);
-    store(m + U, u, NU);
+    double *v = model, *u = v + 1, *y = u + RB_NU, *x = y + OUTPUTS, m[RB_SIZE];
+    store(m, RB_START, RB_SIZE);
+    m[RB_T] = v[0] = t;
+    store(m + RB_X, x, RB_NX);
+    store(m + RB_U, u, RB_NU);
     const int status = block_step(m, t, dt);
-    store(x, m + X, NX);
-    store(y, m + Y, NY);
+    store(x, m + RB_X, RB_NX);
+    store(y, m + RB_Y, RB_NY);
     return status;
 }

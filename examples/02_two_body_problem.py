@@ -1,8 +1,9 @@
 """Two bodies at rest, a hinge between them and a force on the first: how does the first accelerate?
 
-The worked problem of Featherstone's "A Beginner's Guide to 6-D Vectors", Part 1, solved in three ways: with 3-D vectors at
-the two centres of mass (his Eqs S28 to S32), with spatial vectors (Eq S39), and by the articulated-body algorithm on a
-model of the two bodies. Two equal rods hinged end to end, where the answer is known by hand, and two bodies at random.
+The worked problem of Featherstone's "A Beginner's Guide to 6-D Vectors", Part 1, solved in three
+ways: with 3-D vectors at the two centres of mass (his Eqs S28 to S32), with spatial vectors (Eq
+S39), and by the articulated-body algorithm on a model of the two bodies. Two equal rods hinged end
+to end, where the answer is known by hand, and two bodies at random.
 """
 
 import sys
@@ -11,16 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigidblocks import Model, Revolute, aba
+from rigidblocks.algebra.spatial import Transform, identity, mcI, outer, skew
 from rigidblocks.joint import SixDoF
-from rigidblocks.spatial import Transform, identity, mcI, outer, skew
 
 RTOL = 1e-12  # the solutions of linear equations of six unknowns
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Masses [kg], rotational inertias about the centres C1 and C2 [kg m^2], r1 = C1 P and r2 = C2 P [m], the hinge axis s
-    through P, and on the first body the couple n [N m] and the force f [N] through C1.
+    """Masses [kg], rotational inertias about the centres C1 and C2 [kg m^2], r1 = C1 P and r2 = C2
+    P [m], the hinge axis s through P, and on the first body the couple n [N m] and the force f [N]
+    through C1.
     """
 
     m1: float
@@ -35,7 +37,9 @@ class Problem:
 
 
 def with_3d_vectors(p):
-    """The angular acceleration of the first body and the acceleration of C1 (6,), from Eqs S20, S24 and S28 to S32."""
+    """The angular acceleration of the first body and the acceleration of C1 (6,), from Eqs S20, S24
+    and S28 to S32.
+    """
     r1, r2, s = skew(p.r1), skew(p.r2), p.s[:, None]
     J = p.I2 - p.m2 * r2 @ r2
     K = J + p.m2 * r1 @ r2
@@ -49,7 +53,9 @@ def with_3d_vectors(p):
 
 
 def with_spatial_vectors(p):
-    """The acceleration a1 = (I1 + I2 - I2 s s^T I2 / (s^T I2 s))^-1 f (6,) in coordinates at C1, which is Eq S39."""
+    """The acceleration a1 = (I1 + I2 - I2 s s^T I2 / (s^T I2 s))^-1 f (6,) in coordinates at C1,
+    which is Eq S39.
+    """
     I1, I2 = mcI(p.m1, np.zeros(3), p.I1), mcI(p.m2, p.r1 - p.r2, p.I2)
     s = np.concatenate([p.s, np.cross(p.r1, p.s)])[:, None]
     U = I2 @ s
@@ -58,7 +64,9 @@ def with_spatial_vectors(p):
 
 
 def with_the_algorithm(p):
-    """The same acceleration by the articulated-body algorithm on a model: a free body, and a second one hinged to it."""
+    """The same acceleration by the articulated-body algorithm on a model: a free body, and a second
+    one hinged to it.
+    """
     to_hinge = Transform(rotation_to_z(p.s), p.r1)
     second = mcI(p.m2, p.r1 - p.r2, p.I2).to_parent(to_hinge.inverse())
     model = Model(
@@ -85,7 +93,8 @@ def rotation_to_z(s):
 def rods(m=2.0, l=0.5, force=3.0):
     """Two rods hinged end to end along x, and a force along y at the middle of the first.
 
-    The hinge carries an eighth of it: the middle of the first rod accelerates by 7 f / (8 m), turning by -3 f / (4 m l).
+    The hinge carries an eighth of it: the middle of the first rod accelerates by 7 f / (8 m),
+    turning by -3 f / (4 m l).
     """
     I = np.diag([1e-3, m * l**2 / 12, m * l**2 / 12])
     half = np.array([l / 2, 0.0, 0.0])
@@ -108,7 +117,9 @@ def random_bodies(seed=1):
 
 
 def show(title, problem, known=None):
-    """Prints the solutions, and returns how far they are apart relative to the largest component."""
+    """Prints the solutions, and returns how far they are apart relative to the largest
+    component.
+    """
     print(title)
     ways = {
         "3-D vectors": with_3d_vectors,
@@ -126,7 +137,10 @@ def show(title, problem, known=None):
 
 def main():
     print("acceleration of the first body [rad/s^2 and m/s^2]")
-    apart = max(show("two rods, the first pushed sideways", *rods()), show("two bodies at random", random_bodies()))
+    apart = max(
+        show("two rods, the first pushed sideways", *rods()),
+        show("two bodies at random", random_bodies()),
+    )
     print(f"largest relative difference: {apart:.1e}")
     if not apart < RTOL:
         sys.exit(f"the solutions differ by more than {RTOL}")

@@ -1,9 +1,11 @@
-"""The short programs of Featherstone's "A Beginner's Guide to 6-D Vectors" and of its slides, each checked.
+"""The short programs of Featherstone's "A Beginner's Guide to 6-D Vectors" and of its slides, each
+checked.
 
-Written from the equations with 6x6 matrices, so that every line can be read beside its formula: inverse dynamics (Part 2,
-Eqs 9 to 13), the joint-space inertia matrix (Eqs 44 and 45), forward dynamics, inverse kinematics (Eqs 15 and 16), and the
-analysis of constrained motion by the free motions S and by the constraint forces T (Part 4 of the slides). The checks are
-the equation of motion of a two-link arm in closed form, and the library's own algorithms on a general arm.
+Written from the equations with 6x6 matrices, so that every line can be read beside its formula:
+inverse dynamics (Part 2, Eqs 9 to 13), the joint-space inertia matrix (Eqs 44 and 45), forward
+dynamics, inverse kinematics (Eqs 15 and 16), and the analysis of constrained motion by the free
+motions S and by the constraint forces T (Part 4 of the slides). The checks are the equation of
+motion of a two-link arm in closed form, and the library's own algorithms on a general arm.
 """
 
 import sys
@@ -11,8 +13,8 @@ import sys
 import numpy as np
 
 from rigidblocks import aba, auto_tree, crba, planar2, rnea
-from rigidblocks.displacement import displacement
-from rigidblocks.spatial import crf, crm, identity, mcI
+from rigidblocks.algebra.displacement import displacement
+from rigidblocks.algebra.spatial import crf, crm, identity, mcI
 
 TOLERANCE = 1e-9  # relative; dense 6x6 products, and the solution of six linear equations
 G = 9.81
@@ -31,7 +33,9 @@ def inverse_dynamics(model, q, qd, qdd):
     for i, p in enumerate(model.parent):
         Xup, s[i] = joint(model, i, q)
         X[i], I = Xup.matrix(), model.inertia[i].matrix()
-        v_parent, a_parent = (v[p], a[p]) if p >= 0 else (np.zeros(6), np.array([0, 0, 0, *-model.gravity]))
+        v_parent, a_parent = (
+            (v[p], a[p]) if p >= 0 else (np.zeros(6), np.array([0, 0, 0, *-model.gravity]))
+        )
         v[i] = X[i] @ v_parent + s[i] * qd[i]
         a[i] = X[i] @ a_parent + s[i] * qdd[i] + crm(v[i]) @ s[i] * qd[i]
         f[i] = I @ a[i] + crf(v[i]) @ I @ v[i]
@@ -44,7 +48,9 @@ def inverse_dynamics(model, q, qd, qdd):
 
 
 def inertia_matrix(model, q):
-    """The joint-space inertia matrix (n, n): all bodies in base coordinates, H_ij = s_i . I_c s_j."""
+    """The joint-space inertia matrix (n, n): all bodies in base coordinates, H_ij = s_i . I_c
+    s_j.
+    """
     n = model.nb
     to_base, s, I = [identity()] * (n + 1), [None] * n, [None] * n
     for i, p in enumerate(model.parent):
@@ -66,7 +72,9 @@ def inertia_matrix(model, q):
 
 
 def body_position(model, body, q):
-    """The transform from base to body coordinates, and the Jacobian (6, n) of the body in its own coordinates."""
+    """The transform from base to body coordinates, and the Jacobian (6, n) of the body in its own
+    coordinates.
+    """
     X, J = identity(), np.zeros((6, model.nb))
     while body >= 0:
         Xup, s = joint(model, body, q)
@@ -77,7 +85,9 @@ def body_position(model, body, q):
 
 
 def inverse_kinematics(model, body, X_goal, q):
-    """The joint positions (n,) that bring the body to the goal, from a guess, and the size of each step."""
+    """The joint positions (n,) that bring the body to the goal, from a guess, and the size of each
+    step.
+    """
     steps = []
     while len(steps) < 50 and (not steps or steps[-1] > 1e-10):
         X, J = body_position(model, body, q)
@@ -88,7 +98,9 @@ def inverse_kinematics(model, body, X_goal, q):
 
 
 def constrained_acceleration(I, S, T, f):
-    """The acceleration (6,) of a body at rest that may move along S, under f: by the free motions, and by the forces T."""
+    """The acceleration (6,) of a body at rest that may move along S, under f: by the free motions,
+    and by the forces T.
+    """
     by_motion = S @ np.linalg.solve(S.T @ I @ S, S.T @ f)
     lam = -np.linalg.solve(T.T @ np.linalg.solve(I, T), T.T @ np.linalg.solve(I, f))
     return by_motion, np.linalg.solve(I, f + T @ lam)
@@ -122,10 +134,16 @@ def tree_checks():
     """How far the programs are from the library's algorithms on an arm of six skew axes."""
     model, rng = auto_tree(6, 1, 1.0, 0.9), np.random.default_rng(6)
     q, qd, qdd, tau = rng.uniform(-1, 1, (4, 6))
-    yield "inverse dynamics, rnea", distance(inverse_dynamics(model, q, qd, qdd), rnea(model, q, qd, qdd))
+    yield (
+        "inverse dynamics, rnea",
+        distance(inverse_dynamics(model, q, qd, qdd), rnea(model, q, qd, qdd)),
+    )
     yield "inertia matrix, crba", distance(inertia_matrix(model, q), crba(model, q))
     C = inverse_dynamics(model, q, qd, np.zeros(6))
-    yield "forward dynamics, aba", distance(np.linalg.solve(inertia_matrix(model, q), tau - C), aba(model, q, qd, tau))
+    yield (
+        "forward dynamics, aba",
+        distance(np.linalg.solve(inertia_matrix(model, q), tau - C), aba(model, q, qd, tau)),
+    )
 
 
 def kinematics_check():
@@ -135,17 +153,26 @@ def kinematics_check():
     X_goal, _ = body_position(model, 5, goal)
     q, steps = inverse_kinematics(model, 5, X_goal, goal + rng.uniform(-0.3, 0.3, 6))
     print("inverse kinematics: the distances to go were", " ".join(f"{step:.0e}" for step in steps))
-    yield "inverse kinematics, pose of the goal", distance(body_position(model, 5, q)[0].matrix(), X_goal.matrix())
+    yield (
+        "inverse kinematics, pose of the goal",
+        distance(body_position(model, 5, q)[0].matrix(), X_goal.matrix()),
+    )
 
 
 def constraint_check():
-    """How far the two solutions for a hinged body are apart: a rod hinged at its end under a force at its other end."""
+    """How far the two solutions for a hinged body are apart: a rod hinged at its end under a force
+    at its other end.
+    """
     m, l, f = 2.0, 0.5, 3.0
     I = mcI(m, [l / 2, 0.0, 0.0], np.diag([1e-3, m * l**2 / 12, m * l**2 / 12])).matrix()
     unit = np.eye(6)
     force = np.array([0, 0, l * f, 0, f, 0])
-    by_motion, by_force = constrained_acceleration(I, unit[:, [2]], np.delete(unit, 2, axis=1), force)
-    print("hinged rod: it turns by", by_motion[2].round(6), "rad/s^2; 3 f / (m l) =", 3 * f / (m * l))
+    by_motion, by_force = constrained_acceleration(
+        I, unit[:, [2]], np.delete(unit, 2, axis=1), force
+    )
+    print(
+        "hinged rod: it turns by", by_motion[2].round(6), "rad/s^2; 3 f / (m l) =", 3 * f / (m * l)
+    )
     known = unit[2] * 3 * f / (m * l)
     yield "constrained motion by S, closed form", distance(by_motion, known)
     yield "constrained motion by T, closed form", distance(by_force, known)

@@ -1,9 +1,10 @@
 """A chain adrift in space turns its first joint at a constant speed: what does the rest of it do?
 
-Demo 3 of spatial_v2: a free-floating chain whose joint 7, the first behind the six of the floating base, follows a
-prescribed motion, the command pi rad/s with position gain 10000 and velocity gain 140; all other joints are free (hybrid
-dynamics, RBDA chapter 9). Nothing acts from outside, so the momentum stays zero and the centre of mass at rest, and the
-work of the prescribed joint is all the energy there is. Writes build/prescribed_joint/result.png.
+Demo 3 of spatial_v2: a free-floating chain whose joint 7, the first behind the six of the floating
+base, follows a prescribed motion, the command pi rad/s with position gain 10000 and velocity gain
+140; all other joints are free (hybrid dynamics, RBDA chapter 9). Nothing acts from outside, so the
+momentum stays zero and the centre of mass at rest, and the work of the prescribed joint is all the
+energy there is. Writes build/prescribed_joint/result.png.
 """
 
 import sys
@@ -12,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from rigidblocks import RepeatingSequence, System, auto_tree, simulate
-from rigidblocks.continuous import ContinuousSystem
 from rigidblocks.dynamics.momentum import centre_of_mass, momentum
-from rigidblocks.floating_chain import floating_base
 from rigidblocks.library import HybridPlant
+from rigidblocks.model.floating_chain import floating_base
+from rigidblocks.system.continuous import ContinuousSystem
 
 BUILD = Path("build/prescribed_joint")
 SPEED, KP, KD = np.pi, 1e4, 140.0
@@ -47,23 +48,35 @@ def main():
     result = simulate(adrift(model), T_STOP, DT, progress=False)
     t, q, qd = result.time, result["all.chain.q"], result["all.chain.qd"]
     every = range(0, len(t), 20)
-    largest_part = max(np.abs(body.m) for body in model.inertia) * SPEED  # the size of a momentum here
+    largest_part = (
+        max(np.abs(body.m) for body in model.inertia) * SPEED
+    )  # the size of a momentum here
     h = np.array([momentum(model, q[k], qd[k]) for k in every])
     com = np.array([centre_of_mass(model, q[k]) for k in every])
     e = (result["all.command.y"] - q[:, [JOINT]])[:, 0]
-    power, energy = result["all.chain.tau_prescribed"][:, 0] * qd[:, JOINT], result["all.chain.energy"]
-    work = DT / 3 * (power[0] + 4 * power[1::2].sum() + 2 * power[2:-1:2].sum() + power[-1])  # Simpson's rule
+    power, energy = (
+        result["all.chain.tau_prescribed"][:, 0] * qd[:, JOINT],
+        result["all.chain.energy"],
+    )
+    work = (
+        DT / 3 * (power[0] + 4 * power[1::2].sum() + 2 * power[2:-1:2].sum() + power[-1])
+    )  # Simpson's rule
     figures = {
         "momentum, of about 3 N s": (np.abs(h).max() / largest_part, 1e-8),
         "motion of the centre of mass [m]": (np.abs(com - com[0]).max(), 1e-8),
-        "joint 7 from the closed form of its error [rad]": (np.abs(e - error_in_closed_form(t)).max(), 1e-6),
+        "joint 7 from the closed form of its error [rad]": (
+            np.abs(e - error_in_closed_form(t)).max(),
+            1e-6,
+        ),
         "speed of joint 7 at the end from pi [rad/s]": (abs(qd[-1, JOINT] - SPEED), 1e-6),
         "work of joint 7 from the energy [J], relative": (abs(work / energy[-1] - 1), 1e-4),
         "pitch of the base [rad], singular at 1.57": (np.abs(q[:, 4]).max(), 1.5),
     }
     for name, (value, bound) in figures.items():
         print(f"{name:50} {value:9.2e}   at most {bound:.1e}")
-    result.plot("all.chain.q", "all.chain.tau_prescribed", "all.chain.energy", path=BUILD / "result.png")
+    result.plot(
+        "all.chain.q", "all.chain.tau_prescribed", "all.chain.energy", path=BUILD / "result.png"
+    )
     print(f"\nwrote {BUILD}/result.png")
     if wrong := [name for name, (value, bound) in figures.items() if not value < bound]:
         sys.exit(f"too large: {', '.join(wrong)}")

@@ -1,9 +1,9 @@
 """A body thrown into weightless space turns about its middle axis, and cannot keep to it.
 
-Demo 4 of spatial_v2: one floating body, whose kinetic energy, momentum and centre of mass know what they must do. The body
-is a box with three different moments of inertia; a turn about the middle one is unstable, so it flips over and back. Run
-with inner steps of 2, 1 and 0.5 ms: the error of the integrator falls with their fourth power. Writes
-build/floating_body/result.png.
+Demo 4 of spatial_v2: one floating body, whose kinetic energy, momentum and centre of mass know what
+they must do. The body is a box with three different moments of inertia; a turn about the middle one
+is unstable, so it flips over and back. Run with inner steps of 2, 1 and 0.5 ms: the error of the
+integrator falls with their fourth power. Writes build/floating_body/result.png.
 """
 
 import sys
@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from rigidblocks import Model, System, simulate
+from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.joint import SixDoF
 from rigidblocks.library import FloatingBasePlant
-from rigidblocks.spatial import identity, mcI
 
 BUILD = Path("build/floating_body")
 T_STOP, STEPS = 12.0, (2e-3, 1e-3, 0.5e-3)
@@ -37,7 +37,9 @@ def run(h):
 
 
 def changes(result):
-    """How far energy, momentum, the straight path of the centre of mass and the unit quaternion are lost, relative."""
+    """How far energy, momentum, the straight path of the centre of mass and the unit quaternion are
+    lost, relative.
+    """
     h, com = result["box.momentum"], result["box.com"]
     path = com[0] + np.outer(result.time, h[0, 3:] / MASS)
     quaternion = np.linalg.norm(result["box.quaternion"], axis=1)
@@ -53,7 +55,10 @@ def main():
     """Runs with each step, prints what is lost, checks the order, and draws."""
     results = {h: run(h) for h in STEPS}
     lost = {h: changes(result) for h, result in results.items()}
-    print(f"{'largest relative change of':28}" + "".join(f"{f'h = {h * 1e3:g} ms':>14}" for h in STEPS))
+    print(
+        f"{'largest relative change of':28}"
+        + "".join(f"{f'h = {h * 1e3:g} ms':>14}" for h in STEPS)
+    )
     for name in lost[STEPS[0]]:
         print(f"{name:28}" + "".join(f"{lost[h][name]:14.1e}" for h in STEPS))
     finest = results[STEPS[-1]]

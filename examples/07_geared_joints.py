@@ -1,9 +1,11 @@
-"""Three joints, two of them geared together: the planar robot of three links with q2 = q3, in a block of its own.
+"""Three joints, two of them geared together: the planar robot of three links with q2 = q3, in a
+block of its own.
 
-Demo 6 of spatial_v2: a PD controller (gain 1000, time constant 0.015 s) makes q1 and the sum q2 + q3 follow a command. The
-gear is a constraint; here it is kept exactly, because the equations of motion are projected on the variables that are
-free, q = G y (RBDA 9.6). A force on the sum acts on both joints. The other way, with the force of the constraint as an
-unknown, must give the same accelerations (RBDA Eq 8.4). Writes build/geared_joints/result.png.
+Demo 6 of spatial_v2: a PD controller (gain 1000, time constant 0.015 s) makes q1 and the sum q2 +
+q3 follow a command. The gear is a constraint; here it is kept exactly, because the equations of
+motion are projected on the variables that are free, q = G y (RBDA 9.6). A force on the sum acts on
+both joints. The other way, with the force of the constraint as an unknown, must give the same
+accelerations (RBDA Eq 8.4). Writes build/geared_joints/result.png.
 """
 
 import sys
@@ -67,12 +69,10 @@ class GearedPlant(Block):
             Port("energy", (), "J", "mechanical energy"),
         )
 
-    def derivative(self, t, x, u, p):
-        del t, p
+    def derivative(self, x, u):
         return {"y": x.yd, "yd": self._ydd(x, u)}
 
-    def output(self, t, x, u, p):
-        del t, p
+    def output(self, x, u):
         G = self.gears.G
         q, qd = G @ x.y, G @ x.yd
         motion = {"q": q, "qd": qd, "qdd": G @ self._ydd(x, u)}
@@ -86,9 +86,17 @@ def loop():
     """The robot, its controller and its command."""
     system = System()
     system.add("robot", GearedPlant())
-    system.add("command", RepeatingSequence(t=[0, 1, 2, 3, 4], y=[[0, 0], [1, 2.5], [1, 2.5], [0, 0], [0, 0]]))
+    system.add(
+        "command",
+        RepeatingSequence(t=[0, 1, 2, 3, 4], y=[[0, 0], [1, 2.5], [1, 2.5], [0, 0], [0, 0]]),
+    )
     system.add("pd", PDController(kp=[KP, KP], kd=[KP * TIME_CONSTANT] * 2))
-    wires = {"command.y": "q_ref", "command.slope": "qd_ref", "robot.sums": "q", "robot.rates": "qd"}
+    wires = {
+        "command.y": "q_ref",
+        "command.slope": "qd_ref",
+        "robot.sums": "q",
+        "robot.rates": "qd",
+    }
     for source, target in wires.items():
         system.connect(source, f"pd.{target}")
     system.connect("pd.tau", "robot.tau")
@@ -103,12 +111,17 @@ def with_a_constraint_force(model, q, qd, tau):
 
 
 def main():
-    """Runs the robot, compares it with the constraint force and the work of its controller, and draws."""
+    """Runs the robot, compares it with the constraint force and the work of its controller, and
+    draws.
+    """
     result = simulate(loop(), T_STOP, DT, form="fused", progress=False)
     q, qd, tau, model = result["robot.q"], result["robot.qd"], result["pd.tau"], planar3()
-    # the force of a row acts from its time on; the accelerations of the row are those of the force before
+    # the force of a row acts from its time on; the accelerations of the row are those of the force
+    # before
     rows = range(1, len(q), 500)
-    by_force = np.array([with_a_constraint_force(model, q[k], qd[k], SUMS.T @ tau[k - 1]) for k in rows])
+    by_force = np.array(
+        [with_a_constraint_force(model, q[k], qd[k], SUMS.T @ tau[k - 1]) for k in rows]
+    )
     apart = np.abs(result["robot.qdd"][list(rows)] - by_force).max() / np.abs(by_force).max()
     work = np.sum(tau[:-1] * np.diff(result["robot.sums"], axis=0))
     gained = result["robot.energy"][-1] - result["robot.energy"][0]
@@ -116,7 +129,10 @@ def main():
         "q2 - q3 [rad]": (np.abs(q[:, 1] - q[:, 2]).max(), 1e-15),
         "accelerations from those with a constraint force": (apart, 1e-9),
         "work of the controller less the energy gained [J]": (abs(work - gained), 1e-6),
-        "distance from the command [rad]": (np.abs(result["command.y"] - result["robot.sums"]).max(), 0.2),
+        "distance from the command [rad]": (
+            np.abs(result["command.y"] - result["robot.sums"]).max(),
+            0.2,
+        ),
     }
     for name, (value, bound) in figures.items():
         print(f"{name:50} {value:9.2e}   at most {bound:.1e}")

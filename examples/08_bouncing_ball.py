@@ -1,9 +1,10 @@
 """A ball bounces on soft ground, as a co-simulation and as the equations say.
 
-The robot is a ball on a vertical slide; the ground is a block of its own, which gets position and velocity and gives the
-force. Between two communication points that force is held. A force that comes half a step too late gives the ball energy,
-so the ground computes it for half a step ahead (`lead`); how long it may be held at all is known. As one continuous system
-nothing is held. All are compared with the closed form, piece by piece: free flight, and a damped oscillation about the depth
+The robot is a ball on a vertical slide; the ground is a block of its own, which gets position and
+velocity and gives the force. Between two communication points that force is held. A force that
+comes half a step too late gives the ball energy, so the ground computes it for half a step ahead
+(`lead`); how long it may be held at all is known. As one continuous system nothing is held. All are
+compared with the closed form, piece by piece: free flight, and a damped oscillation about the depth
 of rest. Writes build/bouncing_ball/result.png.
 """
 
@@ -14,9 +15,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import ContinuousSystem, Model, Prismatic, RobotPlant, System, simulate
+from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.contact import Sphere
 from rigidblocks.library import GroundContact, PointKinematics
-from rigidblocks.spatial import identity, mcI
 
 BUILD = Path("build/bouncing_ball")
 T_STOP, DT = 2.0, 4e-4
@@ -27,7 +28,9 @@ K, D = 5e3, 8.0
 def ball():
     """A ball on a vertical slide."""
     inertia = mcI(M, [0.0, 0.0, 0.0], 0.4 * M * RADIUS**2 * np.eye(3))
-    return Model("ball", (-1,), (Prismatic(),), (identity(),), (inertia,), contact=((Sphere(RADIUS),),))
+    return Model(
+        "ball", (-1,), (Prismatic(),), (identity(),), (inertia,), contact=((Sphere(RADIUS),),)
+    )
 
 
 def bouncing(**ground):
@@ -52,13 +55,18 @@ def continuous():
 
 
 def in_contact(v0):
-    """The height and speed t after the ball has touched the ground with the speed v0 < 0, and when the force ends."""
+    """The height and speed t after the ball has touched the ground with the speed v0 < 0, and when
+    the force ends.
+    """
     sigma, rest = D / (2 * M), -M * G / K
     omega = np.sqrt(K / M - sigma**2)
     a, b = -rest, (v0 - sigma * rest) / omega
 
     def motion(t):
-        swing, slope = a * np.cos(omega * t) + b * np.sin(omega * t), omega * (b * np.cos(omega * t) - a * np.sin(omega * t))
+        swing, slope = (
+            a * np.cos(omega * t) + b * np.sin(omega * t),
+            omega * (b * np.cos(omega * t) - a * np.sin(omega * t)),
+        )
         return rest + np.exp(-sigma * t) * swing, np.exp(-sigma * t) * (slope - sigma * swing)
 
     def force(t):
@@ -94,13 +102,18 @@ def closed_form(time):
 
 
 def runs():
-    """The height of the ball's lowest point at times DT apart, by what the ball feels of the ground."""
+    """The height of the ball's lowest point at times DT apart, by what the ball feels of the
+    ground.
+    """
     for lead, name in ((False, "held"), (True, "held, with lead")):
         for halving in range(2):
             dt = DT / 2**halving
             result = simulate(bouncing(sample_time=dt, lead=lead), T_STOP, dt, progress=False)
             yield f"{name}, {dt * 1e3:g} ms", result["ball.q"][:: 2**halving, 0] - RADIUS
-    yield "continuous", simulate(continuous(), T_STOP, DT, progress=False)["all.ball.q"][:, 0] - RADIUS
+    yield (
+        "continuous",
+        simulate(continuous(), T_STOP, DT, progress=False)["all.ball.q"][:, 0] - RADIUS,
+    )
 
 
 def draw(time, heights, exact):
@@ -125,7 +138,10 @@ def main():
     """Runs every way, compares with the closed form, and draws."""
     for lead in (False, True):
         longest = GroundContact(ball(), K, D, sample_time=DT, lead=lead).longest_step([RADIUS])
-        print(f"{'with' if lead else 'without'} lead the held force is stable up to a step of {longest * 1e3:.2f} ms")
+        print(
+            f"{'with' if lead else 'without'} lead the held force is stable up to a step of "
+            f"{longest * 1e3:.2f} ms"
+        )
     time = DT * np.arange(round(T_STOP / DT) + 1)
     heights, exact = dict(runs()), closed_form(time)
     draw(time, heights, exact)
@@ -136,7 +152,9 @@ def main():
         print(f"{name:28}{errors.get(name, 0.0):12.2e}{z[bounce].max():18.4f}")
     print(f"\nwrote {BUILD}/result.png")
     held, finer, lead, finer_lead, continuous_error = errors.values()
-    if not (held > 1.7 * finer and finer > 5 * lead and lead > finer_lead and continuous_error < 1e-3):
+    if not (
+        held > 1.7 * finer and finer > 5 * lead and lead > finer_lead and continuous_error < 1e-3
+    ):
         sys.exit("not the closed form as closely as it must be")
 
 

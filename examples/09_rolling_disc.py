@@ -1,9 +1,10 @@
 """A disc with sixteen sides is thrown on the ground, rolls, falls over and comes to rest.
 
-Demo 7 of spatial_v2: a free body that touches the ground with the corners of its two rims, with K = 1e6, D = 2000 (forces
-go with depth^1.5) and the coefficient of friction 0.1. The ground is part of one continuous system with the body, so that no
-force is held. What the disc loses and where it ends is checked: with the energy that the ground's springs hold, its energy
-never grows, friction stays in its cone, and it ends flat with its weight on one rim. Writes build/rolling_disc/result.png.
+Demo 7 of spatial_v2: a free body that touches the ground with the corners of its two rims, with K =
+1e6, D = 2000 (forces go with depth^1.5) and the coefficient of friction 0.1. The ground is part of
+one continuous system with the body, so that no force is held. What the disc loses and where it ends
+is checked: with the energy that the ground's springs hold, its energy never grows, friction stays
+in its cone, and it ends flat with its weight on one rim. Writes build/rolling_disc/result.png.
 """
 
 import sys
@@ -13,9 +14,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import ContinuousSystem, Model, RobotPlant, SixDoF, System, simulate
+from rigidblocks.algebra.spatial import identity, mcI, rotx
 from rigidblocks.contact import Cylinder
 from rigidblocks.library import GroundContact, PointKinematics
-from rigidblocks.spatial import identity, mcI, rotx
 
 BUILD = Path("build/rolling_disc")
 T_STOP, DT, H = 3.0, 2e-3, 1e-4
@@ -39,7 +40,10 @@ def thrown():
     quaternion = [np.cos(LEAN / 2), np.sin(LEAN / 2), 0.0, 0.0]
     height = RADIUS * np.cos(LEAN) + THICKNESS / 2 * np.sin(LEAN)
     spin = [0.0, SPEED / RADIUS, 0.0, SPEED, 0.0, 0.0]  # [w; v] in the body's coordinates
-    system.add("disc", RobotPlant(model, [*quaternion, 0.0, 0.0, height + 1e-3], spin, external_wrenches=True))
+    system.add(
+        "disc",
+        RobotPlant(model, [*quaternion, 0.0, 0.0, height + 1e-3], spin, external_wrenches=True),
+    )
     system.add("points", PointKinematics(model))
     system.add("ground", GroundContact(model, K, D, MU, K_t=K_T, D_t=D_T, depth_ref=1.0))
     for port in ("q", "qd"):
@@ -59,12 +63,21 @@ def tilt(quaternion):
 
 
 def draw(result, energy):
-    """The way of the disc and of its points on the ground from above, and its tilt, height and energy over time."""
+    """The way of the disc and of its points on the ground from above, and its tilt, height and
+    energy over time.
+    """
     figure = Figure(figsize=(9, 9), layout="constrained")
     above, angle, joules = figure.subplots(3, height_ratios=[2, 1, 1])
-    q, p, touches = result["all.disc.q"], result["all.points.p"], result["all.ground.in_contact"] > 0
+    q, p, touches = (
+        result["all.disc.q"],
+        result["all.points.p"],
+        result["all.ground.in_contact"] > 0,
+    )
     marks = above.scatter(
-        *p[touches][:, :2].T, s=4, c=np.repeat(result.time, touches.sum(axis=1)), label="points that touch"
+        *p[touches][:, :2].T,
+        s=4,
+        c=np.repeat(result.time, touches.sum(axis=1)),
+        label="points that touch",
     )
     above.plot(q[:, 4], q[:, 5], "k", lw=1, label="centre of the disc")
     figure.colorbar(marks, ax=above, label="time [s]")
@@ -96,13 +109,28 @@ def main():
     tangential, normal = np.linalg.norm(f[..., :2], axis=-1), f[..., 2]
     in_cone = bool(np.all(tangential <= MU * normal * (1 + 1e-9)))
     q, speed = result["all.disc.q"][-1], np.abs(result["all.disc.qd"][-1]).max()
-    print(f"it rolled {np.hypot(*q[4:6]):.2f} m far and ends with its centre {q[6] * 1e3:.2f} mm above the ground")
-    print(f"deepest contact {depth.max() * 1e3:.2f} mm, hardest {normal.max():.0f} N; weight at the end "
-          f"{normal[-1].sum() / MASS / G:.6f} of its own, speed {speed:.1e}")  # fmt: skip
-    print(f"friction in its cone: {in_cone}; energy {energy[0]:.3f} J, then {energy[-1]:.3f} J; it grows by {grows:.0e} J")
+    print(
+        f"it rolled {np.hypot(*q[4:6]):.2f} m far and ends with its centre {q[6] * 1e3:.2f} mm "
+        "above the ground"
+    )
+    print(
+        f"deepest contact {depth.max() * 1e3:.2f} mm, hardest {normal.max():.0f} N; weight at "
+        ""
+        "the end "
+        f"{normal[-1].sum() / MASS / G:.6f} of its own, speed {speed:.1e}"
+    )
+    print(
+        f"friction in its cone: {in_cone}; energy {energy[0]:.3f} J, then {energy[-1]:.3f} J; it "
+        f"grows by {grows:.0e} J"
+    )
     draw(result, energy)
     flat = abs(q[6] - THICKNESS / 2) < 1e-3
-    if not (in_cone and flat and grows < 1e-6 * energy[0] and abs(normal[-1].sum() / (MASS * G) - 1) < 1e-3):
+    if not (
+        in_cone
+        and flat
+        and grows < 1e-6 * energy[0]
+        and abs(normal[-1].sum() / (MASS * G) - 1) < 1e-3
+    ):
         sys.exit("the disc does not do what it must")
 
 

@@ -1,9 +1,11 @@
-"""A five-bar mechanism moves through singular configurations, as in the thesis of Spencer (2004), section 3.2.
+"""A five-bar mechanism moves through singular configurations, as in the thesis of Spencer (2004),
+section 3.2.
 
-In the first example all links start in line, where only one of the two constraints is independent, and nothing is
-stabilized. In the second the mechanism falls from upright and passes three singular configurations; the plant of the
-library, which keeps loops closed by projection, is compared with Lagrange multipliers and Baumgarte's stabilization with
-alpha = beta = 10. Writes build/five_bar/example1.png (Figures 3.3 to 3.6 of the thesis) and example2.png (3.7 to 3.10).
+In the first example all links start in line, where only one of the two constraints is independent,
+and nothing is stabilized. In the second the mechanism falls from upright and passes three singular
+configurations; the plant of the library, which keeps loops closed by projection, is compared with
+Lagrange multipliers and Baumgarte's stabilization with alpha = beta = 10. Writes
+build/five_bar/example1.png (Figures 3.3 to 3.6 of the thesis) and example2.png (3.7 to 3.10).
 """
 
 import sys
@@ -49,8 +51,14 @@ def absolute(q):
 
 
 def constraint_figures(q, qd):
-    """The condition number of K, and |v_m u_m^T dK/dt qd| of its smallest singular value (Spencer 2004, Eq 3.7)."""
-    f = compiled("constraints", lambda q, qd: loop_constraints(MODEL, q, qd)._asdict(), {"q": (4,), "qd": (4,)})
+    """The condition number of K, and |v_m u_m^T dK/dt qd| of its smallest singular value (Spencer
+    2004, Eq 3.7).
+    """
+    f = compiled(
+        "constraints",
+        lambda q, qd: loop_constraints(MODEL, q, qd)._asdict(),
+        {"q": (4,), "qd": (4,)},
+    )
     kappa, indicator = np.empty(len(q)), np.empty(len(q))
     for i, state in enumerate(zip(q, qd, strict=True)):
         K, k, _ = f(*state)
@@ -77,7 +85,9 @@ def trajectories(axis, t, q):
 
 
 def first():
-    """From rest in line, with no stabilization: the mechanism falls, swings through, and comes back at 2.82 s."""
+    """From rest in line, with no stabilization: the mechanism falls, swings through, and comes back
+    at 2.82 s.
+    """
     result = simulate(robust(five_bar(np.pi, 0.0), "none"), T_STOP, DT, progress=False)
     t, q, qd, E = result.time, result["plant.q"], result["plant.qd"], result["plant.energy"]
     back = (t > 2) & (t < 3.5)
@@ -125,7 +135,9 @@ def second():
     axes[3].semilogy(t, np.maximum(ours["plant.loop_error"], 1e-17), label="projection")
     for axis in axes[2:4]:
         axis.set_ylabel("constraint violation [m]")
-    axes[4].semilogy(t, np.abs(other["all.loops.lam"]).max(axis=1), "C1", label="multipliers, Baumgarte")
+    axes[4].semilogy(
+        t, np.abs(other["all.loops.lam"]).max(axis=1), "C1", label="multipliers, Baumgarte"
+    )
     axes[4].set_ylabel("largest multiplier [N]")
     axes[5].semilogy(t, np.maximum(indicator, 1e-12))
     axes[5].set_ylabel("$|v_m u_m^T \\dot{K} \\dot{q}|$ [m/s²]")
@@ -139,8 +151,13 @@ def second():
     print(f"example 2: singular passages at {passages} s")
     for name, value in change.items():
         print(f"{name:24} energy changes by {np.abs(value).max():.1e} J")
-    print(f"{'':24} the loop opens by {ours['plant.loop_error'].max():.1e} m and {opened.max():.1e} m")
-    return np.allclose(t[inside][peaks], [0.651, 1.854, 3.910], atol=2 * DT) and np.abs(change["projection"]).max() < 1e-2
+    print(
+        f"{'':24} the loop opens by {ours['plant.loop_error'].max():.1e} m and {opened.max():.1e} m"
+    )
+    return (
+        np.allclose(t[inside][peaks], [0.651, 1.854, 3.910], atol=2 * DT)
+        and np.abs(change["projection"]).max() < 1e-2
+    )
 
 
 def save(figure, name):

@@ -1,7 +1,9 @@
-"""A four-bar falls under gravity, its loop closed in three ways: inside the plant, by a block of forces, by springs.
+"""A four-bar falls under gravity, its loop closed in three ways: inside the plant, by a block of
+forces, by springs.
 
-The table has, for some steps and settings, how far the loop opens, how far the crank is from where it should be, by how much
-the energy changes, and the time for a step. Writes build/four_bar/result.png.
+The table has, for some steps and settings, how far the loop opens, how far the crank is from where
+it should be, by how much the energy changes, and the time for a step. Writes
+build/four_bar/result.png.
 """
 
 import sys
@@ -12,10 +14,16 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import FusedSystem, System, simulate
-from rigidblocks.flat import FlatBlock
-from rigidblocks.library import ClosedLoopPlant, CompliantLoopClosure, CutLoopPlant, LoopClosure, RobotPlant
+from rigidblocks.block.memory import Memory
+from rigidblocks.compiled.stepper import compiled_stepper
+from rigidblocks.library import (
+    ClosedLoopPlant,
+    CompliantLoopClosure,
+    CutLoopPlant,
+    LoopClosure,
+    RobotPlant,
+)
 from rigidblocks.mechanisms import four_bar
-from rigidblocks.stepper import CompiledStepper
 
 BUILD = Path("build/four_bar")
 T_STOP = 3.0
@@ -55,14 +63,16 @@ def by_springs(stiffness, damping):
 def opening(result):
     """How far the loop is open [m]."""
     names = {port.name for port in result.ports}
-    found = next(name for name in ("plant.loop_error", "loop.loop_error", "loop.delta") if name in names)
+    found = next(
+        name for name in ("plant.loop_error", "loop.loop_error", "loop.delta") if name in names
+    )
     return np.abs(result[found]).reshape(len(result.time), -1).max(axis=1)
 
 
 def cost(system, dt):
     """The time for a step of the whole system in one C loop [us], the best of three runs."""
-    flat, times = FlatBlock(FusedSystem(system, dt)), []
-    stepper, rows = CompiledStepper(flat, h=dt), np.empty((2000, flat.size))
+    flat, times = Memory(FusedSystem(system, dt)), []
+    stepper, rows = compiled_stepper(flat, h=dt), np.empty((2000, flat.size))
     for _ in range(3):
         m = flat.start()
         stepper.initialize(m, 0.0)
@@ -76,7 +86,9 @@ def main():
     """Runs all, prints the table, draws, and checks the order of the methods."""
     exact = simulate(inside(1e-4), T_STOP, 1e-4, progress=False)["plant.q"][-1, 0]
     runs = [(f"inside the plant, {dt * 1e3:g} ms", inside(dt), dt) for dt in (1e-3, 1e-2)]
-    runs += [(f"forces, T_stab 10 steps, {dt * 1e3:g} ms", by_forces(10 * dt), dt) for dt in (1e-3, 2e-4)]
+    runs += [
+        (f"forces, T_stab 10 steps, {dt * 1e3:g} ms", by_forces(10 * dt), dt) for dt in (1e-3, 2e-4)
+    ]
     runs += [
         (f"springs of {k:.0e} N/m, {dt * 1e3:g} ms", by_springs(k, 0.5 * np.sqrt(k)), dt)
         for k, dt in ((1e4, 1e-3), (1e5, 1e-3), (1e6, 2e-4))
@@ -90,7 +102,10 @@ def main():
         E, error = result["plant.energy"], opening(result)
         worst[name] = error.max()
         off = abs(result["plant.q"][-1, 0] - exact)
-        print(f"{name:38} {worst[name]:10.1e} {off:12.1e} {np.abs(E - E[0]).max():11.1e} {cost(system, dt):6.2f} us")
+        print(
+            f"{name:38} {worst[name]:10.1e} {off:12.1e} {np.abs(E - E[0]).max():11.1e} "
+            f"{cost(system, dt):6.2f} us"
+        )
         crank.plot(result.time, result["plant.q"][:, 0], label=name)
         open_.semilogy(result.time, np.maximum(error, 1e-17))
         energy.plot(result.time, E - E[0])

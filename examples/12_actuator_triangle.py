@@ -1,8 +1,9 @@
 """A linear actuator lifts an arm of two links: RBDA Figure 8.3, by its loop and by its closed form.
 
-The loop of arm, cylinder and piston is a triangle, so that all joints are known from the angles of arm and forearm: q =
-gamma(y). The plant of the library closes the loop by its constraints; the block `Triangle` has the closed form instead (RBDA
-8.11). Both move under the same force of the actuator. Writes build/actuator_triangle/result.png.
+The loop of arm, cylinder and piston is a triangle, so that all joints are known from the angles of
+arm and forearm: q = gamma(y). The plant of the library closes the loop by its constraints; the
+block `Triangle` has the closed form instead (RBDA 8.11). Both move under the same force of the
+actuator. Writes build/actuator_triangle/result.png.
 """
 
 import sys
@@ -13,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import Block, Port, System, bias_force, crba, simulate
-from rigidblocks.dynamics.forward import small_inverse
+from rigidblocks.algebra.linear import small_inverse
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.mechanisms import actuator_triangle
 
@@ -26,7 +27,9 @@ FORCES = np.array([0.0, 0.0, 80.0, 5.0])  # N on the piston, N m on the forearm
 
 @dataclass(frozen=True, eq=False)
 class Triangle(Block):
-    """The mechanism in the independent variables y, the angles of arm and forearm: the loop cannot open."""
+    """The mechanism in the independent variables y, the angles of arm and forearm: the loop cannot
+    open.
+    """
 
     inputs = (Port("tau", (4,), ("N.m", "N.m", "N", "N.m"), "joint forces", 0.0),)
     states = (
@@ -35,15 +38,13 @@ class Triangle(Block):
     )
     outputs = (*states, Port("q", (4,), ("rad", "rad", "m", "rad"), "joint positions"))
 
-    def derivative(self, t, x, u, p):
-        del t, p
+    def derivative(self, x, u):
         q, G, g = closed_form(x.y, x.yd)
         model = MECHANISM.model
         H, C = crba(model, q), bias_force(model, q, G @ x.yd)
         return {"y": x.yd, "yd": small_inverse(G.T @ H @ G) @ (G.T @ (u.tau - C - H @ g))}
 
-    def output(self, t, x, u, p):
-        del t, u, p
+    def output(self, x):
         return {"q": closed_form(x.y, x.yd)[0]}
 
 
@@ -74,10 +75,14 @@ def draw(loop, apart):
     axes[0].set_ylabel("angle [rad]")
     axes[1].plot(loop.time, loop["plant.q"][:, 2], label="actuator")
     axes[1].set_ylabel("length [m]")
-    axes[2].plot(loop.time, loop["plant.lam"], label=["of the piston's pin, along the arm", "and across"])
+    axes[2].plot(
+        loop.time, loop["plant.lam"], label=["of the piston's pin, along the arm", "and across"]
+    )
     axes[2].set_ylabel("force [N]")
     axes[3].semilogy(loop.time, np.maximum(apart, 1e-17), label="from the closed form")
-    axes[3].semilogy(loop.time, np.maximum(loop["plant.loop_error"], 1e-17), label="opening of the loop")
+    axes[3].semilogy(
+        loop.time, np.maximum(loop["plant.loop_error"], 1e-17), label="opening of the loop"
+    )
     axes[3].set_ylabel("distance [rad, m]")
     axes[3].set_xlabel("time [s]")
     for axis in axes:
@@ -92,14 +97,23 @@ def main():
     """Runs the mechanism both ways and compares."""
     loop, form = run(ClosedLoopPlant(*MECHANISM)), run(Triangle())
     difference = loop["plant.q"] - form["plant.q"]
-    difference[:, 1] = (difference[:, 1] + np.pi) % (2 * np.pi) - np.pi  # the closed form is within half a turn
+    difference[:, 1] = (difference[:, 1] + np.pi) % (
+        2 * np.pi
+    ) - np.pi  # the closed form is within half a turn
     apart = np.abs(difference).max(axis=1)
     q = loop["plant.q"]
     work = FORCES @ (q[-1] - q[0])
     gained = loop["plant.energy"][-1] - loop["plant.energy"][0]
-    print(f"the arm turns from {q[0, 0]:.2f} rad through {q[:, 0].max():.2f} rad; the actuator is {q[:, 2].min():.3f} m "
-          f"to {q[:, 2].max():.3f} m long")  # fmt: skip
-    print(f"loop and closed form are {apart.max():.1e} apart, the loop opens by {loop['plant.loop_error'].max():.1e}")
+    print(
+        f"the arm turns from {q[0, 0]:.2f} rad through {q[:, 0].max():.2f} rad; the actuator is "
+        ""
+        f"{q[:, 2].min():.3f} m "
+        f"to {q[:, 2].max():.3f} m long"
+    )
+    print(
+        f"loop and closed form are {apart.max():.1e} apart, the loop opens by "
+        f"{loop['plant.loop_error'].max():.1e}"
+    )
     print(f"work of the forces {work:.6f} J, energy gained {gained:.6f} J")
     draw(loop, apart)
     if not (apart.max() < 1e-6 and abs(work - gained) < 1e-6):

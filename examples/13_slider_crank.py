@@ -1,7 +1,8 @@
-"""A slider-crank, spun up and left alone: its motion by closed form, its constraint forces by Newton's law.
+"""A slider-crank, spun up and left alone: its motion by closed form, its constraint forces by
+Newton's law.
 
-The crank starts at 20 rad/s. The slider must be where the crank's angle puts it, and what its pin and guide give it must be
-its mass times its acceleration. Writes build/slider_crank/result.png.
+The crank starts at 20 rad/s. The slider must be where the crank's angle puts it, and what its pin
+and guide give it must be its mass times its acceleration. Writes build/slider_crank/result.png.
 """
 
 import sys
@@ -33,11 +34,17 @@ def main():
     system = System()
     system.add("engine", ClosedLoopPlant(*start()))
     result = simulate(system, T_STOP, DT, progress=False)
-    t, q, qdd, lam, E = (result.time, *(result[f"engine.{name}"] for name in ("q", "qdd", "lam", "energy")))
+    t, q, qdd, lam, E = (
+        result.time,
+        *(result[f"engine.{name}"] for name in ("q", "qdd", "lam", "energy")),
+    )
     place = CRANK * np.cos(q[:, 0]) + np.sqrt(ROD**2 - (CRANK * np.sin(q[:, 0])) ** 2)
     figures = {
         "slider from its closed form [m]": (np.abs(q[:, 2] - place).max(), 1e-10),
-        "force along the guide less mass times acceleration [N]": (np.abs(lam[:, 0] - MASS * qdd[:, 2]).max(), 1e-8),
+        "force along the guide less mass times acceleration [N]": (
+            np.abs(lam[:, 0] - MASS * qdd[:, 2]).max(),
+            1e-8,
+        ),
         "change of energy [J]": (np.ptp(E), 1e-3),
         "opening of the loop [m]": (result["engine.loop_error"].max(), 1e-10),
     }

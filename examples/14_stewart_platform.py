@@ -1,7 +1,9 @@
-"""A platform on six legs follows a command for its pose, by PD controllers on the lengths of the legs.
+"""A platform on six legs follows a command for its pose, by PD controllers on the lengths of the
+legs.
 
-The legs' commanded lengths are those of the commanded pose. The six loops are closed inside the plant. Checked are the
-loops, and that the work of the legs' forces is what the energy changes by. Writes build/stewart_platform/result.png.
+The legs' commanded lengths are those of the commanded pose. The six loops are closed inside the
+plant. Checked are the loops, and that the work of the legs' forces is what the energy changes by.
+Writes build/stewart_platform/result.png.
 """
 
 import sys
@@ -12,9 +14,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import Block, Port, System, simulate
+from rigidblocks.algebra.spatial import rx, ry
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.mechanisms import stewart_platform
-from rigidblocks.spatial import rx, ry
 
 BUILD = Path("build/stewart_platform")
 T_STOP, DT = 4.0, 2e-3
@@ -30,7 +32,9 @@ def pose(t):
     """The commanded place (3,) and rotation (3, 3): it rises, circles and leans, all from rest."""
     grow = 1.0 - np.exp(-((t / 0.5) ** 3))
     place = np.array([0.1 * np.sin(2 * t), 0.1 * (1 - np.cos(2 * t)), 0.1]) * grow
-    return place + np.array([0.0, 0.0, 1.0]), (rx(0.2 * grow * np.sin(3 * t)) @ ry(0.2 * grow * np.sin(2 * t))).T
+    return place + np.array([0.0, 0.0, 1.0]), (
+        rx(0.2 * grow * np.sin(3 * t)) @ ry(0.2 * grow * np.sin(2 * t))
+    ).T
 
 
 def leg_lengths(t):
@@ -42,7 +46,9 @@ def leg_lengths(t):
 
 @dataclass(frozen=True, eq=False)
 class LegController(Block):
-    """PD control of the legs' lengths: the forces on all joints, of which the legs' alone are not zero."""
+    """PD control of the legs' lengths: the forces on all joints, of which the legs' alone are not
+    zero.
+    """
 
     kp: float = 2e4
     kd: float = 1e3
@@ -55,10 +61,12 @@ class LegController(Block):
     @property
     def outputs(self):
         units = ClosedLoopPlant(*MECHANISM).inputs[0].units
-        return (Port("tau", (MODEL.nv,), units, "joint forces"), Port("wanted", (6,), "m", "commanded lengths"))
+        return (
+            Port("tau", (MODEL.nv,), units, "joint forces"),
+            Port("wanted", (6,), "m", "commanded lengths"),
+        )
 
-    def output(self, t, x, u, p):
-        del x, p
+    def output(self, t, u):
         wanted = leg_lengths(t)
         tau = np.zeros(MODEL.nv, dtype=object)
         tau[FORCES] = self.kp * (wanted - u.q[LENGTHS]) - self.kd * u.qd[FORCES]
@@ -80,8 +88,14 @@ def main():
     gained = result["platform.energy"][-1] - result["platform.energy"][0]
     commanded = np.array([pose(time)[0] for time in t])
     behind = np.abs(q[:, 4:7] - commanded)[t > 1].max()
-    print(f"loops open by {result['platform.loop_error'].max():.1e} m; rank {set(result['platform.rank'].astype(int))}")
-    print(f"work of the legs {work:.6f} J, energy gained {gained:.6f} J; the platform is up to {behind * 1e3:.1f} mm away")
+    print(
+        f"loops open by {result['platform.loop_error'].max():.1e} m; rank "
+        f"{set(result['platform.rank'].astype(int))}"
+    )
+    print(
+        f"work of the legs {work:.6f} J, energy gained {gained:.6f} J; the platform is up to "
+        f"{behind * 1e3:.1f} mm away"
+    )
     figure = Figure(figsize=(9, 9), layout="constrained")
     place, lengths, forces = figure.subplots(3)
     for k, name in enumerate("xyz"):
@@ -100,7 +114,11 @@ def main():
     BUILD.mkdir(parents=True, exist_ok=True)
     figure.savefig(BUILD / "result.png", dpi=110)
     print(f"wrote {BUILD}/result.png")
-    if not (result["platform.loop_error"].max() < 1e-10 and abs(work - gained) < 1e-5 and np.abs(qd).max() > 0.1):
+    if not (
+        result["platform.loop_error"].max() < 1e-10
+        and abs(work - gained) < 1e-5
+        and np.abs(qd).max() > 0.1
+    ):
         sys.exit("the platform does not do what it must")
 
 

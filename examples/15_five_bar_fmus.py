@@ -1,8 +1,10 @@
-"""A five-bar robot with motors on its two base joints follows a command, as a co-simulation of FMUs.
+"""A five-bar robot with motors on its two base joints follows a command, as a co-simulation of
+FMUs.
 
-The robot, its PD controller and its command are native FMUs, made of the scripts in fmus/. The loop is closed inside the
-robot's FMU, or the robot is cut there and the constraint forces come from one more FMU. The first must be the same as with
-blocks in memory. Writes build/five_bar_fmus/result.png.
+The robot, its PD controller and its command are native FMUs, made of the scripts in fmus/. The loop
+is closed inside the robot's FMU, or the robot is cut there and the constraint forces come from one
+more FMU. The first must be the same as with blocks in memory. Writes
+build/five_bar_fmus/result.png.
 """
 
 import sys
@@ -26,15 +28,22 @@ def fmu(name):
 
 def block(name):
     """The block of a script."""
-    return slave_of(SCRIPTS / f"five_bar_{name}_fmu.py").flat.block
+    return slave_of(SCRIPTS / f"five_bar_{name}_fmu.py").memory.block
 
 
 def wired(part, robot):
-    """The robot, its controller and its command; with the cut robot, the closure of its loop too."""
+    """The robot, its controller and its command; with the cut robot, the closure of its loop
+    too.
+    """
     system = System()
     for name, script in {"robot": robot, "pd": "pd", "command": "command"}.items():
         system.add(name, part(script))
-    wires = {"command.y": "pd.q_ref", "command.slope": "pd.qd_ref", "robot.q": "pd.q", "robot.qd": "pd.qd"}
+    wires = {
+        "command.y": "pd.q_ref",
+        "command.slope": "pd.qd_ref",
+        "robot.q": "pd.q",
+        "robot.qd": "pd.qd",
+    }
     wires |= {"pd.tau": "robot.tau"}
     if robot == "cut":
         system.add("closure", part("closure"))
@@ -54,7 +63,10 @@ def main():
     apart = np.abs(inside["robot.q"] - cut["robot.q"]).max()
     opened, held = cut["closure.loop_error"].max(), inside["robot.loop_error"].max()
     print(f"FMUs and blocks in memory are {same:.1e} apart")
-    print(f"loop closed inside the robot: it opens by {held:.1e} m; by an FMU of its own: by {opened:.1e} m")
+    print(
+        f"loop closed inside the robot: it opens by {held:.1e} m; by an FMU of its own: by "
+        f"{opened:.1e} m"
+    )
     print(f"the two robots are up to {apart:.1e} rad apart")
     draw(inside, cut)
     if not (same < 1e-10 and held < 1e-10 and opened < 1e-3 and apart < 1e-2):
@@ -67,12 +79,18 @@ def draw(inside, cut):
     angles, torques, opening = figure.subplots(3)
     for k, joint, name in ((0, 0, "left"), (1, 2, "right")):
         angles.plot(inside.time, inside["robot.q"][:, joint], f"C{k}", label=name)
-        angles.plot(inside.time, inside["command.y"][:, joint], f"C{k}--", lw=1, label=f"{name}, commanded")
+        angles.plot(
+            inside.time, inside["command.y"][:, joint], f"C{k}--", lw=1, label=f"{name}, commanded"
+        )
         torques.plot(inside.time, inside["pd.tau"][:, joint], f"C{k}", label=name)
     angles.set_ylabel("base joint [rad]")
     torques.set_ylabel("motor torque [N m]")
-    opening.semilogy(inside.time, np.maximum(inside["robot.loop_error"], 1e-17), label="closed inside the robot")
-    opening.semilogy(cut.time, np.maximum(cut["closure.loop_error"], 1e-17), label="closed by an FMU of its own")
+    opening.semilogy(
+        inside.time, np.maximum(inside["robot.loop_error"], 1e-17), label="closed inside the robot"
+    )
+    opening.semilogy(
+        cut.time, np.maximum(cut["closure.loop_error"], 1e-17), label="closed by an FMU of its own"
+    )
     opening.set_ylabel("opening of the loop [m]")
     opening.set_xlabel("time [s]")
     for axis in (angles, torques, opening):

@@ -1,8 +1,10 @@
-"""Newton's cradle: five balls on threads, of which the first is let go, as rigid contact from event to event.
+"""Newton's cradle: five balls on threads, of which the first is let go, as rigid contact from event
+to event.
 
-Each collision is located inside a step and is a sequence of collisions of two balls (RBDA 11.7): what is handed on is all of
-the velocity, so that only the last ball leaves. With balls that lose some of it, all of them come to swing together. Checked
-are the energy, the momentum through each impact, and the pendulum's period. Writes build/newtons_cradle/result.png.
+Each collision is located inside a step and is a sequence of collisions of two balls (RBDA 11.7):
+what is handed on is all of the velocity, so that only the last ball leaves. With balls that lose
+some of it, all of them come to swing together. Checked are the energy, the momentum through each
+impact, and the pendulum's period. Writes build/newtons_cradle/result.png.
 """
 
 import sys
@@ -14,10 +16,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import Model, Revolute
+from rigidblocks.algebra.spatial import mcI, xlt
 from rigidblocks.contact import Sphere, sphere_contacts
-from rigidblocks.contact_events import simulate_contact
 from rigidblocks.dynamics import energy
-from rigidblocks.spatial import mcI, xlt
+from rigidblocks.simulation.contact_events import simulate_contact
 
 BUILD = Path("build/newtons_cradle")
 T_STOP, DT = 3.2, 0.04
@@ -31,7 +33,9 @@ def cradle():
     places = tuple(xlt([2 * RADIUS * i, 0.0, 0.0]) for i in range(BALLS))
     shape = (Sphere(RADIUS, (0.0, 0.0, -LENGTH)),)
     joints = (Revolute((0.0, 1.0, 0.0)),) * BALLS
-    return Model("cradle", (-1,) * BALLS, joints, places, (inertia,) * BALLS, contact=(shape,) * BALLS)
+    return Model(
+        "cradle", (-1,) * BALLS, joints, places, (inertia,) * BALLS, contact=(shape,) * BALLS
+    )
 
 
 def swinging(e):
@@ -40,7 +44,9 @@ def swinging(e):
     contacts = partial(sphere_contacts, model, pairs=list(pairwise(range(BALLS))))
     start = np.zeros(BALLS)
     start[0] = ANGLE
-    return simulate_contact(model, contacts, start, np.zeros(BALLS), T_STOP, DT, e=e, law="sequence")
+    return simulate_contact(
+        model, contacts, start, np.zeros(BALLS), T_STOP, DT, e=e, law="sequence"
+    )
 
 
 def quarter():
@@ -59,13 +65,15 @@ def draw(runs):
     for axis, (e, run) in zip(axes, runs.items(), strict=False):
         for i in range(BALLS):
             style = {0: {"lw": 2.2}, BALLS - 1: {"lw": 2.2}}.get(i, {"ls": "--"})
-            axis.plot(run.t, np.degrees(-run.q[:, i]), label=f"ball {i + 1}", **style)
+            axis.plot(run.time, np.degrees(-run["q"][:, i]), label=f"ball {i + 1}", **style)
         for t in run.times("impact"):
             axis.axvline(t, color="k", lw=0.4, alpha=0.4)
         axis.set_ylabel("angle [deg]")
         axis.set_title(f"restitution {e:g}; vertical lines are impacts", fontsize="medium")
         axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
-        axes[-1].plot(run.t, 1e3 * (energies(run) + BALLS * MASS * G * LENGTH), label=f"restitution {e:g}")
+        axes[-1].plot(
+            run.time, 1e3 * (energies(run) + BALLS * MASS * G * LENGTH), label=f"restitution {e:g}"
+        )
     axes[-1].set_ylabel("energy [mJ]")
     axes[-1].set_xlabel("time [s]")
     axes[-1].set_ylim(bottom=0)
@@ -78,7 +86,7 @@ def draw(runs):
 
 def energies(run):
     """The energy of the balls at each time [J]."""
-    return np.array([energy(cradle(), q, qd) for q, qd in zip(run.q, run.qd, strict=True)])
+    return np.array([energy(cradle(), q, qd) for q, qd in zip(run["q"], run["qd"], strict=True)])
 
 
 def main():
@@ -88,16 +96,25 @@ def main():
     elastic, lossy = runs.values()
     impacts = elastic.times("impact")
     expected = quarter() * (1 + 2 * np.arange(len(impacts)))
-    still = elastic.q[:, 1:-1]
+    still = elastic["q"][:, 1:-1]
     E, losing = energies(elastic), energies(lossy)
-    print(f"{len(impacts)} impacts, the first at {impacts[0]:.6f} s; a quarter of the period is {quarter():.6f} s")
     print(
-        f"the balls between move by {np.abs(still).max():.1e} rad at most, the last one by {-elastic.q[:, -1].min():.6f} rad"
+        f"{len(impacts)} impacts, the first at {impacts[0]:.6f} s; a quarter of the period is "
+        f"{quarter():.6f} s"
     )
-    print(f"energy: elastic within {np.ptp(E):.1e} J; with restitution 0.8 it falls by {losing[0] - losing[-1]:.4f} J")
+    print(
+        f"the balls between move by {np.abs(still).max():.1e} rad at most, the last one by "
+        f"{-elastic['q'][:, -1].min():.6f} rad"
+    )
+    print(
+        f"energy: elastic within {np.ptp(E):.1e} J; with restitution 0.8 it falls by "
+        f"{losing[0] - losing[-1]:.4f} J"
+    )
     print(f"wrote {BUILD}/result.png")
     on_time = np.abs(impacts - expected).max() < 1e-5
-    if not (on_time and np.abs(still).max() < 1e-6 and np.ptp(E) < 1e-5 and np.diff(losing).max() < 1e-6):
+    if not (
+        on_time and np.abs(still).max() < 1e-6 and np.ptp(E) < 1e-5 and np.diff(losing).max() < 1e-6
+    ):
         sys.exit("the cradle does not do what it must")
 
 

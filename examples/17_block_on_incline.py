@@ -1,9 +1,10 @@
-"""A block on an incline: it sticks below the friction angle, slides above it, and stops after the way that is known.
+"""A block on an incline: it sticks below the friction angle, slides above it, and stops after the
+way that is known.
 
-Rigid contact of a box with a plane by its eight corners, from event to event: what slides and what sticks is decided at each
-event, and when the sliding ends is located inside the step. On inclines of many angles the way in one second is compared
-with the closed form; then the block is pushed up an incline, where it stops, and stays or slides back. Writes
-build/block_on_incline/result.png.
+Rigid contact of a box with a plane by its eight corners, from event to event: what slides and what
+sticks is decided at each event, and when the sliding ends is located inside the step. On inclines
+of many angles the way in one second is compared with the closed form; then the block is pushed up
+an incline, where it stops, and stays or slides back. Writes build/block_on_incline/result.png.
 """
 
 import sys
@@ -14,9 +15,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rigidblocks import Model, SixDoF
+from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.contact import Box, Plane, plane_contacts
-from rigidblocks.contact_events import simulate_contact
-from rigidblocks.spatial import identity, mcI
+from rigidblocks.simulation.contact_events import simulate_contact
 
 BUILD = Path("build/block_on_incline")
 SIDES, MASS, MU, G = np.array([0.4, 0.3, 0.2]), 2.0, 0.4, 9.81
@@ -31,11 +32,14 @@ def block():
 
 def on_incline(angle, speed):
     """The way up the incline of the block at each time, from `speed` upward, and the run."""
-    up, normal = np.array([np.cos(angle), 0.0, np.sin(angle)]), np.array([-np.sin(angle), 0.0, np.cos(angle)])
+    up, normal = (
+        np.array([np.cos(angle), 0.0, np.sin(angle)]),
+        np.array([-np.sin(angle), 0.0, np.cos(angle)]),
+    )
     start = np.array([np.cos(angle / 2), 0.0, -np.sin(angle / 2), 0.0, *(SIDES[2] / 2 * normal)])
     contacts = partial(plane_contacts, block(), ground=Plane(normal), mu=MU)
     run = simulate_contact(block(), contacts, start, [0.0, 0.0, 0.0, speed, 0.0, 0.0], T_STOP, DT)
-    return (run.q[:, 4:] - start[4:]) @ up, run
+    return (run["q"][:, 4:] - start[4:]) @ up, run
 
 
 def closed_form(angle, speed, t):
@@ -52,14 +56,20 @@ def draw(angles, ways, pushed):
     figure = Figure(figsize=(9, 7), layout="constrained")
     down, up = figure.subplots(2)
     fine = np.linspace(angles[0], angles[-1], 400)
-    down.plot(np.degrees(fine), [-closed_form(a, 0.0, T_STOP) for a in fine], "k-", lw=1, label="closed form")
+    down.plot(
+        np.degrees(fine),
+        [-closed_form(a, 0.0, T_STOP) for a in fine],
+        "k-",
+        lw=1,
+        label="closed form",
+    )
     down.plot(np.degrees(angles), ways, "o", ms=5, label="block")
     down.axvline(np.degrees(np.arctan(MU)), color="k", ls=":", label="friction angle")
     down.set_xlabel("angle of the incline [deg]")
     down.set_ylabel(f"way down in {T_STOP:g} s [m]")
     for angle, (way, run) in pushed.items():
-        (line,) = up.plot(run.t, way, "o", ms=4, label=f"{np.degrees(angle):.0f} deg")
-        up.plot(run.t, closed_form(angle, SPEED, run.t), "-", color=line.get_color(), lw=1)
+        (line,) = up.plot(run.time, way, "o", ms=4, label=f"{np.degrees(angle):.0f} deg")
+        up.plot(run.time, closed_form(angle, SPEED, run.time), "-", color=line.get_color(), lw=1)
         for event in run.events:
             up.axvline(event.t, color=line.get_color(), lw=0.8, ls=":")
     up.set_xlabel("time [s]; lines: closed form, dotted: where it stops")
@@ -88,7 +98,11 @@ def main():
     for angle, (way, run) in pushed.items():
         stop = SPEED / (G * (np.sin(angle) + MU * np.cos(angle)))
         print(f"{np.degrees(angle):12.3f}{run.events[0].t:14.9f}{stop:18.9f}")
-        worst = max(worst, abs(run.events[0].t - stop), np.abs(way - closed_form(angle, SPEED, run.t)).max())
+        worst = max(
+            worst,
+            abs(run.events[0].t - stop),
+            np.abs(way - closed_form(angle, SPEED, run.time)).max(),
+        )
     print(f"\nworst difference {worst:.1e}\nwrote {BUILD}/result.png")
     if not worst < 1e-7:
         sys.exit("not the closed form as closely as it must be")

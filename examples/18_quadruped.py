@@ -1,9 +1,11 @@
 """A quadruped is dropped on the ground, catches itself and stands under PD control.
 
-A free trunk on four legs of three joints falls from half a metre, a little askew. Its plant has the contact of its four feet
-inside the integrator's steps; with the controller it is one continuous block, which runs compiled in memory and as a native
-FMU, with the same numbers. Checked are what the ground may do: friction within its cone, no pull, the momentum of the robot
-changed by the feet's forces and its weight alone; and that it stands at the end. Writes build/quadruped/result.png.
+A free trunk on four legs of three joints falls from half a metre, a little askew. Its plant has the
+contact of its four feet inside the integrator's steps; with the controller it is one continuous
+block, which runs compiled in memory and as a native FMU, with the same numbers. Checked are what
+the ground may do: friction within its cone, no pull, the momentum of the robot changed by the
+feet's forces and its weight alone; and that it stands at the end. Writes
+build/quadruped/result.png.
 """
 
 import shutil
@@ -29,11 +31,18 @@ MU, G = 0.8, 9.81
 def standing():
     """The robot above the ground with its controller, as one block."""
     system = System()
-    robot = FloatingBasePlant(quadruped(), quaternion0=ASKEW / np.linalg.norm(ASKEW), position0=(0.0, 0.0, 0.5), q0=STANCE)
+    robot = FloatingBasePlant(
+        quadruped(), quaternion0=ASKEW / np.linalg.norm(ASKEW), position0=(0.0, 0.0, 0.5), q0=STANCE
+    )
     system.add("robot", ContactPlant(robot, K=5e3, D=60.0, mu=MU))
     system.add("pd", PDController([150.0] * 12, [2.0] * 12))
     system.add("stance", Step(0.0, before=tuple(STANCE), after=tuple(STANCE)))
-    wires = ("robot.q", "pd.q"), ("robot.qd", "pd.qd"), ("stance.y", "pd.q_ref"), ("pd.tau", "robot.tau")
+    wires = (
+        ("robot.q", "pd.q"),
+        ("robot.qd", "pd.qd"),
+        ("stance.y", "pd.q_ref"),
+        ("pd.tau", "robot.tau"),
+    )
     for source, target in wires:
         system.connect(source, target)
     return ContinuousSystem(system)
@@ -68,11 +77,19 @@ def checks(result):
     f, momentum = result["all.robot.force"], result["all.robot.momentum"][:, 3:]
     weight = sum(body.m for body in quadruped().inertia) * G
     yield "the ground pulls [N]", max(0.0, -f[..., 2].min()), 0.0
-    yield "friction beyond its cone [N]", (np.hypot(f[..., 0], f[..., 1]) - MU * f[..., 2]).max(), 1e-9
+    yield (
+        "friction beyond its cone [N]",
+        (np.hypot(f[..., 0], f[..., 1]) - MU * f[..., 2]).max(),
+        1e-9,
+    )
     change = np.trapezoid(f.sum(axis=1) - [0.0, 0.0, weight], dx=DT, axis=0)
     yield "momentum from nowhere [N s]", np.abs(change - momentum[-1] + momentum[0]).max(), 0.1
     yield "feet in the air at the end", 4 - result["all.robot.in_contact"][-1].sum(), 0
-    yield "the trunk leans by [rad]", 2 * np.linalg.norm(result["all.robot.quaternion"][-1][1:3]), 0.05
+    yield (
+        "the trunk leans by [rad]",
+        2 * np.linalg.norm(result["all.robot.quaternion"][-1][1:3]),
+        0.05,
+    )
     yield "its speed at the end [m/s]", np.abs(result["all.robot.velocity"][-1][3:]).max(), 0.02
 
 
@@ -86,7 +103,9 @@ def draw(result):
         lean.plot(result.time, 2 * result["all.robot.quaternion"][:, k], label=name)
     lean.set_ylabel("trunk's angle [rad]")
     for k, name in enumerate(("abduction", "hip", "knee")):
-        joints.plot(result.time, result["all.robot.q"][:, k] - STANCE[k], label=f"{name}, front left")
+        joints.plot(
+            result.time, result["all.robot.q"][:, k] - STANCE[k], label=f"{name}, front left"
+        )
     joints.set_ylabel("joint off its stance [rad]")
     for k, name in enumerate(("front left", "front right", "rear left", "rear right")):
         force.plot(result.time, result["all.robot.force"][:, k, 2], label=name)

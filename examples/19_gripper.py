@@ -1,13 +1,14 @@
 """A gripper of two fingers takes a block from a table and lifts it, or not: friction decides.
 
-The corners of the block touch the pads of the fingers, which move, and the table, which does not, by `BodyContact`. Robot,
-contact and the hand's controller are one continuous block. The fingers close with a force F each; the hand rises with at
-most the acceleration a. By Coulomb's law the block comes with it where
+The corners of the block touch the pads of the fingers, which move, and the table, which does not,
+by `BodyContact`. Robot, contact and the hand's controller are one continuous block. The fingers
+close with a force F each; the hand rises with at most the acceleration a. By Coulomb's law the
+block comes with it where
 
     2 mu F > m (g + a)
 
-and stays behind below that, which is checked on both sides; the fingers then close on each other. What the fingers get is
-the opposite of what the block gets. Writes build/gripper/result.png.
+and stays behind below that, which is checked on both sides; the fingers then close on each other.
+What the fingers get is the opposite of what the block gets. Writes build/gripper/result.png.
 """
 
 import sys
@@ -26,14 +27,21 @@ from rigidblocks.robots import gripper
 
 BUILD = Path("build/gripper")
 T_STOP, DT = 2.0, 1e-3
-BEGIN, LASTS, LIFT, LOW = 0.6, 0.8, 0.2, 0.03  # when the hand rises [s], for how long, how far and from where [m]
+BEGIN, LASTS, LIFT, LOW = (
+    0.6,
+    0.8,
+    0.2,
+    0.03,
+)  # when the hand rises [s], for how long, how far and from where [m]
 F, G, M = 5.0, 9.81, 0.2
 FINGERS, BLOCK, TABLE = (1, 2), 3, -1
 
 
 @dataclass(frozen=True, eq=False)
 class Grip(Block):
-    """The forces of the joints: the hand follows its reference, the fingers close with F and keep in the middle."""
+    """The forces of the joints: the hand follows its reference, the fingers close with F and keep
+    in the middle.
+    """
 
     model: Model
 
@@ -41,15 +49,18 @@ class Grip(Block):
     def inputs(self):
         """q and qd of the robot; the reference of the hand."""
         motion = joint_ports(self.model, q="joint positions", qd="joint velocities")
-        return (*motion, Port("z_ref", (1,), "m", "height of the hand"), Port("zd_ref", (1,), "m/s", "its slope"))
+        return (
+            *motion,
+            Port("z_ref", (1,), "m", "height of the hand"),
+            Port("zd_ref", (1,), "m/s", "its slope"),
+        )
 
     @cached_property
     def outputs(self):
         """tau of the robot."""
         return joint_ports(self.model, tau="joint forces")
 
-    def output(self, t, x, u, p):
-        del t, x, p
+    def output(self, u):
         carried = sum(body.m for body in self.model.inertia[:BLOCK]) * G
         lift = 2000.0 * (u.z_ref[0] - u.q[0]) + 100.0 * (u.zd_ref[0] - u.qd[0]) + carried
         apart = 200.0 * (u.q[1] - u.q[2]) / 2
@@ -69,9 +80,15 @@ def gripping():
     parts.add("grip", Grip(model))
     parts.add("rise", QuinticProfile((LOW,), (LOW + LIFT,), LASTS, begin=BEGIN, unit="m"))
     wires = {
-        "contact.q": "robot.q", "contact.qd": "robot.qd", "robot.f_ext": "contact.f_ext", "grip.q": "robot.q",
-        "grip.qd": "robot.qd", "grip.z_ref": "rise.y", "grip.zd_ref": "rise.slope", "robot.tau": "grip.tau",
-    }  # fmt: skip
+        "contact.q": "robot.q",
+        "contact.qd": "robot.qd",
+        "robot.f_ext": "contact.f_ext",
+        "grip.q": "robot.q",
+        "grip.qd": "robot.qd",
+        "grip.z_ref": "rise.y",
+        "grip.zd_ref": "rise.slope",
+        "robot.tau": "grip.tau",
+    }
     for target, source in wires.items():
         parts.connect(source, target)
     return ContinuousSystem(parts)
@@ -91,7 +108,9 @@ def lifted(result):
 
 
 def left_over(result):
-    """What is left of all forces but those of the table [N]: each finger gets the opposite of what it gives."""
+    """What is left of all forces but those of the table [N]: each finger gets the opposite of what
+    it gives.
+    """
     on_bodies, on_points = result["all.contact.f_ext"][..., 3:], result["all.contact.force"]
     return np.abs(on_bodies.sum(axis=1) - on_points[:, 16:24].sum(axis=1)).max()
 
@@ -103,7 +122,9 @@ def draw(results):
     first = next(iter(results.values()))
     height.plot(first.time, first["all.robot.q"][:, 0] - LOW + 0.025, "k--", label="hand")
     for (mu, result), style in zip(results.items(), ("-", "--", "-", "--"), strict=True):
-        force = result["all.contact.force"]  # at eight corners each: of the left finger, the right one, ...
+        force = result[
+            "all.contact.force"
+        ]  # at eight corners each: of the left finger, the right one, ...
         height.plot(result.time, result["all.robot.q"][:, 9], style, label=f"block, mu = {mu:.2f}")
         finger.plot(result.time, 1e3 * result["all.robot.q"][:, 1], style, label=f"mu = {mu:.2f}")
         push.plot(result.time, force[:, :8, 0].sum(axis=1), style, label=f"mu = {mu:.2f}")
@@ -125,8 +146,13 @@ def main():
     a = 10 / np.sqrt(3) * LIFT / LASTS**2  # the largest acceleration of a quintic profile
     needed = M * (G + a) / (2 * F)
     block, kept = gripping(), True
-    results = {round(share * needed, 4): run(block, share * needed) for share in (0.5, 0.8, 1.1, 2.0)}
-    print(f"to hold the block takes mu = {needed:.3f}\n\n{'mu':>8}{'2 mu F / m (g + a)':>22}{'lifted by [m]':>16}")
+    results = {
+        round(share * needed, 4): run(block, share * needed) for share in (0.5, 0.8, 1.1, 2.0)
+    }
+    print(
+        "to hold the block takes mu = "
+        f"{needed:.3f}\n\n{'mu':>8}{'2 mu F / m (g + a)':>22}{'lifted by [m]':>16}"
+    )
     for mu, result in results.items():
         up = lifted(result)
         print(f"{mu:8.3f}{mu / needed:22.2f}{up:16.4f}")

@@ -1,10 +1,11 @@
 """A wall is in the way of a planar robot that follows a command: five FMUs in one co-simulation.
 
-The robot of two links, its PD controller, its command, where its elbow and its tip are, and the wall are one FMU each, built
-from the scripts in fmus/. The command leads the tip through the wall at y = 1.2 m; the robot presses on it, slides along it
-and comes free again on the way back. Where it is free, the run is that without the wall. Checked are the wall's laws: it
-pushes and never pulls, friction stays within its cone, the joints feel what the wall gives, and the wall takes energy.
-Writes build/planar2_wall/result.png.
+The robot of two links, its PD controller, its command, where its elbow and its tip are, and the
+wall are one FMU each, built from the scripts in fmus/. The command leads the tip through the wall
+at y = 1.2 m; the robot presses on it, slides along it and comes free again on the way back. Where
+it is free, the run is that without the wall. Checked are the wall's laws: it pushes and never
+pulls, friction stays within its cone, the joints feel what the wall gives, and the wall takes
+energy. Writes build/planar2_wall/result.png.
 """
 
 import sys
@@ -38,7 +39,10 @@ WIRES = {
 
 def fmus():
     """The files of the FMUs by the names of the parts."""
-    return {part: export_fmu(SCRIPTS / f"planar2_{script}_fmu.py", BUILD / f"{part}.fmu") for part, script in FMUS.items()}
+    return {
+        part: export_fmu(SCRIPTS / f"planar2_{script}_fmu.py", BUILD / f"{part}.fmu")
+        for part, script in FMUS.items()
+    }
 
 
 def wired(files, mu=MU):
@@ -67,13 +71,17 @@ def laws(result):
 
 
 def work(result):
-    """What the wall does to the robot: the sum of the held force times the way of the point under it."""
+    """What the wall does to the robot: the sum of the held force times the way of the point under
+    it.
+    """
     f, p = result["wall.force"], result["points.p"]
     return float(np.sum(f[:-1] * np.diff(p, axis=0)))
 
 
 def unbalanced(result):
-    """How far the controller's forces are from those with which a robot at rest presses on the wall, at t = 1.9 s."""
+    """How far the controller's forces are from those with which a robot at rest presses on the
+    wall, at t = 1.9 s.
+    """
     k, model = round(1.9 / DT), planar2()
     q, f = result["robot.q"][k], result["wall.force"][k]
     ends = ((0, np.array([1.0, 0.0, 0.0])), (1, np.array([1.0, 0.0, 0.0])))
@@ -83,14 +91,18 @@ def unbalanced(result):
 
 
 def draw(result, free):
-    """The way of the tip, and how far it is inside, the joints and the force of the wall over time."""
+    """The way of the tip, and how far it is inside, the joints and the force of the wall over
+    time.
+    """
     figure = Figure(figsize=(10, 6.5), layout="constrained")
     way, force, joints, depth = figure.subplots(2, 2).flat
     way.axhspan(WALL, 1.7, color="0.85", label="wall")
     for one, name, style in ((free, "without the wall", "--"), (result, "with the wall", "-")):
         way.plot(one["points.p"][:, 1, 0], one["points.p"][:, 1, 1], style, label=name)
         for k in range(2):
-            joints.plot(one.time, one["robot.q"][:, k], style, color=f"C{k}", label=f"q[{k + 1}] {name}")
+            joints.plot(
+                one.time, one["robot.q"][:, k], style, color=f"C{k}", label=f"q[{k + 1}] {name}"
+            )
     way.set(xlabel="x of the tip [m]", ylabel="y of the tip [m]", ylim=(-0.1, 1.7))
     force.plot(result.time, -result["wall.force"][:, 1, 1], label="push")
     force.plot(result.time, result["wall.force"][:, 1, 0], label="friction")
@@ -110,11 +122,19 @@ def main():
     """Builds the FMUs, runs with and without the wall, checks and draws."""
     files = fmus()
     result = simulate(wired(files), T_STOP, DT, progress=False)
-    free = simulate(wired({name: file for name, file in files.items() if name != "wall"}), T_STOP, DT, progress=False)
+    free = simulate(
+        wired({name: file for name, file in files.items() if name != "wall"}),
+        T_STOP,
+        DT,
+        progress=False,
+    )
     draw(result, free)
     touched = np.argmax(result["wall.in_contact"][:, 1] > 0)
     before = np.abs(result["robot.q"][:touched] - free["robot.q"][:touched]).max()
-    print(f"the tip touches the wall at t = {result.time[touched]:.3f} s; until then the wall changes q by {before:.1e} rad")
+    print(
+        f"the tip touches the wall at t = {result.time[touched]:.3f} s; until then the wall "
+        f"changes q by {before:.1e} rad"
+    )
     print(f"largest push {-result['wall.force'][:, 1, 1].min():.0f} N\n")
     kept = before == 0
     for name, found, most in laws(result):

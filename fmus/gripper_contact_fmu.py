@@ -12,4 +12,6 @@ class GripperContact(BlockSlave):
     def __init__(self, **kwargs):
         model = gripper()
         fingers = (ContactPair(3, finger, model.contact[finger][0]) for finger in (1, 2))
-        super().__init__(BodyContact(model, (*fingers, ContactPair(3, -1, Plane())), 1e4, 20.0, 0.5), **kwargs)
+        super().__init__(
+            BodyContact(model, (*fingers, ContactPair(3, -1, Plane())), 1e4, 20.0, 0.5), **kwargs
+        )

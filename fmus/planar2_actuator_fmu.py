@@ -8,5 +8,7 @@ class Planar2Actuator(BlockSlave):
     """A gear of 50, a lag of 5 ms, and friction, the same at both joints."""
 
     def __init__(self, **kwargs):
-        motors = JointActuator(ratio=(50.0, 50.0), tau_max=4.0, time_constant=5e-3, viscous=0.5, coulomb=1.0)
+        motors = JointActuator(
+            ratio=(50.0, 50.0), tau_max=4.0, time_constant=5e-3, viscous=0.5, coulomb=1.0
+        )
         super().__init__(motors, **kwargs)

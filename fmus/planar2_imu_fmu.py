@@ -1,9 +1,9 @@
 """An inertial measurement unit on the second link of the planar robot of two links."""
 
+from rigidblocks.algebra.spatial import xlt
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import IMU, Frame
 from rigidblocks.robots import planar2
-from rigidblocks.spatial import xlt
 
 
 class Planar2IMU(BlockSlave):

@@ -12,5 +12,7 @@ class Planar2Points(BlockSlave):
     """A ball of 5 cm at the elbow, a point at the tip."""
 
     def __init__(self, **kwargs):
-        model = replace(planar2(), contact=((Sphere(0.05, (1.0, 0.0, 0.0)),), (PointSet([[1.0, 0.0, 0.0]]),)))
+        model = replace(
+            planar2(), contact=((Sphere(0.05, (1.0, 0.0, 0.0)),), (PointSet([[1.0, 0.0, 0.0]]),))
+        )
         super().__init__(PointKinematics(model), **kwargs)

@@ -1,4 +1,6 @@
-"""The PD controller of the planar robot of two links, sampled, with the backward difference of the error."""
+"""The PD controller of the planar robot of two links, sampled, with the backward difference of the
+error.
+"""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import PDController

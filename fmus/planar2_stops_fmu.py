@@ -9,4 +9,6 @@ class Planar2Stops(BlockSlave):
     """The first joint turns by a right angle to either side, the second bends one way only."""
 
     def __init__(self, **kwargs):
-        super().__init__(JointLimits(planar2(), (-1.57, 0.0), (1.57, 2.6), K=500.0, D=5.0), **kwargs)
+        super().__init__(
+            JointLimits(planar2(), (-1.57, 0.0), (1.57, 2.6), K=500.0, D=5.0), **kwargs
+        )

@@ -1,9 +1,9 @@
 """The pose and velocity of the tip of the planar robot of two links."""
 
+from rigidblocks.algebra.spatial import xlt
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import Frame, FrameKinematics
 from rigidblocks.robots import planar2
-from rigidblocks.spatial import xlt
 
 
 class Planar2Tool(BlockSlave):

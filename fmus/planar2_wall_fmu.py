@@ -9,9 +9,13 @@ from rigidblocks.robots import planar2
 
 
 class Planar2Wall(BlockSlave):
-    """The wall is at y = 1.2 m and pushes along -y; the robot touches it with its elbow and its tip."""
+    """The wall is at y = 1.2 m and pushes along -y; the robot touches it with its elbow and its
+    tip.
+    """
 
     def __init__(self, **kwargs):
-        model = replace(planar2(), contact=((Sphere(0.05, (1.0, 0.0, 0.0)),), (PointSet([[1.0, 0.0, 0.0]]),)))
+        model = replace(
+            planar2(), contact=((Sphere(0.05, (1.0, 0.0, 0.0)),), (PointSet([[1.0, 0.0, 0.0]]),))
+        )
         wall = Plane((0.0, -1.0, 0.0), (0.0, 1.2, 0.0))
         super().__init__(GroundContact(model, 2e4, 100.0, 0.3, wall, sample_time=1e-3), **kwargs)
