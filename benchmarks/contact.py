@@ -11,7 +11,6 @@ import numpy as np
 
 from rigidblocks import Model, Revolute, SixDoF
 from rigidblocks.algebra.spatial import mcI, xlt
-from rigidblocks.compiled.contact import compiled_sweeps
 from rigidblocks.contact import (
     PointContact,
     complementarity,
@@ -20,6 +19,7 @@ from rigidblocks.contact import (
     frictional_complementarity,
 )
 from rigidblocks.dynamics import inverse_inertia, point_position
+from rigidblocks.kernels.contact import compiled_sweeps
 from rigidblocks.model.configuration import neutral
 
 SWEEPS = 30

@@ -10,7 +10,7 @@ import pinocchio
 from models import check_equal, in_pinocchio, models
 
 from rigidblocks import Model, aba, rnea
-from rigidblocks.compiled.derivatives import derivatives
+from rigidblocks.kernels.derivatives import derivatives
 from rigidblocks.tracing.differentiate import jacobian
 from rigidblocks.tracing.trace import trace
 

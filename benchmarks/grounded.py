@@ -23,8 +23,8 @@ from hosting import co_simulated
 from rigidblocks import Model, PDController, System, export_fmu
 from rigidblocks.block.integrators import INTEGRATORS
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.stepper import compiled_stepper
 from rigidblocks.contact import Sphere
+from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import ContactPlant, FloatingBasePlant, Step
 from rigidblocks.robots import quadruped
 from rigidblocks.system.continuous import ContinuousSystem

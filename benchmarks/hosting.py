@@ -28,9 +28,9 @@ from rigidblocks import RobotPlant, export_fmu
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.kernel import model_header
-from rigidblocks.compiled.stepper import compiled_stepper
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.kernel import model_header
+from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
 from rigidblocks.tracing.trace import trace
 

@@ -15,7 +15,7 @@ import pinocchio
 from models import check_equal, in_pinocchio, models
 
 from rigidblocks import Model, auto_tree
-from rigidblocks.compiled.dynamics import compiled_dynamics, straight_line
+from rigidblocks.kernels.dynamics import compiled_dynamics, straight_line
 from rigidblocks.tracing.ccode import c_function
 from rigidblocks.tracing.compiler import shared_library
 from rigidblocks.tracing.function import CompiledFunction

@@ -12,7 +12,7 @@ from models import check_equal, in_pinocchio
 
 from rigidblocks import ClosedLoopPlant, compiled
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.stepper import compiled_stepper
+from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.loops import closed_loop_dynamics
 from rigidblocks.mechanisms import Mechanism, four_bar, in_space, n_four_bar
 from rigidblocks.tracing.function import CompiledFunction

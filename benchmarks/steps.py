@@ -25,8 +25,8 @@ from rigidblocks import (
     planar2,
 )
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.stepper import compiled_stepper
 from rigidblocks.dynamics import aba
+from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.tracing.ccode import c_function
 from rigidblocks.tracing.compiler import compiler, shared_library
 from rigidblocks.tracing.trace import trace

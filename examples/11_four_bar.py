@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from rigidblocks import FusedSystem, System, simulate
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.stepper import compiled_stepper
+from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import (
     ClosedLoopPlant,
     CompliantLoopClosure,

@@ -36,7 +36,7 @@ ROOMS = list(rooms())
 PACKAGES = {
     "tracing": {"casadi", "platformdirs"},
     "formats": {"lxml"},
-    "compiled": {"casadi"},
+    "kernels": {"casadi"},
     "system": {"fmpy"},
     "simulation": {"fmpy", "tqdm"},
     "fmi": {"fmpy", "pythonfmu"},
@@ -88,6 +88,11 @@ def test_every_module_is_in_a_room_and_the_architecture_names_it():
     assert here == rooms()
 
 
+def test_no_public_name_is_that_of_a_room():
+    """A room that is loaded would hide it."""
+    assert set(rigidblocks.__all__) & set(ROOMS) == set()
+
+
 @pytest.mark.parametrize("module", ROOM_MODULES)
 def test_rooms_import_from_those_before_them_alone(module):
     later = ROOMS[ROOMS.index(module.split(".")[0]) + 1 :]
@@ -103,7 +108,7 @@ def test_rooms_need_only_their_packages(module):
 
 def test_import_of_the_package_stays_below_the_tracer():
     needed = {room(name) for name, top_level in imported(parsed("__init__")) if top_level}
-    assert needed & ({"tracing", "formats"} | set(ROOMS[ROOMS.index("compiled") :])) == set()
+    assert needed & ({"tracing", "formats"} | set(ROOMS[ROOMS.index("kernels") :])) == set()
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from rigidblocks.block.integrators import INTEGRATORS, RK4
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.record import Record
 from rigidblocks.block.stepper import StepError
-from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.mechanisms import five_bar
 

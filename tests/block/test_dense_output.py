@@ -22,7 +22,7 @@ from rigidblocks.block.integrators import (
 )
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.step import advance, initialize
-from rigidblocks.compiled.evaluator import numpy_evaluator
+from rigidblocks.kernels.evaluator import numpy_evaluator
 from rigidblocks.library import PDController, RobotPlant
 from rigidblocks.robots import planar2
 

@@ -15,7 +15,7 @@ from rigidblocks.block.integrators import INTEGRATORS, RK4, SEMI_IMPLICIT_EULER
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.step import is_sample, sample_spans
 from rigidblocks.block.stepper import StepError
-from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import PDController
 
 STEPPERS = pytest.mark.parametrize("stepper", [numpy_stepper, compiled_stepper])

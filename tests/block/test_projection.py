@@ -19,11 +19,11 @@ from rigidblocks.block.integrators import INTEGRATORS, RK4, SEMI_IMPLICIT_EULER
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.step import initialize
 from rigidblocks.block.stepper import StepError
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.kernel import model_header
-from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.fmi.python import python_fmu
 from rigidblocks.joint import Reversed, Revolute, SixDoF, Spherical
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.kernel import model_header
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import RobotPlant
 from rigidblocks.model.configuration import neutral, normalized, random_configuration, rate
 from rigidblocks.model.model import Model

@@ -7,7 +7,7 @@ from fmu_blocks import BLOCKS
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.refusal import Refusal
 from rigidblocks.block.stepper import NumpyStepper
-from rigidblocks.compiled.stepper import compiled_stepper
+from rigidblocks.kernels.stepper import compiled_stepper
 
 TIMES = (0.0, 0.4, -3.0, 1e9, 0.4 + 1e-10, 0.4 + 1e-8, np.nan, np.inf)
 STEPS = (1e-3, 2e-3, 3e-3, 1e-4, 2e-3 + 1e-11, 0.7, 1e5, 1.5e6, 2.5e6, 1e300)

@@ -19,7 +19,7 @@ from rigidblocks.block.integrators import (
 )
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.stepper import StepError
-from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import PDController, RobotPlant
 from rigidblocks.robots import planar2
 from rigidblocks.system.continuous import ContinuousSystem

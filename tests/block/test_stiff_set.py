@@ -12,7 +12,7 @@ import pytest
 
 from rigidblocks import Block, Port
 from rigidblocks.block.adaptive import memory_for, method_of
-from rigidblocks.compiled.stepper import compiled_stepper
+from rigidblocks.kernels.stepper import compiled_stepper
 
 
 @dataclass(frozen=True, eq=False)

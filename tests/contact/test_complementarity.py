@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import lsq_linear, minimize, nnls
 
 from contact_scenes import frictional, random_problem
-from rigidblocks.compiled.contact import compiled_sweeps
 from rigidblocks.contact import (
     acceleration_programme,
     complementarity,
@@ -17,6 +16,7 @@ from rigidblocks.contact import (
     projected_sweeps,
     pyramid_forces,
 )
+from rigidblocks.kernels.contact import compiled_sweeps
 
 # sums and solutions of up to some hundred numbers, relative to the largest: the pivots are not
 # below 1e-10 of the diagonal, and random normals stay far above that

@@ -22,7 +22,6 @@ from rigidblocks import Block, Model, Port, Prismatic, Revolute
 from rigidblocks.algebra.scalar import maximum, minimum
 from rigidblocks.algebra.spatial import RigidInertia, identity, mcI, rotx, xlt
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.stepper import compiled_stepper
 from rigidblocks.contact import (
     Box,
     JointLimit,
@@ -37,6 +36,7 @@ from rigidblocks.contact import (
 )
 from rigidblocks.dynamics import aba, bias_force, crba, energy, kinetic_energy, point_position
 from rigidblocks.joint import Spherical
+from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.model.configuration import integrate, neutral, unit_quaternions
 
 H = 0.01

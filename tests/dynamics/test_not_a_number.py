@@ -16,9 +16,6 @@ from loop_models import loop_model
 from random_models import MODELS, random_inertia, random_state, random_transform
 from rigidblocks import clip, maximum, minimum
 from rigidblocks.algebra.spatial import Transform
-from rigidblocks.compiled.contact import compiled_sweeps
-from rigidblocks.compiled.derivatives import derivatives
-from rigidblocks.compiled.dynamics import compiled_dynamics
 from rigidblocks.contact import (
     JointLimit,
     collision,
@@ -77,6 +74,9 @@ from rigidblocks.dynamics import (
     rnea_floating,
     specific_force,
 )
+from rigidblocks.kernels.contact import compiled_sweeps
+from rigidblocks.kernels.derivatives import derivatives
+from rigidblocks.kernels.dynamics import compiled_dynamics
 from rigidblocks.loops import (
     closed_loop_dynamics,
     closed_loop_inverse_dynamics,

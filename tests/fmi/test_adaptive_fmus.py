@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fmu_instance import Instance
 from rigidblocks import export_fmu
 from rigidblocks.block.adaptive import METHODS, memory_for, method_of
-from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.mechanisms import five_bar
 

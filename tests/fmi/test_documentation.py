@@ -18,9 +18,9 @@ from fmu_instance import Host
 from rigidblocks import RK4, export_fmu
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.stepper import NumpyStepper
-from rigidblocks.compiled.evaluator import TracedEvaluator
 from rigidblocks.fmi.documentation import docstring, documentation_content, page
 from rigidblocks.fmi.reference import ReferenceRun, round_to_largest
+from rigidblocks.kernels.evaluator import TracedEvaluator
 from runaway import Runaway
 
 PRINTED = 1e-6  # the reference has seven digits of the largest value

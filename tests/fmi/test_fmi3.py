@@ -19,9 +19,9 @@ from rigidblocks.block.adaptive import ADAPTIVE, memory_for
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.evaluator import TracedEvaluator
 from rigidblocks.fmi.native import fmu_sources
 from rigidblocks.fmi.variables import Variables
+from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
 
 SAME = 1e-12  # a short run differs from NumPy's by the rounding of reordered operations

@@ -19,10 +19,10 @@ from random_models import random_tree
 from rigidblocks import FusedSystem, RobotPlant
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.evaluator import TracedEvaluator
 from rigidblocks.fmi.native import fmu_sources
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.joint import Spherical
+from rigidblocks.kernels.evaluator import TracedEvaluator
 
 CODE = Path(__file__).with_name("fuzz")
 SANITIZE = ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")

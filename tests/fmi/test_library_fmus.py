@@ -17,10 +17,10 @@ from model_exchange_host import FixedStepHost
 from rigidblocks import library
 from rigidblocks.block.block import Block
 from rigidblocks.block.integrators import RK4
-from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.fmi.export import export_fmu
 from rigidblocks.fmi.python import python_fmu
 from rigidblocks.fmi.script import slave_of
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 
 STEPS = 20
 SCRIPTS = {path.stem: path for path in sorted(Path(__file__).parents[2].glob("fmus/*_fmu.py"))}

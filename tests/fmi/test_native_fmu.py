@@ -12,8 +12,8 @@ from fmu_blocks import BLOCKS
 from fmu_instance import DISCARD, ERROR, Host, Instance, refused
 from rigidblocks.block.integrators import INTEGRATORS
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.stepper import numpy_stepper
 from rigidblocks.fmi.native import native_fmu
+from rigidblocks.kernels.stepper import numpy_stepper
 
 SAME = 1e-12  # a short run differs from NumPy's by the rounding of reordered operations
 

@@ -17,12 +17,12 @@ from numpy.testing import assert_allclose
 from block_runs import DT, assert_same, begun, go_on, memory, random_inputs, reference_run
 from hosts import instantiated, references, run_in_ecos, run_in_fmpy, run_in_libcosim, start
 from rigidblocks.block.stepper import NumpyStepper
-from rigidblocks.compiled.evaluator import TracedEvaluator
 from rigidblocks.fmi.archive import write_archive
 from rigidblocks.fmi.python import python_fmu
 from rigidblocks.fmi.script import slave_of
 from rigidblocks.fmi.slave import KERNEL, BlockSlave
 from rigidblocks.fmi.variables import Variables
+from rigidblocks.kernels.evaluator import TracedEvaluator
 
 SCRIPTS = sorted(Path(__file__).parents[2].glob("fmus/*_fmu.py"))
 ROBOT = SCRIPTS[0].with_name("planar2_robot_fmu.py")

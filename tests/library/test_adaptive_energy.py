@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rigidblocks.block.adaptive import memory_for, method_of
-from rigidblocks.compiled.stepper import compiled_stepper
+from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.mechanisms import bennett, five_bar, four_bar, slider_crank
 

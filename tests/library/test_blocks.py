@@ -17,9 +17,9 @@ from rigidblocks.block.memory import Memory
 from rigidblocks.block.step import initialize
 from rigidblocks.block.stepper import StepError
 from rigidblocks.block.units import base_units
-from rigidblocks.compiled.feedthrough import feedthrough
-from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.dynamics import aba, energy
+from rigidblocks.kernels.feedthrough import feedthrough
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import PDController, RepeatingSequence, RobotPlant
 from rigidblocks.model.configuration import rate
 from rigidblocks.robots import planar2

@@ -13,9 +13,9 @@ from rigidblocks.block.block import record
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.step import initialize
-from rigidblocks.compiled.stepper import compiled_stepper
 from rigidblocks.dynamics import body_jacobian, kinetic_energy
 from rigidblocks.joint import LoopJoint, PlanarPrismatic, PlanarRevolute
+from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant, FloatingBasePlant, HybridPlant, RobotPlant
 from rigidblocks.loops import SOLVERS, loop_constraints, loop_joint_motion
 from rigidblocks.mechanisms import five_bar

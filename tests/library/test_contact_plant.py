@@ -13,9 +13,9 @@ from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.integrators import INTEGRATORS
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.step import advance
-from rigidblocks.compiled.stepper import compiled_stepper
 from rigidblocks.contact import Box, Plane, Sphere
 from rigidblocks.joint import Prismatic, Revolute, SixDoF
+from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import (
     ClosedLoopPlant,
     ContactPlant,

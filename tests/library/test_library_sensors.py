@@ -15,7 +15,7 @@ from rigidblocks.algebra.spatial import Transform, rotx, rz, skew, xlt
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.step import initialize
-from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import IMU, Encoder, Frame, FrameKinematics, RobotPlant
 from rigidblocks.model.configuration import integrate, random_configuration
 from rigidblocks.robots import planar2, planar_n

@@ -12,9 +12,9 @@ from rigidblocks.block.block import record
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.step import initialize
-from rigidblocks.compiled.feedthrough import feedthrough
 from rigidblocks.dynamics import aba
 from rigidblocks.joint import LoopJoint, PlanarPrismatic
+from rigidblocks.kernels.feedthrough import feedthrough
 from rigidblocks.library import (
     ClosedLoopPlant,
     CompliantLoopClosure,

@@ -19,12 +19,12 @@ from rigidblocks.block.block import Block, Port
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.integrators import INTEGRATORS, RK4, ROS2
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.kernel import model_header
-from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.fmi.native import RUNTIMES, fmu_sources, native_fmu
 from rigidblocks.fmi.python import python_fmu
 from rigidblocks.fmi.variables import Variables
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.kernel import model_header
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import PDController
 from rigidblocks.system.fused import FusedSystem
 from rigidblocks.system.system import System

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from hosts import start
-from rigidblocks.compiled.stepper import numpy_stepper
 from rigidblocks.fmi.script import slave_of
+from rigidblocks.kernels.stepper import numpy_stepper
 
 AGREE = 1e-12  # NumPy and the kernel differ by rounding, in runs too short to amplify it
 DT = 1e-3

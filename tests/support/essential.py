@@ -57,23 +57,23 @@ ESSENTIAL = {
     "block/test_projection.py": {
         "test_compiled_plant_equals_numpy": ["satellite"],
     },
-    "compiled/test_derivatives.py": {
+    "kernels/test_derivatives.py": {
         "test_derivatives_equal_differences": ["planar2", "mixed"],
         "test_derivatives_equal_those_of_the_traced_algorithm": ["1"],
         "test_derivatives_of_forward_and_inverse_dynamics_cancel": ["0"],
     },
-    "compiled/test_large_models.py": {
+    "kernels/test_large_models.py": {
         "test_loops_equal_straight_lines": ["rnea"],
         "test_forward_dynamics_of_a_thousand_bodies_solves_the_equation_of_motion": ["2.0"],
         "test_loops_compute_the_algorithm_for_all_joints": ["0-rnea", "1-aba"],
     },
-    "compiled/test_operation_counts.py": {
+    "kernels/test_operation_counts.py": {
         "test_general_revolute_chain_takes_no_more_operations_than_in_the_book": ["2", "7"],
     },
-    "compiled/test_recursive_derivatives.py": {
+    "kernels/test_recursive_derivatives.py": {
         "test_they_are_those_of_the_other_algorithm": ["one freedom"],
     },
-    "compiled/test_traced_algorithms.py": {
+    "kernels/test_traced_algorithms.py": {
         "test_traced_algorithm_equals_numpy": ["satellite"],
     },
     "contact/test_contact_robustness.py": {

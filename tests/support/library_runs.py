@@ -5,7 +5,7 @@ import numpy as np
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.stepper import compiled_stepper
+from rigidblocks.kernels.stepper import compiled_stepper
 
 
 def outputs(block, t=0.0, **values):

@@ -4,8 +4,8 @@ import numpy as np
 
 from rigidblocks.block.adaptive import memory_for
 from rigidblocks.block.integrators import RK4
-from rigidblocks.compiled.stepper import compiled_stepper
 from rigidblocks.dynamics import bias_force, crba
+from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant
 
 

@@ -11,12 +11,12 @@ from rigidblocks import Block, Port, auto_tree
 from rigidblocks.block.adaptive import METHODS, memory_for, method_of
 from rigidblocks.block.integrators import RK4, ROS2
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.contact import contacts_header
-from rigidblocks.compiled.derivatives import structure_header
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.kernel import model_header
 from rigidblocks.fmi.native import fmu_sources
 from rigidblocks.fmi.variables import Variables
+from rigidblocks.kernels.contact import contacts_header
+from rigidblocks.kernels.derivatives import structure_header
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.kernel import model_header
 
 
 @dataclass(frozen=True)

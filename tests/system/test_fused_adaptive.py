@@ -14,8 +14,8 @@ from numpy.testing import assert_allclose
 from rigidblocks import FusedSystem, System, export_fmu, simulate
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.feedthrough import feedthrough
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.feedthrough import feedthrough
 from rigidblocks.library import ClosedLoopPlant, PDController, RobotPlant
 from rigidblocks.mechanisms import five_bar
 from rigidblocks.robots import planar2

@@ -28,9 +28,9 @@ from rigidblocks import (
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.integrators import integrate as take_step
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.dynamics import aba, crba
 from rigidblocks.joint import Reversed, SixDoF, Spherical, Universal
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.model.configuration import difference, integrate
 from rigidblocks.system.continuous import ContinuousSystem
 from rigidblocks.system.linearization import linearize

@@ -177,7 +177,7 @@ def test_second_process_compiles_nothing(counted):
     program = (
         "from rigidblocks import RobotPlant, planar2, RK4\n"
         "from rigidblocks.block.memory import Memory\n"
-        "from rigidblocks.compiled.stepper import kernel_library\n"
+        "from rigidblocks.kernels.stepper import kernel_library\n"
         "print(kernel_library(Memory(RobotPlant(planar2())), RK4, 1e-3))\n"
     )
     paths = [

@@ -8,7 +8,7 @@ d moves what comes from its parent by -S d x: the derivative of a transform is a
 
 and a recursion is differentiated line by line. So q may be any configuration, and the derivatives
 by it are those by the velocity variables that move it. All joints do but those whose axes move in
-the body (universal ones, Euler angles, racks): `rigidblocks.compiled.derivatives` has the
+the body (universal ones, Euler angles, racks): `rigidblocks.kernels.derivatives` has the
 derivatives of any function, for them too, but for floats here no tracer is needed.
 """
 
@@ -163,7 +163,7 @@ def check_constant_subspaces(model: Tree) -> None:
             raise ValueError(
                 f"{name} of model '{model.name}' is {joint}, whose S changes with its position; "
                 "recursive derivatives are "
-                "for joints with a constant S, and rigidblocks.compiled.derivatives has those of "
+                "for joints with a constant S, and rigidblocks.kernels.derivatives has those of "
                 "all"
             )
 

@@ -12,9 +12,9 @@ import rigidblocks
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import Adaptive, Method
 from rigidblocks.block.block import Block, Port
-from rigidblocks.compiled.evaluator import TracedEvaluator
 from rigidblocks.fmi.reference import ReferenceRun, round_to_largest
 from rigidblocks.fmi.related import related_content
+from rigidblocks.kernels.evaluator import TracedEvaluator
 
 _STYLE = (
     "body{font:15px/1.45 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"

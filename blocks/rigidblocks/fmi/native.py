@@ -14,9 +14,6 @@ from xml.etree import ElementTree
 from rigidblocks.block.adaptive import DEFAULT_METHOD, Adaptive, Method, longest_step, memory_for
 from rigidblocks.block.block import Block
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.kernel import KERNEL, model_header
-from rigidblocks.compiled.tangent import tangent_header
 from rigidblocks.fmi.archive import write_archive
 from rigidblocks.fmi.description import LOG_CATEGORIES, TOLERANCE, model_description
 from rigidblocks.fmi.description3 import array_variables, model_description3
@@ -28,6 +25,9 @@ from rigidblocks.fmi.source import LICENSE, license_text, source_content, with_s
 from rigidblocks.fmi.sparsity import sparsity_header
 from rigidblocks.fmi.terminals import terminals_content
 from rigidblocks.fmi.variables import Variable, Variables
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.kernel import KERNEL, model_header
+from rigidblocks.kernels.tangent import tangent_header
 from rigidblocks.tracing.ccode import c_number, c_text
 
 

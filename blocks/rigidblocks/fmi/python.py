@@ -7,8 +7,6 @@ from pathlib import Path
 import pythonfmu
 
 import rigidblocks
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.stepper import kernel_library
 from rigidblocks.fmi.archive import write_archive
 from rigidblocks.fmi.description import model_description
 from rigidblocks.fmi.documentation import documentation_content
@@ -19,6 +17,8 @@ from rigidblocks.fmi.script import Script, slave_of
 from rigidblocks.fmi.slave import KERNEL, LAYOUT
 from rigidblocks.fmi.source import LICENSE, own_license
 from rigidblocks.fmi.variables import Variables
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.stepper import kernel_library
 
 _PYTHONFMU = Path(pythonfmu.__file__).parent
 _SCRIPT = "script"  # the folder of the script in the resources

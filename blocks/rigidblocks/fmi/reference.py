@@ -11,7 +11,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import Method
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.step import advance, initialize
-from rigidblocks.compiled.evaluator import TracedEvaluator
+from rigidblocks.kernels.evaluator import TracedEvaluator
 
 AMPLITUDE = 0.1  # of the sine that is added to the start value of each input
 MOST_OUTPUTS = 10  # the rules recommend no more

@@ -353,7 +353,7 @@ def _numpy_stepper(layout: Memory, method: Method, h: float) -> NumpyStepper:
     """
     if stiff_part(method) is not None:
         with contextlib.suppress(ImportError):
-            from rigidblocks.compiled.stepper import numpy_stepper
+            from rigidblocks.kernels.stepper import numpy_stepper
 
             return numpy_stepper(layout, method, h)
     return NumpyStepper(layout, method, h)

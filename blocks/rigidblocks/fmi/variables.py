@@ -11,8 +11,8 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port, state_outputs
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.feedthrough import after_sample, after_start, rates
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.feedthrough import after_sample, after_start, rates
 from rigidblocks.tracing.trace import Graph
 
 

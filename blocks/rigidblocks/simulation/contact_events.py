@@ -12,7 +12,6 @@ from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.block.dense import first_event
 from rigidblocks.block.integrators import RK4, Integrator
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.evaluator import numpy_evaluator
 from rigidblocks.contact.beginning import beginning_phase
 from rigidblocks.contact.impact import Impact, impact
 from rigidblocks.contact.phase import (
@@ -26,6 +25,7 @@ from rigidblocks.contact.phase import (
 from rigidblocks.contact.rigid import through_inertia
 from rigidblocks.contact.unilateral import AnyContact, JointLimit, contact_gap
 from rigidblocks.dynamics.forward import aba
+from rigidblocks.kernels.evaluator import numpy_evaluator
 from rigidblocks.library.ports import motion_states
 from rigidblocks.model.configuration import checked, integrate, rate, unit_quaternions
 from rigidblocks.model.model import Model

@@ -9,7 +9,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import memory_for
 from rigidblocks.block.block import Block
 from rigidblocks.block.stepper import Stepper
-from rigidblocks.compiled.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.system.part import Part
 
 

@@ -10,7 +10,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import STEP_PORTS
 from rigidblocks.block.block import Block
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.stepper import compiled_stepper
+from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.simulation.fmu_instance import FmuInstance
 from rigidblocks.simulation.instance import BlockInstance, Instance
 from rigidblocks.simulation.isolated import IsolatedInstance

@@ -14,7 +14,7 @@ from rigidblocks.block.adaptive import Method, memory_for
 from rigidblocks.block.block import Block, Port, Record, Values, computed_outputs
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.evaluator import numpy_evaluator
+from rigidblocks.kernels.evaluator import numpy_evaluator
 from rigidblocks.system.wiring import Wiring
 
 Memories = dict[str, Array]

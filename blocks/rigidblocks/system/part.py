@@ -9,8 +9,8 @@ from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, longest_step
 from rigidblocks.block.block import Block, Port, finite
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.record import near
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.feedthrough import feedthrough
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.feedthrough import feedthrough
 from rigidblocks.system.fmu import Fmu
 
 

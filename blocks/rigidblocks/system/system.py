@@ -8,7 +8,7 @@ from typing import Any
 from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, longest_step, method_of
 from rigidblocks.block.block import Block, Port
 from rigidblocks.block.record import near
-from rigidblocks.compiled.purity import ImpureBlockError
+from rigidblocks.kernels.purity import ImpureBlockError
 from rigidblocks.system.part import Part, component_of, name_list, start_values
 from rigidblocks.system.wiring import Wiring
 from rigidblocks.tracing.trace import TraceError

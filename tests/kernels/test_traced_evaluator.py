@@ -13,10 +13,10 @@ from rigidblocks.block.block import Block, Port
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.feedthrough import after_sample, after_start, rates
-from rigidblocks.compiled.kernel import model_header
-from rigidblocks.compiled.tangent import tangent
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.feedthrough import after_sample, after_start, rates
+from rigidblocks.kernels.kernel import model_header
+from rigidblocks.kernels.tangent import tangent
 from rigidblocks.tracing.ccode import c_function
 
 SAME = 1e-12  # common subexpressions are computed in another order

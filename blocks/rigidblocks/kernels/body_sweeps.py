@@ -7,7 +7,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from rigidblocks.compiled.leaves import (
+from rigidblocks.dynamics.sweeps import minus_gravity
+from rigidblocks.kernels.leaves import (
     ALGORITHMS,
     Algorithm,
     BodyType,
@@ -15,7 +16,6 @@ from rigidblocks.compiled.leaves import (
     body_types,
     traced_body,
 )
-from rigidblocks.dynamics.sweeps import minus_gravity
 from rigidblocks.model.model import Model
 from rigidblocks.tracing.ccode import c_number
 from rigidblocks.tracing.function import WrittenFunction

@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from planar_models import random_planar_tree
 from random_models import random_parents, random_state, random_tree
 from rigidblocks.algebra.scalar import clip
-from rigidblocks.compiled.derivatives import derivatives
 from rigidblocks.dynamics import aba, crba, energy, kinetic_energy, potential_energy, rnea
 from rigidblocks.joint import Helical, Prismatic, Revolute, Spherical
+from rigidblocks.kernels.derivatives import derivatives
 from rigidblocks.model.configuration import integrate
 from rigidblocks.robots import auto_tree
 from rigidblocks.tracing.differentiate import jacobian

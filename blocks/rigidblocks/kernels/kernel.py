@@ -20,8 +20,8 @@ from rigidblocks.block.block import Block
 from rigidblocks.block.composite import Composite, InnerBlock
 from rigidblocks.block.integrators import Integrator
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.composite import of_its_own, sample_text
-from rigidblocks.compiled.evaluator import TracedEvaluator
+from rigidblocks.kernels.composite import of_its_own, sample_text
+from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.tracing.ccode import c_function, c_number, c_text
 from rigidblocks.tracing.waits import told
 

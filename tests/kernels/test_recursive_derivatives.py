@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from planar_models import random_planar_state, random_planar_tree
 from random_models import joints_of_all_types, random_state, random_transform, random_tree
 from rigidblocks.algebra.spatial import cross_force, cross_motion
-from rigidblocks.compiled.derivatives import derivatives
 from rigidblocks.dynamics import body_jacobian, crba, rnea
 from rigidblocks.dynamics.recursive_derivatives import jacobian_derivatives, rnea_derivatives
 from rigidblocks.joint import (
@@ -23,6 +22,7 @@ from rigidblocks.joint import (
     Spherical,
     Universal,
 )
+from rigidblocks.kernels.derivatives import derivatives
 from rigidblocks.model.configuration import integrate
 from rigidblocks.tracing.trace import trace
 

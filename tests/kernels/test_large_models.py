@@ -3,11 +3,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from random_models import joints_of_all_types, random_parents, random_state, random_tree
-from rigidblocks.compiled.body_sweeps import body_sweeps
-from rigidblocks.compiled.dynamics import MOST_BODIES_IN_A_LINE, compiled_dynamics, straight_line
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.dynamics.equivalence import equivalent
 from rigidblocks.joint import Helical, Revolute
+from rigidblocks.kernels.body_sweeps import body_sweeps
+from rigidblocks.kernels.dynamics import MOST_BODIES_IN_A_LINE, compiled_dynamics, straight_line
 from rigidblocks.model.model import Model
 from rigidblocks.robots import auto_tree
 from rigidblocks.tracing.function import CompiledFunction

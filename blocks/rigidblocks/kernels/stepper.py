@@ -8,8 +8,8 @@ from rigidblocks.block.adaptive import Method, longest_step
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.stepper import CompiledStepper, NumpyStepper
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.kernel import KERNEL, model_header
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.kernel import KERNEL, model_header
 from rigidblocks.tracing.ccode import c_text
 from rigidblocks.tracing.compiler import shared_library
 

@@ -11,7 +11,7 @@ from rigidblocks.block.composite import Composite
 from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.port import Port
-from rigidblocks.compiled.purity import check_purity
+from rigidblocks.kernels.purity import check_purity
 from rigidblocks.tracing.differentiate import jacobian
 from rigidblocks.tracing.trace import Graph, TraceError, trace
 from rigidblocks.tracing.waits import told

@@ -11,10 +11,10 @@ import pytest
 from rigidblocks import Block, Port, System
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.kernel import model_header
-from rigidblocks.compiled.purity import ImpureBlockError
-from rigidblocks.compiled.stepper import compiled_stepper
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.kernel import model_header
+from rigidblocks.kernels.purity import ImpureBlockError
+from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import PDController
 from rigidblocks.system.fused import FusedSystem
 from rigidblocks.tracing.trace import TraceError

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from contact_scenes import frictional, random_problem
-from rigidblocks.compiled.contact import compiled_sweeps
 from rigidblocks.contact import complementarity, contact_residual, projected_sweeps, pyramid_forces
+from rigidblocks.kernels.contact import compiled_sweeps
 from rigidblocks.tracing.trace import trace
 
 # sums and solutions of up to some hundred numbers, relative to the largest

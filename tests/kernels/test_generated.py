@@ -13,8 +13,8 @@ from golden import REFERENCE, assert_golden
 from planar2ctrl import parts, wired
 from rigidblocks import RK4, FusedSystem
 from rigidblocks.block.memory import Memory
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.kernel import model_header
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.kernel import model_header
 
 GOLDEN = {
     "planar2_robot": lambda: parts()["robot"],

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from rigidblocks.block.adaptive import METHODS, memory_for
-from rigidblocks.compiled.evaluator import TracedEvaluator
-from rigidblocks.compiled.kernel import KERNEL, model_header
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.kernel import KERNEL, model_header
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.mechanisms import five_bar
 from rigidblocks.tracing.ccode import c_text

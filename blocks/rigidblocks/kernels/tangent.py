@@ -5,7 +5,7 @@ along a direction.
 import casadi as ca
 
 from rigidblocks.block.evaluate import Evaluator
-from rigidblocks.compiled.kernel import memory_names, named_elements
+from rigidblocks.kernels.kernel import memory_names, named_elements
 from rigidblocks.tracing.ccode import c_function
 from rigidblocks.tracing.trace import Graph, trace
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.compiled.body_sweeps import body_sweeps
-from rigidblocks.compiled.leaves import ALGORITHMS
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.dynamics.equivalence import equivalent
+from rigidblocks.kernels.body_sweeps import body_sweeps
+from rigidblocks.kernels.leaves import ALGORITHMS
 from rigidblocks.model.model import Model
 from rigidblocks.model.resistance import check_resistance
 from rigidblocks.model.tree import Tree

@@ -9,9 +9,9 @@ import pytest
 
 from random_models import random_inertia, random_transform
 from rigidblocks.algebra.spatial import Transform, rx, xlt
-from rigidblocks.compiled.dynamics import straight_line
 from rigidblocks.dynamics import aba, aba_floating, hybrid_dynamics
 from rigidblocks.joint import Revolute
+from rigidblocks.kernels.dynamics import straight_line
 from rigidblocks.model.floating_chain import floating_base
 from rigidblocks.model.model import Model
 from rigidblocks.tracing.ccode import c_function
