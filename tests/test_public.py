@@ -106,13 +106,24 @@ def test_rooms_need_only_their_packages(module):
     assert roots - set(sys.stdlib_module_names) <= known
 
 
-def test_import_of_the_package_stays_below_the_tracer():
-    needed = {room(name) for name, top_level in imported(parsed("__init__")) if top_level}
-    assert needed & ({"tracing", "formats"} | set(ROOMS[ROOMS.index("kernels") :])) == set()
+def test_import_of_the_package_loads_nothing_else():
+    """So the command starts at once, and a packaged block needs none of what it does not use."""
+    assert [name for name, _ in imported(parsed("__init__")) if room(name)] == []
+    program = "import rigidblocks, sys; assert 'numpy' not in sys.modules; rigidblocks.aba"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_each_public_name_is_loaded_from_where_type_checkers_find_it():
+    typed = next(node for node in parsed("__init__").body if isinstance(node, ast.If))
+    seen = {name.name: node.module for node in typed.body for name in node.names}
+    loaded = {name: f"rigidblocks.{module}" for name, module in rigidblocks._HOME.items()}
+    assert loaded == seen
+    assert sorted(seen) == sorted(rigidblocks.__all__)
+    assert set(dir(rigidblocks)) >= set(seen)
 
 
 @pytest.mark.parametrize(
-    "module", ["rigidblocks", "rigidblocks.block.stepper", "rigidblocks.fmi.slave"]
+    "module", ["rigidblocks.library", "rigidblocks.block.stepper", "rigidblocks.fmi.slave"]
 )
 def test_packaged_block_needs_neither_the_tracer_nor_a_compiler(module):
     program = (

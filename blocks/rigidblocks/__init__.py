@@ -1,89 +1,114 @@
 """Robot-dynamics simulation blocks for co-simulation."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select
-from rigidblocks.block.block import Block, Port
-from rigidblocks.block.integrators import (
-    EULER,
-    HEUN,
-    LINEARLY_IMPLICIT_EULER,
-    RK4,
-    RODAS3,
-    ROS2,
-    SEMI_IMPLICIT_EULER,
-    Integrator,
-)
-from rigidblocks.dynamics import (
-    aba,
-    aba_floating,
-    bias_force,
-    crba,
-    energy,
-    equivalent,
-    forward_dynamics_crba,
-    hybrid_dynamics,
-    kinetic_energy,
-    ltdl,
-    ltl,
-    potential_energy,
-    rnea,
-    rnea_floating,
-)
-from rigidblocks.dynamics.elements import AlongJoint, Between, ForceElement
-from rigidblocks.dynamics.laws import Friction, Spring, Stop
-from rigidblocks.dynamics.transmissions import Gear, Rotor
-from rigidblocks.joint import (
-    Cylindrical,
-    EulerSpherical,
-    Fixed,
-    Helical,
-    Joint,
-    LoopJoint,
-    Planar,
-    Prismatic,
-    RackAndPinion,
-    Reversed,
-    Revolute,
-    SixDoF,
-    Spherical,
-    Universal,
-)
-from rigidblocks.library import (
-    IMU,
-    BodyContact,
-    Chirp,
-    ClosedLoopPlant,
-    CompliantLoopClosure,
-    ContactPlant,
-    CutLoopPlant,
-    Encoder,
-    FloatingBasePlant,
-    Frame,
-    FrameKinematics,
-    GravityCompensation,
-    GroundContact,
-    HybridPlant,
-    InverseDynamicsController,
-    JointActuator,
-    JointLimits,
-    LoopClosure,
-    PDController,
-    Playback,
-    PointKinematics,
-    QuinticProfile,
-    RepeatingSequence,
-    RobotPlant,
-    Sine,
-    Step,
-    TrapezoidalProfile,
-)
-from rigidblocks.loops import assemble, closed_loop_dynamics, closed_loop_inverse_dynamics
-from rigidblocks.model.floating_chain import floating_base
-from rigidblocks.model.model import Model
-from rigidblocks.model.planar import PlanarModel
-from rigidblocks.robots import DHRow, auto_tree, auto_tree_p, dh_chain, planar2, planar3, planar_n
+if TYPE_CHECKING:
+    from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select
+    from rigidblocks.block.block import Block, Port
+    from rigidblocks.block.dense import first_event
+    from rigidblocks.block.integrators import (
+        EULER,
+        HEUN,
+        LINEARLY_IMPLICIT_EULER,
+        RK4,
+        RODAS3,
+        ROS2,
+        SEMI_IMPLICIT_EULER,
+        Integrator,
+    )
+    from rigidblocks.dynamics import (
+        aba,
+        aba_floating,
+        bias_force,
+        crba,
+        energy,
+        equivalent,
+        forward_dynamics_crba,
+        hybrid_dynamics,
+        kinetic_energy,
+        ltdl,
+        ltl,
+        potential_energy,
+        rnea,
+        rnea_floating,
+    )
+    from rigidblocks.dynamics.elements import AlongJoint, Between, ForceElement
+    from rigidblocks.dynamics.laws import Friction, Spring, Stop
+    from rigidblocks.dynamics.transmissions import Gear, Rotor
+    from rigidblocks.fmi.export import export_fmu
+    from rigidblocks.formats.json_file import save_model
+    from rigidblocks.formats.load import load_model
+    from rigidblocks.joint import (
+        Cylindrical,
+        EulerSpherical,
+        Fixed,
+        Helical,
+        Joint,
+        LoopJoint,
+        Planar,
+        Prismatic,
+        RackAndPinion,
+        Reversed,
+        Revolute,
+        SixDoF,
+        Spherical,
+        Universal,
+    )
+    from rigidblocks.kernels.derivatives import derivatives
+    from rigidblocks.kernels.dynamics import compiled_dynamics
+    from rigidblocks.library import (
+        IMU,
+        BodyContact,
+        Chirp,
+        ClosedLoopPlant,
+        CompliantLoopClosure,
+        ContactPlant,
+        CutLoopPlant,
+        Encoder,
+        FloatingBasePlant,
+        Frame,
+        FrameKinematics,
+        GravityCompensation,
+        GroundContact,
+        HybridPlant,
+        InverseDynamicsController,
+        JointActuator,
+        JointLimits,
+        LoopClosure,
+        PDController,
+        Playback,
+        PointKinematics,
+        QuinticProfile,
+        RepeatingSequence,
+        RobotPlant,
+        Sine,
+        Step,
+        TrapezoidalProfile,
+    )
+    from rigidblocks.loops import assemble, closed_loop_dynamics, closed_loop_inverse_dynamics
+    from rigidblocks.model.floating_chain import floating_base
+    from rigidblocks.model.model import Model
+    from rigidblocks.model.planar import PlanarModel
+    from rigidblocks.robots import (
+        DHRow,
+        auto_tree,
+        auto_tree_p,
+        dh_chain,
+        planar2,
+        planar3,
+        planar_n,
+    )
+    from rigidblocks.simulation.contact_events import simulate_contact
+    from rigidblocks.simulation.independent_motion import move_independently
+    from rigidblocks.simulation.result import Result
+    from rigidblocks.simulation.simulate import SimulationError, simulate
+    from rigidblocks.system.continuous import ContinuousSystem
+    from rigidblocks.system.fused import FusedSystem
+    from rigidblocks.system.linearization import Linearization, linearize
+    from rigidblocks.system.system import System
+    from rigidblocks.tracing.differentiate import jacobian
+    from rigidblocks.tracing.function import compiled
 
 __version__ = "0.1.0"
 
@@ -199,30 +224,63 @@ __all__ = [
     "simulate_contact",
 ]
 
-# what needs the tracer is loaded when it is asked for: a packaged block runs on machines without it
-_LAZY = {
-    "ContinuousSystem": "system.continuous",
-    "FusedSystem": "system.fused",
-    "first_event": "block.dense",
-    "Result": "simulation.result",
-    "SimulationError": "simulation.simulate",
-    "System": "system.system",
-    "compiled": "tracing.function",
-    "export_fmu": "fmi.export",
-    "compiled_dynamics": "kernels.dynamics",
-    "derivatives": "kernels.derivatives",
-    "jacobian": "tracing.differentiate",
-    "Linearization": "system.linearization",
-    "linearize": "system.linearization",
-    "load_model": "formats.load",
-    "save_model": "formats.json_file",
-    "move_independently": "simulation.independent_motion",
-    "simulate": "simulation.simulate",
-    "simulate_contact": "simulation.contact_events",
+# where the names are: each is loaded when it is asked for, so that the command starts at once and a
+# packaged block runs on machines without the tracer
+_NAMES = {
+    "algebra.scalar": "clip less maximum minimum select",
+    "block.block": "Block Port",
+    "block.dense": "first_event",
+    "block.integrators": (
+        "EULER HEUN Integrator LINEARLY_IMPLICIT_EULER RK4 RODAS3 ROS2 SEMI_IMPLICIT_EULER"
+    ),
+    "dynamics": (
+        "aba aba_floating bias_force crba energy equivalent forward_dynamics_crba hybrid_dynamics "
+        "kinetic_energy ltdl ltl potential_energy rnea rnea_floating"
+    ),
+    "dynamics.elements": "AlongJoint Between ForceElement",
+    "dynamics.laws": "Friction Spring Stop",
+    "dynamics.transmissions": "Gear Rotor",
+    "fmi.export": "export_fmu",
+    "formats.json_file": "save_model",
+    "formats.load": "load_model",
+    "joint": (
+        "Cylindrical EulerSpherical Fixed Helical Joint LoopJoint Planar Prismatic RackAndPinion "
+        "Reversed Revolute SixDoF Spherical Universal"
+    ),
+    "kernels.derivatives": "derivatives",
+    "kernels.dynamics": "compiled_dynamics",
+    "library": (
+        "BodyContact Chirp ClosedLoopPlant CompliantLoopClosure ContactPlant CutLoopPlant Encoder "
+        "FloatingBasePlant Frame FrameKinematics GravityCompensation GroundContact HybridPlant "
+        "IMU InverseDynamicsController JointActuator JointLimits LoopClosure PDController "
+        "Playback PointKinematics QuinticProfile RepeatingSequence RobotPlant Sine Step "
+        "TrapezoidalProfile"
+    ),
+    "loops": "assemble closed_loop_dynamics closed_loop_inverse_dynamics",
+    "model.floating_chain": "floating_base",
+    "model.model": "Model",
+    "model.planar": "PlanarModel",
+    "robots": "DHRow auto_tree auto_tree_p dh_chain planar2 planar3 planar_n",
+    "simulation.contact_events": "simulate_contact",
+    "simulation.independent_motion": "move_independently",
+    "simulation.result": "Result",
+    "simulation.simulate": "SimulationError simulate",
+    "system.continuous": "ContinuousSystem",
+    "system.fused": "FusedSystem",
+    "system.linearization": "Linearization linearize",
+    "system.system": "System",
+    "tracing.differentiate": "jacobian",
+    "tracing.function": "compiled",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(f"rigidblocks.{_LAZY[name]}"), name)
-    raise AttributeError(f"module 'rigidblocks' has no attribute '{name}'")
+    if name not in _HOME:
+        raise AttributeError(f"module 'rigidblocks' has no attribute '{name}'")
+    value = globals()[name] = getattr(import_module(f"rigidblocks.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
