@@ -90,7 +90,10 @@ def test_different_shapes_or_units_are_refused():
 
 def test_an_input_takes_one_connection():
     system = wired(parts())
-    message = "cannot connect robot.q to pd.q: pd.q is connected to robot.q already"
+    message = (
+        "cannot connect robot.q to pd.q: pd.q is connected to robot.q already; what adds several "
+        "sources is a block, such as Sum"
+    )
     refused(ValueError, message, system.connect, "robot.q", "pd.q")
 
 

@@ -76,8 +76,9 @@ class CoSimulation(Master):
             self.close()
             raise
         self._wires: dict[str, list[tuple[Array, Array]]] = {name: [] for name in wiring.parts}
-        for (b, u), (a, y) in wiring.sources.items():
-            self._wires[b].append((self._instances[a].output(y), self._instances[b].input(u)))
+        for (a, y), (b, u), start, to, length in wiring.wires:
+            source = self._instances[a].output(y)[start : start + length]
+            self._wires[b].append((source, self._instances[b].input(u)[to : to + length]))
 
     def start(self) -> None:
         for name in self._wiring.evaluation_order:

@@ -22,7 +22,7 @@ def provenance(wiring: Wiring) -> dict[str, str]:
     """The parts of a system with their parameters, methods and the digests of FMUs, the
     connections, and the versions of the software, as JSON by name.
     """
-    wires = {".".join(target): ".".join(source) for target, source in wiring.sources.items()}
+    wires = {target: source for source, target in (one.names for one in wiring.connections)}
     versions = {
         "rigidblocks": rigidblocks.__version__,
         "numpy": np.__version__,

@@ -6,10 +6,10 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.block import Block, Record, state_outputs
+from rigidblocks.block.block import Block, Port, Record, state_outputs
 from rigidblocks.block.integrators import Integrator
 from rigidblocks.system.part import Part
-from rigidblocks.system.wiring import Wiring
+from rigidblocks.system.wiring import Wire, Wiring
 
 
 def holds_too_long(wiring: Wiring, dt: float, values: Callable[[str], Array]) -> Iterator[str]:
@@ -98,13 +98,24 @@ def _upstream(wiring: Wiring, name: str, values: Callable[[str], Array]) -> Reco
     parts, seen = [name], {name}
     for part in parts:  # it grows
         for port in wiring.parts[part].component.inputs:
-            source = wiring.sources.get((part, port.name))
+            wires = [wire for wire in wiring.wires_to(part) if wire.target[1] == port.name]
             start = wiring.parts[part].start.get(port.name, port.start)
-            found.setdefault(port.name, start if source is None else values(".".join(source)))
-            if source is not None and source[0] not in seen and _at_once(wiring, *source):
-                parts.append(source[0])
-                seen.add(source[0])
+            found.setdefault(port.name, _read(port, start, wires, values))
+            for source in dict.fromkeys(wire.source for wire in wires):
+                if source[0] not in seen and _at_once(wiring, *source):
+                    parts.append(source[0])
+                    seen.add(source[0])
     return Record(found, "input", f"block '{name}'")
+
+
+def _read(port: Port, start: Any, wires: list[Wire], values: Callable[[str], Array]) -> Any:
+    """The values of an input: what its wires bring, and elsewhere its start values."""
+    if not wires:
+        return start
+    flat = np.array(np.broadcast_to(0.0 if start is None else start, port.shape)).ravel()
+    for source, _, begin, to, length in wires:
+        flat[to : to + length] = np.ravel(values(".".join(source)))[begin : begin + length]
+    return flat.reshape(port.shape)
 
 
 def _at_once(wiring: Wiring, part: str, output: str) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import chooses_steps
 from rigidblocks.block.block import Block, Port, Record, Values
-from rigidblocks.block.composite import Composite, InnerBlock, copies, total
+from rigidblocks.block.composite import Composite, Copy, InnerBlock, copies, total
 from rigidblocks.block.memory import Memory, put
 from rigidblocks.block.step import advance, initialize, put_outputs
 from rigidblocks.system.memories import Memories, WiredPart, WiredParts, values_of
@@ -99,15 +99,17 @@ class FusedSystem(Composite):
         constants = part.memory.start()
         for name, value in part.start.items():
             constants[own[name]] = np.ravel(value)
-        known = [(own[name], f"{part.name}.{name}") for name in own]
+        known = [(place, name) for name, place in self._parts.places[part.name].items()]
         remembered = [
             (slice(where[p.name].start - outer.z.start, where[p.name].stop - outer.z.start), p.name)
             for p in _remembered(part)
         ]
         wires = [
-            (order.index(a), own[u], self._parts.by_name[a].memory.where[y])
-            for (b, u), (a, y) in self._parts.wiring.sources.items()
-            if b == part.name
+            (
+                order.index(a),
+                Copy(own[u].start + to, self._parts.by_name[a].memory.where[y].start + k, length),
+            )
+            for (a, y), (_, u), k, to, length in self._parts.wiring.wires_to(part.name)
         ]
         return InnerBlock(
             part.name,
@@ -116,7 +118,7 @@ class FusedSystem(Composite):
             part.h,
             constants,
             copies((to, where[name]) for to, name in known if name in where),
-            tuple((k, copy) for k, to, start in wires for copy in copies([(to, start)])),
+            tuple(wires),
             copies((to, own[name.removeprefix(f"{part.name}.")]) for to, name in remembered),
         )
 

@@ -15,6 +15,7 @@ from rigidblocks.block.block import Block, Port, Record, Values, computed_output
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
 from rigidblocks.kernels.evaluator import numpy_evaluator
+from rigidblocks.system.selection import split
 from rigidblocks.system.wiring import Wiring
 
 Memories = dict[str, Array]
@@ -63,7 +64,6 @@ class WiredParts:
     def __init__(self, wiring: Wiring):
         self.wiring = wiring
         _ = wiring.evaluation_order  # raises for an algebraic loop
-        self.open = [(name, port.name) for name, port in wiring.open_inputs]
         self.by_name: dict[str, WiredPart] = {}
         for name, part in sorted(wiring.parts.items()):
             if not isinstance(part.component, Block):
@@ -78,11 +78,7 @@ class WiredParts:
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """The open inputs of the parts."""
-        blocks = {name: part.memory.block for name, part in self.by_name.items()}
-        groups = (
-            self.by_name[a].renamed(port for port in blocks[a].inputs if port.name == u)
-            for a, u in self.open
-        )
+        groups = (self.by_name[a].renamed([port]) for a, port in self.wiring.open_inputs)
         return tuple(port for group in groups for port in group)
 
     @cached_property
@@ -113,14 +109,36 @@ class WiredParts:
             if any(np.asarray(value).dtype == object for value in (t, *known.values()))
             else float
         )
-        return {name: _memory(part, t, known, dtype) for name, part in self.by_name.items()}
+        return {
+            name: _memory(part, self.places[name], t, known, dtype)
+            for name, part in self.by_name.items()
+        }
+
+    @cached_property
+    def places(self) -> dict[str, dict[str, slice]]:
+        """Where in each part's memory is what the system knows by a name: its ports, and the
+        elements of an input that is open in part.
+        """
+        return {name: self._places(name) for name in self.by_name}
+
+    def _places(self, name: str) -> dict[str, slice]:
+        where = self.by_name[name].memory.where
+        places = {f"{name}.{port}": place for port, place in where.items()}
+        for part, port in self.wiring.open_inputs:
+            if part == name and port.name not in where:
+                array, _ = split(port.name)
+                of = self.wiring.parts[name].input(array)
+                k = where[array].start + of.element_names.index(port.name)
+                places[f"{name}.{port.name}"] = slice(k, k + 1)
+        return places
 
     def with_inputs(self, name: str, memories: Memories) -> Array:
         """A copy of a part's memory with its connected inputs read from their sources."""
         m = memories[name].copy()
-        for (b, u), (a, y) in self.wiring.sources.items():
-            if b == name:
-                m[self.by_name[b].memory.where[u]] = memories[a][self.by_name[a].memory.where[y]]
+        where = self.by_name[name].memory.where
+        for (a, y), (_, u), start, to, length in self.wiring.wires_to(name):
+            source, target = self.by_name[a].memory.where[y].start + start, where[u].start + to
+            m[target : target + length] = memories[a][source : source + length]
         return m
 
 
@@ -133,10 +151,10 @@ def values_of(part: WiredPart, ports: Iterable[Port], m: Array) -> Values:
     }
 
 
-def _memory(part: WiredPart, t: Any, known: Values, dtype: type) -> Array:
+def _memory(part: WiredPart, places: dict[str, slice], t: Any, known: Values, dtype: type) -> Array:
     m: Array = part.memory.start().astype(dtype)
     m[0] = t
-    for name, where in part.memory.where.items():
-        if (value := known.get(f"{part.name}.{name}")) is not None:
+    for name, where in places.items():
+        if (value := known.get(name)) is not None:
             m[where] = np.ravel(value)
     return m

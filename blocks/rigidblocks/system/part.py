@@ -12,6 +12,7 @@ from rigidblocks.block.record import near
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.feedthrough import feedthrough
 from rigidblocks.system.fmu import Fmu
+from rigidblocks.system.selection import Selection, selected, split, whole
 
 
 class Component(Protocol):
@@ -61,6 +62,16 @@ class Part:
         """The output port of that name; KeyError lists those that there are."""
         return _port(self, "output", self.component.outputs, name)
 
+    def selected_input(self, name: str) -> Selection:
+        """The input port of that name, or of `q[1]` the element of q; KeyError lists the ports that
+        there are.
+        """
+        return _selection(self, "input", self.component.inputs, name)
+
+    def selected_output(self, name: str) -> Selection:
+        """The same of the outputs."""
+        return _selection(self, "output", self.component.outputs, name)
+
 
 def component_of(given: Block | str | Path) -> tuple[Component, frozenset[tuple[str, str]]]:
     """A block, or the FMU at a path, and its feedthrough.
@@ -75,6 +86,14 @@ def component_of(given: Block | str | Path) -> tuple[Component, frozenset[tuple[
         )
     fmu = Fmu(Path(given))
     return fmu, fmu.feedthrough
+
+
+def _selection(part: Part, kind: str, ports: tuple[Port, ...], name: str) -> Selection:
+    """A port, or elements of one; an FMU may have a port whose own name is `q[7]`."""
+    port, index = split(name)
+    if index is None or any(one.name == name for one in ports):
+        return whole(_port(part, kind, ports, name))
+    return selected(_port(part, kind, ports, port), index, f"{part.name}.{name}")
 
 
 def _port(part: Part, kind: str, ports: tuple[Port, ...], name: str) -> Port:

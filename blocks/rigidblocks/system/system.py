@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, longest_step, method_of
-from rigidblocks.block.block import Block, Port
+from rigidblocks.block.block import Block
 from rigidblocks.block.record import near
 from rigidblocks.kernels.purity import ImpureBlockError
 from rigidblocks.system.part import Part, component_of, name_list, start_values
-from rigidblocks.system.wiring import Wiring
+from rigidblocks.system.selection import Selection
+from rigidblocks.system.wiring import Connection, Wiring
 from rigidblocks.tracing.trace import TraceError
 
 
@@ -20,16 +21,15 @@ class System:
         system.add("robot", RobotPlant(planar2()))
         system.add("pd", "pd.fmu")
         system.connect("robot.q", "pd.q")
+        system.connect("robot.qd[1]", "scope.u[2]")
 
-    An input takes one connection; one that has none keeps its start value. The order of `add` does
-    not matter.
+    An element of an input takes one connection; one that has none keeps its start value. The order
+    of `add` does not matter.
     """
 
     def __init__(self) -> None:
         self.parts: dict[str, Part] = {}
-        self.sources: dict[
-            tuple[str, str], tuple[str, str]
-        ] = {}  # what each connected input (part, port) reads
+        self.connections: list[Connection] = []
 
     def add(
         self,
@@ -81,31 +81,55 @@ class System:
     def connect(self, source: str, target: str) -> None:
         """Connects an output `part.port` to an input `part.port` of the same shape and units.
 
+        Either may be elements of a port: `q[1]` is one, `q[1:3]` the first three, `f_ext[2,:]` a
+        row. They count from 1, as the names of elements do everywhere, and both ends of a slice
+        belong to it. Of what is one number the shape does not matter: a vector of one fits a
+        scalar. An input may get its elements from several sources.
+
         Raises KeyError for a part or port that there is not, listing those there are, and
-        ValueError for different shapes or units and for an input that is connected already.
+        ValueError for elements that there are not, for different shapes or units, and for an
+        element of an input that is connected already.
         """
         for given in (source, target):
             if not isinstance(given, str):
                 raise TypeError(f"connect takes names, such as 'robot.q', not {given!r}")
         (a, y), (b, u) = self._locate(source), self._locate(target)
-        output, target_port = self.parts[a].output(y), self.parts[b].input(u)
-        if (b, u) in self.sources:
-            taken = ".".join(self.sources[b, u])
-            raise ValueError(
-                f"cannot connect {source} to {target}: {target} is connected to {taken} already"
-            )
-        different_units = any(
-            v != w for v, w in zip(output.units, target_port.units, strict=False) if v and w
+        read, written = self.parts[a].selected_output(y), self.parts[b].selected_input(u)
+        new = Connection(
+            (a, read.port.name),
+            (b, written.port.name),
+            read.places,
+            written.places,
+            (source, target),
         )
-        if output.shape != target_port.shape or different_units:
+        self._check_free(new, written)
+        different_units = any(
+            v != w for v, w in zip(read.units, written.units, strict=False) if v and w
+        )
+        one_number = len(read.places) == len(written.places) == 1
+        if not (read.shape == written.shape or one_number) or different_units:
             raise ValueError(
-                f"cannot connect {_with_unit(source, output)} to {_with_unit(target, target_port)}"
+                f"cannot connect {_with_unit(source, read)} to {_with_unit(target, written)}"
             )
-        self.sources[b, u] = (a, y)
+        self.connections.append(new)
+
+    def _check_free(self, new: Connection, written: Selection) -> None:
+        """Raises ValueError where a connection goes to an element that has one."""
+        for old in self.connections:
+            if old.target != new.target or not (both := set(old.to) & set(new.to)):
+                continue
+            source, target = new.names
+            whole = old.names[1] == target
+            taken = target if whole else f"{new.target[0]}.{written.port.element_names[min(both)]}"
+            adder = "WrenchSum" if "f_ext" in target else "Sum"
+            raise ValueError(
+                f"cannot connect {source} to {target}: {taken} is connected to {old.names[0]} "
+                f"already; what adds several sources is a block, such as {adder}"
+            )
 
     def wiring(self) -> Wiring:
         """What is wired to what now; later changes of the system have no effect on it."""
-        return Wiring(self.parts, self.sources)
+        return Wiring(self.parts, tuple(self.connections))
 
     def _locate(self, name: str) -> tuple[str, str]:
         part, dot, port = name.partition(".")
@@ -123,7 +147,7 @@ def _check_types(name: str, **numbers: Any) -> None:
             raise TypeError(f"{what} of '{name}' must be a number, not {value!r}")
 
 
-def _with_unit(name: str, port: Port) -> str:
+def _with_unit(name: str, chosen: Selection) -> str:
     """A port with its shape and units, for messages: `arm.q (2, rad)`."""
-    units = list(dict.fromkeys(port.units))
-    return f"{name} ({', '.join([*map(str, port.shape), '/'.join(units)])})".replace("(, ", "(")
+    units = list(dict.fromkeys(chosen.units))
+    return f"{name} ({', '.join([*map(str, chosen.shape), '/'.join(units)])})".replace("(, ", "(")

@@ -5,13 +5,39 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from rigidblocks.block.adaptive import Method
 from rigidblocks.block.block import Port
 from rigidblocks.system.part import Part
+from rigidblocks.system.selection import element_port
 
 Reads = dict[tuple[str, str, str], set[tuple[str, str, str]]]
+PartPort = tuple[str, str]
+
+
+class Connection(NamedTuple):
+    """From the elements `start` of an output (part, port) to the elements `to` of an input (part,
+    port), places in C order; `names` are both as they were given.
+    """
+
+    source: PartPort
+    target: PartPort
+    start: tuple[int, ...]
+    to: tuple[int, ...]
+    names: tuple[str, str]
+
+
+class Wire(NamedTuple):
+    """`length` elements from the place `start` of an output (part, port) on, to the place `to` of
+    an input (part, port) on.
+    """
+
+    source: PartPort
+    target: PartPort
+    start: int
+    to: int
+    length: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,18 +45,26 @@ class Wiring:
     """The parts of a system and their connections as they are when it is made; what follows from
     them is found once for all who share it.
 
-    `sources` has the output (part, port) that each connected input (part, port) reads.
+    No element of an input is in two of the `connections`.
     """
 
     parts: Mapping[str, Part]
-    sources: Mapping[tuple[str, str], tuple[str, str]]
+    connections: tuple[Connection, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("parts", "sources"):
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
 
     def __reduce__(self) -> tuple[type["Wiring"], tuple[Any, ...]]:
-        return Wiring, (dict(self.parts), dict(self.sources))  # a proxy cannot be pickled
+        return Wiring, (dict(self.parts), self.connections)  # a proxy cannot be pickled
+
+    @cached_property
+    def wires(self) -> tuple[Wire, ...]:
+        """The connections as runs of elements that lie side by side on both ends."""
+        return tuple(wire for connection in self.connections for wire in _runs(connection))
+
+    def wires_to(self, part: str) -> Iterator[Wire]:
+        """The wires to the inputs of a part."""
+        return (wire for wire in self.wires if wire.target[0] == part)
 
     def stepped_by(self, method: Method, h: float | None) -> "Wiring":
         """The same with a method, and a longest inner step, for the parts that have none of their
@@ -42,12 +76,12 @@ class Wiring:
             else replace(part, method=method, h=h if part.h is None else part.h)
             for name, part in self.parts.items()
         }
-        return Wiring(parts, self.sources)
+        return Wiring(parts, self.connections)
 
     @cached_property
     def open_inputs(self) -> tuple[tuple[str, Port], ...]:
         """The inputs that nothing is connected to, with the names of their parts, parts in order of
-        their names.
+        their names. Of one that is connected in part, each open element is a port `tau[2]`.
 
         Raises ValueError for one without a start value.
         """
@@ -56,13 +90,25 @@ class Wiring:
     def _open_inputs(self) -> Iterator[tuple[str, Port]]:
         for name, part in sorted(self.parts.items()):
             for port in part.component.inputs:
-                if (name, port.name) in self.sources:
-                    continue
-                if port.start is None and port.name not in part.start:
-                    raise ValueError(
-                        f"the input {name}.{port.name} is open: connect it or give it a start value"
+                start = part.start.get(port.name, port.start)
+                taken = {
+                    k for one in self.connections if one.target == (name, port.name) for k in one.to
+                }
+                left = [k for k in range(port.size) if k not in taken]
+                if left and start is None:
+                    which = [port.element_names[k] for k in left] if taken else [port.name]
+                    inputs = ", ".join(f"{name}.{one}" for one in which)
+                    are = "inputs {} are open: connect them or give them start values"
+                    text = (
+                        are
+                        if len(which) > 1
+                        else ("input {} is open: connect it or give it a start value")
                     )
-                yield name, port
+                    raise ValueError(f"the {text.format(inputs)}")
+                if not taken:
+                    yield name, port
+                else:
+                    yield from ((name, element_port(port, k, start)) for k in left)
 
     @cached_property
     def evaluation_order(self) -> tuple[str, ...]:
@@ -88,8 +134,8 @@ class Wiring:
     def _reads(self) -> Reads:
         """What each port reads at the same instant: an input its source, an output inputs."""
         reads: Reads = {}
-        for (b, u), (a, y) in self.sources.items():
-            reads[b, "input", u] = {(a, "output", y)}
+        for (a, y), (b, u), *_ in self.connections:
+            reads.setdefault((b, "input", u), set()).add((a, "output", y))
         for name, part in sorted(self.parts.items()):
             for port in part.component.outputs:
                 inputs = {(name, "input", u) for u, y in part.feedthrough if y == port.name}
@@ -119,10 +165,20 @@ class Wiring:
         """The parts whose outputs each part's outputs read at once; with `connected` the connected
         outputs alone.
         """
-        read = set(self.sources.values())
+        read = {one.source for one in self.connections}
         waits: dict[str, set[str]] = {name: set() for name in self.parts}
-        for (b, u), (a, _) in self.sources.items():
+        for (a, _), (b, u), *_ in self.connections:
             outputs = [y for source, y in self.parts[b].feedthrough if source == u]
             if a != b and any(not connected or (b, y) in read for y in outputs):
                 waits[b].add(a)
         return waits
+
+
+def _runs(connection: Connection) -> Iterator[Wire]:
+    source, target, start, to, _ = connection
+    begin = 0
+    for k in range(1, len(to) + 1):
+        ends = k == len(to) or (start[k], to[k]) != (start[k - 1] + 1, to[k - 1] + 1)
+        if ends:
+            yield Wire(source, target, start[begin], to[begin], k - begin)
+            begin = k

@@ -1,0 +1,187 @@
+"""Elements and slices of ports as ends of connections: the same in every form, and each mistake
+refused with what would be right.
+"""
+
+from dataclasses import dataclass
+
+import fmpy
+import numpy as np
+import pytest
+from test_system import refused
+
+from rigidblocks import Block, Port, System, linearize, simulate
+from rigidblocks.fmi.export import export_fmu
+from rigidblocks.system.continuous import ContinuousSystem
+from rigidblocks.system.fused import FusedSystem
+
+
+@dataclass(frozen=True, eq=False)
+class Lag(Block):
+    """dx/dt = -k x + u of shape (2, n): rows are read and written apart."""
+
+    k: float = 1.0
+    n: int = 3
+
+    @property
+    def inputs(self):
+        return (Port("u", (2, self.n), start=np.arange(2.0 * self.n).reshape(2, self.n)),)
+
+    @property
+    def states(self):
+        return (Port("x", (2, self.n), start=np.arange(1.0, 2.0 * self.n + 1).reshape(2, self.n)),)
+
+    @property
+    def outputs(self):
+        return (*self.states, Port("twice", (self.n,)))
+
+    def derivative(self, x, u):
+        return {"x": u.u - self.k * x.x}
+
+    def output(self, x):
+        return {"twice": 2.0 * x.x[0]}
+
+
+@dataclass(frozen=True, eq=False)
+class One(Block):
+    """y = (u,): a scalar in, a vector of one out."""
+
+    @property
+    def inputs(self):
+        return (Port("u"),)
+
+    @property
+    def outputs(self):
+        return (Port("y", (1,)),)
+
+    def output(self, u):
+        return {"y": np.array([3.0 * u.u])}
+
+
+def crossed():
+    """Two lags, each element of the first fed from elsewhere but u[1,1], which is open."""
+    system = System()
+    system.add("a", Lag(1.0))
+    system.add("b", Lag(2.0))
+    system.add("one", One())
+    system.connect("b.x[2,:]", "a.u[2,:]")
+    system.connect("b.twice[1]", "a.u[1,2]")
+    system.connect("one.y", "a.u[1,3]")  # a vector of one to a scalar
+    system.connect("a.x[1,2:]", "b.u[2,1:2]")
+    system.connect("a.x[:,1]", "b.u[:,3]")
+    system.connect("a.x[2, 3]", "one.u")
+    return system
+
+
+def law(z):
+    """The rates of the ideal law, written out."""
+    a, b = z.reshape(2, 2, 3)
+    ua, ub = np.arange(6.0).reshape(2, 3), np.arange(6.0).reshape(2, 3)
+    ua[1], ua[0, 1], ua[0, 2] = b[1], 2 * b[0, 0], 3 * a[1, 2]
+    ub[1, :2], ub[:, 2] = a[0, 1:], a[:, 0]
+    return np.concatenate([(ua - a).ravel(), (ub - 2 * b).ravel()])
+
+
+START = np.concatenate([np.arange(1.0, 7.0)] * 2)
+
+
+def test_all_forms_of_a_run_are_the_same():
+    runs = [simulate(crossed(), 0.3, 0.01, form=form) for form in ("numpy", "compiled", "fused")]
+    for run in runs[1:]:
+        for port in ("a.x", "b.x", "b.twice", "one.y"):
+            np.testing.assert_allclose(run[port], runs[0][port], rtol=1e-14, atol=1e-14)
+
+
+def test_the_continuous_system_is_the_law_written_out():
+    block = ContinuousSystem(crossed())
+    found = linearize(block)
+    assert found.input_names == ("a.u[1,1]", "b.u[1,1]", "b.u[1,2]")
+    np.testing.assert_allclose(found.residual, law(START), atol=1e-14)
+    columns = [law(START + one) - law(START) for one in np.eye(12)]
+    np.testing.assert_allclose(found.A, np.transpose(columns), atol=1e-13)
+    np.testing.assert_array_equal(found.B[[0, 6, 7], [0, 1, 2]], 1.0)
+
+
+def test_open_elements_are_inputs_of_the_system_and_its_fmu_runs_as_the_system(tmp_path):
+    block = FusedSystem(crossed(), 0.01)
+    assert [port.name for port in block.inputs] == ["a.u[1,1]", "b.u[1,1]", "b.u[1,2]"]
+    path = export_fmu(block, tmp_path / "crossed.fmu")
+    system = System()
+    system.add("whole", path)
+    run, expected = simulate(system, 0.3, 0.01), simulate(crossed(), 0.3, 0.01)
+    for port in ("a.x", "b.twice"):
+        np.testing.assert_allclose(run[f"whole.{port}"], expected[port], rtol=1e-13)
+    names = [v.name for v in fmpy.read_model_description(str(path)).modelVariables]
+    assert {"a.u[1,1]", "b.u[1,1]", "b.u[1,2]"} <= set(names)
+    assert "a.u[2,1]" not in names
+
+
+def test_what_is_open_in_part_keeps_the_start_values_of_its_part():
+    system = System()
+    system.add("a", Lag(), start={"u": np.full((2, 3), 7.0)})
+    system.connect("a.x[1,1]", "a.u[1,2]")
+    for form in ("numpy", "fused"):
+        run = simulate(system, 0.5, 0.5, form=form, h=0.01)
+        rest = 7 + (4 - 7) * np.exp(-0.5)
+        np.testing.assert_allclose(run["a.x"][-1, 1, 0], rest, rtol=1e-9)
+
+
+def test_two_sources_of_one_element_are_refused():
+    system = crossed()
+    refused(
+        ValueError,
+        "cannot connect b.x[1,1] to a.u[2,2]: a.u[2,2] is connected to b.x[2,:] already; what adds "
+        "several sources is a block, such as Sum",
+        system.connect, "b.x[1,1]", "a.u[2,2]",
+    )  # fmt: skip
+    refused(
+        ValueError,
+        "cannot connect b.x to a.u: a.u[2,1] is connected to b.x[2,:] already; what adds several "
+        "sources is a block, such as Sum",
+        system.connect, "b.x", "a.u",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "said"),
+    [
+        ("b.twice[0]", ValueError, "index '0' must lie within 1 to 3; elements count from 1"),
+        ("b.twice[4]", ValueError, "index '4' must lie within 1 to 3"),
+        ("b.twice[3:2]", ValueError, "index '3:2' must lie within"),
+        ("b.twice[-1]", ValueError, "has the index '-1', which is none"),
+        ("b.twice[]", ValueError, "has the index '', which is none"),
+        ("b.x[1]", ValueError, "has 1 indices, and x has the shape (2, 3): write one for each"),
+        ("one.y[1,1]", ValueError, "has 2 indices, and y has the shape (1,)"),
+        ("b.xx[1]", KeyError, "'b' has no output 'xx'; it has: twice, x (did you mean x?)"),
+        ("b.twice[1:2]", ValueError, "cannot connect b.twice[1:2] (2, 1) to a.u[1,1] (1)"),
+    ],
+)
+def test_what_is_no_element_is_refused(source, error, said):
+    with pytest.raises(error) as caught:
+        crossed().connect(source, "a.u[1,1]")
+    assert said in caught.value.args[0]
+
+
+def test_an_index_of_a_scalar_is_refused():
+    with pytest.raises(ValueError, match="u has the shape \\(\\): leave it out"):
+        crossed().connect("b.twice[1]", "one.u[1]")
+
+
+def test_open_elements_without_a_start_value_are_named():
+    @dataclass(frozen=True)
+    class Needs(One):
+        @property
+        def inputs(self):
+            return (Port("u", (3,)),)
+
+        def output(self, u):
+            return {"y": u.u[:1]}
+
+    system = System()
+    system.add("a", Lag())
+    system.add("b", Needs())
+    system.connect("a.x[1,1]", "b.u[2]")
+    refused(
+        ValueError,
+        "the inputs b.u[1], b.u[3] are open: connect them or give them start values",
+        lambda: system.wiring().open_inputs,
+    )
