@@ -23,7 +23,6 @@ from rigidblocks.simulation.log import (
     FOR_ARROW,
     LoggedValues,
     check_room,
-    of_table,
     read_log,
     schema,
 )
@@ -189,13 +188,13 @@ def _table(result: "Result") -> Any:
     return pyarrow.table([pyarrow.array(column) for column in columns], schema=form)
 
 
-def _of_arrow(table: Any) -> Content:
+def _of_arrow(time: Array, table: Any) -> Content:
     units = {
         field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in table.schema
     }
     units.pop(table.schema[0].name)
     said = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
-    return _content(*of_table(table), units, said)
+    return _content(time, LoggedValues(table), units, said)
 
 
 def _write_arrow(result: "Result", path: Path) -> None:
@@ -207,7 +206,7 @@ def _write_arrow(result: "Result", path: Path) -> None:
 
 
 def _read_arrow(path: Path) -> Content:
-    return _of_arrow(read_log(path))
+    return _of_arrow(*read_log(path))
 
 
 def _write_parquet(result: "Result", path: Path) -> None:
@@ -219,7 +218,8 @@ def _write_parquet(result: "Result", path: Path) -> None:
 def _read_parquet(path: Path) -> Content:
     import pyarrow.parquet
 
-    return _of_arrow(pyarrow.parquet.read_table(path))
+    table = pyarrow.parquet.read_table(path)
+    return _of_arrow(table.column(0).to_numpy(), table)
 
 
 # ---- CSV, with what it cannot say beside it (W3C, Metadata Vocabulary for Tabular Data) ----

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import io
 import json
+import mmap
 import os
 import shutil
 import warnings
@@ -23,6 +24,7 @@ from rigidblocks.block.block import Port
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of an Arrow IPC stream
 _FILE = b"ARROW1"  # how an Arrow IPC file begins, which is no stream
+_WINDOW = 64  # batches of a log that are read before their pages are let go
 FOR_ARROW = "needs pyarrow: pip install 'rigidblocks[data]'"
 
 
@@ -129,16 +131,19 @@ class LogWriter:
         """
         import pyarrow
 
-        written: list[Any] = []
+        written, times = list[Any](), [time]
         with contextlib.suppress(OSError):  # a log without an end is one that is whole up to there
             self._open()
             self._append(_END)
         if self._file is not None:
             os.close(self._file)
-            written = _Stream(self._path).batches if self._size else []
+        if self._file is not None and self._size:
+            stream = _Stream(self._path)
+            written, times = stream.batches, [stream.time(), time]
         if len(time):
             written.append(_batch(self._schema, time, rows))
-        return of_table(pyarrow.Table.from_batches(written, self._schema))
+        table = pyarrow.Table.from_batches(written, self._schema)
+        return np.concatenate(times) if len(time) else times[0], LoggedValues(table)
 
 
 def schema(ports: Iterable[Port], meta: Mapping[str, str]) -> Any:
@@ -164,14 +169,9 @@ def _batch(form: Any, time: Array, rows: Array) -> Any:
     return pyarrow.record_batch(columns, schema=form)
 
 
-def of_table(table: Any) -> tuple[Array, LoggedValues]:
-    """The times and the values of a table."""
-    return table.column(0).to_numpy(), LoggedValues(table)
-
-
-def read_log(path: Path) -> Any:
-    """The table in a log or another file of Arrow's, mapped into memory, with all events in its
-    metadata.
+def read_log(path: Path) -> tuple[Array, Any]:
+    """The times in a log or another file of Arrow's, and its table, mapped into memory, with all
+    events in its metadata.
 
     Warns of a log that ends early, as that of a run that was killed, and has its whole chunks.
     Raises ValueError for another file.
@@ -188,25 +188,27 @@ def read_log(path: Path) -> Any:
             stacklevel=5,
         )
     table = pyarrow.Table.from_batches(stream.batches, stream.schema)
-    if not stream.events:
-        return table
-    said = {**(stream.schema.metadata or {}), b"events": json.dumps(stream.events).encode()}
-    return table.replace_schema_metadata(said)
+    if stream.events:
+        said = {**(stream.schema.metadata or {}), b"events": json.dumps(stream.events).encode()}
+        table = table.replace_schema_metadata(said)
+    return stream.time(), table
 
 
 class _Stream:
-    """What is whole in a log."""
+    """What is whole in a log, mapped into memory: what was read is let go, so that the pages of a
+    long log do not add up.
+    """
 
     def __init__(self, path: Path):
         import pyarrow
 
         self.batches, self.events = list[Any](), list[Any]()
         try:
-            source = pyarrow.memory_map(str(path))
-            self.has_end = source.read_at(len(_END), max(0, source.size() - len(_END))) == _END
-            is_file = source.read_at(len(_FILE), 0) == _FILE
-            source.seek(0)
-            stream = (pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream)(source)
+            self._map = _mapped(path)
+            self.has_end = self._map[-len(_END) :] == _END
+            is_file = self._map[: len(_FILE)] == _FILE
+            form = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
+            stream = form(pyarrow.BufferReader(pyarrow.py_buffer(self._map)))
         except pyarrow.ArrowInvalid as error:
             raise ValueError(f"'{path}' is not a log: {error}") from None
         self.schema, self.has_end = stream.schema, self.has_end or is_file
@@ -218,10 +220,33 @@ class _Stream:
                 batch, said = stream.read_next_batch_with_custom_metadata()
                 self.batches += [batch] if batch.num_rows else []
                 self.events += json.loads(said["events"]) if said else []
+                self._let_go(len(self.batches))
         except StopIteration:
             pass
         except (pyarrow.ArrowInvalid, OSError):  # the last chunk was being written
             self.has_end = False
+
+    def time(self) -> Array:
+        """The times of all rows (n,) [s]."""
+        ends = np.cumsum([0, *(batch.num_rows for batch in self.batches)])
+        time = np.empty(ends[-1])
+        for k, batch in enumerate(self.batches):
+            time[ends[k] : ends[k + 1]] = batch.column(0).to_numpy()
+            self._let_go(k)
+        return time
+
+    def _let_go(self, k: int) -> None:
+        """Lets go of the pages when the batch number k is the last of a window."""
+        if k % _WINDOW == 0 and isinstance(self._map, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapped(path: Path) -> mmap.mmap | bytes:
+    """The bytes of a file."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def check_room(folder: Path, size: float) -> None:
