@@ -38,7 +38,7 @@ def rows(folder, name, memory):
     at, start, dt = ctypes.c_void_p(m.ctypes.data), ctypes.c_double(0.0), ctypes.c_double(0.01)
     assert kernel.block_initialize(at, start) == 0
     to = ctypes.c_void_p(values.ctypes.data)
-    assert kernel.block_run(at, start, dt, len(values), to, ctypes.byref(done)) == 0
+    assert kernel.block_run(at, start, dt, 0, len(values), to, ctypes.byref(done)) == 0
     return values
 
 

@@ -154,6 +154,7 @@ class CompiledStepper(Stepper):
             ctypes.c_double,
             ctypes.c_double,
             ctypes.c_int,
+            ctypes.c_int,
             ctypes.c_void_p,
             ctypes.c_void_p,
         )
@@ -175,14 +176,17 @@ class CompiledStepper(Stepper):
 
         return step
 
-    def run(self, m: Array, t: float, dt: float, rows: Array) -> int:
+    def run(self, m: Array, t: float, dt: float, rows: Array, first: int = 0) -> int:
         """Takes a step of dt for each of `rows` (n, size), which gets the memory after it; returns
         how many were taken.
 
-        Stops at a step that fails, with its memory in m.
+        They are the steps first, first + 1, ... of a run that started at t. Step k is from
+        t + k dt, rounded alike however a run is divided. Stops at a step that fails, with its
+        memory in m.
         """
-        done = ctypes.c_int()
-        self.kernel.block_run(m.ctypes.data, t, dt, len(rows), rows.ctypes.data, ctypes.byref(done))
+        done, n = ctypes.c_int(), len(rows)
+        places = m.ctypes.data, rows.ctypes.data
+        self.kernel.block_run(places[0], t, dt, first, n, places[1], ctypes.byref(done))
         return done.value
 
     def refusal(self, m: Array, t: float, dt: float, end: float = np.inf) -> Refusal | None:

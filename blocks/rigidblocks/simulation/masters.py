@@ -211,11 +211,11 @@ class FusedLoop(Master):
         self._recording.extend(self._memory[None, self._columns])
 
     def go(self) -> Iterator[int]:
-        memory, recording = self._memory, self._recording
+        memory, recording, grid = self._memory, self._recording, self._recording.grid
         chunk, n = np.empty((CHUNK, len(memory))), 1
-        while recording.k < recording.grid.n:
-            rows, begin = chunk[: min(n, recording.grid.n - recording.k)], monotonic()
-            taken = self._stepper.run(memory, recording.t, self._dt, rows)
+        while recording.k < grid.n:
+            rows, begin = chunk[: min(n, grid.n - recording.k)], monotonic()
+            taken = self._stepper.run(memory, grid.t_start, self._dt, rows, recording.k)
             recording.extend(rows[:taken, self._columns])
             if taken < len(rows):
                 self._stepper.step(memory, recording.t, self._dt)  # raises with the reason

@@ -11,7 +11,7 @@
 RB_EXPORT int block_initialize(double *m, double t);
 RB_EXPORT int block_refusal(const double *request);
 RB_EXPORT int block_step(double *m, double t, double dt);
-RB_EXPORT int block_run(double *m, double t, double dt, int n, double *rows, int *done);
+RB_EXPORT int block_run(double *m, double t, double dt, int first, int n, double *rows, int *done);
 RB_EXPORT int block_try_step(double *request);
 
 RB_EXPORT int block_initialize(double *m, double t)
@@ -32,11 +32,12 @@ RB_EXPORT int block_step(double *m, double t, double dt)
     return refusal == RB_STEP_OK ? step(m, t, dt, NULL) : refusal;
 }
 
-/* n steps from t, the memory after each kept as a row of RB_SIZE; stops at the first that is not taken. */
-RB_EXPORT int block_run(double *m, double t, double dt, int n, double *rows, int *done)
+/* n steps of a run that started at t, the `first` of them from t + first dt; the memory after each is kept as a row of
+   RB_SIZE. Stops at the first that is not taken. */
+RB_EXPORT int block_run(double *m, double t, double dt, int first, int n, double *rows, int *done)
 {
     for (*done = 0; *done < n; (*done)++) {
-        const int status = block_step(m, t + *done * dt, dt);
+        const int status = block_step(m, t + (first + *done) * dt, dt);
         if (status != RB_STEP_OK)
             return status;
         store(rows + (size_t)*done * RB_SIZE, m, RB_SIZE);
