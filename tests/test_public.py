@@ -40,7 +40,7 @@ PACKAGES = {
     "system": {"fmpy"},
     "simulation": {"fmpy", "tqdm"},
     "fmi": {"fmpy", "pythonfmu"},
-    "cli": {"tqdm"},
+    "cli": {"typer"},
 }
 
 

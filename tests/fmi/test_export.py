@@ -171,7 +171,7 @@ def test_the_command_is_the_function(tmp_path, capsys):
 
 def test_the_command_says_in_one_line_what_is_wrong(tmp_path, capsys):
     arguments = ["--platforms", "x86_64-linux,vax"]
-    assert main(["fmu", str(SCRIPT), "-o", str(tmp_path / "a.fmu"), *arguments]) == 1
+    assert main(["fmu", str(SCRIPT), "-o", str(tmp_path / "a.fmu"), *arguments]) == 2
     assert capsys.readouterr().err.startswith(
         "rigidblocks: there is no platform 'vax'; choose among x86_64-linux, "
     )

@@ -90,7 +90,7 @@ def test_what_is_no_file_of_a_robot_has_exit_code_2(name, tmp_path, capsys):
 
 
 def test_a_script_is_not_made_to_float(tmp_path, capsys):
-    assert main(["fmu", str(tmp_path / "a.py"), "--floating"]) == 1
+    assert main(["fmu", str(tmp_path / "a.py"), "--floating"]) == 2
     assert "whose block says it all" in capsys.readouterr().err
 
 

@@ -1,0 +1,35 @@
+"""The command `rigidblocks`."""
+
+import sys
+from collections.abc import Sequence
+
+from rigidblocks.cli import beginnings, files, fmus, machine, runs
+from rigidblocks.cli.application import APP
+
+__all__ = ["beginnings", "files", "fmus", "machine", "main", "runs"]
+
+_INPUT = (
+    ValueError,
+    TypeError,
+    KeyError,
+    FileNotFoundError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns 0, or 1 where the run failed or what was looked at is not well, or
+    2 where what was given cannot be used; errors are on stderr.
+    """
+    try:
+        APP(args=None if arguments is None else list(arguments), prog_name="rigidblocks")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Exception as error:
+        # what a user can mend is said in one line, with the notes that say where
+        text = error.args[0] if isinstance(error, KeyError) and error.args else error
+        print(f"rigidblocks: {text}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+        return 2 if isinstance(error, _INPUT) else 1
+    return 0

@@ -1,0 +1,146 @@
+"""What is in a file that a command is given: a robot, the script of an FMU, a system, or an FMU."""
+
+import ast
+import re
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rigidblocks.cli.application import warn
+
+if TYPE_CHECKING:
+    from rigidblocks.block.block import Block
+    from rigidblocks.formats.description import RobotDescription
+    from rigidblocks.library.kinematics import Frame
+    from rigidblocks.library.plant import Plant
+    from rigidblocks.system.system import System
+
+SYSTEM = "system"  # what a script that makes a system calls it
+
+
+def robot_of(path: Path, floating: bool = False) -> "RobotDescription":
+    """The robot in the file, with its warnings on stderr."""
+    from rigidblocks.formats.load import load_model
+
+    robot = load_model(path, floating=floating)
+    warn(path, robot.warnings)
+    return robot
+
+
+def is_system(path: Path) -> bool:
+    """Whether a file is a Python program that makes a system, on top level; it does not run."""
+    if path.suffix != ".py":
+        return False
+    try:
+        tree = ast.parse(path.read_text())
+    except SyntaxError as error:
+        raise ValueError(f"{path}:{error.lineno}: this is no Python: {error.msg}") from None
+    return any(
+        isinstance(node, ast.Assign)
+        and any(isinstance(one, ast.Name) and one.id == SYSTEM for one in node.targets)
+        for node in tree.body
+    )
+
+
+def system_of(path: Path) -> "System":
+    """The system that a program makes, or that of one robot or FMU under its plain name.
+
+    Raises ValueError for a program that makes none.
+    """
+    from rigidblocks.system.fmu import FmuError
+    from rigidblocks.system.system import System
+
+    if path.suffix == ".py":
+        if not is_system(path):
+            raise ValueError(f"{path} makes no {SYSTEM}; it needs `{SYSTEM} = System()`")
+        sys.path.insert(0, str(path.parent.resolve()))
+        made = runpy.run_path(str(path), run_name="rigidblocks_system")[SYSTEM]
+        if not isinstance(made, System):
+            raise ValueError(f"{SYSTEM} in {path} is a {type(made).__name__}; it must be a System")
+        return made
+    system = System()
+    try:
+        system.add(plain(path.stem), path if path.suffix == ".fmu" else plant_of(path))
+    except FmuError as error:
+        raise ValueError(str(error)) from None
+    return system
+
+
+def plant_of(path: Path) -> "Plant":
+    """The plant of the robot in a file."""
+    from rigidblocks.library.described import described_plant
+
+    return described_plant(robot_of(path))
+
+
+def plain(name: str) -> str:
+    """The name with all that an identifier cannot have as _."""
+    text = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return text if re.match("[A-Za-z_]", text) else f"_{text}"
+
+
+def wired_robot(robot: "RobotDescription", plant: Any, frames: Sequence[str], pd: bool) -> "Block":
+    """The plant with the poses of frames as outputs, and with a PD controller inside: one
+    continuous block whose parts are `robot`, `frames` and `pd`.
+
+    Raises ValueError for a frame that the file does not have, and for a controller of joints with
+    several freedoms.
+    """
+    from rigidblocks.library.kinematics import FrameKinematics
+    from rigidblocks.library.plant import RobotPlant
+    from rigidblocks.system.continuous import ContinuousSystem
+    from rigidblocks.system.system import System
+
+    if {"q", "qd"} - {port.name for port in plant.outputs}:
+        plant = RobotPlant(robot.model, elements=plant.elements)  # type: ignore[arg-type]
+    system = System()
+    system.add("robot", plant)
+    if frames:
+        system.add("frames", FrameKinematics(robot.model, _frames(robot, frames)))  # type: ignore[arg-type]
+        system.connect("robot.q", "frames.q")
+        system.connect("robot.qd", "frames.qd")
+    if pd:
+        start = {"q_ref": plant.q0}
+        system.add("pd", _controller(robot), start=start)
+        for source, target in (("robot.q", "pd.q"), ("robot.qd", "pd.qd"), ("pd.tau", "robot.tau")):
+            system.connect(source, target)
+    return ContinuousSystem(system)
+
+
+def _frames(robot: "RobotDescription", names: Sequence[str]) -> tuple["Frame", ...]:
+    from rigidblocks.formats.document import nearest
+    from rigidblocks.library.kinematics import Frame
+
+    frames = []
+    for name in names:
+        if name not in robot.frames:
+            raise ValueError(f"there is no frame '{name}'{nearest(name, list(robot.frames))}")
+        body, placement = robot.frames[name]
+        if body < 0:
+            raise ValueError(f"frame '{name}' is fixed to the base and does not move")
+        frames.append(Frame(plain(name), body, placement))
+    return tuple(frames)
+
+
+BANDWIDTH = 10.0  # of the controller's loops [rad/s], with the inertia at the start
+
+
+def _controller(robot: "RobotDescription") -> Any:
+    """A critically damped PD controller: kp = w^2 diag H, kd = 2 w diag H, and the references
+    start at the configuration of the start.
+    """
+    import numpy as np
+
+    from rigidblocks.dynamics import crba
+    from rigidblocks.joint import Prismatic
+    from rigidblocks.library.controllers import PDController
+    from rigidblocks.model.configuration import neutral
+
+    model = robot.model
+    if model.nq != model.nv or any(joint.nv != 1 for joint in model.joint):
+        raise ValueError("a PD controller needs joints of one freedom, and a base that is fixed")
+    inertia = np.diag(crba(model, neutral(model))) + robot.freedoms.armature
+    slides = tuple(isinstance(joint, Prismatic) for joint in model.joint)
+    return PDController(BANDWIDTH**2 * inertia, 2 * BANDWIDTH * inertia, prismatic=slides)

@@ -1,0 +1,73 @@
+"""The commands that run something: run, demo."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from rigidblocks.cli.application import APP, Json, say
+from rigidblocks.cli.given import system_of
+
+if TYPE_CHECKING:
+    from rigidblocks.simulation.result import Result
+    from rigidblocks.system.system import System
+
+Stop = Annotated[float, Option("--stop", help="How long [s].")]
+Step = Annotated[float, Option("--dt", help="The communication step [s].")]
+Out = Annotated[
+    Path | None, Option("-o", "--output", help="The .arrow, .csv, .mf4 or .parquet file to write.")
+]
+
+
+@APP.command("run")
+def run(
+    system: Annotated[Path, Argument(help="A script that makes a `system`; or one robot or FMU.")],
+    stop: Stop = 1.0,
+    dt: Step = 1e-3,
+    output: Out = None,
+    method: Annotated[str | None, Option(help="The integrator: rk4, adaptive, ros2, ...")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a system, and say where its outputs end; 1 when the run fails."""
+    from rigidblocks.simulation.simulate import simulate
+
+    wired = system_of(system)
+    _told(simulate(wired, stop, dt, method=method, save=output, progress=False), as_json)
+
+
+def _told(result: "Result", as_json: bool) -> None:
+    """Prints where the signals of a run end."""
+    end = dict(zip(result.columns, result.values[-1].tolist(), strict=True))
+    values: dict[str, Any] = {"time": float(result.time[-1]), "end": end}
+    lines = [f"t = {values['time']:g} s"]
+    lines += [
+        f"  {name:32} {value:14.6g} {unit}"
+        for (name, value), unit in zip(end.items(), result.units, strict=True)
+    ]
+    say("\n".join(lines), values, as_json)
+
+
+@APP.command("demo")
+def demo(stop: Stop = 10.0, dt: Step = 1e-3, output: Out = None, as_json: Json = False) -> None:
+    """Run a planar robot of two links that follows a command under a PD controller."""
+    from rigidblocks.simulation.simulate import simulate
+
+    _told(simulate(_planar2ctrl(), stop, dt, save=output, progress=False), as_json)
+
+
+def _planar2ctrl() -> "System":
+    """The demo planar2ctrl of spatial_v1."""
+    from rigidblocks.library import PDController, RepeatingSequence, RobotPlant
+    from rigidblocks.robots import planar2
+    from rigidblocks.system.system import System
+
+    system = System()
+    system.add("robot", RobotPlant(planar2()))
+    system.add("pd", PDController(kp=[1000, 1000], kd=[15, 15]))
+    corners = [[0, 0], [1, 1.5], [1, 1.5], [0, 0], [0, 0]]
+    system.add("command", RepeatingSequence(t=[0, 1, 2, 3, 4], y=corners))
+    system.connect("command.y", "pd.q_ref")
+    system.connect("robot.q", "pd.q")
+    system.connect("robot.qd", "pd.qd")
+    system.connect("pd.tau", "robot.tau")
+    return system

@@ -1,0 +1,117 @@
+"""The command: what it loads, its exit codes, and JSON for programs."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from fmpy import simulate_fmu
+
+from rigidblocks.cli import main
+from urdf_text import ARM
+
+COMMANDS = ("convert", "demo", "doctor", "fmu", "info", "new", "plot", "run")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "arm.urdf").write_text(ARM)
+    return tmp_path
+
+
+def test_help_names_every_command_and_loads_no_library():
+    program = "import sys; from rigidblocks.cli import main; main(['--help']); " + (
+        "assert not {'numpy', 'casadi', 'fmpy', 'lxml'} & set(sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    named = [line.split()[0] for line in done.stdout.partition("Commands:")[2].splitlines()[1:]]
+    assert set(COMMANDS) <= set(named)
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_package_is_the_command():
+    command = [sys.executable, "-m", "rigidblocks", "info", "arm.urdf", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = json.loads(done.stdout)
+    assert told["name"] == "arm"
+    assert [body["joint"] for body in told["bodies"]] == ["shoulder", "elbow"]
+    assert told["freedoms"] == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["info"],
+        ["nothing"],
+        ["info", "none.urdf"],
+        ["run", "none.py"],
+        ["run", "none.fmu"],
+        ["info", "none.fmu"],
+        ["plot", "none.csv"],
+        ["fmu", "arm.urdf", "arm.urdf", "-o", "a.fmu"],
+        ["fmu", "arm.urdf", "--frames", "nothing"],
+        ["fmu", "arm.urdf", "--controller", "pd", "--floating"],
+        ["fmu", "arm.urdf", "--method", "best"],
+        ["new", "my block"],
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_used_is_told_with_exit_code_2(arguments, folder, capsys):
+    assert main(arguments) == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in error
+    assert error
+    assert [path.name for path in folder.iterdir()] == ["arm.urdf"]
+
+
+def test_a_run_that_fails_has_exit_code_1(folder, capsys):
+    (folder / "far.py").write_text(
+        "from rigidblocks import RobotPlant, System, planar2\n"
+        "system = System()\n"
+        "system.add('robot', RobotPlant(planar2(), qd0=[1e9, -1e9]))\n"
+    )
+    assert main(["run", "far.py", "--stop", "10", "--dt", "1"]) == 1
+    assert "robot" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_new_block_runs_as_it_is(capsys):
+    assert main(["new", "first_try", "--json"]) == 0
+    files = json.loads(capsys.readouterr().out)["files"]
+    assert files == ["first_try_fmu.py", "first_try_system.py"]
+    assert main(["new", "first_try"]) == 2
+    assert "is not overwritten" in capsys.readouterr().err
+    assert main(["run", files[1], "--json"]) == 0
+    end = json.loads(capsys.readouterr().out)["end"]
+    assert end["first_try.y"] == pytest.approx(1 - np.exp(-10), abs=1e-6)
+
+
+def test_the_demo_follows_its_command(folder, capsys):
+    assert main(["demo", "--json", "--stop", "1", "-o", "demo.csv"]) == 0
+    end = json.loads(capsys.readouterr().out)["end"]
+    assert abs(end["robot.q[1]"] - 1.0) < 0.1
+    assert main(["plot", "demo.csv", "--signals", "robot.q,pd.tau"]) == 0
+    assert (folder / "demo.png").stat().st_size > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_a_controller_and_frames_can_be_inside(capsys):
+    arguments = ["--controller", "pd", "--frames", "lower"]
+    assert main(["fmu", "arm.urdf", "-o", "arm.fmu", *arguments]) == 0
+    result = simulate_fmu(
+        "arm.fmu",
+        stop_time=5.0,
+        output_interval=0.1,
+        start_values={"pd.q_ref[1]": 0.3, "robot.gravity[3]": 0.0},
+        output=["robot.q[1]", "robot.q[2]", "frames.p_lower[1]"],
+    )
+    assert abs(result["robot.q[1]"][-1] - 0.3) < 1e-3
+    assert abs(result["robot.q[2]"][-1]) < 1e-3
+    capsys.readouterr()
