@@ -33,6 +33,8 @@ def is_system(path: Path) -> bool:
     """Whether a file is a Python program that makes a system, on top level; it does not run."""
     if path.suffix != ".py":
         return False
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no script {path}")
     try:
         tree = ast.parse(path.read_text())
     except SyntaxError as error:
