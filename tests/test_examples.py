@@ -44,6 +44,11 @@ EXPECTED = {
         ],
         [],
     ),
+    "24_cut_in_three": (
+        [],
+        [r"each part: \[2, 7, 7\]", r"that of the whole, relative", r"left alone: \d\.\de-1\d"],
+        [],
+    ),
     "21_sprung_arm": (
         [],
         [r"off the balance of power by \d\.\de-0[1-9] J of 227 J"],

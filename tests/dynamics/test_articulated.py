@@ -9,6 +9,7 @@ from random_models import MODELS, random_inertia, random_state, random_transform
 from rigidblocks.algebra.spatial import crf, mcI
 from rigidblocks.dynamics import (
     Handle,
+    HandleJoint,
     InverseHandle,
     TwoHandles,
     aba,
@@ -16,6 +17,7 @@ from rigidblocks.dynamics import (
     articulated_inertias,
     assembled,
     assembled_by_constraint,
+    assembled_handles,
     assembled_inverse,
     assembled_two_handles,
     body_accelerations,
@@ -205,6 +207,52 @@ def test_assembly_with_two_handles_is_that_with_one_where_the_others_are_left_al
     )
     close(both.Phi1, single.Phi)
     close(both.b1, single.b)
+
+
+# any number of handles
+
+
+def stacked(body):
+    """A body with two handles as one with any number."""
+    Phi = np.block([[body.Phi1, body.Phi12], [body.Phi12.T, body.Phi2]])
+    return InverseHandle(Phi, np.concatenate([body.b1, body.b2]))
+
+
+@pytest.mark.parametrize("name", ["revolute", "planar", "fixed", "free"])
+def test_assembly_of_all_handles_is_that_of_two(rng, name):
+    one, two = bodies_with_two_handles(rng)
+    case = Assembly(rng, S_OF[name])
+    T = np.zeros((6, 0)) if name == "free" else case.T
+    both = stacked(assembled_two_handles(one, two, T, case.c))
+    joint = HandleJoint(1, 2, T, case.c)
+    result = assembled_handles((stacked(one), stacked(two)), (joint,), (0, 3))
+    close(result.Phi, both.Phi)
+    close(result.b, both.b)
+
+
+def test_handles_joined_to_a_ring_are_those_joined_one_after_the_other(rng):
+    # two bodies, two joints: the second closes a loop
+    one, two = map(stacked, bodies_with_two_handles(rng))
+    case, other = Assembly(rng, S_OF["two freedoms"]), Assembly(rng, S_OF["planar"])
+    first, second = HandleJoint(1, 2, case.T, case.c), HandleJoint(0, 3, other.T, other.c)
+    at_once = assembled_handles((one, two), (first, second), (2, 0))
+    chain = assembled_handles((one, two), (first,), (0, 1, 2, 3))
+    after = assembled_handles((chain,), (second,), (2, 0))
+    for a, b in zip(at_once, after, strict=True):
+        close(a, b, 1e-9)  # apparent inertias of condition 1e4
+
+
+def test_handles_that_are_not_there_and_constraints_twice_are_refused(rng):
+    one, two = map(stacked, bodies_with_two_handles(rng))
+    case = Assembly(rng, S_OF["revolute"])
+    joint = HandleJoint(1, 2, case.T, case.c)
+    with pytest.raises(ValueError, match="there is no handle 4; the bodies have 0 to 3"):
+        assembled_handles((one, two), (joint,), (4,))
+    with pytest.raises(ValueError, match="joint 0 connects handle 2 with itself"):
+        assembled_handles((one, two), (joint._replace(near=2),), (0,))
+    rigid = joint._replace(T=np.hstack([case.T, case.T[:, :1]]))
+    with pytest.raises(ValueError, match="positive"):
+        assembled_handles((one, two), (rigid,), (0,))
 
 
 # a whole tree

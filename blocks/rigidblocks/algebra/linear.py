@@ -210,6 +210,19 @@ def without(vector: Array, units: Sequence[Array], n: int | None = None) -> Arra
     return vector
 
 
+def block_diagonal(blocks: Sequence[Array], dtype: type = float) -> Array:
+    """The matrix with these blocks, of any shapes, along its diagonal and zeros elsewhere."""
+    matrix = np.zeros(
+        (sum(block.shape[0] for block in blocks), sum(block.shape[1] for block in blocks)),
+        dtype=dtype,
+    )
+    row = column = 0
+    for block in blocks:
+        matrix[row : row + block.shape[0], column : column + block.shape[1]] = block
+        row, column = row + block.shape[0], column + block.shape[1]
+    return matrix
+
+
 def complement(S: Array) -> Array:
     """A basis (n, n - k), of unit columns with many zeros, of the vectors normal to the columns of
     the numbers S (n, k).

@@ -157,7 +157,7 @@ def solve_ltdl(H: Array, parent: Parents, b: Array) -> Array:
     """The solution x of H x = b by L^T D L (RBDA 6.5)."""
     L, D = ltdl(H, parent)
     y = mpy_lit(L, parent, b, unit=True)
-    z = np.array([row / d for row, d in zip(y, np.diag(D), strict=True)])
+    z = np.array([row / d for row, d in zip(y, np.diag(D), strict=True)]).reshape(np.shape(y))
     return mpy_li(L, parent, z, unit=True)
 
 

@@ -24,13 +24,22 @@ from rigidblocks.algebra.sparse import (
 )
 from rigidblocks.dynamics.articulated import (
     Handle,
+    HandleJoint,
     InverseHandle,
     TwoHandles,
     articulated_inertias,
     assembled,
     assembled_by_constraint,
+    assembled_handles,
     assembled_inverse,
     assembled_two_handles,
+)
+from rigidblocks.dynamics.constrained import (
+    body_joint_space,
+    constrained_body,
+    constrained_motion,
+    split_along,
+    split_force,
 )
 from rigidblocks.dynamics.energy import energy, kinetic_energy, potential_energy
 from rigidblocks.dynamics.equivalence import EquivalentModel, equivalent
@@ -102,6 +111,7 @@ __all__ = [
     "EquivalentModel",
     "Gears",
     "Handle",
+    "HandleJoint",
     "InverseDerivatives",
     "InverseHandle",
     "JacobianDerivatives",
@@ -112,6 +122,7 @@ __all__ = [
     "articulated_inertias",
     "assembled",
     "assembled_by_constraint",
+    "assembled_handles",
     "assembled_inverse",
     "assembled_two_handles",
     "bias_force",
@@ -120,6 +131,7 @@ __all__ = [
     "body_jacobian",
     "body_jacobian_floating",
     "body_jacobian_rate",
+    "body_joint_space",
     "body_poses",
     "body_velocities",
     "centre_of_mass",
@@ -129,6 +141,8 @@ __all__ = [
     "centroidal_momentum_matrix",
     "check_lengths",
     "classical_acceleration",
+    "constrained_body",
+    "constrained_motion",
     "coulomb_friction",
     "crba",
     "crba_floating",
@@ -176,6 +190,8 @@ __all__ = [
     "solve_ltl",
     "spatial_acceleration",
     "specific_force",
+    "split_along",
+    "split_force",
     "total_mass",
     "viscous_friction",
 ]

@@ -7,11 +7,12 @@ the constraint forces with T^T S = 0, T_a (6, n) one of the active forces with T
 is the velocity-product acceleration dS/dt qd, and tau (n,) its force.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.linear import positive_solution
+from rigidblocks.algebra.linear import block_diagonal, positive_solution
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics.forward import across_joint
 from rigidblocks.dynamics.sweeps import joint_kinematics
@@ -46,6 +47,15 @@ class TwoHandles(NamedTuple):
     Phi2: Array
     b1: Array
     b2: Array
+
+
+class HandleJoint(NamedTuple):
+    """A joint from handle number `near` to handle number `far`, with T and c as above."""
+
+    near: int
+    far: int
+    T: Array
+    c: Array
 
 
 def articulated_inertias(model: Tree, q: Array) -> list[Any]:
@@ -130,3 +140,48 @@ def assembled_two_handles(one: TwoHandles, two: TwoHandles, T: Array, c: Array) 
         one.b1 - near_Y.T @ (T.T @ beta),
         two.b2 + far_Y.T @ (T.T @ beta),
     )
+
+
+def assembled_handles(
+    bodies: Sequence[InverseHandle], joints: Sequence[HandleJoint], keep: Sequence[int]
+) -> InverseHandle:
+    """The handles `keep` of what articulated bodies with any number of handles become when joints
+    connect them, all at once; so they may close loops (the end of RBDA 7.5).
+
+        lam = Y^-1 (c - P^T b),  Y = P^T Phi P,  Phi' = Phi - Phi P Y^-1 P^T Phi,
+        b' = b + Phi P lam
+
+    Handles have their numbers body after body, and P has a column T at the far and -T at the near
+    handle of each joint. An active force of a joint must be in the bias accelerations already.
+    Raises ValueError for a handle that is not there, and where the joints' constraints are not
+    independent.
+    """
+    Phi, b = block_diagonal([body.Phi for body in bodies]), np.hstack([body.b for body in bodies])
+    n = len(joints[0].c)
+    _check_handles(joints, keep, len(b) // n)
+    P = np.hstack([_connection(joint, len(b)) for joint in joints])
+    PhiP, c = Phi @ P, np.hstack([joint.T.T @ joint.c for joint in joints])
+    Y = P.T @ PhiP
+    kept = np.hstack([np.arange(n * k, n * k + n) for k in keep])
+    return InverseHandle(
+        (Phi - PhiP @ positive_solution(Y, PhiP.T))[np.ix_(kept, kept)],
+        (b + PhiP @ positive_solution(Y, c - P.T @ b))[kept],
+    )
+
+
+def _connection(joint: HandleJoint, size: int) -> Array:
+    """What a joint's constraint forces do to all handles (size, 6 - n)."""
+    n, columns = joint.T.shape
+    P = np.zeros((size, columns))
+    P[n * joint.far : n * joint.far + n] = joint.T
+    P[n * joint.near : n * joint.near + n] = -joint.T
+    return P
+
+
+def _check_handles(joints: Sequence[HandleJoint], keep: Sequence[int], count: int) -> None:
+    for k, joint in enumerate(joints):
+        if joint.near == joint.far:
+            raise ValueError(f"joint {k} connects handle {joint.near} with itself")
+    for handle in (*keep, *(k for joint in joints for k in (joint.near, joint.far))):
+        if not 0 <= handle < count:
+            raise ValueError(f"there is no handle {handle}; the bodies have 0 to {count - 1}")

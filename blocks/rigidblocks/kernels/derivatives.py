@@ -1,11 +1,12 @@
 """Exact derivatives of traced functions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
 
+from rigidblocks.algebra.linear import block_diagonal
 from rigidblocks.algebra.spatial import (
     Array,
     RigidInertia,
@@ -242,19 +243,6 @@ def _derivative(values: Array, symbol: ca.SX, other: ca.SX) -> Array:
         entry = matrix[row, column]
         result[row, column] = 0.0 if entry.is_zero() else Traced(entry)
     return result.reshape(*np.shape(values), symbol.numel())
-
-
-def block_diagonal(blocks: Sequence[Array], dtype: type = float) -> Array:
-    """The matrix with these blocks, of any shapes, along its diagonal and zeros elsewhere."""
-    matrix = np.zeros(
-        (sum(block.shape[0] for block in blocks), sum(block.shape[1] for block in blocks)),
-        dtype=dtype,
-    )
-    row = column = 0
-    for block in blocks:
-        matrix[row : row + block.shape[0], column : column + block.shape[1]] = block
-        row, column = row + block.shape[0], column + block.shape[1]
-    return matrix
 
 
 def structure_header(model: Model, inverse: bool) -> str:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rigidblocks.algebra.linear import block_diagonal
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, finite
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.derivatives import block_diagonal
 from rigidblocks.system.continuous import ContinuousSystem
 from rigidblocks.system.system import System
 from rigidblocks.tracing.differentiate import jacobian

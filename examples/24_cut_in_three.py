@@ -1,0 +1,109 @@
+"""A robot is cut in three, each part is reduced to its handles, and the handles are joined again
+(RBDA 7.2, 7.5).
+
+An arm of six joints hangs from the base. Its joints 3 and 5 are taken out: what remains are two
+links on the base, and two chains that float. Each part is described by how its handles accelerate,
+a = Phi f + b, whatever is inside it; so the parts could be computed at the same time. The two
+joints then connect the handles, and the handle at the arm's end accelerates as that of the whole
+arm.
+"""
+
+import sys
+
+import numpy as np
+
+from rigidblocks import Model, auto_tree
+from rigidblocks.algebra.spatial import cross_motion, identity
+from rigidblocks.dynamics import (
+    HandleJoint,
+    InverseHandle,
+    assembled_handles,
+    body_poses,
+    body_velocities,
+    handle_equation,
+)
+from rigidblocks.joint import SixDoF
+
+ARM = auto_tree(6, skew=0.7)
+PARTS = ((0, 1), (2, 3), (4, 5))  # the bodies of each
+HANDLES = ((1,), (2, 3), (4, 5))
+RTOL = 1e-10  # linear equations with the apparent inertias of thin links
+
+
+class Motion:
+    """The arm in a random state, under random joint forces."""
+
+    def __init__(self, rng):
+        self.q, self.qd, self.tau = rng.uniform(-1, 1, (3, ARM.nv))
+        self.X0, self.v = body_poses(ARM, self.q), body_velocities(ARM, self.q, self.qd)
+
+    def at_base(self, handles, bodies):
+        """Handles in the coordinates of the bodies as handles in those of the base."""
+        X = np.zeros((6 * len(bodies), 6 * len(bodies)))
+        for k, body in enumerate(bodies):
+            X[6 * k : 6 * k + 6, 6 * k : 6 * k + 6] = self.X0[body].inverse().matrix()
+        return InverseHandle(X @ handles.Phi @ X.T, X @ handles.b)
+
+
+def chain(first, last):
+    """Bodies first to last of the arm, the first of them afloat unless it is on the base."""
+    bodies = slice(first, last + 1)
+    joints = (SixDoF(), *ARM.joint[first + 1 : last + 1]) if first else ARM.joint[bodies]
+    places = (identity(), *ARM.Xtree[first + 1 : last + 1])
+    places = places if first else ARM.Xtree[bodies]
+    parents = range(-1, last - first)
+    return Model("part", tuple(parents), joints, places, ARM.inertia[bodies], ARM.gravity)
+
+
+def part(motion, bodies, handles):
+    """How the handles of a part accelerate, in base coordinates; the joints at which it was cut
+    pull at it with their active forces.
+    """
+    first, last = bodies
+    model, inside = chain(first, last), slice(first + 1 if first else 0, last + 1)
+    q, qd, tau = motion.q[inside], motion.qd[inside], motion.tau[inside]
+    if first:
+        root = SixDoF()
+        q = np.concatenate([root.nearest(motion.X0[first]), q])
+        qd, tau = np.concatenate([motion.v[first], qd]), np.concatenate([np.zeros(6), tau])
+    pulls = np.zeros((last + 1 - first, 6))
+    if first:
+        pulls[0] += active_force(motion, first)
+    if last + 1 < ARM.nb:
+        pulls[-1] -= active_force(motion, last + 1)
+    own = handle_equation(model, q, qd, tau, [body - first for body in handles], pulls)
+    return motion.at_base(own, handles)
+
+
+def active_force(motion, joint):
+    """The force within the freedom of a joint that gives its tau, in base coordinates."""
+    S = ARM.joint[joint].jcalc(motion.q[[joint]], motion.qd[[joint]]).S
+    return motion.X0[joint].T @ (S @ np.linalg.inv(S.T @ S) @ motion.tau[[joint]])
+
+
+def handle_joint(motion, joint, near, far):
+    """The joint between two handles, in base coordinates."""
+    moved = ARM.joint[joint].jcalc(motion.q[[joint]], motion.qd[[joint]])
+    X = motion.X0[joint]
+    T = X.T @ ARM.joint[joint].constraint_forces(motion.q[[joint]])
+    c = moved.cJ + cross_motion(motion.v[joint], moved.vJ)
+    return HandleJoint(near, far, T, X.inverse() @ c)
+
+
+def main():
+    """Joins the parts, and compares with the whole arm."""
+    motion = Motion(np.random.default_rng(1))
+    parts = [part(motion, *both) for both in zip(PARTS, HANDLES, strict=True)]
+    joints = [handle_joint(motion, 2, 0, 1), handle_joint(motion, 4, 2, 3)]
+    joined = assembled_handles(parts, joints, keep=[4])
+    whole = motion.at_base(handle_equation(ARM, motion.q, motion.qd, motion.tau, [5]), [5])
+    ranks = [int(np.linalg.matrix_rank(one.Phi, tol=1e-9)) for one in parts]
+    print(f"freedoms of the handles of each part: {ranks}")
+    off = [np.max(np.abs(a - b)) / np.max(np.abs(b)) for a, b in zip(joined, whole, strict=True)]
+    print(f"inverse inertia of the arm's end: {off[0]:.1e} off that of the whole, relative")
+    print(f"its acceleration when left alone: {off[1]:.1e}")
+    return max(off) < RTOL
+
+
+if __name__ == "__main__":
+    sys.exit(not main())
