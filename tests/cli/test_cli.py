@@ -11,7 +11,7 @@ from fmpy import simulate_fmu
 from rigidblocks.cli import main
 from urdf_text import ARM
 
-COMMANDS = ("convert", "demo", "doctor", "fmu", "info", "new", "plot", "run")
+COMMANDS = ("check", "convert", "demo", "doctor", "fmu", "info", "new", "plot", "run")
 
 
 @pytest.fixture
@@ -92,6 +92,7 @@ def test_a_new_block_runs_as_it_is(capsys):
     assert end["first_try.y"] == pytest.approx(1 - np.exp(-10), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_demo_follows_its_command(folder, capsys):
     assert main(["demo", "--json", "--stop", "1", "-o", "demo.csv"]) == 0
     end = json.loads(capsys.readouterr().out)["end"]

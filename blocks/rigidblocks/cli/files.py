@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from rigidblocks.cli.application import APP, Floating, Json, say
 from rigidblocks.cli.given import robot_of
@@ -94,6 +94,35 @@ def _fmu(file: Path) -> dict[str, Any]:
 def _port(kind: str, port: dict[str, Any]) -> str:
     start = "" if port["start"] is None else f" = {port['start']}"
     return f"  {kind:10} {port['name']}{start} {port['unit'] or ''}".rstrip()
+
+
+@APP.command("check")
+def check(
+    file: Annotated[Path, Argument(help="A robot, or an FMU.")], as_json: Json = False
+) -> None:
+    """Say what is wrong with a robot, or what a bench wants to know of an FMU; 1 for problems."""
+    if file.suffix == ".fmu":
+        well = _sheet(file, as_json)
+    else:
+        from rigidblocks.formats.inspection import problems
+
+        found = problems(file)
+        lines = [f"{file}:{p.line}: {p.text}" if p.line else f"{file}: {p.text}" for p in found]
+        text = "\n".join(lines) if lines else f"{file}: nothing is wrong with it"
+        say(text, {"problems": [p._asdict() for p in found]}, as_json)
+        well = not found
+    if not well:
+        raise Exit(1)
+
+
+def _sheet(file: Path, as_json: bool) -> bool:
+    """Prints the acceptance sheet of an FMU; whether it is accepted."""
+    from rigidblocks.fmi.acceptance import acceptance
+
+    sheet = acceptance(file)
+    lines = [f"{'ok' if one.well else 'NOT OK':8}{one.subject:15}{one.text}" for one in sheet]
+    say("\n".join(lines), {"sheet": [one._asdict() for one in sheet]}, as_json)
+    return all(one.well for one in sheet)
 
 
 @APP.command("convert")

@@ -41,7 +41,7 @@ def load_model(
 
 
 def _read(path: Path, *, floating: bool, strict: bool) -> RobotDescription:
-    data = _content(path)
+    data = content(path)
     if data.lstrip().startswith(b"{"):
         return _saved(data, path, floating=floating, strict=strict)
     root = parsed(data, path)
@@ -59,7 +59,7 @@ def _read(path: Path, *, floating: bool, strict: bool) -> RobotDescription:
     raise wrong(path, root.sourceline, f"<{root.tag}> is no robot: {known}")
 
 
-def _content(path: Path) -> bytes:
+def content(path: Path) -> bytes:
     """The bytes of a file that can be a robot; raises FormatError for others."""
     if path.is_dir():
         raise wrong(path, None, "this is a folder; a robot is a file")

@@ -33,8 +33,8 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
     return Assembly(
         path,
         name,
-        [_link(element) for element in children(root, "link")],
-        [_connection(element, warnings) for element in joints],
+        [read_link(element) for element in children(root, "link")],
+        [read_connection(element, warnings) for element in joints],
         [_following(element) for element in joints if element.find("mimic") is not None],
         floating=floating,
         strict=strict,
@@ -42,7 +42,8 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
     )
 
 
-def _link(element: Element) -> Link:
+def read_link(element: Element) -> Link:
+    """The link of a <link>; raises FormatError, with the line, for what is wrong in it."""
     name = required(element, "name")
     return Link(
         name,
@@ -95,7 +96,8 @@ def _origin(element: Element) -> Transform:
 # ---- joints ----
 
 
-def _connection(element: Element, warnings: list[str]) -> Connection:
+def read_connection(element: Element, warnings: list[str]) -> Connection:
+    """The joint of a <joint>, with warnings to those that there are; raises FormatError."""
     name, kind = required(element, "name"), required(element, "type")
     turn, joint = _joint(element, name, kind)
     origin = _origin(element)

@@ -1,0 +1,264 @@
+"""The acceptance sheet of an FMU: what a bench asks before it takes one."""
+
+import ctypes
+import platform
+import re
+import struct
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import fmpy
+import numpy as np
+
+ALLOCATION = {"malloc", "calloc", "realloc", "free", "posix_memalign", "aligned_alloc"}
+STEPS = 500
+STACK = 8 << 20  # of the thread in which the depth is measured
+
+
+class Entry(NamedTuple):
+    """A line of the sheet: of what, what was found, and whether it is as it should be."""
+
+    subject: str
+    text: str
+    well: bool = True
+
+
+def acceptance(path: str | Path, dt: float = 1e-3) -> tuple[Entry, ...]:
+    """The sheet of an FMU: what FMPy's validation says, a run of 500 steps of `dt` [s], the time of
+    a step, its stack, the heap it takes, the size of its code, which functions it needs from
+    outside that allocate, and the operations in its C where it carries that.
+
+    Raises ValueError for a file that is no FMU. Stack, heap and code are those of an FMI 2.0 FMU
+    with a binary for Linux on this machine; of others the sheet says that they are not known.
+    """
+    try:
+        description = fmpy.read_model_description(str(path), validate=False)
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except Exception as error:
+        raise ValueError(f"{path}: this FMU cannot be read: {error}") from None
+    return tuple(_entries(Path(path), description, names, dt))
+
+
+def _entries(path: Path, description: Any, names: list[str], dt: float) -> Iterator[Entry]:
+    yield _validation(path)
+    yield Entry("platforms", ", ".join(_platforms(names)) or "none: sources alone")
+    if fmpy.platform in _platforms(names):
+        yield _run(path, dt)
+    else:
+        yield Entry("run", f"not run: there is no binary for {fmpy.platform}")
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        fmpy.extract(str(path), folder)
+        yield from _operations(Path(folder, "sources"))
+        if description.coSimulation is None:
+            return
+        name = description.coSimulation.modelIdentifier
+        library = Path(folder, "binaries", fmpy.platform, f"{name}.so")
+        if description.fmiVersion == "2.0" and library.exists():
+            yield from _binary(library)
+            yield from _steps(folder, description, name, dt)
+        else:
+            yield Entry("stack, heap", "not measured: not FMI 2.0 with a Linux binary for here")
+
+
+def _platforms(names: list[str]) -> list[str]:
+    return sorted({name.split("/")[1] for name in names if re.match(r"binaries/[^/]+/.", name)})
+
+
+def _validation(path: Path) -> Entry:
+    """What FMPy's validator says of the archive."""
+    from fmpy.validation import validate_fmu
+
+    found = validate_fmu(str(path))
+    text = "; ".join(" ".join(problem.split()) for problem in found) or "FMPy finds nothing wrong"
+    return Entry("validation", text, not found)
+
+
+def _run(path: Path, dt: float) -> Entry:
+    """A run by FMPy."""
+    stop = STEPS * dt
+    try:
+        result = fmpy.simulate_fmu(str(path), stop_time=stop, output_interval=dt, validate=True)
+    except Exception as error:
+        return Entry("run", f"it fails under FMPy: {' '.join(str(error).split())}", False)
+    columns = [result[name] for name in result.dtype.names]
+    finite = all(np.all(np.isfinite(column)) for column in columns)
+    text = f"{STEPS} steps of {dt:g} s under FMPy, all outputs finite"
+    return Entry("run", text if finite else "outputs that are not finite", finite)
+
+
+def _operations(sources: Path) -> Iterator[Entry]:
+    """The arithmetic in the generated C, if the FMU carries it."""
+    model = sources / "model.h"
+    if model.exists():
+        text = model.read_text()
+        operations = len(re.findall(r"(?<=[\w)\]]) ?[-+*/] ?(?=[\w(])", text))
+        calls = len(re.findall(r"\b(?:sin|cos|sqrt|exp|atan2|fabs)\(", text))
+        yield Entry("operations", f"{operations} + - * / and {calls} functions in its C, each once")
+
+
+# ---- the binary: an ELF file of 64 bits ----
+
+
+def _binary(library: Path) -> Iterator[Entry]:
+    data = library.read_bytes()
+    if data[:5] != b"\x7fELF\2":
+        return
+    sections = _sections(data)
+    size = sections.get(".text", (0, 0))[1]
+    yield Entry("code", f"{size} bytes of text")
+    needed = ALLOCATION & set(_undefined(data, sections))
+    text = f"it calls {', '.join(sorted(needed))}" if needed else "it has no call that allocates"
+    yield Entry("allocations", f"{text}; the heap below says whether steps do")
+
+
+def _sections(data: bytes) -> dict[str, tuple[int, int]]:
+    """Where each section starts, and its size."""
+    (start,) = struct.unpack_from("<Q", data, 40)
+    size, count, names = struct.unpack_from("<HHH", data, 58)
+    rows = [struct.unpack_from("<IIQQQQ", data, start + k * size) for k in range(count)]
+    text = rows[names][4]
+    named = {data[text + row[0] : data.index(b"\0", text + row[0])].decode(): row for row in rows}
+    return {name: (row[4], row[5]) for name, row in named.items()}
+
+
+def _undefined(data: bytes, sections: dict[str, tuple[int, int]]) -> Iterator[str]:
+    """The names of the symbols that other libraries give."""
+    if not {".dynsym", ".dynstr"} <= sections.keys():
+        return
+    (at, size), (strings, _) = sections[".dynsym"], sections[".dynstr"]
+    for k in range(at, at + size, 24):
+        name, _, _, section = struct.unpack_from("<IBBH", data, k)
+        if section == 0 and name:
+            yield data[strings + name : data.index(b"\0", strings + name)].decode()
+
+
+# ---- steps ----
+
+
+def _steps(folder: str, description: Any, name: str, dt: float) -> Iterator[Entry]:
+    """Time, heap and stack of steps, measured."""
+    from fmpy.fmi2 import FMU2Slave
+
+    fmu = FMU2Slave(
+        guid=description.guid, unzipDirectory=folder, modelIdentifier=name, instanceName="sheet"
+    )
+    try:
+        fmu.instantiate()
+        fmu.setupExperiment(startTime=0.0)
+        fmu.enterInitializationMode()
+        fmu.exitInitializationMode()
+        yield from _measured(fmu, dt)
+        fmu.terminate()
+        fmu.freeInstance()
+    except Exception as error:
+        yield Entry("steps", f"a step fails: {' '.join(str(error).split())}", False)
+
+
+def _measured(fmu: Any, dt: float) -> Iterator[Entry]:
+    done = 0
+
+    def step() -> None:
+        nonlocal done
+        fmu.doStep(done * dt, dt)
+        done += 1
+
+    step()
+    times = [_time_of(step) for _ in range(STEPS)]
+    text = f"median {np.median(times):.3g} us, longest {max(times):.3g} us from Python, of {dt:g} s"
+    yield Entry("time of a step", text)
+    if grown := _heap_growth(step):
+        yield Entry("heap", f"{grown} bytes more after {STEPS} steps", False)
+    elif grown == 0:
+        yield Entry("heap", f"no byte more after {STEPS} steps")
+    depth = _stack(fmu, done * dt, dt)
+    text = "not known here" if depth is None else f"{depth} bytes of a step"
+    yield Entry("stack", text)
+
+
+def _time_of(step: Callable[[], None]) -> float:
+    """The time of a step [us]."""
+    start = time.perf_counter_ns()
+    step()
+    return (time.perf_counter_ns() - start) / 1e3
+
+
+def _heap_growth(step: Callable[[], None]) -> int | None:
+    """By how many bytes the C heap in use grows over the steps; None where that is not told."""
+    try:
+        told = ctypes.CDLL(None).mallinfo2
+    except (AttributeError, OSError):
+        return None
+    told.restype = type("Mallinfo", (ctypes.Structure,), {"_fields_": _MALLINFO})
+    least = []
+    for _ in range(3):  # Python itself may take some
+        before = told().uordblks
+        for _ in range(STEPS):
+            step()
+        least.append(told().uordblks - before)
+    return max(0, min(least)) if min(least) >= STEPS else 0
+
+
+_MALLINFO = [
+    (name, ctypes.c_size_t)
+    for name in (
+        *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks"),
+        *("uordblks", "fordblks", "keepcost"),
+    )
+]
+
+
+def _stack(fmu: Any, t: float, dt: float) -> int | None:
+    """How deep a step reaches on the stack of a thread of its own, below its call; None where that
+    is not known. All below the call is made zero first, and then looked at.
+    """
+    if platform.machine() != "x86_64" or platform.system() != "Linux":
+        return None
+    libc, found = ctypes.CDLL(None), list[int]()
+    do_step = fmu.dll.fmi2DoStep
+    given = (ctypes.c_void_p(fmu.component), ctypes.c_double(t), ctypes.c_double(dt), 1)
+
+    def measure() -> None:
+        low, context = _lowest(libc), ctypes.create_string_buffer(4096)
+        libc.getcontext(context)
+        (top,) = struct.unpack_from("<Q", context.raw, 40 + 15 * 8)  # RSP
+        libc.memset(ctypes.c_void_p(low), 0, ctypes.c_size_t(top - low - FRAME))
+        do_step(*given)
+        found.append(top - low - _untouched(low, top - low))
+
+    earlier = threading.stack_size(STACK)
+    try:
+        thread = threading.Thread(target=measure)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(earlier)
+    return found[0] if found else None
+
+
+FRAME = 512  # [bytes] below the call that memset itself may use
+
+
+def _lowest(libc: Any) -> int:
+    """The lowest address of the running thread's stack, above its guard."""
+    attributes = ctypes.create_string_buffer(128)
+    libc.pthread_self.restype = ctypes.c_void_p
+    libc.pthread_getattr_np(ctypes.c_void_p(libc.pthread_self()), attributes)
+    low, size = ctypes.c_void_p(), ctypes.c_size_t()
+    libc.pthread_attr_getstack(attributes, ctypes.byref(low), ctypes.byref(size))
+    return int(low.value or 0) + (1 << 16)
+
+
+def _untouched(low: int, size: int) -> int:
+    """How many bytes from the lowest on are still zero."""
+    page = 1 << 12
+    for k in range(0, size, page):
+        block = ctypes.string_at(low + k, page)
+        if rest := block.lstrip(b"\0"):
+            return k + page - len(rest)
+    return size

@@ -1,0 +1,63 @@
+"""The acceptance sheet of an FMU, against the compiler's own word where it has one."""
+
+import platform
+import shutil
+import subprocess
+import zipfile
+
+import pytest
+
+from rigidblocks import PDController, RobotPlant, export_fmu, planar2
+from rigidblocks.cli import main
+from rigidblocks.fmi.acceptance import acceptance
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def fmu(tmp_path_factory):
+    return export_fmu(RobotPlant(planar2()), tmp_path_factory.mktemp("sheet") / "arm.fmu")
+
+
+@pytest.fixture(scope="module")
+def sheet(fmu):
+    return {entry.subject: entry for entry in acceptance(fmu)}
+
+
+def test_an_fmu_of_ours_is_accepted(sheet):
+    assert all(entry.well for entry in sheet.values()), sheet
+    assert sheet["validation"].text == "FMPy finds nothing wrong"
+    assert "no call that allocates" in sheet["allocations"].text
+    assert "no byte more" in sheet["heap"].text
+
+
+@pytest.mark.skipif(shutil.which("size") is None, reason="the tool `size` is not installed")
+def test_the_size_of_the_code_is_that_of_the_tools(fmu, sheet, tmp_path):
+    with zipfile.ZipFile(fmu) as archive:
+        name = next(n for n in archive.namelist() if n.endswith(".so"))
+        archive.extract(name, tmp_path)
+    told = subprocess.run(["size", "-A", tmp_path / name], capture_output=True, text=True).stdout
+    size = next(line.split()[1] for line in told.splitlines() if line.startswith(".text"))
+    assert sheet["code"].text == f"{size} bytes of text"
+
+
+@pytest.mark.skipif(
+    (platform.system(), platform.machine()) != ("Linux", "x86_64"),
+    reason="the stack is measured on Linux on x86-64",
+)
+def test_the_stack_of_a_step_is_that_of_its_frames(sheet):
+    """RK4 of two links keeps its memory and five rates: hundreds of bytes, and not pages."""
+    depth = int(sheet["stack"].text.split()[0])
+    assert 200 < depth < 20_000
+
+
+def test_sources_tell_their_operations(tmp_path, capsys):
+    path = export_fmu(PDController([1.0], [1.0]), tmp_path / "pd.fmu", "source")
+    assert main(["check", str(path)]) == 0
+    assert "+ - * /" in capsys.readouterr().out
+
+
+def test_what_is_no_fmu_is_told(tmp_path, capsys):
+    (tmp_path / "a.fmu").write_text("no archive")
+    assert main(["check", str(tmp_path / "a.fmu")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

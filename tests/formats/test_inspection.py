@@ -1,0 +1,79 @@
+"""What `check` finds wrong with a robot: all of it in one go, with the lines."""
+
+import json
+
+import pytest
+
+from broken_urdf import BROKEN
+from rigidblocks.cli import main
+from rigidblocks.formats.inspection import problems
+from urdf_text import ARM, line_of
+
+# what is written for what, where it is found, and what is said
+MISTAKES = {
+    "limits upside down": ('lower="-1" upper="2"', 'lower="2" upper="-1"', "upside down"),
+    "no rigid body's": ('izz="0.04"', 'izz="0.4"', "inertia of link 'upper' is not physical"),
+    "millimetres": ('xyz="0 0 0.5"', 'xyz="0 0 500"', "500 m away; it looks like millimetres"),
+    "degrees": ('rpy="0.5 0 0"', 'rpy="30 0 0"', "30 rad; it looks like degrees"),
+    "disconnected": ('<parent link="lower"/>', '<parent link="lowr"/>', "did you mean 'lower'?"),
+    "negative mass": ('<mass value="0.5"/>', '<mass value="-1"/>', "must not be negative"),
+    "name": ('<link name="base"/>', '<link name="bäse"/>', "has other than letters"),
+    "size": ('size="0.1 0.2 0.3"', 'size="100 200 300"', "300 m large"),
+    "effort": ('effort="20"', 'effort="0"', "the effort of joint 'elbow' is 0"),
+    "grams": ('<mass value="2"/>', '<mass value="20000"/>', "it looks like grams"),
+    "kg mm^2": ('ixx="0.01"', 'ixx="10000"', "look like kg mm^2"),
+    "in degrees": ('lower="-1"', 'lower="-170"', "27.1 turns; it looks like degrees"),
+}
+AT = {"no rigid body's": '<link name="upper"', "disconnected": '<joint name="flange"'}
+
+
+def with_mistakes(*names):
+    text = ARM
+    for old, new, _ in (MISTAKES[name] for name in names):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "arm.urdf"
+
+
+def test_nothing_is_wrong_with_a_good_robot(file, capsys):
+    file.write_text(ARM)
+    assert problems(file) == ()
+    assert main(["check", str(file)]) == 0
+    assert "nothing is wrong" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_each_mistake_is_found_in_its_line(name, file):
+    text = with_mistakes(name)
+    file.write_text(text)
+    line = line_of(text, AT.get(name, MISTAKES[name][1]))
+    assert [p.line for p in problems(file) if MISTAKES[name][2] in p.text] == [line]
+
+
+def test_five_mistakes_are_found_in_one_go(file, capsys):
+    names = list(MISTAKES)[:5]
+    file.write_text(with_mistakes(*names))
+    assert main(["check", str(file), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)["problems"]
+    assert len(told) == 5
+    for name in names:
+        assert any(MISTAKES[name][2] in problem["text"] for problem in told)
+
+
+def test_a_moving_link_without_mass_is_named(file):
+    file.write_text(ARM.replace('<mass value="1"/>', '<mass value="0"/>').replace("0.5", "0"))
+    assert any("'lower' moves on joint 'elbow' and has no mass" in p.text for p in problems(file))
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_is_refused_is_found(kind, file, capsys):
+    file.write_text(BROKEN[kind][0])
+    assert main(["check", str(file)]) in (1, 2)
+    out, error = capsys.readouterr()
+    assert str(file) in out + error
+    assert "Traceback" not in error
