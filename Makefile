@@ -12,10 +12,10 @@ test: .venv/test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n auto -m "not slow and not interop"
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow and not interop"
 
 check: .venv/check
-	$(BIN)/pytest -n auto -m "slow or interop or hypothesis" --hypothesis-profile=new
+	$(BIN)/pytest -n auto --dist worksteal -m "slow or interop or hypothesis" --hypothesis-profile=new
 	$(BIN)/python tests/mutation/mutate.py --number 11
 
 bench: .venv/check

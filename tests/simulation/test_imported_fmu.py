@@ -193,6 +193,7 @@ def test_an_fmu_whose_library_does_not_load_is_refused_with_nothing_left_behind(
     assert [path.name for path in tmp_path.iterdir()] == ["empty.fmu"]
 
 
+@pytest.mark.slow
 def test_an_fmu_that_reports_an_error_in_the_middle_of_a_run_leaves_the_result_up_to_there(
     tmp_path,
 ):
