@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         SEMI_IMPLICIT_EULER,
         Integrator,
     )
+    from rigidblocks.builder import RobotBuilder
     from rigidblocks.dynamics import (
         aba,
         aba_floating,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from rigidblocks.fmi.export import export_fmu
     from rigidblocks.formats.json_file import save_model
     from rigidblocks.formats.load import load_model
+    from rigidblocks.formats.published import puma560
     from rigidblocks.joint import (
         Cylindrical,
         EulerSpherical,
@@ -90,11 +92,18 @@ if TYPE_CHECKING:
     from rigidblocks.model.floating_chain import floating_base
     from rigidblocks.model.model import Model
     from rigidblocks.model.planar import PlanarModel
+    from rigidblocks.model.solids import (
+        box_inertia,
+        capsule_inertia,
+        cylinder_inertia,
+        sphere_inertia,
+    )
     from rigidblocks.robots import (
         DHRow,
         auto_tree,
         auto_tree_p,
         dh_chain,
+        dh_frames,
         planar2,
         planar3,
         planar_n,
@@ -169,6 +178,7 @@ __all__ = [
     "Result",
     "Reversed",
     "Revolute",
+    "RobotBuilder",
     "RobotPlant",
     "Rotor",
     "SimulationError",
@@ -187,14 +197,18 @@ __all__ = [
     "auto_tree",
     "auto_tree_p",
     "bias_force",
+    "box_inertia",
+    "capsule_inertia",
     "clip",
     "closed_loop_dynamics",
     "closed_loop_inverse_dynamics",
     "compiled",
     "compiled_dynamics",
     "crba",
+    "cylinder_inertia",
     "derivatives",
     "dh_chain",
+    "dh_frames",
     "energy",
     "equivalent",
     "export_fmu",
@@ -216,12 +230,14 @@ __all__ = [
     "planar3",
     "planar_n",
     "potential_energy",
+    "puma560",
     "rnea",
     "rnea_floating",
     "save_model",
     "select",
     "simulate",
     "simulate_contact",
+    "sphere_inertia",
 ]
 
 # where the names are: each is loaded when it is asked for, so that the command starts at once and a
@@ -233,9 +249,10 @@ _NAMES = {
     "block.integrators": (
         "EULER HEUN Integrator LINEARLY_IMPLICIT_EULER RK4 RODAS3 ROS2 SEMI_IMPLICIT_EULER"
     ),
+    "builder": "RobotBuilder",
     "dynamics": (
-        "aba aba_floating bias_force crba energy equivalent forward_dynamics_crba hybrid_dynamics "
-        "kinetic_energy ltdl ltl potential_energy rnea rnea_floating"
+        "aba aba_floating bias_force crba energy equivalent forward_dynamics_crba "
+        "hybrid_dynamics kinetic_energy ltdl ltl potential_energy rnea rnea_floating"
     ),
     "dynamics.elements": "AlongJoint Between ForceElement",
     "dynamics.laws": "Friction Spring Stop",
@@ -243,24 +260,26 @@ _NAMES = {
     "fmi.export": "export_fmu",
     "formats.json_file": "save_model",
     "formats.load": "load_model",
+    "formats.published": "puma560",
     "joint": (
-        "Cylindrical EulerSpherical Fixed Helical Joint LoopJoint Planar Prismatic RackAndPinion "
-        "Reversed Revolute SixDoF Spherical Universal"
+        "Cylindrical EulerSpherical Fixed Helical Joint LoopJoint Planar Prismatic "
+        "RackAndPinion Reversed Revolute SixDoF Spherical Universal"
     ),
     "kernels.derivatives": "derivatives",
     "kernels.dynamics": "compiled_dynamics",
     "library": (
-        "BodyContact Chirp ClosedLoopPlant CompliantLoopClosure ContactPlant CutLoopPlant Encoder "
-        "FloatingBasePlant Frame FrameKinematics GravityCompensation GroundContact HybridPlant "
-        "IMU InverseDynamicsController JointActuator JointLimits LoopClosure PDController "
-        "Playback PointKinematics QuinticProfile RepeatingSequence RobotPlant Sine Step "
-        "TrapezoidalProfile"
+        "BodyContact Chirp ClosedLoopPlant CompliantLoopClosure ContactPlant CutLoopPlant "
+        "Encoder FloatingBasePlant Frame FrameKinematics GravityCompensation GroundContact "
+        "HybridPlant IMU InverseDynamicsController JointActuator JointLimits LoopClosure "
+        "PDController Playback PointKinematics QuinticProfile RepeatingSequence RobotPlant Sine "
+        "Step TrapezoidalProfile"
     ),
     "loops": "assemble closed_loop_dynamics closed_loop_inverse_dynamics",
     "model.floating_chain": "floating_base",
     "model.model": "Model",
     "model.planar": "PlanarModel",
-    "robots": "DHRow auto_tree auto_tree_p dh_chain planar2 planar3 planar_n",
+    "model.solids": "box_inertia capsule_inertia cylinder_inertia sphere_inertia",
+    "robots": "DHRow auto_tree auto_tree_p dh_chain dh_frames planar2 planar3 planar_n",
     "simulation.contact_events": "simulate_contact",
     "simulation.independent_motion": "move_independently",
     "simulation.result": "Result",

@@ -1,12 +1,20 @@
 """Model constructors: the example robots of the spatial_v1 documentation."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from rigidblocks.algebra import planar
-from rigidblocks.algebra.spatial import RigidInertia, Transform, mcI, rotx, rotz, xlt
+from rigidblocks.algebra.spatial import (
+    RigidInertia,
+    Transform,
+    identity,
+    mcI,
+    rotx,
+    rotz,
+    xlt,
+)
 from rigidblocks.joint import (
     Cylindrical,
     Helical,
@@ -124,21 +132,35 @@ def dh_chain(
     joint: Sequence[Joint] | None = None,
     base: tuple[float, float] = (0.0, 0.0),
     name: str = "dh_chain",
+    *,
+    convention: Literal["modified", "standard"] = "modified",
+    unphysical: tuple[str, ...] = (),
 ) -> Model:
-    """The unbranched tree of Denavit-Hartenberg parameters (RBDA 4.3), one row (a, alpha, d, theta)
-    a joint.
+    """The unbranched tree of Denavit-Hartenberg parameters, one row (a, alpha, d, theta) a joint.
 
-        X_J X_T = scrz(theta, d) scrx(alpha, a)
+        X_J X_T = scrz(theta, d) scrx(alpha, a)        modified: a and alpha before the joint
+        X_T X_J = scrx(alpha, a) scrz(theta, d)        standard: a and alpha behind it
 
-    The joints are revolute unless given; they may be all that act along or about z. `base` is (d0,
-    theta0), from the base frame to the first x axis. `inertia[i]` is in the frame of row i. Raises
+    The modified convention is that of RBDA 4.3 and of Craig, the standard one that of Denavit and
+    Hartenberg, Paul and Corke: there the frame of row i is at the far end of its link. The joints
+    are revolute unless given; they may be all that act along or about z. `base` is (d0, theta0),
+    from the base frame to the first x axis. `inertia[i]` is in the frame of row i. Of the standard
+    convention the body's frame is the one in which its joint acts, and `dh_frames` has the others.
+    Bodies named in `unphysical` (body1, ...) keep an inertia that no rigid body has. Raises
     ValueError for a joint with another axis, and for sequences of different lengths.
     """
     joint = (Revolute(),) * len(rows) if joint is None else tuple(joint)
     _check_dh(rows, joint, name)
-    Xtree = [
-        _screw_z(theta, d) @ _tidy(rotx(alpha)) @ xlt([a, 0.0, 0.0]) for a, alpha, d, theta in rows
-    ]
+    turns = [_screw_z(row[3], row[2]) for row in rows]
+    twists = [_tidy(rotx(row[1])) @ xlt([row[0], 0.0, 0.0]) for row in rows]
+    if convention == "standard":
+        ends = [_tidy(X @ T) for X, T in zip(twists, turns, strict=True)]
+        Xtree = [identity(), *ends[:-1]] if ends else []
+        inertia = tuple(body.to_parent(X) for body, X in zip(inertia, ends, strict=True))
+    elif convention == "modified":
+        Xtree = [T @ X for X, T in zip(twists, turns, strict=True)]
+    else:
+        raise ValueError(f"convention must be 'modified' or 'standard', not '{convention}'")
     if Xtree:
         Xtree[0] = Xtree[0] @ _screw_z(base[1], base[0])
     return Model(
@@ -147,6 +169,17 @@ def dh_chain(
         joint=joint,
         Xtree=tuple(_tidy(X) for X in Xtree),
         inertia=tuple(inertia),
+        unphysical=unphysical,
+    )
+
+
+def dh_frames(rows: Sequence[DHRow | Sequence[float]]) -> tuple[Transform, ...]:
+    """Where the frames of standard Denavit-Hartenberg rows are on the bodies of `dh_chain`: the
+    transforms from the coordinates of body i to the frame of row i, the last of which is the
+    flange's.
+    """
+    return tuple(
+        _tidy(rotx(alpha) @ xlt([a, 0.0, 0.0]) @ _screw_z(theta, d)) for a, alpha, d, theta in rows
     )
 
 

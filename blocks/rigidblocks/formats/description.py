@@ -39,8 +39,9 @@ class Freedoms:
 
     `lower` and `upper` [rad or m] are the limits of the positions, `velocity` and `effort` those of
     the sizes of speeds and forces; infinite where there are none. `damping` is force over velocity,
-    `friction` the force of dry friction, `armature` the inertia of the rotor as felt at the joint,
-    `stiffness` that of a spring which rests at `rest`; zero where there are none.
+    `friction` the force of dry friction, and `backward` that where the position shrinks, the same
+    unless it is said; `armature` is the inertia of the rotor as felt at the joint, `stiffness` that
+    of a spring which rests at `rest`; zero where there are none.
     """
 
     lower: Array
@@ -52,6 +53,7 @@ class Freedoms:
     armature: Array
     stiffness: Array
     rest: Array
+    backward: Array
 
     def __post_init__(self) -> None:
         for part in fields(self):
@@ -61,6 +63,8 @@ class Freedoms:
     @classmethod
     def of(cls, nv: int, **values: Any) -> "Freedoms":
         """Those of `nv` freedoms of which a file says `values`, each a number or (nv,)."""
+        if "friction" in values:
+            values = {"backward": values["friction"], **values}
         return cls(**{name: np.full(nv, values.get(name, _NONE[name])) for name in _NONE})
 
     @classmethod
@@ -71,7 +75,7 @@ class Freedoms:
 
 
 _NONE = {"lower": -np.inf, "upper": np.inf, "velocity": np.inf, "effort": np.inf} | dict.fromkeys(
-    ("damping", "friction", "armature", "stiffness", "rest"), 0.0
+    ("damping", "friction", "armature", "stiffness", "rest", "backward"), 0.0
 )
 
 

@@ -50,8 +50,10 @@ def described_elements(
         if resistance and (f.stiffness[k] or f.damping[k]):
             law = Spring(float(f.stiffness[k]), float(f.damping[k]), float(f.rest[k]))
             elements.append(ForceElement(f"{name}_spring", line, law))
-        if resistance and f.friction[k]:
-            elements.append(ForceElement(f"{name}_friction", line, Friction(float(f.friction[k]))))
+        if resistance and (f.friction[k] or f.backward[k]):
+            backward = float(f.backward[k]) if f.backward[k] != f.friction[k] else None
+            dry = Friction(float(f.friction[k]), backward=backward)
+            elements.append(ForceElement(f"{name}_friction", line, dry))
     starts = [v.start for v in robot.model.v_slices]
     for c in robot.couplings:
         name = f"{names[starts[c.joint]]}_gear"
@@ -79,5 +81,6 @@ def _element_names(robot: RobotDescription) -> list[str]:
 
 def resists(robot: RobotDescription) -> bool:
     """Whether a file says anything of springs, damping or dry friction."""
-    parts = (robot.freedoms.stiffness, robot.freedoms.damping, robot.freedoms.friction)
+    f = robot.freedoms
+    parts = (f.stiffness, f.damping, f.friction, f.backward)
     return any(bool(np.any(part)) for part in parts)
