@@ -3,6 +3,7 @@ loops, and a step's.
 """
 
 from collections.abc import Callable
+from functools import partial
 from time import process_time
 from timeit import repeat
 
@@ -14,6 +15,7 @@ from rigidblocks import ClosedLoopPlant, compiled
 from rigidblocks.block.memory import Memory
 from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.loops import closed_loop_dynamics
+from rigidblocks.loops.maximal import sparse_maximal_dynamics
 from rigidblocks.mechanisms import Mechanism, four_bar, in_space, n_four_bar
 from rigidblocks.tracing.function import CompiledFunction
 
@@ -105,6 +107,24 @@ def main() -> None:
         f"the time grows as the number of windows to the power of {exponent:.2f} from {n[0]} to "
         f"{n[-1]}"
     )
+    print_sparse()
+
+
+def print_sparse() -> None:
+    """Prints the time of two NumPy solutions: the default elimination, and all bodies and joints in
+    a sparse system (RBDA 8.13).
+    """
+    print(f"{'NumPy, ms a window':22} {'elimination':>12} {'sparse':>8} {'off by':>8}")
+    for n in (5, 20, 80, 320):
+        model = n_four_bar(n).model
+        signs = np.where(np.arange(model.nv) % 2, -1.0, 1.0)
+        state = (model, signs, -1.5 * signs, forces(n_four_bar(n)))
+        answers = closed_loop_dynamics(*state).qdd, sparse_maximal_dynamics(*state).qdd
+        check_equal(f"{n} windows", *answers, 1e-10)
+        calls = [partial(f, *state) for f in (closed_loop_dynamics, sparse_maximal_dynamics)]
+        both = [min(repeat(call, number=1, repeat=3, timer=process_time)) for call in calls]
+        off = np.max(np.abs(answers[0] - answers[1])) / np.max(np.abs(answers[0]))
+        print(f"{n:22} {both[0] / n * 1e3:12.2f} {both[1] / n * 1e3:8.2f} {off:8.0e}")
 
 
 def _planar(name: str, mechanism: Mechanism) -> Mechanism:

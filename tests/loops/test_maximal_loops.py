@@ -6,13 +6,23 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import solve_banded
+from scipy.sparse import csr_array
 
 from loop_models import INDEPENDENT, LOOP_JOINTS, LOOP_MODELS, loop_model, one_loop, with_loops
 from random_models import random_state, random_tree
 from rigidblocks.dynamics import aba, body_accelerations, crba
 from rigidblocks.joint import Revolute, Spherical
 from rigidblocks.loops import closed_loop_dynamics
-from rigidblocks.loops.maximal import maximal_dynamics, maximal_system
+from rigidblocks.loops.maximal import (
+    factorization,
+    maximal_dynamics,
+    maximal_equations,
+    maximal_system,
+    sparse_matrix,
+    sparse_maximal_dynamics,
+    sparse_solution,
+)
+from rigidblocks.mechanisms import n_four_bar
 from rigidblocks.model.configuration import random_configuration
 
 # systems of up to 80 equations: rounding grows with their condition, up to 1e4 here
@@ -43,6 +53,15 @@ def test_accelerations_are_those_of_the_spanning_tree_with_loops(closed_loops, r
     )
     equal(free.qdd, aba(model, s.q, s.qd, s.tau, f_ext, gravity) if expected is None else expected)
     equal(free.a, body_accelerations(model, s.q, s.qd, free.qdd))
+
+
+def test_sparse_solution_is_the_dense_one(closed_loops, rng):
+    model, s = closed_loops
+    f_ext = rng.uniform(-5, 5, (model.nb, len(model.algebra.zero())))
+    dense = maximal_dynamics(model, s.q, s.qd, s.tau, f_ext)
+    sparse = sparse_maximal_dynamics(model, s.q, s.qd, s.tau, f_ext)
+    equal(sparse.qdd, dense.qdd)
+    equal(sparse.a, dense.a)
 
 
 @pytest.mark.parametrize("name", INDEPENDENT)
@@ -136,3 +155,39 @@ def test_inertia_of_a_ladder_is_full_below_its_root(rng):
     # whatever spanning tree: here the nonzeros of H grow with the square of the length
     filled = [np.count_nonzero(crba(*ladder(rungs, rng))) for rungs in (3, 6, 12)]
     assert filled[2] / filled[1] > 3.0
+
+
+def parallelogram(windows):
+    """A chain of four-bars in a regular state, under random forces."""
+    model = n_four_bar(windows).model
+    signs = np.where(np.arange(model.nv) % 2, -1.0, 1.0)
+    return model, signs, -1.5 * signs, np.random.default_rng(0).uniform(-10, 10, model.nv)
+
+
+@pytest.mark.parametrize("windows", [5, 20, 320])
+def test_sparse_solution_of_a_chain_of_loops_is_the_closed_form(windows):
+    # all bars turn alike: G = signs, and signs^T H signs is the bracket of n_four_bar
+    model, q, qd, tau = parallelogram(windows)
+    motion = sparse_maximal_dynamics(model, q, qd, tau, gravity=np.array([0.0, -9.81]))
+    n, angle = windows, 1.0
+    weight = 9.81 * np.cos(angle) * ((n + 1) / 2 + n)
+    expected = (tau @ np.sign(q) - weight) / ((n + 1) / 3 + n)
+    assert_allclose(motion.qdd, expected * np.sign(q), rtol=1e-10)
+
+
+def test_sparse_factors_of_a_chain_of_loops_grow_with_its_length():
+    filled = []
+    for windows in (5, 20, 80, 320):
+        equations = maximal_equations(*parallelogram(windows))
+        softness = np.where(np.arange(len(equations.right)) < 3 * (2 * windows + 1), 0.0, 1e-8)
+        factors = factorization(sparse_matrix(equations), softness)
+        filled.append(factors.nnz / windows)
+    assert max(filled[1:]) < 1.1 * filled[0]
+
+
+def test_constraints_that_contradict_each_other_are_refused():
+    # one body in one dimension that is to stand still, and to move
+    W = csr_array([[2.0, 1, 1], [1, 0, 0], [1, 0, 0]])
+    assert_allclose(sparse_solution(W, np.array([2.0, 3, 3]), 1), [3, -2, -2], rtol=1e-12)
+    with pytest.raises(ArithmeticError, match="contradict each other, or nearly depend"):
+        sparse_solution(W, np.array([0.0, 0, 1]), 1)

@@ -1,8 +1,8 @@
 """The equation of motion of all bodies on their own, with every joint a constraint: sparse, without
 a tree (RBDA 8.13).
 
-An oracle for the other methods, and the way to solve systems whose graph has no good tree, with a
-library for sparse matrices. In numbers only. Bodies and joints are in the coordinates of the bodies
+An oracle for the other methods, and the way to solve systems whose graph has no good tree. In
+numbers only. Bodies and joints are in the coordinates of the bodies
 and of the joints' successor frames, so that it is as accurate far from the base as near it.
 """
 
@@ -15,6 +15,9 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics import body_poses, body_velocities, check_lengths
 from rigidblocks.model.tree import Tree
+
+_SOFT = 1e-8  # of the constraints in a sparse factorization, against the bodies' mobility
+_LEFT = 1e-9  # of the largest force or acceleration, when it is solved
 
 
 class MaximalSystem(NamedTuple):
@@ -38,6 +41,17 @@ class MaximalMotion(NamedTuple):
     qdd: Array
     a: Array
     lam: Array
+
+
+class MaximalEquations(NamedTuple):
+    """The system by the `entries` of its matrix, each with its rows and columns, its right-hand
+    side, the rows of bodies and joints, and the joints.
+    """
+
+    entries: tuple[tuple[slice, slice, Array], ...]
+    right: Array
+    blocks: tuple[slice, ...]
+    links: tuple["_Link", ...]
 
 
 class _Link(NamedTuple):
@@ -68,15 +82,32 @@ def maximal_dynamics(
     f_ext is in base coordinates, as in `aba`. Nothing is stabilized, and loops must be closed at q
     and qd.
     """
-    system = maximal_system(model, q, qd, tau, f_ext, gravity)
-    solution = np.linalg.lstsq(system.matrix, system.right, rcond=1e-12)[0]
-    n = len(model.algebra.zero())
-    a = np.vstack([solution[: n * model.nb].reshape(model.nb, n), np.zeros(n)])
-    qdd = [
-        np.linalg.pinv(link.S) @ (a[link.s] - link.Xp @ a[link.p] - link.bias)
-        for link in _links(model, q, qd)[: model.nb]
-    ]
-    return MaximalMotion(np.concatenate(qdd), a[:-1], -solution[len(solution) - model.nc :])
+    equations = maximal_equations(model, q, qd, tau, f_ext, gravity)
+    solution = np.linalg.lstsq(_dense(equations), equations.right, rcond=1e-12)[0]
+    return _motion(model, equations.links, solution)
+
+
+def sparse_maximal_dynamics(
+    model: Tree,
+    q: Array,
+    qd: Array,
+    tau: Array,
+    f_ext: Array | None = None,
+    gravity: Array | None = None,
+) -> MaximalMotion:
+    """The same motion by a sparse factorization: a chain of loops, whose system is banded when its
+    bodies and joints are taken in turn, costs time in proportion to its length (RBDA Fig 8.4).
+
+    A small negative diagonal among the constraints makes the system quasidefinite, so that it has a
+    symmetric factorization in the order that fills least; its error is taken out by solving again
+    for what is left. Where constraints depend on others that leads to the smallest forces of all
+    joints. Raises ImportError without scipy, and ArithmeticError where what is left does not
+    vanish, as of constraints that contradict each other.
+    """
+    equations = maximal_equations(model, q, qd, tau, f_ext, gravity)
+    bodies = model.nb * len(model.algebra.zero())
+    solution = sparse_solution(sparse_matrix(equations), equations.right, bodies)
+    return _motion(model, equations.links, solution)
 
 
 def maximal_system(
@@ -90,15 +121,36 @@ def maximal_system(
     """The linear system for the accelerations of all bodies and the constraint forces of all
     joints.
     """
+    equations = maximal_equations(model, q, qd, tau, f_ext, gravity)
+    return MaximalSystem(_dense(equations), equations.right, equations.blocks)
+
+
+def _dense(equations: MaximalEquations) -> Array:
+    size = len(equations.right)
+    matrix = np.zeros((size, size))
+    for rows, columns, entries in equations.entries:
+        matrix[rows, columns] = entries
+    return matrix
+
+
+def maximal_equations(
+    model: Tree,
+    q: Array,
+    qd: Array,
+    tau: Array,
+    f_ext: Array | None = None,
+    gravity: Array | None = None,
+) -> MaximalEquations:
+    """The blocks of the system, and what is said of it."""
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
     links = _links(model, q, qd)
     blocks = _blocks(model, links)
-    size = blocks[-1].stop if blocks else 0
-    matrix, right = np.zeros((size, size)), np.zeros(size)
+    right, entries = np.zeros(blocks[-1].stop if blocks else 0), []
 
     # the bodies on their own
     for i, force in enumerate(_body_forces(model, q, qd, f_ext, gravity)):
-        matrix[blocks[i], blocks[i]], right[blocks[i]] = model.inertia[i].matrix(), force
+        entries.append((blocks[i], blocks[i], model.inertia[i].matrix()))
+        right[blocks[i]] = force
 
     # what each joint does to its bodies, and what it constrains
     for link, rows, active in zip(
@@ -106,11 +158,84 @@ def maximal_system(
     ):
         for i, X, sign in ((link.s, link.Xs, 1.0), (link.p, link.Xp, -1.0)):
             if i >= 0:
-                matrix[blocks[i], rows] = sign * (X.T @ link.T)
+                force = sign * (X.T @ link.T)
+                entries += [(blocks[i], rows, force), (rows, blocks[i], force.T)]
                 right[blocks[i]] += sign * (X.T @ active)
-                matrix[rows, blocks[i]] = matrix[blocks[i], rows].T
         right[rows] = link.T.T @ link.bias
-    return MaximalSystem(matrix, right, blocks)
+    return MaximalEquations(tuple(entries), right, blocks, tuple(links))
+
+
+def _motion(model: Tree, links: tuple[_Link, ...], solution: Array) -> MaximalMotion:
+    """What the solution of the system says."""
+    n = len(model.algebra.zero())
+    a = np.vstack([solution[: n * model.nb].reshape(model.nb, n), np.zeros(n)])
+    qdd = [
+        np.linalg.pinv(link.S) @ (a[link.s] - link.Xp @ a[link.p] - link.bias)
+        for link in links[: model.nb]
+    ]
+    return MaximalMotion(np.concatenate(qdd), a[:-1], -solution[len(solution) - model.nc :])
+
+
+def sparse_solution(W: Any, right: Array, bodies: int) -> Array:
+    """The solution of W x = right, whose first rows are those of the `bodies`, in as many steps as
+    make what is left smaller.
+
+    Raises ArithmeticError where the constraints in the other rows contradict each other.
+    """
+    softness = np.zeros(len(right))
+    softness[bodies:] = _SOFT / np.mean(W.diagonal()[:bodies])
+    factors = factorization(W, softness)
+    x: Array = np.zeros(len(right))
+    left, size = right, np.inf
+    while True:
+        correction = factors.solve(left)
+        left, before = right - W @ (x + correction), size
+        scale = max(np.max(np.abs(right)), np.max(np.abs(x[:bodies] + correction[:bodies])))
+        size = np.max(np.abs(left)) / scale if scale else 0.0
+        if size > before / 2:  # what is left is rounding, or a contradiction
+            break
+        x = x + correction
+    if before > _LEFT:
+        raise ArithmeticError(
+            f"the equations of motion are off by {before:.1e}, relative: constraints contradict "
+            "each other, or nearly depend on each other; maximal_dynamics solves them by least "
+            "squares"
+        )
+    return x
+
+
+def factorization(W: Any, softness: Array) -> Any:
+    """The factors of W less the softness on its diagonal, as SuperLU has them: any order of the
+    pivots of a quasidefinite matrix will do, so it is the one that fills least (Vanderbei 1995).
+    """
+    from scipy.sparse import diags_array
+    from scipy.sparse.linalg import splu
+
+    return splu(
+        (W - diags_array(softness)).tocsc(),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+
+
+def sparse_matrix(equations: MaximalEquations) -> Any:
+    """The matrix of the system, without its zeros."""
+    try:
+        from scipy.sparse import coo_array
+    except ImportError:
+        raise ImportError(
+            "sparse_maximal_dynamics needs scipy: pip install 'rigidblocks[sparse]'"
+        ) from None
+    rows, columns, values = [], [], []
+    for row, column, entries in equations.entries:
+        i, j = np.nonzero(entries)
+        rows.append(row.start + i)
+        columns.append(column.start + j)
+        values.append(entries[i, j])
+    size = len(equations.right)
+    places = (np.concatenate(rows), np.concatenate(columns))
+    return coo_array((np.concatenate(values), places), shape=(size, size)).tocsr()
 
 
 def _blocks(model: Tree, links: list[_Link]) -> tuple[slice, ...]:
