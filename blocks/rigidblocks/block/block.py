@@ -29,10 +29,10 @@ __all__ = [
 
 
 ARGUMENTS = ("t", "x", "u", "p")
-FUNCTIONS = ("derivative", "project", "initial", "update", "output")
+FUNCTIONS = ("derivative", "project", "margins", "initial", "update", "output")
 
 
-def takes_some(function: Callable[..., Values]) -> Callable[..., Values]:
+def takes_some(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of a block, typed as one that may take any of t, x, u and p."""
     return function
 
@@ -118,6 +118,15 @@ class Block(abc.ABC):  # noqa: B024 - every function has a default, no block nee
         A state that is left out stays where it is. Which ones are given may not depend on values.
         """
         return {}
+
+    @takes_some
+    def margins(self) -> Any:
+        """Numbers (n,) by whose signs one law or another holds, such as the gap of a contact.
+
+        Adaptive methods end a step where a sign changes, so that each has one law. Positive is one
+        side, zero and negative the other; how many there are may not depend on values.
+        """
+        return np.zeros(0)
 
     @takes_some
     def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:

@@ -28,6 +28,7 @@ from rigidblocks.block.adaptive import (
 from rigidblocks.block.evaluate import Evaluator
 from rigidblocks.block.implicit import implicit_stages
 from rigidblocks.block.integrators import RK4, Integrator
+from rigidblocks.block.margins import Approach, Course
 from rigidblocks.block.memory import put
 
 _SCREEN = (1 / 6, -1 / 6, -1 / 6, 1 / 6)  # RK4 less a method of order 2
@@ -64,6 +65,7 @@ class Steps:
         self.atol = method.absolute(evaluator.memory.block.states)
         self.tried = 0
         self.rates: Array | None = None
+        self.approach = Approach() if evaluator.margin_count else None
 
     def through(self, m: Array, start: float, length: float, end: float) -> Array:
         """The memory at the end."""
@@ -85,9 +87,13 @@ class Steps:
             self.tried += 1
             trial = self._screen(start, h, end)
             if trial.error <= 1.0:
-                self.rates = None
-                return self._put(start, trial.y, end, s), length
+                trial, before = self._until_change(start, h, end, trial)
+                if before == 0.0:
+                    self.rates = None
+                    return self._put(start, trial.y, end, s), length
             s[PAUSE] = SCREEN_PAUSE  # the pair tries the same
+        if self.approach is not None:
+            self.approach.begin()
         floor, shortened = 16.0 * np.finfo(float).eps * max(abs(t), abs(end)), False
         while not self._is_used_up:
             self.tried += 1
@@ -97,6 +103,11 @@ class Steps:
                 if slopes is None
                 else self._implicit(start, h, arrival, slopes)
             )
+            if trial.error <= 1.0:
+                trial, before = self._until_change(start, h, arrival, trial)
+                if before > floor:
+                    h = self._shortened(s, before)
+                    continue
             shorter = _shorter(h, trial.error)
             if trial.error <= 1.0 or (trial.error <= _LARGEST and shorter < floor):
                 if slopes is not None and self.method.explicit is not None:
@@ -151,12 +162,45 @@ class Steps:
         """
         if trial.error <= 1.0:
             _remember(s, h, trial.error, shortened)
+            if self.approach is not None:
+                s[LENGTH] = self.approach.next_length(h, s[LENGTH])
             self.rates = trial.rates
             return trial.y
         s[SPITE] += 1.0
         s[LENGTH] = max(s[LENGTH], 2.0 * h)
         self.rates = None
         return self._arrive(start, end, trial.y)[1]
+
+    def _until_change(
+        self, start: Start, h: float, end: float, trial: Trial
+    ) -> tuple[Trial, float]:
+        """The trial with its rates at the end, and the length to try instead where a margin changes
+        its sign in it, else 0.
+        """
+        if self.approach is None:
+            return trial, 0.0
+        rates = self._rates(start.m, end, trial.y) if trial.rates is None else trial.rates
+        error = self._in_tolerances(h * (rates - start.f), start.x, trial.y)
+        before = self._course(start.m, start.t, start.x, h * start.f, 1.0)
+        behind = self._course(start.m, end, trial.y, h * rates, -1.0)
+        return trial._replace(rates=rates), self.approach.shorter(h, before, behind, error)
+
+    def _course(self, m: Array, t: float, x: Array, change: Array, way: float) -> Course:
+        """The margins where the states x change so much over a step, from what is near them on the
+        way into it.
+        """
+        near, m = way * _NEAR, put(m, 0, t)
+        value = self.evaluator.margins(put(m, self._x, x))
+        there = self.evaluator.margins(put(m, self._x, x + near * change))
+        return Course(value, (there - value) / near)
+
+    def _shortened(self, s: Array, h: float) -> float:
+        """The length h of a step that ends before a change."""
+        assert self.approach is not None
+        if self.approach.resumed == 0.0:
+            self.approach.resumed = s[LENGTH]
+        s[LENGTH] = h
+        return h
 
     # the methods
 
@@ -278,6 +322,7 @@ class Steps:
         return put(put(put(start.m, 0, t), self._x, y), self.evaluator.memory.s, s)
 
 
+_NEAR = 1.0 / 64.0  # of a step: over so much of it the rates of margins are taken
 _LARGEST = float(np.finfo(float).max)
 
 

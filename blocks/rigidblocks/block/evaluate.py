@@ -4,11 +4,12 @@ import abc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.block import Port, Values, computed_outputs, flatten, record, takes
+from rigidblocks.block.block import Block, Port, computed_outputs, flatten, record, takes
 from rigidblocks.block.memory import Memory
 
 Slopes = Callable[[Array], tuple[Array, Array]]
@@ -39,6 +40,15 @@ class Evaluator(abc.ABC):
     @abc.abstractmethod
     def project(self, m: Array) -> Array:
         """The continuous states moved back to where they belong."""
+
+    @property
+    @abc.abstractmethod
+    def margin_count(self) -> int:
+        """The number of margins of the block."""
+
+    @abc.abstractmethod
+    def margins(self, m: Array) -> Array:
+        """The margins, by whose signs one law or another holds."""
 
     @abc.abstractmethod
     def initial(self, m: Array) -> Array:
@@ -86,6 +96,16 @@ class NumpyEvaluator(Evaluator):
         now = vars(record(states, m[self.memory.x]))
         return flatten(states, self._values("project", m), f"{self.memory.name}.project", now)
 
+    @cached_property
+    def margin_count(self) -> int:
+        if type(self.memory.block).margins is Block.margins:
+            return 0
+        with np.errstate(all="ignore"):  # only the number counts
+            return len(self.margins(self.memory.start()))
+
+    def margins(self, m: Array) -> Array:
+        return np.ravel(self._values("margins", m))
+
     def initial(self, m: Array) -> Array:
         return self._evaluate("initial", self.memory.block.sampled, m)
 
@@ -98,10 +118,7 @@ class NumpyEvaluator(Evaluator):
     def _evaluate(self, function: str, ports: Iterable[Port], m: Array) -> Array:
         return flatten(ports, self._values(function, m), f"{self.memory.name}.{function}")
 
-    def _values(self, function: str, m: Array) -> Values:
+    def _values(self, function: str, m: Array) -> Any:
         block = self.memory.block
         names = takes(getattr(type(block), function))
-        values: Values = getattr(block, function)(
-            **{name: self.memory.argument(name, m) for name in names}
-        )
-        return values
+        return getattr(block, function)(**{name: self.memory.argument(name, m) for name in names})

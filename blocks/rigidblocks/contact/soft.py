@@ -140,6 +140,15 @@ class SoftLaw:
         f_stick = stick_force(in_tangent_plane(x, n), in_tangent_plane(v, n), self.K_t, self.D_t)
         return ContactForce(f_n, in_cone(f_stick, self.mu * f_n))
 
+    def margin(self, contact: Contact, v: Array) -> Any:
+        """By how much a contact pushes (...) [m]: positive where there is a force of the continuous
+        form, and in the air the negative of the gap unless it is one that opens.
+
+            min(-p, -(p + D / K dp/dt))
+        """
+        depth = contact.depth
+        return minimum(depth, depth - self.D / self.K * _dot(v, contact.normal))
+
     def rate(self, contact: Contact, v: Array, x: Array) -> Array:
         """dx/dt (..., 3) of the continuous form; out of contact x decays."""
         return patch_rate(

@@ -238,6 +238,15 @@ def acting(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) -
     return Acting(loads, energy, tuple(forces))
 
 
+def margins(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) -> Array:
+    """The numbers by whose signs the laws of the elements become others."""
+    motion, found = _motion(model, elements, q, qd), list[Any]()
+    for element in elements:
+        length = element.along.length(model, motion)
+        found += element.law.margins(length.s, length.sd)
+    return np.array(found)
+
+
 class Compliance(NamedTuple):
     """What elements may come to at a configuration: the rates of their lengths are A qd, A (n, nv),
     with a stiffness K and a damping D (n,) along each.

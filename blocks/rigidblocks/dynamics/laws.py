@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import is_traced, less, maximum, select
+from rigidblocks.algebra.scalar import is_traced, less, maximum, minimum, select
 from rigidblocks.dynamics.friction import coulomb_friction, joint_spring, viscous_friction
 
 
@@ -90,6 +90,11 @@ class Law(Numbers, abc.ABC):
     @abc.abstractmethod
     def force(self, s: Any, sd: Any) -> Any:
         """The force in the direction of growing length [N or N m]."""
+
+    def margins(self, s: Any, sd: Any) -> tuple[Any, ...]:
+        """Numbers that change their sign where the law becomes another one."""
+        del s, sd
+        return ()
 
     def energy(self, s: Any) -> Any:
         """The potential energy [J], which the force takes from motion and gives back."""
@@ -206,6 +211,14 @@ class Stop(Law):
         up = stop_push(self.lower - s, sd, self.K, self.D) if self._there(self.lower) else 0.0
         down = stop_push(s - self.upper, -sd, self.K, self.D) if self._there(self.upper) else 0.0
         return up - down
+
+    def margins(self, s: Any, sd: Any) -> tuple[Any, ...]:
+        ends = [(self.lower, self.lower - s, sd), (self.upper, s - self.upper, -sd)]
+        return tuple(
+            minimum(depth, self.K * depth - self.D * rate)
+            for end, depth, rate in ends
+            if self._there(end)
+        )
 
     def energy(self, s: Any) -> Any:
         ends = [(self.lower, self.lower - s), (self.upper, s - self.upper)]

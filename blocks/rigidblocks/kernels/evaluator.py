@@ -37,7 +37,7 @@ class TracedEvaluator(Evaluator):
 
     def graph(self, name: str) -> Graph:
         """The graph from the memory to `out`, the values of a function: derivative, project,
-        initial, update or output.
+        margins, initial, update or output.
 
         Raises TraceError where it branches on a traced value, and ImpureBlockError where it does
         not give the same values for the same memory; both name block, function and what it is.
@@ -54,7 +54,12 @@ class TracedEvaluator(Evaluator):
                 graph = trace(name, lambda m: {"out": function(m)}, {"memory": (self.memory.size,)})
         except TraceError as error:
             raise TraceError(f"{title}: {error}") from error
-        check_purity(function, graph, self.memory.start(), results(self.memory.block, name), title)
+        ports = (
+            (Port("margin", (self.margin_count,)),)
+            if name == "margins"
+            else results(self.memory.block, name)
+        )
+        check_purity(function, graph, self.memory.start(), ports, title)
         return graph
 
     @cached_property
@@ -84,6 +89,13 @@ class TracedEvaluator(Evaluator):
 
     def project(self, m: Array) -> Array:
         return self.graph("project")(m)
+
+    @property
+    def margin_count(self) -> int:
+        return self._functions.margin_count
+
+    def margins(self, m: Array) -> Array:
+        return self.graph("margins")(m)
 
     def initial(self, m: Array) -> Array:
         return self.graph("initial")(m)

@@ -25,9 +25,17 @@ from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.tracing.ccode import c_function, c_number, c_text
 from rigidblocks.tracing.waits import told
 
-KERNEL = ("block.h", "course.h", "implicit.h", "control.h", "step.h")  # each may use those before
+KERNEL = (
+    "block.h",
+    "course.h",
+    "implicit.h",
+    "margins.h",
+    "control.h",
+    "step.h",
+)  # each may use those before
 FUNCTIONS = ("derivative", "initial", "update", "output")
 PROJECTION = "project"  # a fifth, for the blocks that have one
+MARGINS = "margins"  # a sixth, where an adaptive method ends its steps at them
 
 
 def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
@@ -39,7 +47,9 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
     block = memory.block
     inner = block.inner_blocks(memory) if isinstance(block, Composite) else ()
     names = [name for name in FUNCTIONS if not (inner and name == "update")]
-    graphs = [evaluator.graph(name) for name in (*names, *[PROJECTION] * projects)]
+    margins = evaluator.margin_count if chooses_steps(method, block) else 0
+    names += [PROJECTION] * projects + [MARGINS] * bool(margins)
+    graphs = [evaluator.graph(name) for name in names]
     graphs += [evaluator.rate_slopes] if stiff_part(method) else []
     counts = ", ".join(f"{graph.name} {graph.operation_count}" for graph in graphs)
     with told(f"writing the C of {memory.name}, operations: {counts}"):
@@ -55,6 +65,7 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
             "#ifndef RB_MODEL_H\n#define RB_MODEL_H\n\n#include <math.h>\n",
             _layout(memory),
             f"#define RB_PROJECTS {int(projects)}",
+            *[f"#define RB_MARGINS {margins}"] * bool(margins),
             f"static const double RB_SAMPLE_TIME = {c_number(memory.block.sample_time or 0.0)};",
             f"static const double RB_INNER_STEP = {c_number(h)};",
             _array("RB_START", memory.start()),
@@ -114,6 +125,7 @@ def _element_names(memory: Memory, function: str) -> dict[str, str]:
     out = {
         "derivative": rates,
         PROJECTION: x,
+        MARGINS: [],
         "initial": z,
         "update": z,
         "output": y,

@@ -134,6 +134,13 @@ class BodyContact(Block):
         f_all, depth, touches = (np.concatenate(parts) for parts in (forces, depths, there))
         return {"f_ext": np.array(f_ext), "force": f_all, "depth": depth, "in_contact": touches}
 
+    def margins(self, x: Record, u: Record, p: Record) -> Array:
+        """By how much each point (n,) is pushed [m]."""
+        law = law_of(p, self.depth_ref)
+        return np.concatenate(
+            [law.margin(touching, v) for _, touching, v, _ in self._contacts(x, u)]
+        )
+
     def longest_step(self, q: Any) -> float:
         """The longest step [s] over which the forces may be held at the configuration q, as in
         `GroundContact`.

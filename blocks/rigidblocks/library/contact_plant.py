@@ -102,6 +102,11 @@ class ContactPlant(Block):
     def project(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         return call(self._robot, "project", t, x, u, p)
 
+    def margins(self, x: Record, p: Record) -> Array:
+        """Those of the robot, and by how much the ground pushes at each point (n,) [m]."""
+        ground = self._contact.margins(u=self._motion_of_points(x), p=p)
+        return np.concatenate([self.robot.margins(x, p), ground])
+
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         ground = dict(self._contact.output(x=x, u=self._motion_of_points(x), p=p))
         robot = call(self._robot, "output", t, x, _with_wrenches(u, ground.pop("f_ext")), p)

@@ -15,6 +15,7 @@ from rigidblocks.dynamics.elements import (
     ForceElement,
     acting,
     compliance,
+    margins,
     modes,
 )
 from rigidblocks.dynamics.joint_space import crba
@@ -132,6 +133,12 @@ class Elements:
         without any.
         """
         return acting(self.model, _with_parameters(self.forces, p), q, qd) if self.forces else None
+
+    def margins(self, q: Array, qd: Array, p: Record) -> Array:
+        """The numbers by whose signs their laws become others."""
+        if not self.forces:
+            return np.zeros(0)
+        return margins(self.model, _with_parameters(self.forces, p), q, qd)
 
     def transmissions(self, p: Record) -> Transmissions | None:
         """The rotors and gears with the numbers of the parameters; None without any."""

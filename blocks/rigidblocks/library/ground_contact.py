@@ -193,6 +193,13 @@ class GroundContact(Block):
         )
         return self._sample(state, force, touching)
 
+    def margins(self, u: Record, p: Record) -> Array:
+        """By how much the ground pushes at each point (n,) [m], without a sample time."""
+        if self.sample_time is not None:
+            return np.zeros(0)
+        touching, v = self._contact(u)
+        return np.asarray(law_of(p, self.depth_ref).margin(touching, v))
+
     def output(self, x: Record, u: Record, p: Record) -> Values:
         if self.sample_time is not None:
             return {"depth": contact(self.ground, u.p, self._points.reach).depth}

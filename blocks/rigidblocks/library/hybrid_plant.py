@@ -165,6 +165,10 @@ class HybridPlant(Block):
             **self._elements.values(acting),
         }
 
+    def margins(self, x: Record, p: Record) -> Array:
+        """Where stops begin and end to push."""
+        return self._elements.margins(x.q, x.qd, p)
+
     def modes(self, x: Record, p: Record) -> Array:
         follows = np.eye(self.model.nv)[list(self._prescribed_variables)]
         return self._elements.modes(x.q, p, K=follows) if self._elements.forces else np.zeros(0)

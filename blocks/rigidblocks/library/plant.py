@@ -54,6 +54,10 @@ class Plant(Block):
     def force_elements(self) -> Elements:
         """The elements, of the model `configuration_model`."""
 
+    def margins(self, x: Record, p: Record) -> Array:
+        """Where stops begin and end to push."""
+        return self.force_elements.margins(*self.configuration(x), p)
+
     def modes(self, x: Record, p: Record) -> Array:
         return self.modes_with(x, p)
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.block.step import put_outputs
@@ -71,6 +73,14 @@ class ContinuousSystem(Block):
         for part, m in self._evaluate(t, x, u, p):
             values |= _states(part, m, part.evaluator.project(m)) if part.evaluator.projects else {}
         return values
+
+    def margins(self, t: Any, x: Record, u: Record, p: Record) -> Array:
+        each = [
+            part.evaluator.margins(m)
+            for part, m in self._evaluate(t, x, u, p)
+            if part.evaluator.margin_count
+        ]
+        return np.concatenate([np.zeros(0), *each])
 
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         values: dict[str, Any] = {}

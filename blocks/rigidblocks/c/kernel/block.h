@@ -12,6 +12,7 @@
        RB_SAMPLE_TIME                        [s] of the sampled states, 0 when there is none
        RB_INNER_STEP                         [s] the longest step of the integrator
        RB_PROJECTS                           1 when the states are moved back to where they belong
+       RB_MARGINS                            the number of margins, where there are any that the method asks for
        RB_STAGES, RB_A, RB_C                 the integrator: its stages, its tableau with b as the last row
        RB_LINEARLY_IMPLICIT                  1 for an integrator with RB_GAMMA, RB_COUPLING, RB_TIME, as implicit.h has it;
                                              else RB_A_POSITION is the tableau of the states that RB_POSITION marks
@@ -39,6 +40,11 @@ static inline void output(const double *in, double *out);
 #if RB_PROJECTS
 /* The continuous states moved back to where they belong, RB_NX. */
 static inline void project(const double *in, double *out);
+#endif
+
+#ifdef RB_MARGINS
+/* The numbers by whose signs one law or another holds, RB_MARGINS. */
+static inline void margins(const double *in, double *out);
 #endif
 
 #if RB_LINEARLY_IMPLICIT

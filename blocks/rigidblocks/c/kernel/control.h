@@ -12,6 +12,7 @@
 
 #include "course.h"
 #include "implicit.h"
+#include "margins.h"
 
 #if RB_ADAPTIVE
 
@@ -35,6 +36,9 @@ typedef struct {
     double rates[RB_NX + 1]; /* at the states of the memory, if they are known */
     int known;
     int tried;
+#ifdef RB_MARGINS
+    Approach approach;
+#endif
 } Progress;
 
 static inline void start_progress(Progress *progress, double start, double length, double end)
@@ -44,6 +48,9 @@ static inline void start_progress(Progress *progress, double start, double lengt
     progress->end = end;
     progress->done = 0.0;
     progress->known = progress->tried = 0;
+#ifdef RB_MARGINS
+    progress->approach.resumed = 0.0;
+#endif
 }
 
 /* One inner step while it is tried: from the states x at t, with the rates f there, to y at t + h. */
@@ -316,6 +323,41 @@ static inline void look_for_calm(double *s, const Trial *trial)
 }
 #endif
 
+#ifdef RB_MARGINS
+/* The margins where the states x at t change by h times their rates, from what is near them on the way into the step. */
+static inline void margins_near(double *m, double t, const double *x, double h, const double *rates, double way,
+                                const Course *course, Margins *at)
+{
+    const double near = way * (1.0 / 64.0);
+    double there[RB_MARGINS];
+    m[RB_T] = t;
+    follow(course, m, t);
+    store(m + RB_X, x, RB_NX);
+    margins(m, at->value);
+    for (int i = 0; i < RB_NX; i++)
+        m[RB_X + i] = x[i] + near * (h * rates[i]);
+    margins(m, there);
+    for (int i = 0; i < RB_MARGINS; i++)
+        at->change[i] = (there[i] - at->value[i]) / near;
+}
+
+/* The length to try instead where a margin changes its sign in a trial, else 0; its rates at the end are known then. */
+static inline double until_change(double *m, Trial *trial, Approach *approach, const Course *course)
+{
+    Margins before, behind;
+    double change_of_rates[RB_NX + 1];
+    if (!trial->next_known)
+        rates_at(m, trial->end, trial->y, course, trial->next);
+    trial->next_known = 1;
+    for (int i = 0; i < RB_NX; i++)
+        change_of_rates[i] = trial->h * (trial->next[i] - trial->f[i]);
+    margins_near(m, trial->t, trial->x, trial->h, trial->f, 1.0, course, &before);
+    margins_near(m, trial->end, trial->y, trial->h, trial->next, -1.0, course, &behind);
+    store(m + RB_X, trial->y, RB_NX);
+    return shorter_step(approach, trial->h, &before, &behind, in_tolerances(change_of_rates, trial->x, trial->y));
+}
+#endif
+
 /* Takes one inner step; returns the time at its end. The states are not finite where none can be taken. */
 static inline double controlled_step(double *m, Progress *progress, const Course *course)
 {
@@ -345,6 +387,10 @@ static inline double controlled_step(double *m, Progress *progress, const Course
         s[RB_PAUSE] -= 1.0;
         screen = 0;
     }
+#ifdef RB_MARGINS
+    progress->approach.expected = 0.0;
+    progress->approach.dips = progress->approach.crosses = 0;
+#endif
     for (;;) {
         if (RB_MAX_INNER_STEPS > 0 && progress->tried >= RB_MAX_INNER_STEPS) {
             cut_short(m, &trial, left, end, course);
@@ -357,6 +403,21 @@ static inline double controlled_step(double *m, Progress *progress, const Course
         const int was_stiff = s[RB_IS_STIFF] != 0.0;
 #endif
         const double error = try_step(m, &trial, screen, course);
+#ifdef RB_MARGINS
+        const double before = error <= 1.0 ? until_change(m, &trial, &progress->approach, course) : 0.0;
+        if (screen && before > 0.0) {
+            screen = 0;
+            s[RB_PAUSE] = RB_SCREEN_PAUSE;
+            progress->approach.dips = 0;
+            continue;
+        }
+        if (before > shortest) {
+            if (progress->approach.resumed == 0.0)
+                progress->approach.resumed = s[RB_NEXT_STEP];
+            trial.h = s[RB_NEXT_STEP] = before;
+            continue;
+        }
+#endif
         if (screen && error <= 1.0) {
             progress->done = progress->length;
             return end;
@@ -380,6 +441,10 @@ static inline double controlled_step(double *m, Progress *progress, const Course
                 arrive(m, &trial, course);
             } else
                 remember(s, trial.h, error, shortened);
+#ifdef RB_MARGINS
+            if (!spite)
+                s[RB_NEXT_STEP] = length_after(&progress->approach, trial.h, s[RB_NEXT_STEP]);
+#endif
             progress->known = trial.next_known && !spite;
             if (progress->known)
                 store(progress->rates, trial.next, RB_NX);
