@@ -8,14 +8,57 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-ROBOTS = ["planar2", "satellite"]  # of random_models.MODELS: a fixed and a free base
 KINDS = ["planar2", "servo", "sampled pd"]  # of fmu_blocks.BLOCKS: continuous, sampled, both
 LOOPS = ["planar loops", "spatial four-bar", "welded", "one helical", "one reversed universal"]
 BLOCKS = ["plant", "cut loop plant", "contact plant", "sampled ground", "kinematics", "actuator"]
 BLOCKS += ["trapezoid", "playback", "sampled pd", "encoder", "springs in a loop"]
-SCRIPTS = ["five_bar_robot_fmu", "planar2_sampled_pd_fmu"]  # a projected plant, a sampled block
+SCRIPTS = ["planar2_robot_fmu", "planar2_sampled_pd_fmu"]  # a plant, a sampled block
 
 ESSENTIAL = {
+    "loops/test_assembly.py": {
+        "test_loops_close_from_a_rough_guess": ["0.1-planar loops", "1.0-planar loops"],
+    },
+    "loops/test_five_bar.py": {
+        "test_energy_error_falls_with_the_fourth_power_of_the_step_before_the_first_passage": [],
+    },
+    "system/test_wiring_of_elements.py": {
+        "test_open_elements_are_inputs_of_the_system_and_its_fmu_runs_as_the_system": [],
+        "test_what_is_open_in_part_keeps_the_start_values_of_its_part": [],
+    },
+    "contact/test_soft_contact_motions.py": {
+        "test_undamped_hertzian_impact_is_as_deep_as_its_energy_reaches": [],
+        "test_restitution_of_the_linear_spring_damper_is_the_closed_form": [],
+        "test_elastic_drop_keeps_its_energy_as_the_step_goes_to_zero": ["held-1"],
+        "test_mass_sticks_below_the_friction_angle_and_slips_above": ["held"],
+    },
+    "library/test_library_control.py": {
+        "test_robot_with_motors_and_encoders_comes_to_rest_at_the_end_of_its_profile": ["fused"],
+    },
+    "library/test_loop_closure_blocks.py": {
+        "test_errors_of_held_forces_fall_with_the_step": [],
+        "test_springs_that_are_held_are_stable_up_to_the_limit": ["False-1.0", "True-2.0"],
+    },
+    "library/test_library_sources.py": {
+        "test_trapezoidal_profile_keeps_its_limits_and_ends_exactly": [],
+    },
+    "library/test_body_contact.py": {
+        "test_bodies_collide_and_part_again": [],
+    },
+    "library/test_library_plants.py": {
+        "test_without_gravity_momentum_and_energy_are_kept_and_the_centre_of_mass_moves_straight": [
+            "one body"
+        ],
+        "test_in_gravity_the_centre_of_mass_falls_freely": [],
+        "test_power_of_the_prescribed_forces_is_the_rate_of_the_energy": [],
+        "test_prescribed_joint_follows_its_reference_as_a_linear_equation": [],
+        "test_floating_plant_moves_as_the_plant_with_a_six_dof_joint": [],
+    },
+    "library/test_blocks_with_loops.py": {
+        "test_a_four_bar_with_one_motor_and_gravity_compensation_does_not_move": ["numpy"],
+    },
+    "library/test_transmissions.py": {
+        "test_gears_are_kept_to_rounding_and_the_energy_to_the_order_of_the_integrator": [],
+    },
     "block/test_adaptive_steps.py": {
         "test_numpy_and_c_choose_the_same_steps_to_the_last_bit": [
             "5.0-adaptive-4",
@@ -32,6 +75,7 @@ ESSENTIAL = {
         "test_error_of_the_events_time_falls_at_the_order_of_the_method": ["rk4", "rodas3"],
     },
     "block/test_flat.py": {
+        "test_samples_fall_on_the_multiples_of_the_sample_time": ["compiled_stepper"],
         "test_compiled_stages_are_at_the_times_of_numpys": ["rk4", "rodas3"],
     },
     "block/test_integrate.py": {
@@ -82,7 +126,8 @@ ESSENTIAL = {
         "test_no_step_of_ten_thousand_with_rebound_and_friction_adds_energy": [],
     },
     "contact/test_soft_contact.py": {
-        "test_sampled_law_never_adds_energy_on_ten_thousand_random_motions": ["0.001"],
+        "test_traced_law_is_that_of_numpy_and_has_derivatives_everywhere": ["by depth"],
+        "test_sampled_law_never_adds_energy_on_ten_thousand_random_motions": ["by depth-0.001"],
     },
     "dynamics/test_not_a_number.py": {
         "test_algorithms_of_trees_keep_nan": ["branched"],
@@ -108,7 +153,7 @@ ESSENTIAL = {
         "test_every_file_compiles_by_itself_without_a_warning": ["gcc"],
     },
     "fmi/test_co_simulation.py": {
-        "test_validates_without_a_message": KINDS,
+        "test_validates_without_a_message": ["fmi2-servo", "fmi3-planar2", "fmi3-sampled pd"],
         "test_equals_the_block_in_numpy_under_random_inputs_and_parameters": KINDS,
         "test_an_instance_of_another_fmu_is_refused": ["fmi2"],
     },
@@ -120,7 +165,8 @@ ESSENTIAL = {
         "test_a_drift_is_relative_to_states_of_more_than_their_nominal_value": ["fmi2-0.5-False"],
     },
     "fmi/test_documentation.py": {
-        "test_the_page_tells_the_equations_and_every_port": KINDS,
+        "test_the_files_keep_the_rules_of_the_cross_check": [],
+        "test_the_page_tells_the_equations_and_every_port": ["servo"],
         "test_the_fmu_reproduces_its_reference_run": ["servo"],
         "test_a_reference_run_is_of_bounded_length": ["0.01"],
     },
@@ -145,6 +191,8 @@ ESSENTIAL = {
         ],
     },
     "fmi/test_input_derivatives.py": {
+        "test_a_loop_is_of_second_order_with_slopes_and_of_first_without": [],
+        "test_the_integral_of_a_cubic_is_exact_with_three_derivatives": [],
         "test_inputs_are_followed_at_the_stages_of_the_integrator": [],
         "test_the_integral_of_a_ramp_is_exact_with_its_slope_and_that_of_stairs_without": ["0.1"],
     },
@@ -157,16 +205,20 @@ ESSENTIAL = {
         "test_a_quaternion_is_brought_back_to_unit_length_in_an_event": [],
     },
     "fmi/test_native_build.py": {
+        "test_the_library_shows_the_functions_of_fmi_and_nothing_else": [],
         "test_the_sources_are_strict_c99_without_a_warning": ["gcc-servo"],
         "test_in_a_c_host_ten_seconds_equal_numpy_and_allocate_nothing": [],
         "test_two_builds_are_byte_identical": [],
         "test_without_a_system_compiler_two_builds_are_byte_identical_and_run": [],
     },
     "fmi/test_native_fmu.py": {
+        "test_fmpy_simulates_it_to_the_stop_time": [],
         "test_every_integrator_equals_its_numpy_form": ["rk4"],
         "test_a_parameter_that_is_not_tunable_is_a_constant": [],
     },
     "fmi/test_packaging.py": {
+        "test_a_python_fmu_of_a_block_object_is_the_block": [],
+        "test_a_block_of_the_main_program_is_refused_for_a_python_fmu": [],
         "test_metadata_are_in_the_model_description": ["python-2"],
         "test_a_script_imports_modules_beside_it_and_each_script_its_own": ["python"],
         "test_a_deflated_archive_is_smaller_and_the_same_each_time": [],
@@ -183,12 +235,15 @@ ESSENTIAL = {
         "test_three_instances_of_one_fmu_do_not_know_each_other": SCRIPTS,
         "test_without_its_kernel_an_fmu_does_the_same_in_numpy_and_says_so": SCRIPTS,
         "test_all_fmus_run_together_in_one_process": [],
-        "test_an_fmu_is_its_block_in_numpy": ["planar2_sampled_pd_fmu", "2.5-five_bar_robot_fmu"],
-        "test_at_run_time_there_is_need_of_numpy_and_rigidblocks_alone": ["planar2_sampled_pd_fmu"],
+        "test_an_fmu_is_its_block_in_numpy": SCRIPTS,
+        "test_at_run_time_there_is_need_of_numpy_and_rigidblocks_alone": [
+            "kernel-planar2_sampled_pd_fmu"
+        ],
         "test_every_fmu_passes_the_validator_with_no_message": SCRIPTS,
         "test_a_bundling_fmu_brings_its_own_rigidblocks": [],
     },
     "fmi/test_source_fmu.py": {
+        "test_an_fmu_may_carry_sources_and_binaries": [],
         "test_the_unpacked_sources_are_strict_c99_without_a_warning": ["gcc-2-None"],
         "test_a_source_fmu_validates_and_has_no_binary": ["servo", "sampled pd"],
         "test_two_source_fmus_linked_into_one_program_run_without_any_allocation": [],
@@ -215,9 +270,10 @@ ESSENTIAL = {
         "test_fmus_made_under_other_circumstances_are_byte_identical": [],
     },
     "kernels/test_large_models.py": {
+        "test_inverse_dynamics_of_a_chain_of_a_thousand_bodies_is_that_of_the_numbers": [],
         "test_loops_equal_straight_lines": [],
         "test_forward_dynamics_of_a_thousand_bodies_solves_the_equation_of_motion": [],
-        "test_loops_compute_the_algorithm_for_all_joints": ["0-rnea"],
+        "test_loops_compute_the_algorithm_for_all_joints": [],
         "test_code_does_not_grow_with_the_model": ["1.0-rnea"],
     },
     "kernels/test_operation_counts.py": {
@@ -228,7 +284,8 @@ ESSENTIAL = {
         "test_they_are_those_of_the_other_algorithm": [],
     },
     "kernels/test_traced_algorithms.py": {
-        "test_traced_algorithm_equals_numpy": ["satellite"],
+        "test_traced_floating_base_equals_numpy": [],
+        "test_traced_algorithm_equals_numpy": ["body_jacobian-satellite", "by ltl-satellite"],
     },
     "kernels/test_traced_evaluator.py": {
         "test_what_is_made_of_the_graphs_is_that_of_the_functions_themselves": [
@@ -245,13 +302,26 @@ ESSENTIAL = {
         "test_energy_of_the_five_bar_falls_with_the_tolerance": ["0.01"],
     },
     "library/test_blocks.py": {
+        "test_sequence_interpolates_its_table_over_and_over": ["ticks1-*", "ticks2-*"],
+        "test_feedthrough_is_as_expected": BLOCKS,
+        "test_compiled_steps_equal_numpy_steps_with_every_integrator": ["rk4", "rodas3"],
+        "test_input_that_is_not_finite_is_named": [
+            "nan-*-numpy_stepper",
+            "inf-block1-compiled_stepper",
+        ],
         "test_compiled_steps_equal_numpy_steps": [f"{block}-0.004" for block in BLOCKS],
     },
     "library/test_closed_loop_plant.py": {
+        "test_unstabilized_loops_drift_and_projected_ones_do_not": [],
+        "test_loop_joint_force_is_worth_its_reactions_on_both_bodies": [],
+        "test_rank_drops_and_condition_grows_where_the_bars_are_in_line": [],
         "test_log_tells_the_singular_configurations_of_a_run": ["compiled"],
         "test_every_solver_gives_the_same_motion": ["kkt"],
     },
     "library/test_contact_plant.py": {
+        "test_linkage_with_loops_falls_on_the_ground_and_stays_closed": [],
+        "test_plant_equals_the_composition_of_its_parts": [],
+        "test_quadruped_stands_under_pd_control": [],
         "test_floating_base_and_joint_of_six_freedoms_fall_alike": [],
     },
     "library/test_contact_margins.py": {
@@ -265,12 +335,20 @@ ESSENTIAL = {
     },
     "library/test_elements.py": {
         "test_power_of_elements_is_the_rate_of_the_energy": ["tree", "closed loop"],
-        "test_springs_keep_the_energy_to_the_order_of_the_integrator": ["floating", "contact"],
+        "test_springs_keep_the_energy_to_the_order_of_the_integrator": [],
     },
     "library/test_ground_contact.py": {
-        "test_wiring_is_stable_below_the_limit_and_unstable_above": ["0.3", "1.5"],
+        "test_friction_that_sticks_is_stable_below_its_limit_and_unstable_above": ["False"],
+        "test_run_warns_where_the_start_values_make_the_hold_too_long": ["compiled"],
+        "test_disc_of_sixteen_sides_stays_in_the_friction_cone_and_loses_energy": [],
+        "test_bounce_has_the_restitution_of_the_spring_damper_as_the_step_goes_to_zero": ["False"],
+        "test_all_forms_of_the_co_simulation_are_the_same": ["compiled"],
+        "test_elastic_bounces_keep_their_energy_with_a_lead_and_gain_without": ["0.0008"],
+        "test_wiring_is_stable_below_the_limit_and_unstable_above": ["0.3-held", "1.5-held"],
     },
     "loops/test_loop_constraints.py": {
+        "test_constraints_are_the_relative_velocity_in_the_joint": LOOPS,
+        "test_loops_of_the_test_models_are_closed": LOOPS,
         "test_rate_of_the_position_error_is_the_velocity_error": LOOPS,
         "test_rate_of_the_velocity_error_is_that_of_the_acceleration": LOOPS,
         "test_joint_forces_of_constraints_do_no_work": LOOPS,
@@ -321,6 +399,7 @@ ESSENTIAL = {
         "test_log_tells_what_is_stiff_and_what_to_take": ["numpy"],
     },
     "simulation/test_contact_events.py": {
+        "test_sliding_block_stops_after_its_closed_form_way": [],
         "test_error_of_the_events_falls_at_the_order_of_the_method": [],
         "test_soft_contact_becomes_rigid_contact_as_its_stiffness_grows": [],
         "test_more_events_in_a_step_than_allowed_are_refused_and_not_endless": [],
@@ -334,6 +413,7 @@ ESSENTIAL = {
         "test_shorter_and_shorter_bounces_end_at_rest": [],
     },
     "simulation/test_event_rollback.py": {
+        "test_error_of_the_events_time_falls_at_the_order_of_the_integrator": [],
         "test_event_is_where_the_closed_form_has_it_and_what_follows_too": [
             "gauss-seidel-native",
             "jacobi-compiled",
@@ -341,9 +421,10 @@ ESSENTIAL = {
         ],
     },
     "simulation/test_foreign_fmus.py": {
+        "test_an_isolated_fmu_gives_the_same_numbers": [],
         "test_an_isolated_fmu_that_crashes_exits_or_hangs_ends_the_run_alone": ["abort*"],
-        "test_no_folder_stays_behind_even_of_a_run_that_was_killed": ["True"],
-        "test_an_archive_that_inflates_is_not_opened": ["bomb*"],
+        "test_no_folder_stays_behind_even_of_a_run_that_was_killed": [],
+        "test_an_archive_that_inflates_is_not_opened": [],
         "test_an_fmu_that_allows_one_instance_in_a_process_gets_one": [],
         "test_a_part_without_outputs_is_initialized_stepped_and_terminated": ["False"],
     },
@@ -376,13 +457,14 @@ ESSENTIAL = {
         "test_a_continuous_system_keeps_the_order_of_the_integrator": [],
     },
     "tracing/test_compile.py": {
-        "test_compiled_dynamics_equal_numpy": ROBOTS,
+        "test_long_function_in_parts_computes_the_same_bits": [],
+        "test_compiled_dynamics_equal_numpy": ["planar2"],
     },
     "tracing/test_trace.py": {
-        "test_traced_dynamics_equal_numpy": ROBOTS,
+        "test_traced_dynamics_equal_numpy": ["planar2"],
     },
     "test_examples.py": {
-        "test_example_runs_alone": ["02_*", "03_*", "13_*"],
+        "test_example_runs_alone": ["02_*", "03_*"],
     },
 }
 
