@@ -21,6 +21,7 @@ from rigidblocks.fmi.export import export_fmu
 from rigidblocks.fmi.python import python_fmu
 from rigidblocks.fmi.script import slave_of
 from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from signal_blocks import SIGNALS
 
 STEPS = 20
 SCRIPTS = {path.stem: path for path in sorted(Path(__file__).parents[2].glob("fmus/*_fmu.py"))}
@@ -32,6 +33,14 @@ from rigidblocks.fmi.slave import BlockSlave
 class OfTheLibrary(BlockSlave):
     def __init__(self, **kwargs):
         super().__init__(BLOCKS[{name!r}][0], **kwargs)
+"""
+SIGNALS_SCRIPT = """
+from rigidblocks.fmi.slave import BlockSlave
+from signal_blocks import together
+
+class OfTheSignals(BlockSlave):
+    def __init__(self, **kwargs):
+        super().__init__(together({kind!r}), **kwargs)
 """
 
 
@@ -131,7 +140,8 @@ def assert_all_forms_are_the_same(script, folder):
 
 def test_every_block_of_the_library_has_a_script():
     blocks = {name for name in library.__all__ if issubclass(getattr(library, name), Block)}
-    assert {type(slave_of(script).memory.block).__name__ for script in SCRIPTS.values()} >= blocks
+    scripts = {type(slave_of(script).memory.block).__name__ for script in SCRIPTS.values()}
+    assert scripts | {type(block).__name__ for block, _ in SIGNALS.values()} >= blocks
 
 
 @pytest.mark.parametrize(
@@ -146,4 +156,12 @@ def test_all_forms_of_a_script_are_the_same(name, tmp_path):
 def test_all_forms_of_every_kind_of_block_are_the_same(name, tmp_path):
     script = tmp_path / f"{name.replace(' ', '_')}_fmu.py"
     script.write_text(SCRIPT.format(name=name))
+    assert_all_forms_are_the_same(script, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sampled", "continuous"])
+def test_all_forms_of_the_signal_blocks_are_the_same(kind, tmp_path):
+    script = tmp_path / f"{kind}_signals_fmu.py"
+    script.write_text(SIGNALS_SCRIPT.format(kind=kind))
     assert_all_forms_are_the_same(script, tmp_path)

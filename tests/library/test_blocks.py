@@ -23,6 +23,7 @@ from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import PDController, RepeatingSequence, RobotPlant
 from rigidblocks.model.configuration import rate
 from rigidblocks.robots import planar2
+from signal_blocks import SIGNALS
 
 # C shares subexpressions and reciprocals: a rounding or two a step, times what 40 steps of a robot
 # amplify
@@ -59,10 +60,16 @@ CASES = {
         set(),
     ),
     **BLOCKS,
+    **SIGNALS,
 }
 
 
-@pytest.fixture(params=CASES)
+def slow(name):
+    """Signal blocks are many, and their laws have tests of their own."""
+    return pytest.mark.slow if name in SIGNALS and name not in ("pid", "sampled pid") else ()
+
+
+@pytest.fixture(params=[pytest.param(name, marks=slow(name)) for name in CASES])
 def block(request):
     return CASES[request.param][0]
 
@@ -171,7 +178,10 @@ def test_compiled_steps_equal_numpy_steps_with_every_integrator(method):
 
 
 @pytest.mark.parametrize("stepper", [numpy_stepper, compiled_stepper])
-@pytest.mark.parametrize("block", [block for block, _ in CASES.values() if block.inputs])
+@pytest.mark.parametrize(
+    "block",
+    [pytest.param(b, marks=slow(name)) for name, (b, _) in CASES.items() if b.inputs],
+)
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_input_that_is_not_finite_is_named(block, stepper, bad):
     flat = Memory(block)

@@ -97,7 +97,7 @@ def documentation(block: Block) -> str:
 def describe_units(root: Element, units: Iterable[str]) -> None:
     """Adds the definitions of the units, the same in all versions."""
     definitions = SubElement(root, "UnitDefinitions")
-    for unit in sorted(set(units)):
+    for unit in sorted(filter(None, set(units))):
         exponents = {base: str(exponent) for base, exponent in base_units(unit).items()}
         element = SubElement(definitions, "Unit", name=unit)
         SubElement(element, "BaseUnit", exponents)
@@ -130,7 +130,8 @@ def _scalar_variable(parent: Element, variable: Variable) -> None:
         parent, "ScalarVariable", {key: value for key, value in attributes.items() if value}
     )
     shown = range_attributes(variable.unit, variable.min, variable.max, variable.nominal)
-    real = SubElement(element, "Real", unit=variable.unit, attrib=shown)
+    unit = {"unit": variable.unit} if variable.unit else {}  # '' is left open
+    real = SubElement(element, "Real", unit | shown)
     if variable.start is not None:
         real.set("start", repr(variable.start))
     if variable.state is not None:

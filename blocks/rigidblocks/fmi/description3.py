@@ -73,7 +73,7 @@ class ArrayVariable:
         """What it is, with the units if there are several."""
         return (
             self.doc
-            if self.unit
+            if self.unit is not None
             else f"{self.doc} [{', '.join(element.unit for element in self.elements)}]"
         )
 

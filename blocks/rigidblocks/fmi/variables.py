@@ -201,6 +201,6 @@ def _rate(x: Variable, index: int) -> Variable:
 
 def _per_second(unit: str) -> str:
     """The unit of the rate of what has the unit: m/s2 of m/s, N.m/rad.s of N.m/rad."""
-    if unit.endswith("/s"):
-        return f"{unit}2"
+    if not unit or unit.endswith("/s"):
+        return f"{unit}2" if unit else ""
     return f"{unit}.s" if "/" in unit else f"{unit}/s"

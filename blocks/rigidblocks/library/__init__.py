@@ -5,45 +5,86 @@ from rigidblocks.library.body_contact import BodyContact
 from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
 from rigidblocks.library.contact_plant import ContactPlant
 from rigidblocks.library.controllers import PDController
+from rigidblocks.library.delays import (
+    Delay,
+    RateTransition,
+    TransportDelay,
+    UnitDelay,
+    ZeroOrderHold,
+)
+from rigidblocks.library.filters import Derivative, Integrator, LowPass
 from rigidblocks.library.floating_plant import FloatingBasePlant
 from rigidblocks.library.ground_contact import GroundContact, PointKinematics
 from rigidblocks.library.hybrid_plant import HybridPlant
 from rigidblocks.library.joint_limits import JointLimits
 from rigidblocks.library.kinematics import Frame, FrameKinematics
+from rigidblocks.library.linear_systems import StateSpace, TransferFunction
+from rigidblocks.library.logic import Compare, Counter, Hysteresis, Logic
 from rigidblocks.library.loop_closure import CompliantLoopClosure, CutLoopPlant, LoopClosure
 from rigidblocks.library.model_based import GravityCompensation, InverseDynamicsController
+from rigidblocks.library.noise import Noise
+from rigidblocks.library.nonlinear import DeadZone, RateLimiter, Saturation, Switch
+from rigidblocks.library.pid import PID
 from rigidblocks.library.plant import RobotPlant
 from rigidblocks.library.playback import Playback
 from rigidblocks.library.profiles import QuinticProfile, TrapezoidalProfile
 from rigidblocks.library.sensors import IMU, Encoder
+from rigidblocks.library.signals import Constant, Demux, Gain, Mux, Product, Selector, Sum
 from rigidblocks.library.sources import Chirp, RepeatingSequence, Sine, Step
 
 __all__ = [
     "IMU",
+    "PID",
     "BodyContact",
     "Chirp",
     "ClosedLoopPlant",
+    "Compare",
     "CompliantLoopClosure",
+    "Constant",
     "ContactPlant",
+    "Counter",
     "CutLoopPlant",
+    "DeadZone",
+    "Delay",
+    "Demux",
+    "Derivative",
     "Encoder",
     "FloatingBasePlant",
     "Frame",
     "FrameKinematics",
+    "Gain",
     "GravityCompensation",
     "GroundContact",
     "HybridPlant",
+    "Hysteresis",
+    "Integrator",
     "InverseDynamicsController",
     "JointActuator",
     "JointLimits",
+    "Logic",
     "LoopClosure",
+    "LowPass",
+    "Mux",
+    "Noise",
     "PDController",
     "Playback",
     "PointKinematics",
+    "Product",
     "QuinticProfile",
+    "RateLimiter",
+    "RateTransition",
     "RepeatingSequence",
     "RobotPlant",
+    "Saturation",
+    "Selector",
     "Sine",
+    "StateSpace",
     "Step",
+    "Sum",
+    "Switch",
+    "TransferFunction",
+    "TransportDelay",
     "TrapezoidalProfile",
+    "UnitDelay",
+    "ZeroOrderHold",
 ]

@@ -121,10 +121,9 @@ class System:
             source, target = new.names
             whole = old.names[1] == target
             taken = target if whole else f"{new.target[0]}.{written.port.element_names[min(both)]}"
-            adder = "WrenchSum" if "f_ext" in target else "Sum"
             raise ValueError(
                 f"cannot connect {source} to {target}: {taken} is connected to {old.names[0]} "
-                f"already; what adds several sources is a block, such as {adder}"
+                "already; what adds several sources is a block, such as Sum"
             )
 
     def wiring(self) -> Wiring:
