@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from rigidblocks.algebra.rotation import quaternion_rotation
 from rigidblocks.algebra.spatial import cross
 from rigidblocks.dynamics import aba_with_rotors, crba, rnea
 from rigidblocks.formats.load import load_model
 from rigidblocks.formats.refusal import FormatError
 from rigidblocks.joint import SixDoF
-from rigidblocks.joint.rotation import quaternion_rotation
 from rigidblocks.model.configuration import random_configuration
 
 mujoco = pytest.importorskip(

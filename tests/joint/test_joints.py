@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from random_models import joints_of_all_types
+from rigidblocks.algebra.rotation import quaternion_rotation
 from rigidblocks.algebra.spatial import Transform, crm, rotx, roty, rotz, rz, xlt
 from rigidblocks.joint import (
     Cylindrical,
@@ -25,7 +26,6 @@ from rigidblocks.joint import (
     Universal,
     joint_from_pitch,
 )
-from rigidblocks.joint.rotation import quaternion_rotation
 from rigidblocks.tracing.trace import trace
 
 RTOL = 1e-13  # a few dozen products and sums, relative to the largest element

@@ -318,6 +318,16 @@ class RigidInertia:
         """The 6x6 matrix of the inertia."""
         return np.block([[self.I, skew(self.h)], [-skew(self.h), self.m * np.eye(3)]])
 
+    def inverse(self) -> Array:
+        """Phi = I^-1 (6, 6) (RBDA Eq 2.74); only of numbers, and of a body with a rotational
+        inertia about its centre of mass.
+
+            Phi = [[J, J cx^T], [cx J, 1/m + cx J cx^T]],  J = I_C^-1
+        """
+        cx = skew(self.h / self.m)
+        J = np.linalg.inv(self.I - self.m * cx @ cx.T)
+        return np.block([[J, J @ cx.T], [cx @ J, np.eye(3) / self.m + cx @ J @ cx.T]])
+
     def articulated(self) -> "ArticulatedInertia":
         """The same inertia as the starting value of an articulated-body inertia."""
         return ArticulatedInertia(self.m * np.eye(3), skew(self.h), self.I)

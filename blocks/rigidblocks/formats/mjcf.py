@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from rigidblocks.algebra.rotation import quaternion_rotation
 from rigidblocks.algebra.spatial import Array, Transform, identity, mcI, xlt
 from rigidblocks.formats.description import Freedoms
 from rigidblocks.formats.links import WORLD, Assembly, Connection, Following, Link
 from rigidblocks.formats.refusal import FormatError, wrong
 from rigidblocks.joint import Fixed, Joint, Prismatic, Revolute, SixDoF, Spherical
-from rigidblocks.joint.rotation import quaternion_rotation
 from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
 
 BALL = 1  # mjtJoint: free, ball, slide, hinge

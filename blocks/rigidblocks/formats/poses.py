@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rigidblocks.algebra.rotation import quaternion_rotation
 from rigidblocks.algebra.spatial import Transform, identity
 from rigidblocks.formats.document import Element, floats, nearest, placement, refused
-from rigidblocks.joint.rotation import quaternion_rotation
 
 MODEL = "__model__"
 

@@ -5,10 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array, Transform, identity, rz
-from rigidblocks.joint.axial import Z, angle_about
-from rigidblocks.joint.interface import Joint, JointMotion
-from rigidblocks.joint.rotation import (
+from rigidblocks.algebra.rotation import (
     IDENTITY,
     normalized_quaternion,
     quaternion_from_rotation,
@@ -20,6 +17,9 @@ from rigidblocks.joint.rotation import (
     travel_velocity,
     vector_from_quaternion,
 )
+from rigidblocks.algebra.spatial import Array, Transform, identity, rz
+from rigidblocks.joint.axial import Z, angle_about
+from rigidblocks.joint.interface import Joint, JointMotion
 
 
 @dataclass(frozen=True)

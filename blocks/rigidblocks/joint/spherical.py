@@ -5,10 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigidblocks.algebra.factored import factored
-from rigidblocks.algebra.spatial import Array, Transform, cross
-from rigidblocks.joint.axial import Axis, X, Y, Z, angle_about, turn, unit_axis
-from rigidblocks.joint.interface import Joint, JointMotion
-from rigidblocks.joint.rotation import (
+from rigidblocks.algebra.rotation import (
     IDENTITY,
     normalized_quaternion,
     quaternion_from_rotation,
@@ -18,6 +15,9 @@ from rigidblocks.joint.rotation import (
     quaternion_rotation,
     vector_from_quaternion,
 )
+from rigidblocks.algebra.spatial import Array, Transform, cross
+from rigidblocks.joint.axial import Axis, X, Y, Z, angle_about, turn, unit_axis
+from rigidblocks.joint.interface import Joint, JointMotion
 
 
 @dataclass(frozen=True)

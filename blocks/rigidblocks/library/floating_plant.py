@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rigidblocks.algebra.rotation import normalized_quaternion, quaternion_rate, quaternion_rotation
 from rigidblocks.algebra.spatial import Array, Transform, identity
 from rigidblocks.block.block import Port, Record, Values, finite
 from rigidblocks.dynamics.elements import Acting
@@ -17,7 +18,6 @@ from rigidblocks.dynamics.floating import (
     forward_dynamics_crba_floating,
 )
 from rigidblocks.joint import Joint, SixDoF
-from rigidblocks.joint.rotation import normalized_quaternion, quaternion_rate, quaternion_rotation
 from rigidblocks.library.elements import Element, Elements, with_loads
 from rigidblocks.library.plant import Plant
 from rigidblocks.library.ports import (
