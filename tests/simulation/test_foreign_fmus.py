@@ -113,7 +113,8 @@ def test_warnings_are_logged_and_the_run_goes_on(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "rigidblocks"):
         simulate(alone(fmu), 0.3, 0.01)
     messages = [record.getMessage() for record in caplog.records]
-    assert messages[:10] == ["'part': it is hot"] * 10
+    times = [f"'part': it is hot (at t = {0.01 * k:g} s)" for k in range(10)]
+    assert messages[:10] == times
     assert messages[10:] == ["'part' warns again; further warnings of it are not shown"]
 
 

@@ -361,7 +361,7 @@ def test_a_second_ctrl_c_ends_the_saving_and_loses_nothing(tmp_path, monkeypatch
 
     monkeypatch.setattr(recording.Recording, "add", add_and_interrupt)
     with pytest.raises(Interrupted, match=r"ended the run at t = 0.2 s; .*run.csv.arrow") as caught:
-        simulate(waves(), 1.0, 1e-2, save=tmp_path / "run.csv")
+        simulate(waves(), 1.0, 1e-2, form="numpy", save=tmp_path / "run.csv")
     assert len(caught.value.result.time) == 21
     assert len(Result.load(tmp_path / "run.csv.arrow").time) == 21
 
@@ -429,5 +429,5 @@ def test_a_wrong_argument_is_named(arguments, error, message):
 
 
 def test_a_run_is_a_run_of_a_system():
-    with pytest.raises(TypeError, match="simulate takes a System with its parts, not a Sine"):
+    with pytest.raises(TypeError, match="a run takes a System with its parts, not a Sine"):
         simulate(Sine(), 1.0, 1e-2)

@@ -212,18 +212,20 @@ def test_a_run_that_stops_being_finite_keeps_and_saves_its_result(form, tmp_path
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize(("form", "add"), [("compiled", "add"), ("fused", "extend")])
+@pytest.mark.parametrize(
+    ("form", "add"), [("numpy", "add"), ("compiled", "took"), ("fused", "took")]
+)
 def test_ctrl_c_and_sigterm_keep_and_save_the_result(form, add, ending, tmp_path, monkeypatch):
     original = getattr(Recording, add)
 
-    def add_and_interrupt(recording, rows):
-        original(recording, rows)
+    def add_and_interrupt(recording, *rows):
+        original(recording, *rows)
         if recording.k >= 5:
             signal.raise_signal(ending)
 
     monkeypatch.setattr(Recording, add, add_and_interrupt)
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Interrupted, match=r"(Ctrl-C|SIGTERM) ended the run at t = 0.00") as caught:
+    with pytest.raises(Interrupted, match=r"(Ctrl-C|SIGTERM) ended the run at t = 0.0") as caught:
         simulate(wired(parts()), 10.0, 1e-3, form=form, save=tmp_path / "partial.csv")
     assert handlers == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
     assert 6 <= len(caught.value.result.time) < 100

@@ -94,6 +94,11 @@ class Port:
         return nearest
 
     @cached_property
+    def is_bounded(self) -> bool:
+        """Whether there are values that it does not take."""
+        return bool(np.isfinite(self.lowest).any() or np.isfinite(self.max).any())
+
+    @cached_property
     def size(self) -> int:
         """The number of elements."""
         return prod(self.shape)

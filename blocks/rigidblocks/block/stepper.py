@@ -160,19 +160,26 @@ class CompiledStepper(Stepper):
         )
         return library
 
+    @property
+    def step_address(self) -> int:
+        """The address of the function `int (double *memory, double t, double dt)` that steps; what
+        it returns is for `judge`.
+        """
+        return ctypes.cast(self.kernel.block_step, ctypes.c_void_p).value or 0
+
     def initialize(self, m: Array, t: float) -> None:
         if self.kernel.block_initialize(m.ctypes.data, t):
             raise self._not_finite(m, t)
 
     def step(self, m: Array, t: float, dt: float) -> None:
-        self._check(self.kernel.block_step(m.ctypes.data, t, dt), m, t + dt, dt)
+        self.judge(self.kernel.block_step(m.ctypes.data, t, dt), m, t + dt, dt)
 
     def bound(self, m: Array) -> Callable[[float, float], None]:
         block_step, address = self.kernel.block_step, m.ctypes.data
 
         def step(t: float, dt: float) -> None:
             if status := block_step(address, t, dt):
-                self._check(status, m, t + dt, dt)
+                self.judge(status, m, t + dt, dt)
 
         return step
 
@@ -194,7 +201,8 @@ class CompiledStepper(Stepper):
         reason = self.kernel.block_refusal(request.ctypes.data)
         return Refusal(reason) if reason else None
 
-    def _check(self, status: int, m: Array, t: float, dt: float) -> None:
+    def judge(self, status: int, m: Array, t: float, dt: float) -> None:
+        """Raises what `step` raises, for the status of a step of dt to t."""
         if status == FAILED:
             raise self._not_finite(m, t)
         if status:

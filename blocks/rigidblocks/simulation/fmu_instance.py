@@ -15,6 +15,7 @@ from fmpy.logging import addLoggerProxy
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
 from rigidblocks.simulation.instance import Instance
+from rigidblocks.simulation.table import FMI2, Entry, Variables
 from rigidblocks.simulation.unpacked import Unpacked
 from rigidblocks.system.fmu import Fmu, FmuError
 from rigidblocks.system.part import Part
@@ -22,21 +23,31 @@ from rigidblocks.system.part import Part
 LOG = logging.getLogger("rigidblocks")
 _STATUS = ("ok", "warning", "discard", "error", "fatal", "pending")
 _WARNING, _DISCARD, _FATAL = 1, 2, 4
+_CALLS = ("fmi2SetReal", "fmi2DoStep", "fmi2GetReal")  # by their numbers in a table
 _MESSAGES = 50  # of an instance's log that are kept
 _WARNINGS = 10  # of an instance that go to the log; then it is told once that there are more
 
 
 class FmuLog:
-    """What an FMU has logged: the last messages, and its warnings in the log `rigidblocks`."""
+    """What an FMU has logged: the last messages, and its warnings in the log `rigidblocks`, with
+    the time (1,) of the step on its `clock`, NaN before the first.
+    """
 
     def __init__(self, part: str):
         self.part, self.last, self.warnings = part, deque[str](maxlen=_MESSAGES), 0
+        self.clock = np.full(1, np.nan)
+
+    @property
+    def when(self) -> str:
+        """The time for messages."""
+        t = self.clock[0]
+        return "" if np.isnan(t) else f" at t = {t:g} s"
 
     def add(self, status: int, message: str) -> None:
         """Keeps a message."""
         self.last.append(message)
         if status == _WARNING:
-            self.warn(message)
+            self.warn(f"{message}{self.when and f' ({self.when.strip()})'}")
 
     def warn(self, message: str) -> None:
         """Shows a warning."""
@@ -79,10 +90,11 @@ class FmuInstance(Instance):
         assert isinstance(part.component, Fmu)
         self._part, self._fmu, self._log = part, part.component, FmuLog(part.name)
         self._unpacked: Unpacked | None = None
+        self._kept_by_number: dict[int, tuple[Any, tuple[Array, Array]]] = {}
         self._slave: Any = None
         self._runs = self._failed = self._is_lost = False
-        self._t: float | None = None
-        self._kept, self._may_return = ctypes.c_void_p(), False  # what a step may go back to
+        # what a step may go back to, and whether it may
+        self._kept, self._may_return = ctypes.c_void_p(), np.zeros(1, dtype=np.int32)
         try:
             self._check_once()
             self._unpacked = Unpacked(self._fmu.path)
@@ -94,8 +106,8 @@ class FmuInstance(Instance):
             raise FmuError(
                 f"'{part.name}' ({self._fmu.path}) cannot be instantiated: {error}{self._said()}"
             ) from error
-        self._u, self._set_inputs = self._bind(self._fmu.inputs, "fmi2SetReal")
-        self._y, self._get_outputs = self._bind(self._fmu.outputs, "fmi2GetReal")
+        self._u, self._set_inputs, self._sets = self._bind(self._fmu.inputs, "fmi2SetReal")
+        self._y, self._get_outputs, self._gets = self._bind(self._fmu.outputs, "fmi2GetReal")
         self._y_where, self._u_where = places(self._fmu.outputs), places(self._fmu.inputs)
         self._started = False
         self._kept_values = self._u.copy(), self._y.copy()
@@ -130,10 +142,25 @@ class FmuInstance(Instance):
         self._get_outputs()
 
     def step(self, t: float, dt: float) -> None:
-        self._t = t
+        self._log.clock[0] = t
         self._set_inputs()
-        self._call("fmi2DoStep", t, dt, 0 if self._may_return else 1)
+        self._call("fmi2DoStep", t, dt, 0 if self._may_return[0] else 1)
         self._get_outputs()
+
+    def entry(self) -> Entry:
+        return Entry(
+            FMI2,
+            self._slave.component,
+            _address(self._slave.dll.fmi2DoStep),
+            self._sets,
+            self._gets,
+            self._log.clock,
+            self._may_return,
+        )
+
+    def judge(self, call: int, status: int, t: float, dt: float) -> None:
+        del t, dt  # the clock has the time
+        self._judge(_CALLS[call], status)
 
     def save(self) -> None:
         if not self._fmu.description.coSimulation.canGetAndSetFMUstate:
@@ -142,13 +169,58 @@ class FmuInstance(Instance):
                 "event needs it"
             )
         self._call("fmi2GetFMUstate", ctypes.byref(self._kept))
-        self._kept_values, self._may_return = (self._u.copy(), self._y.copy()), True
+        self._kept_values, self._may_return[0] = (self._u.copy(), self._y.copy()), True
 
     def restore(self) -> None:
         self._call("fmi2SetFMUstate", self._kept)
         self._u[:], self._y[:] = self._kept_values
 
+    def view(self, name: str) -> Array | None:
+        if name in self._u_where:
+            return self._u[self._u_where[name]]
+        return self._y[self._y_where[name]] if name in self._y_where else None
+
+    def read(self, name: str) -> Array:
+        references = self._fmu.references(name)
+        values = (ctypes.c_double * len(references))()
+        array = (ctypes.c_uint * len(references))(*references)
+        self._call("fmi2GetReal", array, len(references), values)
+        return np.array(values)
+
+    def change(self, name: str, values: Array) -> None:
+        if not self._fmu.is_tunable(name):
+            raise FmuError(
+                f"cannot set '{self._part.name}.{name}' while the run goes on: it is no tunable "
+                "parameter; it can have another start value"
+            )
+        self._set(self._fmu.references(name), values)
+
+    def keep(self, number: int) -> None:
+        held = self._kept, self._kept_values
+        self._kept = ctypes.c_void_p()
+        try:
+            self.save()
+            self._kept_by_number[number] = self._kept, self._kept_values
+        finally:
+            self._kept, self._kept_values = held
+
+    def go_back(self, number: int) -> None:
+        held = self._kept, self._kept_values
+        self._kept, self._kept_values = self._kept_by_number[number]
+        try:
+            self.restore()
+            self._failed = False
+        finally:
+            self._kept, self._kept_values = held
+
+    def forget(self, number: int) -> None:
+        state, _ = self._kept_by_number.pop(number, (None, None))
+        if state and self._slave is not None and not self._is_lost:
+            self._slave.dll.fmi2FreeFMUstate(self._slave.component, ctypes.byref(state))
+
     def close(self) -> None:
+        for number in list(self._kept_by_number):
+            self.forget(number)
         if self._slave is not None and self._slave.component is not None and not self._is_lost:
             if self._runs and not self._failed:
                 self._terminate()
@@ -193,15 +265,18 @@ class FmuInstance(Instance):
         _logs[id(self._log)] = self._log
         self._slave.instantiate(callbacks=self._callbacks, loggingOn=True)
 
-    def _bind(self, ports: tuple[Port, ...], function: str) -> tuple[Array, Any]:
-        """The flat start values of ports, and a function that moves them to or from the FMU."""
+    def _bind(self, ports: tuple[Port, ...], function: str) -> tuple[Array, Any, Variables]:
+        """The flat start values of ports, a function that moves them to or from the FMU, and what
+        the loop in C needs to do so.
+        """
         values = np.zeros(sum(port.size for port in ports))
         for port, where in zip(ports, places(ports).values(), strict=True):
             values[where] = np.ravel(
                 self._part.start.get(port.name, 0.0 if port.start is None else port.start)
             )
         references = [r for port in ports for r in self._fmu.references(port.name)]
-        array = (ctypes.c_uint * len(references))(*references)
+        numbers = np.array(references, dtype=np.uint32)
+        array = numbers.ctypes.data_as(ctypes.POINTER(ctypes.c_uint))
         pointer = values.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
         move, component, count = (
             getattr(self._slave.dll, function),
@@ -213,7 +288,7 @@ class FmuInstance(Instance):
             if count and (status := move(component, array, count, pointer)):
                 self._judge(function, status)
 
-        return values, transfer
+        return values, transfer, Variables(_address(move), numbers, values)
 
     def _set(self, references: list[int], values: Array) -> None:
         array = (ctypes.c_uint * len(references))(*references)
@@ -226,8 +301,7 @@ class FmuInstance(Instance):
     def _judge(self, function: str, status: int) -> None:
         """Shows a warning; raises FmuError for what is worse."""
         name = _STATUS[status] if 0 <= status < len(_STATUS) else f"{status}, which FMI has not"
-        when = "" if self._t is None else f" at t = {self._t:g} s"
-        text = f"{function} gave status {name}{when}"
+        text = f"{function} gave status {name}{self._log.when}"
         if status == _WARNING:
             if not self._log.warnings:  # else it has said so itself
                 self._log.warn(text)
@@ -238,6 +312,10 @@ class FmuInstance(Instance):
     def _said(self) -> str:
         last = list(self._log.last)[-3:]
         return f"; its log ends: {' | '.join(last)}" if last else ""
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def places(ports: tuple[Port, ...]) -> dict[str, slice]:

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import memory_for
 from rigidblocks.block.block import Block
-from rigidblocks.block.stepper import Stepper
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.block.stepper import CompiledStepper, Stepper
+from rigidblocks.simulation.table import BLOCK, HOSTED, Entry
 from rigidblocks.system.part import Part
 
 
@@ -46,6 +45,16 @@ class Instance(abc.ABC):
     def step(self, t: float, dt: float) -> None:
         """Goes from t to t + dt with the inputs held."""
 
+    def entry(self) -> Entry:
+        """How the loop in C steps it; by `step`, unless it has functions in C."""
+        return Entry(HOSTED)
+
+    def judge(self, call: int, status: int, t: float, dt: float) -> None:
+        """Raises what `step` raises, for the status, not 0, of a call in C in a step from t to
+        t + dt; what does not end the run it tells.
+        """
+        raise NotImplementedError
+
     @abc.abstractmethod
     def save(self) -> None:
         """Keeps the state, inputs and outputs of this moment in place of what was kept before.
@@ -58,6 +67,36 @@ class Instance(abc.ABC):
         """Goes back to the moment that was kept; may be repeated."""
 
     @abc.abstractmethod
+    def view(self, name: str) -> Array | None:
+        """A view of the flat values of any port, which stays valid; None where there is none."""
+
+    @abc.abstractmethod
+    def read(self, name: str) -> Array:
+        """The flat values of a port that has no view."""
+
+    @abc.abstractmethod
+    def change(self, name: str, values: Array) -> None:
+        """Sets a parameter that has no view, from the next step on.
+
+        Raises FmuError for one that is not tunable.
+        """
+
+    @abc.abstractmethod
+    def keep(self, number: int) -> None:
+        """Keeps the state, inputs and outputs of this moment under a number.
+
+        Raises RuntimeError for an FMU that cannot.
+        """
+
+    @abc.abstractmethod
+    def go_back(self, number: int) -> None:
+        """Goes back to a moment that was kept; may be repeated."""
+
+    @abc.abstractmethod
+    def forget(self, number: int) -> None:
+        """Keeps a moment no longer."""
+
+    @abc.abstractmethod
     def close(self) -> None:
         """Frees what the instance holds."""
 
@@ -65,23 +104,26 @@ class Instance(abc.ABC):
 class BlockInstance(Instance):
     """A block that runs in this process, in NumPy or by its compiled kernel."""
 
-    def __init__(self, part: Part, compiled: bool):
+    def __init__(self, part: Part, stepper: Stepper):
         assert isinstance(part.component, Block)
-        method, h = part.stepping
-        self._layout = memory_for(part.component, method)
-        stepper = compiled_stepper if compiled else numpy_stepper
-        self._stepper: Stepper = stepper(self._layout, method, h)
-        self._memory = self._layout.start()
-        for name, value in part.start.items():
-            self._memory[self._layout.where[name]] = np.ravel(value)
+        self._stepper, self._layout = stepper, stepper.memory
+        self._memory = np.empty(self._layout.size)
+        self._kept_by_number: dict[int, Array] = {}
         self._step = self._stepper.bound(self._memory)
         self._states = slice(self._layout.x.start, self._layout.z.stop)
-        self._start = self._memory[self._states].copy()
+        self.restart(part)
         places: Any = [
             np.arange(s.start, s.stop)
             for s in (self._layout.where[y.name] for y in part.component.outputs)
         ]
         self._outputs = np.concatenate(places) if places else np.zeros(0, dtype=int)
+
+    def restart(self, part: Part) -> None:
+        """Puts the start values in place of what there is."""
+        self._memory[:] = self._layout.start()
+        for name, value in part.start.items():
+            self._memory[self._layout.where[name]] = np.ravel(value)
+        self._start = self._memory[self._states].copy()
 
     def input(self, name: str) -> Array:
         return self._memory[self._layout.where[name]]
@@ -103,11 +145,39 @@ class BlockInstance(Instance):
     def step(self, t: float, dt: float) -> None:
         self._step(t, dt)
 
+    def entry(self) -> Entry:
+        if not isinstance(self._stepper, CompiledStepper):
+            return Entry(HOSTED)
+        return Entry(BLOCK, self._memory.ctypes.data, self._stepper.step_address)
+
+    def judge(self, call: int, status: int, t: float, dt: float) -> None:
+        del call  # there is one
+        assert isinstance(self._stepper, CompiledStepper)
+        self._stepper.judge(status, self._memory, t + dt, dt)
+
     def save(self) -> None:
         self._kept = self._memory.copy()
 
     def restore(self) -> None:
         self._memory[:] = self._kept
+
+    def view(self, name: str) -> Array | None:
+        return self._memory[self._layout.where[name]]
+
+    def read(self, name: str) -> Array:
+        return self.output(name)
+
+    def change(self, name: str, values: Array) -> None:
+        self._memory[self._layout.where[name]] = values
+
+    def keep(self, number: int) -> None:
+        self._kept_by_number[number] = self._memory.copy()
+
+    def go_back(self, number: int) -> None:
+        self._memory[:] = self._kept_by_number[number]
+
+    def forget(self, number: int) -> None:
+        self._kept_by_number.pop(number, None)
 
     @property
     def steps(self) -> Array:

@@ -85,6 +85,28 @@ class IsolatedInstance(Instance):
         self._ask("restore")
         self._u[:], self._y[:] = self._kept
 
+    def view(self, name: str) -> Array | None:
+        if name in self._u_where:
+            return self.input(name)
+        return self.output(name) if name in self._y_where else None
+
+    def read(self, name: str) -> Array:
+        values: Array = self._ask("read", name)
+        return values
+
+    def change(self, name: str, values: Array) -> None:
+        self._ask("change", name, values)
+
+    def keep(self, number: int) -> None:
+        self._ask("keep", number)
+
+    def go_back(self, number: int) -> None:
+        self._ask("go_back", number)
+
+    def forget(self, number: int) -> None:
+        if self._process.poll() is None and not self._pipe.closed:
+            self._ask("forget", number)
+
     def close(self) -> None:
         if self._process.poll() is None:
             # the run is over, and whatever goes wrong now must not take its result
@@ -92,14 +114,14 @@ class IsolatedInstance(Instance):
                 self._ask("close")
         self._end()
 
-    def _ask(self, call: str, *arguments: Any, limit: float | None = None) -> None:
+    def _ask(self, call: str, *arguments: Any, limit: float | None = None) -> Any:
         limit = self._part.time_limit if limit is None else limit
         try:
             self._pipe.send((call, arguments, self._u))
             if not self._pipe.poll(limit):
                 self._process.kill()
                 raise self._error(call, f"took longer than {limit:g} s")
-            error, outputs, messages = self._pipe.recv()
+            error, answer, outputs, messages = self._pipe.recv()
         except (EOFError, OSError):
             raise self._error(call, self._ending()) from None
         for level, message in messages:
@@ -108,6 +130,7 @@ class IsolatedInstance(Instance):
             raise FmuError(error)
         if outputs is not None:
             self._u[:], self._y[:] = outputs
+        return answer
 
     def _ending(self) -> str:
         """How the process ended."""
@@ -156,17 +179,17 @@ def serve(pipe: Connection) -> None:
             call, arguments, u = pipe.recv()
         except EOFError:
             return
-        error = outputs = None
+        error = answer = outputs = None
         try:
             if call == "instantiate":
                 instance = FmuInstance(*arguments)
             elif instance is not None:
                 instance.values()[0][:] = u
-                getattr(instance, call)(*arguments)
+                answer = getattr(instance, call)(*arguments)
             outputs = instance and instance.values()
         except Exception as caught:
             error = str(caught)
-        pipe.send((error, outputs, messages.kept))
+        pipe.send((error, answer, outputs, messages.kept))
         messages.kept.clear()
 
 

@@ -1,135 +1,104 @@
-"""The masters of a run: an instance for each part, or all parts fused into one C loop."""
+"""The masters of a run: a loop over its parts in Python, and the same loop in C."""
 
 import abc
-from collections.abc import Iterator, Sequence
-from time import monotonic
+import contextlib
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import STEP_PORTS
-from rigidblocks.block.block import Block
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.simulation.fmu_instance import FmuInstance
-from rigidblocks.simulation.instance import BlockInstance, Instance
-from rigidblocks.simulation.isolated import IsolatedInstance
-from rigidblocks.simulation.recording import Recording
-from rigidblocks.system.fmu import FmuError
-from rigidblocks.system.fused import JACOBI, FusedSystem
-from rigidblocks.system.part import Part
-from rigidblocks.system.wiring import Wiring
+from rigidblocks.simulation.network import Instances, Network, OneMemory
+from rigidblocks.simulation.plan import Plan
+from rigidblocks.simulation.recording import Hold, Recording, check_finite, output_ports
+from rigidblocks.simulation.table import DONE, FAILED, HOSTED, STEP, Loop
+from rigidblocks.tracing.cache import CacheError
+from rigidblocks.tracing.compiler import CompilerError
 
 CLOSE = 1e-12  # of dt: how closely an event is located
 EVENTS = 100  # in one step of dt: more than that do not end
-CHUNK = 10_000  # fused steps, at most, between two looks at the progress bar and at Ctrl-C
+FIRST = 16  # steps before the first look at the progress bar and at Ctrl-C
 LOOK = 0.05  # s between two such looks
 
 
-class PartError(RuntimeError):
-    """What went wrong in a part of a run, with the part's name."""
-
-
 class Master(abc.ABC):
-    """Takes the parts of a system from one communication point to the next, and records them."""
+    """Takes the parts of a system from one communication point to the next."""
+
+    network: Network
 
     @abc.abstractmethod
-    def start(self) -> None:
-        """Computes the outputs at t_start."""
+    def go(self, recording: Recording, hold: Hold) -> Iterator[int]:
+        """Runs on to the end of a record, yielding how many steps were taken since the last time;
+        `hold` keeps interrupts away.
+        """
 
     @abc.abstractmethod
-    def go(self) -> Iterator[int]:
-        """Runs on from there to the end, yielding how many steps were taken since the last time."""
+    def step(self, t: float, dt: float) -> None:
+        """Steps all parts from t to t + dt, and nothing else."""
 
-    @abc.abstractmethod
-    def steps(self) -> Iterator[tuple[str, Array]]:
-        """What adaptive integrators remember, by the names of the parts."""
+    @property
+    def steps_in_c(self) -> bool:
+        """Whether the loop is in C."""
+        return False
 
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Frees what the run holds."""
+
+def master_of(plan: Plan) -> Master:
+    """The fastest master that a plan can have here. The one in Python goes back to events, steps
+    what is to run in NumPy, and is there without a compiler.
+    """
+    if plan.form == "fused":
+        return CompiledLoop(plan, OneMemory(plan))
+    network = Instances(plan)
+    if plan.form == "compiled" and not plan.events:
+        with contextlib.suppress(CompilerError, CacheError):
+            return CompiledLoop(plan, network)
+    return CoSimulation(plan, network)
 
 
 class CoSimulation(Master):
-    """Steps one instance for each part; `events` are output elements as in `simulate`."""
+    """Steps one instance for each part: what the loop in C does, to be read."""
 
-    def __init__(
-        self,
-        wiring: Wiring,
-        recording: Recording,
-        order: str,
-        compiled: bool,
-        events: Sequence[str],
-    ):
-        self._wiring, self._recording, self._grid = wiring, recording, recording.grid
-        names = recording.element_names
-        self._events = np.array([names.index(one) for one in dict.fromkeys(events)], dtype=int)
-        self._jacobi = order == JACOBI
-        self._order = wiring.stepping_order
-        self._instances: dict[str, Instance] = {}
-        try:
-            for name, part in wiring.parts.items():
-                self._instances[name] = _instance(part, compiled)
-        except BaseException as error:
-            if not isinstance(error, FmuError):  # which names it
-                error.add_note(f"while the part '{name}' was made ready to run")
-            self.close()
-            raise
-        self._wires: dict[str, list[tuple[Array, Array]]] = {name: [] for name in wiring.parts}
-        for (a, y), (b, u), start, to, length in wiring.wires:
-            source = self._instances[a].output(y)[start : start + length]
-            self._wires[b].append((source, self._instances[b].input(u)[to : to + length]))
+    def __init__(self, plan: Plan, network: Instances):
+        self.network, self._parts = network, network
+        self._points, self._simultaneous = (plan.t_start, plan.dt), plan.is_simultaneous
+        names = [name for port in output_ports(plan.wiring) for name in port.element_names]
+        self._events = np.array([names.index(one) for one in dict.fromkeys(plan.events)], dtype=int)
 
-    def start(self) -> None:
-        for name in self._wiring.evaluation_order:
-            self._read_inputs(name)
-            try:
-                self._instances[name].initialize(self._grid.t_start)
-            except Exception as error:
-                raise _of_part(name, error) from error
-        for name, instance in self._instances.items():
-            try:
-                instance.begin()
-            except Exception as error:
-                raise _of_part(name, error) from error
-        self._recording.add(self._row())
-
-    def go(self) -> Iterator[int]:
-        self._steps = [(name, self._instances[name].step) for name in self._order]
-        step = self._step_through_events if len(self._events) else self._step
-        t_start, dt = self._grid.t_start, self._grid.dt
-        for k in range(self._grid.n):
-            step(t_start + k * dt, dt)
-            self._recording.add(self._row())
+    def go(self, recording: Recording, hold: Hold) -> Iterator[int]:
+        del hold  # a step in Python may be interrupted
+        t_start, dt = self._points
+        for k in range(recording.k, recording.grid.n):
+            if len(self._events):
+                self._step_through_events(recording, t_start + k * dt, dt)
+            else:
+                self.step(t_start + k * dt, dt)
+            recording.add(self.network.row())
             yield 1
 
-    def _step(self, t: float, dt: float) -> None:
-        if self._jacobi:
-            self._read_inputs(*self._order)
-        for name, step in self._steps:
-            if not self._jacobi:
-                self._read_inputs(name)
-            try:
-                step(t, dt)
-            except (Exception, SystemExit) as error:
-                raise _of_part(name, error) from error
+    def step(self, t: float, dt: float) -> None:
+        if self._simultaneous:
+            for name in self._parts.order:
+                self._parts.read_inputs(name)
+        for number, name in enumerate(self._parts.order):
+            if not self._simultaneous:
+                self._parts.read_inputs(name)
+            self._parts.step(number, t, dt)
 
-    def _step_through_events(self, t: float, dt: float) -> None:
+    def _step_through_events(self, recording: Recording, t: float, dt: float) -> None:
         """Steps from t to t + dt, ending a step and recording a row at each event."""
         start, rest = t, dt
         for _ in range(EVENTS + 1):
-            for instance in self._instances.values():
+            for instance in self._parts.by_name.values():
                 instance.save()
-            before = self._row()[self._events]
-            self._step(start, rest)
+            before = self.network.row()[self._events]
+            self.step(start, rest)
             if not len(self._fallen(before)):
                 return
             start += self._locate(start, rest, dt, before)
-            self._recording.fell(start, self._fallen(before))
+            recording.fell(start, self._fallen(before))
             rest = t + dt - start
             if rest <= 0:
                 return
-            self._recording.insert(start, self._row())
+            recording.insert(start, self.network.row())
         raise ArithmeticError(f"more than {EVENTS} events within one step of dt")
 
     def _locate(self, t: float, length: float, dt: float, before: Array) -> float:
@@ -145,88 +114,78 @@ class CoSimulation(Master):
         return high
 
     def _step_again(self, t: float, dt: float) -> None:
-        for instance in self._instances.values():
+        for instance in self._parts.by_name.values():
             instance.restore()
-        self._step(t, dt)
+        self.step(t, dt)
 
     def _fallen(self, before: Array) -> Array:
         """The columns of the events whose outputs have fallen through zero since they were
         `before`.
         """
-        return np.asarray(self._events[(before > 0) & (self._row()[self._events] <= 0)])
-
-    def close(self) -> None:
-        for instance in self._instances.values():
-            instance.close()
-
-    def steps(self) -> Iterator[tuple[str, Array]]:
-        for name, instance in self._instances.items():
-            if isinstance(instance, BlockInstance) and len(instance.steps):
-                yield name, instance.steps
-
-    def _read_inputs(self, *names: str) -> None:
-        for name in names:
-            for source, target in self._wires[name]:
-                target[:] = source
-
-    def _row(self) -> Array:
-        """All outputs."""
-        return np.concatenate([instance.outputs() for instance in self._instances.values()])
+        now = self.network.row()[self._events]
+        return np.asarray(self._events[(before > 0) & (now <= 0)])
 
 
-def _instance(part: Part, compiled: bool) -> Instance:
-    if isinstance(part.component, Block):
-        return BlockInstance(part, compiled)
-    return IsolatedInstance(part) if part.isolated else FmuInstance(part)
+class CompiledLoop(Master):
+    """The loop in C. It comes back to Python now and then, and where something fails."""
 
-
-def _of_part(name: str, error: BaseException) -> Exception:
-    """An error of a part as one that names it."""
-    if isinstance(error, FmuError):  # it does
-        return error
-    return PartError(f"'{name}': {said(error)}")
-
-
-def said(error: BaseException) -> str:
-    """The message of an error, with its type where that tells what is wrong."""
-    if isinstance(error, ArithmeticError | RuntimeError) and type(error) is not ZeroDivisionError:
-        return str(error)
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
-
-
-class FusedLoop(Master):
-    """Steps the whole system as one C loop."""
-
-    def __init__(self, wiring: Wiring, recording: Recording, order: str):
-        self._recording, self._dt, self._parts = recording, recording.grid.dt, wiring.parts
-        self._stepper = compiled_stepper(Memory(FusedSystem(wiring, self._dt, order)), h=self._dt)
-        where = self._stepper.memory.where
-        self._columns = np.concatenate(
-            [np.arange(where[port.name].start, where[port.name].stop) for port in recording.ports]
+    def __init__(self, plan: Plan, network: Network):
+        self.network, self._points = network, (plan.t_start, plan.dt)
+        self._ports, table = output_ports(plan.wiring), network.table()
+        self._hosts = any(entry.kind == HOSTED for entry, _ in table)
+        self._errors: list[BaseException] = []
+        self._loop = Loop(
+            table,
+            network.unchecked,
+            plan.is_simultaneous,
+            _answering(network.judge, self._errors),
+            _answering(network.step, self._errors),
         )
-        self._memory = self._stepper.memory.start()
 
-    def start(self) -> None:
-        self._stepper.initialize(self._memory, self._recording.t)
-        self._recording.extend(self._memory[None, self._columns])
+    @property
+    def steps_in_c(self) -> bool:
+        return True
 
-    def go(self) -> Iterator[int]:
-        memory, recording, grid = self._memory, self._recording, self._recording.grid
-        chunk, n = np.empty((CHUNK, len(memory))), 1
-        while recording.k < grid.n:
-            rows, begin = chunk[: min(n, grid.n - recording.k)], monotonic()
-            taken = self._stepper.run(memory, grid.t_start, self._dt, rows, recording.k)
-            recording.extend(rows[:taken, self._columns])
-            if taken < len(rows):
-                self._stepper.step(memory, recording.t, self._dt)  # raises with the reason
-            n = min(2 * n, CHUNK) if monotonic() - begin < LOOK else max(1, n // 2)
-            yield taken
+    def go(self, recording: Recording, hold: Hold) -> Iterator[int]:
+        self._loop.keep(self.network.outputs[port.name] for port in recording.chosen)
+        n, last = FIRST, recording.grid.n
+        # a part that Python steps may be interrupted in its step
+        held = contextlib.nullcontext if self._hosts else hold
+        while recording.k < last:
+            with held():
+                begin = recording.k
+                steps, room = (begin, min(begin + n, last)), recording.room()
+                ending, k, rows = self._loop.run(self._points, steps, recording.every, room, LOOK)
+                recording.took(k - begin, rows)
+            if ending != DONE:
+                self._fail(ending, self._points[0] + k * self._points[1], self._points[1])
+            n *= 2
+            yield k - begin
 
-    def steps(self) -> Iterator[tuple[str, Array]]:
-        where, first = self._stepper.memory.where, STEP_PORTS[0].name
-        for name in self._parts:
-            if (start := where.get(f"{name}.{first}")) is not None:
-                yield name, self._memory[start.start : start.start + len(STEP_PORTS)]
+    def step(self, t: float, dt: float) -> None:
+        if ending := self._loop.step(t, dt):
+            self._fail(ending, t, dt)
 
-    def close(self) -> None:
-        """Has nothing to free."""
+    def _fail(self, ending: int, t: float, dt: float) -> None:
+        """Raises what has ended the loop in the step from t to t + dt."""
+        if self._errors:
+            error = self._errors.pop()
+            self._errors.clear()
+            raise error
+        if ending == FAILED:
+            self.network.judge(self._loop.part, STEP, self._loop.status, t, dt)
+        check_finite(self._ports, self.network.row())
+
+
+def _answering(function: Callable[..., None], errors: list[BaseException]) -> Callable[..., bool]:
+    """A function for C to call: whether there was an error, which is kept."""
+
+    def call(*arguments: float) -> bool:
+        try:
+            function(*arguments)
+        except BaseException as error:
+            errors.append(error)
+            return True
+        return False
+
+    return call

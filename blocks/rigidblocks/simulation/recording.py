@@ -144,9 +144,9 @@ class Recording:
         self._told = 0  # the events that are written
         self._has_fallen = False  # since the last row
         self.ports = output_ports(wiring)
-        self._chosen = chosen(self.ports, wanted.record)
-        self._every, self._hold = wanted.every, hold
-        names = {port.name for port in self._chosen}
+        self.chosen = chosen(self.ports, wanted.record)
+        self.every, self._hold = wanted.every, hold
+        names = {port.name for port in self.chosen}
         kept = [port.name in names for port in self.ports for _ in port.element_names]
         self._columns = np.flatnonzero(kept)
         n, expected = len(self._columns), wanted.rows(grid)
@@ -156,7 +156,7 @@ class Recording:
         self._rows: Rows = (
             RowsInMemory(n, expected)
             if wanted.log is None
-            else LoggedRows(LogWriter(wanted.log, self._chosen, described(self._chosen, meta)))
+            else LoggedRows(LogWriter(wanted.log, self.chosen, described(self.chosen, meta)))
         )
 
     @property
@@ -171,16 +171,16 @@ class Recording:
         cannot be written.
         """
         t = self.grid.t_start + (self.k + 1) * self.grid.dt
-        self._check(row)
-        self._last, self.t = row, t
+        check_finite(self.ports, row)
+        self.t = t
         self.k += 1
-        if self.k % self._every == 0 or self._has_fallen:
+        if self.k % self.every == 0 or self._has_fallen:
             self._append(t, row)
 
     def insert(self, t: float, row: Array) -> None:
         """Records the row of all outputs at a time between the communication points, as `add`."""
-        self._check(row)
-        self._last, self.t = row, t
+        check_finite(self.ports, row)
+        self.t = t
         self._append(t, row)
 
     def fell(self, t: float, columns: Array) -> None:
@@ -188,27 +188,22 @@ class Recording:
         self.events += [Fall(t, self.element_names[column]) for column in columns]
         self._has_fallen = True
 
-    def extend(self, rows: Array) -> None:
-        """Records the rows (n, columns) of the next communication points."""
-        if not len(rows):
-            return
-        points = np.arange(self.k + 1, self.k + 1 + len(rows))
-        first = -points[0] % self._every
-        some = slice(first, None, self._every)
-        time = self.grid.t_start + points * self.grid.dt
-        self._last, self.t, self.k = rows[-1], float(time[-1]), int(points[-1])
-        for start in range(0, len(time[some]), len(self._chunk)):
-            part = slice(start, start + len(self._chunk))
-            self._append(time[some][part], rows[some][part])
+    def room(self) -> tuple[Array, Array]:
+        """The places of the times (n,) and rows (n, columns) of what is recorded next, one at
+        least, for who writes them there; then comes `took`.
+        """
+        if self._filled == len(self._chunk) or monotonic() > self._due:
+            self._flush()
+        free = slice(self._filled, None)
+        return self._chunk_time[free], self._chunk[free]
 
-    def values(self, name: str) -> Array:
-        """The last values of the output `part.port`, recorded or not."""
-        where = 0
-        for port in self.ports:
-            if port.name == name:
-                return self._last[where : where + port.size].reshape(port.shape)
-            where += port.size
-        raise KeyError(name)
+    def took(self, steps: int, rows: int) -> None:
+        """Records that so many steps were taken, and so many rows written to `room`: those of each
+        `every`-th communication point.
+        """
+        self.k += steps
+        self.t = self.grid.t_start + self.k * self.grid.dt
+        self._filled += rows  # last, for an interrupt may come before
 
     def finish(self) -> tuple[Result, Exception | None]:
         """What has been recorded so far, and why some of it is in memory alone."""
@@ -219,13 +214,7 @@ class Recording:
             failure = error
         rest = slice(0, self._filled)
         time, values = self._rows.finish(self._chunk_time[rest], self._chunk[rest])
-        return Result(time, self._chosen, values, self.meta, tuple(self.events)), failure
-
-    def _check(self, row: Array) -> None:
-        if not np.isfinite(row).all():
-            pairs = zip(self.element_names, row, strict=True)
-            bad = [name for name, value in pairs if not np.isfinite(value)]
-            raise ArithmeticError(f"not finite: {', '.join(bad[:8])}")
+        return Result(time, self.chosen, values, self.meta, tuple(self.events)), failure
 
     def _append(self, t: float | Array, rows: Array) -> None:
         """A row, or no more rows than a chunk has."""
@@ -244,6 +233,14 @@ class Recording:
                 self._rows.write(self._chunk_time[chunk], self._chunk[chunk], events)
                 self._told += len(events)
             self._filled, self._due = 0, monotonic() + _LONGEST
+
+
+def check_finite(ports: Sequence[Port], row: Array) -> None:
+    """Raises ArithmeticError, naming the variables, when a row of ports is not finite."""
+    if not np.isfinite(row).all():
+        names = (name for port in ports for name in port.element_names)
+        bad = [name for name, value in zip(names, row, strict=True) if not np.isfinite(value)]
+        raise ArithmeticError(f"not finite: {', '.join(bad[:8])}")
 
 
 def output_ports(wiring: Wiring) -> tuple[Port, ...]:

@@ -97,6 +97,10 @@ class Fmu:
         """The value references of a port's elements, in C order."""
         return [v.valueReference for v in self._arrays[name].variables]
 
+    def is_tunable(self, name: str) -> bool:
+        """Whether the values of a parameter may change while a run goes on."""
+        return all(v.variability == "tunable" for v in self._arrays[name].variables)
+
     def no_port(self, name: str) -> str | None:
         """Why a variable of this name is no port; None where there is no such variable."""
         for v in self.description.modelVariables:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from rigidblocks.block.adaptive import Method
 from rigidblocks.block.block import Port
-from rigidblocks.system.part import Part
+from rigidblocks.block.record import near
+from rigidblocks.system.part import Part, name_list, start_values
 from rigidblocks.system.selection import element_port
 
 Reads = dict[tuple[str, str, str], set[tuple[str, str, str]]]
@@ -74,6 +75,32 @@ class Wiring:
             name: part
             if part.method is not None
             else replace(part, method=method, h=h if part.h is None else part.h)
+            for name, part in self.parts.items()
+        }
+        return Wiring(parts, self.connections)
+
+    def started(self, start: Mapping[str, Any]) -> "Wiring":
+        """The same with other start values, by `part.port`.
+
+        Raises KeyError for a name that there is not, ValueError for values that do not fit their
+        ports, and TypeError for what is no mapping.
+        """
+        if not isinstance(start, Mapping):
+            raise TypeError(f"start values are given by name, as {{'pd.kp': 60.0}}, not {start!r}")
+        given: dict[str, dict[str, Any]] = {name: {} for name in self.parts}
+        for name, value in start.items():
+            part, dot, port = str(name).partition(".")
+            if part not in given or not dot:
+                raise KeyError(
+                    f"no part '{part}' for the start value of '{name}'; write part.port with one "
+                    f"of the parts: {name_list(given)}{near(part, given)}"
+                )
+            given[part][port] = value
+        parts = {
+            name: replace(
+                part,
+                start={**part.start, **start_values(name, part.component, given[name])},
+            )
             for name, part in self.parts.items()
         }
         return Wiring(parts, self.connections)

@@ -1,0 +1,116 @@
+"""The course of one run, from its start to its result."""
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator
+
+from tqdm import tqdm
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.adaptive import Adaptive, step_remarks
+from rigidblocks.block.block import Block, Record
+from rigidblocks.simulation.ending import ending, saved
+from rigidblocks.simulation.grid import Grid
+from rigidblocks.simulation.interrupts import Interrupts
+from rigidblocks.simulation.masters import Master, master_of
+from rigidblocks.simulation.network import Network
+from rigidblocks.simulation.plan import Plan
+from rigidblocks.simulation.recording import Recording, Wanted
+from rigidblocks.simulation.result import Result
+from rigidblocks.simulation.stability import holds_too_long, steps_too_long
+from rigidblocks.system.wiring import Wiring
+
+LOG = logging.getLogger("rigidblocks")
+
+
+def course(plan: Plan, grid: Grid, wanted: Wanted, progress: bool, callers: int) -> Result:
+    """The result of a run, saved where asked, also when the run does not come to its end.
+
+    `callers` is how many functions of this package are between this one and the program, for
+    warnings.
+    """
+    with Interrupts() as interrupts:
+        master = master_of(plan)
+        failure: BaseException | None = None
+        with contextlib.closing(master.network):
+            rows = Recording(plan.wiring, grid, plan.meta, wanted, interrupts.held_back)
+            try:
+                try:
+                    _go(plan, master, rows, interrupts, progress, callers)
+                finally:
+                    interrupts.hold_back()
+            except (Exception, KeyboardInterrupt, SystemExit) as error:
+                failure = error
+        result, unwritten = rows.finish()
+        unsaved = saved(result, wanted, unwritten, interrupts)
+    if failure is None and interrupts.came:  # too late to end the run
+        failure = KeyboardInterrupt()
+    if failure is not None or unsaved is not None:
+        raise ending(failure, unsaved, wanted, interrupts.name, rows.t, result) from (
+            failure or unsaved
+        )
+    for level, message in _remarks(plan.wiring, result):
+        LOG.log(level, message)
+    return result
+
+
+def _go(
+    plan: Plan,
+    master: Master,
+    rows: Recording,
+    interrupts: Interrupts,
+    progress: bool,
+    callers: int,
+) -> None:
+    """A run from its start to its end."""
+    bar = tqdm(
+        total=rows.grid.n, unit="step", delay=1.0, leave=False, disable=None if progress else True
+    )  # None: not where there is no terminal
+    with bar:
+        master.network.start(plan.t_start)
+        rows.add(master.network.row())
+        for message in warnings_of(plan, master.network):
+            warnings.warn(message, RuntimeWarning, stacklevel=callers + 3)
+        for count in master.go(rows, interrupts.held_back):
+            bar.update(count)
+        for name, steps in master.network.steps():
+            for text in step_remarks(steps):
+                LOG.warning(f"'{name}' {text}")
+
+
+def warnings_of(plan: Plan, network: Network) -> Iterator[str]:
+    """What is wrong with the steps of a run that has started."""
+    shapes = {
+        f"{name}.{port.name}": port.shape
+        for name, part in plan.wiring.parts.items()
+        for port in part.component.outputs
+    }
+
+    def values(name: str) -> Array:
+        return network.outputs[name].reshape(shapes[name])
+
+    yield from holds_too_long(plan.wiring, plan.dt, values)
+    yield from steps_too_long(plan.wiring, plan.dt, values)
+
+
+def _remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
+    """What the blocks have to say of a run that has all their outputs, and how loud: steps of a
+    fixed length know nothing of their error there.
+    """
+    recorded = {port.name for port in result.ports}
+    for name, part in wiring.parts.items():
+        block = part.component
+        if not isinstance(block, Block) or type(block).remarks is Block.remarks:
+            continue
+        if recorded.issuperset(f"{name}.{port.name}" for port in block.outputs):
+            outputs = {port.name: result[f"{name}.{port.name}"] for port in block.outputs}
+            y = Record(outputs, "output", f"block '{name}'")
+            knows = isinstance(part.stepping[0], Adaptive)
+            level, advice = (
+                (logging.INFO, "")
+                if knows
+                else (logging.WARNING, "; steps of a fixed length may err there, take 'adaptive'")
+            )
+            for text in block.remarks(result.time, y):
+                yield level, f"'{name}' {text}{advice}"

@@ -1,0 +1,300 @@
+"""What a loop steps: an instance for each part with the wires between them, or one memory for a
+whole system.
+"""
+
+import abc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.adaptive import STEP_PORTS
+from rigidblocks.block.block import Block
+from rigidblocks.simulation.fmu_instance import FmuInstance
+from rigidblocks.simulation.instance import BlockInstance, Instance
+from rigidblocks.simulation.isolated import IsolatedInstance
+from rigidblocks.simulation.plan import Plan, of_part
+from rigidblocks.simulation.table import BLOCK, Entry, Wire
+from rigidblocks.system.fmu import FmuError
+from rigidblocks.system.part import Part
+
+
+class PartError(RuntimeError):
+    """What went wrong in a part of a run, with the part's name."""
+
+
+class Network(abc.ABC):
+    """The parts of a system while they run.
+
+    `outputs` are views of the flat values of all outputs, by `part.port`, that stay valid; in a
+    table of parts each has the number of its place in the order of the steps.
+    """
+
+    outputs: Mapping[str, Array]
+
+    @abc.abstractmethod
+    def start(self, t: float) -> None:
+        """Computes the outputs at the start of a run, which comes once, or after a `restart`."""
+
+    @abc.abstractmethod
+    def restart(self, plan: Plan) -> bool:
+        """Puts the start values of a plan in place of what there is; returns False, and does
+        nothing, where that takes other instances.
+        """
+
+    @abc.abstractmethod
+    def view(self, name: str) -> Array | None:
+        """A view of the flat values of a port `part.port`, which stays valid; None where there is
+        none, and `read` and `change` are to be taken.
+        """
+
+    @abc.abstractmethod
+    def read(self, name: str) -> Array:
+        """The flat values of a port that has no view."""
+
+    @abc.abstractmethod
+    def change(self, name: str, values: Array) -> None:
+        """Sets a tunable parameter that has no view."""
+
+    @abc.abstractmethod
+    def keep(self, number: int) -> None:
+        """Keeps the state, inputs and outputs of this moment under a number."""
+
+    @abc.abstractmethod
+    def go_back(self, number: int) -> None:
+        """Goes back to a moment that was kept; may be repeated."""
+
+    @abc.abstractmethod
+    def forget(self, number: int) -> None:
+        """Keeps a moment no longer."""
+
+    @abc.abstractmethod
+    def table(self) -> Sequence[tuple[Entry, Sequence[Wire]]]:
+        """How the loop in C steps each part, and the wires to its inputs."""
+
+    @property
+    @abc.abstractmethod
+    def unchecked(self) -> Iterable[Array]:
+        """The outputs that may get infinite without a word of their parts."""
+
+    @abc.abstractmethod
+    def step(self, number: int, t: float, dt: float) -> None:
+        """Steps one part with its inputs held; raises PartError or FmuError with its name."""
+
+    @abc.abstractmethod
+    def judge(self, number: int, call: int, status: int, t: float, dt: float) -> None:
+        """Raises what `step` raises, for the status of a call in C."""
+
+    @abc.abstractmethod
+    def steps(self) -> Iterator[tuple[str, Array]]:
+        """What adaptive integrators remember, by the names of the parts."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Frees what the parts hold."""
+
+    def row(self) -> Array:
+        """All outputs side by side."""
+        return np.concatenate(list(self.outputs.values()) or [np.zeros(0)])
+
+
+class Instances(Network):
+    """An instance for each part of a plan."""
+
+    def __init__(self, plan: Plan):
+        self._wiring, self.order = plan.wiring, plan.wiring.stepping_order
+        steppers = plan.steppers
+        self.by_name: dict[str, Instance] = {}
+        try:
+            for name, part in plan.wiring.parts.items():
+                self.by_name[name] = of_part(name, partial(_instance, part, steppers))
+        except BaseException:
+            self.close()
+            raise
+        self.wires: dict[str, list[Wire]] = {name: [] for name in plan.wiring.parts}
+        for (a, y), (b, u), start, to, length in plan.wiring.wires:
+            source = self.by_name[a].output(y)[start : start + length]
+            self.wires[b].append((source, self.by_name[b].input(u)[to : to + length]))
+        self._in_order = [self.by_name[name] for name in self.order]
+        self.outputs = {
+            f"{name}.{port.name}": self.by_name[name].output(port.name)
+            for name, part in plan.wiring.parts.items()
+            for port in part.component.outputs
+        }
+
+    def start(self, t: float) -> None:
+        for name in self._wiring.evaluation_order:
+            self.read_inputs(name)
+            try:
+                self.by_name[name].initialize(t)
+            except Exception as error:
+                raise _named(name, error) from error
+        for name, instance in self.by_name.items():
+            try:
+                instance.begin()
+            except Exception as error:
+                raise _named(name, error) from error
+
+    def restart(self, plan: Plan) -> bool:
+        blocks = [one for one in self.by_name.values() if isinstance(one, BlockInstance)]
+        if len(blocks) < len(self.by_name):
+            return False
+        for name, instance in zip(self.by_name, blocks, strict=True):
+            instance.restart(plan.wiring.parts[name])
+        return True
+
+    def view(self, name: str) -> Array | None:
+        part, _, port = name.partition(".")
+        return self.by_name[part].view(port)
+
+    def read(self, name: str) -> Array:
+        part, _, port = name.partition(".")
+        return self.by_name[part].read(port)
+
+    def change(self, name: str, values: Array) -> None:
+        part, _, port = name.partition(".")
+        self.by_name[part].change(port, values)
+
+    def keep(self, number: int) -> None:
+        for instance in self.by_name.values():
+            instance.keep(number)
+
+    def go_back(self, number: int) -> None:
+        for instance in self.by_name.values():
+            instance.go_back(number)
+
+    def forget(self, number: int) -> None:
+        for instance in self.by_name.values():
+            instance.forget(number)
+
+    def read_inputs(self, name: str) -> None:
+        """Copies the connected inputs of a part from their sources."""
+        for source, target in self.wires[name]:
+            target[:] = source
+
+    def table(self) -> Sequence[tuple[Entry, Sequence[Wire]]]:
+        return [(self.by_name[name].entry(), self.wires[name]) for name in self.order]
+
+    @property
+    def unchecked(self) -> Iterable[Array]:
+        checked = {name for name, one in self.by_name.items() if one.entry().kind == BLOCK}
+        return [y for name, y in self.outputs.items() if name.partition(".")[0] not in checked]
+
+    def step(self, number: int, t: float, dt: float) -> None:
+        try:
+            self._in_order[number].step(t, dt)
+        except (Exception, SystemExit) as error:
+            raise _named(self.order[number], error) from error
+
+    def judge(self, number: int, call: int, status: int, t: float, dt: float) -> None:
+        try:
+            self._in_order[number].judge(call, status, t, dt)
+        except (Exception, SystemExit) as error:
+            raise _named(self.order[number], error) from error
+
+    def steps(self) -> Iterator[tuple[str, Array]]:
+        for name, instance in self.by_name.items():
+            if isinstance(instance, BlockInstance) and len(instance.steps):
+                yield name, instance.steps
+
+    def close(self) -> None:
+        for instance in self.by_name.values():
+            instance.close()
+
+
+class OneMemory(Network):
+    """A whole system as one compiled block."""
+
+    def __init__(self, plan: Plan):
+        self._stepper, self._parts = plan.fused, plan.wiring.parts
+        where = self._stepper.memory.where
+        self._memory = np.empty(self._stepper.memory.size)
+        self._kept: dict[int, Array] = {}
+        self.restart(plan)
+        self.outputs = {
+            f"{name}.{port.name}": self._memory[where[f"{name}.{port.name}"]]
+            for name, part in self._parts.items()
+            for port in part.component.outputs
+        }
+
+    def start(self, t: float) -> None:
+        self._stepper.initialize(self._memory, t)
+
+    def restart(self, plan: Plan) -> bool:
+        where = self._stepper.memory.where
+        self._memory[:] = self._stepper.memory.start()
+        for name, part in plan.wiring.parts.items():
+            ports = {port.name: port for port in part.component.inputs}
+            for key, value in part.start.items():
+                if (place := where.get(f"{name}.{key}")) is not None:
+                    self._memory[place] = np.ravel(value)
+                elif key in ports:  # which is connected, or some of its elements are
+                    for one, number in zip(ports[key].element_names, np.ravel(value), strict=True):
+                        if (place := where.get(f"{name}.{one}")) is not None:
+                            self._memory[place] = number
+        return True
+
+    def view(self, name: str) -> Array | None:
+        place = self._stepper.memory.where.get(name)
+        return None if place is None else self._memory[place]
+
+    def read(self, name: str) -> Array:
+        raise ValueError(f"a fused run does not keep {name}, which is connected: read its source")
+
+    def change(self, name: str, values: Array) -> None:
+        raise NotImplementedError
+
+    def keep(self, number: int) -> None:
+        self._kept[number] = self._memory.copy()
+
+    def go_back(self, number: int) -> None:
+        self._memory[:] = self._kept[number]
+
+    def forget(self, number: int) -> None:
+        self._kept.pop(number, None)
+
+    def table(self) -> Sequence[tuple[Entry, Sequence[Wire]]]:
+        return [(Entry(BLOCK, self._memory.ctypes.data, self._stepper.step_address), ())]
+
+    @property
+    def unchecked(self) -> Iterable[Array]:
+        return ()
+
+    def step(self, number: int, t: float, dt: float) -> None:
+        del number  # there is one
+        self._stepper.step(self._memory, t, dt)
+
+    def judge(self, number: int, call: int, status: int, t: float, dt: float) -> None:
+        del number, call
+        self._stepper.judge(status, self._memory, t + dt, dt)
+
+    def steps(self) -> Iterator[tuple[str, Array]]:
+        where, first = self._stepper.memory.where, STEP_PORTS[0].name
+        for name in self._parts:
+            if (start := where.get(f"{name}.{first}")) is not None:
+                yield name, self._memory[start.start : start.start + len(STEP_PORTS)]
+
+    def close(self) -> None:
+        """Has nothing to free."""
+
+
+def _instance(part: Part, steppers: Mapping[str, Any]) -> Instance:
+    if isinstance(part.component, Block):
+        return BlockInstance(part, steppers[part.name])
+    return IsolatedInstance(part) if part.isolated else FmuInstance(part)
+
+
+def _named(name: str, error: BaseException) -> Exception:
+    """An error of a part as one that names it."""
+    if isinstance(error, FmuError):  # it does
+        return error
+    return PartError(f"'{name}': {said(error)}")
+
+
+def said(error: BaseException) -> str:
+    """The message of an error, with its type where that tells what is wrong."""
+    if isinstance(error, ArithmeticError | RuntimeError) and type(error) is not ZeroDivisionError:
+        return str(error)
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
