@@ -162,7 +162,8 @@ class BlockInstance(Instance):
         self._memory[:] = self._kept
 
     def view(self, name: str) -> Array | None:
-        return self._memory[self._layout.where[name]]
+        place = self._layout.where.get(name)
+        return None if place is None else self._memory[place]
 
     def read(self, name: str) -> Array:
         return self.output(name)

@@ -4,6 +4,7 @@ import itertools
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -126,7 +127,7 @@ class Run:
     def __getitem__(self, name: str) -> Any:
         """The value of a port, or of one of its elements: a number, or an array of its own."""
         port, view = self._targets.get(name) or self._target(name)
-        values = self._network.read(name) if view is None else view
+        values = self._read(name) if view is None else view
         return values.reshape(port.shape).copy() if port.shape else float(values[0])
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -138,10 +139,10 @@ class Run:
         port, view = self._targets.get(name) or self._target(name)
         self._check_settable(name)
         given = np.asarray(value, dtype=float)
-        if given.shape != port.shape or view is None or not _is_plain(port, given):
+        if given.shape != port.shape or not _is_plain(port, given):
             given = _checked(replace(port, name=name, rate=None), value)
         if view is None:
-            self._network.change(name, given.ravel())
+            self._change(name, given.ravel())
         else:
             view[:] = given.ravel()
 
@@ -215,6 +216,21 @@ class Run:
         self._targets[name] = one.port, view
         return one.port, view
 
+    def _read(self, name: str) -> Array:
+        """The flat values of what has no view."""
+        one = self._kinds[name]
+        values = self._network.read(one.whole)
+        return values if one.place is None else values[one.place : one.place + 1]
+
+    def _change(self, name: str, values: Array) -> None:
+        """Sets a parameter that has no view."""
+        one = self._kinds[name]
+        if one.place is not None:
+            all_values = self._network.read(one.whole)
+            all_values[one.place] = values[0]
+            values = all_values
+        self._network.change(one.whole, values)
+
     def _check_settable(self, name: str) -> None:
         """Raises ValueError for what cannot be set while the run goes on."""
         if name in self._may_be_set:
@@ -225,7 +241,8 @@ class Run:
             if port == one.whole and (one.place is None or one.place in connection.to):
                 raise ValueError(f"cannot set {name}: it is connected to {given}")
         if one.kind not in ("input", "parameter"):
-            can = [key for key, o in self._kinds.items() if o.kind != one.kind and o.is_settable]
+            wired = {".".join(connection.target) for connection in self._plan.wiring.connections}
+            can = [key for key, o in self._kinds.items() if o.is_settable and key not in wired]
             raise ValueError(
                 f"cannot set {name}, which is computed; inputs and parameters can be set: "
                 f"{', '.join(can) or 'there are none'}; `reset(start=...)` takes states"
@@ -234,7 +251,7 @@ class Run:
 
 
 class _Value(NamedTuple):
-    """What can be read by a name: what kind of port it is, or has it as its element number `place`."""
+    """What can be read by a name: a port of some kind, or the element number `place` of one."""
 
     kind: str
     port: Port
@@ -262,8 +279,9 @@ def _values(wiring: Wiring) -> Iterator[tuple[str, _Value]]:
 
 
 def _is_plain(port: Port, given: Array) -> bool:
-    """Whether the values of a port without bounds are finite, unless they are huge."""
-    return not port.is_bounded and bool(np.isfinite(np.vdot(given, given)))
+    """Whether the values of a port are finite and in its bounds; False where they are huge."""
+    within = not port.is_bounded or bool(((port.lowest <= given) & (given <= port.max)).all())
+    return within and isfinite(np.vdot(given, given))
 
 
 def _checked(port: Port, value: Any) -> Array:

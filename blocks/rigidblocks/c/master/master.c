@@ -2,7 +2,7 @@
 
    The same arithmetic, in the same order, as CoSimulation of simulation/masters.py. */
 
-#define _POSIX_C_SOURCE 200809L /* for clock_gettime */
+#define _POSIX_C_SOURCE 200809L /* for clock_gettime; NOLINT(bugprone-reserved-identifier) */
 
 #include <math.h>
 #include <stddef.h>
