@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     )
     from rigidblocks.simulation.contact_events import simulate_contact
     from rigidblocks.simulation.independent_motion import move_independently
+    from rigidblocks.simulation.prepare import prepare
     from rigidblocks.simulation.result import Result
     from rigidblocks.simulation.simulate import SimulationError, simulate
     from rigidblocks.system.continuous import ContinuousSystem
