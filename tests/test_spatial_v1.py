@@ -2,7 +2,6 @@
 ours exists.
 """
 
-import importlib
 import re
 import textwrap
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import rigidblocks
+from dotted_names import resolved
 from planar_models import random_planar_state, random_planar_tree
 from random_models import random_state
 from rigidblocks.dynamics import bias_force
@@ -53,17 +53,6 @@ FUNCTIONS = [
     (matlab, name) for matlab, (ours, _) in ROWS.items() for name in ours if "/" not in name
 ]
 FILES = [(matlab, name) for matlab, (ours, _) in ROWS.items() for name in ours if "/" in name]
-
-
-def resolved(name):
-    """The object of a dotted name below rigidblocks."""
-    module, *rest = name.split(".")
-    value = importlib.import_module(f"rigidblocks.{module}")
-    for part in rest:
-        if inside := not hasattr(value, part):
-            value = importlib.import_module(f"{value.__name__}.{part}")
-        value = value if inside else getattr(value, part)
-    return value
 
 
 def test_every_function_of_spatial_v1_has_a_row():
