@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         rnea_floating,
     )
     from rigidblocks.dynamics.elements import AlongJoint, Between, ForceElement
+    from rigidblocks.dynamics.inverse_kinematics import Target, inverse_kinematics
     from rigidblocks.dynamics.laws import Friction, Spring, Stop
     from rigidblocks.dynamics.transmissions import Gear, Rotor
     from rigidblocks.fmi.export import export_fmu
@@ -75,9 +76,11 @@ if TYPE_CHECKING:
         GroundContact,
         HybridPlant,
         InverseDynamicsController,
+        InverseKinematics,
         JointActuator,
         JointLimits,
         LoopClosure,
+        OperationalSpaceController,
         PDController,
         Playback,
         PointKinematics,
@@ -86,6 +89,7 @@ if TYPE_CHECKING:
         RobotPlant,
         Sine,
         Step,
+        TaskSpacePD,
         TrapezoidalProfile,
     )
     from rigidblocks.loops import assemble, closed_loop_dynamics, closed_loop_inverse_dynamics
@@ -159,6 +163,7 @@ __all__ = [
     "HybridPlant",
     "Integrator",
     "InverseDynamicsController",
+    "InverseKinematics",
     "Joint",
     "JointActuator",
     "JointLimits",
@@ -166,6 +171,7 @@ __all__ = [
     "LoopClosure",
     "LoopJoint",
     "Model",
+    "OperationalSpaceController",
     "PDController",
     "Planar",
     "PlanarModel",
@@ -190,6 +196,8 @@ __all__ = [
     "Step",
     "Stop",
     "System",
+    "Target",
+    "TaskSpacePD",
     "TrapezoidalProfile",
     "Universal",
     "aba",
@@ -217,6 +225,7 @@ __all__ = [
     "floating_base",
     "forward_dynamics_crba",
     "hybrid_dynamics",
+    "inverse_kinematics",
     "jacobian",
     "kinetic_energy",
     "less",
@@ -257,6 +266,7 @@ _NAMES = {
         "hybrid_dynamics kinetic_energy ltdl ltl potential_energy rnea rnea_floating"
     ),
     "dynamics.elements": "AlongJoint Between ForceElement",
+    "dynamics.inverse_kinematics": "Target inverse_kinematics",
     "dynamics.laws": "Friction Spring Stop",
     "dynamics.transmissions": "Gear Rotor",
     "fmi.export": "export_fmu",
@@ -272,9 +282,9 @@ _NAMES = {
     "library": (
         "BodyContact Chirp ClosedLoopPlant CompliantLoopClosure ContactPlant CutLoopPlant "
         "Encoder FloatingBasePlant Frame FrameKinematics GravityCompensation GroundContact "
-        "HybridPlant IMU InverseDynamicsController JointActuator JointLimits LoopClosure "
-        "PDController Playback PointKinematics QuinticProfile RepeatingSequence RobotPlant Sine "
-        "Step TrapezoidalProfile"
+        "HybridPlant IMU InverseDynamicsController InverseKinematics JointActuator JointLimits "
+        "LoopClosure OperationalSpaceController PDController Playback PointKinematics "
+        "QuinticProfile RepeatingSequence RobotPlant Sine Step TaskSpacePD TrapezoidalProfile"
     ),
     "loops": "assemble closed_loop_dynamics closed_loop_inverse_dynamics",
     "model.floating_chain": "floating_base",

@@ -27,15 +27,18 @@ from rigidblocks.library import (
     GroundContact,
     HybridPlant,
     InverseDynamicsController,
+    InverseKinematics,
     JointActuator,
     JointLimits,
     LoopClosure,
+    OperationalSpaceController,
     Playback,
     PointKinematics,
     QuinticProfile,
     RobotPlant,
     Sine,
     Step,
+    TaskSpacePD,
     TrapezoidalProfile,
 )
 from rigidblocks.mechanisms import five_bar, four_bar, in_space
@@ -57,6 +60,8 @@ HARD, SHARP = (
 SLOPE = Plane((0.3, 1.0, -0.2), (0.1, -0.2, 0.0))
 HILLS = HeightField([[0.0, 0.2, 0.1], [0.3, -0.1, 0.0]], (0.8, 0.5), (-0.4, -0.5))
 TOUCHED = {(u, y) for u in ("p", "v") for y in ("f_ext", "force", "in_contact")} | {("p", "depth")}
+FLANGE = Frame("flange", 5, random_transform(np.random.default_rng(3)))
+GOAL = ("p_ref", "v_ref", "R_ref", "w_ref")
 CONTROLLER_INPUTS = ("q_ref", "qd_ref", "qdd_ref", "q", "qd")
 
 
@@ -85,6 +90,18 @@ BLOCKS = {
         {(name, "tau") for name in CONTROLLER_INPUTS},
     ),
     "gravity compensation": (GravityCompensation(MODELS["mixed"]()), {("q", "tau")}),
+    "inverse kinematics": (
+        InverseKinematics(MODELS["six-axis"](), FLANGE, lower=-0.5, gain=2.0, damping=1.0),
+        {(u, "qd") for u in ("p_ref", "v_ref", "R_ref", "w_ref")} | {("p_ref", "error")},
+    ),
+    "task space": (
+        TaskSpacePD(MODELS["mixed"](), TOOL, (90.0, 80.0, 70.0), 9.0, 5.0, 0.5),
+        {(u, "tau") for u in (*GOAL, "q", "qd")},
+    ),
+    "operational space": (
+        OperationalSpaceController(MODELS["six-axis"](), FLANGE, 100.0, 20.0, regularity=0.1),
+        {(u, "tau") for u in (*GOAL, "a_ref", "wd_ref", "q", "qd")},
+    ),
     "kinematics": (
         FrameKinematics(MODELS["mixed"](), (TOOL, SENSOR)),
         {("q", f"{letter}_{name}") for letter in "pRvw" for name in ("tool", "sensor")}

@@ -31,6 +31,11 @@ from rigidblocks.library.profiles import QuinticProfile, TrapezoidalProfile
 from rigidblocks.library.sensors import IMU, Encoder
 from rigidblocks.library.signals import Constant, Demux, Gain, Mux, Product, Selector, Sum
 from rigidblocks.library.sources import Chirp, RepeatingSequence, Sine, Step
+from rigidblocks.library.task_space import (
+    InverseKinematics,
+    OperationalSpaceController,
+    TaskSpacePD,
+)
 
 __all__ = [
     "IMU",
@@ -59,6 +64,7 @@ __all__ = [
     "Hysteresis",
     "Integrator",
     "InverseDynamicsController",
+    "InverseKinematics",
     "JointActuator",
     "JointLimits",
     "Logic",
@@ -66,6 +72,7 @@ __all__ = [
     "LowPass",
     "Mux",
     "Noise",
+    "OperationalSpaceController",
     "PDController",
     "Playback",
     "PointKinematics",
@@ -82,6 +89,7 @@ __all__ = [
     "Step",
     "Sum",
     "Switch",
+    "TaskSpacePD",
     "TransferFunction",
     "TransportDelay",
     "TrapezoidalProfile",
