@@ -38,7 +38,15 @@ from rigidblocks.contact.rigid import (
     contact_unknowns,
     rigid_contact,
 )
-from rigidblocks.contact.soft import ContactForce, SoftLaw, SurfaceState, stable_step, wrench
+from rigidblocks.contact.shared import shared_forces
+from rigidblocks.contact.soft import (
+    ContactForce,
+    SoftLaw,
+    SurfaceState,
+    stable_step,
+    wrench,
+    zener_force,
+)
 from rigidblocks.contact.step import ContactStep, contact_step
 from rigidblocks.contact.sweeps import contact_residual, projected_sweeps
 from rigidblocks.contact.unilateral import ContactState, JointLimit, PointContact, contact_state
@@ -115,7 +123,9 @@ __all__ = [
     "projected_sweeps",
     "pyramid_forces",
     "rigid_contact",
+    "shared_forces",
     "sphere_contacts",
     "stable_step",
     "wrench",
+    "zener_force",
 ]

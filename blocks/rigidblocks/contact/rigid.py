@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rigidblocks.algebra.sparse import ltl, mpy_li, mpy_lit
 from rigidblocks.algebra.spatial import Array, cross
 from rigidblocks.contact.complementarity import complementarity
+from rigidblocks.contact.shared import shared_forces
 from rigidblocks.contact.unilateral import (
     AnyContact,
     JointLimit,
@@ -196,12 +198,16 @@ def rigid_contact(
     contacts: Sequence[AnyContact],
     f_ext: Array | None = None,
     gravity: Array | None = None,
+    stiffness: ArrayLike | None = None,
 ) -> ContactMotion:
     """Forward dynamics with contacts without friction, in numbers: exactly, by pivoting (RBDA 11.3,
     11.5).
 
-    The contacts are those in `ContactState.CONTACT`: gap and separation velocity are zero. Raises
-    ValueError for a contact with friction, whose forces are found from velocities: `contact_step`.
+    Where more contacts carry than there have to, their forces are some of those that give the
+    motion, which is the same for all; with `stiffness` [N/m], a number or (n,), they are the ones
+    of supports that yield so much (`shared_forces`). The contacts are those in
+    `ContactState.CONTACT`: gap and separation velocity are zero. Raises ValueError for a contact
+    with friction, whose forces are found from velocities: `contact_step`.
     """
     if any(contact.has_friction for contact in contacts):
         raise ValueError(
@@ -210,6 +216,9 @@ def rigid_contact(
         )
     equation = contact_equation(model, q, qd, tau, contacts, f_ext, gravity)
     solution = complementarity(equation.M, equation.d)
+    if stiffness is not None:
+        lam = shared_forces(equation.M, solution.lam, stiffness)
+        solution = solution._replace(lam=lam)
     qdd = equation.free + equation.HinvT @ solution.lam
     return ContactMotion(
         qdd, solution.lam, solution.w, solution.active, solution.redundant, *solution[3:]

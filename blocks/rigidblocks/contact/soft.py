@@ -65,6 +65,18 @@ def surface_after(z: Any, h: Any, K: Any, D: Any) -> Any:
     return z * np.exp(-K * h / maximum(D, 1e-3 * K * h))  # exp(-1000) is 0
 
 
+def zener_force(p: Any, y: Any, K_s: Any) -> Any:
+    """The force of a surface on a spring K_s [N/m] in series with spring and damper side by side,
+    the Zener element (RBDA 11.8).
+
+        f_n = max(0, K_s (y - p)),  dy/dt of `surface_rate`
+
+    y <= 0 is where the spring rests on the damper. The force does not depend on velocities, so that
+    it does not jump when a body arrives; it tends to `normal_force` as K_s grows.
+    """
+    return maximum(0.0, K_s * (y - p))
+
+
 def stick_force(x: Array, v: Array, K_t: Any, D_t: Any) -> Array:
     """The friction force (..., 3) that keeps the point from slipping, -K_t x - D_t v [N] (RBDA Eq
     11.78).

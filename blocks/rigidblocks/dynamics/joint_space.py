@@ -26,13 +26,15 @@ def expanded_parent(model: Tree) -> tuple[int, ...]:
     return expand_lambda(model.parent, [joint.nv for joint in model.joint])
 
 
-def crba(model: Tree, q: Array) -> Array:
+def crba(model: Tree, q: Array, rotor_inertia: Array | None = None) -> Array:
     """The joint-space inertia matrix H (nv, nv), symmetric positive definite.
 
-    The composite-rigid-body algorithm (RBDA Table 6.2).
+    The composite-rigid-body algorithm (RBDA Table 6.2). `rotor_inertia` (nv,), what is felt of the
+    motors' rotors behind their gears, is added to its diagonal (RBDA Eq 9.28).
     """
     check_lengths(model, q=q)
-    return inertia_of_joints(model, q, dict(enumerate(model.v_slices)))
+    H = inertia_of_joints(model, q, dict(enumerate(model.v_slices)))
+    return H if rotor_inertia is None else H + np.diag(np.asarray(rotor_inertia))
 
 
 def inertia_of_joints(model: Tree, q: Array, places: Mapping[int, slice], base: int = -1) -> Array:
