@@ -37,7 +37,7 @@ PACKAGES = {
     "tracing": {"casadi", "platformdirs"},
     "formats": {"lxml"},
     "kernels": {"casadi"},
-    "system": {"fmpy"},
+    "system": {"fmpy", "lxml"},
     "simulation": {"fmpy", "tqdm"},
     "fmi": {"fmpy", "pythonfmu"},
     "cli": {"typer"},

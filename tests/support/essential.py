@@ -395,6 +395,13 @@ ESSENTIAL = {
         "test_energy_stays_while_they_move": ["slider_crank"],
         "test_windows_are_where_the_pendulum_is_after_ten_seconds_with_default_settings": [],
     },
+    "simulation/test_any_fmu.py": {
+        "test_a_run_is_fmpys_simulation": ["BouncingBall-3-*", "Feedthrough-3-*", "Dahlquist-2-*"],
+        "test_a_method_that_an_fmu_cannot_serve_is_refused": ["stiff"],
+        "test_two_parts_of_one_file_are_independent": ["model exchange"],
+        "test_a_step_that_does_not_fit_a_clock_is_refused": [],
+        "test_an_fmu_that_asks_to_end_the_run_ends_it_with_its_result": [],
+    },
     "simulation/test_adaptive_runs.py": {
         "test_log_tells_what_is_stiff_and_what_to_take": ["numpy"],
     },

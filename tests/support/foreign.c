@@ -1,5 +1,6 @@
 /* An FMI 2.0 co-simulation FMU as others write them: it insists on the order of calls, writes the name of each into
-   TRACE, and does in a step what STEP says and at the end what END says. Real variables are r[value reference]. */
+   TRACE, and does in a step what STEP says and at the end what END says. Real variables are r[value reference], those
+   of types Integer and Boolean n[value reference]. */
 
 #include <math.h>
 #include <signal.h>
@@ -126,27 +127,27 @@ fmi2Status fmi2DoStep(fmi2Component c, fmi2Real t, fmi2Real dt, fmi2Boolean noSe
     return result(i, status);
 }
 fmi2Status fmi2CancelStep(fmi2Component c) { return called(c, "cancel", 0); }
-fmi2Status fmi2GetReal(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2Real value[])
-{
-    Instance *i = c;
-    for (size_t k = 0; k < n; k++)
-        value[k] = i->r[vr[k]];
-    return i->mode & (INITIALIZING | RUNNING | TERMINATED) ? fmi2OK : called(i, "get", INITIALIZING | RUNNING);
-}
-fmi2Status fmi2SetReal(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Real value[])
-{
-    Instance *i = c;
-    for (size_t k = 0; k < n; k++)
-        i->r[vr[k]] = value[k];
-    return i->mode & (INSTANTIATED | INITIALIZING | RUNNING) ? fmi2OK : called(i, "set", INITIALIZING | RUNNING);
-}
+#define MOVED(type, place)                                                                                             \
+    fmi2Status fmi2Get##type(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2##type value[])             \
+    {                                                                                                                  \
+        Instance *i = c;                                                                                               \
+        for (size_t k = 0; k < n; k++)                                                                                 \
+            value[k] = i->place[vr[k]];                                                                                \
+        return i->mode & (INITIALIZING | RUNNING | TERMINATED) ? fmi2OK : called(i, "get", INITIALIZING | RUNNING);    \
+    }                                                                                                                  \
+    fmi2Status fmi2Set##type(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2##type value[])       \
+    {                                                                                                                  \
+        Instance *i = c;                                                                                               \
+        for (size_t k = 0; k < n; k++)                                                                                 \
+            i->place[vr[k]] = value[k];                                                                                \
+        return i->mode & (INSTANTIATED | INITIALIZING | RUNNING) ? fmi2OK : called(i, "set", INITIALIZING | RUNNING);  \
+    }
+MOVED(Real, r)
+MOVED(Integer, n)
+MOVED(Boolean, n)
 #define UNUSED(function, ...) \
     fmi2Status function(fmi2Component c, __VA_ARGS__) { return called(c, #function, 0); }
-UNUSED(fmi2GetInteger, const fmi2ValueReference vr[], size_t n, fmi2Integer value[])
-UNUSED(fmi2GetBoolean, const fmi2ValueReference vr[], size_t n, fmi2Boolean value[])
 UNUSED(fmi2GetString, const fmi2ValueReference vr[], size_t n, fmi2String value[])
-UNUSED(fmi2SetInteger, const fmi2ValueReference vr[], size_t n, const fmi2Integer value[])
-UNUSED(fmi2SetBoolean, const fmi2ValueReference vr[], size_t n, const fmi2Boolean value[])
 UNUSED(fmi2SetString, const fmi2ValueReference vr[], size_t n, const fmi2String value[])
 UNUSED(fmi2DeSerializeFMUstate, const fmi2Byte s[], size_t n, fmi2FMUstate *state)
 UNUSED(fmi2SerializedFMUstateSize, fmi2FMUstate state, size_t *n)

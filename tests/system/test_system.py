@@ -74,7 +74,8 @@ def test_different_shapes_or_units_are_refused():
     system.add("robot", RobotPlant(planar2()))
     refused(
         ValueError,
-        "cannot connect robot.q (2, rad) to pd.qd (2, rad/s)",
+        "cannot connect robot.q (2, rad) to pd.qd (2, rad/s): rad and rad/s have different "
+        "dimensions",
         system.connect,
         "robot.q",
         "pd.qd",

@@ -1,7 +1,7 @@
 """Ports: what the signals of a block are, and their values as records and as flat arrays."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.quantities import Quantity, quantity_of
 from rigidblocks.block.record import Record, Values
 from rigidblocks.block.units import base_units
 
@@ -27,6 +28,10 @@ class Port:
     `min` and `max` are bounds that the values keep by a law, `nominal` is their order of magnitude,
     1 unless given; each is a number or has the port's shape. Where there is no bound it is
     infinite. Values of a `positive` port are above zero.
+
+    `type` is the FMI type of a port of an FMU, whose values are carried as doubles
+    (`signal_types`). `meanings` says what units mean that are not among those of blocks; None is a
+    unit that no one knows, which is kept as it is.
     """
 
     name: str
@@ -39,6 +44,8 @@ class Port:
     max: Any = None
     nominal: Any = None
     positive: bool = False
+    type: str = "Real"
+    meanings: Mapping[str, Quantity | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.unit, tuple) and len(self.unit) != self.size:
@@ -47,7 +54,8 @@ class Port:
                 f"{self.size} or one"
             )
         for unit in dict.fromkeys(self.units):
-            base_units(unit)  # raises for a unit that is not known
+            if unit not in self.meanings:
+                base_units(unit)  # raises for a unit that is not known
         for name, default in (("min", -np.inf), ("max", np.inf), ("nominal", 1.0)):
             given = default if getattr(self, name) is None else getattr(self, name)
             object.__setattr__(
@@ -107,6 +115,13 @@ class Port:
     def units(self) -> tuple[str, ...]:
         """The unit of each element."""
         return self.unit if isinstance(self.unit, tuple) else (self.unit,) * self.size
+
+    @property
+    def quantities(self) -> tuple[Quantity | None, ...]:
+        """What the unit of each element means; None where no one knows."""
+        return tuple(
+            self.meanings.get(u) if u in self.meanings else quantity_of(u) for u in self.units
+        )
 
     @property
     def element_names(self) -> tuple[str, ...]:

@@ -1,324 +1,289 @@
-"""Any FMI 2.0 co-simulation FMU as a running part of a system, through FMPy."""
+"""Any FMU as a running part of a system, through FMPy."""
 
-import contextlib
+import abc
 import ctypes
-import logging
-from collections import deque
-from functools import cache
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
-import fmpy
 import numpy as np
-from fmpy.fmi2 import FMU2Slave, fmi2CallbackFunctions, fmi2CallbackLoggerTYPE
-from fmpy.logging import addLoggerProxy
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
+from rigidblocks.block.signal_types import texts_in
+from rigidblocks.simulation.fmi2_interface import Fmi2
+from rigidblocks.simulation.fmi3_interface import Fmi3
+from rigidblocks.simulation.fmu_clocks import Clocks
+from rigidblocks.simulation.fmu_interface import Interface
+from rigidblocks.simulation.fmu_values import Group, PortValues, set_start
 from rigidblocks.simulation.instance import Instance
-from rigidblocks.simulation.table import FMI2, Entry, Variables
-from rigidblocks.simulation.unpacked import Unpacked
+from rigidblocks.simulation.table import FMI2, FMI3, UNUSUAL, Entry
 from rigidblocks.system.fmu import Fmu, FmuError
+from rigidblocks.system.fmu_file import MODEL_EXCHANGE
 from rigidblocks.system.part import Part
 
-LOG = logging.getLogger("rigidblocks")
-_STATUS = ("ok", "warning", "discard", "error", "fatal", "pending")
-_WARNING, _DISCARD, _FATAL = 1, 2, 4
-_CALLS = ("fmi2SetReal", "fmi2DoStep", "fmi2GetReal")  # by their numbers in a table
-_MESSAGES = 50  # of an instance's log that are kept
-_WARNINGS = 10  # of an instance that go to the log; then it is told once that there are more
+EVENTS = 1000  # in one communication step, or iterations of one event: more do not end
 
 
-class FmuLog:
-    """What an FMU has logged: the last messages, and its warnings in the log `rigidblocks`, with
-    the time (1,) of the step on its `clock`, NaN before the first.
+def interface_of(part: Part) -> Interface:
+    """An instance of a part's FMU; raises FmuError where it cannot be had."""
+    assert isinstance(part.component, Fmu)
+    return Fmi2(part) if part.component.version == 2 else Fmi3(part)
+
+
+_STEP = -1  # the number of the moment that a step may go back to
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """A moment that an FMU can go back to: its own state, the values of its ports, those that its
+    discrete inputs had last, when its clocks tick, and the motion of one that is integrated here.
     """
 
-    def __init__(self, part: str):
-        self.part, self.last, self.warnings = part, deque[str](maxlen=_MESSAGES), 0
-        self.clock = np.full(1, np.nan)
-
-    @property
-    def when(self) -> str:
-        """The time for messages."""
-        t = self.clock[0]
-        return "" if np.isnan(t) else f" at t = {t:g} s"
-
-    def add(self, status: int, message: str) -> None:
-        """Keeps a message."""
-        self.last.append(message)
-        if status == _WARNING:
-            self.warn(f"{message}{self.when and f' ({self.when.strip()})'}")
-
-    def warn(self, message: str) -> None:
-        """Shows a warning."""
-        self.warnings += 1
-        if self.warnings <= _WARNINGS:
-            LOG.warning("'%s': %s", self.part, message)
-        elif self.warnings == _WARNINGS + 1:
-            LOG.warning("'%s' warns again; further warnings of it are not shown", self.part)
+    state: ctypes.c_void_p
+    inputs: Array
+    outputs: Array
+    last: list[Array]
+    clocks: Any
+    motion: Any = None
 
 
-_logs: dict[int, FmuLog] = {}  # of each running instance, by its component environment
-_once: set[str] = set()  # the guids of instantiated FMUs that allow one instance in a process
-
-
-@cache
-def _callbacks() -> Any:
-    """The callbacks of all instances: the proxy that formats messages for FMPy has one logger for
-    the whole process.
-    """
-    callbacks = fmi2CallbackFunctions()
-    callbacks.logger = fmi2CallbackLoggerTYPE(_log_message)
-    callbacks.allocateMemory = fmpy.fmi2.defaultCallbacks.allocateMemory
-    callbacks.freeMemory = fmpy.fmi2.defaultCallbacks.freeMemory
-    addLoggerProxy(ctypes.byref(callbacks))
-    return callbacks
-
-
-def _log_message(
-    environment: int, instance: bytes, status: int, category: bytes, message: bytes
-) -> None:
-    del instance, category
-    if environment in _logs:
-        _logs[environment].add(status, (message or b"").decode(errors="replace"))
-
-
-class FmuInstance(Instance):
+class RunningFmu(Instance):
     """An FMU that runs in this process."""
 
     def __init__(self, part: Part):
         assert isinstance(part.component, Fmu)
-        self._part, self._fmu, self._log = part, part.component, FmuLog(part.name)
-        self._unpacked: Unpacked | None = None
-        self._kept_by_number: dict[int, tuple[Any, tuple[Array, Array]]] = {}
-        self._slave: Any = None
-        self._runs = self._failed = self._is_lost = False
+        self._part, self._fmu = part, part.component
+        self._runs = self._started = False
         # what a step may go back to, and whether it may
-        self._kept, self._may_return = ctypes.c_void_p(), np.zeros(1, dtype=np.int32)
-        try:
-            self._check_once()
-            self._unpacked = Unpacked(self._fmu.path)
-            # FMPy leaves the working folder changed when a library does not load
-            with contextlib.chdir(self._unpacked.folder):
-                self._instantiate()
-        except Exception as error:
-            self.close()
-            raise FmuError(
-                f"'{part.name}' ({self._fmu.path}) cannot be instantiated: {error}{self._said()}"
-            ) from error
-        self._u, self._set_inputs, self._sets = self._bind(self._fmu.inputs, "fmi2SetReal")
-        self._y, self._get_outputs, self._gets = self._bind(self._fmu.outputs, "fmi2GetReal")
-        self._y_where, self._u_where = places(self._fmu.outputs), places(self._fmu.inputs)
-        self._started = False
-        self._kept_values = self._u.copy(), self._y.copy()
+        self._kept_by_number: dict[int, Moment] = {}
+        self.may_return = np.zeros(1, dtype=np.int32)
+        self.fmi = interface_of(part)
+        self.inputs = PortValues(self.fmi, self._fmu.inputs)
+        self.results = PortValues(self.fmi, self._fmu.outputs)
+        self._discrete = [g for g in self.inputs.groups if self._has_events and g.is_discrete]
+        self._held = [g for g in self.inputs.groups if g not in self._discrete]
+        self._clocks = Clocks(self.fmi, self.results, self._has_events)
+        self._last, self._t_start = _copies(self._discrete), 0.0
+
+    @property
+    def _has_events(self) -> bool:
+        """Whether its events are handled here, in event mode."""
+        return self._fmu.kind == MODEL_EXCHANGE or self.fmi.uses_events
 
     def input(self, name: str) -> Array:
-        return self._u[self._u_where[name]]
+        return self.inputs.flat[self.inputs.where[name]]
 
     def output(self, name: str) -> Array:
-        return self._y[self._y_where[name]]
+        return self.results.flat[self.results.where[name]]
 
     def outputs(self) -> Array:
-        return self._y
+        return self.results.flat
 
     def values(self) -> tuple[Array, Array]:
         """The values of all inputs and of all outputs, which stay valid."""
-        return self._u, self._y
+        return self.inputs.flat, self.results.flat
+
+    def texts(self) -> list[str | bytes]:
+        """The texts among the values of the outputs, which they carry by their numbers."""
+        return texts_in(self.results.flat, self._fmu.outputs)
 
     def initialize(self, t: float) -> None:
         if not self._started:
-            self._call("fmi2SetupExperiment", 0, 0.0, t, 0, 0.0)
-            for name, value in self._part.start.items():
-                if name not in self._u_where:
-                    self._set(self._fmu.references(name), np.ravel(value))
-            self._call("fmi2EnterInitializationMode")
-            self._started = True
-        self._set_inputs()
-        self._get_outputs()
+            self.fmi.set_up(t)
+            set_start(self.fmi, (*self._fmu.parameters, *self._fmu.states))
+            self.fmi.enter_initialization(t)
+            self._started, self._t_start = True, t
+        self.inputs.set()
+        self._last = _copies(self._discrete)
+        self.results.get()
 
     def begin(self) -> None:
-        self._call("fmi2ExitInitializationMode")
+        self.fmi.call("ExitInitializationMode")
         self._runs = True
-        self._get_outputs()
+        self._begin()
+        self.results.get()
 
-    def step(self, t: float, dt: float) -> None:
-        self._log.clock[0] = t
-        self._set_inputs()
-        self._call("fmi2DoStep", t, dt, 0 if self._may_return[0] else 1)
-        self._get_outputs()
-
-    def entry(self) -> Entry:
-        return Entry(
-            FMI2,
-            self._slave.component,
-            _address(self._slave.dll.fmi2DoStep),
-            self._sets,
-            self._gets,
-            self._log.clock,
-            self._may_return,
-        )
-
-    def judge(self, call: int, status: int, t: float, dt: float) -> None:
-        del t, dt  # the clock has the time
-        self._judge(_CALLS[call], status)
-
-    def save(self) -> None:
-        if not self._fmu.description.coSimulation.canGetAndSetFMUstate:
-            raise FmuError(
-                f"'{self._part.name}' ({self._fmu.path}) cannot go back to an earlier state, as an "
-                "event needs it"
-            )
-        self._call("fmi2GetFMUstate", ctypes.byref(self._kept))
-        self._kept_values, self._may_return[0] = (self._u.copy(), self._y.copy()), True
-
-    def restore(self) -> None:
-        self._call("fmi2SetFMUstate", self._kept)
-        self._u[:], self._y[:] = self._kept_values
+    @abc.abstractmethod
+    def _begin(self) -> None:
+        """What follows the initialization."""
 
     def view(self, name: str) -> Array | None:
-        if name in self._u_where:
-            return self._u[self._u_where[name]]
-        return self._y[self._y_where[name]] if name in self._y_where else None
+        """The values of an input or output, which stay valid; None for another name."""
+        if name in self.inputs.where:
+            return self.input(name)
+        return self.output(name) if name in self.results.where else None
 
     def read(self, name: str) -> Array:
-        references = self._fmu.references(name)
-        values = (ctypes.c_double * len(references))()
-        array = (ctypes.c_uint * len(references))(*references)
-        self._call("fmi2GetReal", array, len(references), values)
-        return np.array(values)
+        """The values of a parameter or state as they are now in the FMU."""
+        values = PortValues(self.fmi, (self._port(name),))
+        values.get()
+        return values.flat
 
     def change(self, name: str, values: Array) -> None:
+        """Gives a tunable parameter other values while the run goes on.
+
+        Raises FmuError for one that is not tunable.
+        """
         if not self._fmu.is_tunable(name):
             raise FmuError(
                 f"cannot set '{self._part.name}.{name}' while the run goes on: it is no tunable "
                 "parameter; it can have another start value"
             )
-        self._set(self._fmu.references(name), values)
+        there = PortValues(self.fmi, (self._port(name),))
+        there.flat[:] = np.ravel(values)
+        there.set()
+
+    def _port(self, name: str) -> Port:
+        ports = (*self._fmu.parameters, *self._fmu.states)
+        return next(port for port in ports if port.name == name)
+
+    def save(self) -> None:
+        self.keep(_STEP)
+
+    def restore(self) -> None:
+        self.go_back(_STEP)
 
     def keep(self, number: int) -> None:
-        held = self._kept, self._kept_values
-        self._kept = ctypes.c_void_p()
-        try:
-            self.save()
-            self._kept_by_number[number] = self._kept, self._kept_values
-        finally:
-            self._kept, self._kept_values = held
+        """Keeps this moment under a number, in place of what was kept there."""
+        state = (
+            self._kept_by_number[number].state
+            if number in self._kept_by_number
+            else ctypes.c_void_p()
+        )
+        self.fmi.save(state)
+        self._kept_by_number[number] = replace(self._moment(), state=state)
+        self.may_return[0] = True
 
     def go_back(self, number: int) -> None:
-        held = self._kept, self._kept_values
-        self._kept, self._kept_values = self._kept_by_number[number]
-        try:
-            self.restore()
-            self._failed = False
-        finally:
-            self._kept, self._kept_values = held
+        """Goes back to the moment that was kept under a number; may be repeated."""
+        moment = self._kept_by_number[number]
+        self.fmi.restore(moment.state)
+        self._go_to(moment)
+        self.fmi.failed = False
 
     def forget(self, number: int) -> None:
-        state, _ = self._kept_by_number.pop(number, (None, None))
-        if state and self._slave is not None and not self._is_lost:
-            self._slave.dll.fmi2FreeFMUstate(self._slave.component, ctypes.byref(state))
+        """Frees the moment that was kept under a number, where there is one."""
+        moment = self._kept_by_number.pop(number, None)
+        if moment is not None:
+            self.fmi.free(moment.state)
+
+    def _moment(self) -> "Moment":
+        """What there is beside the FMU's own state."""
+        values = self.inputs.flat.copy(), self.results.flat.copy()
+        return Moment(ctypes.c_void_p(), *values, self._last, self._clocks.state())
+
+    def _go_to(self, moment: "Moment") -> None:
+        self.inputs.flat[:], self.results.flat[:] = moment.inputs, moment.outputs
+        self._last = moment.last
+        self._clocks.go_back(moment.clocks)
 
     def close(self) -> None:
         for number in list(self._kept_by_number):
             self.forget(number)
-        if self._slave is not None and self._slave.component is not None and not self._is_lost:
-            if self._runs and not self._failed:
-                self._terminate()
-            if self._kept:
-                self._slave.dll.fmi2FreeFMUstate(self._slave.component, ctypes.byref(self._kept))
-            self._slave.freeInstance()
-        self._slave = None
-        _logs.pop(id(self._log), None)
-        if self._unpacked is not None:
-            self._unpacked.remove()
+        self.fmi.close(self._runs)
 
-    def _terminate(self) -> None:
-        """Ends the run; what the FMU has against it is too late to be an error."""
-        try:
-            self._call("fmi2Terminate")
-        except FmuError as error:
-            self._log.warn(str(error))
+    def _set_held(self) -> None:
+        """Sets the inputs that need no event."""
+        for group in self._held:
+            if group.type != "Clock":
+                group.set()
 
-    def _check_once(self) -> None:
-        """Raises RuntimeError for a second instance of an FMU that allows one in a process."""
-        if self._fmu.description.coSimulation.canBeInstantiatedOnlyOncePerProcess:
-            guid = self._fmu.description.guid
-            if guid in _once:
-                raise RuntimeError(
-                    "it allows one instance in a process and has had one; add it with isolated=True"
-                )
-            _once.add(guid)
+    def _has_discrete_news(self) -> bool:
+        """Whether an input has changed that may change at events alone."""
+        pairs = zip(self._discrete, self._last, strict=True)
+        return any(np.any(group.values != last) for group, last in pairs)
 
-    def _instantiate(self) -> None:
-        description = self._fmu.description
-        self._slave = FMU2Slave(
-            guid=description.guid,
-            unzipDirectory=str(self._unpacked.folder if self._unpacked else ""),
-            modelIdentifier=description.coSimulation.modelIdentifier,
-            instanceName=self._part.name,
-        )
-        shared = _callbacks()
-        self._callbacks = fmi2CallbackFunctions(
-            shared.logger, shared.allocateMemory, shared.freeMemory
-        )
-        self._callbacks.componentEnvironment = id(self._log)
-        _logs[id(self._log)] = self._log
-        self._slave.instantiate(callbacks=self._callbacks, loggingOn=True)
+    def _handle_event(self, t: float) -> tuple[bool, bool, float]:
+        """Does what is due at t, in event mode; returns what `_iterate` does."""
+        self._clocks.tick(t)
+        for group in self._discrete:
+            if group.type != "Clock" or np.any(group.values):
+                group.set()
+        self._last = _copies(self._discrete)
+        self._clocks.read()
+        found = self._iterate()
+        self._clocks.read()  # an update may have ticked them
+        self._clocks.look_ahead(t)
+        return found
 
-    def _bind(self, ports: tuple[Port, ...], function: str) -> tuple[Array, Any, Variables]:
-        """The flat start values of ports, a function that moves them to or from the FMU, and what
-        the loop in C needs to do so.
+    def _iterate(self) -> tuple[bool, bool, float]:
+        """Updates the discrete states in event mode until that changes nothing more: whether
+        nominal values and states have changed, and the time of the next event.
         """
-        values = np.zeros(sum(port.size for port in ports))
-        for port, where in zip(ports, places(ports).values(), strict=True):
-            values[where] = np.ravel(
-                self._part.start.get(port.name, 0.0 if port.start is None else port.start)
+        nominals = states = False
+        for _ in range(EVENTS):
+            update = self.fmi.update_discrete_states()
+            nominals, states = nominals or update.nominals_changed, states or update.states_changed
+            if not update.again:
+                return nominals, states, update.next_event
+        raise self.fmi.refuse(f"its event takes more than {EVENTS} iterations")
+
+
+class FmuInstance(RunningFmu):
+    """A co-simulation FMU that runs in this process.
+
+    Where it leaves its events to the importer, they are handled where they happen, also inside a
+    communication step, and its clocks tick at the multiples of their intervals.
+    """
+
+    def _begin(self) -> None:
+        if self._has_events:
+            self._clocks.start(self._t_start)
+            self._handle_event(self._t_start)
+            self.fmi.call("EnterStepMode")
+
+    def step(self, t: float, dt: float) -> None:
+        self.fmi.log.clock[0] = t
+        if self._has_events:
+            self._step_through_events(t, dt)
+        else:
+            self.inputs.set()
+            self.fmi.do_step(t, dt, bool(self.may_return[0]))
+        self.results.get()
+
+    def entry(self) -> Entry:
+        to, of = self.inputs.variables("Set"), self.results.variables("Get")
+        if self._has_events or to is None or of is None:
+            return super().entry()
+        version = FMI2 if self._fmu.version == 2 else FMI3
+        function, component = self.fmi.bound("DoStep")[1:]
+        step = ctypes.cast(function, ctypes.c_void_p).value or 0
+        return Entry(version, component, step, to, of, self.fmi.log.clock, self.may_return)
+
+    def judge(self, call: int, status: int, t: float, dt: float) -> None:
+        del t, dt  # the clock has the time
+        if status == UNUSUAL:
+            raise self.fmi.refuse("it asks to end the simulation, or has ended a step early")
+        kind = "Real" if self._fmu.version == 2 else "Float64"
+        name = (f"Set{kind}", "DoStep", f"Get{kind}")[call]
+        self.fmi.judge(self.fmi.prefix + name, status)
+
+    def _step_through_events(self, t: float, dt: float) -> None:
+        self._clocks.still()
+        self._set_held()
+        if self._has_discrete_news():
+            self._event(t)
+        now, end = t, t + dt
+        for _ in range(EVENTS):
+            target = min(end, self._clocks.next)
+            target = end if end - target <= 1e-9 * dt else target
+            whole = target == end and now == t
+            reached, event = self.fmi.do_step(
+                now, dt if whole else target - now, bool(self.may_return[0])
             )
-        references = [r for port in ports for r in self._fmu.references(port.name)]
-        numbers = np.array(references, dtype=np.uint32)
-        array = numbers.ctypes.data_as(ctypes.POINTER(ctypes.c_uint))
-        pointer = values.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
-        move, component, count = (
-            getattr(self._slave.dll, function),
-            self._slave.component,
-            len(references),
-        )
+            now = target if target - reached <= 1e-9 * dt else reached
+            if event or self._clocks.next <= now + 1e-9 * dt:
+                self._event(now)
+            if now == end:
+                return
+        raise self.fmi.refuse(f"it has more than {EVENTS} events in a step of {dt:g} s")
 
-        def transfer() -> None:
-            if count and (status := move(component, array, count, pointer)):
-                self._judge(function, status)
-
-        return values, transfer, Variables(_address(move), numbers, values)
-
-    def _set(self, references: list[int], values: Array) -> None:
-        array = (ctypes.c_uint * len(references))(*references)
-        self._call("fmi2SetReal", array, len(references), (ctypes.c_double * len(values))(*values))
-
-    def _call(self, function: str, *arguments: Any) -> None:
-        if status := getattr(self._slave.dll, function)(self._slave.component, *arguments):
-            self._judge(function, status)
-
-    def _judge(self, function: str, status: int) -> None:
-        """Shows a warning; raises FmuError for what is worse."""
-        name = _STATUS[status] if 0 <= status < len(_STATUS) else f"{status}, which FMI has not"
-        text = f"{function} gave status {name}{self._log.when}"
-        if status == _WARNING:
-            if not self._log.warnings:  # else it has said so itself
-                self._log.warn(text)
-            return
-        self._failed, self._is_lost = status != _DISCARD, status == _FATAL
-        raise FmuError(f"'{self._part.name}': {text}{self._said()}")
-
-    def _said(self) -> str:
-        last = list(self._log.last)[-3:]
-        return f"; its log ends: {' | '.join(last)}" if last else ""
+    def _event(self, t: float) -> None:
+        self.fmi.call("EnterEventMode")
+        self._handle_event(t)
+        self.fmi.call("EnterStepMode")
 
 
-def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
-
-
-def places(ports: tuple[Port, ...]) -> dict[str, slice]:
-    """Where the elements of each port are among those of all, by name."""
-    ends = np.cumsum([0, *(port.size for port in ports)]).tolist()
-    return {port.name: slice(a, a + port.size) for port, a in zip(ports, ends, strict=False)}
+def _copies(groups: Iterable[Group]) -> list[Array]:
+    return [group.values.copy() for group in groups]

@@ -18,8 +18,11 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.simulation.fmu_instance import FmuInstance, places
+from rigidblocks.block.signal_types import learn, texts_in
+from rigidblocks.simulation.fmu_instance import RunningFmu
+from rigidblocks.simulation.fmu_values import places
 from rigidblocks.simulation.instance import Instance
+from rigidblocks.simulation.running import running_fmu
 from rigidblocks.system.fmu import Fmu, FmuError
 from rigidblocks.system.part import Part
 
@@ -52,7 +55,7 @@ class IsolatedInstance(Instance):
             )
         try:
             self._ask("start", limit=_START)
-            self._ask("instantiate", part)
+            self._ask("instantiate", part, *_start_texts(part))
         except BaseException:
             self._end()
             raise
@@ -117,17 +120,19 @@ class IsolatedInstance(Instance):
     def _ask(self, call: str, *arguments: Any, limit: float | None = None) -> Any:
         limit = self._part.time_limit if limit is None else limit
         try:
-            self._pipe.send((call, arguments, self._u))
+            texts = texts_in(self._u, self._fmu.inputs)
+            self._pipe.send((call, arguments, self._u, texts))
             if not self._pipe.poll(limit):
                 self._process.kill()
                 raise self._error(call, f"took longer than {limit:g} s")
-            error, answer, outputs, messages = self._pipe.recv()
+            error, answer, outputs, texts, messages = self._pipe.recv()
         except (EOFError, OSError):
             raise self._error(call, self._ending()) from None
         for level, message in messages:
             LOG.log(level, "%s", message)
         if error is not None:
             raise FmuError(error)
+        learn(texts)
         if outputs is not None:
             self._u[:], self._y[:] = outputs
         return answer
@@ -157,6 +162,20 @@ class IsolatedInstance(Instance):
             self._process.wait()
 
 
+def _start_texts(part: Part) -> list[str | bytes]:
+    """The texts among the start values of a part's FMU."""
+    fmu = part.component
+    assert isinstance(fmu, Fmu)
+    ports = (*fmu.inputs, *fmu.outputs, *fmu.parameters, *fmu.states)
+    given = ((port, part.start.get(port.name, port.start)) for port in ports)
+    return [
+        one
+        for port, start in given
+        if start is not None
+        for one in texts_in(np.ravel(start), (port,))
+    ]
+
+
 class _Messages(logging.Handler):
     """Keeps the messages of the log for the other process."""
 
@@ -173,23 +192,27 @@ def serve(pipe: Connection) -> None:
     messages = _Messages()
     LOG.addHandler(messages)
     LOG.propagate = False
-    instance: FmuInstance | None = None
+    instance: RunningFmu | None = None
     while True:
         try:
-            call, arguments, u = pipe.recv()
+            call, arguments, u, texts = pipe.recv()
         except EOFError:
             return
         error = answer = outputs = None
+        learn(texts)
         try:
             if call == "instantiate":
-                instance = FmuInstance(*arguments)
+                part, *known = arguments
+                learn(known)
+                instance = running_fmu(part)
             elif instance is not None:
                 instance.values()[0][:] = u
                 answer = getattr(instance, call)(*arguments)
             outputs = instance and instance.values()
         except Exception as caught:
             error = str(caught)
-        pipe.send((error, answer, outputs, messages.kept))
+        texts = [] if instance is None else instance.texts()
+        pipe.send((error, answer, outputs, texts, messages.kept))
         messages.kept.clear()
 
 

@@ -132,7 +132,7 @@ class CompiledLoop(Master):
     def __init__(self, plan: Plan, network: Network):
         self.network, self._points = network, (plan.t_start, plan.dt)
         self._ports, table = output_ports(plan.wiring), network.table()
-        self._hosts = any(entry.kind == HOSTED for entry, _ in table)
+        self._hosts = any(row.entry.kind == HOSTED for row in table)
         self._errors: list[BaseException] = []
         self._loop = Loop(
             table,

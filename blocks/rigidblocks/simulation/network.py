@@ -12,11 +12,11 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import STEP_PORTS
 from rigidblocks.block.block import Block
-from rigidblocks.simulation.fmu_instance import FmuInstance
 from rigidblocks.simulation.instance import BlockInstance, Instance
 from rigidblocks.simulation.isolated import IsolatedInstance
 from rigidblocks.simulation.plan import Plan, of_part
-from rigidblocks.simulation.table import BLOCK, Entry, Wire
+from rigidblocks.simulation.running import running_fmu
+from rigidblocks.simulation.table import BLOCK, Entry, Row, Scale, Wire
 from rigidblocks.system.fmu import FmuError
 from rigidblocks.system.part import Part
 
@@ -71,7 +71,7 @@ class Network(abc.ABC):
         """Keeps a moment no longer."""
 
     @abc.abstractmethod
-    def table(self) -> Sequence[tuple[Entry, Sequence[Wire]]]:
+    def table(self) -> Sequence[Row]:
         """How the loop in C steps each part, and the wires to its inputs."""
 
     @property
@@ -114,9 +114,14 @@ class Instances(Network):
             self.close()
             raise
         self.wires: dict[str, list[Wire]] = {name: [] for name in plan.wiring.parts}
-        for (a, y), (b, u), start, to, length in plan.wiring.wires:
+        self._scales: dict[str, list[Scale]] = {name: [] for name in plan.wiring.parts}
+        for wire in plan.wiring.wires:
+            (a, y), (b, u), start, to, length = wire
             source = self.by_name[a].output(y)[start : start + length]
-            self.wires[b].append((source, self.by_name[b].input(u)[to : to + length]))
+            target = self.by_name[b].input(u)[to : to + length]
+            self.wires[b].append((source, target))
+            if (conversion := plan.wiring.conversion(wire)) is not None:
+                self._scales[b].append((target, *conversion))
         self._in_order = [self.by_name[name] for name in self.order]
         self.outputs = {
             f"{name}.{port.name}": self.by_name[name].output(port.name)
@@ -170,12 +175,17 @@ class Instances(Network):
             instance.forget(number)
 
     def read_inputs(self, name: str) -> None:
-        """Copies the connected inputs of a part from their sources."""
+        """Copies the connected inputs of a part from their sources, and converts their units."""
         for source, target in self.wires[name]:
             target[:] = source
+        for target, factor, offset in self._scales[name]:
+            target[:] = factor * target + offset
 
-    def table(self) -> Sequence[tuple[Entry, Sequence[Wire]]]:
-        return [(self.by_name[name].entry(), self.wires[name]) for name in self.order]
+    def table(self) -> Sequence[Row]:
+        return [
+            Row(self.by_name[name].entry(), self.wires[name], self._scales[name])
+            for name in self.order
+        ]
 
     @property
     def unchecked(self) -> Iterable[Array]:
@@ -255,8 +265,8 @@ class OneMemory(Network):
     def forget(self, number: int) -> None:
         self._kept.pop(number, None)
 
-    def table(self) -> Sequence[tuple[Entry, Sequence[Wire]]]:
-        return [(Entry(BLOCK, self._memory.ctypes.data, self._stepper.step_address), ())]
+    def table(self) -> Sequence[Row]:
+        return [Row(Entry(BLOCK, self._memory.ctypes.data, self._stepper.step_address))]
 
     @property
     def unchecked(self) -> Iterable[Array]:
@@ -283,7 +293,7 @@ class OneMemory(Network):
 def _instance(part: Part, steppers: Mapping[str, Any]) -> Instance:
     if isinstance(part.component, Block):
         return BlockInstance(part, steppers[part.name])
-    return IsolatedInstance(part) if part.isolated else FmuInstance(part)
+    return IsolatedInstance(part) if part.isolated else running_fmu(part)
 
 
 def _named(name: str, error: BaseException) -> Exception:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, method_of
+from rigidblocks.block.block import Block
 from rigidblocks.block.record import offer
 from rigidblocks.block.step import sample_spans
 from rigidblocks.simulation.arguments import check_count, check_names, check_numbers
@@ -105,7 +106,7 @@ def _check_events(wiring: Wiring, events: Sequence[str], form: str) -> None:
     if form == "fused":
         raise ValueError("a fused run cannot go back to an event; take the form compiled or numpy")
     for name, part in wiring.parts.items():
-        if getattr(part.component, "sample_time", None) is not None:
+        if getattr(part.component, "sample_time", None) and isinstance(part.component, Block):
             raise ValueError(
                 f"a step that ends at an event does not fit the sample time of '{name}'"
             )

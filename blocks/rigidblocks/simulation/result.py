@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
 from rigidblocks.block.record import offer
+from rigidblocks.block.signal_types import shown
 from rigidblocks.simulation import files
 from rigidblocks.simulation.log import LoggedValues
 
@@ -70,12 +71,16 @@ class Result:
         return np.array([event.t for event in self.events if event.kind == kind])
 
     def __getitem__(self, name: str) -> Array:
-        """A signal, (n, *shape), or one element of it (n,): `robot.q` or `robot.q[1]`."""
+        """A signal, (n, *shape), or one element of it (n,): `robot.q` or `robot.q[1]`. Those of
+        FMUs may be whole numbers, truth values and texts.
+        """
         if name in self._where:
             port = self.port(name)
-            return self.values[:, self._where[name]].reshape(-1, *port.shape)
+            return shown(self.values[:, self._where[name]].reshape(-1, *port.shape), port.type)
         if name in self.columns:
-            return self.values[:, self.columns.index(name)]
+            kinds = [port.type for port in self.ports for _ in port.element_names]
+            k = self.columns.index(name)
+            return shown(self.values[:, k], kinds[k])
         raise KeyError(f"no signal '{name}'; {offer(name, (port.name for port in self.ports))}")
 
     def port(self, name: str) -> Port:

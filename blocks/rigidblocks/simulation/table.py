@@ -16,10 +16,15 @@ from rigidblocks.tracing.compiler import shared_library
 BLOCK, FMI2, FMI3, HOSTED = range(4)
 CALLS = SET, STEP, GET = range(3)
 DONE, FAILED, NOT_FINITE = range(3)
+UNUSUAL = 100  # the status of a step of FMI 3.0 that ended early or in an event
 
 
 class _Copy(Structure):
     _fields_ = (("start", c_void_p), ("to", c_void_p), ("n", c_int64))
+
+
+class _Scale(Structure):
+    _fields_ = (("value", c_void_p), ("factor", c_double), ("offset", c_double))
 
 
 class _Variables(Structure):
@@ -42,6 +47,8 @@ class _Part(Structure):
         ("get", _Variables),
         ("wires", c_void_p),
         ("n_wires", c_int64),
+        ("scales", c_void_p),
+        ("n_scales", c_int64),
         ("clock", c_void_p),
         ("may_go_back", c_void_p),
     )
@@ -106,6 +113,17 @@ class Entry:
 
 
 Wire = tuple[Array, Array]  # views of the source and of the target
+Scale = tuple[Array, Array, Array]  # a view of values that become factor value + offset
+
+
+class Row(NamedTuple):
+    """A part in the table, with the wires to its inputs, and the scales of those whose units differ
+    from their sources'.
+    """
+
+    entry: Entry
+    wires: Sequence[Wire] = ()
+    scales: Sequence[Scale] = ()
 
 
 @cache
@@ -119,7 +137,7 @@ def library() -> Any:
 
 
 class Loop:
-    """The loop over parts in the order of their steps, each an entry and the wires to its inputs.
+    """The loop over parts in the order of their steps.
 
     `checked` are views of the outputs that no step checks for being finite. `judge(part, call,
     status, t, dt)` says whether the run stops for what a call on an FMU returned, `host(part, t,
@@ -129,7 +147,7 @@ class Loop:
 
     def __init__(
         self,
-        parts: Sequence[tuple[Entry, Sequence[Wire]]],
+        parts: Sequence[Row],
         checked: Iterable[Array],
         simultaneous: bool,
         judge: Callable[..., bool],
@@ -193,8 +211,11 @@ class Loop:
         ending: int = self._run(self._pointer)
         return ending, loop.k, loop.filled
 
-    def _part(self, number: int, entry: Entry, wires: Sequence[Wire]) -> _Part:
+    def _part(
+        self, number: int, entry: Entry, wires: Sequence[Wire], scales: Sequence[Scale]
+    ) -> _Part:
         copies, n = self._copies(wires)
+        converted, n_scales = self._scales(scales)
         return _Part(
             kind=entry.kind,
             number=number,
@@ -204,9 +225,22 @@ class Loop:
             get=_variables(entry.get),
             wires=copies,
             n_wires=n,
+            scales=converted,
+            n_scales=n_scales,
             clock=None if entry.clock is None else entry.clock.ctypes.data,
             may_go_back=None if entry.may_go_back is None else entry.may_go_back.ctypes.data,
         )
+
+    def _scales(self, scales: Sequence[Scale]) -> tuple[int, int]:
+        """The address and the number of the scales of single values."""
+        found = [
+            _Scale(address, factor, offset)
+            for target, factors, offsets in scales
+            for address, factor, offset in zip(_addresses(target), factors, offsets, strict=True)
+        ]
+        table = (_Scale * len(found))(*found)
+        self._alive.append(table)
+        return ctypes.addressof(table), len(found)
 
     def _copies(self, pairs: Iterable[Wire]) -> tuple[int, int]:
         """The address and the length of the copies between views."""

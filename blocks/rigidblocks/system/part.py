@@ -9,6 +9,7 @@ from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, longest_step
 from rigidblocks.block.block import Block, Port, finite
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.record import near
+from rigidblocks.block.signal_types import carried
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.feedthrough import feedthrough
 from rigidblocks.system.fmu import Fmu
@@ -73,18 +74,23 @@ class Part:
         return _selection(self, "output", self.component.outputs, name)
 
 
-def component_of(given: Block | str | Path) -> tuple[Component, frozenset[tuple[str, str]]]:
-    """A block, or the FMU at a path, and its feedthrough.
+def component_of(
+    given: Block | str | Path, kind: str | None = None
+) -> tuple[Component, frozenset[tuple[str, str]]]:
+    """A block, or the FMU at a path taken as a `kind` of FMU, and its feedthrough.
 
-    Raises TypeError for what is neither, and FmuError for an FMU file that cannot be used.
+    Raises TypeError for what is neither, FmuError for an FMU file that cannot be used, and
+    ValueError for a kind that there is not.
     """
     if isinstance(given, Block):
+        if kind is not None:
+            raise ValueError(f"a block is no {kind} FMU; leave kind out")
         return given, feedthrough(TracedEvaluator(Memory(given)))
     if not isinstance(given, str | Path):
         raise TypeError(
             f"a part is a block or the path of an FMU file, not a {type(given).__name__}"
         )
-    fmu = Fmu(Path(given))
+    fmu = Fmu(Path(given), kind)
     return fmu, fmu.feedthrough
 
 
@@ -125,7 +131,10 @@ def start_values(name: str, component: Any, start: Mapping[str, Any]) -> dict[st
         )
     values = {}
     for key, value in start.items():
-        given = finite(value, ports[key].shape, f"the start value of {name}.{key}")
+        where = f"the start value of {name}.{key}"
+        if ports[key].type != "Real":
+            value = carried(value, ports[key].type, ports[key].shape, where)
+        given = finite(value, ports[key].shape, where)
         values[key] = replace(ports[key], name=f"{name}.{key}", rate=None, start=given).start
     return values
 

@@ -1,12 +1,15 @@
 """Elements and slices of ports by name: `q[1]`, `y[1:3]`, `f_ext[2,:]`."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rigidblocks.block.block import Port
+from rigidblocks.block.quantities import Conversion, conversion
+from rigidblocks.block.signal_types import TEXTUAL
 
 _SELECTED = re.compile(r"(?P<port>.+?)\[(?P<index>[^\[\]]*)\]")
 _ITEM = re.compile(r"\s*(?:(?P<one>\d+)|(?P<first>\d+)?\s*:\s*(?P<last>\d+)?)\s*")
@@ -75,6 +78,29 @@ def _taken(item: str, size: int, port: Port, where: str) -> Any:
             f"'{item.strip()}' must lie within 1 to {size}; {_HOW}"
         )
     return first - 1 if match["one"] else slice(first - 1, last)
+
+
+def converted(
+    output: Port, start: Sequence[int], target: Port, to: Sequence[int]
+) -> Conversion | None:
+    """How elements of an output are converted to the units of elements of an input; None where
+    they stay as they are.
+
+    Raises ValueError for units of different dimensions, and for a text or binary value and another
+    type.
+    """
+    if output.type != target.type and {output.type, target.type} & set(TEXTUAL):
+        raise ValueError(f"{output.type} and {target.type} are different types")
+    if output.units == target.units and not output.meanings and not target.meanings:
+        return None
+    units, targets = output.units, target.units
+    meant, wanted = output.quantities, target.quantities
+    return conversion(
+        [units[k] for k in start],
+        [targets[k] for k in to],
+        [meant[k] for k in start],
+        [wanted[k] for k in to],
+    )
 
 
 def element_port(port: Port, k: int, start: Any) -> Port:

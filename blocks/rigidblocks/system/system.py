@@ -10,7 +10,7 @@ from rigidblocks.block.block import Block
 from rigidblocks.block.record import near
 from rigidblocks.kernels.purity import ImpureBlockError
 from rigidblocks.system.part import Part, component_of, name_list, start_values
-from rigidblocks.system.selection import Selection
+from rigidblocks.system.selection import Selection, converted
 from rigidblocks.system.wiring import Connection, Wiring
 from rigidblocks.tracing.trace import TraceError
 
@@ -44,12 +44,16 @@ class System:
         max_inner_steps: int | None = None,
         isolated: bool = False,
         time_limit: float = 60.0,
+        kind: str | None = None,
     ) -> None:
         """Adds a block, or an FMU by the path of its file, under a name.
 
         `start` replaces start values of inputs, states and parameters, by port name. `method`, by
         name or object, `h` [s], its longest inner step, and where it is adaptive `rtol`, `atol` and
-        `max_inner_steps` are for blocks (`method_of`, `longest_step`). An FMU that is `isolated`
+        `max_inner_steps` are for blocks (`method_of`, `longest_step`). An FMU is taken as `kind`,
+        "co-simulation" or "model exchange"; without one as co-simulation where its file has both.
+        The equations of one in model exchange are integrated here by `method`, an explicit one,
+        adaptive unless given. An FMU that is `isolated`
         runs in a process of its own, so that its crash or exit, or a call that takes longer than
         `time_limit` [s], ends the run with a message and not this process. Raises ValueError for a
         name that is taken or has a dot, FmuError for an FMU file that cannot be used, TypeError for
@@ -65,7 +69,7 @@ class System:
             )
         _check_types(name, h=1.0 if h is None else h, time_limit=time_limit)
         try:
-            used, pairs = component_of(component)
+            used, pairs = component_of(component, kind)
         except (TraceError, ImpureBlockError) as error:
             raise type(error)(f"cannot add '{name}': {error}") from error
         if isolated and isinstance(used, Block):
@@ -79,7 +83,8 @@ class System:
         self.parts[name] = Part(name, used, pairs, values, chosen, h, isolated, time_limit)
 
     def connect(self, source: str, target: str) -> None:
-        """Connects an output `part.port` to an input `part.port` of the same shape and units.
+        """Connects an output `part.port` to an input `part.port` of the same shape and dimension;
+        where their units differ the values are converted.
 
         Either may be elements of a port: `q[1]` is one, `q[1:3]` the first three, `f_ext[2,:]` a
         row. They count from 1, as the names of elements do everywhere, and both ends of a slice
@@ -87,8 +92,8 @@ class System:
         scalar. An input may get its elements from several sources.
 
         Raises KeyError for a part or port that there is not, listing those there are, and
-        ValueError for elements that there are not, for different shapes or units, and for an
-        element of an input that is connected already.
+        ValueError for elements that there are not, for different shapes or dimensions, for a text
+        with a number, and for an element of an input that is connected already.
         """
         for given in (source, target):
             if not isinstance(given, str):
@@ -103,14 +108,14 @@ class System:
             (source, target),
         )
         self._check_free(new, written)
-        different_units = any(
-            v != w for v, w in zip(read.units, written.units, strict=False) if v and w
-        )
         one_number = len(read.places) == len(written.places) == 1
-        if not (read.shape == written.shape or one_number) or different_units:
-            raise ValueError(
-                f"cannot connect {_with_unit(source, read)} to {_with_unit(target, written)}"
-            )
+        text = f"cannot connect {_with_unit(source, read)} to {_with_unit(target, written)}"
+        if not (read.shape == written.shape or one_number):
+            raise ValueError(text)
+        try:
+            converted(read.port, read.places, written.port, written.places)
+        except ValueError as error:
+            raise ValueError(f"{text}: {error}") from None
         self.connections.append(new)
 
     def _check_free(self, new: Connection, written: Selection) -> None:

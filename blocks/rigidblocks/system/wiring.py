@@ -8,10 +8,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rigidblocks.block.adaptive import Method
-from rigidblocks.block.block import Port
+from rigidblocks.block.block import Block, Port
+from rigidblocks.block.quantities import Conversion
 from rigidblocks.block.record import near
 from rigidblocks.system.part import Part, name_list, start_values
-from rigidblocks.system.selection import element_port
+from rigidblocks.system.selection import converted, element_port
 
 Reads = dict[tuple[str, str, str], set[tuple[str, str, str]]]
 PartPort = tuple[str, str]
@@ -67,13 +68,21 @@ class Wiring:
         """The wires to the inputs of a part."""
         return (wire for wire in self.wires if wire.target[0] == part)
 
+    def conversion(self, wire: Wire) -> Conversion | None:
+        """How the values on a wire are converted to the units of the input; None where they stay
+        as they are, as between blocks they always do.
+        """
+        (a, y), (b, u), start, to, n = wire
+        output, target = self.parts[a].output(y), self.parts[b].input(u)
+        return converted(output, range(start, start + n), target, range(to, to + n))
+
     def stepped_by(self, method: Method, h: float | None) -> "Wiring":
-        """The same with a method, and a longest inner step, for the parts that have none of their
+        """The same with a method, and a longest inner step, for the blocks that have none of their
         own.
         """
         parts = {
             name: part
-            if part.method is not None
+            if part.method is not None or not isinstance(part.component, Block)
             else replace(part, method=method, h=h if part.h is None else part.h)
             for name, part in self.parts.items()
         }

@@ -43,6 +43,14 @@ static void copy(const Copy *copies, int64_t n)
             copies[k].to[i] = copies[k].from[i];
 }
 
+/* The wires to a part, with their units converted. */
+static void read_inputs(const Part *part)
+{
+    copy(part->wires, part->n_wires);
+    for (int64_t k = 0; k < part->n_scales; k++)
+        *part->scales[k].value = part->scales[k].factor * *part->scales[k].value + part->scales[k].offset;
+}
+
 static int set2(const Part *part)
 {
     return part->set.n ? part->set.function.fmi2_set(part->instance, part->set.references, (size_t)part->set.n,
@@ -125,11 +133,11 @@ static int step(Loop *loop, double t, double dt)
 {
     if (loop->simultaneous)
         for (int64_t k = 0; k < loop->n_parts; k++)
-            copy(loop->parts[k].wires, loop->parts[k].n_wires);
+            read_inputs(loop->parts + k);
     for (int64_t k = 0; k < loop->n_parts; k++) {
         const Part *part = loop->parts + k;
         if (!loop->simultaneous)
-            copy(part->wires, part->n_wires);
+            read_inputs(part);
         if (!part_step(loop, part, t, dt)) {
             loop->part = part->number;
             return RB_LOOP_FAILED;

@@ -33,6 +33,12 @@ typedef struct {
     int64_t n;
 } Copy;
 
+/* A value that becomes factor value + offset. */
+typedef struct {
+    double *value;
+    double factor, offset;
+} Scale;
+
 /* The functions of a part. Of a block there is `block_step` alone, of a part that is hosted none. */
 typedef union {
     int (*block_step)(double *memory, double t, double dt);
@@ -62,6 +68,8 @@ typedef struct {
     Variables set, get;
     const Copy *wires; /* to its inputs */
     int64_t n_wires;
+    const Scale *scales; /* from the units of the wires' sources to those of the inputs */
+    int64_t n_scales;
     double *clock;               /* where the FMU's host reads the time of its step */
     const int32_t *may_go_back;  /* whether the host may go back to the start of the step */
 } Part;

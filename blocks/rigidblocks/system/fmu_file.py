@@ -1,0 +1,128 @@
+"""FMU files: what their archives may be, and the model description of one that can run here."""
+
+import re
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import fmpy
+from lxml import etree
+
+# what an archive may unpack to, before which it is not opened
+MOST_FILES = 20_000
+MOST_BYTES = 2 << 30
+MOST_TIMES_ITS_SIZE, FEW_BYTES = 100, 64 << 20  # the ratio counts for what is not small anyway
+
+CO_SIMULATION, MODEL_EXCHANGE = "co-simulation", "model exchange"
+KINDS = (CO_SIMULATION, MODEL_EXCHANGE)
+
+
+class FmuError(RuntimeError):
+    """An FMU file that cannot be used, or an FMU that reports an error."""
+
+
+_PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
+
+Intervals = dict[str, tuple[float | None, float]]
+
+
+def read_description(path: Path) -> tuple[Any, list[str], Intervals]:
+    """The model description of an FMU file, the names of the files in it, and the interval and the
+    shift of each clock by its name [s].
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            _check_archive(path, archive.infolist())
+            damaged = archive.testzip()
+            clocks = _intervals(archive)
+        description = fmpy.read_model_description(str(path), validate=False)
+    except FileNotFoundError:
+        raise FmuError(f"there is no FMU file '{path}'") from None
+    except FmuError:
+        raise
+    except Exception as error:
+        raise FmuError(f"the FMU file '{path}' is damaged: {error}") from error
+    if damaged:
+        raise FmuError(f"the FMU file '{path}' is damaged: '{damaged}' does not unpack")
+    return description, names, clocks
+
+
+def chosen_kind(path: Path, description: Any, wanted: str | None) -> str:
+    """The kind of FMU that an FMU file is taken as: the one wanted, or co-simulation where it has
+    both.
+
+    Raises FmuError where it has none that can be used, and ValueError for one that there is not.
+    """
+    if wanted is not None and wanted not in KINDS:
+        raise ValueError(f"an FMU is taken as one of {', '.join(KINDS)}, not {wanted!r}")
+    version = str(description.fmiVersion)
+    has = {CO_SIMULATION: description.coSimulation, MODEL_EXCHANGE: description.modelExchange}
+    kinds = [kind for kind, interface in has.items() if interface is not None]
+    if not re.fullmatch(r"[23]\.\d.*", version):
+        raise FmuError(
+            f"'{path}' is an FMI {version} FMU; FMI 2.0 and 3.0 can be used: ask for an export of "
+            "one of them"
+        )
+    if not kinds:
+        raise FmuError(
+            f"'{path}' is for scheduled execution alone, whose steps its own scheduler takes; "
+            f"what can be used is {' or '.join(KINDS)}"
+        )
+    if wanted is not None and wanted not in kinds:
+        raise FmuError(f"'{path}' is no {wanted} FMU; it has: {', '.join(kinds)}")
+    kind = wanted or kinds[0]
+    if has[kind].needsExecutionTool:
+        tool = description.generationTool or "the tool that wrote it"
+        raise FmuError(
+            f"'{path}' needs its tool while it runs (needsExecutionTool): {tool} must be installed "
+            "and licensed here; an export with its solver inside needs none"
+        )
+    return kind
+
+
+def check_binary(path: Path, names: Sequence[str], folder: str, identifier: str) -> None:
+    """Raises FmuError where an FMU has no library for this platform."""
+    if f"binaries/{folder}/{identifier}{fmpy.sharedLibraryExtension}" in names:
+        return
+    platforms = sorted(
+        {PurePosixPath(name).parts[1] for name in names if re.match(r"binaries/[^/]+/.", name)}
+    )
+    has = ", ".join(platforms) or "none"
+    raise FmuError(f"'{path}' has no binary for {folder}; it has: {has}")
+
+
+def _intervals(archive: zipfile.ZipFile) -> Intervals:
+    """The intervals and shifts of clocks, which FMPy does not read; None for an interval that the
+    description leaves out.
+    """
+    root = etree.fromstring(archive.read("modelDescription.xml"), _PARSER)
+    found: Intervals = {}
+    for clock in root.iterfind("ModelVariables/Clock"):
+        given = clock.attrib
+        resolution = float(given.get("resolution", 1.0))
+        count = given.get("intervalCounter")
+        interval = given.get("intervalDecimal")
+        seconds = float(count) / resolution if interval is None and count is not None else interval
+        shift = given.get("shiftDecimal", float(given.get("shiftCounter", 0.0)) / resolution)
+        found[given["name"]] = (None if seconds is None else float(seconds), float(shift))
+    return found
+
+
+def _check_archive(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
+    """Raises FmuError for an archive that would unpack outside its folder, or to too much."""
+    for name in (entry.filename for entry in entries):
+        if "\\" in name or ":" in name or name.startswith("/") or ".." in PurePosixPath(name).parts:
+            raise FmuError(f"'{path}' would unpack outside its folder, to '{name}'")
+    size, packed = sum(e.file_size for e in entries), sum(e.compress_size for e in entries)
+    if len(entries) > MOST_FILES or size > MOST_BYTES:
+        raise FmuError(
+            f"'{path}' would unpack to {len(entries)} files of {size:,} bytes; at most "
+            f"{MOST_FILES:,} files of {MOST_BYTES:,} bytes are unpacked"
+        )
+    if size > FEW_BYTES and size > MOST_TIMES_ITS_SIZE * packed:
+        raise FmuError(
+            f"'{path}' would unpack to {size:,} bytes, {size / max(packed, 1):.0f} times its size; "
+            f"at most {MOST_TIMES_ITS_SIZE} times is unpacked"
+        )

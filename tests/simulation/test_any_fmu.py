@@ -1,0 +1,222 @@
+"""FMUs of both versions and kinds as parts: their numbers are those of FMPy's own simulation, and
+those of closed forms where there are any.
+"""
+
+from functools import cache
+
+import fmpy
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from any_models import (
+    BOUNCING_BALL,
+    CLOCKS,
+    DAHLQUIST,
+    FEEDTHROUGH,
+    RESOURCE,
+    STAIR,
+    STATE_SPACE,
+    VAN_DER_POL,
+    any_fmu,
+)
+from rigidblocks import SimulationError, Sine, System, simulate
+from rigidblocks.system.fmu import Fmu
+
+CS, ME = "co-simulation", "model exchange"
+FMPY_KINDS = {CS: "CoSimulation", ME: "ModelExchange"}
+ROUNDING = 1e-13
+INTEGRATED = 3e-6  # FMPy's CVode keeps 1e-9 a step, and finds a bounce to about a millionth
+MODELS = (BOUNCING_BALL, DAHLQUIST, FEEDTHROUGH, RESOURCE, STAIR, STATE_SPACE, VAN_DER_POL)
+T, DT = 2.0, 0.01
+
+
+@pytest.fixture(scope="module")
+def fmu(tmp_path_factory):
+    """The FMU of a model of a version."""
+    folder = tmp_path_factory.mktemp("fmus")
+    return cache(lambda model, version: any_fmu(folder, model, version, y="a"))
+
+
+def alone(fmu, **options) -> System:
+    system = System()
+    system.add("part", fmu, **options)
+    return system
+
+
+@pytest.mark.parametrize("kind", [CS, ME])
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_a_run_is_fmpys_simulation(fmu, model, version, kind):
+    if version == 2 and model is STATE_SPACE:
+        model = DAHLQUIST  # FMI 2.0 has no arrays
+    path = fmu(model, version)
+    options = {"method": "adaptive", "rtol": 1e-10} if kind == ME else {}
+    result = simulate(alone(path, kind=kind, **options), T, DT)
+    other = fmpy.simulate_fmu(
+        str(path),
+        stop_time=T,
+        output_interval=DT,
+        fmi_type=FMPY_KINDS[kind],
+        record_events=False,
+        relative_tolerance=1e-9,
+    )
+    assert_allclose(result.time, other["time"], atol=1e-12)
+    compared = 0
+    for port in result.ports:
+        name = port.name.removeprefix("part.")
+        if name in other.dtype.names:  # FMPy records no texts
+            bound = ROUNDING if kind == CS or not model.states else INTEGRATED
+            mine = result[port.name]
+            assert_allclose(mine, other[name].reshape(mine.shape), rtol=bound, atol=bound)
+            compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_integrated_ball_bounces_when_the_closed_form_says(fmu, version):
+    g, e, h = 9.81, 0.7, 1.0
+    first = np.sqrt(2 * h / g)
+    second = first + 2 * e * g * first / g
+    result = simulate(
+        alone(fmu(BOUNCING_BALL, version), kind=ME, rtol=1e-12, method="adaptive"), 1.0, 1e-2
+    )
+    t = result.time
+    flight = t[(t > first) & (t < second)] - first
+    expected = e * g * first * flight - g * flight**2 / 2
+    assert len(flight) > 50
+    assert_allclose(result["part.h"][(t > first) & (t < second)], expected, atol=1e-12)
+
+
+def test_methods_of_fixed_steps_fall_at_their_order(fmu):
+    for method, order in (("euler", 1), ("heun", 2), ("rk4", 4)):
+        errors = []
+        for h in (0.02, 0.01):
+            system = alone(fmu(DAHLQUIST, 3), kind=ME, method=method, h=h)
+            result = simulate(system, 1.0, 0.1)
+            errors.append(np.abs(result["part.x"] - np.exp(-result.time)).max())
+        assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1)
+
+
+@pytest.mark.parametrize("method", ["stiff", "rodas3", "semi-implicit euler", "adaptive or stiff"])
+def test_a_method_that_an_fmu_cannot_serve_is_refused(fmu, method):
+    with pytest.raises(
+        ValueError, match="are integrated by explicit methods: adaptive, euler"
+    ) as error:
+        simulate(alone(fmu(DAHLQUIST, 3), kind=ME, method=method), 1.0, 0.1)
+    assert "while the part 'part' was made ready to run" in error.value.__notes__
+
+
+EXTREMES = {
+    "Float64": -1.5e300,
+    "Float32": np.float32(0.1),
+    "Int8": -128,
+    "UInt8": 255,
+    "Int16": -32768,
+    "UInt16": 65535,
+    "Int32": -(2**31),
+    "UInt32": 2**32 - 1,
+    "Int64": -(2**53),
+    "UInt64": 2**53,
+    "Boolean": True,
+    "String": "Grüße, 世界",
+    "Binary": b"\x00\xff\x00ab",
+}
+
+
+@pytest.mark.parametrize(("kind", "isolated"), [(CS, False), (ME, False), (CS, True)])
+def test_every_type_goes_over_a_wire_exactly(fmu, kind, isolated):
+    path = fmu(FEEDTHROUGH, 3)
+    system = System()
+    start = {f"{of_type}_input": value for of_type, value in EXTREMES.items()}
+    system.add("a", path, start=start, kind=kind, isolated=isolated)
+    system.add("b", path, kind=kind, isolated=isolated)
+    for of_type in EXTREMES:
+        system.connect(f"a.{of_type}_output", f"b.{of_type}_input")
+    result = simulate(system, 0.02, 0.01)
+    for of_type, value in EXTREMES.items():
+        for part in "ab":
+            seen = result[f"{part}.{of_type}_output"]
+            assert seen.tolist() == [value] * 3
+            assert seen.dtype.kind == np.asarray(value).dtype.kind or seen.dtype.kind in "Oi"
+
+
+@pytest.mark.parametrize(
+    ("start", "error", "message"),
+    [
+        (
+            {"Int8_input": 128},
+            ValueError,
+            r"part.Int8_input is of type Int8 and cannot be 128: .*127",
+        ),
+        ({"UInt64_input": 2**53 + 1}, ValueError, r"9007199254740993 is beyond 2\^53"),
+        ({"Boolean_input": 2}, ValueError, r"is of type Boolean and cannot be 2: it takes 0 or 1"),
+        ({"String_input": 3}, TypeError, r"is of type String and takes str, not 3"),
+        ({"Binary_input": "a"}, TypeError, r"is of type Binary and takes bytes, not 'a'"),
+        ({"Float64_input": "a"}, TypeError, r"is of type Float64 and cannot be 'a'"),
+        ({"Int8_imput": 1}, KeyError, r"did you mean Int8_input\?"),
+    ],
+)
+def test_a_start_value_that_a_type_cannot_hold_is_refused(fmu, start, error, message):
+    with pytest.raises(error, match=message):
+        alone(fmu(FEEDTHROUGH, 3), start=start)
+
+
+def test_a_text_and_a_number_are_not_connected(fmu):
+    system = alone(fmu(FEEDTHROUGH, 3))
+    with pytest.raises(ValueError, match="String and Float64 are different types"):
+        system.connect("part.String_output", "part.Float64_input")
+
+
+def test_a_clock_ticks_at_the_multiples_of_its_interval(fmu):
+    system = alone(fmu(CLOCKS, 3))
+    system.add("sine", Sine(amplitude=1.0, frequency=0.3, unit="1"))
+    system.connect("sine.y", "part.u")
+    result = simulate(system, 1.0, 0.025)
+    ticks = np.round(np.floor(result.time / 0.1 + 1e-6) * 0.1, 9)
+    assert_allclose(result["part.last"], ticks, atol=1e-12)
+    assert_allclose(result["part.sampled"], np.sin(2 * np.pi * 0.3 * ticks), atol=1e-12)
+    assert_array_equal(result["part.ticks"], np.round(ticks / 0.1) + 1)
+    # every third tick starts a countdown of 0.05 s, whose end an output clock tells
+    rings = [k * 0.3 + 0.25 for k in range(3)]
+    assert_allclose(result.time[result["part.rang"]], rings)
+    assert result["part.rings"][-1] == 3
+
+
+def test_a_step_that_does_not_fit_a_clock_is_refused(fmu):
+    assert Fmu(fmu(CLOCKS, 3)).sample_time == 0.1
+    with pytest.raises(
+        ValueError, match=r"'part': the step 0.03 s does not fit the sample time 0.1"
+    ):
+        simulate(alone(fmu(CLOCKS, 3)), 0.3, 0.03)
+
+
+def test_an_fmu_that_asks_to_end_the_run_ends_it_with_its_result(fmu):
+    message = r"'part': it asks to end the simulation \(terminateSimulation\) at t = "
+    with pytest.raises(SimulationError, match=message) as caught:
+        simulate(alone(fmu(STAIR, 3)), 12.0, 0.5)
+    assert caught.value.result["part.counter"].max() == 10
+
+
+@pytest.mark.parametrize("kind", [CS, ME])
+def test_events_of_the_master_take_any_fmu_back(fmu, kind):
+    system = alone(fmu(BOUNCING_BALL, 3), kind=kind)
+    alone_there = simulate(system, 1.0, 0.1)
+    system.add("sine", Sine(amplitude=1.0, frequency=1.0, phase=0.3))
+    result = simulate(system, 1.0, 0.1, events=["sine.y[1]"])
+    fall = 0.5 - 0.3 / (2 * np.pi)
+    assert_allclose(result.times("sine.y[1]"), [fall], atol=1e-12)
+    at_points = ~np.isclose(result.time, fall)
+    bound = 5e-2 if kind == CS else 1e-6  # its own Euler steps begin anew where one is cut
+    assert_allclose(result["part.h"][at_points], alone_there["part.h"], atol=bound)
+
+
+@pytest.mark.parametrize("kind", [CS, ME])
+def test_two_parts_of_one_file_are_independent(fmu, kind):
+    system = System()
+    for k in (1.0, 2.0):
+        system.add(f"k{k:g}", fmu(DAHLQUIST, 3), kind=kind, start={"k": k, "x": k})
+    result = simulate(system, 1.0, 0.01)
+    for k in (1.0, 2.0):
+        bound = 2e-2 if kind == CS else 1e-6  # the FMU's own Euler steps
+        assert_allclose(result[f"k{k:g}.x"], k * np.exp(-k * result.time), atol=bound)
