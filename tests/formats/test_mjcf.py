@@ -2,6 +2,7 @@
 to 1e-9 of their size, to which both round sums over a few bodies.
 """
 
+import os
 import re
 
 import numpy as np
@@ -160,3 +161,18 @@ def test_mjcf_without_its_package_is_refused_with_that_word(read, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "mujoco", None)
     with pytest.raises(FormatError, match="this is MJCF, which the package mujoco compiles"):
         read(mjcf(""))
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [("os.abort()", "ended with -6"), ("sys.exit(3)", "ended with 3")],
+)
+def test_a_crash_of_the_parser_is_one_line(tmp_path, monkeypatch, program, said):
+    """A stand-in for the package, found before it, that ends its process."""
+    (tmp_path / "mujoco.py").write_text(f"import os, sys\n{program}\n")
+    robot = tmp_path / "robot.xml"
+    robot.write_text("<mujoco/>")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(FormatError, match=said) as refusal:
+        load_model(robot)
+    assert "\n" not in str(refusal.value)

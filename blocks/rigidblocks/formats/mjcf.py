@@ -13,6 +13,7 @@ from rigidblocks.algebra.rotation import quaternion_rotation
 from rigidblocks.algebra.spatial import Array, Transform, identity, mcI, xlt
 from rigidblocks.formats.description import Freedoms
 from rigidblocks.formats.links import WORLD, Assembly, Connection, Following, Link
+from rigidblocks.formats.mujoco_parser import compiled_model, is_installed
 from rigidblocks.formats.refusal import FormatError, wrong
 from rigidblocks.joint import Fixed, Joint, Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
@@ -20,7 +21,6 @@ from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
 BALL = 1  # mjtJoint: free, ball, slide, hinge
 CONNECT, WELD, JOINT = range(3)  # mjtEq
 BODY = 1  # mjtObj
-NO_GRAVITY = "mjDSBL_GRAVITY"
 
 
 def read_mjcf(path: Path, *, strict: bool) -> Assembly:
@@ -30,19 +30,18 @@ def read_mjcf(path: Path, *, strict: bool) -> Assembly:
     package mujoco is not installed, where it refuses the file, and for what changes the motion and
     is not known here.
     """
-    try:
-        import mujoco
-    except ImportError:
+    if not is_installed():
         text = "this is MJCF, which the package mujoco compiles; `pip install rigidblocks[mujoco]`"
-        raise wrong(path, None, text) from None
+        raise wrong(path, None, text)
     try:
-        m = mujoco.MjModel.from_xml_path(str(path))
+        m = compiled_model(path)
+    except FormatError:
+        raise
     except ValueError as error:
         line = re.search(r"[Ll]ine(?: number=|s? )(\d+)", str(error))
         text = f"MuJoCo cannot compile it: {error}"
         raise wrong(path, int(line[1]) if line else None, text) from None
     _check_known(path, m)
-    weightless = m.opt.disableflags & int(getattr(mujoco.mjtDisableBit, NO_GRAVITY))
     reader = _Reader(path, m)
     return Assembly(
         path,
@@ -50,7 +49,7 @@ def read_mjcf(path: Path, *, strict: bool) -> Assembly:
         reader.links,
         reader.connections,
         reader.followings(),
-        gravity=[0.0, 0.0, 0.0] if weightless else m.opt.gravity.tolist(),
+        gravity=[0.0, 0.0, 0.0] if m.weightless else m.opt.gravity.tolist(),
         loops=True,
         strict=strict,
         warnings=reader.warnings,

@@ -1,0 +1,72 @@
+"""Mutated MJCF files are read or refused in one line that names the file, never more."""
+
+import re
+
+import numpy as np
+import pytest
+
+from rigidblocks.formats.load import load_model
+from rigidblocks.formats.mujoco_parser import is_installed
+from rigidblocks.formats.refusal import FormatError
+
+pytestmark = pytest.mark.slow
+
+MJCF = """\
+<mujoco model="arm">
+  <option gravity="0 0 -9.81"/>
+  <worldbody>
+    <body name="upper" pos="0 0 1"><joint name="shoulder" type="hinge" axis="0 1 0" damping="0.1"/>
+      <geom type="capsule" size="0.05" fromto="0 0 0 0.5 0 0" mass="2"/>
+      <body name="lower" pos="0.5 0 0"><joint name="elbow" type="slide" axis="1 0 0" range="0 1"/>
+        <joint name="wrist" type="ball" pos="0.1 0 0"/>
+        <geom type="box" size="0.1 0.1 0.2" density="500"/></body></body>
+    <body name="free" pos="1 1 1"><freejoint name="f"/><geom size="0.2"/></body>
+  </worldbody>
+  <equality><connect body1="lower" body2="free" anchor="0 0 0"/></equality>
+</mujoco>
+"""
+JUNK = ["", "<", ">", "<link>", "&amp;", "nan", "-1", "1e400", '""', "\0", "é", "<a/>", "]]>", "-0"]
+
+
+def mutated(text, rng):
+    """The text with a few of its pieces left out, doubled, exchanged or replaced."""
+    pieces = re.findall(r"<[^>\s]*|>|\"[^\"]*\"|\s+|[^<>\"\s]+", text)
+    for _ in range(rng.integers(1, 5)):
+        k, other = rng.integers(len(pieces), size=2)
+        match rng.integers(5):
+            case 0:
+                del pieces[k]
+            case 1:
+                pieces.insert(k, pieces[other])
+            case 2:
+                pieces[k], pieces[other] = pieces[other], pieces[k]
+            case 3:
+                pieces[k] = str(rng.choice(JUNK))
+            case _:
+                pieces[k] = re.sub(r"\d", lambda _: str(rng.integers(-9, 10)), pieces[k])
+    return "".join(pieces)
+
+
+def attempted(path):
+    """The robot and None, or None and the refusal."""
+    try:
+        return load_model(path), None
+    except FormatError as refusal:
+        return None, refusal
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(not is_installed(), reason="MuJoCo is not installed")
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_mjcfs_are_read_or_refused_in_one_line(tmp_path, seed):
+    path, rng = tmp_path / "robot.xml", np.random.default_rng(seed)
+    path.write_text(MJCF)
+    assert load_model(path).model.nv == 11
+    for _ in range(25):
+        path.write_text(mutated(MJCF, rng), encoding="utf-8")
+        robot, refusal = attempted(path)
+        if robot is None:
+            assert str(refusal).startswith(str(path))
+            assert "\n" not in str(refusal)
+        else:
+            assert np.all(np.isfinite([body.m for body in robot.model.inertia]))
