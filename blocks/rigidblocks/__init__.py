@@ -1,6 +1,7 @@
 """Robot-dynamics simulation blocks for co-simulation."""
 
 from importlib import import_module
+from time import time as _time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ if TYPE_CHECKING:
     from rigidblocks.tracing.function import compiled
 
 __version__ = "0.1.0"
+__loaded__ = _time()  # [s]: what is made of sources that change later is not kept for others
 
 __all__ = [
     "EULER",

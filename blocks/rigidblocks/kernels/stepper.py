@@ -9,9 +9,11 @@ from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.stepper import CompiledStepper, NumpyStepper
 from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.fingerprint import fingerprint
 from rigidblocks.kernels.kernel import KERNEL, model_header
+from rigidblocks.tracing.cache import keep_text, key_of, known_library, known_text
 from rigidblocks.tracing.ccode import c_text
-from rigidblocks.tracing.compiler import shared_library
+from rigidblocks.tracing.compiler import compiler, shared_library, version
 
 
 def compiled_stepper(
@@ -30,8 +32,18 @@ def numpy_stepper(memory: Memory, method: Method = RK4, h: float | None = None) 
 
 
 def kernel_library(memory: Memory, method: Method, h: float) -> Path:
-    """The compiled kernel of a block, from the cache when it is there. Needs a C compiler."""
+    """The compiled kernel of a block, from the cache when it is there. Needs a C compiler.
+
+    One of a block of this package is found by what the block is, and nothing is traced then.
+    """
+    command = compiler()
+    key = fingerprint("kernel", memory, method, h, command, version(command))
+    if key and (known := known_text(key)) and (path := known_library(known)):
+        return path
     sources = {"model.h": model_header(TracedEvaluator(memory), method, h)}
     for name in (*KERNEL, "kernel.c"):
         sources[name] = c_text(f"kernel/{name}")
-    return shared_library(sources, "kernel.c")
+    path = shared_library(sources, "kernel.c")
+    if key:
+        keep_text(key, key_of(path))
+    return path

@@ -22,6 +22,7 @@ from platformdirs import user_cache_path
 
 _DIGITS = 32  # of a key and of a digest
 _SUFFIX, _UNFINISHED = ".so", ".part"
+_TEXT = ".txt"  # what was found out about something, by the key of that
 OLD = 3600.0  # seconds after which an unfinished file was left by a process that was killed
 
 logger = logging.getLogger("rigidblocks")
@@ -75,6 +76,36 @@ def cached_library(key: str, build: Callable[[], bytes]) -> Path:
     )
 
 
+def known_text(key: str) -> str | None:
+    """A text that was kept under a key; None where there is none."""
+    for folder in (cache_folder(), spare_folder()):
+        if not refusal(folder) and (path := _find(folder, key, _TEXT)):
+            return path.read_text()
+    return None
+
+
+def keep_text(key: str, text: str) -> None:
+    """Keeps a text under a key, where a folder can keep it."""
+    for folder in (cache_folder(), spare_folder()):
+        if not refusal(folder):
+            with suppress(OSError):
+                _store(folder, key, text.encode(), _TEXT)
+                return
+
+
+def known_library(key: str) -> Path | None:
+    """The library under a key, as it was made; None where there is none."""
+    for folder in (cache_folder(), spare_folder()):
+        if not refusal(folder) and (path := _find(folder, key)):
+            return path
+    return None
+
+
+def key_of(library: Path) -> str:
+    """The key of a library in the cache."""
+    return library.stem.partition("-")[0]
+
+
 def refusal(folder: Path) -> str | None:
     """Why libraries in this folder are not loaded, None when they are or when it does not exist."""
     try:
@@ -111,16 +142,16 @@ def clear(folder: Path) -> int:
 
     Processes that have loaded one keep it. Raises OSError where the folder cannot be changed.
     """
-    files = [path for suffix in (_SUFFIX, _UNFINISHED) for path in folder.glob(f"*{suffix}")]
+    files = [path for suffix in (_SUFFIX, _TEXT, _UNFINISHED) for path in folder.glob(f"*{suffix}")]
     for path in files:
         path.unlink(missing_ok=True)
     return len(files)
 
 
-def _find(folder: Path, key: str) -> Path | None:
-    """The library as it was made; one that has changed is as good as none."""
+def _find(folder: Path, key: str, suffix: str = _SUFFIX) -> Path | None:
+    """The library, or the text, as it was made; one that has changed is as good as none."""
     damaged = None
-    for path in folder.glob(f"{key}-*{_SUFFIX}"):
+    for path in folder.glob(f"{key}-*{suffix}"):
         damage = _damage(path)
         if damage is None:
             return path
@@ -143,8 +174,8 @@ def _damage(path: Path) -> str | None:
     return None if whole else "is not what was compiled"
 
 
-def _store(folder: Path, key: str, content: bytes) -> Path:
-    """Writes the library aside and renames it, so that a file with this name is complete.
+def _store(folder: Path, key: str, content: bytes, suffix: str = _SUFFIX) -> Path:
+    """Writes the library, or the text, aside and renames it: a file with this name is complete.
 
     Raises OSError when that is not possible.
     """
@@ -152,7 +183,7 @@ def _store(folder: Path, key: str, content: bytes) -> Path:
     if reason := refusal(folder):  # of a folder that came into being meanwhile
         raise PermissionError(f"{folder} {reason}")
     _remove_old(folder)
-    path = folder / f"{key}-{digest(content)}{_SUFFIX}"
+    path = folder / f"{key}-{digest(content)}{suffix}"
     # mkstemp's file can be read and written by its owner alone
     handle, unfinished = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)
     try:

@@ -1,0 +1,241 @@
+"""The time that masters take for an FMU and a step: pairs of native FMUs, a robot and its
+controller, with steps of 1 ms.
+
+All FMUs are the same files; what each step of theirs takes is in all the times. The bare loop is
+`bare.c`. It and `simulate` keep all outputs of all steps, ecospy and libcosimpy keep none. Times
+are of the processor, the least of several rounds, taken in turn.
+"""
+
+import contextlib
+import ctypes
+import tempfile
+from collections.abc import Callable
+from ctypes import POINTER, c_double, c_size_t, c_void_p
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+
+from rigidblocks import PDController, RobotPlant, System, export_fmu, planar2, prepare
+from rigidblocks.simulation.grid import Grid
+from rigidblocks.simulation.masters import CoSimulation, master_of
+from rigidblocks.simulation.network import Instances
+from rigidblocks.simulation.recording import Recording, Wanted
+from rigidblocks.tracing.compiler import shared_library
+
+HERE = Path(__file__).parent
+DT = 1e-3
+START = [0.3, -0.2]
+WIRES = (("robot.q", "pd.q"), ("robot.qd", "pd.qd"), ("pd.tau", "robot.tau"))
+Walk = Callable[[int], None]  # takes so many steps
+
+
+class _Fmu(ctypes.Structure):
+    _fields_ = (
+        *((name, c_void_p) for name in ("fmu", "set", "step", "get", "inputs", "outputs")),
+        *((name, c_size_t) for name in ("nu", "ny")),
+        *((name, c_void_p) for name in ("u", "y")),
+        ("sources", POINTER(c_void_p)),
+    )
+
+
+def files(folder: Path) -> dict[str, Path]:
+    """The FMU of each kind of part."""
+    blocks = {"robot": RobotPlant(planar2()), "pd": PDController((60.0, 30.0), (8.0, 4.0))}
+    return {name: export_fmu(block, folder / f"{name}.fmu") for name, block in blocks.items()}
+
+
+def system_of(fmus: dict[str, Path], pairs: int) -> System:
+    """Pairs of a robot and its controller."""
+    system = System()
+    for k in range(pairs):
+        system.add(f"robot{k}", fmus["robot"])
+        system.add(f"pd{k}", fmus["pd"], start={"q_ref": START})
+        for source, target in WIRES:
+            system.connect(source.replace(".", f"{k}."), target.replace(".", f"{k}."))
+    return system
+
+
+def bare(system: System, found: list[np.ndarray]) -> tuple[Walk, Callable[[], None]]:
+    """The bare loop over the parts of a system, and how to close it. Its last row goes to
+    `found`.
+    """
+    network = Instances(prepare(system, DT)._plan)
+    network.start(0.0)
+    rows, kept = [], []
+    for entry, wires in network.table():
+        sources = (c_void_p * len(entry.set.values))()
+        for source, target in wires:
+            first = (target.ctypes.data - entry.set.values.ctypes.data) // 8
+            for k in range(len(source)):
+                sources[first + k] = source.ctypes.data + 8 * k
+        u, y = entry.set, entry.get
+        addresses = (entry.instance, u.function, entry.step, y.function)
+        references = (u.references.ctypes.data, y.references.ctypes.data)
+        sizes = (len(u.references), len(y.references))
+        values = (u.values.ctypes.data, y.values.ctypes.data)
+        rows.append(_Fmu(*addresses, *references, *sizes, *values, sources))
+        kept.append((entry, sources))
+    table = (_Fmu * len(rows))(*rows)
+    text = {"bare.c": (HERE / "bare.c").read_text()}
+    loop = ctypes.CDLL(str(shared_library(text, "bare.c"))).bare
+    width, at = sum(row.ny for row in rows), [0]
+
+    def walk(steps: int) -> None:
+        record = np.empty((steps, width))
+        t = c_double(at[0] * DT)
+        where = c_void_p(record.ctypes.data)
+        if loop(table, len(rows), t, c_double(DT), steps, where):
+            raise RuntimeError("an FMU failed in the bare loop")
+        at[0] += steps
+        found[:] = [network.outputs["robot0.q"].copy(), kept]
+
+    return walk, network.close
+
+
+def ours(system: System, found: list[np.ndarray], in_c: bool) -> tuple[Walk, Callable[[], None]]:
+    """The loop of `simulate`, all outputs recorded, and how to close it."""
+    run = prepare(system, DT)
+    plan = run._plan
+    master = master_of(plan) if in_c else CoSimulation(plan, Instances(plan))
+    master.network.start(0.0)
+    at = [0]
+
+    def walk(steps: int) -> None:
+        grid = Grid(0.0, DT, at[0] + steps)
+        record = Recording(plan.wiring, grid, {}, Wanted(every=1))
+        record.k = at[0]
+        for _ in master.go(record, contextlib.nullcontext):
+            pass
+        result, _ = record.finish()
+        assert result.values.shape[0] == steps
+        at[0] += steps
+        found[:] = [result["robot0.q"][-1]]
+
+    return walk, master.network.close
+
+
+def by_ecos(fmus: dict[str, Path], pairs: int, found: list[np.ndarray]) -> Walk:
+    """ecospy, which keeps nothing."""
+    from ecospy import EcosSimulation, EcosSimulationStructure
+
+    structure = EcosSimulationStructure()
+    for k in range(pairs):
+        for name in fmus:
+            structure.add_model(f"{name}{k}", str(fmus[name]))
+        for source, target in WIRES:
+            for i in (1, 2):
+                a, b = (f"{end.replace('.', f'{k}::')}[{i}]" for end in (source, target))
+                structure.make_real_connection(a, b)
+    starts = {f"pd{k}::q_ref[{i}]": START[i - 1] for k in range(pairs) for i in (1, 2)}
+    structure.add_parameter_set("start", starts)
+    simulation = EcosSimulation(structure=structure, step_size=DT)
+    simulation.init(parameter_set="start")
+
+    def walk(steps: int) -> None:
+        simulation.step(steps)
+        found[:] = [np.array([simulation.get_real(f"robot0::q[{i}]") for i in (1, 2)]), structure]
+
+    return walk
+
+
+def by_libcosim(fmus: dict[str, Path], pairs: int, found: list[np.ndarray]) -> Walk:
+    """libcosimpy, which keeps nothing."""
+    import fmpy
+    from libcosimpy.CosimExecution import CosimExecution
+    from libcosimpy.CosimLogging import CosimLogLevel, log_output_level
+    from libcosimpy.CosimManipulator import CosimManipulator
+    from libcosimpy.CosimObserver import CosimObserver
+    from libcosimpy.CosimSlave import CosimLocalSlave
+
+    log_output_level(CosimLogLevel.FATAL)
+    execution = CosimExecution.from_step_size(round(DT * 1e9))
+    vr = {
+        f"{name}.{v.name}": v.valueReference
+        for name, path in fmus.items()
+        for v in fmpy.read_model_description(str(path)).modelVariables
+    }
+    manipulator, observer = CosimManipulator.create_override(), CosimObserver.create_last_value()
+    execution.add_manipulator(manipulator=manipulator)
+    execution.add_observer(observer)
+    first = None
+    for k in range(pairs):
+        index = {
+            name: execution.add_local_slave(CosimLocalSlave(str(path), f"{name}{k}"))
+            for name, path in fmus.items()
+        }
+        first = index["robot"] if first is None else first
+        for source, target in WIRES:
+            for i in (1, 2):
+                (a, _), (b, _) = source.split("."), target.split(".")
+                reads, writes = vr[f"{source}[{i}]"], vr[f"{target}[{i}]"]
+                execution.connect_real_variables(index[a], reads, index[b], writes)
+        references = [vr[f"pd.q_ref[{i}]"] for i in (1, 2)]
+        execution.real_initial_value(index["pd"], references[0], START[0])
+        execution.real_initial_value(index["pd"], references[1], START[1])
+
+    def walk(steps: int) -> None:
+        execution.step(steps)
+        references = [vr[f"robot.q[{i}]"] for i in (1, 2)]
+        found[:] = [np.array(observer.last_real_values(first, references)), manipulator]
+
+    return walk
+
+
+def table(fmus: dict[str, Path], instances: int, steps: int, rounds: int) -> dict[str, float]:
+    """The time for an FMU and a step [us] of each master."""
+    pairs = instances // 2
+    system = system_of(fmus, pairs)
+    found: dict[str, list[np.ndarray]] = {}
+    walks: dict[str, Walk] = {}
+    closes = []
+    for name, made in (
+        ("bare loop in C", lambda own: bare(system, own)),
+        ("simulate", lambda own: ours(system, own, True)),
+        ("simulate, loop in Python", lambda own: ours(system, own, False)),
+    ):
+        walks[name], close = made(found.setdefault(name, []))
+        closes.append(close)
+    for name, by in (("ecospy", by_ecos), ("libcosimpy", by_libcosim)):
+        with contextlib.suppress(ImportError):
+            walks[name] = by(fmus, pairs, found.setdefault(name, []))
+    check(walks, found)
+    times: dict[str, list[float]] = {name: [] for name in walks}
+    for _ in range(rounds):
+        for name, walk in walks.items():
+            n = max(1, steps // 20) if name == "simulate, loop in Python" else steps
+            begin = process_time()
+            walk(n)
+            times[name].append((process_time() - begin) / n / instances * 1e6)
+    for close in closes:
+        close()
+    return {name: min(measured) for name, measured in times.items()}
+
+
+def check(walks: dict[str, Walk], found: dict[str, list[np.ndarray]]) -> None:
+    """Raises where a master comes to other positions after a second: those that step one part after
+    the other to the last bit, the others to what the exchange of a step before makes.
+    """
+    for walk in walks.values():
+        walk(1000)
+    expected = found["bare loop in C"][0]
+    for name, (q, *_) in found.items():
+        exact = name in ("simulate", "simulate, loop in Python")
+        if not np.allclose(q, expected, rtol=0, atol=0.0 if exact else 5e-3):
+            raise RuntimeError(f"{name} comes to {q}, not to {expected}")
+
+
+def main() -> None:
+    """Prints a table: a row for each number of instances."""
+    with tempfile.TemporaryDirectory() as folder:
+        fmus = files(Path(folder))
+        for instances, steps in ((2, 50_000), (20, 5_000), (200, 500)):
+            times = table(fmus, instances, steps, 9)
+            bare_time = times["bare loop in C"]
+            print(f"{instances} instances, us for an FMU and a step:")
+            for name, time in times.items():
+                print(f"    {name:26} {time:8.3f}  {time / bare_time:6.2f} x", flush=True)
+
+
+if __name__ == "__main__":
+    main()
