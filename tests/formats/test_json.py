@@ -121,7 +121,8 @@ def test_the_schema_knows_all_joints_and_no_more():
     types = VALIDATOR.schema["$defs"]["joint"]["properties"]["type"]["enum"]
     rng = np.random.default_rng(0)
     used = {type(joint).__name__ for joint in joints_of_all_types(rng).values()}
-    assert used | {"PlanarRevolute", "PlanarPrismatic"} == set(types)
+    others = {"Blade", "PlanarRevolute", "PlanarPrismatic", "RollingBall", "RollingDisc"}
+    assert used | others == set(types)
 
 
 class Homemade(Revolute):
@@ -131,7 +132,7 @@ class Homemade(Revolute):
 def test_a_joint_of_a_type_of_ones_own_is_not_saved(rng, tmp_path):
     model = random_tree(rng, (-1,), (Homemade(),))
     assert isinstance(model.joint[0], Joint)
-    with pytest.raises(TypeError, match="a Homemade cannot be saved; it must be one of Cyl"):
+    with pytest.raises(TypeError, match="a Homemade cannot be saved; it must be one of Blade, Cyl"):
         save_model(model, tmp_path / "robot.json")
     assert not any(tmp_path.iterdir())
 
@@ -154,7 +155,7 @@ BROKEN = {
     "no bodies": (changed(lambda d: d["model"].update(bodies=[])), "model is none: .* no bodies"),
     "an unknown joint": (
         changed(lambda d: d["model"]["bodies"][1]["joint"].update(type="Screw")),
-        r"model\.bodies\[1\]\.joint has the type 'Screw'; it must be one of Cyl",
+        r"model\.bodies\[1\]\.joint has the type 'Screw'; it must be one of Blade, Cyl",
     ),
     "a text for a mass": (
         changed(lambda d: d["model"]["bodies"][1]["inertia"].update(m="1")),

@@ -21,9 +21,11 @@ from rigidblocks.joint.interface import Joint, JointConstraint, JointMotion
 from rigidblocks.joint.loop import LoopJoint
 from rigidblocks.joint.planar import PlanarPrismatic, PlanarRevolute, planar_joint_from_code
 from rigidblocks.joint.reversed import Reversed
+from rigidblocks.joint.rolling import Blade, RollingBall, RollingDisc
 from rigidblocks.joint.spherical import EulerSpherical, Spherical, Universal
 
 __all__ = [
+    "Blade",
     "Cylindrical",
     "EulerSpherical",
     "Fixed",
@@ -39,6 +41,8 @@ __all__ = [
     "RackAndPinion",
     "Reversed",
     "Revolute",
+    "RollingBall",
+    "RollingDisc",
     "SixDoF",
     "Spherical",
     "Universal",
