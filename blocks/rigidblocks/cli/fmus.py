@@ -9,7 +9,16 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from rigidblocks.cli.application import APP, Floating, Json, parts, say
-from rigidblocks.cli.given import is_system, plain, robot_of, system_of, wired_robot
+from rigidblocks.cli.given import (
+    TUNABLE,
+    inertias_of,
+    is_system,
+    parameters_of,
+    plain,
+    robot_of,
+    system_of,
+    wired_robot,
+)
 
 
 class Target(StrEnum):
@@ -54,7 +63,7 @@ def fmu(
     name: Annotated[str | None, _option("The model identifier; the robot's or class's.")] = None,
     tunable: Annotated[
         str | None,
-        _option("Parameters that can be set, with commas; a robot's may be payload, ..."),
+        _option("Parameters that can be set, with commas; payload, inertia, friction, gravity."),
     ] = None,
     bundle: Annotated[
         bool, Option("--bundle", help="Put rigidblocks itself into a Python FMU.")
@@ -134,14 +143,18 @@ def _robot_fmu(
     from rigidblocks.fmi.export import export_fmu
     from rigidblocks.library.described import described_plant, resists
 
-    resistance = of_robot["resistance"]
+    groups = set(tunable or ()) & TUNABLE
+    resistance = of_robot["resistance"] or "friction" in groups
     if resists(robot) and not resistance:
         text = "its springs, damping and dry friction are left out; --resistance has them"
         print(f"rigidblocks: {file}: {text}", file=sys.stderr)
-    plant: Any = described_plant(robot, resistance)
+    plant: Any = described_plant(robot, resistance, inertias_of(robot, groups, of_robot["frames"]))
+    names = parameters_of(plant, tunable)
     if of_robot["frames"] or of_robot["controller"]:
         pd = of_robot["controller"] is not None
         plant = wired_robot(robot, plant, of_robot["frames"] or (), pd)
-    changes = {"name": asked["name"] or plain(robot.model.name), "tunable": tunable}
+        own = {port.name for port in plant.parameters}
+        names = names and [name if name in own else f"robot.{name}" for name in names]
+    changes = {"name": asked["name"] or plain(robot.model.name), "tunable": names}
     changes["method"] = asked["method"] or (ROS2 if resistance else None)
     return export_fmu(plant, path, **{**asked, **changes})

@@ -13,6 +13,7 @@ from rigidblocks.cli.application import warn
 if TYPE_CHECKING:
     from rigidblocks.block.block import Block
     from rigidblocks.formats.description import RobotDescription
+    from rigidblocks.library.inertias import TunableInertia
     from rigidblocks.library.kinematics import Frame
     from rigidblocks.library.plant import Plant
     from rigidblocks.system.system import System
@@ -75,6 +76,43 @@ def plant_of(path: Path) -> "Plant":
     from rigidblocks.library.described import described_plant
 
     return described_plant(robot_of(path))
+
+
+TUNABLE = {"payload", "inertia", "friction", "gravity"}  # what stands for several parameters
+
+
+def inertias_of(
+    robot: "RobotDescription", groups: set[str], frames: Sequence[str] | None
+) -> "TunableInertia | None":
+    """What is to be tuned of a robot's inertias: of its links, of a payload in the first of the
+    frames, or without any in that of its last link.
+    """
+    if not groups & {"payload", "inertia"}:
+        return None
+    from rigidblocks.library.inertias import TunableInertia
+
+    moving = [name for name, place in robot.frames.items() if place.body >= 0]
+    payload = _frames(robot, [*(frames or ()), moving[-1]])[0] if "payload" in groups else None
+    return TunableInertia("inertia" in groups, payload)
+
+
+_OF_INERTIA = {"payload": "payload_", "inertia": "link_mass"}
+
+
+def parameters_of(plant: Any, tunable: Sequence[str] | None) -> list[str] | None:
+    """The names of parameters, with those that a word in TUNABLE stands for in its place."""
+    if tunable is None:
+        return None
+    there, names = [port.name for port in plant.parameters], list[str]()
+    elements = {e.name for e in plant.force_elements.forces}
+    for word in tunable:
+        if word == "friction":
+            names += [name for name in there if name.rpartition("_")[0] in elements]
+        elif word in _OF_INERTIA:
+            names += [name for name in there if name.startswith(_OF_INERTIA[word])]
+        else:
+            names.append(word)
+    return list(dict.fromkeys(names))
 
 
 def plain(name: str) -> str:

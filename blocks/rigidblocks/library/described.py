@@ -12,17 +12,25 @@ from rigidblocks.dynamics.transmissions import Gear, Rotor
 from rigidblocks.formats.description import RobotDescription
 from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
 from rigidblocks.library.floating_plant import FloatingBasePlant
+from rigidblocks.library.inertias import TunableInertia
 from rigidblocks.library.plant import Plant, RobotPlant
 from rigidblocks.model.model import Model
 
 
-def described_plant(robot: RobotDescription, resistance: bool = False) -> Plant:
+def described_plant(
+    robot: RobotDescription, resistance: bool = False, inertias: TunableInertia | None = None
+) -> Plant:
     """The plant of a robot that was read from a file: a ClosedLoopPlant where joints close loops, a
     FloatingBasePlant where its base floats, else a RobotPlant; with its `described_elements`.
 
-    Raises ValueError for a joint that moves no inertia.
+    With `inertias` that can be tuned it is a RobotPlant, whose base floats on a joint. Raises
+    ValueError for a joint that moves no inertia, and for inertias to tune in a robot with loops.
     """
     elements = described_elements(robot, resistance)
+    if inertias is not None:
+        if robot.model.loops:
+            raise ValueError(f"the inertias of '{robot.model.name}', which has loops, are fixed")
+        return RobotPlant(robot.model, elements=elements, inertias=inertias)  # type: ignore[arg-type]
     if robot.model.loops:
         return ClosedLoopPlant(robot.model, elements=elements)
     if isinstance(robot.model, Model) and behind_six_freedoms(robot.model) is not None:

@@ -14,6 +14,7 @@ from rigidblocks.dynamics.elements import Acting, Compliance
 from rigidblocks.dynamics.equivalence import aligned
 from rigidblocks.dynamics.transmissions import Transmissions, geared_accelerations
 from rigidblocks.library.elements import Element, Elements, with_loads
+from rigidblocks.library.inertias import TunableInertia
 from rigidblocks.library.ports import (
     acceleration_port,
     check_open,
@@ -120,7 +121,8 @@ class RobotPlant(JointPlant):
     `elements` are springs, dampers, friction and stops (`ForceElement`), rotors (`Rotor`) and gears
     (`Gear`) that act in every stage of the integrator: nothing of them is held over a step. Their
     numbers are parameters, their forces outputs, and their energy is in the output energy. Joints
-    that gears drive have states like others, which follow.
+    that gears drive have states like others, which follow. `inertias` makes the masses of links and
+    a payload parameters (`TunableInertia`).
     """
 
     model: Model
@@ -129,6 +131,7 @@ class RobotPlant(JointPlant):
     external_wrenches: bool = False
     rotor_inertia: Any = None
     elements: tuple[Element, ...] = ()
+    inertias: TunableInertia | None = None
 
     def __post_init__(self) -> None:
         if self.rotor_inertia is not None:
@@ -141,6 +144,12 @@ class RobotPlant(JointPlant):
         q0 = start_configuration(self.model, self.q0)
         q0 = self._elements.start(q0, self.qd0, self.q0 is not None)
         object.__setattr__(self, "q0", q0)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """gravity (3,), the numbers of the elements, and the inertias that can be tuned."""
+        tuned = () if self.inertias is None else self.inertias.parameters(self.model)
+        return (gravity_port(self.model), *self._elements.parameters, *tuned)
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
@@ -177,7 +186,7 @@ class RobotPlant(JointPlant):
     def output(self, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.moving(x.q, x.qd, p)
         acting = self._elements.acting(q, qd, p)
-        E = energy(self._aligned_model, q, qd, p.gravity)
+        E = energy(self._tuned(self._aligned_model, p), q, qd, p.gravity)
         if self.rotor_inertia is not None:
             E = E + self.rotor_inertia @ (qd * qd) / 2
         return {
@@ -197,7 +206,7 @@ class RobotPlant(JointPlant):
 
     def _qdd(self, q: Array, qd: Array, u: Record, p: Record, acting: Acting | None) -> Any:
         tau, f_ext = with_loads(acting, u.tau, u.f_ext if self.external_wrenches else None)
-        model, given = self._equivalent, self._elements.transmissions(p)
+        model, given = self._tuned(self._equivalent, p), self._elements.transmissions(p)
         I_rot = self._felt(given)
         if given is not None and given.driven:
             given, none = given._replace(rotor_inertia=I_rot), np.zeros(model.nv)
@@ -205,6 +214,10 @@ class RobotPlant(JointPlant):
         if I_rot is None:
             return aba(model, q, qd, tau, f_ext, p.gravity)
         return aba_with_rotors(model, q, qd, tau, I_rot, f_ext, p.gravity)
+
+    def _tuned(self, model: Model, p: Record) -> Model:
+        """The model that the parameters say: the given one without inertias to tune."""
+        return model if self.inertias is None else self.inertias.tuned(self.model, p)
 
     def _felt(self, given: Transmissions | None) -> Any:
         """The inertia (nv,) of all rotors; None without any."""

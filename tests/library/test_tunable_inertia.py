@@ -1,0 +1,83 @@
+"""Plants with masses that are parameters move as the models that have those masses do."""
+
+from dataclasses import replace
+
+import pytest
+from fmpy import simulate_fmu
+from numpy.testing import assert_allclose
+
+from random_models import MODELS, random_state, random_transform
+from rigidblocks import RobotPlant
+from rigidblocks.algebra.spatial import RigidInertia, mcI
+from rigidblocks.block.block import Record
+from rigidblocks.cli import main
+from rigidblocks.dynamics import aba, energy
+from rigidblocks.library import Frame
+from rigidblocks.library.inertias import TunableInertia
+from urdf_text import ARM
+
+EXACT = {"rtol": 1e-10, "atol": 1e-10}
+
+
+def values(plant, **changes):
+    return Record({port.name: port.start for port in plant.parameters} | changes)
+
+
+@pytest.mark.parametrize("name", ["six-axis", "branched", "satellite"])
+def test_a_payload_moves_as_a_part_of_its_body(name, rng):
+    model = MODELS[name]()
+    body, X = model.nb - 1, random_transform(rng)
+    plant = RobotPlant(model, inertias=TunableInertia(payload=Frame("tool", body, X)))
+    m, c, A = 3.0, rng.normal(size=3), rng.normal(size=(3, 3))
+    I = A @ A.T
+    p = values(
+        plant,
+        payload_mass=m,
+        payload_com=c,
+        payload_inertia=[I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]],
+    )
+    held = list(model.inertia)
+    held[body] = held[body] + mcI(m, c, I).to_parent(X)
+    loaded = replace(model, inertia=tuple(held), unphysical=model.body_names)
+    s = random_state(rng, model)
+    y = plant.output(Record({"q": s.q, "qd": s.qd}), Record({"tau": s.tau}), p)
+    assert_allclose(y["qdd"], aba(loaded, s.q, s.qd, s.tau), **EXACT)
+    assert_allclose(y["energy"], energy(loaded, s.q, s.qd), **EXACT)
+
+
+def test_masses_of_links_scale_their_moments(rng):
+    model = MODELS["six-axis"]()
+    plant = RobotPlant(model, inertias=TunableInertia(links=True))
+    factor = rng.uniform(0.5, 2.0, model.nb)
+    masses = factor * [body.m for body in model.inertia]
+    heavier = replace(
+        model,
+        inertia=tuple(
+            RigidInertia(k * b.m, k * b.h, k * b.I)
+            for k, b in zip(factor, model.inertia, strict=True)
+        ),
+    )
+    s = random_state(rng, model)
+    motion, given = Record({"q": s.q, "qd": s.qd}), Record({"tau": s.tau})
+    y = plant.output(motion, given, values(plant, link_mass=masses))
+    assert_allclose(y["qdd"], aba(heavier, s.q, s.qd, s.tau), **EXACT)
+    same = plant.output(motion, given, values(plant))
+    assert_allclose(same["qdd"], aba(model, s.q, s.qd, s.tau), **EXACT)
+
+
+@pytest.mark.slow
+def test_the_words_of_the_command_make_parameters_of_the_fmu(tmp_path):
+    """The payload at rest hangs on: the force that holds the slide grows by its weight."""
+    urdf, fmu = tmp_path / "arm.urdf", tmp_path / "arm.fmu"
+    urdf.write_text(ARM)
+    words = ["--tunable", "payload,inertia,friction,gravity"]
+    assert main(["fmu", str(urdf), "-o", str(fmu), *words]) == 0
+    names = ["payload_mass", "payload_com[1]", "link_mass[2]", "shoulder_friction_coulomb"]
+    result = {}
+    for mass in (0.0, 1.5):
+        start = dict.fromkeys(names[:1], mass) | {"shoulder_friction_coulomb": 0.0}
+        run = simulate_fmu(
+            str(fmu), stop_time=0.01, output_interval=0.01, start_values=start, output=["qdd[1]"]
+        )
+        result[mass] = run["qdd[1]"][0]
+    assert abs(result[0.0] - result[1.5]) > 1e-3
