@@ -2,6 +2,8 @@
 those of closed forms where there are any.
 """
 
+import subprocess
+import sys
 from functools import cache
 
 import fmpy
@@ -20,7 +22,16 @@ from any_models import (
     VAN_DER_POL,
     any_fmu,
 )
-from rigidblocks import SimulationError, Sine, System, simulate
+from rigidblocks import (
+    RobotPlant,
+    SimulationError,
+    Sine,
+    System,
+    export_fmu,
+    planar2,
+    prepare,
+    simulate,
+)
 from rigidblocks.system.fmu import Fmu
 
 CS, ME = "co-simulation", "model exchange"
@@ -220,3 +231,53 @@ def test_two_parts_of_one_file_are_independent(fmu, kind):
     for k in (1.0, 2.0):
         bound = 2e-2 if kind == CS else 1e-6  # the FMU's own Euler steps
         assert_allclose(result[f"k{k:g}.x"], k * np.exp(-k * result.time), atol=bound)
+
+
+@pytest.mark.parametrize("ending", [".arrow", ".csv", ".parquet"])
+def test_results_of_every_type_are_saved_and_loaded(fmu, tmp_path, ending):
+    start = {f"{of_type}_input": value for of_type, value in EXTREMES.items()}
+    system = alone(fmu(FEEDTHROUGH, 3), start=start)
+    result = simulate(system, 0.02, 0.01, save=tmp_path / f"run{ending}")
+    # in another process no text is known before
+    program = f"""
+from rigidblocks import Result
+result = Result.load({str(tmp_path / f"run{ending}")!r})
+print([result[f"part.{{name}}_output"][-1] for name in {list(EXTREMES)!r}])
+"""
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert printed.strip() == str([result[f"part.{name}_output"][-1] for name in EXTREMES])
+
+
+def test_values_of_every_type_are_read_and_set_step_by_step(fmu):
+    with prepare(alone(fmu(FEEDTHROUGH, 3)), 0.01) as run:
+        for of_type, value in EXTREMES.items():
+            run[f"part.{of_type}_input"] = value
+        run.step()
+        assert [run[f"part.{of_type}_output"] for of_type in EXTREMES] == list(EXTREMES.values())
+        moment = run.save()
+        run["part.String_input"] = "another"
+        run.step()
+        assert run["part.String_output"] == "another"
+        run.restore(moment)
+        assert run["part.String_output"] == EXTREMES["String"]
+        with pytest.raises(ValueError, match=r"part.Int8_input is of type Int8 and cannot be 1.5"):
+            run["part.Int8_input"] = 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [CS, ME])
+def test_own_exports_of_fmi_3_run_as_their_block(tmp_path, kind):
+    block = RobotPlant(planar2())
+    path = export_fmu(block, tmp_path / "robot.fmu", fmi=3)
+    start = {"q": [0.3, -0.4], "tau": [1.0, 0.2]}
+    results = []
+    for component, options in ((block, {}), (path, {"kind": kind})):
+        system = System()
+        if kind == ME or component is block:
+            options |= {"method": "rk4", "h": 1e-3}
+        system.add("robot", component, start=start, **options)
+        results.append(simulate(system, 0.2, 0.01))
+    for port in results[0].ports:
+        assert_allclose(results[1][port.name], results[0][port.name], rtol=1e-9, atol=1e-12)

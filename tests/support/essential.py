@@ -400,6 +400,7 @@ ESSENTIAL = {
         "test_a_method_that_an_fmu_cannot_serve_is_refused": ["stiff"],
         "test_two_parts_of_one_file_are_independent": ["model exchange"],
         "test_a_step_that_does_not_fit_a_clock_is_refused": [],
+        "test_results_of_every_type_are_saved_and_loaded": [".arrow"],
         "test_an_fmu_that_asks_to_end_the_run_ends_it_with_its_result": [],
     },
     "simulation/test_adaptive_runs.py": {

@@ -50,11 +50,14 @@ def text(value: float, of_type: str) -> str | bytes:
 
 
 def texts_in(values: Array, ports: Iterable[Port]) -> list[str | bytes]:
-    """The texts that the values of ports, side by side, carry by their numbers."""
-    found, start = [], 0
+    """The texts that the values of ports, side by side, carry by their numbers; there may be many
+    rows of values.
+    """
+    found, start = list[str | bytes](), 0
     for port in ports:
         if port.type in TEXTUAL:
-            found += [text(one, port.type) for one in values[start : start + port.size]]
+            places = values[..., start : start + port.size]
+            found += [text(one, port.type) for one in np.unique(places)]
         start += port.size
     return found
 
@@ -63,6 +66,16 @@ def learn(texts: Iterable[str | bytes]) -> None:
     """Makes texts known that another process carries by their numbers."""
     for one in texts:
         number(one)
+
+
+def table_of(texts: Iterable[str | bytes]) -> list[Any]:
+    """Texts as JSON holds them: a binary value by its hexadecimal digits in a list."""
+    return [one if isinstance(one, str) else [one.hex()] for one in dict.fromkeys(texts)]
+
+
+def learn_table(table: Iterable[Any]) -> None:
+    """Makes the texts known that `table_of` has made of others."""
+    learn(one if isinstance(one, str) else bytes.fromhex(one[0]) for one in table)
 
 
 def carried(value: Any, of_type: str, shape: tuple[int, ...], what: str) -> Array:

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,6 +19,8 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
+from rigidblocks.block.quantities import quantity_of
+from rigidblocks.block.signal_types import TEXTUAL, learn_table, table_of, texts_in
 from rigidblocks.simulation.log import (
     FOR_ARROW,
     LoggedValues,
@@ -122,13 +124,19 @@ def _description(result: "Result") -> dict[str, str]:
     said = described(result.ports, result.meta)
     if result.events:
         said["events"] = json.dumps([[event.t, event.kind] for event in result.events])
+    if any(port.type in TEXTUAL for port in result.ports):
+        said["texts"] = json.dumps(table_of(texts_in(np.asarray(result.values), result.ports)))
     return said
 
 
 def described(ports: tuple[Port, ...], meta: Mapping[str, str]) -> dict[str, str]:
     """Metadata with the ports, as text by name."""
     fields = ("name", "shape", "unit", "doc")
-    return {**meta, "ports": json.dumps([{f: getattr(p, f) for f in fields} for p in ports])}
+    told = [
+        {f: getattr(p, f) for f in fields} | ({} if p.type == "Real" else {"type": p.type})
+        for p in ports
+    ]
+    return {**meta, "ports": json.dumps(told)}
 
 
 def _content(
@@ -139,6 +147,7 @@ def _content(
 ) -> Content:
     """The content of a file with columns, each with its unit, and a description."""
     meta = dict(said)
+    learn_table(json.loads(meta.pop("texts", "[]")))
     events = tuple(Event(*event) for event in json.loads(meta.pop("events", "[]")))
     ports = tuple(_port(**fields) for fields in json.loads(meta.pop("ports", "[]")))
     if [name for port in ports for name in port.element_names] != list(columns):
@@ -146,8 +155,17 @@ def _content(
     return Content(time, ports, values, meta, events)
 
 
-def _port(name: str, shape: list[int], unit: str | list[str], doc: str) -> Port:
-    return Port(name, tuple(shape), unit if isinstance(unit, str) else tuple(unit), doc)
+def _port(
+    name: str,
+    shape: Sequence[int],
+    unit: str | Sequence[str],
+    doc: str = "",
+    type: str = "Real",  # noqa: A002 - the name in the file
+) -> Port:
+    """A port with units that only its FMU may know."""
+    units = unit if isinstance(unit, str) else tuple(unit)
+    meanings = {one: quantity_of(one) for one in ([unit] if isinstance(unit, str) else unit)}
+    return Port(name, tuple(shape), units, doc, type=type, meanings=meanings)
 
 
 def _ports(columns: Mapping[str, str]) -> tuple[Port, ...]:
@@ -166,12 +184,12 @@ def _group(name: str, elements: list[str], units: Mapping[str, str]) -> Iterator
     last = _ELEMENT.fullmatch(elements[-1])
     shape = tuple(map(int, last["index"].split(","))) if last else ()
     if prod(shape) == len(elements):
-        port = Port(name, shape, tuple(units[element] for element in elements))
+        port = _port(name, shape, [units[element] for element in elements])
         if port.element_names == tuple(elements):
             yield port
             return
     for element in elements:
-        yield Port(element, (), units[element])
+        yield _port(element, (), units[element])
 
 
 # ---- Arrow and Parquet ----

@@ -21,6 +21,7 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
+from rigidblocks.block.signal_types import TEXTUAL, learn_table, table_of, texts_in
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of an Arrow IPC stream
 _FILE = b"ARROW1"  # how an Arrow IPC file begins, which is no stream
@@ -74,7 +75,8 @@ class LogWriter:
 
         self._path, self._size = path, 0
         self._file: int | None = None
-        self._schema = schema(ports, meta)
+        self._ports = tuple(ports)
+        self._schema = schema(self._ports, meta)
         self._text = io.BytesIO()
         self._stream = pyarrow.ipc.new_stream(pyarrow.PythonFile(self._text, "w"), self._schema)
         none = np.empty((0, len(self._schema) - 1))
@@ -88,7 +90,10 @@ class LogWriter:
 
         Raises OSError when they cannot be written, with the log as it was before.
         """
-        message = self._message(time, rows, {"events": json.dumps(events)} if events else {})
+        told = {"events": json.dumps(events)} if events else {}
+        if any(port.type in TEXTUAL for port in self._ports):  # whose texts each chunk has
+            told["texts"] = json.dumps(table_of(texts_in(rows, self._ports)))
+        message = self._message(time, rows, told)
         try:
             self._open()
             self._append(message)
@@ -219,7 +224,9 @@ class _Stream:
             while True:
                 batch, said = stream.read_next_batch_with_custom_metadata()
                 self.batches += [batch] if batch.num_rows else []
-                self.events += json.loads(said["events"]) if said else []
+                told = {} if said is None else said
+                self.events += json.loads(told["events"]) if "events" in told else []
+                learn_table(json.loads(told["texts"]) if "texts" in told else ())
                 self._let_go(len(self.batches))
         except StopIteration:
             pass

@@ -121,6 +121,10 @@ class Result:
         frame = pandas.DataFrame(
             np.column_stack([self.time, self.values]), columns=["time", *self.columns]
         )
+        kinds = [port.type for port in self.ports for _ in port.element_names]
+        for name, kind in zip(self.columns, kinds, strict=True):
+            if kind != "Real":
+                frame[name] = shown(frame[name].to_numpy(), kind)
         frame.attrs["units"] = {"time": "s", **dict(zip(self.columns, self.units, strict=True))}
         return frame
 

@@ -13,6 +13,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port, finite
 from rigidblocks.block.record import offer
+from rigidblocks.block.signal_types import carried, shown
 from rigidblocks.simulation.arguments import check_count, check_numbers, check_path
 from rigidblocks.simulation.course import course
 from rigidblocks.simulation.grid import communication_points
@@ -128,6 +129,9 @@ class Run:
         """The value of a port, or of one of its elements: a number, or an array of its own."""
         port, view = self._targets.get(name) or self._target(name)
         values = self._read(name) if view is None else view
+        if port.type != "Real":
+            some = shown(values.copy(), port.type)
+            return some.reshape(port.shape) if port.shape else some.tolist()[0]
         return values.reshape(port.shape).copy() if port.shape else float(values[0])
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -138,6 +142,8 @@ class Run:
         """
         port, view = self._targets.get(name) or self._target(name)
         self._check_settable(name)
+        if port.type != "Real":
+            value = carried(value, port.type, port.shape, name)
         given = np.asarray(value, dtype=float)
         if given.shape != port.shape or not _is_plain(port, given):
             given = _checked(replace(port, name=name, rate=None), value)

@@ -32,15 +32,17 @@ def elements_of(variables: Sequence[Any]) -> dict[str, Elements]:
     order they come, are one port `q`; any others are ports of their own.
     """
     groups: dict[str, dict[tuple[int, ...], Any]] = {}
-    whole: dict[str, Elements] = {}
+    found: dict[str, dict[str, Elements]] = {}  # by the name of the first that is like them
     for v in variables:
         if v.shape:
-            whole[v.name] = Elements(tuple(v.shape), (v,))
+            found[v.name] = {v.name: Elements(tuple(v.shape), (v,))}
         else:
             port, index = _element(v.name)
             groups.setdefault(port, {})[index] = v
-    found = {name: array for item in groups.items() for name, array in _arrays(*item).items()}
-    return found | whole
+            found.setdefault(port, {})
+    for name, elements in groups.items():
+        found[name] |= _arrays(name, elements)
+    return {name: array for some in found.values() for name, array in some.items()}
 
 
 def _element(name: str) -> tuple[str, tuple[int, ...]]:
