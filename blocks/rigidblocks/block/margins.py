@@ -41,7 +41,7 @@ def first_change(start: Course, end: Course) -> Part:
             one = _root(*cubic)
             part, known = (one if not known or one < part else part), True
         elif not known:
-            part = min(part, _dip(*cubic))
+            part = min(part, tangents_meet(*cubic))
     return Part(part, known)
 
 
@@ -62,7 +62,7 @@ def _root(g0: float, d0: float, g1: float, d1: float) -> float:
     return high
 
 
-def _dip(g0: float, d0: float, g1: float, d1: float) -> float:
+def tangents_meet(g0: float, d0: float, g1: float, d1: float) -> float:
     """Where a margin that is positive at both ends may be least, if it may be negative there; else
     1.
 

@@ -1,16 +1,18 @@
 """Runs of systems in rigid contact from event to event (RBDA Table 11.1)."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.adaptive import ADAPTIVE, Method, longest_step, method_of
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.block.dense import first_event
-from rigidblocks.block.integrators import RK4, Integrator
+from rigidblocks.block.event_steps import EventSteps
+from rigidblocks.block.integrators import Integrator
 from rigidblocks.block.memory import Memory
 from rigidblocks.contact.beginning import beginning_phase
 from rigidblocks.contact.impact import Impact, impact
@@ -33,6 +35,8 @@ from rigidblocks.simulation.grid import communication_points
 from rigidblocks.simulation.result import Result
 
 Force = Callable[[float, Array, Array], Array]  # joint forces (nv,) by t, q and qd
+FOLLOWED = 1e-5  # [s] of friction that turns: steps that know their error follow it down to this
+CLOSELY = replace(ADAPTIVE, rtol=1e-9)  # all that happens follows from where events are
 NEAR = 1e-10  # [m] a gap with which a contact takes part in an event
 SLOW = 1e-7  # [m/s] a separation velocity that an event leaves and that counts as zero
 # in one step of dt, and ten more for each contact: a run with more than that is refused
@@ -78,8 +82,9 @@ def simulate_contact(
     e: Any = 0.0,
     law: str = "newton",
     tau: Force | None = None,
-    method: Integrator = RK4,
+    method: Method | str = CLOSELY,
     h: float | None = None,
+    rtol: float | None = None,
     rest: float = 1e-3,
 ) -> Result:
     """The motion from t = 0 with the rigid contacts that `contacts(q, qd)` lists, every dt [s].
@@ -89,13 +94,16 @@ def simulate_contact(
     `ContactEvent`s, of which several may lie between two rows.
 
     Between events closed contacts are equality constraints, and positions and velocities are put
-    back onto them after every inner step of at most h [s] (dt unless given). An event is located
-    inside the step by dense output: a gap that closes, a force that ends, a point that begins or
-    ends to slide. Where a contact closes there is an impact of all that touch, with restitution e
-    and the `law` of `contact.impact`; a contact that approaches slower than `rest` [m/s] does not
-    rebound, so that bounces that become ever shorter end at rest. Friction is within Coulomb's cone
-    between events, and within its pyramid in an impact. No gap is below some -1e-13 m at the end of
-    a step.
+    back onto them after every inner step. Unless another `method` is given its length follows from
+    its error, whatever dt is: at most rtol (1e-9 unless given) of each position and velocity or of
+    1 rad, m, rad/s or m/s. h [s] is the longest inner step, for a method of fixed steps dt unless
+    given. An event is located inside the step by dense output: a gap that closes, a force that
+    ends, a point that begins or ends to slide. With steps that follow their error bodies that are
+    past each other at the end of one, as a small fast ball and a thin one, are found too. Where a
+    contact closes there is an impact of all that touch, with restitution e and the `law` of
+    `contact.impact`; a contact that approaches slower than `rest` [m/s] does not rebound, so that
+    bounces that become ever shorter end at rest. Friction is within Coulomb's cone between events,
+    and within its pyramid in an impact. No gap is below some -1e-13 m at the end of a step.
 
     `contacts` always lists the same contacts in the same order, such as `contact.plane_contacts`;
     tau(t, q, qd) gives the joint forces, zero unless given. Raises ValueError for contacts that
@@ -105,16 +113,22 @@ def simulate_contact(
     """
     grid = communication_points(0.0, t_stop, dt)
     q0, qd0 = checked(model, q0), np.array(qd0, dtype=float)
-    scene = Scene(model, contacts, tau or _no_force, e, law, rest, dt if h is None else h)
+    chosen = method_of(method, rtol)
+    longest = dt if h is None and isinstance(chosen, Integrator) else longest_step(chosen, h)
+    shown = longest if isinstance(chosen, Integrator) else FOLLOWED
+    scene = Scene(model, contacts, tau or _no_force, e, law, rest, shown)
     scene.check_start(q0, qd0)
     events = list[ContactEvent]()
     now = scene.next_motion(0.0, q0, qd0, Phase(), events)
-    rows, happened = [now], [len(events)]
-    for t in grid.times[1:]:
-        now = _step(scene, now, float(t), events, method)
-        rows.append(now)
+    rows, happened, times = [now], [len(events)], [float(t) for t in grid.times[1:]]
+    for row in (
+        _fixed_rows(scene, now, times, events, chosen, longest)
+        if isinstance(chosen, Integrator)
+        else _rows(scene, now, times, events, EventSteps(chosen, dt, longest))
+    ):
+        rows.append(row)
         happened.append(len(events))
-    meta = {"dt": repr(dt), "method": method.name, "law": law}
+    meta = {"dt": repr(dt), "method": chosen.name, "law": law}
     signals = _signals(model, contacts(q0, qd0), rows, [events[:n] for n in happened])
     return Result.of_signals(grid.times, signals, meta, tuple(events))
 
@@ -283,6 +297,12 @@ class SmoothMotion(Block):
         q, qd = self.scene.put_back(x.q, x.qd, self.phase.closed, self.phase)
         return {"q": q, "qd": qd}
 
+    def gaps(self, x: Record) -> Array:
+        """The gaps [m, rad] of the contacts that are open."""
+        contacts, closed = enumerate(self.scene.contacts(x.q, x.qd)), self.phase.closed
+        gaps = [contact_gap(self.scene.model, x.q, c) for i, c in contacts if i not in closed]
+        return np.array(gaps, dtype=float)
+
     def margin(self, t: Any, x: Record, u: Record, p: Record) -> float:
         """A number that is positive while the phase lasts."""
         del u, p
@@ -290,23 +310,73 @@ class SmoothMotion(Block):
         return margin(self.scene.model, x.q, contacts, self.phase, motion)
 
 
-def _step(
-    scene: Scene, now: SmoothMotion, end: float, events: list[ContactEvent], method: Integrator
-) -> SmoothMotion:
-    """The motion at `end`, through all events before it."""
-    n = len(scene.contacts(now.q0, now.qd0))
-    for _ in range(EVENTS + 10 * n):
-        if end - now.t <= 1e-13 * end:
-            return SmoothMotion(scene, now.phase, end, now.q0, now.qd0)
+def _fixed_rows(
+    scene: Scene,
+    now: SmoothMotion,
+    times: Sequence[float],
+    events: list[ContactEvent],
+    method: Integrator,
+    h: float,
+) -> Iterator[SmoothMotion]:
+    """The motion at each of the times, by steps of fixed length, of which one ends there."""
+    for end in times:
+        known = len(events)
+        while end - now.t > 1e-13 * end:
+            memory = Memory(now)
+            evaluator, dt = numpy_evaluator(memory), end - now.t
+            there = first_event(evaluator, memory.start(), now.t, dt, now.margin, method, h)
+            q, qd = there.m[memory.where["q"]], there.m[memory.where["qd"]]
+            if not there.happened:
+                now = SmoothMotion(scene, now.phase, end, q, qd)
+                break
+            now = _beyond(scene, there.t, q, qd, now.phase, events, known)
+        yield SmoothMotion(scene, now.phase, end, now.q0, now.qd0)
+
+
+def _rows(
+    scene: Scene,
+    now: SmoothMotion,
+    times: Sequence[float],
+    events: list[ContactEvent],
+    steps: EventSteps,
+) -> Iterator[SmoothMotion]:
+    """The motion at each of the times, inside steps that know their error and nothing of them."""
+    k, known, end = 0, len(events), times[-1]
+    while k < len(times):
         memory = Memory(now)
-        there = first_event(
-            numpy_evaluator(memory), memory.start(), now.t, end - now.t, now.margin, method, scene.h
+        where, evaluator = memory.where, numpy_evaluator(memory)
+        walk = steps.segments(evaluator, memory.start(), now.t, end, now.margin, now.gaps)
+        segment = None
+        for segment in walk:
+            until = segment.end * (1 - 1e-13 * segment.happened)
+            while k < len(times) and times[k] <= until:
+                m = segment.at(times[k])
+                yield SmoothMotion(scene, now.phase, times[k], m[where["q"]], m[where["qd"]])
+                k, known = k + 1, len(events)
+        if segment is not None and segment.happened:
+            q, qd = segment.after[where["q"]], segment.after[where["qd"]]
+            now = _beyond(scene, segment.end, q, qd, now.phase, events, known)
+        while k < len(times) and times[k] - now.t <= 1e-13 * times[k]:
+            yield SmoothMotion(scene, now.phase, times[k], now.q0, now.qd0)
+            k, known = k + 1, len(events)
+
+
+def _beyond(
+    scene: Scene,
+    t: float,
+    q: Array,
+    qd: Array,
+    phase: Phase,
+    events: list[ContactEvent],
+    known: int,
+) -> SmoothMotion:
+    """The motion that goes on from an event; raises ArithmeticError after too many in one interval
+    of the record.
+    """
+    most = EVENTS + 10 * len(scene.contacts(q, qd))
+    if len(events) - known >= most:
+        raise ArithmeticError(
+            f"there were {most} events within one step, the last at t = {t:.9g} s; "
+            "a larger `rest` ends bounces sooner"
         )
-        q, qd = there.m[memory.where["q"]], there.m[memory.where["qd"]]
-        if not there.happened:
-            return SmoothMotion(scene, now.phase, end, q, qd)
-        now = scene.next_motion(there.t, q, qd, now.phase, events)
-    raise ArithmeticError(
-        f"there were {EVENTS + 10 * n} events within one step, the last at t = {now.t:.9g} s; "
-        "a larger `rest` ends bounces sooner"
-    )
+    return scene.next_motion(t, q, qd, phase, events)
