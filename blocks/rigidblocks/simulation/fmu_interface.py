@@ -58,7 +58,8 @@ class Interface(abc.ABC):
         except Exception as error:
             self.close(False)
             raise FmuError(
-                f"'{part.name}' ({self.fmu.path}) cannot be instantiated: {error}{self.said()}"
+                f"'{part.name}' ({self.fmu.path}) cannot be instantiated: {error}{self._needs()}"
+                f"{self.said()}"
             ) from error
 
     @property
@@ -171,6 +172,13 @@ class Interface(abc.ABC):
         """Raises FmuError where the FMU asks to end the run."""
         if terminates:
             raise self.refuse("it asks to end the simulation (terminateSimulation)")
+
+    def _needs(self) -> str:
+        """What an FMU says that it cannot run without."""
+        if not self.fmu.interface.needsExecutionTool:
+            return ""
+        tool = self.fmu.description.generationTool or "the one that wrote it"
+        return f"; it says that it needs its tool while it runs (needsExecutionTool): {tool}"
 
     def said(self) -> str:
         """The end of the FMU's log, for messages."""

@@ -36,7 +36,9 @@ def read_description(path: Path) -> tuple[Any, list[str], Intervals]:
             names = archive.namelist()
             _check_archive(path, archive.infolist())
             damaged = archive.testzip()
-            clocks = _intervals(archive)
+            root = etree.fromstring(archive.read("modelDescription.xml"), _PARSER)
+        _check_version(path, root.get("fmiVersion", "without a version"))
+        clocks = _intervals(root)
         description = fmpy.read_model_description(str(path), validate=False)
     except FileNotFoundError:
         raise FmuError(f"there is no FMU file '{path}'") from None
@@ -57,14 +59,8 @@ def chosen_kind(path: Path, description: Any, wanted: str | None) -> str:
     """
     if wanted is not None and wanted not in KINDS:
         raise ValueError(f"an FMU is taken as one of {', '.join(KINDS)}, not {wanted!r}")
-    version = str(description.fmiVersion)
     has = {CO_SIMULATION: description.coSimulation, MODEL_EXCHANGE: description.modelExchange}
     kinds = [kind for kind, interface in has.items() if interface is not None]
-    if not re.fullmatch(r"[23]\.\d.*", version):
-        raise FmuError(
-            f"'{path}' is an FMI {version} FMU; FMI 2.0 and 3.0 can be used: ask for an export of "
-            "one of them"
-        )
     if not kinds:
         raise FmuError(
             f"'{path}' is for scheduled execution alone, whose steps its own scheduler takes; "
@@ -72,14 +68,7 @@ def chosen_kind(path: Path, description: Any, wanted: str | None) -> str:
         )
     if wanted is not None and wanted not in kinds:
         raise FmuError(f"'{path}' is no {wanted} FMU; it has: {', '.join(kinds)}")
-    kind = wanted or kinds[0]
-    if has[kind].needsExecutionTool:
-        tool = description.generationTool or "the tool that wrote it"
-        raise FmuError(
-            f"'{path}' needs its tool while it runs (needsExecutionTool): {tool} must be installed "
-            "and licensed here; an export with its solver inside needs none"
-        )
-    return kind
+    return wanted or kinds[0]
 
 
 def check_binary(path: Path, names: Sequence[str], folder: str, identifier: str) -> None:
@@ -93,11 +82,18 @@ def check_binary(path: Path, names: Sequence[str], folder: str, identifier: str)
     raise FmuError(f"'{path}' has no binary for {folder}; it has: {has}")
 
 
-def _intervals(archive: zipfile.ZipFile) -> Intervals:
+def _check_version(path: Path, version: str) -> None:
+    if not re.fullmatch(r"[23]\.\d.*", version):
+        raise FmuError(
+            f"'{path}' is an FMI {version} FMU; FMI 2.0 and 3.0 can be used: ask for an export of "
+            "one of them"
+        )
+
+
+def _intervals(root: Any) -> Intervals:
     """The intervals and shifts of clocks, which FMPy does not read; None for an interval that the
     description leaves out.
     """
-    root = etree.fromstring(archive.read("modelDescription.xml"), _PARSER)
     found: Intervals = {}
     for clock in root.iterfind("ModelVariables/Clock"):
         given = clock.attrib

@@ -1,0 +1,153 @@
+"""Which FMUs can be parts: those of plain pythonfmu with every type can, and what cannot is refused
+with what would do; a malformed description is a damaged file.
+"""
+
+import random
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+from numpy.testing import assert_array_equal
+from pythonfmu import FmuBuilder
+
+from any_models import CLOCKS, DAHLQUIST, FEEDTHROUGH, STATE_SPACE, any_fmu
+from rigidblocks import System, simulate
+from rigidblocks.system.fmu import FmuError
+
+EVERY = """
+from pythonfmu import Boolean, Fmi2Causality, Fmi2Slave, Fmi2Variability, Integer, Real, String
+
+KINDS = (Real, Integer, Boolean, String)
+
+
+class Every(Fmi2Slave):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.gain, self.more, self.inverts, self.greeting = 2.0, 3, True, "hello "
+        self.u, self.n, self.b, self.s = 0.0, 0, False, ""
+        self.y, self.m, self.c, self.t = 0.0, 0, False, ""
+        for kind, name in zip(KINDS, ("gain", "more", "inverts", "greeting")):
+            how = {"causality": Fmi2Causality.parameter, "variability": Fmi2Variability.tunable}
+            self.register_variable(kind(name, **how))
+        for names, causality in (("unbs", Fmi2Causality.input), ("ymct", Fmi2Causality.output)):
+            for kind, name in zip(KINDS, names):
+                self.register_variable(kind(name, causality=causality))
+
+    def do_step(self, current_time, step_size):
+        self.y, self.m = self.gain * self.u, self.n + self.more
+        self.c, self.t = self.b != self.inverts, self.greeting + self.s
+        return True
+"""
+
+
+def test_an_fmu_of_plain_pythonfmu_with_every_type(tmp_path):
+    """It says that it needs its tool, which is Python, and this process is that."""
+    (tmp_path / "every.py").write_text(EVERY)
+    path = FmuBuilder.build_FMU(tmp_path / "every.py", dest=tmp_path)
+    system = System()
+    system.add("a", path, start={"u": 1.5, "n": 4, "b": True, "s": "wörld", "more": -5})
+    system.add("b", path, start={"greeting": "bye, "})
+    for output, into in ("yu", "mn", "cb", "ts"):
+        system.connect(f"a.{output}", f"b.{into}")
+    result = simulate(system, 0.02, 0.01)
+    last = [result[f"b.{name}"][-1] for name in "ymct"]
+    assert last == [6.0, 2, True, "bye, hello wörld"]
+    assert_array_equal(result["a.m"], [0, -1, -1])
+
+
+def changed(path: Path, new: Path, old: str, text: str) -> Path:
+    """A copy of an FMU with a piece of its description replaced."""
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    description = content["modelDescription.xml"].decode()
+    assert re.search(old, description)
+    content["modelDescription.xml"] = re.sub(old, text, description).encode()
+    with zipfile.ZipFile(new, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+    return new
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return any_fmu(tmp_path_factory.mktemp("plain"), DAHLQUIST, 3)
+
+
+@pytest.mark.parametrize(
+    ("old", "text", "kind", "message"),
+    [
+        ('fmiVersion="3.0"', 'fmiVersion="1.0"', None, "is an FMI 1.0 FMU; FMI 2.0 and 3.0 can"),
+        ('fmiVersion="3.0"', 'fmiVersion="4.0"', None, "4.0"),
+        (r"<ModelExchange[^>]*/>", "", "model exchange", "no model exchange FMU; it has: co-sim"),
+        (
+            r"<ModelExchange[^>]*/>\s*<CoSimulation[^>]*/>",
+            '<ScheduledExecution modelIdentifier="any"/>',
+            None,
+            "is for scheduled execution alone.* what can be used is co-simulation or model",
+        ),
+        ('identifier="any"', 'identifier="other"', None, "has no binary for .*; it has: "),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_what_would_do(
+    plain, tmp_path, old, text, kind, message
+):
+    path = changed(plain, tmp_path / "other.fmu", f"(?i){old}", text)
+    with pytest.raises(FmuError, match=message):
+        System().add("part", path, kind=kind)
+
+
+def test_a_kind_that_there_is_not_is_refused(plain):
+    with pytest.raises(ValueError, match="one of co-simulation, model exchange, not 'ME'"):
+        System().add("part", plain, kind="ME")
+
+
+def test_names_that_are_not_ports_are_told_why(plain):
+    system = System()
+    system.add("part", plain)
+    with pytest.raises(KeyError, match=r"'der_x' of '.*' is a variable of causality local"):
+        system.connect("part.der_x", "part.x")
+    with pytest.raises(KeyError, match=r"has no output 'xx'; it has: x \(did you mean x\?\)"):
+        system.connect("part.xx", "part.x")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [FEEDTHROUGH, STATE_SPACE, CLOCKS], ids=lambda m: m.name)
+def test_a_malformed_description_is_refused_as_a_damaged_file(tmp_path, model):
+    path, rng = any_fmu(tmp_path, model, 3), random.Random(1)
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    text = content["modelDescription.xml"].decode()
+    refused = 0
+    for _ in range(60):
+        wrong = _spoiled(text, rng)
+        with zipfile.ZipFile(tmp_path / "bad.fmu", "w") as archive:
+            for name, data in content.items():
+                archive.writestr(name, wrong if name.endswith(".xml") else data)
+        system = System()
+        try:
+            system.add("part", tmp_path / "bad.fmu")
+            _ = system.parts["part"].component.outputs
+        except FmuError as error:
+            refused += "bad.fmu" in str(error)
+    assert refused > 10
+
+
+def _spoiled(text: str, rng: random.Random) -> str:
+    """A description with an attribute lost or wrong, an element lost, doubled or of another kind,
+    or a piece cut out.
+    """
+    how = rng.randrange(5)
+    attribute = rng.choice(list(re.finditer(r'\w+="([^"]*)"', text)))
+    element = rng.choice(list(re.finditer(r"<[^>]*/>", text)))
+    if how == 0:
+        return text[: attribute.start()] + text[attribute.end() :]
+    if how == 1:
+        wrong = rng.choice(["", "-1", "nan", "1e400", "abc", "9" * 30, "0x1", "1 2 3", "inf"])
+        return text[: attribute.start(1)] + wrong + text[attribute.end(1) :]
+    if how == 2:
+        return text[: element.start()] + text[element.end() :]
+    if how == 3:
+        return text[: element.end()] + element.group() + text[element.end() :]
+    k = rng.randrange(len(text))
+    return text[:k] + text[k + rng.randint(1, 30) :]
