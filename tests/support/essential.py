@@ -22,6 +22,7 @@ ESSENTIAL = {
         "test_energy_error_falls_with_the_fourth_power_of_the_step_before_the_first_passage": [],
     },
     "system/test_wiring_of_elements.py": {
+        "test_all_forms_of_a_run_are_the_same": [],
         "test_open_elements_are_inputs_of_the_system_and_its_fmu_runs_as_the_system": [],
         "test_what_is_open_in_part_keeps_the_start_values_of_its_part": [],
     },
@@ -42,6 +43,7 @@ ESSENTIAL = {
         "test_trapezoidal_profile_keeps_its_limits_and_ends_exactly": [],
     },
     "library/test_body_contact.py": {
+        "test_momentum_is_conserved_through_a_collision": [],
         "test_bodies_collide_and_part_again": [],
     },
     "library/test_library_plants.py": {
@@ -93,6 +95,7 @@ ESSENTIAL = {
         ],
     },
     "block/test_ports.py": {
+        "test_the_units_to_read_angles_in_are_defined": ["fmi2"],
         "test_an_fmu_says_what_its_ports_say": ["fmi2"],
     },
     "block/test_projection.py": {
@@ -120,7 +123,7 @@ ESSENTIAL = {
     "contact/test_contact_robustness.py": {
         "test_contacts_that_rebound_in_random_scenes_give_no_kinetic_energy": [],
         "test_random_scenes_that_undo_penetration_stay_finite": [],
-        "test_random_scenes_stay_finite_and_never_gain_energy": ["1000-arm"],
+        "test_random_scenes_stay_finite_and_never_gain_energy": [],
     },
     "contact/test_contact_step.py": {
         "test_no_step_of_ten_thousand_with_rebound_and_friction_adds_energy": [],
@@ -143,10 +146,16 @@ ESSENTIAL = {
         "test_collisions_keep_nan": [],
     },
     "fmi/test_adaptive_fmus.py": {
+        "test_the_description_has_what_is_remembered_and_no_fixed_step": ["3"],
+        "test_a_saved_state_and_a_reset_go_on_with_the_same_steps": ["FMU3Slave"],
         "test_fmu_takes_the_same_steps_as_in_memory": [],
         "test_inner_steps_are_bounded_and_counted_where_asked_for": [],
     },
     "fmi/test_bounds.py": {
+        "test_a_start_value_beyond_its_bounds_is_refused_with_the_bound": [
+            "FMU2Slave-*",
+            "FMU2Model-*",
+        ],
         "test_a_part_of_a_system_is_refused_with_the_bound": ["input", "parameter below"],
     },
     "fmi/test_c_sources.py": {
@@ -167,7 +176,7 @@ ESSENTIAL = {
     "fmi/test_documentation.py": {
         "test_the_files_keep_the_rules_of_the_cross_check": [],
         "test_the_page_tells_the_equations_and_every_port": ["servo"],
-        "test_the_fmu_reproduces_its_reference_run": ["servo"],
+        "test_the_fmu_reproduces_its_reference_run": [],
         "test_a_reference_run_is_of_bounded_length": ["0.01"],
     },
     "fmi/test_export.py": {
@@ -186,15 +195,13 @@ ESSENTIAL = {
         "test_the_library_shows_every_function_of_fmi_and_nothing_else": [],
     },
     "fmi/test_fuzz.py": {
-        "test_random_calls_find_nothing_and_one_that_is_refused_changes_nothing": [
-            "continuous and sampled-3"
-        ],
+        "test_random_calls_find_nothing_and_one_that_is_refused_changes_nothing": [],
     },
     "fmi/test_input_derivatives.py": {
         "test_a_loop_is_of_second_order_with_slopes_and_of_first_without": [],
         "test_the_integral_of_a_cubic_is_exact_with_three_derivatives": [],
         "test_inputs_are_followed_at_the_stages_of_the_integrator": [],
-        "test_the_integral_of_a_ramp_is_exact_with_its_slope_and_that_of_stairs_without": ["0.1"],
+        "test_the_integral_of_a_ramp_is_exact_with_its_slope_and_that_of_stairs_without": [],
     },
     "fmi/test_library_fmus.py": {
         "test_all_forms_of_a_script_are_the_same": ["planar2_sampled_pd_fmu"],
@@ -297,7 +304,7 @@ ESSENTIAL = {
         ],
     },
     "library/test_adaptive_energy.py": {
-        "test_energy_stays_for_a_hundred_seconds": ["five-bar"],
+        "test_energy_stays_for_a_hundred_seconds": [],
         "test_energy_stays_from_any_start": [],
         "test_energy_of_the_five_bar_falls_with_the_tolerance": ["0.01"],
     },
@@ -305,10 +312,7 @@ ESSENTIAL = {
         "test_sequence_interpolates_its_table_over_and_over": ["ticks1-*", "ticks2-*"],
         "test_feedthrough_is_as_expected": BLOCKS,
         "test_compiled_steps_equal_numpy_steps_with_every_integrator": ["rk4", "rodas3"],
-        "test_input_that_is_not_finite_is_named": [
-            "nan-*-numpy_stepper",
-            "inf-block1-compiled_stepper",
-        ],
+        "test_input_that_is_not_finite_is_named": ["nan-*-numpy_stepper"],
         "test_compiled_steps_equal_numpy_steps": [f"{block}-0.004" for block in BLOCKS],
     },
     "library/test_closed_loop_plant.py": {
@@ -358,6 +362,7 @@ ESSENTIAL = {
         "test_traced_constraints_equal_numpy": ["planar loops"],
     },
     "loops/test_maximal_loops.py": {
+        "test_sparse_solution_is_the_dense_one": LOOPS,
         "test_accelerations_are_those_of_the_spanning_tree_with_loops": LOOPS,
         "test_matrix_is_symmetric_and_has_blocks_where_bodies_meet_joints": LOOPS,
     },
@@ -369,15 +374,21 @@ ESSENTIAL = {
         ],
     },
     "loops/test_loop_solvers.py": {
-        "test_accelerations_are_those_of_the_null_space_of_scipy": ["0"],
-        "test_solution_satisfies_the_equation_of_motion_and_the_constraints": ["1"],
+        "test_accelerations_are_those_of_the_null_space_of_scipy": [
+            "planar loops-*-0",
+            "welded-*-0",
+        ],
+        "test_solution_satisfies_the_equation_of_motion_and_the_constraints": [
+            "planar loops-*-1",
+            "spatial four-bar-*-1",
+        ],
         "test_structure_of_the_tree_and_the_loops_may_be_left_out": ["elimination", "kkt"],
         "test_accelerations_are_the_nearest_to_those_of_the_free_tree": [
             "planar loops",
             "welded",
             "spatial four-bar",
         ],
-        "test_traced_solver_equals_numpy": ["planar loops"],
+        "test_traced_solver_equals_numpy": ["planar loops-elimination", "planar loops-kkt"],
         "test_rotations_find_the_singular_values": ["3", "8"],
     },
     "model/test_configuration.py": {
@@ -427,7 +438,6 @@ ESSENTIAL = {
     "simulation/test_event_rollback.py": {
         "test_error_of_the_events_time_falls_at_the_order_of_the_integrator": [],
         "test_event_is_where_the_closed_form_has_it_and_what_follows_too": [
-            "gauss-seidel-native",
             "jacobi-compiled",
             "jacobi-python",
         ],
@@ -441,16 +451,17 @@ ESSENTIAL = {
         "test_a_part_without_outputs_is_initialized_stepped_and_terminated": ["False"],
     },
     "simulation/test_imported_fmu.py": {
-        "test_a_run_of_fmus_is_the_run_of_the_blocks": ["native-gauss-seidel"],
+        "test_a_run_of_fmus_is_the_run_of_the_blocks": [],
         "test_the_command_line_builds_an_fmu_of_either_kind": [],
     },
     "simulation/test_simulate.py": {
+        "test_a_sampled_controller_computes_the_backward_difference": [],
         "test_all_forms_give_the_same_run": ["gravity1-gauss-seidel"],
         "test_the_deviation_from_the_ideal_law_falls_with_the_hold": [],
         "test_a_run_that_stops_being_finite_keeps_and_saves_its_result": ["compiled", "fused"],
     },
     "simulation/test_stiff_forms.py": {
-        "test_native_fmu_takes_the_steps_of_the_memory": ["2-rodas3"],
+        "test_native_fmu_takes_the_steps_of_the_memory": [],
         "test_part_of_a_fused_system_steps_as_it_does_alone": ["ros2"],
         "test_sources_are_strict_c99_without_a_warning": [],
         "test_python_fmu_takes_the_steps_of_the_memory": [],
