@@ -26,11 +26,13 @@ class ContactPlant(Block):
 
     `robot` is a `RobotPlant`, `FloatingBasePlant` or `ClosedLoopPlant`, which gets the continuous
     form of a `GroundContact` with these numbers inside. The forces are those of every stage of the
-    integrator: nothing is held, so that there is no limit of stability but the integrator's. An
-    explicit one needs steps below some 2.5 sqrt(m_eff / K) and 2.5 m_eff / D, and below 2.5 D_t /
-    K_t; where that is too small choose a linearly implicit one ("linearly implicit euler", "ros2"),
-    which has the exact derivatives of the forces. The contact points are those of the model's field
-    `contact`.
+    integrator: nothing is held, so that there is no limit of stability but the integrator's. Take
+    "adaptive or stiff": its steps end where a contact opens or closes, so that no bounce gains
+    energy at any stiffness, and no K_t / D_t of the patches is too fast for it; "adaptive" will do
+    where the contact is not stiff. An explicit method of fixed steps needs them below some 2.5
+    sqrt(m_eff / K), 2.5 m_eff / D and 2.5 D_t / K_t, of which `simulate` warns, and makes or takes
+    some energy at each bounce; a linearly implicit one of fixed steps takes or makes a lot. The
+    contact points are those of the model's field `contact`.
 
     Raises TypeError for another block as the robot.
     """
