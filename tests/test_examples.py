@@ -44,6 +44,14 @@ EXPECTED = {
         ],
         [],
     ),
+    "22_arm_bench": (
+        [],
+        [
+            r"its stop at -0\.4 rad holds it at -0\.40\d",
+            r"the base bears 19\.62 N; the arm weighs 19\.62 N",
+        ],
+        ["build/arm_bench/result.png"],
+    ),
     "24_cut_in_three": (
         [],
         [r"each part: \[2, 7, 7\]", r"that of the whole, relative", r"left alone: \d\.\de-1\d"],
@@ -66,6 +74,7 @@ LONG = {
     "19_gripper",
     "20_planar2_wall",
     "21_sprung_arm",
+    "22_arm_bench",
 }
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         SEMI_IMPLICIT_EULER,
         Integrator,
     )
+    from rigidblocks.block.python_block import PythonBlock, python_block
     from rigidblocks.builder import RobotBuilder
     from rigidblocks.dynamics import (
         aba,
@@ -181,6 +182,7 @@ __all__ = [
     "PointKinematics",
     "Port",
     "Prismatic",
+    "PythonBlock",
     "QuinticProfile",
     "RackAndPinion",
     "RepeatingSequence",
@@ -244,6 +246,7 @@ __all__ = [
     "potential_energy",
     "prepare",
     "puma560",
+    "python_block",
     "rnea",
     "rnea_floating",
     "save_model",
@@ -259,6 +262,7 @@ _NAMES = {
     "algebra.scalar": "clip less maximum minimum select",
     "block.block": "Block Port",
     "block.dense": "first_event",
+    "block.python_block": "PythonBlock python_block",
     "block.integrators": (
         "EULER HEUN Integrator LINEARLY_IMPLICIT_EULER RK4 RODAS3 ROS2 SEMI_IMPLICIT_EULER"
     ),

@@ -141,7 +141,10 @@ def assert_all_forms_are_the_same(script, folder):
 def test_every_block_of_the_library_has_a_script():
     blocks = {name for name in library.__all__ if issubclass(getattr(library, name), Block)}
     scripts = {type(slave_of(script).memory.block).__name__ for script in SCRIPTS.values()}
-    assert scripts | {type(block).__name__ for block, _ in SIGNALS.values()} >= blocks
+    assert (
+        scripts | {type(block).__name__ for block, _ in (*SIGNALS.values(), *BLOCKS.values())}
+        >= blocks
+    )
 
 
 @pytest.mark.parametrize(

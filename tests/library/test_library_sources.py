@@ -5,15 +5,19 @@ hold.
 import re
 from io import StringIO
 
+import asammdf
 import numpy as np
+import pyarrow.parquet
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from library_runs import signal
 from rigidblocks.block.block import Port
+from rigidblocks.block.memory import Memory
+from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.library import Chirp, Playback, QuinticProfile, Sine, Step, TrapezoidalProfile
-from rigidblocks.library import playback as playback_module
 from rigidblocks.simulation.result import Result
+from rigidblocks.tracing.function import CompiledFunction
 
 RTOL = 1e-12
 DIFFERENCE = (
@@ -288,10 +292,27 @@ def test_bad_arguments_are_refused_where_they_are_given(make, message):
         make()
 
 
-def test_a_table_too_large_to_compile_is_refused():
-    t = np.arange(0.0, playback_module.MOST_NUMBERS // 3 + 1)
-    with pytest.raises(
-        ValueError,
-        match=r"667 rows of 1 columns are too many .* 2001 numbers, and 2000 can be compiled",
-    ):
-        Playback(csv(t, [t], ("a",)), ("a",))
+def test_playback_of_any_length_is_data_in_c(rng):
+    """A table that would be too much code: 20,000 rows, in C and in NumPy."""
+    n = 20_000
+    t, y = np.cumsum(rng.uniform(0.01, 0.1, n)), rng.uniform(-2, 2, (2, n))
+    flat = Memory(Playback(csv(t, y, ("a", "b")), ("a", "b")))
+    function = CompiledFunction(TracedEvaluator(flat).graph("output"))
+    for at in (-1.0, t[0], t[7], 0.3 * t[-1], t[-2], t[-1], t[-1] + 5.0):
+        m = flat.start()
+        m[0] = at
+        assert_allclose(function(m)[:2], [np.interp(at, t, column) for column in y], atol=1e-12)
+
+
+def test_playback_of_parquet_and_mdf4_is_that_of_the_csv(tmp_path):
+    t, a = np.linspace(0.0, 1.0, 11), np.linspace(0.0, 1.0, 11) ** 2
+    pyarrow.parquet.write_table(pyarrow.table({"time": t, "a": a}), tmp_path / "run.parquet")
+    with asammdf.MDF(version="4.10") as file:
+        file.append(asammdf.Signal(a, t, unit="rad", name="a"))
+        file.save(tmp_path / "run.mf4")
+    at = np.linspace(-0.2, 1.3, 31)
+    for name in ("run.parquet", "run.mf4"):
+        played = Playback(tmp_path / name, ("a",))
+        assert_allclose(signal(played, at)[:, 0], np.interp(at, t, a), atol=1e-13)
+        with pytest.raises(ValueError, match=r"has no column b; it has: .*a"):
+            Playback(tmp_path / name, ("b",))

@@ -23,6 +23,7 @@ from rigidblocks.library import (
     FloatingBasePlant,
     Frame,
     FrameKinematics,
+    FrameWrenches,
     GravityCompensation,
     GroundContact,
     HybridPlant,
@@ -30,6 +31,7 @@ from rigidblocks.library import (
     InverseKinematics,
     JointActuator,
     JointLimits,
+    JointWrenches,
     LoopClosure,
     OperationalSpaceController,
     Playback,
@@ -40,6 +42,7 @@ from rigidblocks.library import (
     Step,
     TaskSpacePD,
     TrapezoidalProfile,
+    WrenchSum,
 )
 from rigidblocks.mechanisms import five_bar, four_bar, in_space
 
@@ -106,6 +109,24 @@ BLOCKS = {
         FrameKinematics(MODELS["mixed"](), (TOOL, SENSOR)),
         {("q", f"{letter}_{name}") for letter in "pRvw" for name in ("tool", "sensor")}
         | {("qd", f"{letter}_{name}") for letter in "vw" for name in ("tool", "sensor")},
+    ),
+    "accelerated frame": (
+        FrameKinematics(MODELS["planar2"](), (Frame("tip", 1),), accelerations=True),
+        {("q", f"{letter}_tip") for letter in ("p", "R", "v", "a")}
+        | {("qd", f"{letter}_tip") for letter in ("v", "w", "a")}
+        | {("qdd", "a_tip"), ("qdd", "alpha_tip")},
+    ),
+    "joint wrenches": (
+        JointWrenches(MODELS["branched"]()),
+        {(u, y) for u in ("q", "qd", "qdd", "f_ext") for y in ("f", "f_base")},
+    ),
+    "frame wrenches": (
+        FrameWrenches(MODELS["mixed"](), (TOOL, SENSOR)),
+        {(u, "f_ext") for u in ("q", "wrench_tool", "wrench_sensor")},
+    ),
+    "wrench sum": (
+        WrenchSum(MODELS["planar2"](), 3),
+        {(f"f_ext{k}", "f_ext") for k in (1, 2, 3)},
     ),
     "actuator": (
         JointActuator(

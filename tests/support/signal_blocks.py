@@ -16,6 +16,7 @@ from rigidblocks.library import (
     Hysteresis,
     Integrator,
     Logic,
+    LookupTable,
     LowPass,
     Mux,
     Noise,
@@ -109,6 +110,12 @@ SIGNALS = {
     "sampled pid": (
         PID(3.0, 40.0, 0.01, 0.0, lower=-0.5, Tt=0.02, shape=2, sample_time=T),
         _all("ref", "meas"),
+    ),
+    "table": (LookupTable((-1.0, 0.0, 0.3, 2.0), (0.0, 1.0, -1.0, 0.5), shape=2), U),
+    "endless table": (LookupTable((0.0, 0.1, 0.3), (0.0, 1.0, -1.0), "linear"), U),
+    "table of two": (
+        LookupTable(((-0.5, 0.0, 0.5), (-0.2, 0.1)), ((0.0, 1.0), (2.0, -1.0), (0.5, 0.7))),
+        _all("u1", "u2"),
     ),
     "noise": (Noise(T, 7, (0.5, 2.0), 0.1, shape=2), set()),
     "uniform noise": (Noise(T, 2**40 + 3, distribution="uniform"), set()),

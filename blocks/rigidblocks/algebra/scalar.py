@@ -48,23 +48,28 @@ def less(a: Number, b: Number) -> Number:
 
 
 def minimum(a: Number, b: Number) -> Number:
-    """The smaller of `a` and `b`, element by element; NaN where a traced one is."""
+    """The smaller of `a` and `b`, element by element; NaN where one of them is."""
     return _minimum_each(a, b) if is_traced(a, b) else np.minimum(a, b)
 
 
 def maximum(a: Number, b: Number) -> Number:
-    """The larger of `a` and `b`, element by element; NaN where a traced one is."""
+    """The larger of `a` and `b`, element by element; NaN where one of them is."""
     return _maximum_each(a, b) if is_traced(a, b) else np.maximum(a, b)
 
 
-# a comparison with NaN is false, so what may be NaN stands where that leads
+# a comparison with NaN is false, so what may be NaN stands where that leads; where both may be, it
+# takes an operation of its own
 
 
 def _minimum_one(a: Any, b: Any) -> Any:
+    if hasattr(a, "minimum") and hasattr(b, "minimum"):
+        return a.minimum(b)
     return _select_one(b < a, b, a) if isinstance(b, Real) else _select_one(a < b, a, b)
 
 
 def _maximum_one(a: Any, b: Any) -> Any:
+    if hasattr(a, "maximum") and hasattr(b, "maximum"):
+        return a.maximum(b)
     return _select_one(a < b, b, a) if isinstance(b, Real) else _select_one(b < a, a, b)
 
 

@@ -41,11 +41,16 @@ def advance(evaluator: Evaluator, m: Array, t: Any, dt: float, method: Method, h
         end = t + (k + 1) * span
         m = put(_flow(evaluator, m, t + k * span, end, span, method, h), 0, end)
         if sample_time is not None:
-            sampled = select(
-                is_sample(m[0], sample_time, span), evaluator.update(m), m[evaluator.memory.z]
-            )
-            m = put(m, evaluator.memory.z, sampled)
+            m = _sampled(evaluator, m, is_sample(m[0], sample_time, span))
     return put_outputs(evaluator, m)
+
+
+def _sampled(evaluator: Evaluator, m: Array, now: Any) -> Array:
+    """The memory with its sampled states updated where it is time: nothing is called when not."""
+    where = evaluator.memory.z
+    if isinstance(now, bool | np.bool):
+        return put(m, where, evaluator.update(m)) if now else m
+    return put(m, where, select(now, evaluator.update(m), m[where]))
 
 
 def _flow(

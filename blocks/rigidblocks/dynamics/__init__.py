@@ -64,7 +64,7 @@ from rigidblocks.dynamics.gears import (
     projected_dynamics,
 )
 from rigidblocks.dynamics.hybrid import hybrid_dynamics, hybrid_dynamics_crba
-from rigidblocks.dynamics.inverse import bias_force, rnea
+from rigidblocks.dynamics.inverse import bias_force, joint_wrenches, rnea
 from rigidblocks.dynamics.jacobian import (
     body_jacobian,
     body_jacobian_rate,
@@ -165,6 +165,7 @@ __all__ = [
     "jacobian_derivatives",
     "joint_space_floating",
     "joint_spring",
+    "joint_wrenches",
     "kinetic_energy",
     "ltdl",
     "ltl",

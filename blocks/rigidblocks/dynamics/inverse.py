@@ -89,6 +89,35 @@ def transmitted(model: Tree, i: int, Xup: Any, S: Array, f: Array) -> tuple[Arra
     return S.T @ f, Xup.T @ f
 
 
+def joint_wrenches(
+    model: Tree,
+    q: Array,
+    qd: Array,
+    qdd: Array,
+    f_ext: Array | None = None,
+    gravity: Array | None = None,
+) -> tuple[Array, Array]:
+    """The wrench [n; f] that each joint transmits from its parent to its body, (nb, 6) in the
+    body's coordinates, and the one that the base gives the robot, (6,) in base coordinates (f_i of
+    RBDA Table 5.1).
+
+    The joint force is the part along the joint's freedoms, tau = S^T f; the rest is what the joint
+    itself has to bear.
+    """
+    check_lengths(model, f_ext, q=q, qd=qd, qdd=qdd)
+    Xup, _, f = net_forces(
+        model, fixed_base(model), minus_gravity(model, gravity), q, qd, qdd, f_ext
+    )
+    base = model.algebra.zero()
+    for i in reversed(range(model.nb)):
+        p = model.parent[i]
+        if p >= 0:
+            f[p] = f[p] + Xup[i].T @ f[i]
+        else:
+            base = base + Xup[i].T @ f[i]
+    return np.array(f[: model.nb]), base
+
+
 def bias_force(
     model: Tree, q: Array, qd: Array, f_ext: Array | None = None, gravity: Array | None = None
 ) -> Array:

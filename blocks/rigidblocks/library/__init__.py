@@ -31,11 +31,13 @@ from rigidblocks.library.profiles import QuinticProfile, TrapezoidalProfile
 from rigidblocks.library.sensors import IMU, Encoder
 from rigidblocks.library.signals import Constant, Demux, Gain, Mux, Product, Selector, Sum
 from rigidblocks.library.sources import Chirp, RepeatingSequence, Sine, Step
+from rigidblocks.library.tables import LookupTable
 from rigidblocks.library.task_space import (
     InverseKinematics,
     OperationalSpaceController,
     TaskSpacePD,
 )
+from rigidblocks.library.wrenches import FrameWrenches, JointWrenches, WrenchSum
 
 __all__ = [
     "IMU",
@@ -57,6 +59,7 @@ __all__ = [
     "FloatingBasePlant",
     "Frame",
     "FrameKinematics",
+    "FrameWrenches",
     "Gain",
     "GravityCompensation",
     "GroundContact",
@@ -67,7 +70,9 @@ __all__ = [
     "InverseKinematics",
     "JointActuator",
     "JointLimits",
+    "JointWrenches",
     "Logic",
+    "LookupTable",
     "LoopClosure",
     "LowPass",
     "Mux",
@@ -94,5 +99,6 @@ __all__ = [
     "TransportDelay",
     "TrapezoidalProfile",
     "UnitDelay",
+    "WrenchSum",
     "ZeroOrderHold",
 ]

@@ -8,7 +8,12 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Transform, identity
 from rigidblocks.block.block import Block, Port, Record, Values
-from rigidblocks.dynamics.kinematics import body_poses, body_velocities
+from rigidblocks.dynamics.kinematics import (
+    body_accelerations,
+    body_poses,
+    body_velocities,
+    classical_acceleration,
+)
 from rigidblocks.library.ports import joint_ports
 from rigidblocks.model.model import Model
 
@@ -63,11 +68,14 @@ class FrameKinematics(Block):
 
     For a frame named `tool` the outputs are `p_tool` (3,), the position of its origin [m]; `R_tool`
     (3, 3), its rotation, whose columns are its axes; `v_tool` (3,), the velocity of its origin
-    [m/s]; and `w_tool` (3,), its angular velocity [rad/s].
+    [m/s]; and `w_tool` (3,), its angular velocity [rad/s]. With `accelerations` there is an input
+    qdd, and the outputs `a_tool` (3,), the acceleration of its origin [m/s^2], the second
+    derivative of p_tool without gravity, and `alpha_tool` (3,), its angular acceleration [rad/s^2].
     """
 
     model: Model
     frames: tuple[Frame, ...]
+    accelerations: bool = False
 
     def __post_init__(self) -> None:
         names = [frame.name for frame in self.frames]
@@ -80,13 +88,24 @@ class FrameKinematics(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """q (nq,) and qd (nv,)."""
-        return joint_ports(self.model, q="joint positions", qd="joint velocities")
+        """q (nq,) and qd (nv,), and for accelerations qdd (nv,)."""
+        docs = {"q": "joint positions", "qd": "joint velocities", "qdd": "joint accelerations"}
+        names = ("q", "qd", "qdd") if self.accelerations else ("q", "qd")
+        return joint_ports(self.model, **{name: docs[name] for name in names})
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """p_<name> (3,), R_<name> (3, 3), v_<name> (3,) and w_<name> (3,) for each frame."""
-        return tuple(port for frame in self.frames for port in _frame_ports(frame.name))
+        """p_<name> (3,), R_<name> (3, 3), v_<name> (3,) and w_<name> (3,) for each frame, and with
+        accelerations a_<name> and alpha_<name> (3,).
+        """
+        return tuple(
+            port
+            for frame in self.frames
+            for port in (
+                *_frame_ports(frame.name),
+                *(_acceleration_ports(frame.name) if self.accelerations else ()),
+            )
+        )
 
     def output(self, u: Record) -> Values:
         X0, v = body_poses(self.model, u.q), body_velocities(self.model, u.q, u.qd)
@@ -96,6 +115,16 @@ class FrameKinematics(Block):
             X, vF = frame.placement @ X0[i], frame.placement @ v[i]
             poses = {"p": X.r, "R": X.E.T, "v": X.E.T @ vF[3:], "w": X.E.T @ vF[:3]}
             values |= {f"{letter}_{frame.name}": value for letter, value in poses.items()}
+        return {**values, **(self._accelerations(u, X0, v) if self.accelerations else {})}
+
+    def _accelerations(self, u: Record, X0: Any, v: Any) -> Values:
+        a = body_accelerations(self.model, u.q, u.qd, u.qdd)
+        values: dict[str, Any] = {}
+        for frame in self.frames:
+            i = frame.body_of(self.model)
+            E = frame.placement.E @ X0[i].E
+            aF = classical_acceleration(frame.placement @ a[i], frame.placement @ v[i])
+            values |= {f"a_{frame.name}": E.T @ aF[3:], f"alpha_{frame.name}": E.T @ aF[:3]}
         return values
 
 
@@ -105,4 +134,12 @@ def _frame_ports(name: str) -> tuple[Port, ...]:
         Port(f"R_{name}", (3, 3), "1", f"rotation of {name}, columns its axes in base coordinates"),
         Port(f"v_{name}", (3,), "m/s", f"velocity of the origin of {name}, base coordinates"),
         Port(f"w_{name}", (3,), "rad/s", f"angular velocity of {name}, base coordinates"),
+    )
+
+
+def _acceleration_ports(name: str) -> tuple[Port, ...]:
+    text = "base coordinates, without gravity"
+    return (
+        Port(f"a_{name}", (3,), "m/s2", f"acceleration of the origin of {name}, {text}"),
+        Port(f"alpha_{name}", (3,), "rad/s2", f"angular acceleration of {name}, base coordinates"),
     )

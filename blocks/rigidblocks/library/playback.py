@@ -4,34 +4,32 @@ import csv
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import select
+from rigidblocks.algebra.scalar import clip, select
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.algebra.tables import entry, reached
 from rigidblocks.block.block import Block, Port, Values
 from rigidblocks.library.sources import rate_unit
-
-MOST_NUMBERS = (
-    2_000  # of times, values and slopes together; a C compiler takes some seconds for these
-)
 
 
 @dataclass(frozen=True, eq=False)
 class Playback(Block):
-    """Columns of a CSV file over time, linear between the rows; before the first and after the last
-    row they rest.
+    """Columns of a CSV, Parquet or MDF4 file over time, linear between the rows; before the first
+    and after the last row they rest.
 
-    `file` is a path or an open text file with a line of column names first. `columns` are the names
-    to play, `time` the name of the column of times [s], which must increase; `unit` is one unit for
-    all or one for each. The outputs are the value y (n,) and its slope (n,), which at a row is the
-    one that follows.
+    `file` is a path, whose ending .parquet or .mf4 tells its format (they need pyarrow and
+    asammdf), or an open text file with a line of column names first. `columns` are the names to
+    play, `time` the name of the column of times [s], which must increase (of an MDF4 file its own
+    times are taken); `unit` is one unit for all or one for each. The outputs are the value y (n,)
+    and its slope (n,), which at a row is the one that follows.
 
-    The file is read once, here; the table is a constant, not a parameter. A compiled block finds
-    the row by a binary search written as selections, whose code grows with the table: one of more
-    than `MOST_NUMBERS` numbers, values and slopes counted, is refused.
+    The file is read once, here; the table is a constant, not a parameter. In a compiled block it is
+    data, and a search finds the row: a step takes the logarithm of its length.
     """
 
     file: str | Path | TextIO
@@ -46,13 +44,6 @@ class Playback(Block):
                 f"a playback needs a tuple of at least one column name, not {self.columns!r}"
             )
         object.__setattr__(self, "table", _read(self.file, (self.time, *self.columns)))
-        size = len(self.table) * (1 + 2 * len(self.columns))
-        if size > MOST_NUMBERS:
-            raise ValueError(
-                f"{len(self.table)} rows of {len(self.columns)} columns are too many for a "
-                "playback: with times and slopes "
-                f"{size} numbers, and {MOST_NUMBERS} can be compiled; take fewer rows"
-            )
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -67,45 +58,63 @@ class Playback(Block):
             Port("slope", (n,), tuple(map(rate_unit, units)), "rate of change"),
         )
 
-    @cached_property
-    def _segments(self) -> Array:
-        """Time, values and slopes from each row on, in the order of time: one row ahead of all,
-        then as many as make a power of two.
-        """
-        t, y = self.table[:, 0], self.table[:, 1:]
-        slopes = np.vstack([np.diff(y, axis=0) / np.diff(t)[:, None], np.zeros((1, y.shape[1]))])
-        rows = np.column_stack([t, y, slopes])
-        before = np.concatenate([rows[0, : 1 + y.shape[1]], np.zeros(y.shape[1])])
-        missing = (1 << len(rows).bit_length()) - len(rows) - 1
-        after = np.tile(np.concatenate([[np.inf], rows[-1, 1:]]), (missing, 1))
-        return np.vstack([before, rows, after])
-
     def output(self, t: Any) -> Values:
-        n, rows = len(self.columns), self._segments
-        while len(rows) > 1:
-            earlier, later = np.split(rows, 2)
-            reached = (
-                t + 1e-9 * np.abs(t) >= later[0, 0]
-            )  # a row that rounding has put just ahead has been reached
-            rows = select(reached, later, earlier)
-        begin, y, slope = rows[0, 0], rows[0, 1 : 1 + n], rows[0, 1 + n :]
-        return {"y": y + slope * (t - begin), "slope": slope}
+        times, last = self.table[:, 0], len(self.table) - 1
+        # a row that rounding has put just ahead has been reached
+        k = reached(times, t + 1e-9 * np.abs(t))
+        row = clip(k - 1.0, 0.0, last - 1.0)
+        begin, end = entry(times, row), entry(times, row + 1.0)
+        moves = select(k >= 1.0, select(k <= last, 1.0, 0.0), 0.0)
+        y, slope = [], []
+        for column in self.table[:, 1:].T:
+            before, after = entry(column, row), entry(column, row + 1.0)
+            slope.append(select(moves > 0.0, (after - before) / (end - begin), 0.0))
+            rests = select(k >= 1.0, after, before)
+            y.append(select(moves > 0.0, before + slope[-1] * (t - begin), rests))
+        return {"y": np.array(y), "slope": np.array(slope)}
 
 
 def _read(file: str | Path | TextIO, names: tuple[str, ...]) -> Array:
     """The columns of those names as a table (k, n), its first column increasing."""
     if isinstance(file, str | os.PathLike):
+        read = {".parquet": _parquet, ".mf4": _mdf4}.get(Path(file).suffix.lower())
+        if read is not None:
+            return _checked(str(file), read(Path(file), names), names)
         with open(file, newline="") as opened:
             return _table(str(file), csv.reader(opened), names)
     return _table(str(getattr(file, "name", "the file")), csv.reader(file), names)
 
 
+def _parquet(path: Path, names: tuple[str, ...]) -> Array:
+    """The columns of a Parquet file; raises ImportError without pyarrow."""
+    parquet = import_module("pyarrow.parquet")
+    there = parquet.read_schema(path).names
+    _check_names(str(path), names, there)
+    table = parquet.read_table(path, columns=list(names))
+    return np.column_stack([table[name].to_numpy().astype(float) for name in names])
+
+
+def _mdf4(path: Path, names: tuple[str, ...]) -> Array:
+    """The channels of an MDF4 file at the times of the first; raises ImportError without
+    asammdf.
+    """
+    with import_module("asammdf").MDF(path) as file:
+        _check_names(str(path), names[1:], list(file.channels_db))
+        times = file.get(names[1]).timestamps
+        columns = [file.get(name).interp(times).samples.astype(float) for name in names[1:]]
+    return np.column_stack([times, *columns])
+
+
+def _check_names(where: str, names: tuple[str, ...], there: list[str]) -> None:
+    if missing := [name for name in names if name not in there]:
+        raise ValueError(
+            f"{where} has no column {', '.join(missing)}; it has: {', '.join(there) or 'none'}"
+        )
+
+
 def _table(where: str, lines: Any, names: tuple[str, ...]) -> Array:
     header = [name.strip() for name in next(lines, [])]
-    if missing := [name for name in names if name not in header]:
-        raise ValueError(
-            f"{where} has no column {', '.join(missing)}; it has: {', '.join(header) or 'none'}"
-        )
+    _check_names(where, names, header)
     places = [header.index(name) for name in names]
     rows = []
     for number, line in enumerate(filter(None, lines), 2):
@@ -115,7 +124,11 @@ def _table(where: str, lines: Any, names: tuple[str, ...]) -> Array:
             raise ValueError(
                 f"row {number} of {where} is not a number in each of {', '.join(names)}: {line}"
             ) from None
-    table = np.array(rows).reshape(-1, len(names))
+    return _checked(where, np.array(rows).reshape(-1, len(names)), names)
+
+
+def _checked(where: str, table: Array, names: tuple[str, ...]) -> Array:
+    """The table, which must be finite with increasing times."""
     if not np.all(np.isfinite(table)):
         raise ValueError(f"{where} must be finite in {', '.join(names)}")
     if len(table) < 2 or np.any(np.diff(table[:, 0]) <= 0):

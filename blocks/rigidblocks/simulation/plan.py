@@ -8,6 +8,7 @@ from typing import Any
 from rigidblocks.block.adaptive import memory_for
 from rigidblocks.block.block import Block
 from rigidblocks.block.memory import Memory
+from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.stepper import CompiledStepper, Stepper
 from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.simulation.provenance import provenance
@@ -77,7 +78,8 @@ class Plan:
     def _stepper(self, part: Part) -> Stepper:
         assert isinstance(part.component, Block)
         method, h = part.stepping
-        form = numpy_stepper if self.form == "numpy" else compiled_stepper
+        called_back = self.form == "numpy" or isinstance(part.component, PythonBlock)
+        form = numpy_stepper if called_back else compiled_stepper
         return form(memory_for(part.component, method), method, h)
 
 

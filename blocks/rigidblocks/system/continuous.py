@@ -19,7 +19,8 @@ class ContinuousSystem(Block):
 
         dx/dt = f(t, x, u)        with every connected input equal to its source at t
 
-    States, outputs, open inputs and parameters are those of the parts, called `part.port`. It is
+    States, outputs, open inputs and parameters are those of the parts, called `part.port`, or as
+    `System.expose` says. It is
     integrated as a whole, so the parts' own `method` and `h` have no meaning here. Where a source
     jumps at the end of a step, an integrator with a stage there sees it one step early, and loses
     its order at that instant. The system is copied: later changes of it have no effect.
@@ -29,7 +30,7 @@ class ContinuousSystem(Block):
     """
 
     def __init__(self, system: System):
-        self._parts = WiredParts(system.wiring())
+        self._parts = WiredParts(system.wiring(), system.exposure)
         for name, part in self._parts.by_name.items():
             if part.memory.block.sample_time is not None or part.memory.block.sampled:
                 raise ValueError(
@@ -62,6 +63,10 @@ class ContinuousSystem(Block):
         """The parameters of the parts."""
         return self._parts.parameters
 
+    @cached_property
+    def _shown(self) -> frozenset[str]:
+        return frozenset(port.name for port in self.outputs)
+
     def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         values: dict[str, Any] = {}
         for part, m in self._evaluate(t, x, u, p):
@@ -85,7 +90,8 @@ class ContinuousSystem(Block):
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         values: dict[str, Any] = {}
         for part, m in self._evaluate(t, x, u, p):
-            values |= values_of(part, part.outputs, m)
+            shown = [port for port in part.outputs if port.name in self._shown]
+            values |= values_of(part, shown, m)
         return values
 
     def _evaluate(

@@ -27,7 +27,8 @@ class FusedSystem(Composite):
     """A system that takes its co-simulation steps of `dt` as one sampled block.
 
     All states and outputs of the parts are sampled states called `part.port`; the open inputs and
-    the parameters of the parts are those of the system. The numbers are those of `simulate` with
+    the parameters of the parts are those of the system. What of these is shown, and under what
+    name, is as `System.expose` says. The numbers are those of `simulate` with
     the same `dt` and `order`. The system is copied: later changes of it have no effect.
 
     Raises ValueError for an FMU among the parts, an algebraic loop, or an open input without a
@@ -39,7 +40,11 @@ class FusedSystem(Composite):
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, not '{order}'")
         self.sample_time = dt
         self._jacobi = order == JACOBI
-        self._parts = WiredParts(system if isinstance(system, Wiring) else system.wiring())
+        self._parts = (
+            WiredParts(system)
+            if isinstance(system, Wiring)
+            else WiredParts(system.wiring(), system.exposure)
+        )
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -119,11 +124,11 @@ class FusedSystem(Composite):
             constants,
             copies((to, where[name]) for to, name in known if name in where),
             tuple(wires),
-            copies((to, own[name.removeprefix(f"{part.name}.")]) for to, name in remembered),
+            copies((to, own[part.own_names[name]]) for to, name in remembered),
         )
 
     def structure(self) -> Block:
-        return _Structure(self._parts.wiring, self.sample_time or 0.0, self._jacobi)
+        return _Structure(self._parts, self.sample_time or 0.0, self._jacobi)
 
     def _advanced(self, part: WiredPart, m: Array, t: Any) -> Array:
         """The memory of a part after its step to the time t."""
@@ -143,8 +148,9 @@ class _Structure(FusedSystem):
     knows.
     """
 
-    def __init__(self, wiring: Wiring, dt: float, jacobi: bool):
-        super().__init__(wiring, dt, JACOBI if jacobi else GAUSS_SEIDEL)
+    def __init__(self, parts: WiredParts, dt: float, jacobi: bool):
+        super().__init__(parts.wiring, dt, JACOBI if jacobi else GAUSS_SEIDEL)
+        self._parts = parts
 
     def _advanced(self, part: WiredPart, m: Array, t: Any) -> Array:
         if not chooses_steps(part.method, part.memory.block):

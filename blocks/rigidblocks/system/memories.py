@@ -14,7 +14,9 @@ from rigidblocks.block.adaptive import Method, memory_for
 from rigidblocks.block.block import Block, Port, Record, Values, computed_outputs
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
+from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.kernels.evaluator import numpy_evaluator
+from rigidblocks.system.exposure import EVERYTHING, Exposure
 from rigidblocks.system.selection import split
 from rigidblocks.system.wiring import Wiring
 
@@ -30,6 +32,7 @@ class WiredPart:
     start: dict[str, Any]
     method: Method
     h: float
+    exposure: Exposure = EVERYTHING
 
     @cached_property
     def evaluator(self) -> NumpyEvaluator:
@@ -41,12 +44,21 @@ class WiredPart:
         return tuple(
             replace(
                 port,
-                name=f"{self.name}.{port.name}",
+                name=self.shown_as(port.name),
                 start=self.start.get(port.name, port.start),
-                rate=port.rate and f"{self.name}.{port.rate}",
+                rate=port.rate and self.shown_as(port.rate),
             )
             for port in ports
         )
+
+    def shown_as(self, port: str) -> str:
+        """The name of a port in the system."""
+        return self.exposure.name(f"{self.name}.{port}")
+
+    @cached_property
+    def own_names(self) -> dict[str, str]:
+        """The names that the ports have in the part by those in the system."""
+        return {self.shown_as(port): port for port in self.memory.where}
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -61,8 +73,8 @@ class WiredParts:
     without a start value.
     """
 
-    def __init__(self, wiring: Wiring):
-        self.wiring = wiring
+    def __init__(self, wiring: Wiring, exposure: Exposure = EVERYTHING):
+        self.wiring, self.exposure = wiring, exposure
         _ = wiring.evaluation_order  # raises for an algebraic loop
         self.by_name: dict[str, WiredPart] = {}
         for name, part in sorted(wiring.parts.items()):
@@ -71,32 +83,40 @@ class WiredParts:
                     f"cannot make the system a block: '{name}' is an FMU file, and only blocks can "
                     "be traced"
                 )
+            if isinstance(part.component, PythonBlock):
+                raise ValueError(
+                    f"cannot make the system a block: '{name}': {part.component.refusal()}"
+                )
             method, h = part.stepping
             memory = memory_for(part.component, method)
-            self.by_name[name] = WiredPart(name, memory, dict(part.start), method, h)
+            start = dict(part.start)
+            self.by_name[name] = WiredPart(name, memory, start, method, h, exposure)
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """The open inputs of the parts."""
-        groups = (self.by_name[a].renamed([port]) for a, port in self.wiring.open_inputs)
+        """The open inputs of the parts that are shown."""
+        groups = (
+            self.by_name[a].renamed(self.exposure.shown(a, [port]))
+            for a, port in self.wiring.open_inputs
+        )
         return tuple(port for group in groups for port in group)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """The outputs of the parts."""
+        """The outputs of the parts that are shown."""
         return tuple(
             port
-            for part in self.by_name.values()
-            for port in part.renamed(part.memory.block.outputs)
+            for name, part in self.by_name.items()
+            for port in part.renamed(self.exposure.shown(name, part.memory.block.outputs))
         )
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """The parameters of the parts."""
+        """The parameters of the parts that are shown."""
         return tuple(
             port
-            for part in self.by_name.values()
-            for port in part.renamed(part.memory.block.parameters)
+            for name, part in self.by_name.items()
+            for port in part.renamed(self.exposure.shown(name, part.memory.block.parameters))
         )
 
     def memories(self, t: Any, x: Record, u: Record, p: Record) -> Memories:
@@ -122,14 +142,15 @@ class WiredParts:
         return {name: self._places(name) for name in self.by_name}
 
     def _places(self, name: str) -> dict[str, slice]:
-        where = self.by_name[name].memory.where
-        places = {f"{name}.{port}": place for port, place in where.items()}
+        owner = self.by_name[name]
+        where = owner.memory.where
+        places = {owner.shown_as(port): place for port, place in where.items()}
         for part, port in self.wiring.open_inputs:
             if part == name and port.name not in where:
                 array, _ = split(port.name)
                 of = self.wiring.parts[name].input(array)
                 k = where[array].start + of.element_names.index(port.name)
-                places[f"{name}.{port.name}"] = slice(k, k + 1)
+                places[owner.shown_as(port.name)] = slice(k, k + 1)
         return places
 
     def with_inputs(self, name: str, memories: Memories) -> Array:
@@ -144,7 +165,8 @@ class WiredParts:
 
 def values_of(part: WiredPart, ports: Iterable[Port], m: Array) -> Values:
     """The values in a part's memory of some of its ports, which have the names of the system."""
-    flats = {port: m[part.memory.where[port.name.removeprefix(f"{part.name}.")]] for port in ports}
+    own = part.own_names
+    flats = {port: m[part.memory.where[own[port.name]]] for port in ports}
     return {
         port.name: flat.reshape(port.shape) if port.shape else flat[0]
         for port, flat in flats.items()
@@ -154,6 +176,8 @@ def values_of(part: WiredPart, ports: Iterable[Port], m: Array) -> Values:
 def _memory(part: WiredPart, places: dict[str, slice], t: Any, known: Values, dtype: type) -> Array:
     m: Array = part.memory.start().astype(dtype)
     m[0] = t
+    for own, value in part.start.items():  # of what is hidden, which is not known to the system
+        m[part.memory.where[own]] = np.ravel(value)
     for name, where in places.items():
         if (value := known.get(name)) is not None:
             m[where] = np.ravel(value)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, longest_step
 from rigidblocks.block.block import Block, Port, finite
 from rigidblocks.block.memory import Memory
+from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.record import near
 from rigidblocks.block.signal_types import carried
 from rigidblocks.kernels.evaluator import TracedEvaluator
@@ -63,6 +64,14 @@ class Part:
         """The output port of that name; KeyError lists those that there are."""
         return _port(self, "output", self.component.outputs, name)
 
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """The names of all ports, each once: inputs, outputs, states and parameters."""
+        of = self.component
+        groups = (getattr(of, kind) for kind in ("inputs", "outputs", "states", "parameters"))
+        sampled = getattr(of, "sampled", ())
+        return tuple(dict.fromkeys(p.name for ports in (*groups, sampled) for p in ports))
+
     def selected_input(self, name: str) -> Selection:
         """The input port of that name, or of `q[1]` the element of q; KeyError lists the ports that
         there are.
@@ -82,6 +91,8 @@ def component_of(
     Raises TypeError for what is neither, FmuError for an FMU file that cannot be used, and
     ValueError for a kind that there is not.
     """
+    if isinstance(given, PythonBlock):
+        return given, frozenset((u.name, y.name) for u in given.inputs for y in given.outputs)
     if isinstance(given, Block):
         if kind is not None:
             raise ValueError(f"a block is no {kind} FMU; leave kind out")

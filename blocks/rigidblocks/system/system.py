@@ -1,6 +1,6 @@
 """Systems: named blocks and FMUs, and the connections between their ports."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, longest_step, met
 from rigidblocks.block.block import Block
 from rigidblocks.block.record import near
 from rigidblocks.kernels.purity import ImpureBlockError
+from rigidblocks.system.exposure import Exposure
 from rigidblocks.system.part import Part, component_of, name_list, start_values
 from rigidblocks.system.selection import Selection, converted
 from rigidblocks.system.wiring import Connection, Wiring
@@ -30,6 +31,7 @@ class System:
     def __init__(self) -> None:
         self.parts: dict[str, Part] = {}
         self.connections: list[Connection] = []
+        self.exposure = Exposure()
 
     def add(
         self,
@@ -124,12 +126,53 @@ class System:
             if old.target != new.target or not (both := set(old.to) & set(new.to)):
                 continue
             source, target = new.names
+            adder = "WrenchSum" if "f_ext" in target else "Sum"
             whole = old.names[1] == target
             taken = target if whole else f"{new.target[0]}.{written.port.element_names[min(both)]}"
             raise ValueError(
                 f"cannot connect {source} to {target}: {taken} is connected to {old.names[0]} "
-                "already; what adds several sources is a block, such as Sum"
+                f"already; what adds several sources is a block, such as {adder}"
             )
+
+    def expose(
+        self, port: str | None = None, *, as_: str | None = None, hide: str | Iterable[str] = ()
+    ) -> None:
+        """Says what the system shows when it is made one block or FMU, and under what name.
+
+            system.expose("sum.y", as_="torque", hide="*")
+
+        The port, an output, open input, state or parameter `part.port`, is shown as `as_`, or under
+        its own name. `hide` has patterns such as "robot.*" of what is not shown: outputs stay
+        inside, inputs and parameters keep their start values. What is exposed by its name is shown
+        whatever hides it; without any pattern all is shown. Runs of the system in memory are not
+        concerned.
+
+        Raises KeyError for a part or port that there is not, and ValueError for a name that is
+        taken.
+        """
+        patterns = (hide,) if isinstance(hide, str) else tuple(hide)
+        names = dict(self.exposure.names)
+        if port is not None:
+            part, name = self._locate(port)
+            known = self.parts[part].ports
+            if name not in known:
+                raise KeyError(
+                    f"'{part}' has no port '{name}'; it has: {name_list(known)}{near(name, known)}"
+                )
+            alias = port if as_ is None else as_
+            others = {value for key, value in names.items() if key != port}
+            taken = {f"{a}.{b}" for a in self.parts for b in self.parts[a].ports} - {port}
+            if not alias or alias in others | taken:
+                raise ValueError(
+                    f"cannot expose {port} as '{alias}': the name must be new in the system"
+                )
+            names[port] = alias
+        elif as_ is not None or not patterns:
+            raise ValueError(
+                "expose takes a port such as 'sum.y' and the name to show it as, patterns to hide, "
+                "or both"
+            )
+        self.exposure = Exposure(names, (*self.exposure.hidden, *patterns))
 
     def wiring(self) -> Wiring:
         """What is wired to what now; later changes of the system have no effect on it."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import casadi as ca
 
+from rigidblocks.tracing.tables import table_named
 from rigidblocks.tracing.trace import Graph, element_names, instructions
 
 LONG, PART = 5000, 1000  # statements: of a function that is divided, and of its parts
@@ -29,8 +30,8 @@ _BINARY = {
     ca.OP_POW: "pow({a}, {b})",
     ca.OP_CONSTPOW: "pow({a}, {b})",
     ca.OP_ATAN2: "atan2({a}, {b})",
-    ca.OP_FMIN: "fmin({a}, {b})",
-    ca.OP_FMAX: "fmax({a}, {b})",
+    ca.OP_FMIN: "({a} < {b} || {a} != {a}) ? {a} : {b}",
+    ca.OP_FMAX: "({a} > {b} || {a} != {a}) ? {a} : {b}",
 }
 _UNARY = {
     ca.OP_ASSIGN: "{a}",
@@ -78,9 +79,10 @@ def c_function(
             f"{', '.join(_reached_by_nan(graph, names)[:8])}: something in it is not a number, "
             "whatever its inputs are"
         ) from error
+    tables = table_texts(graph.function)
     if len(assignments) > LONG:
-        return _in_parts(graph.name, assignments, inline)
-    return _definition(
+        return tables + _in_parts(graph.name, assignments, inline)
+    return tables + _definition(
         graph.name,
         "const double *in, double *out",
         [one.text for one in assignments],
@@ -148,6 +150,21 @@ class _Left:
         self._free += [self.place.pop(value) for value in values]
 
 
+def table_texts(function: ca.Function) -> str:
+    """The C of the tables that a function looks up, each once."""
+    used = (table_named(name) for name in dict.fromkeys(_called(function).values()))
+    return "".join(one.c_text() for one in used if one is not None)
+
+
+def _called(function: ca.Function) -> dict[int, str]:
+    """The names of the functions that instructions call, by the number of the instruction."""
+    calls = [k for k, one in enumerate(instructions(function)) if one[0] == ca.OP_CALL]
+    if not calls:
+        return {}
+    expressions = function.instructions_sx()
+    return {k: expressions[k].which_function().name() for k in calls}
+
+
 def c_text(path: str) -> str:
     """The text of a file of the library's own C, by its path in the folder `c`."""
     return files("rigidblocks").joinpath("c", path).read_text()
@@ -200,6 +217,7 @@ def _assignments(
     function: ca.Function, inputs: Sequence[str], outputs: Sequence[str]
 ) -> Iterator[Assignment]:
     operations = list(_operations(function, inputs, outputs))
+    called = {f"v{k}": name for k, name in _called(function).items()}
     results = set(outputs)
     divisors = Counter(operands[1] for _, code, operands in operations if code == ca.OP_DIV)
     reciprocals: dict[str, str] = {}
@@ -211,6 +229,8 @@ def _assignments(
                 r = reciprocals[b] = f"r{len(reciprocals)}"
                 yield Assignment(r, (b,), f"const double {r} = 1.0 / {b};")
             value, reads = f"{a} * {reciprocals[b]}", (a, reciprocals[b])
+        elif code == ca.OP_CALL:
+            value = f"{called[target]}({operands[0]})" if table_named(called[target]) else "0.0"
         declared = target if target in results else f"const double {target}"
         yield Assignment(target, reads, f"{declared} = {value or _expression(code, operands)};")
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from rigidblocks.algebra.scalar import is_number
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.tracing.tables import lookup
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -108,6 +109,26 @@ class Traced:
         calls.
         """
         return Traced(ca.if_else(self.sx, _sx(a), _sx(b)))
+
+    def minimum(self, other: "Traced") -> Any:
+        """The smaller of two, NaN where one of them is; what `rigidblocks.algebra.scalar.minimum`
+        calls.
+        """
+        return _apply(ca.fmin, self, other)
+
+    def maximum(self, other: "Traced") -> Any:
+        """The larger of two, NaN where one of them is."""
+        return _apply(ca.fmax, self, other)
+
+    def reached(self, grid: Array) -> Any:
+        """How many of the increasing numbers of a grid are at most this; what
+        `rigidblocks.algebra.tables.reached` calls.
+        """
+        return Traced(lookup(grid, self.sx, searched=True))
+
+    def entry(self, values: Array) -> Any:
+        """The entry of a table at this index."""
+        return Traced(lookup(values, self.sx, searched=False))
 
     def __bool__(self) -> bool:
         raise TraceError(_refusal("truth value"))

@@ -1,0 +1,112 @@
+"""The bench of an arm, wired without writing a block: a PD controller with gravity compensation,
+motors with a lag and friction, stops at the ends of the joints, and a force at the tool.
+
+The arm goes from place to place while a force of 20 N along the tool's own axis pushes it for half
+a second. What the joints have to bear is a signal like any other. Writes
+build/arm_bench/result.png.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from rigidblocks import (
+    Frame,
+    GravityCompensation,
+    JointActuator,
+    JointLimits,
+    PDController,
+    RepeatingSequence,
+    RobotPlant,
+    System,
+    planar2,
+    simulate,
+)
+from rigidblocks.algebra.spatial import xlt
+from rigidblocks.library import (
+    FrameKinematics,
+    FrameWrenches,
+    Gain,
+    JointWrenches,
+    Mux,
+    Step,
+    Sum,
+)
+
+BUILD = Path("build/arm_bench")
+T_STOP, DT = 4.0, 1e-3
+RATIO = (100.0, 80.0)
+MODEL = planar2().with_gravity((0.0, -9.81, 0.0))
+TOOL = Frame("tool", "body2", xlt([1.0, 0.0, 0.0]))
+
+
+def bench():
+    """The parts and their wires."""
+    system = System()
+    system.add("robot", RobotPlant(MODEL, q0=(-np.pi / 2, 0.0), external_wrenches=True))
+    poses = ((-np.pi / 2, 0.0), (0.5, -0.5), (0.5, -0.5), (-np.pi / 2, 0.0))
+    system.add("command", RepeatingSequence((0.0, 1.0, 2.0, 4.0), poses))
+    system.add("pd", PDController(kp=(400.0, 100.0), kd=(40.0, 10.0)))
+    system.add("gravity", GravityCompensation(MODEL))
+    system.add("wanted", Sum("++", 2, "N.m"))
+    system.add("gear", Gain(tuple(1 / r for r in RATIO), unit="N.m", unit_in="N.m"))
+    system.add("motors", JointActuator(RATIO, 2.0, 2e-3, viscous=0.5, coulomb=0.2))
+    system.add("stops", JointLimits(MODEL, (-np.pi, -0.4), (np.pi, 2.0), 5e3, 40.0))
+    system.add("forces", Sum("++", 2, "N.m"))
+    system.add("push", Step(2.5, 0.0, 20.0, unit="N"))
+    system.add("release", Step(3.0, 0.0, -20.0, unit="N"))
+    system.add("pushed", Sum("++", 1, "N"))
+    system.add("tool", FrameWrenches(MODEL, (TOOL,)))
+    system.add("frames", FrameKinematics(MODEL, (TOOL,), accelerations=True))
+    system.add("bearings", JointWrenches(MODEL))
+    system.add("scope", Mux((1, 1, 3)))
+    for source, target in (
+        ("command.y", "pd.q_ref"),
+        ("command.slope", "pd.qd_ref"),
+        ("robot.q", "pd.q"),
+        ("robot.qd", "pd.qd"),
+        ("robot.q", "gravity.q"),
+        ("pd.tau", "wanted.u1"),
+        ("gravity.tau", "wanted.u2"),
+        ("wanted.y", "gear.u"),
+        ("gear.y", "motors.tau_ref"),
+        ("robot.qd", "motors.qd"),
+        ("robot.q", "stops.q"),
+        ("robot.qd", "stops.qd"),
+        ("motors.tau", "forces.u1"),
+        ("stops.tau", "forces.u2"),
+        ("forces.y", "robot.tau"),
+        ("push.y", "pushed.u1"),
+        ("release.y", "pushed.u2"),
+        ("pushed.y", "tool.wrench_tool[4]"),
+        ("robot.q", "tool.q"),
+        ("tool.f_ext", "robot.f_ext"),
+        ("robot.q", "frames.q"),
+        ("robot.qd", "frames.qd"),
+        ("robot.qdd", "frames.qdd"),
+        ("robot.q", "bearings.q"),
+        ("robot.qd", "bearings.qd"),
+        ("robot.qdd", "bearings.qdd"),
+        ("tool.f_ext", "bearings.f_ext"),
+        ("robot.q[1]", "scope.u1"),
+        ("stops.at_limit[2]", "scope.u2"),
+        ("bearings.f_base[4:6]", "scope.u3"),
+    ):
+        system.connect(source, target)
+    return system
+
+
+def main():
+    result = simulate(bench(), T_STOP, DT, progress=False)
+    q, reached = result["robot.q"], result["scope.y"]
+    lowest = q[:, 1].min()
+    print(f"the second joint is asked for -0.5 rad; its stop at -0.4 rad holds it at {lowest:.3f}")
+    print(f"the stop pushes for {np.sum(reached[:, 1] != 0) * DT:.2f} s")
+    weight = sum(float(I.m) for I in MODEL.inertia) * 9.81
+    print(f"hanging at rest the base bears {reached[0, 3]:.2f} N; the arm weighs {weight:.2f} N")
+    BUILD.mkdir(parents=True, exist_ok=True)
+    result.plot("robot.q", "command.y", "scope.y", path=BUILD / "result.png")
+
+
+if __name__ == "__main__":
+    main()

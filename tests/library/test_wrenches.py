@@ -1,0 +1,125 @@
+"""Wrenches at frames, in joints and at the base, against virtual work, momentum and RNEA."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from random_models import MODELS, random_state, random_transform
+from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.memory import Memory
+from rigidblocks.dynamics import aba, body_poses, joint_wrenches, kinetic_energy, rnea
+from rigidblocks.dynamics.kinematics import point_acceleration, point_velocity
+from rigidblocks.dynamics.momentum import momentum
+from rigidblocks.library import (
+    Frame,
+    FrameKinematics,
+    FrameWrenches,
+    JointWrenches,
+    WrenchSum,
+)
+from rigidblocks.model.configuration import integrate
+
+ROBOTS = ["planar2", "branched", "mixed"]
+
+
+def outputs(block, **inputs):
+    memory = Memory(block)
+    m = memory.start()
+    for name, value in inputs.items():
+        m[memory.where[name]] = np.ravel(value)
+    m[memory.y] = NumpyEvaluator(memory).output(m)
+    return {port.name: m[memory.where[port.name]].reshape(port.shape) for port in block.outputs}
+
+
+@pytest.fixture(params=ROBOTS)
+def model(request):
+    return MODELS[request.param]()
+
+
+def test_the_joint_force_is_the_part_of_the_wrench_along_the_joint(model, rng):
+    s = random_state(rng, model)
+    f, _ = joint_wrenches(model, s.q, s.qd, s.qdd, s.f_ext)
+    tau = rnea(model, s.q, s.qd, s.qdd, s.f_ext)
+    for i, joint in enumerate(model.joint):
+        S = joint.jcalc(s.q[model.q_slices[i]], s.qd[model.v_slices[i]]).S
+        assert_allclose(S.T @ f[i], tau[model.v_slices[i]], atol=1e-11)
+
+
+def test_the_base_wrench_weight_and_external_wrenches_change_the_momentum(model, rng):
+    """Newton and Euler for the whole robot: dh/dt = f_base + weight + f_ext, by a difference."""
+    s = random_state(rng, model)
+    gravity = np.array([0.3, -2.0, -9.0])
+    found = outputs(JointWrenches(model), q=s.q, qd=s.qd, qdd=s.qdd, f_ext=s.f_ext, gravity=gravity)
+    e = 1e-6
+    after, before = (
+        momentum(model, integrate(model, s.q, sign * e * s.qd), s.qd + sign * e * s.qdd)
+        for sign in (1, -1)
+    )
+    weight = np.zeros(6)
+    for X, I in zip(body_poses(model, s.q), model.inertia, strict=True):
+        v = np.concatenate([np.zeros(3), X.E @ gravity])
+        weight += X.T @ I.force(np.zeros(6), v)
+    change = (after - before) / (2 * e)
+    assert_allclose(found["f_base"] + weight + s.f_ext.sum(axis=0), change, atol=1e-6)
+
+
+def test_a_wrench_at_a_frame_does_the_work_of_the_frames_motion(model, rng):
+    """Power of the joint forces that hold it = power of the wrench, n . w + f . v."""
+    frames = (
+        Frame("one", model.nb - 1, random_transform(rng)),
+        Frame("two", 0, random_transform(rng)),
+    )
+    s, wrenches = random_state(rng, model), rng.normal(size=(2, 6))
+    f_ext = outputs(
+        FrameWrenches(model, frames), q=s.q, wrench_one=wrenches[0], wrench_two=wrenches[1]
+    )["f_ext"]
+    moving = outputs(FrameKinematics(model, frames), q=s.q, qd=s.qd)
+    power = 0.0
+    for frame, wrench in zip(frames, wrenches, strict=True):
+        R = moving[f"R_{frame.name}"]
+        power += (R @ wrench[:3]) @ moving[f"w_{frame.name}"]
+        power += (R @ wrench[3:]) @ moving[f"v_{frame.name}"]
+    held = rnea(model, s.q, s.qd, s.qdd) - rnea(model, s.q, s.qd, s.qdd, f_ext)
+    assert_allclose(held @ s.qd, power, rtol=1e-10)
+    assert kinetic_energy(model, s.q, s.qd) > 0
+
+
+def test_acceleration_of_a_frame_is_that_of_its_point_and_the_change_of_its_velocity(model, rng):
+    frame = Frame("tip", model.nb - 1, random_transform(rng))
+    s, r = random_state(rng, model), frame.placement.r
+    block = FrameKinematics(model, (frame,), accelerations=True)
+    found = outputs(block, q=s.q, qd=s.qd, qdd=s.qdd)
+    body = model.nb - 1
+    assert_allclose(found["v_tip"], point_velocity(model, s.q, s.qd, body, r), atol=1e-12)
+    expected = point_acceleration(model, s.q, s.qd, s.qdd, body, r)
+    assert_allclose(found["a_tip"], expected, atol=1e-11)
+    e = 1e-6
+    after, before = (
+        outputs(
+            block,
+            q=integrate(model, s.q, sign * e * s.qd),
+            qd=s.qd + sign * e * s.qdd,
+            qdd=s.qdd,
+        )["w_tip"]
+        for sign in (1, -1)
+    )
+    assert_allclose(found["alpha_tip"], (after - before) / (2 * e), atol=1e-6)
+
+
+def test_a_sum_of_wrenches_moves_the_robot_as_all_of_them(model, rng):
+    s = random_state(rng, model)
+    parts = rng.normal(size=(3, model.nb, 6))
+    together = outputs(WrenchSum(model, 3), f_ext1=parts[0], f_ext2=parts[1], f_ext3=parts[2])[
+        "f_ext"
+    ]
+    assert_allclose(
+        aba(model, s.q, s.qd, s.tau, together), aba(model, s.q, s.qd, s.tau, parts.sum(axis=0))
+    )
+
+
+def test_a_frame_of_a_body_that_there_is_not_is_refused():
+    model = MODELS["planar2"]()
+    with pytest.raises(ValueError, match=r"frame 'x' is on body 'hand', which model"):
+        FrameWrenches(model, (Frame("x", "hand"),))
+    with pytest.raises(ValueError, match=r"at least one frame and each name once"):
+        FrameWrenches(model, (Frame("x", 0), Frame("x", 1)))

@@ -1,0 +1,102 @@
+"""What a system shows when it is made a block or an FMU, and under what names."""
+
+import fmpy
+import numpy as np
+import pytest
+from test_system import refused
+
+from planar2ctrl import parts, wired
+from rigidblocks import ContinuousSystem, FusedSystem, System, export_fmu, linearize, simulate
+from rigidblocks.library import Gain, LowPass, Sine
+
+
+def chain():
+    """A gain behind a lag, whose input is open."""
+    system = System()
+    system.add("lag", LowPass(0.1), start={"u": 1.0})
+    system.add("gain", Gain(2.0), start={"k": 3.0})
+    system.connect("lag.y", "gain.u")
+    return system
+
+
+def names(ports):
+    return [port.name for port in ports]
+
+
+@pytest.mark.parametrize("block", [ContinuousSystem, lambda system: FusedSystem(system, 0.01)])
+def test_what_is_hidden_stays_inside_and_what_is_exposed_has_its_name(block):
+    system = chain()
+    system.expose("gain.y", as_="torque", hide="*")
+    system.expose("lag.u", as_="wanted")
+    made = block(system)
+    assert names(made.outputs) == ["torque"]
+    assert names(made.inputs) == ["wanted"]
+    assert names(made.parameters) == []
+    system.expose("lag.T")
+    assert names(block(system).parameters) == ["lag.T"]
+    everything = block(chain())
+    assert names(everything.outputs) == ["gain.y", "lag.y"]
+
+
+def test_hidden_parameters_and_inputs_keep_their_start_values():
+    system = chain()
+    system.expose("gain.y", as_="torque", hide=["gain.*", "lag.*"])
+    run, plain = System(), simulate(chain(), 0.3, 0.01)
+    run.add("both", FusedSystem(system, 0.01))
+    for form in ("numpy", "compiled"):
+        found = simulate(run, 0.3, 0.01, form=form)
+        assert names(found.ports) == ["both.torque"]
+        np.testing.assert_allclose(found["both.torque"], plain["gain.y"], rtol=1e-12)
+    linear = linearize(system)
+    assert linear.output_names == ("torque",)
+    assert linear.state_names == ("lag.y",)
+
+
+def test_an_fmu_of_adaptive_parts_shows_what_is_exposed(tmp_path):
+    given, system = parts(), System()
+    for name, part in given.items():
+        system.add(name, part, method="adaptive" if name == "robot" else None)
+    for source, target in wired(given).wiring().connections and [
+        one.names for one in wired(given).wiring().connections
+    ]:
+        system.connect(source, target)
+    expected = simulate(system, 0.1, 1e-3, progress=False)
+    system.expose("robot.q", as_="angles", hide="*")
+    path = export_fmu(system, tmp_path / "arm.fmu", dt=1e-3)
+    description = fmpy.read_model_description(str(path))
+    shown = [v.name for v in description.modelVariables if v.causality != "local"]
+    assert shown == ["time", "angles[1]", "angles[2]"]
+    alone = System()
+    alone.add("arm", path)
+    run = simulate(alone, 0.1, 1e-3, progress=False)
+    np.testing.assert_allclose(run["arm.angles"], expected["robot.q"], atol=1e-12)
+
+
+def test_names_that_there_are_not_and_names_that_are_taken_are_refused():
+    system = chain()
+    refused(
+        KeyError,
+        "'gain' has no port 'yy'; it has: k, u, y (did you mean y?)",
+        lambda: system.expose("gain.yy", as_="torque"),
+    )
+    refused(
+        ValueError,
+        "cannot expose gain.y as 'lag.y': the name must be new in the system",
+        lambda: system.expose("gain.y", as_="lag.y"),
+    )
+    system.expose("gain.y", as_="torque")
+    refused(
+        ValueError,
+        "cannot expose lag.y as 'torque': the name must be new in the system",
+        lambda: system.expose("lag.y", as_="torque"),
+    )
+    with pytest.raises(ValueError, match=r"expose takes a port such as 'sum.y'"):
+        system.expose()
+
+
+def test_a_run_of_the_system_itself_records_all():
+    system = chain()
+    system.add("wave", Sine())
+    system.expose("gain.y", as_="torque", hide="*")
+    for form in ("numpy", "fused"):
+        assert "lag.y" in names(simulate(system, 0.1, 0.01, form=form).ports)
