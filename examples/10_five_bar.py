@@ -23,6 +23,7 @@ from rigidblocks.mechanisms import five_bar
 BUILD = Path("build/five_bar")
 T_STOP, DT = 5.0, 1e-3
 ALPHA = 10.0
+BAUMGARTE = "multipliers, Baumgarte"
 MODEL = five_bar().model
 
 
@@ -118,46 +119,62 @@ def second():
     """From rest, upright: three singular passages, by the library's plant and by multipliers."""
     ours = simulate(robust(five_bar()), T_STOP, DT, progress=False)
     other = simulate(multipliers(five_bar()), T_STOP, DT, progress=False)
-    t, q, qd = ours.time, ours["plant.q"], ours["plant.qd"]
-    kappa, indicator = constraint_figures(q, qd)
-    inside = slice(1, -1)
-    peaks = (kappa[inside] > kappa[:-2]) & (kappa[inside] >= kappa[2:]) & (kappa[inside] > 300)
+    kappa, indicator = constraint_figures(ours["plant.q"], ours["plant.qd"])
+    opened = np.abs(other["all.plant.delta"]).max(axis=1)
     change = {
         "projection": ours["plant.energy"] - ours["plant.energy"][0],
-        "multipliers, Baumgarte": other["all.plant.energy"] - other["all.plant.energy"][0],
+        BAUMGARTE: other["all.plant.energy"] - other["all.plant.energy"][0],
     }
     figure, axes = panels(4)
-    trajectories(axes[0], t, q)
-    axes[1].semilogy(t, kappa)
-    axes[1].set_ylabel("condition number of K")
-    opened = np.abs(other["all.plant.delta"]).max(axis=1)
-    axes[2].semilogy(t, np.maximum(opened, 1e-17), "C1", label="multipliers, Baumgarte")
-    axes[3].semilogy(t, np.maximum(ours["plant.loop_error"], 1e-17), label="projection")
-    for axis in axes[2:4]:
-        axis.set_ylabel("constraint violation [m]")
-    axes[4].semilogy(
-        t, np.abs(other["all.loops.lam"]).max(axis=1), "C1", label="multipliers, Baumgarte"
-    )
-    axes[4].set_ylabel("largest multiplier [N]")
-    axes[5].semilogy(t, np.maximum(indicator, 1e-12))
-    axes[5].set_ylabel("$|v_m u_m^T \\dot{K} \\dot{q}|$ [m/s²]")
-    for axis, (name, value), color in zip(axes[6:], change.items(), ("C0", "C1"), strict=True):
-        axis.plot(t, value, color, label=name)
-        axis.set_ylabel("change of energy [J]")
-    for axis in (*axes[2:5], *axes[6:]):
-        axis.legend(fontsize="small")
+    trajectories(axes[0], ours.time, ours["plant.q"])
+    draw_constraints(axes[1:6], ours, other, kappa, indicator)
+    draw_energies(axes[6:], ours.time, change)
     save(figure, "example2.png")
-    passages = ", ".join(f"{time:.3f}" for time in t[inside][peaks])
-    print(f"example 2: singular passages at {passages} s")
+    times = ours.time[passages(kappa)]
+    print(f"example 2: singular passages at {', '.join(f'{time:.3f}' for time in times)} s")
     for name, value in change.items():
         print(f"{name:24} energy changes by {np.abs(value).max():.1e} J")
     print(
         f"{'':24} the loop opens by {ours['plant.loop_error'].max():.1e} m and {opened.max():.1e} m"
     )
     return (
-        np.allclose(t[inside][peaks], [0.651, 1.854, 3.910], atol=2 * DT)
+        np.allclose(times, [0.651, 1.854, 3.910], atol=2 * DT)
         and np.abs(change["projection"]).max() < 1e-2
     )
+
+
+def passages(kappa):
+    """Where the condition number of K has its high peaks."""
+    inside = kappa[1:-1]
+    peaks = (inside > kappa[:-2]) & (inside >= kappa[2:]) & (inside > 300)
+    return 1 + np.flatnonzero(peaks)
+
+
+def draw_constraints(axes, ours, other, kappa, indicator):
+    """The condition of the constraints, how far they are violated, and their multipliers."""
+    t = ours.time
+    opened = np.abs(other["all.plant.delta"]).max(axis=1)
+    largest = np.abs(other["all.loops.lam"]).max(axis=1)
+    axes[0].semilogy(t, kappa)
+    axes[0].set_ylabel("condition number of K")
+    axes[1].semilogy(t, np.maximum(opened, 1e-17), "C1", label=BAUMGARTE)
+    axes[2].semilogy(t, np.maximum(ours["plant.loop_error"], 1e-17), label="projection")
+    for axis in axes[1:3]:
+        axis.set_ylabel("constraint violation [m]")
+    axes[3].semilogy(t, largest, "C1", label=BAUMGARTE)
+    axes[3].set_ylabel("largest multiplier [N]")
+    axes[4].semilogy(t, np.maximum(indicator, 1e-12))
+    axes[4].set_ylabel("$|v_m u_m^T \\dot{K} \\dot{q}|$ [m/s²]")
+    for axis in axes[1:4]:
+        axis.legend(fontsize="small")
+
+
+def draw_energies(axes, t, change):
+    """How the energy changes by each method."""
+    for axis, (name, value), color in zip(axes, change.items(), ("C0", "C1"), strict=True):
+        axis.plot(t, value, color, label=name)
+        axis.set_ylabel("change of energy [J]")
+        axis.legend(fontsize="small")
 
 
 def save(figure, name):
