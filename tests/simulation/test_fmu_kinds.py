@@ -12,8 +12,9 @@ from numpy.testing import assert_array_equal
 from pythonfmu import FmuBuilder
 
 from any_models import CLOCKS, DAHLQUIST, FEEDTHROUGH, STATE_SPACE, any_fmu
-from rigidblocks import System, simulate
+from rigidblocks import PDController, System, export_fmu, simulate
 from rigidblocks.system.fmu import FmuError
+from rigidblocks.tracing.compiler import CompilerError
 
 EVERY = """
 from pythonfmu import Boolean, Fmi2Causality, Fmi2Slave, Fmi2Variability, Integer, Real, String
@@ -86,13 +87,15 @@ def plain(tmp_path_factory):
             None,
             "is for scheduled execution alone.* what can be used is co-simulation or model",
         ),
-        ('identifier="any"', 'identifier="other"', None, "has no binary for .*; it has: "),
+        ('Identifier="any"', 'Identifier="other"', None, "has no binary for .*; it has: "),
+        ('Identifier="any"', 'Identifier="../any"', None, "modelIdentifier is no name: '../any'"),
+        (' modelIdentifier="any"', "", None, "modelIdentifier is no name: None"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_what_would_do(
     plain, tmp_path, old, text, kind, message
 ):
-    path = changed(plain, tmp_path / "other.fmu", f"(?i){old}", text)
+    path = changed(plain, tmp_path / "other.fmu", old, text)
     with pytest.raises(FmuError, match=message):
         System().add("part", path, kind=kind)
 
@@ -151,3 +154,38 @@ def _spoiled(text: str, rng: random.Random) -> str:
         return text[: element.end()] + element.group() + text[element.end() :]
     k = rng.randrange(len(text))
     return text[:k] + text[k + rng.randint(1, 30) :]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_an_fmu_of_sources_alone_is_compiled(tmp_path, fmi, monkeypatch):
+    block = PDController(kp=[1.0, 2.0], kd=[0.1, 0.2])
+    path = export_fmu(block, tmp_path / "sources.fmu", "source", fmi=fmi)
+    start = {"q": [1.0, 1.0], "qd": [0.3, -0.2], "q_ref": [0.0, 0.0], "qd_ref": [0.0, 0.0]}
+    results = []
+    for component in (block, path):
+        system = System()
+        system.add("pd", component, start=start)
+        results.append(simulate(system, 0.02, 0.01)["pd.tau"])
+    assert_array_equal(*results)
+
+    def none():
+        raise CompilerError("no C compiler: install one")
+
+    monkeypatch.setattr("rigidblocks.system.fmu_sources.compiler", none)
+    with pytest.raises(FmuError, match="has sources, and no binary for this platform: no C comp"):
+        System().add("pd", path)
+
+
+@pytest.mark.slow
+def test_sources_that_do_not_compile_are_told_in_the_compilers_words(tmp_path):
+    path = export_fmu(PDController(kp=[1.0], kd=[0.1]), tmp_path / "sources.fmu", "source")
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, b"int x = ;" if name.endswith(".c") else data)
+    system = System()
+    system.add("pd", path)
+    with pytest.raises(FmuError, match=r"'pd' .* the sources of .* do not compile: (?s:.*)error"):
+        simulate(system, 0.02, 0.01)

@@ -3,11 +3,13 @@
 import abc
 import contextlib
 import ctypes
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rigidblocks.simulation.fmu_log import WARNING, FmuLog
 from rigidblocks.simulation.unpacked import Unpacked
 from rigidblocks.system.fmu import Fmu, FmuError
+from rigidblocks.system.fmu_sources import compiled
 from rigidblocks.system.part import Part
 
 _STATUS = ("ok", "warning", "discard", "error", "fatal", "pending")
@@ -52,6 +54,8 @@ class Interface(abc.ABC):
         try:
             self._check_once()
             self._unpacked = Unpacked(self.fmu.path)
+            if self.fmu.sources:
+                self._compile(self._unpacked.folder)
             # FMPy leaves the working folder changed when a library does not load
             with contextlib.chdir(self._unpacked.folder):
                 self._instantiate(str(self._unpacked.folder))
@@ -61,6 +65,11 @@ class Interface(abc.ABC):
                 f"'{part.name}' ({self.fmu.path}) cannot be instantiated: {error}{self._needs()}"
                 f"{self.said()}"
             ) from error
+
+    def _compile(self, folder: Path) -> None:
+        library = folder / self.fmu.library
+        library.parent.mkdir(parents=True, exist_ok=True)
+        library.write_bytes(compiled(self.fmu.path, folder, self.fmu.sources, library.name))
 
     @property
     def uses_events(self) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import fmpy
@@ -13,11 +13,12 @@ from rigidblocks.system.fmu_file import (
     CO_SIMULATION,
     FmuError,
     Intervals,
-    check_binary,
     chosen_kind,
+    no_binary,
     read_description,
 )
 from rigidblocks.system.fmu_ports import Elements, elements_of, port_of, unit_meanings
+from rigidblocks.system.fmu_sources import check_compiler, source_sets
 
 __all__ = ["Fmu", "FmuError"]
 _SETTABLE = ("exact", "approx")
@@ -31,22 +32,38 @@ class Fmu:
     is. The variables `q[1]`, `q[2]`, ... of one causality that fill an array, in whatever order the
     file has them, are one port `q`; any others are ports of their own, such as `q[7]`.
 
-    Raises FmuError for a file that is missing, damaged, unsafe to unpack, of another FMI version or
-    kind, or without a binary for this platform.
+    Without a binary for this platform its C sources are compiled, where it has them and there is a
+    compiler: `sources` are the sets of those. Raises FmuError for a file that is missing, damaged,
+    unsafe to unpack, of another FMI version or kind, or with neither.
     """
 
     path: Path
     kind: str | None = None
     description: Any = field(init=False)
     intervals: Intervals = field(init=False)
+    sources: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         description, names, intervals = read_description(self.path)
         object.__setattr__(self, "intervals", intervals)
         object.__setattr__(self, "description", description)
         object.__setattr__(self, "kind", chosen_kind(self.path, description, self.kind))
+        identifier = self.interface.modelIdentifier
+        sources = source_sets(description, identifier, names)
+        if has_binary := self.library in names:
+            sources = []
+        object.__setattr__(self, "sources", tuple(sources))
+        if sources:
+            check_compiler(self.path)
+        elif not has_binary:
+            raise no_binary(self.path, names, PurePosixPath(self.library).parts[1])
+
+    @property
+    def library(self) -> str:
+        """The name of its library for this platform among its files."""
         folder = fmpy.platform if self.version == 2 else fmpy.platform_tuple
-        check_binary(self.path, names, folder, self.interface.modelIdentifier)
+        name = self.interface.modelIdentifier + fmpy.sharedLibraryExtension
+        return f"binaries/{folder}/{name}"
 
     @property
     def version(self) -> int:

@@ -68,18 +68,20 @@ def chosen_kind(path: Path, description: Any, wanted: str | None) -> str:
         )
     if wanted is not None and wanted not in kinds:
         raise FmuError(f"'{path}' is no {wanted} FMU; it has: {', '.join(kinds)}")
-    return wanted or kinds[0]
+    kind = wanted or kinds[0]
+    identifier = has[kind].modelIdentifier
+    if not identifier or set(identifier) & set("/\\"):
+        raise FmuError(f"'{path}' cannot be used: its modelIdentifier is no name: {identifier!r}")
+    return kind
 
 
-def check_binary(path: Path, names: Sequence[str], folder: str, identifier: str) -> None:
-    """Raises FmuError where an FMU has no library for this platform."""
-    if f"binaries/{folder}/{identifier}{fmpy.sharedLibraryExtension}" in names:
-        return
+def no_binary(path: Path, names: Sequence[str], folder: str) -> FmuError:
+    """The error of an FMU that has no library for this platform."""
     platforms = sorted(
         {PurePosixPath(name).parts[1] for name in names if re.match(r"binaries/[^/]+/.", name)}
     )
     has = ", ".join(platforms) or "none"
-    raise FmuError(f"'{path}' has no binary for {folder}; it has: {has}")
+    return FmuError(f"'{path}' has no binary for {folder}; it has: {has}")
 
 
 def _check_version(path: Path, version: str) -> None:
