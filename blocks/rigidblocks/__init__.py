@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rigidblocks.dynamics.elements import AlongJoint, Between, ForceElement
     from rigidblocks.dynamics.inverse_kinematics import Target, inverse_kinematics
     from rigidblocks.dynamics.laws import Friction, Spring, Stop
+    from rigidblocks.dynamics.stiction import Stiction
     from rigidblocks.dynamics.transmissions import Gear, Rotor
     from rigidblocks.fmi.export import export_fmu
     from rigidblocks.formats.json_file import save_model
@@ -198,6 +199,7 @@ __all__ = [
     "Spherical",
     "Spring",
     "Step",
+    "Stiction",
     "Stop",
     "System",
     "Target",
@@ -274,6 +276,7 @@ _NAMES = {
     "dynamics.elements": "AlongJoint Between ForceElement",
     "dynamics.inverse_kinematics": "Target inverse_kinematics",
     "dynamics.laws": "Friction Spring Stop",
+    "dynamics.stiction": "Stiction",
     "dynamics.transmissions": "Gear Rotor",
     "fmi.export": "export_fmu",
     "formats.json_file": "save_model",

@@ -431,6 +431,13 @@ ESSENTIAL = {
         "test_elastic_bounces_keep_the_energy": [],
         "test_shorter_and_shorter_bounces_end_at_rest": [],
     },
+    "library/test_stiction.py": {
+        "test_block_below_the_friction_angle_does_not_creep_in_a_thousand_seconds": ["stiff"],
+        "test_block_above_the_friction_angle_slides_with_what_is_left": ["stiff"],
+        "test_block_that_is_pushed_stops_after_its_closed_form_way": ["stiff"],
+        "test_no_choice_of_bristles_explodes": ["stiff"],
+        "test_every_plant_has_the_state_and_loses_what_slides": ["tree", "floating"],
+    },
     "simulation/test_contact_steps.py": {
         "test_ball_that_slips_comes_to_roll_whatever_the_record": [],
         "test_fast_ball_meets_a_thin_one_between_two_rows": ["1.0"],

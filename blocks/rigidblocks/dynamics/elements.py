@@ -216,26 +216,28 @@ class ForceElement:
 
 
 class Acting(NamedTuple):
-    """What elements do in a motion: their loads together, the potential energy [J], and the force
-    of each [N, N m].
+    """What elements do in a motion: their loads together, the potential energy [J], the force of
+    each [N, N m], and the rates of what they remember, as `rub_bend`.
     """
 
     loads: Loads
     energy: Any
     force: tuple[Any, ...]
+    rates: dict[str, Any]
 
 
 def acting(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) -> Acting:
     """What the elements do to a model at q, qd."""
     motion = _motion(model, elements, q, qd)
-    loads, energy, forces = unloaded(model), 0.0, []
+    loads, energy, forces, rates = unloaded(model), 0.0, [], dict[str, Any]()
     for element in elements:
         s, sd, along = element.along.length(model, motion)
         forces.append(element.law.force(s, sd))
         one = along(forces[-1])
         loads = Loads(loads.tau + one.tau, loads.f_ext + one.f_ext)
         energy = energy + element.law.energy(s)
-    return Acting(loads, energy, tuple(forces))
+        rates |= {f"{element.name}_{name}": v for name, v in element.law.rates(s, sd).items()}
+    return Acting(loads, energy, tuple(forces), rates)
 
 
 def margins(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) -> Array:

@@ -85,11 +85,21 @@ class Numbers:
 
 
 class Law(Numbers, abc.ABC):
-    """A force as a function of a length and its rate."""
+    """A force as a function of a length and its rate.
+
+    What a law `remembers` are fields of it that are states of the plant.
+    """
+
+    remembers: ClassVar[dict[str, Number]] = {}
 
     @abc.abstractmethod
     def force(self, s: Any, sd: Any) -> Any:
         """The force in the direction of growing length [N or N m]."""
+
+    def rates(self, s: Any, sd: Any) -> dict[str, Any]:
+        """The rates of what it `remembers`."""
+        del s, sd
+        return {}
 
     def margins(self, s: Any, sd: Any) -> tuple[Any, ...]:
         """Numbers that change their sign where the law becomes another one."""
@@ -104,6 +114,10 @@ class Law(Numbers, abc.ABC):
     @abc.abstractmethod
     def stiffest(self) -> tuple[float, float]:
         """The largest stiffness and damping that the law comes to, -df/ds and -df/d(sd)."""
+
+    def decays(self) -> tuple[float, ...]:
+        """The rates [1/s] with which what it remembers decays."""
+        return ()
 
 
 @dataclass(frozen=True)

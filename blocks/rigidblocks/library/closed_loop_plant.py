@@ -145,8 +145,9 @@ class ClosedLoopPlant(JointPlant):
         return replace(self, external_wrenches=True)
 
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
-        acting = self._elements.acting(x.q, x.qd, p)
-        return {"q": rate(self.model, x.q, x.qd), "qd": self._motion(x, u, p, acting).qdd}
+        acting = self._elements.acting(x.q, x.qd, x, p)
+        motion = {"q": rate(self.model, x.q, x.qd), "qd": self._motion(x, u, p, acting).qdd}
+        return motion | self._elements.rates(acting)
 
     def project(self, x: Record, p: Record) -> Values:
         model = self._aligned_model
@@ -157,7 +158,7 @@ class ClosedLoopPlant(JointPlant):
         return {"q": q, "qd": qd}
 
     def output(self, x: Record, u: Record, p: Record) -> Values:
-        acting = self._elements.acting(x.q, x.qd, p)
+        acting = self._elements.acting(x.q, x.qd, x, p)
         qdd, lam, rank, condition = self._motion(x, u, p, acting)
         error: Any = 0.0
         for delta in position_constraints(self._aligned_model, x.q).delta:

@@ -98,6 +98,21 @@ class Elements:
         )
 
     @cached_property
+    def states(self) -> tuple[Port, ...]:
+        """What the elements remember, as `rub_bend`."""
+        return tuple(
+            Port(
+                f"{element.name}_{name}",
+                (),
+                element.units(self.model)[about.kind],
+                f"{about.doc} of {element.name}",
+                0.0,
+            )
+            for element in self.forces
+            for name, about in element.law.remembers.items()
+        )
+
+    @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """The force of each element that has one, as `knee_force`, positive where it makes its
         length grow.
@@ -128,17 +143,19 @@ class Elements:
                 )
         return moved
 
-    def acting(self, q: Array, qd: Array, p: Record) -> Acting | None:
-        """What the elements with forces do at q, qd with the numbers of the parameters; None
-        without any.
+    def acting(self, q: Array, qd: Array, x: Record, p: Record) -> Acting | None:
+        """What the elements with forces do at q, qd with the numbers of the parameters and what
+        they remember among the states; None without any.
         """
-        return acting(self.model, _with_parameters(self.forces, p), q, qd) if self.forces else None
+        if not self.forces:
+            return None
+        return acting(self.model, _with_states(_with_parameters(self.forces, p), x), q, qd)
 
-    def margins(self, q: Array, qd: Array, p: Record) -> Array:
+    def margins(self, q: Array, qd: Array, x: Record, p: Record) -> Array:
         """The numbers by whose signs their laws become others."""
         if not self.forces:
             return np.zeros(0)
-        return margins(self.model, _with_parameters(self.forces, p), q, qd)
+        return margins(self.model, _with_states(_with_parameters(self.forces, p), x), q, qd)
 
     def transmissions(self, p: Record) -> Transmissions | None:
         """The rotors and gears with the numbers of the parameters; None without any."""
@@ -153,6 +170,10 @@ class Elements:
         """The outputs."""
         ports = zip(self.outputs, done.force if done else (), strict=True)
         return {port.name: force for port, force in ports}
+
+    def rates(self, done: Acting | None) -> dict[str, Any]:
+        """The rates of the states."""
+        return done.rates if done else {}
 
     def energy(self, done: Acting | None, qd: Array, p: Record) -> Any:
         """The potential energy of springs and the kinetic one of rotors [J]."""
@@ -172,7 +193,9 @@ class Elements:
         if K is not None:
             _, sizes, V = np.linalg.svd(K @ free)
             free = free @ V[int(np.sum(sizes > 1e-9 * sizes.max(initial=0.0))) :].T
-        return modes(H, Compliance(*map(np.concatenate, zip(*parts, strict=True))), free)
+        motion = modes(H, Compliance(*map(np.concatenate, zip(*parts, strict=True))), free)
+        laws = (element.law for element in _with_parameters(self.forces, p))
+        return np.concatenate([motion, [-rate for law in laws for rate in law.decays()]])
 
     def _transmissions(self, elements: Iterable[Element]) -> Transmissions | None:
         parts = [element for element in elements if isinstance(element, Rotor | Gear)]
@@ -183,6 +206,16 @@ def _with_parameters(elements: Iterable[Any], p: Record) -> list[Any]:
     """The elements with the numbers of the parameters."""
     return [
         element.tuned(**{name: getattr(p, f"{element.name}_{name}") for name in element.numbers()})
+        for element in elements
+    ]
+
+
+def _with_states(elements: Iterable[ForceElement], x: Record) -> list[ForceElement]:
+    """The elements with what they remember."""
+    return [
+        element.tuned(
+            **{name: getattr(x, f"{element.name}_{name}") for name in element.law.remembers}
+        )
         for element in elements
     ]
 

@@ -133,7 +133,9 @@ class FloatingBasePlant(Plant):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """quaternion (4,), position (3,), velocity (6,), and q and qd where there are joints."""
+        """quaternion (4,), position (3,), velocity (6,), and q and qd where there are joints;
+        and what the elements remember.
+        """
         base = (
             Port(
                 "quaternion",
@@ -161,9 +163,8 @@ class FloatingBasePlant(Plant):
                 self.velocity0,
             ),
         )
-        return (
-            (*base, *motion_states(self._joints, self.q0, self.qd0)) if self._has_joints else base
-        )
+        joints = motion_states(self._joints, self.q0, self.qd0) if self._has_joints else ()
+        return (*base, *joints, *self._elements.states)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -200,12 +201,14 @@ class FloatingBasePlant(Plant):
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
         w, v = x.velocity[:3], x.velocity[3:]
         q, qd = self._joint_motion(x, p)
-        a, qdd = self._accelerations(x, q, qd, u, p, self._acting(x, q, qd, p))
+        acting = self._acting(x, q, qd, p)
+        a, qdd = self._accelerations(x, q, qd, u, p, acting)
         # the coordinates of v change at the rate a in any frame, for v x v = 0
         rates = {
             "quaternion": quaternion_rate(x.quaternion, w),
             "position": _pose(x).E.T @ v,
             "velocity": a,
+            **self._elements.rates(acting),
         }
         return rates | {"q": self._q_rate(q, qd), "qd": qdd} if self._has_joints else rates
 
@@ -271,7 +274,7 @@ class FloatingBasePlant(Plant):
 
     def _acting(self, x: Record, q: Array, qd: Array, p: Record) -> Acting | None:
         whole = np.concatenate([x.quaternion, x.position, q]), np.concatenate([x.velocity, qd])
-        return self._elements.acting(*whole, p)
+        return self._elements.acting(*whole, x, p)
 
     def _accelerations(
         self, x: Record, q: Array, qd: Array, u: Record, p: Record, acting: Acting | None

@@ -103,8 +103,8 @@ class HybridPlant(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """q (nq,) and qd (nv,)."""
-        return motion_states(self.model.joint, self.q0, self.qd0)
+        """q (nq,) and qd (nv,), and what the elements remember."""
+        return (*motion_states(self.model.joint, self.q0, self.qd0), *self._elements.states)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -142,8 +142,9 @@ class HybridPlant(Block):
 
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.moving(x.q, x.qd, p)
-        acting = self._elements.acting(q, qd, p)
-        return {"q": rate(self.model, q, qd), "qd": self._dynamics(q, qd, u, p, acting)[0]}
+        acting = self._elements.acting(q, qd, x, p)
+        motion = {"q": rate(self.model, q, qd), "qd": self._dynamics(q, qd, u, p, acting)[0]}
+        return motion | self._elements.rates(acting)
 
     def project(self, x: Record, p: Record) -> Values:
         q, qd = self._elements.moving(x.q, x.qd, p)
@@ -155,7 +156,7 @@ class HybridPlant(Block):
 
     def output(self, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.moving(x.q, x.qd, p)
-        acting = self._elements.acting(q, qd, p)
+        acting = self._elements.acting(q, qd, x, p)
         qdd, tau = self._dynamics(q, qd, u, p, acting)
         E = energy(self.model, q, qd, p.gravity) + self._elements.energy(acting, qd, p)
         return {
@@ -167,7 +168,7 @@ class HybridPlant(Block):
 
     def margins(self, x: Record, p: Record) -> Array:
         """Where stops begin and end to push."""
-        return self._elements.margins(x.q, x.qd, p)
+        return self._elements.margins(x.q, x.qd, x, p)
 
     def modes(self, x: Record, p: Record) -> Array:
         follows = np.eye(self.model.nv)[list(self._prescribed_variables)]

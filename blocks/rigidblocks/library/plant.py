@@ -57,7 +57,7 @@ class Plant(Block):
 
     def margins(self, x: Record, p: Record) -> Array:
         """Where stops begin and end to push."""
-        return self.force_elements.margins(*self.configuration(x), p)
+        return self.force_elements.margins(*self.configuration(x), x, p)
 
     def modes(self, x: Record, p: Record) -> Array:
         return self.modes_with(x, p)
@@ -81,8 +81,8 @@ class JointPlant(Plant):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """q (nq,) and qd (nv,)."""
-        return motion_states(self.model.joint, self.q0, self.qd0)
+        """q (nq,) and qd (nv,), and what the elements remember."""
+        return (*motion_states(self.model.joint, self.q0, self.qd0), *self._elements.states)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -172,8 +172,9 @@ class RobotPlant(JointPlant):
 
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.moving(x.q, x.qd, p)
-        acting = self._elements.acting(q, qd, p)
-        return {"q": rate(self.model, q, qd), "qd": self._qdd(q, qd, u, p, acting)}
+        acting = self._elements.acting(q, qd, x, p)
+        motion = {"q": rate(self.model, q, qd), "qd": self._qdd(q, qd, u, p, acting)}
+        return motion | self._elements.rates(acting)
 
     def project(self, x: Record, p: Record) -> Values:
         q, qd = self._elements.moving(x.q, x.qd, p)
@@ -185,7 +186,7 @@ class RobotPlant(JointPlant):
 
     def output(self, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.moving(x.q, x.qd, p)
-        acting = self._elements.acting(q, qd, p)
+        acting = self._elements.acting(q, qd, x, p)
         E = energy(self._tuned(self._aligned_model, p), q, qd, p.gravity)
         if self.rotor_inertia is not None:
             E = E + self.rotor_inertia @ (qd * qd) / 2
