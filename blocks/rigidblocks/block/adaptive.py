@@ -23,9 +23,10 @@ from rigidblocks.block.record import offer
 
 SCREEN_PAUSE = 16  # communication steps that go without the screen after it failed
 ENOUGH_SIGNS = 15  # in a row, of stiffness or of its end
-STABLE = (
-    3.25  # h times the fastest eigenvalue at the edge of what Dormand and Prince's pair can take
-)
+MOST_PATIENCE = 63.0
+# h times the fastest eigenvalue where stability limits the explicit pair: 3.3 is the edge of its
+# region, below it the error of what decays fast does, and what is not stiff stays below 1
+STABLE = 1.6
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Adaptive:
     rtol: float = 1e-7
     atol: float | None = None
     max_inner_steps: int | None = None
+    exact: bool = True
 
     def __post_init__(self) -> None:
         if not (isfinite(self.rtol) and 1e-13 <= self.rtol <= 0.1):
@@ -64,14 +66,24 @@ class Adaptive:
 
     def absolute(self, states: tuple[Port, ...]) -> Array:
         """The absolute tolerance of each element of the states."""
-        nominal = [np.ravel(port.nominal) for port in states]
-        return np.concatenate(
-            [
-                self.rtol * one if self.atol is None else np.full(one.shape, self.atol)
-                for one in nominal
-            ]
-            or [np.zeros(0)]
-        )
+        nominal = nominal_values(states)
+        return self.rtol * nominal if self.atol is None else np.full(nominal.shape, self.atol)
+
+    def dearness(self, n: int) -> float:
+        """How many explicit steps a linearly implicit one of n states costs, by evaluations.
+
+        It takes n + 1 more for the quotients, which is about what an exact Jacobian comes to, and
+        linear equations, where an evaluation is some 60 n operations in a mechanism.
+        """
+        assert self.explicit is not None
+        assert self.stiff is not None
+        evaluations = n + 1.0 + self.stiff.stages + n / 5 + n * n / 90
+        return evaluations / (self.explicit.stages - 1)
+
+
+def nominal_values(states: tuple[Port, ...]) -> Array:
+    """The nominal value of each element of the states."""
+    return np.concatenate([np.zeros(0), *(np.ravel(port.nominal) for port in states)])
 
 
 Method = Integrator | Adaptive
@@ -84,7 +96,7 @@ METHODS: dict[str, Method] = {
     for method in (
         ADAPTIVE,
         STIFF,
-        Adaptive("adaptive or stiff", DORMAND_PRINCE, RODAS4P),
+        Adaptive("adaptive or stiff", DORMAND_PRINCE, RODAS4P, exact=False),
         Adaptive("adaptive rodas3", None, RODAS3),
     )
 } | INTEGRATORS
@@ -105,9 +117,13 @@ STEP_PORTS = tuple(
         ("cut_short", "1", "communication steps whose inner steps were used up"),
         ("spite", "1", "inner steps taken with a larger error, for the time has no shorter ones"),
         ("stiffness", "1", "how often there were signs enough that the block is stiff"),
+        ("rival", "s", "length of the explicit steps when the linearly implicit ones took over"),
+        ("patience", "1", "how often more signs are waited for, after changes that did not pay"),
     )
 )
-LENGTH, ERROR, PAUSE, IS_STIFF, SIGNS, EIGENVALUE, CUT_SHORT, SPITE, STIFFNESS = range(9)
+LENGTH, ERROR, PAUSE, IS_STIFF, SIGNS, EIGENVALUE, CUT_SHORT, SPITE, STIFFNESS, RIVAL, PATIENCE = (
+    range(11)
+)
 
 
 def memory_for(block: Block, method: Method, tunable: tuple[str, ...] | None = None) -> Memory:
@@ -136,10 +152,17 @@ def longest_step(method: Method, h: float | None = None) -> float:
 
 
 def stiff_part(method: Method) -> Integrator | None:
-    """The linearly implicit method in a method, which needs the block's exact Jacobian."""
+    """The linearly implicit method in a method, which needs a Jacobian."""
     if isinstance(method, Adaptive):
         return method.stiff
     return method if method.implicit is not None else None
+
+
+def has_exact_slopes(method: Method, block: Block) -> bool:
+    """Whether a method needs the exact Jacobian of a block."""
+    if isinstance(method, Adaptive) and block.states:
+        return method.stiff is not None and method.exact
+    return stiff_part(method) is not None
 
 
 def step_remarks(steps: Array) -> Iterator[str]:

@@ -12,24 +12,21 @@ from rigidblocks.algebra.linear import linear_solver
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import (
     CUT_SHORT,
-    EIGENVALUE,
-    ENOUGH_SIGNS,
     ERROR,
     IS_STIFF,
     LENGTH,
     PAUSE,
     SCREEN_PAUSE,
-    SIGNS,
     SPITE,
-    STABLE,
-    STIFFNESS,
     Adaptive,
+    nominal_values,
 )
 from rigidblocks.block.evaluate import Evaluator
 from rigidblocks.block.implicit import implicit_stages
 from rigidblocks.block.integrators import RK4, Integrator
 from rigidblocks.block.margins import Approach, Course
 from rigidblocks.block.memory import put
+from rigidblocks.block.stiffness import count_calm, count_sign, quotients
 
 _SCREEN = (1 / 6, -1 / 6, -1 / 6, 1 / 6)  # RK4 less a method of order 2
 
@@ -62,7 +59,8 @@ class Steps:
 
     def __init__(self, evaluator: Evaluator, method: Adaptive, longest: float):
         self.evaluator, self.method, self.longest = evaluator, method, longest
-        self.atol = method.absolute(evaluator.memory.block.states)
+        states = evaluator.memory.block.states
+        self.atol, self.nominal = method.absolute(states), nominal_values(states)
         self.tried = 0
         self.rates: Array | None = None
         self.approach = Approach() if evaluator.margin_count else None
@@ -82,7 +80,7 @@ class Steps:
         """
         s, t, left = m[self.evaluator.memory.s].copy(), start_time + done, length - done
         start, h = self._start(m, t), self._first_length(s, left)
-        slopes = self.evaluator.slopes(put(put(m, 0, t), self._x, start.x)) if s[IS_STIFF] else None
+        slopes = self._slopes(start, h) if s[IS_STIFF] else None
         if self._is_screened(s, h == left):
             self.tried += 1
             trial = self._screen(start, h, end)
@@ -251,7 +249,7 @@ class Steps:
         """The memory after the rest of a communication step whose inner steps are used up."""
         s[CUT_SHORT] += 1.0
         if self.method.stiff is not None:
-            J, f_t = self.evaluator.slopes(put(put(start.m, 0, start.t), self._x, start.x))
+            J, f_t = self._slopes(start, h)
             k = linear_solver(np.eye(len(start.x)) - h * J)(start.f + h * f_t)
             move, y = self._arrive(start, end, start.x + h * k)
         else:
@@ -259,6 +257,16 @@ class Steps:
             move, y = (error, y) if error <= 1.0 else self._arrive(start, end, y)
         finite = move <= _LARGEST and np.all(np.isfinite(y))
         return self._put(start, y if finite else start.x, end, s)
+
+    def _slopes(self, start: Start, h: float) -> tuple[Array, Array]:
+        """The derivatives of the rates where a step of length h starts."""
+        if self.method.exact:
+            return self.evaluator.slopes(put(put(start.m, 0, start.t), self._x, start.x))
+
+        def rates(t: float, x: Array) -> Array:
+            return self._rates(start.m, t, x)
+
+        return quotients(rates, start.t, start.x, h, start.f, self.nominal)
 
     def _stages(self, start: Start, h: float, method: Integrator, k: list[Array]) -> list[Array]:
         for a, c in zip(method.a[1:], method.c[1:], strict=True):
@@ -278,29 +286,15 @@ class Steps:
     def _look_for_stiffness(
         self, s: Array, h: float, x: Array, y: Array, apart: Array, change: Array
     ) -> None:
-        """Counts the signs that stability and not accuracy limits an explicit step (Hairer and
-        Wanner II, IV.2).
-        """
         distance, fast = self._in_tolerances(apart, x, y), self._in_tolerances(change, x, y)
-        if h * fast > STABLE * distance and distance > 0.0:
-            s[EIGENVALUE] = fast / distance
-            s[SIGNS] += 1.0
-        elif s[SIGNS] > 0.0:
-            s[SIGNS] -= 0.5
-        if s[SIGNS] >= ENOUGH_SIGNS:
-            s[STIFFNESS] += 1.0
-            s[SIGNS] = 0.0
-            s[IS_STIFF] = float(self.method.stiff is not None)
+        count_sign(self.method, s, h, distance, fast)
 
     def _look_for_calm(self, s: Array, h: float, x: Array, J: Array) -> None:
-        """Counts the signs that an explicit step of this length would be stable."""
         unit = self.atol + self.method.rtol * np.abs(x)
         bound = max(
             (sum(np.abs(row) * unit) / u for row, u in zip(J, unit, strict=True)), default=0.0
         )
-        s[SIGNS] = s[SIGNS] + 1.0 if bound * h < 1.0 else 0.0
-        if s[SIGNS] >= ENOUGH_SIGNS:
-            s[SIGNS] = s[IS_STIFF] = 0.0
+        count_calm(s, h, bound, self.method.dearness(len(x)))
 
     # the memory
 

@@ -20,10 +20,10 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import (
     DEFAULT_METHOD,
     Method,
+    has_exact_slopes,
     longest_step,
     memory_for,
     method_of,
-    stiff_part,
 )
 from rigidblocks.block.block import Block, state_outputs
 from rigidblocks.block.memory import Memory
@@ -351,7 +351,7 @@ def _numpy_stepper(layout: Memory, method: Method, h: float) -> NumpyStepper:
     """The stepper in NumPy; where there is no CasADi it has no exact Jacobian, and a step by a
     linearly implicit method says so.
     """
-    if stiff_part(method) is not None:
+    if has_exact_slopes(method, layout.block):
         with contextlib.suppress(ImportError):
             from rigidblocks.kernels.stepper import numpy_stepper
 

@@ -8,12 +8,15 @@ import numpy as np
 
 from rigidblocks.block.adaptive import (
     ENOUGH_SIGNS,
+    MOST_PATIENCE,
     SCREEN_PAUSE,
     STABLE,
     Adaptive,
     Method,
     chooses_steps,
+    has_exact_slopes,
     longest_step,
+    nominal_values,
     stiff_part,
 )
 from rigidblocks.block.block import Block
@@ -30,6 +33,7 @@ KERNEL = (
     "course.h",
     "implicit.h",
     "margins.h",
+    "stiffness.h",
     "control.h",
     "step.h",
 )  # each may use those before
@@ -50,7 +54,7 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
     margins = evaluator.margin_count if chooses_steps(method, block) else 0
     names += [PROJECTION] * projects + [MARGINS] * bool(margins)
     graphs = [evaluator.graph(name) for name in names]
-    graphs += [evaluator.rate_slopes] if stiff_part(method) else []
+    graphs += [evaluator.rate_slopes] if has_exact_slopes(method, block) else []
     counts = ", ".join(f"{graph.name} {graph.operation_count}" for graph in graphs)
     with told(f"writing the C of {memory.name}, operations: {counts}"):
         functions = [
@@ -161,6 +165,7 @@ def _tableau(memory: Memory, method: Method) -> Iterable[str]:
     yield f"#define RB_ADAPTIVE {int(chooses_steps(method, memory.block))}"
     yield f"#define RB_EXPLICIT {int(explicit is not None)}"
     yield f"#define RB_LINEARLY_IMPLICIT {int(stiff is not None)}"
+    yield f"#define RB_EXACT_SLOPES {int(has_exact_slopes(method, memory.block))}"
     if explicit is not None:
         yield from _explicit_tableau(memory, explicit)
     if stiff is not None:
@@ -195,9 +200,21 @@ def _control(memory: Memory, method: Adaptive) -> Iterable[str]:
     absolute = (*method.absolute(memory.block.states), 1.0)
     yield f"static const double RB_RTOL = {c_number(method.rtol)};"
     yield _array("RB_ATOL", absolute)
-    yield f"static const double RB_STABLE = {c_number(STABLE)};"
+    yield from _choice(memory, method)
     yield f"enum {{ RB_MAX_INNER_STEPS = {method.max_inner_steps or 0}, "
     yield f"       RB_ENOUGH_SIGNS = {ENOUGH_SIGNS}, RB_SCREEN_PAUSE = {SCREEN_PAUSE} }};"
+
+
+def _choice(memory: Memory, method: Adaptive) -> Iterable[str]:
+    """What the choice between an explicit and a linearly implicit method goes by."""
+    if method.explicit is not None:
+        yield f"static const double RB_STABLE = {c_number(STABLE)};"
+    if method.stiff is not None and not method.exact:
+        yield _array("RB_USUAL", (*nominal_values(memory.block.states), 1.0))
+    if method.explicit is not None and method.stiff is not None:
+        n = memory.x.stop - memory.x.start
+        yield f"static const double RB_DEARNESS = {c_number(method.dearness(n))};"
+        yield f"static const double RB_MOST_PATIENCE = {c_number(MOST_PATIENCE)};"
 
 
 def _matrix(name: str, rows: tuple[tuple[float, ...], ...]) -> str:

@@ -13,21 +13,9 @@
 #include "course.h"
 #include "implicit.h"
 #include "margins.h"
+#include "stiffness.h"
 
 #if RB_ADAPTIVE
-
-/* What is remembered, by its place behind RB_S. */
-enum {
-    RB_NEXT_STEP = 0,  /* length of the next inner step [s]; 0 before the first */
-    RB_LAST_ERROR = 1, /* of the last inner step; 0 before the first */
-    RB_PAUSE = 2,      /* communication steps in which the screen is not tried */
-    RB_IS_STIFF = 3,   /* 1 while the linearly implicit method is at work */
-    RB_SIGNS = 4,      /* inner steps in a row that speak for the other method */
-    RB_EIGENVALUE = 5, /* [1/s] an estimate of the fastest one, from the last sign of stiffness */
-    RB_CUT_SHORT = 6,  /* communication steps whose inner steps were used up */
-    RB_SPITE = 7,      /* inner steps taken with a larger error, for the time has no shorter ones */
-    RB_STIFFNESS = 8   /* how often there were signs enough that the block is stiff */
-};
 
 /* How far inner steps have got on the way from `start` to `end`. Lengths are not the difference of times, which rounds. */
 typedef struct {
@@ -151,8 +139,7 @@ static inline double try_screen(double *m, Trial *trial, const Course *course)
     return error <= 1.0 ? larger(error, arrive(m, trial, course)) : error;
 }
 
-/* Counts the signs that stability and not accuracy limits an explicit step: h L is near the boundary of its region, with L
-   the change of the rates between two places at the step's end (Hairer and Wanner II, IV.2). */
+/* Looks for stiffness by the change of the rates between two places at the end of a step. */
 static inline void look_for_stiffness(double *s, double h, const double *x, const double *y, const double *before,
                                       const double *rates, const double *rates_before)
 {
@@ -162,16 +149,7 @@ static inline void look_for_stiffness(double *s, double h, const double *x, cons
         change_of_rates[i] = rates[i] - rates_before[i];
     }
     const double distance = in_tolerances(apart, x, y), fast = in_tolerances(change_of_rates, x, y);
-    if (h * fast > RB_STABLE * distance && distance > 0.0) {
-        s[RB_EIGENVALUE] = fast / distance;
-        s[RB_SIGNS] += 1.0;
-    } else if (s[RB_SIGNS] > 0.0)
-        s[RB_SIGNS] -= 0.5;
-    if (s[RB_SIGNS] >= RB_ENOUGH_SIGNS) {
-        s[RB_STIFFNESS] += 1.0;
-        s[RB_SIGNS] = 0.0;
-        s[RB_IS_STIFF] = RB_LINEARLY_IMPLICIT;
-    }
+    count_sign(s, h, distance, fast);
 }
 
 /* A step of the explicit pair. Its last stage is at the end. */
@@ -216,7 +194,7 @@ static inline double try_implicit(double *m, Trial *trial, const Course *course)
     if (course)
         derivative(m, trial->f);
     if (course || !trial->slopes_known)
-        rate_slopes(m, trial->slopes);
+        slopes_at(m, trial->h, trial->f, trial->slopes);
     trial->slopes_known = 1;
     implicit_stages(m, trial->t, trial->h, trial->x, trial->f, trial->slopes, k);
     for (int i = 0; i < RB_NX; i++) {
@@ -286,7 +264,7 @@ static inline void cut_short(double *m, Trial *trial, double left, double end, c
     m[RB_T] = trial->t;
     follow(course, m, end);
     derivative(m, k);
-    rate_slopes(m, trial->slopes);
+    slopes_at(m, trial->h, k, trial->slopes);
     implicit_matrix(w, trial->h, trial->slopes);
     factorize(w, pivot);
     for (int i = 0; i < RB_NX; i++)
@@ -317,9 +295,7 @@ static inline void look_for_calm(double *s, const Trial *trial)
             sum += fabs(trial->slopes[i * RB_NX + j]) * (RB_ATOL[j] + RB_RTOL * fabs(trial->x[j]));
         bound = larger(bound, sum / (RB_ATOL[i] + RB_RTOL * fabs(trial->x[i])));
     }
-    s[RB_SIGNS] = bound * trial->h < 1.0 ? s[RB_SIGNS] + 1.0 : 0.0;
-    if (s[RB_SIGNS] >= RB_ENOUGH_SIGNS)
-        s[RB_SIGNS] = s[RB_IS_STIFF] = 0.0;
+    count_calm(s, trial->h, bound);
 }
 #endif
 

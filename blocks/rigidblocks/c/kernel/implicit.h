@@ -90,6 +90,7 @@ static inline void implicit_stages(double *m, double t, double h, const double *
     }
 }
 
+#if RB_EXACT_SLOPES
 /* One step from t: x + h sum b_i k_i. */
 static inline void integrate(double *m, double t, double h)
 {
@@ -102,6 +103,7 @@ static inline void integrate(double *m, double t, double h)
     for (int i = 0; i < RB_NX; i++)
         m[RB_X + i] = x[i] + h * weighted(RB_IMPLICIT_A[RB_IMPLICIT_STAGES], k, RB_IMPLICIT_STAGES, i);
 }
+#endif
 
 #endif
 

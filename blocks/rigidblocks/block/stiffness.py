@@ -1,0 +1,77 @@
+"""The choice between an explicit pair and a linearly implicit one, and the Jacobian of the latter.
+
+c/kernel/stiffness.h does the same, by the same arithmetic in the same order.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.adaptive import (
+    EIGENVALUE,
+    ENOUGH_SIGNS,
+    IS_STIFF,
+    MOST_PATIENCE,
+    PATIENCE,
+    RIVAL,
+    SIGNS,
+    STABLE,
+    STIFFNESS,
+    Adaptive,
+)
+
+NEAR = 2.0**-26  # of a state: half of its digits tell the difference, half the rates at it
+SOON = 2.0**-20  # of a step
+ROUNDING = 2.0**-50  # of the time
+
+
+def quotients(
+    rates: Callable[[Any, Array], Array], t: Any, x: Array, h: float, f: Array, nominal: Array
+) -> tuple[Array, Array]:
+    """The derivatives of the rates by the states (n, n) and by the time (n,), at t and x where they
+    are f, as quotients of differences.
+
+    Each state is moved the way it goes, by the 2^-26th of its size, the time by the 2^-20th of h.
+    """
+    J = np.empty((len(x), len(x)))
+    for j, value in enumerate(x):
+        move = NEAR * max(abs(value), nominal[j])
+        moved = x.copy()
+        moved[j] = value - move if f[j] < 0.0 else value + move
+        J[:, j] = (rates(t, moved) - f) / (moved[j] - value)
+    later = t + max(SOON * h, ROUNDING * abs(t))
+    return J, (rates(later, x) - f) / (later - t)
+
+
+def count_sign(method: Adaptive, s: Array, h: float, distance: float, fast: float) -> None:
+    """Counts the signs that stability and not accuracy limits an explicit step of length h.
+
+    `fast` over `distance` is an estimate of the fastest eigenvalue: the change of the rates between
+    two places at the end of the step (Hairer and Wanner II, IV.2).
+    """
+    if h * fast > STABLE * distance and distance > 0.0:
+        s[EIGENVALUE] = fast / distance
+        s[SIGNS] += 1.0
+    elif s[SIGNS] > 0.0:
+        s[SIGNS] -= 0.5
+    if s[SIGNS] >= ENOUGH_SIGNS * (1.0 + s[PATIENCE]):
+        s[STIFFNESS] += 1.0
+        s[SIGNS] = 0.0
+        s[RIVAL] = h
+        s[IS_STIFF] = float(method.stiff is not None)
+
+
+def count_calm(s: Array, h: float, bound: float, dearness: float) -> None:
+    """Counts the signs that explicit steps are cheaper than a linearly implicit one of length h.
+
+    They are where they would be stable, `bound` being one of the fastest eigenvalue, or where as
+    many of them as one costs came further before.
+    """
+    calm = bound * h < 2.0 * dearness
+    s[SIGNS] = s[SIGNS] + 1.0 if calm or h < dearness * s[RIVAL] else 0.0
+    if s[SIGNS] >= ENOUGH_SIGNS:
+        s[SIGNS] = s[IS_STIFF] = 0.0
+        if not calm:
+            s[PATIENCE] = min(2.0 * s[PATIENCE] + 1.0, MOST_PATIENCE)
