@@ -1,4 +1,4 @@
-/* Turntable, traced to C. Operations: derivative 6, initial 2, update 2, output 1, project 6, rate_slopes 4.
+/* Turntable, traced to C. Operations: derivative 6, initial 2, update 2, output 1, project 6.
 
    index  port              element  unit
        0  t                          s
@@ -25,6 +25,8 @@
       15  steps.cut_short            1
       16  steps.spite                1
       17  steps.stiffness            1
+      18  steps.rival                s
+      19  steps.patience             1
 */
 
 #ifndef RB_MODEL_H
@@ -32,19 +34,23 @@
 
 #include <math.h>
 
-enum { RB_T = 0, RB_X = 1, RB_NX = 3, RB_Z = 4, RB_NZ = 1, RB_U = 5, RB_NU = 1, RB_P = 6, RB_NP = 2, RB_Y = 8, RB_NY = 1, RB_S = 9, RB_NS = 9, RB_SIZE = 18 };
+enum { RB_T = 0, RB_X = 1, RB_NX = 3, RB_Z = 4, RB_NZ = 1, RB_U = 5, RB_NU = 1, RB_P = 6, RB_NP = 2, RB_Y = 8, RB_NY = 1, RB_S = 9, RB_NS = 11, RB_SIZE = 20 };
 #define RB_PROJECTS 1
 static const double RB_SAMPLE_TIME = 0.002;
 static const double RB_INNER_STEP = 0.001;
-static const double RB_START[] = {0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+static const double RB_START[] = {0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
 static const double RB_RTOL = 1e-07;
 static const double RB_ATOL[] = {1e-07, 1e-07, 1e-07, 1.0};
-static const double RB_STABLE = 3.25;
+static const double RB_STABLE = 1.6;
+static const double RB_USUAL[] = {1.0, 1.0, 1.0, 1.0};
+static const double RB_DEARNESS = 1.7833333333333332;
+static const double RB_MOST_PATIENCE = 63.0;
 enum { RB_MAX_INNER_STEPS = 0, 
        RB_ENOUGH_SIGNS = 15, RB_SCREEN_PAUSE = 16 };
 #define RB_ADAPTIVE 1
 #define RB_EXPLICIT 1
 #define RB_LINEARLY_IMPLICIT 1
+#define RB_EXACT_SLOPES 0
 enum { RB_STAGES = 7 };
 static const double RB_A[8][7] = {{0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, {0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, {0.075, 0.225, 0.0, 0.0, 0.0, 0.0, 0.0}, {0.9777777777777777, -3.7333333333333334, 3.5555555555555554, 0.0, 0.0, 0.0, 0.0}, {2.9525986892242035, -11.595793324188385, 9.822892851699436, -0.2908093278463649, 0.0, 0.0, 0.0}, {2.8462752525252526, -10.757575757575758, 8.906422717743473, 0.2784090909090909, -0.2735313036020583, 0.0, 0.0}, {0.09114583333333333, 0.0, 0.44923629829290207, 0.6510416666666666, -0.322376179245283, 0.13095238095238096, 0.0}, {0.09114583333333333, 0.0, 0.44923629829290207, 0.6510416666666666, -0.322376179245283, 0.13095238095238096, 0.0}};
 static const double RB_A_POSITION[8][7] = {{0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, {0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, {0.075, 0.225, 0.0, 0.0, 0.0, 0.0, 0.0}, {0.9777777777777777, -3.7333333333333334, 3.5555555555555554, 0.0, 0.0, 0.0, 0.0}, {2.9525986892242035, -11.595793324188385, 9.822892851699436, -0.2908093278463649, 0.0, 0.0, 0.0}, {2.8462752525252526, -10.757575757575758, 8.906422717743473, 0.2784090909090909, -0.2735313036020583, 0.0, 0.0}, {0.09114583333333333, 0.0, 0.44923629829290207, 0.6510416666666666, -0.322376179245283, 0.13095238095238096, 0.0}, {0.09114583333333333, 0.0, 0.44923629829290207, 0.6510416666666666, -0.322376179245283, 0.13095238095238096, 0.0}};
@@ -112,28 +118,6 @@ static inline void project(const double *in, double *out)
     const double v8 = in[2] * r0;
     out[1] = v8; /* d[2] */
     out[2] = in[3]; /* w */
-}
-
-static inline void rate_slopes(const double *in, double *out)
-{
-    (void)in;
-    (void)out;
-    out[0] = 0.0; /* d der(d[1]) / d d[1] */
-    const double v3 = -in[3]; /* w */
-    out[1] = v3; /* d der(d[1]) / d d[2] */
-    const double v6 = -in[2]; /* d[2] */
-    out[2] = v6; /* d der(d[1]) / d w */
-    out[3] = in[3]; /* d der(d[2]) / d d[1] */
-    out[4] = 0.0; /* d der(d[2]) / d d[2] */
-    out[5] = in[1]; /* d[1], d der(d[2]) / d w */
-    out[6] = 0.0; /* d der(w) / d d[1] */
-    out[7] = 0.0; /* d der(w) / d d[2] */
-    const double v16 = in[7] / in[6]; /* b, I */
-    const double v17 = -v16;
-    out[8] = v17; /* d der(w) / d w */
-    out[9] = 0.0; /* d der(d[1]) / d t */
-    out[10] = 0.0; /* d der(d[2]) / d t */
-    out[11] = 0.0; /* d der(w) / d t */
 }
 
 #endif

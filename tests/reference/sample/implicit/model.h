@@ -30,6 +30,7 @@ static const double RB_START[] = {0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.1, 0.0};
 #define RB_ADAPTIVE 0
 #define RB_EXPLICIT 0
 #define RB_LINEARLY_IMPLICIT 1
+#define RB_EXACT_SLOPES 1
 enum { RB_IMPLICIT_STAGES = 2 };
 static const double RB_GAMMA = 0.29289321881345254;
 static const double RB_IMPLICIT_A[3][2] = {{0.0, 0.0}, {3.4142135623730945, 0.0}, {5.121320343559641, 1.7071067811865472}};

@@ -25,6 +25,8 @@
       15  steps.cut_short            1
       16  steps.spite                1
       17  steps.stiffness            1
+      18  steps.rival                s
+      19  steps.patience             1
 */
 
 #ifndef RB_MODEL_H
@@ -32,19 +34,19 @@
 
 #include <math.h>
 
-enum { RB_T = 0, RB_X = 1, RB_NX = 3, RB_Z = 4, RB_NZ = 1, RB_U = 5, RB_NU = 1, RB_P = 6, RB_NP = 2, RB_Y = 8, RB_NY = 1, RB_S = 9, RB_NS = 9, RB_SIZE = 18 };
+enum { RB_T = 0, RB_X = 1, RB_NX = 3, RB_Z = 4, RB_NZ = 1, RB_U = 5, RB_NU = 1, RB_P = 6, RB_NP = 2, RB_Y = 8, RB_NY = 1, RB_S = 9, RB_NS = 11, RB_SIZE = 20 };
 #define RB_PROJECTS 1
 static const double RB_SAMPLE_TIME = 0.002;
 static const double RB_INNER_STEP = 0.001;
-static const double RB_START[] = {0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+static const double RB_START[] = {0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
 static const double RB_RTOL = 1e-07;
 static const double RB_ATOL[] = {1e-07, 1e-07, 1e-07, 1.0};
-static const double RB_STABLE = 3.25;
 enum { RB_MAX_INNER_STEPS = 20, 
        RB_ENOUGH_SIGNS = 15, RB_SCREEN_PAUSE = 16 };
 #define RB_ADAPTIVE 1
 #define RB_EXPLICIT 0
 #define RB_LINEARLY_IMPLICIT 1
+#define RB_EXACT_SLOPES 1
 enum { RB_IMPLICIT_STAGES = 6 };
 static const double RB_GAMMA = 0.25;
 static const double RB_IMPLICIT_A[7][6] = {{0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, {3.0, 0.0, 0.0, 0.0, 0.0, 0.0}, {1.831036793486759, 0.4955183967433795, 0.0, 0.0, 0.0, 0.0}, {2.304376582692669, -0.05249275245743001, -1.176798761832782, 0.0, 0.0, 0.0}, {-7.170454962423024, -4.741636671481785, -16.31002631330971, -1.062004044111401, 0.0, 0.0}, {-7.170454962423024, -4.741636671481785, -16.31002631330971, -1.062004044111401, 1.0, 0.0}, {-7.170454962423024, -4.741636671481785, -16.31002631330971, -1.062004044111401, 1.0, 1.0}};
