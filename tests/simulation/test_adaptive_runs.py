@@ -54,5 +54,14 @@ def test_a_method_of_a_part_comes_before_that_of_the_run():
 
 
 def test_what_is_not_finite_has_a_suspected_cause():
-    with pytest.raises(SimulationError, match=r"is not finite .*: x \(steps of at most 0.001 s"):
+    cause = r"is not finite .*: x \(it is stiff: its fastest eigenvalue is about 1e\+04 1/s .* 10,"
+    with pytest.raises(SimulationError, match=cause):
         simulate(system(method="rk4"), 10.0, 0.05)
+
+
+def test_stiffness_that_was_dealt_with_is_told_once_and_quietly(caplog):
+    with caplog.at_level("INFO", "rigidblocks"):
+        simulate(system(), 0.1, 0.05, method="adaptive or stiff", rtol=1e-4)
+    said = [record.message for record in caplog.records if "is stiff" in record.message]
+    assert len(said) == 1
+    assert "from explicit steps to linearly implicit ones 1 times" in said[0]

@@ -2,6 +2,7 @@
 what they remember from step to step.
 """
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf, isfinite
@@ -165,22 +166,31 @@ def has_exact_slopes(method: Method, block: Block) -> bool:
     return stiff_part(method) is not None
 
 
-def step_remarks(steps: Array) -> Iterator[str]:
-    """What is to be said of a run, from what the integrator remembers at its end."""
+def step_remarks(steps: Array) -> Iterator[tuple[int, str]]:
+    """What is to be said of a run, from what the integrator remembers at its end, and how loud."""
     if steps[CUT_SHORT]:
         yield (
+            logging.WARNING,
             f"used up its inner steps in {steps[CUT_SHORT]:g} communication steps, whose rest is "
-            "one step without a known error: raise max_inner_steps, or shorten dt"
+            "one step without a known error: raise max_inner_steps, or shorten dt",
         )
-    if steps[STIFFNESS] and not steps[IS_STIFF]:
+    if steps[STIFFNESS] and steps[RIVAL]:
         yield (
+            logging.INFO,
+            f"is stiff, with a fastest eigenvalue of about {steps[EIGENVALUE]:.3g} 1/s: it went "
+            f"from explicit steps to linearly implicit ones {steps[STIFFNESS]:g} times",
+        )
+    elif steps[STIFFNESS]:
+        yield (
+            logging.WARNING,
             f"is stiff: its fastest eigenvalue is about {steps[EIGENVALUE]:.3g} 1/s, and stability "
-            "limits its inner steps; method='stiff' or 'adaptive or stiff' takes longer ones"
+            "limits its inner steps; method='stiff' or 'adaptive or stiff' takes longer ones",
         )
     if steps[SPITE]:
         yield (
+            logging.WARNING,
             f"took {steps[SPITE]:g} inner steps with an error above the tolerance, for no shorter "
-            "ones can be told apart in time: near a singular pose, or rtol is too small"
+            "ones can be told apart in time: near a singular pose, or rtol is too small",
         )
 
 

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import EIGENVALUE, Method, chooses_steps, longest_step
+from rigidblocks.block.adaptive import Method, chooses_steps, longest_step
 from rigidblocks.block.evaluate import NumpyEvaluator, Slopes
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.refusal import FAILED, Refusal, step_refusal
 from rigidblocks.block.step import advance, initialize
+from rigidblocks.block.suspicion import suspected_cause
 
 
 class StepError(ArithmeticError):
@@ -80,26 +81,9 @@ class Stepper(abc.ABC):
             if not np.isfinite(value)
         ]
         return StepError(
-            f"{self.memory.name} is not finite at t = {t:g} s: {', '.join(bad[:8])}{self._cause(m)}"
+            f"{self.memory.name} is not finite at t = {t:g} s: {', '.join(bad[:8])}"
+            f"{suspected_cause(self.memory, self.method, self.h, m)}"
         )
-
-    def _cause(self, m: Array) -> str:
-        """What is suspected to make values that are not finite, for messages."""
-        if not self.memory.block.states or not np.isfinite(m[self.memory.u]).all():
-            return ""
-        if not self.memory.steps:
-            return (
-                f" (steps of at most {self.h:g} s may be too long for it, near a singular pose or "
-                "where it is stiff: method='adaptive' finds their length, and 'stiff' is for what "
-                "decays fast)"
-            )
-        steps = m[self.memory.s]
-        if steps[EIGENVALUE] > 0:
-            return (
-                " (it seems to be stiff, with a fastest eigenvalue of about "
-                f"{steps[EIGENVALUE]:.3g} 1/s: method='stiff')"
-            )
-        return " (no inner step, however short, leads on from there)"
 
 
 @dataclass(frozen=True, eq=False)

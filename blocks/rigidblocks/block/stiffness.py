@@ -59,8 +59,8 @@ def count_sign(method: Adaptive, s: Array, h: float, distance: float, fast: floa
     if s[SIGNS] >= ENOUGH_SIGNS * (1.0 + s[PATIENCE]):
         s[STIFFNESS] += 1.0
         s[SIGNS] = 0.0
-        s[RIVAL] = h
-        s[IS_STIFF] = float(method.stiff is not None)
+        if method.stiff is not None:
+            s[RIVAL], s[IS_STIFF] = h, 1.0
 
 
 def count_calm(s: Array, h: float, bound: float, dearness: float) -> None:

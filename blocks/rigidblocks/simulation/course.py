@@ -75,8 +75,8 @@ def _go(
         for count in master.go(rows, interrupts.held_back):
             bar.update(count)
         for name, steps in master.network.steps():
-            for text in step_remarks(steps):
-                LOG.warning(f"'{name}' {text}")
+            for level, text in step_remarks(steps):
+                LOG.log(level, f"'{name}' {text}")
 
 
 def warnings_of(plan: Plan, network: Network) -> Iterator[str]:

@@ -47,7 +47,7 @@ static inline void project(const double *in, double *out);
 static inline void margins(const double *in, double *out);
 #endif
 
-#if RB_LINEARLY_IMPLICIT
+#if RB_EXACT_SLOPES
 /* The derivatives of the rates by the continuous states, by rows, then by the time: RB_NX * RB_NX + RB_NX. */
 static inline void rate_slopes(const double *in, double *out);
 #endif

@@ -40,8 +40,10 @@ static inline void count_sign(double *s, double h, double distance, double fast)
     if (s[RB_SIGNS] >= RB_ENOUGH_SIGNS * (1.0 + s[RB_PATIENCE])) {
         s[RB_STIFFNESS] += 1.0;
         s[RB_SIGNS] = 0.0;
+#if RB_LINEARLY_IMPLICIT
         s[RB_RIVAL] = h;
-        s[RB_IS_STIFF] = RB_LINEARLY_IMPLICIT;
+        s[RB_IS_STIFF] = 1.0;
+#endif
     }
 }
 

@@ -1,0 +1,79 @@
+/* A block's kernel that counts how often its rates are asked for, and these rates as other solvers want them. */
+#include "block.h"
+
+static long evaluations;
+
+static inline void counted(const double *in, double *out)
+{
+    evaluations++;
+    derivative(in, out);
+}
+
+#if RB_EXACT_SLOPES
+static inline void counted_slopes(const double *in, double *out)
+{
+    evaluations += RB_NX; /* it costs about as much */
+    rate_slopes(in, out);
+}
+#define rate_slopes counted_slopes
+#endif
+#define derivative counted
+
+#include "kernel.c"
+
+/* A serial vector of SUNDIALS. */
+typedef struct {
+    long long length;
+    int own;
+    double *data;
+} Content;
+typedef struct {
+    Content *content;
+} Vector;
+
+static double memory[RB_SIZE];
+
+RB_EXPORT long counts(void);
+RB_EXPORT void take(const double *m);
+RB_EXPORT int rates(double t, const double *x, double *to);
+RB_EXPORT int cvode_rates(double t, const Vector *x, Vector *to, void *user);
+RB_EXPORT double repeated(const double *x, int n);
+
+/* The evaluations since the last call. */
+RB_EXPORT long counts(void)
+{
+    const long n = evaluations;
+    evaluations = 0;
+    return n;
+}
+
+/* Keeps a memory for its inputs and parameters. */
+RB_EXPORT void take(const double *m)
+{
+    store(memory, m, RB_SIZE);
+}
+
+RB_EXPORT int rates(double t, const double *x, double *to)
+{
+    memory[RB_T] = t;
+    store(memory + RB_X, x, RB_NX);
+    derivative(memory, to);
+    return 0;
+}
+
+RB_EXPORT int cvode_rates(double t, const Vector *x, Vector *to, void *user)
+{
+    (void)user;
+    return rates(t, x->content->data, to->content->data);
+}
+
+/* n evaluations, each waiting for the one before. */
+RB_EXPORT double repeated(const double *x, int n)
+{
+    double to[RB_NX + 1], t = 0.0;
+    for (int k = 0; k < n; k++) {
+        rates(t, x, to);
+        t = 1e-12 * to[RB_NX - 1];
+    }
+    return t;
+}
