@@ -168,7 +168,9 @@ class Problem:
             begin = process_time()
             x = solve()
             times.append(process_time() - begin)
-        error = np.max(np.abs(x[: len(self.solution)] - self.solution) / np.maximum(np.abs(self.solution), 1.0))
+        error = np.max(
+            np.abs(x[: len(self.solution)] - self.solution) / np.maximum(np.abs(self.solution), 1.0)
+        )
         return Work(float(error), kernel.library.counts(), min(times))
 
     def curves(self) -> dict[str, list[Work]]:
