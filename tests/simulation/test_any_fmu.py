@@ -4,6 +4,7 @@ those of closed forms where there are any.
 
 import subprocess
 import sys
+import zipfile
 from functools import cache
 
 import fmpy
@@ -281,3 +282,46 @@ def test_own_exports_of_fmi_3_run_as_their_block(tmp_path, kind):
         results.append(simulate(system, 0.2, 0.01))
     for port in results[0].ports:
         assert_allclose(results[1][port.name], results[0][port.name], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", [STATE_SPACE, DAHLQUIST], ids=lambda model: model.name)
+def test_the_loop_in_c_steps_fmi_3_to_the_last_bit_as_the_one_in_python(fmu, model):
+    system = alone(fmu(model, 3))
+    results = [simulate(system, 1.0, 0.01, form=form) for form in ("compiled", "numpy")]
+    for port in results[0].ports:
+        assert_array_equal(results[0][port.name], results[1][port.name])
+
+
+def test_events_between_ticks_move_no_tick(fmu):
+    system = alone(fmu(CLOCKS, 3))
+    system.add("sine", Sine(amplitude=1.0, frequency=1.3, phase=0.4))
+    without = simulate(system, 1.0, 0.05)
+    result = simulate(system, 1.0, 0.05, events=["sine.y[1]"])
+    assert len(result.events) == 1
+    at_points = [np.isclose(without.time, t, atol=1e-9).any() for t in result.time]
+    for name in ("ticks", "last", "rings", "rang"):
+        assert_array_equal(result[f"part.{name}"][at_points], without[f"part.{name}"])
+
+
+def test_an_isolated_fmu_is_integrated_alike(fmu):
+    path = fmu(BOUNCING_BALL, 3)
+    results = [
+        simulate(alone(path, kind=ME, isolated=isolated), 0.6, 0.05) for isolated in (False, True)
+    ]
+    assert_array_equal(results[0].values, results[1].values)
+
+
+def test_sizes_by_structural_parameters_are_those_of_their_start_values(fmu, tmp_path):
+    with zipfile.ZipFile(fmu(STATE_SPACE, 3)) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    text = content["modelDescription.xml"].decode()
+    text = text.replace('<Dimension start="2"/>', '<Dimension valueReference="30"/>')
+    size = '<UInt64 name="n" valueReference="30" causality="structuralParameter" start="2"/>'
+    text = text.replace("<ModelVariables>", f"<ModelVariables>{size}")
+    with zipfile.ZipFile(tmp_path / "sized.fmu", "w") as archive:
+        for name, data in (content | {"modelDescription.xml": text.encode()}).items():
+            archive.writestr(name, data)
+    sized = simulate(alone(tmp_path / "sized.fmu"), 0.1, 0.01)
+    assert_array_equal(sized.values, simulate(alone(fmu(STATE_SPACE, 3)), 0.1, 0.01).values)
+    with pytest.raises(KeyError, match="has nothing to start with a value called n; it has: A, B"):
+        alone(tmp_path / "sized.fmu", start={"n": 3})
