@@ -2,8 +2,10 @@
 
 import contextlib
 import logging
+import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from tqdm import tqdm
 
@@ -24,14 +26,21 @@ from rigidblocks.system.wiring import Wiring
 LOG = logging.getLogger("rigidblocks")
 
 
-def course(plan: Plan, grid: Grid, wanted: Wanted, progress: bool, callers: int) -> Result:
+def course(
+    plan: Plan,
+    grid: Grid,
+    wanted: Wanted,
+    progress: bool,
+    callers: int,
+    idle: list[Master] | None = None,
+) -> Result:
     """The result of a run, saved where asked, also when the run does not come to its end.
 
     `callers` is how many functions of this package are between this one and the program, for
-    warnings.
+    warnings. `idle` has masters of earlier runs that can be used again, and gets this one.
     """
     with Interrupts() as interrupts:
-        master = master_of(plan)
+        master = _used_again(idle, plan) or master_of(plan)
         failure: BaseException | None = None
         with contextlib.closing(master.network):
             rows = Recording(plan.wiring, grid, plan.meta, wanted, interrupts.held_back)
@@ -52,7 +61,18 @@ def course(plan: Plan, grid: Grid, wanted: Wanted, progress: bool, callers: int)
         )
     for level, message in _remarks(plan.wiring, result):
         LOG.log(level, message)
+    if idle is not None and master.network.restarts:
+        idle.append(master)
     return result
+
+
+def _used_again(idle: list[Master] | None, plan: Plan) -> Master | None:
+    """A master that no run has now, with the start values of a plan."""
+    try:
+        master = (idle or []).pop()
+    except IndexError:
+        return None
+    return master if master.network.restart(plan) else None
 
 
 def _go(
@@ -64,19 +84,26 @@ def _go(
     callers: int,
 ) -> None:
     """A run from its start to its end."""
-    bar = tqdm(
-        total=rows.grid.n, unit="step", delay=1.0, leave=False, disable=None if progress else True
-    )  # None: not where there is no terminal
-    with bar:
+    with _bar(rows.grid.n, progress) as told:
         master.network.start(plan.t_start)
         rows.add(master.network.row())
         for message in warnings_of(plan, master.network):
             warnings.warn(message, RuntimeWarning, stacklevel=callers + 3)
         for count in master.go(rows, interrupts.held_back):
-            bar.update(count)
+            told(count)
         for name, steps in master.network.steps():
             for level, text in step_remarks(steps):
                 LOG.log(level, f"'{name}' {text}")
+
+
+@contextlib.contextmanager
+def _bar(steps: int, progress: bool) -> Iterator[Callable[[int], Any]]:
+    """A progress bar, where it is wanted and there is a terminal: who is told of steps taken."""
+    if not (progress and sys.stderr is not None and sys.stderr.isatty()):
+        yield int  # which does nothing
+        return
+    with tqdm(total=steps, unit="step", delay=1.0, leave=False) as bar:
+        yield bar.update
 
 
 def warnings_of(plan: Plan, network: Network) -> Iterator[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.simulation.network import Instances, Network, OneMemory
 from rigidblocks.simulation.plan import Plan
-from rigidblocks.simulation.recording import Hold, Recording, check_finite, output_ports
+from rigidblocks.simulation.recording import Hold, Recording, check_finite
 from rigidblocks.simulation.table import DONE, FAILED, HOSTED, STEP, Loop
 from rigidblocks.tracing.cache import CacheError
 from rigidblocks.tracing.compiler import CompilerError
@@ -60,7 +60,7 @@ class CoSimulation(Master):
     def __init__(self, plan: Plan, network: Instances):
         self.network, self._parts = network, network
         self._points, self._simultaneous = (plan.t_start, plan.dt), plan.is_simultaneous
-        names = [name for port in output_ports(plan.wiring) for name in port.element_names]
+        names = [name for port in plan.wiring.outputs for name in port.element_names]
         self._events = np.array([names.index(one) for one in dict.fromkeys(plan.events)], dtype=int)
 
     def go(self, recording: Recording, hold: Hold) -> Iterator[int]:
@@ -131,7 +131,7 @@ class CompiledLoop(Master):
 
     def __init__(self, plan: Plan, network: Network):
         self.network, self._points = network, (plan.t_start, plan.dt)
-        self._ports, table = output_ports(plan.wiring), network.table()
+        self._ports, table = plan.wiring.outputs, network.table()
         self._hosts = any(row.entry.kind == HOSTED for row in table)
         self._errors: list[BaseException] = []
         self._loop = Loop(
@@ -159,7 +159,7 @@ class CompiledLoop(Master):
                 recording.took(k - begin, rows)
             if ending != DONE:
                 self._fail(ending, self._points[0] + k * self._points[1], self._points[1])
-            n *= 2
+            n *= 8
             yield k - begin
 
     def step(self, t: float, dt: float) -> None:

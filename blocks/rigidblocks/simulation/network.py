@@ -38,6 +38,11 @@ class Network(abc.ABC):
     def start(self, t: float) -> None:
         """Computes the outputs at the start of a run, which comes once, or after a `restart`."""
 
+    @property
+    @abc.abstractmethod
+    def restarts(self) -> bool:
+        """Whether it can be used for another run: where no part is an FMU."""
+
     @abc.abstractmethod
     def restart(self, plan: Plan) -> bool:
         """Puts the start values of a plan in place of what there is; returns False, and does
@@ -142,11 +147,15 @@ class Instances(Network):
             except Exception as error:
                 raise _named(name, error) from error
 
+    @property
+    def restarts(self) -> bool:
+        return all(isinstance(one, BlockInstance) for one in self.by_name.values())
+
     def restart(self, plan: Plan) -> bool:
-        blocks = [one for one in self.by_name.values() if isinstance(one, BlockInstance)]
-        if len(blocks) < len(self.by_name):
+        if not self.restarts:
             return False
-        for name, instance in zip(self.by_name, blocks, strict=True):
+        for name, instance in self.by_name.items():
+            assert isinstance(instance, BlockInstance)
             instance.restart(plan.wiring.parts[name])
         return True
 
@@ -231,6 +240,10 @@ class OneMemory(Network):
 
     def start(self, t: float) -> None:
         self._stepper.initialize(self._memory, t)
+
+    @property
+    def restarts(self) -> bool:
+        return True
 
     def restart(self, plan: Plan) -> bool:
         where = self._stepper.memory.where

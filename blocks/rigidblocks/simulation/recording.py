@@ -5,7 +5,7 @@ on disk.
 import abc
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,7 +56,7 @@ class Wanted:
 
     def check(self, wiring: Wiring, grid: Grid) -> None:
         """Raises KeyError for a pattern that names nothing, and what cannot be saved (`files`)."""
-        columns = 1 + sum(port.size for port in chosen(output_ports(wiring), self.record))
+        columns = 1 + sum(port.size for port in chosen(wiring.outputs, self.record))
         if self.save is not None:
             logged = self.log not in (None, self.save)
             check_target(self.save, columns * self.rows(grid), logged)
@@ -74,6 +74,16 @@ class Rows(abc.ABC):
         """Appends the rows (n, columns) at the times (n,) [s], and the events since the last ones,
         all or nothing.
         """
+
+    @abc.abstractmethod
+    def room(self) -> tuple[Array, Array] | None:
+        """The places of the next times and rows, for who writes them there and tells `took` how
+        many; None where they are to be given to `write`.
+        """
+
+    @abc.abstractmethod
+    def took(self, rows: int) -> None:
+        """So many have been written to `room`."""
 
     @abc.abstractmethod
     def finish(self, time: Array, rows: Array) -> tuple[Array, Array | LoggedValues]:
@@ -104,6 +114,13 @@ class RowsInMemory(Rows):
         self._time[new], self._rows[new] = time, rows
         self._n = new.stop
 
+    def room(self) -> tuple[Array, Array] | None:
+        free = slice(self._n, None)
+        return None if self._n == len(self._time) else (self._time[free], self._rows[free])
+
+    def took(self, rows: int) -> None:
+        self._n += rows
+
     def finish(self, time: Array, rows: Array) -> tuple[Array, Array]:
         with contextlib.suppress(MemoryError):  # for which there was no room before
             self.write(time, rows, ())
@@ -118,6 +135,12 @@ class LoggedRows(Rows):
 
     def write(self, time: Array, rows: Array, events: Sequence[Fall]) -> None:
         self._writer.write(time, rows, events)
+
+    def room(self) -> tuple[Array, Array] | None:
+        return None
+
+    def took(self, rows: int) -> None:
+        """Has no room."""
 
     def finish(self, time: Array, rows: Array) -> tuple[Array, LoggedValues]:
         return self._writer.finish(time, rows)
@@ -143,7 +166,7 @@ class Recording:
         self.events = list[Fall]()
         self._told = 0  # the events that are written
         self._has_fallen = False  # since the last row
-        self.ports = output_ports(wiring)
+        self.ports = wiring.outputs
         self.chosen = chosen(self.ports, wanted.record)
         self.every, self._hold = wanted.every, hold
         names = {port.name for port in self.chosen}
@@ -192,8 +215,12 @@ class Recording:
         """The places of the times (n,) and rows (n, columns) of what is recorded next, one at
         least, for who writes them there; then comes `took`.
         """
-        if self._filled == len(self._chunk) or monotonic() > self._due:
+        if self._filled == len(self._chunk) or monotonic() > self._due or self._rows.room():
             self._flush()
+        direct = self._rows.room()
+        self._is_direct = direct is not None
+        if direct is not None:
+            return direct
         free = slice(self._filled, None)
         return self._chunk_time[free], self._chunk[free]
 
@@ -203,7 +230,10 @@ class Recording:
         """
         self.k += steps
         self.t = self.grid.t_start + self.k * self.grid.dt
-        self._filled += rows  # last, for an interrupt may come before
+        if self._is_direct:  # the last thing, for an interrupt may come before
+            self._rows.took(rows)
+        else:
+            self._filled += rows
 
     def finish(self) -> tuple[Result, Exception | None]:
         """What has been recorded so far, and why some of it is in memory alone."""
@@ -241,15 +271,6 @@ def check_finite(ports: Sequence[Port], row: Array) -> None:
         names = (name for port in ports for name in port.element_names)
         bad = [name for name, value in zip(names, row, strict=True) if not np.isfinite(value)]
         raise ArithmeticError(f"not finite: {', '.join(bad[:8])}")
-
-
-def output_ports(wiring: Wiring) -> tuple[Port, ...]:
-    """All outputs of a system, each named `part.port`."""
-    return tuple(
-        replace(port, name=f"{name}.{port.name}")
-        for name, part in wiring.parts.items()
-        for port in part.component.outputs
-    )
 
 
 def chosen(ports: Iterable[Port], record: Sequence[str]) -> tuple[Port, ...]:

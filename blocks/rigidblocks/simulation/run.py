@@ -20,7 +20,7 @@ from rigidblocks.simulation.grid import communication_points
 from rigidblocks.simulation.masters import Master, master_of
 from rigidblocks.simulation.network import Network
 from rigidblocks.simulation.plan import Plan
-from rigidblocks.simulation.recording import Wanted, check_finite, output_ports
+from rigidblocks.simulation.recording import Wanted, check_finite
 from rigidblocks.simulation.result import Result
 from rigidblocks.system.selection import element_port
 from rigidblocks.system.wiring import Wiring
@@ -55,11 +55,12 @@ class Run:
     def __init__(self, plan: Plan, record: tuple[str, ...], every: int):
         self._plan, self._record, self._every = plan, record, every
         self._master: Master | None = None
+        self._idle: list[Master] = []  # of whole runs that are over
         self._k, self._failed = 0, False
         self._targets: dict[str, tuple[Port, Any]] = {}
         self._kinds = dict(_values(plan.wiring))
         self._may_be_set = set[str]()
-        self._outputs = output_ports(plan.wiring)
+        self._outputs = plan.wiring.outputs
 
     @property
     def dt(self) -> float:
@@ -90,7 +91,7 @@ class Run:
         grid = communication_points(plan.t_start, t_stop, plan.dt)
         wanted = Wanted(self._record, self._every, None if save is None else Path(save))
         wanted.check(plan.wiring, grid)
-        return course(plan, grid, wanted, progress, 1)
+        return course(plan, grid, wanted, progress, 1, self._idle)
 
     def reset(self, start: Mapping[str, Any] | None = None) -> None:
         """Goes to the start of a run, with other start values where they are given as in

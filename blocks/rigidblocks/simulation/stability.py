@@ -21,7 +21,7 @@ def holds_too_long(wiring: Wiring, dt: float, values: Callable[[str], Array]) ->
     """
     for name, part in wiring.parts.items():
         block = part.component
-        if not isinstance(block, Block):
+        if not isinstance(block, Block) or type(block).longest_hold is Block.longest_hold:
             continue
         held = max(dt, block.sample_time or 0.0)
         longest = block.longest_hold(_upstream(wiring, name, values), _parameters(name, part))
@@ -44,6 +44,8 @@ def steps_too_long(wiring: Wiring, dt: float, values: Callable[[str], Array]) ->
     for name, part in wiring.parts.items():
         block, (method, h) = part.component, part.stepping
         if not isinstance(block, Block) or not _has_known_limit(method):
+            continue
+        if type(block).modes is Block.modes:
             continue
         shown = {port: values(f"{name}.{port}") for port in state_outputs(block)}
         modes = block.modes(Record(shown, "state", f"block '{name}'"), _parameters(name, part))

@@ -60,6 +60,15 @@ class Wiring:
         return Wiring, (dict(self.parts), self.connections)  # a proxy cannot be pickled
 
     @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """All outputs of the parts, each named `part.port`."""
+        return tuple(
+            replace(port, name=f"{name}.{port.name}")
+            for name, part in self.parts.items()
+            for port in part.component.outputs
+        )
+
+    @cached_property
     def wires(self) -> tuple[Wire, ...]:
         """The connections as runs of elements that lie side by side on both ends."""
         return tuple(wire for connection in self.connections for wire in _runs(connection))
@@ -112,7 +121,10 @@ class Wiring:
             )
             for name, part in self.parts.items()
         }
-        return Wiring(parts, self.connections)
+        other = Wiring(parts, self.connections)
+        same = ("outputs", "wires", "evaluation_order", "stepping_order")
+        vars(other).update({name: known for name, known in vars(self).items() if name in same})
+        return other
 
     @cached_property
     def open_inputs(self) -> tuple[tuple[str, Port], ...]:
