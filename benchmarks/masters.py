@@ -13,6 +13,8 @@ from collections.abc import Callable
 from ctypes import POINTER, c_double, c_size_t, c_void_p
 from pathlib import Path
 from time import process_time
+from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -21,6 +23,8 @@ from rigidblocks.simulation.grid import Grid
 from rigidblocks.simulation.masters import CoSimulation, master_of
 from rigidblocks.simulation.network import Instances
 from rigidblocks.simulation.recording import Recording, Wanted
+from rigidblocks.simulation.run import Run
+from rigidblocks.simulation.table import Loop
 from rigidblocks.tracing.compiler import shared_library
 
 HERE = Path(__file__).parent
@@ -63,7 +67,7 @@ def bare(system: System, found: list[np.ndarray]) -> tuple[Walk, Callable[[], No
     network = Instances(prepare(system, DT)._plan)
     network.start(0.0)
     rows, kept = [], []
-    for entry, wires in network.table():
+    for entry, wires, _ in network.table():
         sources = (c_void_p * len(entry.set.values))()
         for source, target in wires:
             first = (target.ctypes.data - entry.set.values.ctypes.data) // 8
@@ -225,8 +229,89 @@ def check(walks: dict[str, Walk], found: dict[str, list[np.ndarray]]) -> None:
             raise RuntimeError(f"{name} comes to {q}, not to {expected}")
 
 
+def closed_loop() -> System:
+    """A robot and its controller as blocks."""
+    system = System()
+    system.add("robot", RobotPlant(planar2()))
+    system.add("pd", PDController((60.0, 30.0), (8.0, 4.0)), start={"q_ref": START})
+    for source, target in WIRES:
+        system.connect(source, target)
+    return system
+
+
+def kernel_time(run: Run, steps: int) -> float:
+    """The time [s] of so many steps of the kernel of a fused run alone."""
+    stepper = run._plan.fused
+    m = stepper.memory.start()
+    stepper.initialize(m, 0.0)
+    rows = np.empty((1000, len(m)))
+    begin = process_time()
+    for k in range(0, steps, len(rows)):
+        stepper.run(m, 0.0, DT, rows, k)
+    return process_time() - begin
+
+
+def whole_run(run: Run, steps: int) -> float:
+    """The time [s] of a whole run."""
+    begin = process_time()
+    run.simulate(steps * DT, progress=False)
+    return process_time() - begin
+
+
+def loop_share(run: Run, steps: int) -> float:
+    """The time of a whole run by that of its loop."""
+    spent, walk = [], Loop.run
+
+    def timed(*arguments: Any) -> Any:
+        begin = process_time()
+        done = walk(*arguments)
+        spent.append(process_time() - begin)
+        return done
+
+    with mock.patch.object(Loop, "run", timed):
+        whole = whole_run(run, steps)
+    return whole / sum(spent)
+
+
+def stepped(run: Run, steps: int) -> float:
+    """The time [s] of so many single steps."""
+    run.reset()
+    begin = process_time()
+    for _ in range(steps):
+        run.step()
+    return process_time() - begin
+
+
+def commanded(run: Run, steps: int) -> float:
+    """The same with an output read and an input set in each."""
+    run.reset()
+    begin = process_time()
+    for _ in range(steps):
+        run["pd.q_ref"] = run["robot.q"]
+        run.step()
+    return process_time() - begin
+
+
+def prepared_runs() -> None:
+    """Prints what a prepared run takes beyond its kernel."""
+    run = prepare(closed_loop(), DT, form="fused")
+    whole_run(run, 1000)
+    pairs = [(whole_run(run, 10**6), kernel_time(run, 10**6)) for _ in range(5)]
+    whole, alone = (min(times) for times in zip(*pairs, strict=True))
+    print(
+        f"1,000,000 fused steps: {whole:.3f} s, the kernel alone {alone:.3f} s: "
+        f"{whole / alone:.2f} x"
+    )
+    shares = sorted(loop_share(run, 10**4) for _ in range(25))
+    print(f"another run of 10,000 steps: {shares[len(shares) // 2]:.2f} x its loop")
+    for name, walk in (("a step", stepped), ("a step, a read and a set", commanded)):
+        time = min(walk(run, 10**5) for _ in range(3)) - alone / 10
+        print(f"{name} from Python: {time / 10**5 * 1e6:.2f} us above the kernel")
+
+
 def main() -> None:
-    """Prints a table: a row for each number of instances."""
+    """Prints a table, a row for each number of instances, and what prepared runs take."""
+    prepared_runs()
     with tempfile.TemporaryDirectory() as folder:
         fmus = files(Path(folder))
         for instances, steps in ((2, 50_000), (20, 5_000), (200, 500)):

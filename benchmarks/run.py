@@ -6,6 +6,7 @@ import grounded
 import hosting
 import kernels
 import loops
+import masters
 import steps
 
 if __name__ == "__main__":
@@ -16,6 +17,8 @@ if __name__ == "__main__":
     derivatives.main()
     print()
     loops.main()
+    print()
+    masters.main()
     print()
     steps.main()
     print()

@@ -123,7 +123,7 @@ class Port:
             self.meanings.get(u) if u in self.meanings else quantity_of(u) for u in self.units
         )
 
-    @property
+    @cached_property
     def element_names(self) -> tuple[str, ...]:
         """The name of each element: `q[1]`, `q[2]`, ... or `f[1,1]`, counted from 1 as FMI does; a
         scalar is its name.

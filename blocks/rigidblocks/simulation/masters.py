@@ -134,6 +134,7 @@ class CompiledLoop(Master):
         self._ports, table = plan.wiring.outputs, network.table()
         self._hosts = any(row.entry.kind == HOSTED for row in table)
         self._errors: list[BaseException] = []
+        self._kept: tuple[str, ...] | None = None
         self._loop = Loop(
             table,
             network.unchecked,
@@ -147,7 +148,10 @@ class CompiledLoop(Master):
         return True
 
     def go(self, recording: Recording, hold: Hold) -> Iterator[int]:
-        self._loop.keep(self.network.outputs[port.name] for port in recording.chosen)
+        names = tuple(port.name for port in recording.chosen)
+        if names != self._kept:  # as in the run before
+            self._loop.keep(self.network.outputs[name] for name in names)
+            self._kept = names
         n, last = FIRST, recording.grid.n
         # a part that Python steps may be interrupted in its step
         held = contextlib.nullcontext if self._hosts else hold

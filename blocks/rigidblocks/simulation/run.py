@@ -116,7 +116,9 @@ class Run:
         """
         if n != 1:
             check_count("n", n)
-        master = self._running()
+        master = self._master
+        if master is None or self._failed:
+            master = self._running()
         t_start, dt = self._plan.t_start, self._plan.dt
         self._failed = True
         for k in range(self._k, self._k + n):

@@ -76,6 +76,8 @@ def grows(method: Integrator, z: Array) -> bool:
     """Whether a step by an explicit method makes a tenth more, or more than that, of a mode with
     eigenvalue times step z: |R(z)| > 1.1 of R(z) = 1 + z b^T (1 - z A)^-1 1.
     """
+    if not len(z):
+        return False
     s = method.stages
     A = np.array([[*row, *[0.0] * (s - len(row))] for row in method.a])
     b, ones = np.array(method.b), np.ones(s)

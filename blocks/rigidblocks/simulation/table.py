@@ -2,9 +2,9 @@
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
-from ctypes import POINTER, Structure, c_double, c_int, c_int64, c_void_p
+from ctypes import Structure, c_double, c_int, c_int64, c_void_p
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,8 +131,8 @@ def library() -> Any:
     """The loop, compiled once for a machine. Raises CompilerError where there is no compiler."""
     sources = {name: c_text(f"master/{name}") for name in ("master.h", "master.c")}
     loaded = ctypes.CDLL(str(shared_library(sources, "master.c")))
-    loaded.master_run.argtypes = (POINTER(_Loop),)
-    loaded.master_step.argtypes = (POINTER(_Loop), c_double, c_double)
+    loaded.master_run.argtypes = (c_void_p,)
+    loaded.master_step.argtypes = (c_void_p, c_double, c_double)
     return loaded
 
 
@@ -166,8 +166,9 @@ class Loop:
             judge=_Judge(judge),
             host=_Host(host),
         )
-        self._run, self._step = library().master_run, library().master_step
-        self._pointer = ctypes.pointer(self._loop)
+        address = ctypes.addressof(self._loop)
+        self._run = partial(library().master_run, address)
+        self._step = partial(library().master_step, address)
 
     def keep(self, outputs: Iterable[Array]) -> None:
         """From now on, these views make a row."""
@@ -185,7 +186,7 @@ class Loop:
 
     def step(self, t: float, dt: float) -> int:
         """Steps from t to t + dt; returns how that ended."""
-        ending: int = self._step(self._pointer, t, dt)
+        ending: int = self._step(t, dt)
         return ending
 
     def run(
@@ -208,7 +209,7 @@ class Loop:
         loop.every, loop.patience = every, patience
         loop.time, loop.rows = time.ctypes.data, rows.ctypes.data
         loop.room, loop.filled = len(time), 0
-        ending: int = self._run(self._pointer)
+        ending: int = self._run()
         return ending, loop.k, loop.filled
 
     def _part(
