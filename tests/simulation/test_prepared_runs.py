@@ -199,6 +199,19 @@ def test_close_ends_the_fmus(tmp_path):
     run.close()
 
 
+def test_a_run_that_is_dropped_ends_its_fmus(tmp_path):
+    system = System()
+    system.add("part", foreign_fmu(tmp_path / "one.fmu"))
+    run = prepare(system, 1e-2)
+    run.step(2)
+    moment = run.save()
+    run.step()
+    del run
+    gc.collect()
+    assert calls(tmp_path / "one.fmu")[-1] == "free"
+    del moment  # of which nothing is left to be freed
+
+
 # mistakes
 
 

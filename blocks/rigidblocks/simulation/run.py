@@ -103,6 +103,8 @@ class Run:
         if self._master is None or not self._master.network.restart(plan):
             self.close()
             self._master = master_of(plan)
+            # also where nobody closes the run, and where the program ends
+            self._end = weakref.finalize(self, self._master.network.close)
         self._k, self._failed = 0, True
         self._master.network.start(plan.t_start)
         check_finite(self._outputs, self._master.network.row())
@@ -179,7 +181,7 @@ class Run:
     def close(self) -> None:
         """Ends the run step by step; the next `reset` begins another."""
         if self._master is not None:
-            self._master.network.close()
+            self._end()
         self._master = None
         self._targets.clear()
 
