@@ -60,12 +60,21 @@ class Block(abc.ABC):  # noqa: B024 - every function has a default, no block nee
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
+        if "__repr__" not in vars(cls):  # else dataclass would write out every array
+            cls.__repr__ = Block.__repr__  # type: ignore[method-assign]
         for name in FUNCTIONS:
             if name in vars(cls):
                 _check_arguments(f"{cls.__name__}.{name}", vars(cls)[name])
         for name in ("__init__", "__post_init__"):  # the last thing that makes a block checks it
             if name in vars(cls):
                 setattr(cls, name, _then_checked(name, vars(cls)[name]))
+
+    def __repr__(self) -> str:
+        try:
+            sides = (", ".join(map(_port_text, ports)) for ports in (self.inputs, self.outputs))
+            return f"<{type(self).__name__}: {' -> '.join(sides)}>"
+        except Exception:  # one that is not yet whole, in a message of what is wrong with it
+            return f"<{type(self).__name__}>"
 
     def __init__(self, *values: Any, **named: Any) -> None:
         if values or named:
@@ -168,6 +177,10 @@ class Block(abc.ABC):  # noqa: B024 - every function has a default, no block nee
         """
         del t, y
         return ()
+
+
+def _port_text(port: Port) -> str:
+    return f"{port.name} ({', '.join(map(str, port.shape))})" if port.shape else port.name
 
 
 @cache

@@ -51,6 +51,7 @@ class Model(Tree):
     contact: tuple[tuple[Shape, ...], ...] = ()
     unphysical: tuple[str, ...] = ()
     algebra: ClassVar[ModuleType] = spatial
+    __repr__ = Tree.__repr__  # else dataclass would write out every array
 
     def __post_init__(self) -> None:
         complete(self, 3)

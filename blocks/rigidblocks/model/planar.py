@@ -43,6 +43,7 @@ class PlanarModel(Tree):
     massless: tuple[str, ...] = ()
     loops: tuple[LoopJoint, ...] = ()
     algebra: ClassVar[ModuleType] = planar
+    __repr__ = Tree.__repr__
 
     def __post_init__(self) -> None:
         complete(self, 2)

@@ -38,6 +38,14 @@ class Tree(abc.ABC):
     unphysical: tuple[str, ...] = ()
     loops: tuple[LoopJoint, ...]
 
+    def __repr__(self) -> str:
+        loops = f", {len(self.loops)} loops" if self.loops else ""
+        gravity = ", ".join(f"{g:g}" for g in self.gravity)
+        return (
+            f"<{type(self).__name__} '{self.name}': {self.nb} bodies, nq = {self.nq}, nv = "
+            f"{self.nv}{loops}, gravity ({gravity}) m/s2>"
+        )
+
     @property
     def nb(self) -> int:
         """The number of bodies, and of tree joints."""

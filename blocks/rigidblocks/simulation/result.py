@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -50,6 +51,26 @@ class Result:
     values: Array | LoggedValues
     meta: dict[str, str]
     events: tuple[Event, ...] = ()
+
+    def __repr__(self) -> str:
+        rows = [(port.name, str(port.shape), _units(port), port.doc) for port in self.ports]
+        width = [max((len(row[k]) for row in rows), default=0) for k in range(3)]
+        lines = ("  ".join((*map(str.ljust, row, width), row[3])).rstrip() for row in rows)
+        return "\n  ".join((f"<Result: {self._span()}>", *lines))
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: a table of the ports."""
+        rows = ((port.name, str(port.shape), _units(port), port.doc) for port in self.ports)
+        cells = ("".join(f"<td>{escape(text)}</td>" for text in row) for row in rows)
+        body = "".join(f"<tr>{row}</tr>" for row in cells)
+        head = "".join(f"<th>{text}</th>" for text in ("port", "shape", "unit", ""))
+        return f"<p>{escape(self._span())}</p><table><tr>{head}</tr>{body}</table>"
+
+    def _span(self) -> str:
+        """How many rows there are, and from when to when."""
+        n = len(self.time)
+        span = f" from {self.time[0]:g} to {self.time[-1]:g} s" if n else ""
+        return f"{n} rows{span}, {len(self.ports)} ports"
 
     @classmethod
     def of_signals(
@@ -180,3 +201,7 @@ class Result:
             axis.axvline(event.t, color="k", lw=0.4, alpha=0.4)
         axis.grid(alpha=0.3)
         axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
+
+
+def _units(port: Port) -> str:
+    return " ".join(dict.fromkeys(port.units))

@@ -9,6 +9,7 @@ from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, longest_step, met
 from rigidblocks.block.block import Block
 from rigidblocks.block.record import near
 from rigidblocks.kernels.purity import ImpureBlockError
+from rigidblocks.system.drawing import drawn, graphviz, mermaid, summary
 from rigidblocks.system.exposure import Exposure
 from rigidblocks.system.part import Part, component_of, name_list, start_values
 from rigidblocks.system.selection import Selection, converted
@@ -173,6 +174,30 @@ class System:
                 "or both"
             )
         self.exposure = Exposure(names, (*self.exposure.hidden, *patterns))
+
+    def draw(self, kind: str = "mermaid") -> Any:
+        """The diagram of the system: its parts in the order of their steps, with their ports and
+        units and what reads what at once, and the connections, solid where they are read at once.
+
+        With "mermaid" it is a text that notebooks, GitHub and GitLab draw, with "graphviz" a
+        `graphviz.Digraph`. Raises ValueError for another kind and for an algebraic loop, and
+        ImportError without the package graphviz where that is asked for.
+        """
+        kinds = {"mermaid": mermaid, "graphviz": graphviz}
+        if kind not in kinds:
+            raise ValueError(f"a drawing is made by {' or '.join(kinds)}, not {kind!r}")
+        return kinds[kind](drawn(self.wiring()))
+
+    def __repr__(self) -> str:
+        n = len(self.connections)
+        return f"<System: {summary(self.parts.values()) or 'no parts'}; {n} connections>"
+
+    def _repr_markdown_(self) -> str | None:
+        """What notebooks show: the diagram, where there is one."""
+        try:
+            return str(self.draw()._repr_markdown_())
+        except ValueError:
+            return None
 
     def wiring(self) -> Wiring:
         """What is wired to what now; later changes of the system have no effect on it."""

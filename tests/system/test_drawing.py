@@ -1,0 +1,86 @@
+"""The diagram of a system, and the short texts of what a notebook shows."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from planar2ctrl import parts, wired
+from rigidblocks import PDController, System, planar2, simulate
+from rigidblocks.library import Gain, LowPass
+from rigidblocks.mechanisms import four_bar
+from rigidblocks.model.planar import PlanarModel
+
+
+def test_the_diagram_has_parts_in_order_of_steps_ports_with_units_and_what_is_at_once():
+    text = wired(parts()).draw()
+    lines = text.splitlines()
+    assert lines[0] == "flowchart LR"
+    boxes = [line for line in lines if '["' in line]
+    order = wired(parts()).wiring().stepping_order
+    assert [box.split('["')[1].split(":")[0] for box in boxes] == [
+        f"{k}. {name}" for k, name in enumerate(order, 1)
+    ]
+    pd = next(box for box in boxes if "PDController" in box)
+    assert "in: q_ref (2) rad, q (2) rad, qd_ref (2) rad/s, qd (2) rad/s" in pd
+    assert "out: tau (2) N.m" in pd
+    assert "at once: q, q_ref, qd, qd_ref → tau" in pd
+    assert any('-->|"q"|' in line for line in lines)  # the controller reads it at once
+    assert text._repr_markdown_() == f"```mermaid\n{text}\n```"
+
+
+def test_connections_of_elements_and_held_ones_are_told():
+    system = System()
+    system.add("lag", LowPass(0.1, shape=2))
+    system.add("gain", Gain(2.0), start={"u": 0.0})
+    system.connect("gain.y", "lag.u[2]")
+    text = system.draw()
+    assert '-.->|"y to u[2]"|' in text
+    assert "open: u" in text
+    assert system._repr_markdown_().startswith("```mermaid")
+    assert System()._repr_markdown_() is None  # of nothing there is no picture
+
+
+def test_graphviz_gets_the_same_parts_and_connections(monkeypatch):
+    class Digraph:
+        def __init__(self, **options):
+            self.options, self.nodes, self.edges = options, [], []
+
+        def node(self, name, label, shape):
+            self.nodes.append((name, label, shape))
+
+        def edge(self, a, b, label, style):
+            self.edges.append((a, b, label, style))
+
+    monkeypatch.setitem(sys.modules, "graphviz", SimpleNamespace(Digraph=Digraph))
+    system = wired(parts())
+    graph = system.draw("graphviz")
+    assert [name for name, _, _ in graph.nodes] == list(system.wiring().stepping_order)
+    assert ("robot", "pd", "q", "solid") in graph.edges
+    monkeypatch.setitem(sys.modules, "graphviz", None)
+    with pytest.raises(ImportError, match=r"needs the package graphviz"):
+        system.draw("graphviz")
+    with pytest.raises(ValueError, match=r"made by mermaid or graphviz, not 'svg'"):
+        system.draw("svg")
+
+
+def test_texts_are_short_and_have_no_arrays():
+    system = wired(parts())
+    assert repr(system).startswith("<System: ")
+    assert "robot (RobotPlant)" in repr(system)
+    pd = PDController(kp=(1.0, 2.0), kd=(0.1, 0.2))
+    assert repr(pd) == "<PDController: q_ref (2), q (2), qd_ref (2), qd (2) -> tau (2)>"
+    assert repr(planar2()) == (
+        "<Model 'planar2': 2 bodies, nq = 2, nv = 2, gravity (0, 0, -9.81) m/s2>"
+    )
+    model = four_bar().model
+    assert ", 1 loops, " in repr(model)
+    assert isinstance(model, PlanarModel)
+    result = simulate(system, 0.01, 1e-3, progress=False)
+    lines = repr(result).splitlines()
+    assert lines[0] == f"<Result: 11 rows from 0 to 0.01 s, {len(result.ports)} ports>"
+    assert len(lines) == 1 + len(result.ports)
+    assert "array(" not in repr(result)
+    assert result._repr_html_().count("<tr>") == 1 + len(result.ports)
+    assert np.all(np.isfinite(result.time))
