@@ -70,6 +70,24 @@ def test_a_moving_link_without_mass_is_named(file):
     assert any("'lower' moves on joint 'elbow' and has no mass" in p.text for p in problems(file))
 
 
+def test_a_configuration_that_moves_no_inertia_is_told(file, capsys):
+    """The last joint turns a point mass about its own place, in line with the first at 0 alone."""
+    link = """<link name="{0}"><inertial><origin xyz="0 0 {2}"/><mass value="1"/>
+      <inertia ixx="{1}" ixy="0" ixz="0" iyy="{1}" iyz="0" izz="{1}"/></inertial></link>"""
+    joint = """<joint name="{0}" type="continuous"><parent link="{1}"/><child link="{2}"/>
+      <origin xyz="0 0 1"/><axis xyz="{3}"/></joint>"""
+    parts = [
+        '<link name="base"/><link name="a"/><link name="b"/>',
+        link.format("c", 0, 1),
+        joint.format("yaw", "base", "a", "0 0 1"),
+        joint.format("pitch", "a", "b", "0 1 0"),
+        joint.format("roll", "b", "c", "1 0 0"),
+    ]
+    file.write_text(f'<robot name="neck">{"".join(parts)}</robot>')
+    assert main(["check", str(file)]) == 1
+    assert "H is singular there" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("kind", BROKEN)
 def test_what_is_refused_is_found(kind, file, capsys):
     file.write_text(BROKEN[kind][0])

@@ -141,6 +141,7 @@ def _robot_fmu(
     robot = robot_of(file, of_robot["floating"])  # what is no robot is refused before the rest
     from rigidblocks.block.integrators import ROS2
     from rigidblocks.fmi.export import export_fmu
+    from rigidblocks.formats.inspection import singular_start
     from rigidblocks.library.described import described_plant, resists
 
     groups = set(tunable or ()) & TUNABLE
@@ -148,6 +149,8 @@ def _robot_fmu(
     if resists(robot) and not resistance:
         text = "its springs, damping and dry friction are left out; --resistance has them"
         print(f"rigidblocks: {file}: {text}", file=sys.stderr)
+    if singular := singular_start(robot):
+        print(f"rigidblocks: {file}: {singular}", file=sys.stderr)
     plant: Any = described_plant(robot, resistance, inertias_of(robot, groups, of_robot["frames"]))
     names = parameters_of(plant, tunable)
     if of_robot["frames"] or of_robot["controller"]:

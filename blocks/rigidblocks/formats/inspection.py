@@ -9,12 +9,15 @@ from typing import NamedTuple
 import numpy as np
 
 from rigidblocks.algebra.spatial import RigidInertia
+from rigidblocks.dynamics.joint_space import crba
+from rigidblocks.formats.description import RobotDescription
 from rigidblocks.formats.document import Element, children, nearest, parsed
 from rigidblocks.formats.load import content, load_model
 from rigidblocks.formats.refusal import FormatError
 from rigidblocks.formats.units import doubted_units
 from rigidblocks.formats.urdf import read_connection, read_link
 from rigidblocks.model.checks import unphysical
+from rigidblocks.model.configuration import neutral
 
 
 class Problem(NamedTuple):
@@ -59,11 +62,36 @@ def _in_reading(path: Path, told: set[int]) -> Iterator[Problem]:
         problem = _of_text(warning, r"line (\d+): ")
         if not problem.line or problem.line not in told:
             yield problem
+    if singular := singular_start(robot):
+        yield Problem(0, singular)
     f = robot.freedoms
     for k in np.flatnonzero(f.lower > f.upper):
         if not told:
             text = f"the limits of freedom {k} are upside down: lower {f.lower[k]:g}"
             yield Problem(0, f"{text}, upper {f.upper[k]:g}")
+
+
+def singular_start(robot: RobotDescription) -> str:
+    """Why no force has one acceleration in the neutral configuration of a robot, in words; nothing
+    where the joint-space inertia H, with its rotors, is regular there.
+
+    Two joints whose axes coincide there, with a point mass on them behind, are an example.
+    """
+    model = robot.model
+    H = crba(model, neutral(model)) + np.diag(robot.freedoms.armature)
+    size = np.sqrt(np.abs(np.diag(H)))
+    idle = size <= 1e-7 * size.max()
+    values, vectors = np.linalg.eigh(H / np.outer(*(np.where(idle, 1.0, size),) * 2))
+    if values[0] > 1e-12:
+        return ""
+    of_variable = np.repeat(model.joint_names, [joint.nv for joint in model.joint])
+    moving = of_variable[np.abs(vectors[:, 0]) > 0.1 * np.abs(vectors[:, 0]).max()]
+    names = ", ".join(dict.fromkeys(moving.tolist()))
+    return (
+        f"in the neutral configuration the joints {names} can move together without moving any "
+        "inertia: H is singular there, and a plant that starts there has no acceleration; give it "
+        "another start, or a joint armature"
+    )
 
 
 def _of_error(error: FormatError, path: Path) -> Problem:
