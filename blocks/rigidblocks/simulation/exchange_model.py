@@ -18,7 +18,11 @@ class ExchangeModel:
         self._x, self._rates, self._z = np.zeros(n), np.zeros(n), np.zeros(m)
         self._to_x, self._to_rates, self._to_z = map(_pointer, (self._x, self._rates, self._z))
         is_2 = fmi.prefix == "fmi2"
-        self._derivatives = "GetDerivatives" if is_2 else "GetContinuousStateDerivatives"
+        derivatives = "GetDerivatives" if is_2 else "GetContinuousStateDerivatives"
+        self._set_time, self._set_states, self._get_rates, self._get_indicators = (
+            fmi.caller(name)
+            for name in ("SetTime", "SetContinuousStates", derivatives, "GetEventIndicators")
+        )
 
     def _sizes(self) -> tuple[int, int]:
         """The numbers of continuous states and of event indicators."""
@@ -50,16 +54,16 @@ class ExchangeModel:
     def put(self, t: float, x: Array) -> None:
         """Sets time [s] and states."""
         self._fmi.log.clock[0] = t
-        self._fmi.call("SetTime", t)
+        self._set_time(t)
         if len(x):
             self._x[:] = x
-            self._fmi.call("SetContinuousStates", self._to_x, len(x))
+            self._set_states(self._to_x, len(x))
 
     def rates(self, t: Any, x: Array) -> Array:
         """The rates of the states."""
         self.put(float(t), x)
         if len(x):
-            self._fmi.call(self._derivatives, self._to_rates, len(x))
+            self._get_rates(self._to_rates, len(x))
         return self._rates.copy()
 
     def indicators(self) -> Array:
@@ -67,7 +71,7 @@ class ExchangeModel:
         longer positive.
         """
         if len(self._z):
-            self._fmi.call("GetEventIndicators", self._to_z, len(self._z))
+            self._get_indicators(self._to_z, len(self._z))
         return self._z.copy()
 
 

@@ -1,14 +1,15 @@
 """Inner steps on the equations of an FMU, up to the first event by its indicators."""
 
-from math import inf
+from functools import cache
+from math import inf, isfinite
 from typing import NamedTuple
 
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import ADAPTIVE, METHODS, Adaptive, Method
-from rigidblocks.block.dense import HALVINGS, Interpolant, interpolant
-from rigidblocks.block.integrators import SEMI_IMPLICIT_EULER, Integrator, stepped
+from rigidblocks.block.dense import HALVINGS, Interpolant
+from rigidblocks.block.integrators import SEMI_IMPLICIT_EULER, Integrator
 from rigidblocks.block.step import inner_steps
 from rigidblocks.simulation.exchange_model import ExchangeModel
 
@@ -62,9 +63,8 @@ class ExchangeSteps:
 
         Raises ArithmeticError where no step is short enough for the tolerance.
         """
-        course, arrival = self._taken(t, x, end)
+        course, y, arrival = self._taken(t, x, end)
         h = course.h if course is not None else end - t
-        y = x if course is None else stepped(x, h, course.k, course.method.b, course.method.b, _NO)
         self._model.put(arrival, y)
         if not _crossed(z, self._model.indicators()):
             return Reached(arrival, y, False)
@@ -85,22 +85,21 @@ class ExchangeSteps:
         self._model.put(there, y)
         return there, y
 
-    def _taken(self, t: float, x: Array, end: float) -> tuple[Interpolant | None, float]:
-        """An inner step, and its end; None without states."""
+    def _taken(self, t: float, x: Array, end: float) -> tuple[Interpolant | None, Array, float]:
+        """An inner step, None without states; the states at its end, and when that is."""
         if not len(x):
-            return None, end
+            return None, x, end
         method = self._method
         if isinstance(method, Integrator):
             n = inner_steps(end - t, self._longest)
             h = (end - t) / n
-            course = interpolant(method, self._model.rates, t, x, h, _NO)
-            return course, end if n == 1 else t + h
+            return *self._course(method, t, x, h), end if n == 1 else t + h
         assert method.explicit is not None
         return self._adaptive(method, method.explicit, t, x, end)
 
     def _adaptive(
         self, method: Adaptive, pair: Integrator, t: float, x: Array, end: float
-    ) -> tuple[Interpolant, float]:
+    ) -> tuple[Interpolant, Array, float]:
         assert pair.error is not None
         left = end - t
         h = min(self.length or left, self._longest, left)
@@ -108,16 +107,15 @@ class ExchangeSteps:
         shortened = False
         while True:
             h = left if h > (1 - 1e-9) * left else h
-            course = interpolant(pair, self._model.rates, t, x, h, _NO)
-            y = stepped(x, h, course.k, pair.b, pair.b, _NO)
-            e = h * np.abs(sum(w * k for w, k in zip(pair.error, course.k, strict=True)))
-            size = e / (atol + method.rtol * np.maximum(np.abs(x), np.abs(y)))
-            error = float(np.max(size)) if np.all(np.isfinite(size)) else inf
+            course, y = self._course(pair, t, x, h)
+            e = h * np.abs(np.array(pair.error) @ course.k)
+            error = float((e / (atol + method.rtol * np.maximum(np.abs(x), np.abs(y)))).max())
+            error = error if isfinite(error) else inf
             factor = 0.9 * max(error, 1e-10) ** -0.2
             if error <= 1.0:
                 longer = h * min(max(factor, 0.2), 1.0 if shortened else 5.0)
                 self.length = max(self.length, longer) if h == left and factor > 1 else longer
-                return course, end if h == left else t + h
+                return course, y, end if h == left else t + h
             h, shortened = h * min(max(factor, 0.2), 0.5), True
             if h < 16 * np.finfo(float).eps * max(abs(t), abs(end)):
                 raise ArithmeticError(
@@ -125,10 +123,25 @@ class ExchangeSteps:
                     "no step is short enough"
                 )
 
+    def _course(
+        self, method: Integrator, t: float, x: Array, h: float
+    ) -> tuple[Interpolant, Array]:
+        """The step of an explicit method, as `integrate` takes it, with the states at its end."""
+        rows, b = _weights(method)
+        k = np.empty((method.stages, len(x)))
+        for i, (row, c) in enumerate(zip(rows, method.c, strict=True)):
+            k[i] = self._model.rates(t + c * h, x + h * (row @ k[:i]))
+        return Interpolant(method, h, x, list(k), _NO), x + h * (b @ k)
+
+
+@cache
+def _weights(method: Integrator) -> tuple[list[Array], Array]:
+    return [np.array(row) for row in method.a], np.array(method.b)
+
 
 _NO = np.zeros((), dtype=bool)  # of the states are marked as positions
 _CLOSE = 4 * float(np.finfo(float).eps)  # of the time: an event is located no closer
 
 
 def _crossed(before: Array, after: Array) -> bool:
-    return bool(np.any((before > 0) != (after > 0)))
+    return bool(((before > 0) != (after > 0)).any())

@@ -3,6 +3,7 @@
 import abc
 import contextlib
 import ctypes
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,6 +106,16 @@ class Interface(abc.ABC):
         name = self.prefix + function
         if status := getattr(self.slave.dll, name)(self.slave.component, *arguments):
             self.judge(name, status)
+
+    def caller(self, function: str) -> Callable[..., None]:
+        """What `call` does, for a function that is called often."""
+        name, found, component = self.bound(function)
+
+        def call(*arguments: Any) -> None:
+            if status := found(component, *arguments):
+                self.judge(name, status)
+
+        return call
 
     def bound(self, function: str) -> tuple[str, Any, Any]:
         """The whole name of a function, the function, and the instance to call it with."""
