@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from rigidblocks import System, simulate
 from rigidblocks.library import (
     Compare,
     Constant,
@@ -15,6 +16,7 @@ from rigidblocks.library import (
     Hysteresis,
     Logic,
     Mux,
+    Noise,
     Product,
     RateLimiter,
     RateTransition,
@@ -183,3 +185,19 @@ def test_what_makes_no_sense_is_refused(make, said):
     with pytest.raises(ValueError, match=r".") as caught:
         make()
     assert said in caught.value.args[0]
+
+
+@pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "b", "a"), ("b", "c", "a")])
+@pytest.mark.parametrize("form", ["numpy", "fused"])
+def test_delays_in_a_chain_add_up_whatever_their_parts_are_called(names, form):
+    """A part that does nothing but sample goes behind what it samples."""
+    source, first, second = names
+    system = System()
+    system.add(source, Noise(H, 4))
+    system.add(first, UnitDelay(H))
+    system.add(second, Delay(2, H))
+    system.connect(f"{source}.y", f"{first}.u")
+    system.connect(f"{first}.y", f"{second}.u")
+    run = simulate(system, 20 * H, H, form=form, progress=False)
+    assert_array_equal(run[f"{first}.y"][1:], run[f"{source}.y"][:-1])
+    assert_array_equal(run[f"{second}.y"][3:], run[f"{source}.y"][:-3])

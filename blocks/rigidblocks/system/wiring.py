@@ -196,18 +196,36 @@ class Wiring:
         outputs read at once.
 
         Where parts wait for each other, though no loop of ports is algebraic, the one goes first
-        that waits for the fewest through outputs that are connected. Raises ValueError for an
-        algebraic loop.
+        that waits for the fewest through outputs that are connected. Of others, a part that does
+        nothing but sample, such as a delay, goes behind those that it samples. Raises ValueError
+        for an algebraic loop.
         """
         _ = self.evaluation_order  # raises for an algebraic loop
         waits, waits_hard = self._waits(connected=False), self._waits(connected=True)
+        samples = self._samples()
         order: list[str] = []
         while left := set(self.parts) - set(order):
             ready = {
-                name: (bool(waits[name] & left), len(waits_hard[name] & left)) for name in left
+                name: (
+                    bool(waits[name] & left),
+                    len(waits_hard[name] & left),
+                    len(samples[name] & left),
+                )
+                for name in left
             }
             order.append(min(sorted(left), key=ready.__getitem__))
         return tuple(order)
+
+    def _samples(self) -> dict[str, set[str]]:
+        """The parts that each part which does nothing but sample reads."""
+        found: dict[str, set[str]] = {name: set() for name in self.parts}
+        for (a, _), (b, _), *_ in self.connections:
+            component = self.parts[b].component
+            if a == b or not isinstance(component, Block) or component.states:
+                continue
+            if component.sample_time is not None:
+                found[b].add(a)
+        return found
 
     def _waits(self, connected: bool) -> dict[str, set[str]]:
         """The parts whose outputs each part's outputs read at once; with `connected` the connected
