@@ -19,6 +19,8 @@ from rigidblocks.joint import Prismatic, SixDoF
 from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import ContactPlant, RobotPlant
 from rigidblocks.model.model import Model
+from rigidblocks.simulation.simulate import simulate
+from rigidblocks.system.system import System
 
 G = 9.81
 METHODS = ["adaptive", "stiff", "adaptive or stiff"]
@@ -169,3 +171,23 @@ def test_stop_gives_the_speed_back_whatever_its_stiffness():
         y = run(stepper, 5.0, 0.1, qd=[2.0], stop_K=K, gravity=np.zeros(3))
         E = y("energy")[:, 0]
         assert_allclose(E, 2.0, rtol=0, atol=1e-5)
+
+
+def test_fused_run_and_that_of_parts_end_their_steps_alike():
+    plant = ContactPlant(RobotPlant(on_rail(), [0.5]), 1e6, 20.0)
+    results = []
+    for form in ("compiled", "fused"):
+        system = System()
+        system.add("ball", plant, method="adaptive")
+        results.append(simulate(system, 1.0, 0.01, form=form))
+    alone, fused = results
+    assert np.ptp(np.sign(np.diff(alone["ball.q"][:, 0]))) == 2.0  # it bounces
+    assert_allclose(fused["ball.q"], alone["ball.q"], rtol=0, atol=1e-12)
+
+
+def test_a_crossing_is_no_sign_of_stiffness():
+    # the rates jump there over next to no distance; in contact they change by K / m with the place,
+    # which counts in tolerances that are up to twice those of the speed
+    stepper = stepper_of("rail", "adaptive")
+    y = run(stepper, 5.0, 0.01, q=[0.7], K=1e4, D=10.0)
+    assert y("steps.eigenvalue").max() < 2e4

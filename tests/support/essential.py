@@ -348,6 +348,7 @@ ESSENTIAL = {
         "test_numpy_and_c_go_through_a_contact_alike": [],
         "test_fast_ball_does_not_pass_a_thin_wall_between_two_steps": [],
         "test_stop_gives_the_speed_back_whatever_its_stiffness": [],
+        "test_fused_run_and_that_of_parts_end_their_steps_alike": [],
     },
     "library/test_elements.py": {
         "test_power_of_elements_is_the_rate_of_the_energy": ["tree", "closed loop"],

@@ -12,12 +12,16 @@ from rigidblocks.algebra.linear import linear_solver
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import (
     CUT_SHORT,
+    EIGENVALUE,
     ERROR,
     IS_STIFF,
     LENGTH,
     PAUSE,
+    RIVAL,
     SCREEN_PAUSE,
+    SIGNS,
     SPITE,
+    STIFFNESS,
     Adaptive,
     nominal_values,
 )
@@ -93,6 +97,7 @@ class Steps:
         if self.approach is not None:
             self.approach.begin()
         floor, shortened = 16.0 * np.finfo(float).eps * max(abs(t), abs(end)), False
+        signs = s[_OF_STIFFNESS]
         while not self._is_used_up:
             self.tried += 1
             arrival = end if h == left else start_time + (done + h)
@@ -103,6 +108,8 @@ class Steps:
             )
             if trial.error <= 1.0:
                 trial, before = self._until_change(start, h, arrival, trial)
+                if before > 0.0 or (self.approach is not None and self.approach.crosses):
+                    s[_OF_STIFFNESS] = signs  # the rates jump there over next to no distance
                 if before > floor:
                     h = self._shortened(s, before)
                     continue
@@ -316,6 +323,7 @@ class Steps:
         return put(put(put(start.m, 0, t), self._x, y), self.evaluator.memory.s, s)
 
 
+_OF_STIFFNESS = [IS_STIFF, SIGNS, EIGENVALUE, STIFFNESS, RIVAL]
 _NEAR = 1.0 / 64.0  # of a step: over so much of it the rates of margins are taken
 _LARGEST = float(np.finfo(float).max)
 

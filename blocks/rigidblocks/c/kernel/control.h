@@ -366,6 +366,7 @@ static inline double controlled_step(double *m, Progress *progress, const Course
 #ifdef RB_MARGINS
     progress->approach.expected = 0.0;
     progress->approach.dips = progress->approach.crosses = 0;
+    const double signs[5] = {s[RB_IS_STIFF], s[RB_SIGNS], s[RB_EIGENVALUE], s[RB_STIFFNESS], s[RB_RIVAL]};
 #endif
     for (;;) {
         if (RB_MAX_INNER_STEPS > 0 && progress->tried >= RB_MAX_INNER_STEPS) {
@@ -386,6 +387,13 @@ static inline double controlled_step(double *m, Progress *progress, const Course
             s[RB_PAUSE] = RB_SCREEN_PAUSE;
             progress->approach.dips = 0;
             continue;
+        }
+        if (before > 0.0 || (error <= 1.0 && progress->approach.crosses)) { /* the rates jump there over next to no distance */
+            s[RB_IS_STIFF] = signs[0];
+            s[RB_SIGNS] = signs[1];
+            s[RB_EIGENVALUE] = signs[2];
+            s[RB_STIFFNESS] = signs[3];
+            s[RB_RIVAL] = signs[4];
         }
         if (before > shortest) {
             if (progress->approach.resumed == 0.0)
