@@ -2,6 +2,7 @@
 
 import gc
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -175,6 +176,20 @@ def test_fmus_step_by_step_are_blocks_step_by_step(fmus, isolated):
             run.restore(moment)
 
 
+def test_threads_that_make_fmus_do_not_disturb_each_other(fmus):
+    folder = Path.cwd()
+
+    def run(k):
+        with prepare(wired(fmus), 1e-3) as own:
+            return own.simulate(0.05, start={"robot.q": [0.1 * k, 0.0]}).values
+
+    alone = [run(k) for k in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        for values, found in zip(alone, pool.map(run, range(6)), strict=True):
+            assert np.array_equal(values, found)
+    assert Path.cwd() == folder
+
+
 def test_states_of_fmus_are_freed_with_what_is_saved(fmus):
     system = System()
     system.add("command", fmus["command"])
@@ -230,6 +245,7 @@ def test_names_and_values_that_are_wrong_are_told_with_what_would_do():
         ("robot.q", 0.0, ValueError, r"cannot set robot.q, .* `reset\(start=...\)` takes states"),
         ("pd.q_ref", [1.0] * 3, ValueError, r"pd.q_ref has shape \(3,\); it needs shape \(2,\)"),
         ("pd.q_ref", [np.nan, 0.0], ValueError, r"pd.q_ref must be finite, not \[nan, 0.0\]"),
+        ("pd.q_ref", "x", TypeError, r"pd.q_ref takes numbers of shape \(2,\), not 'x'"),
         ("pd.kp", [-1.0, 0.0], ValueError, r"pd.kp\[1\] is -1 .*; it must be at least 0"),
     ):
         with pytest.raises(error, match=message):
@@ -253,6 +269,8 @@ def test_names_and_values_that_are_wrong_are_told_with_what_would_do():
         run.step(0)
     with pytest.raises(ValueError, match="dt > 0"):
         prepare(arm(), 0.0)
+    with pytest.raises(KeyError, match=r"no signal to record matches 'robot.qq'"):
+        prepare(arm(), 1e-2, record=["robot.qq"])
 
 
 def test_another_runs_state_is_refused():

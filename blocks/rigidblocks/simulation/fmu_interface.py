@@ -3,6 +3,7 @@
 import abc
 import contextlib
 import ctypes
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from rigidblocks.system.part import Part
 _STATUS = ("ok", "warning", "discard", "error", "fatal", "pending")
 _DISCARD, _FATAL = 2, 4
 
+_making = threading.RLock()  # one thread at a time: all have one working folder
 _once: set[str] = set()  # the guids of instantiated FMUs that allow one instance in a process
 
 
@@ -53,19 +55,24 @@ class Interface(abc.ABC):
         self.failed = self._is_lost = False
         self._unpacked: Unpacked | None = None
         try:
-            self._check_once()
-            self._unpacked = Unpacked(self.fmu.path)
-            if self.fmu.sources:
-                self._compile(self._unpacked.folder)
-            # FMPy leaves the working folder changed when a library does not load
-            with contextlib.chdir(self._unpacked.folder):
-                self._instantiate(str(self._unpacked.folder))
+            with _making:
+                self._make()
         except Exception as error:
             self.close(False)
             raise FmuError(
                 f"'{part.name}' ({self.fmu.path}) cannot be instantiated: {error}{self._needs()}"
                 f"{self.said()}"
             ) from error
+
+    def _make(self) -> None:
+        """Unpacks and instantiates the FMU."""
+        self._check_once()
+        self._unpacked = Unpacked(self.fmu.path)
+        if self.fmu.sources:
+            self._compile(self._unpacked.folder)
+        # FMPy leaves the working folder changed when a library does not load
+        with contextlib.chdir(self._unpacked.folder):
+            self._instantiate(str(self._unpacked.folder))
 
     def _compile(self, folder: Path) -> None:
         library = folder / self.fmu.library

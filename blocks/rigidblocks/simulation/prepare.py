@@ -10,6 +10,7 @@ from rigidblocks.block.record import offer
 from rigidblocks.block.step import sample_spans
 from rigidblocks.simulation.arguments import check_count, check_names, check_numbers
 from rigidblocks.simulation.plan import FORMS, Plan
+from rigidblocks.simulation.recording import chosen
 from rigidblocks.simulation.run import Run
 from rigidblocks.system.fmu import Fmu
 from rigidblocks.system.fused import GAUSS_SEIDEL, ORDERS
@@ -47,6 +48,7 @@ def prepare(
     plan = planned(system, dt, t_start, order, form, method, h, rtol, atol, max_inner_steps, events)
     check_names({"record": record})
     check_count("every", every)
+    chosen(plan.wiring.outputs, record)  # raises for a pattern that names nothing
     plan.compile()
     return Run(plan, tuple(record), every)
 
@@ -72,8 +74,8 @@ def planned(
     for what, value, known in (("form", form, FORMS), ("order", order, ORDERS)):
         if value not in known:
             raise ValueError(f"{what} must be one of {', '.join(known)}, not {value!r}")
-    chosen = method_of(method or DEFAULT_METHOD, rtol, atol, max_inner_steps)
-    wiring = system.wiring().stepped_by(chosen, h)
+    own = method_of(method or DEFAULT_METHOD, rtol, atol, max_inner_steps)
+    wiring = system.wiring().stepped_by(own, h)
     _check_steps(wiring, t_start, dt)
     _ = wiring.open_inputs  # raises for an input left open
     _ = wiring.stepping_order  # raises for an algebraic loop

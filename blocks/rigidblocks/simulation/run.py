@@ -149,7 +149,7 @@ class Run:
         self._check_settable(name)
         if port.type != "Real":
             value = carried(value, port.type, port.shape, name)
-        given = np.asarray(value, dtype=float)
+        given = _numbers_of(value, name, port)
         if given.shape != port.shape or not _is_plain(port, given):
             given = _checked(replace(port, name=name, rate=None), value)
         if view is None:
@@ -287,6 +287,14 @@ def _values(wiring: Wiring) -> Iterator[tuple[str, _Value]]:
                     for k, element in enumerate(port.element_names):
                         at = element_port(port, k, port.start)
                         yield f"{name}.{element}", _Value(kind, at, whole, k)
+
+
+def _numbers_of(value: Any, name: str, port: Port) -> Array:
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        shape = f"numbers of shape {port.shape}" if port.shape else "a number"
+        raise TypeError(f"{name} takes {shape}, not {value!r}") from None
 
 
 def _is_plain(port: Port, given: Array) -> bool:
