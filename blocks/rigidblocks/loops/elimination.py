@@ -34,7 +34,7 @@ class Front:
     has the rows that this loop or a later one reads, in these coordinates. Q = M V has the
     directions that the constraints M fix, with the `sizes` of what they were made from, 0 for those
     that were dropped; P has those that later loops read, and `kept` the rows that they read in
-    coordinates of P.
+    coordinates of P. `largest` is the size of the largest constraint before anything was taken off.
     """
 
     block: slice
@@ -47,6 +47,39 @@ class Front:
     sizes: tuple[Any, ...]
     P: Array
     kept: dict[int, Array]
+    largest: Any
+
+    def below(self, c: Array, amplitude: Array, order: int) -> Array:
+        """Which of the coordinates c in the directions Q are smaller than `amplitude` (nc,) of this
+        loop makes them: (s_1/s)^order / s times it, with the size s of a direction, s_1 of all.
+        """
+        some = [less(0.0, size) for size in self.sizes]
+        inverse = np.array(
+            [1.0 / select(is_some, s, 1.0) for is_some, s in zip(some, self.sizes, strict=True)]
+        )
+        growth = self.largest * inverse
+        bound = amplitude[self.block.start] * inverse
+        for _ in range(order):
+            bound = bound * growth
+        smaller: Array = less(np.abs(c), bound)
+        return smaller
+
+
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """What rounding may make of k (nc,) and of the velocities K qd (nc,) of each loop where its
+    constraints do not depend on each other. A combination of size s has (s_1/s)^2 and s_1/s times
+    as much, with s_1 of the largest one.
+
+    Near a singular pose rounding of the positions turns the direction of a constraint, by eps/s,
+    and decides whether the mechanism goes straight on or turns about the singular pose: k tells
+    what it does. Where all of it may be rounding it goes straight on, so that k counts as 0 and
+    its velocities stay what they are.
+    """
+
+    k: Array
+    k_rounding: Array
+    velocity_rounding: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,24 +117,28 @@ def eliminated(Y: Array, blocks: Sequence[slice], tolerance: float = TOLERANCE) 
     A constraint that depends on those of earlier loops, or on larger ones of its own, is the one
     that is dropped.
     """
-    limit = tolerance * tolerance * reduce(maximum, [column @ column for column in Y.T])
+    squares = [column @ column for column in Y.T]
+    limit = tolerance * tolerance * reduce(maximum, squares)
     concerned = [_nonzero_rows(Y[:, block]) for block in blocks]
     fronts: list[Front] = []
     home: dict[int, int] = {}  # the front in whose kept coordinates a row is
     for l, block in enumerate(blocks):
         if concerned[l]:
             later = {row for rows in concerned[l + 1 :] for row in rows}
-            front = _front(block, concerned[l], later, fronts, home, limit)
+            largest = np.sqrt(reduce(maximum, squares[block]))
+            front = _front(block, concerned[l], later, fronts, home, limit, largest)
             home |= dict.fromkeys(front.kept, len(fronts))
             fronts.append(front)
     return Elimination(Y.shape, tuple(fronts))
 
 
-def solved(factors: Elimination, k: Array, z: Array) -> tuple[Array, Array]:
+def solved(
+    factors: Elimination, k: Array, z: Array, doubt: Doubt | None = None
+) -> tuple[Array, Array]:
     """The w (n,) nearest to z (n,) with Y^T w = k (nc,), and lambda (nc,) with w = z + Y lambda, 0
-    for what was dropped.
+    for what was dropped. Of k, what is in doubt counts as 0.
     """
-    fixed, free = _fixed_and_free(factors, k, z)
+    fixed, free = _fixed_and_free(factors, k, z, doubt)
     w: Array = np.array(z, dtype=_dtype(*fixed, *free))
     places: list[Array] = []
     kept: dict[int, Array] = {}  # by front: the kept coordinates, which later loops settle
@@ -118,21 +155,47 @@ def solved(factors: Elimination, k: Array, z: Array) -> tuple[Array, Array]:
     return w, _multipliers(factors, places, free)
 
 
-def _fixed_and_free(factors: Elimination, k: Array, z: Array) -> tuple[list[Array], list[Array]]:
+def _fixed_and_free(
+    factors: Elimination, k: Array, z: Array, doubt: Doubt | None
+) -> tuple[list[Array], list[Array]]:
     """Outward: what the constraints of each loop fix of its coordinates, and these coordinates of
     z.
     """
     z = np.asarray(z)
     offset: dict[int, Any] = {}  # of rows, by what is fixed already
+    k_offset: dict[int, Any] = {}
     fixed: list[Array] = []
     free: list[Array] = []
     for front in factors.fronts:
-        rest = k[front.block] - sum(y * offset[row] for row, y in front.Y.items() if row in offset)
-        fixed.append(front.Q @ (front.V.T @ rest))
+        c = _settled(front, k, offset)
+        if doubt is not None:
+            turning = c if k is doubt.k else _settled(front, doubt.k, k_offset)
+            straight = front.below(turning, doubt.k_rounding, 2)
+            if k is not doubt.k:
+                turning = select(straight, 0.0, turning)
+                _move(front, front.Q @ turning, k_offset)
+                straight = select(front.below(c, doubt.velocity_rounding, 1), straight, False)
+            c = select(straight, 0.0, c)
+        fixed.append(front.Q @ c)
         left = [factors.fronts[source].P.T @ free[source] for source in front.sources]
         free.append(np.concatenate([*left, z[list(front.fresh)]]))
-        offset |= {row: offset.get(row, 0.0) + c @ fixed[-1] for row, c in front.rows.items()}
+        _move(front, fixed[-1], offset)
     return fixed, free
+
+
+def _settled(front: Front, k: Array, offset: dict[int, Any]) -> Array:
+    """The coordinates in the directions of a loop that its k asks for, with the rows of earlier
+    ones at their offset.
+    """
+    rest = k[front.block] - sum(y * offset[row] for row, y in front.Y.items() if row in offset)
+    c: Array = front.V.T @ rest
+    return c
+
+
+def _move(front: Front, fixed: Array, offset: dict[int, Any]) -> None:
+    """Moves the rows that a loop or a later one reads by what is fixed."""
+    for row, c in front.rows.items():
+        offset[row] = offset.get(row, 0.0) + c @ fixed
 
 
 def _multipliers(factors: Elimination, places: list[Array], free: list[Array]) -> Array:
@@ -162,6 +225,7 @@ def _front(
     fronts: list[Front],
     home: dict[int, int],
     limit: Any,
+    largest: Any,
 ) -> Front:
     sources = tuple(sorted({home[row] for row in Y if row in home}))
     fresh = tuple(row for row in Y if row not in home)
@@ -170,9 +234,8 @@ def _front(
     Q, V, sizes = orthonormal(M, limit)
     read = {row: c for row, c in rows.items() if row in later}
     P = completion(Q, list(read.values()))
-    return Front(
-        block, Y, sources, fresh, rows, Q, V, sizes, P, {row: P.T @ c for row, c in read.items()}
-    )
+    kept = {row: P.T @ c for row, c in read.items()}
+    return Front(block, Y, sources, fresh, rows, Q, V, sizes, P, kept, largest)
 
 
 def _coordinates(

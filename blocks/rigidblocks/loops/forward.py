@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select
+from rigidblocks.algebra.scalar import less, maximum, minimum, select
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics import (
     bias_force,
@@ -28,12 +28,14 @@ from rigidblocks.loops.constraints import (
     nearest_common_ancestor,
     position_constraints,
 )
-from rigidblocks.loops.elimination import TOLERANCE, Elimination, eliminated, solved
+from rigidblocks.loops.elimination import TOLERANCE, Doubt, Elimination, eliminated, solved
 from rigidblocks.loops.solvers import solver
 from rigidblocks.model.configuration import displaced
 from rigidblocks.model.tree import Tree
 
+EPS = np.finfo(float).eps
 ROUNDING = 8  # units in the last place of the length of a loop: the rounding of its error
+DOUBT = 64  # of them, for whether it goes straight through a singular pose or turns near it
 
 
 class LoopMotion(NamedTuple):
@@ -93,6 +95,26 @@ class _Geared:
             np.concatenate([loops.delta, delta]),
         )
 
+    @property
+    def rounding(self) -> Array:
+        """What rounding alone may make of the errors of the loops and the gears."""
+        return np.concatenate([_rounding(self.model), np.zeros(self.count)])
+
+    def doubt(self, constraints: LoopConstraints, qd: Array) -> Doubt:
+        """What rounding may make of k and of the velocities, by the speeds in each loop."""
+        K, k, _ = constraints
+        k_rounding, rounding = np.zeros((2, len(K)), dtype=object)
+        for rows, unit in zip(
+            self.blocks, self.rounding[[rows.start for rows in self.blocks]], strict=True
+        ):
+            if unit > 0.0:
+                length = unit / (ROUNDING * EPS)
+                speeds = (K[rows] * qd).ravel()
+                square = speeds @ speeds
+                k_rounding[rows.start] = DOUBT * EPS / length * square
+                rounding[rows.start] = DOUBT * EPS * np.sqrt(square)
+        return Doubt(k, k_rounding, rounding)
+
     def inertia(self, tree: Tree, q: Array) -> Array:
         """H with the inertia of the rotors on its diagonal."""
         H = crba(tree, q)
@@ -134,7 +156,8 @@ def closed_loop_dynamics(
     f = tau - bias_force(tree, q, qd, f_ext, gravity)
     L, parent, factors = _metric(tree, q, constraints, geared)
     if method == "elimination":
-        w, lam = solved(factors, constraints.k, mpy_lit(L, parent, f))
+        doubt = geared.doubt(constraints, qd)
+        w, lam = solved(factors, constraints.k, mpy_lit(L, parent, f), doubt)
         qdd = mpy_li(L, parent, w)
     else:
         K, k, _ = constraints
@@ -158,9 +181,10 @@ def project(
     """
     geared = _Geared(model, transmissions)
     q, L, parent = _closed(model, q, tree, geared)
-    K, _, delta = geared.constraints(position_constraints(model, q), q)
+    constraints = geared.constraints(loop_constraints(model, q, qd), q)
+    K, _, delta = constraints
     factors = eliminated(mpy_lit(L, parent, K.T), geared.blocks, _tolerance(delta))
-    return q, qd - _nearest(L, parent, factors, K @ qd)
+    return q, qd - _nearest(L, parent, factors, K @ qd, geared.doubt(constraints, qd))
 
 
 def project_position(model: Tree, q: Array, tree: Tree | None = None) -> Array:
@@ -170,9 +194,10 @@ def project_position(model: Tree, q: Array, tree: Tree | None = None) -> Array:
 
 def project_velocity(model: Tree, q: Array, qd: Array, tree: Tree | None = None) -> Array:
     """qd moved onto K(q) qd = 0: the nearest velocities, as the inertia measures distance."""
-    constraints = position_constraints(model, q)
-    L, parent, factors = _metric(model if tree is None else tree, q, constraints, _Geared(model))
-    moved: Array = qd - _nearest(L, parent, factors, constraints.K @ qd)
+    constraints, geared = loop_constraints(model, q, qd), _Geared(model)
+    L, parent, factors = _metric(model if tree is None else tree, q, constraints, geared)
+    doubt = geared.doubt(constraints, qd)
+    moved: Array = qd - _nearest(L, parent, factors, constraints.K @ qd, doubt)
     return moved
 
 
@@ -196,11 +221,11 @@ def _closed(
     """The configuration on the constraints, and the factor of the inertia before."""
     constraints = geared.constraints(position_constraints(model, q), q)
     L, parent, factors = _metric(model if tree is None else tree, q, constraints, geared)
-    rounding = np.concatenate([_rounding(model), np.zeros(geared.count)])
+    rounding = geared.rounding
     for _ in range(2):
         delta = geared.constraints(position_constraints(model, q), q).delta
-        excess = delta - clip(delta, -rounding, rounding)
-        q = displaced(model, q, -_nearest(L, parent, factors, excess))
+        error = select(less(np.abs(delta), rounding), 0.0, delta)
+        q = displaced(model, q, -_nearest(L, parent, factors, error))
     return q, L, parent
 
 
@@ -221,7 +246,7 @@ def _rounding(model: Tree) -> Array:
                 frames.append(model.Xtree[i])
                 i = model.parent[i]
         lengths[rows] = sum(float(np.max(np.abs(X.r))) for X in frames)
-    return ROUNDING * np.finfo(float).eps * np.maximum(lengths, 1.0)
+    return ROUNDING * EPS * np.maximum(lengths, 1.0)
 
 
 def _metric(tree: Tree, q: Array, constraints: LoopConstraints, geared: "_Geared") -> Metric:
@@ -244,7 +269,13 @@ def _tolerance(delta: Array) -> Any:
     return maximum(TOLERANCE, minimum(100.0 * error, 1e-3))
 
 
-def _nearest(L: Array, parent: tuple[int, ...], factors: Elimination, error: Array) -> Array:
+def _nearest(
+    L: Array,
+    parent: tuple[int, ...],
+    factors: Elimination,
+    error: Array,
+    doubt: Doubt | None = None,
+) -> Array:
     """The smallest change (nv,) x with K x = error."""
-    w, _ = solved(factors, error, np.zeros(len(L)))
+    w, _ = solved(factors, error, np.zeros(len(L)), doubt)
     return mpy_li(L, parent, w)
