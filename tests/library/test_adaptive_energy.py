@@ -10,7 +10,7 @@ import pytest
 from rigidblocks.block.adaptive import memory_for, method_of
 from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant
-from rigidblocks.mechanisms import bennett, five_bar, four_bar, slider_crank
+from rigidblocks.mechanisms import bennett, five_bar, four_bar, n_four_bar, slider_crank
 
 BOUND = 1e-3  # J
 MECHANISMS = {
@@ -58,3 +58,21 @@ def test_energy_stays_from_any_start():
         except ValueError:  # the upper links cannot meet there
             continue
     assert drift(five_bar(), 20.0, starts=starts).max() < BOUND
+
+
+@pytest.mark.parametrize("rtol", [1e-5, 1e-7, 1e-9])
+def test_a_mechanism_goes_straight_on_through_a_pose_in_which_it_may_fold(rtol):
+    """The two-four-bar mechanism of the IFToMM benchmark problems, which is to keep 1e-5 J for 10 s
+    and passes its singular pose ten times: its bars stay parallel.
+    """
+    mechanism, method = n_four_bar(2), method_of("adaptive", rtol)
+    memory = memory_for(ClosedLoopPlant(mechanism.model, mechanism.q0, mechanism.qd0), method)
+    rows = np.zeros((10000, memory.size))
+    stepper, m = compiled_stepper(memory, method), memory.start()
+    stepper.initialize(m, 0.0)
+    start = m[memory.where["energy"]].copy()
+    assert stepper.run(m, 0.0, 1e-3, rows) == len(rows)
+    assert np.abs(rows[:, memory.where["energy"]] - start).max() < 1e-5
+    bars = rows[:, memory.where["q"]] * [1, -1, 1, -1, 1]
+    assert np.ptp(bars, axis=1).max() < 1e-8
+    assert bars[-1, 0] < -20.0

@@ -171,6 +171,11 @@ class Block(abc.ABC):  # noqa: B024 - every function has a default, no block nee
         del x, p
         return np.zeros(0)
 
+    def suspects(self, x: Record) -> Iterable[str]:
+        """What in the states x may be why a run cannot go on from there."""
+        del x
+        return ()
+
     def remarks(self, t: Array, y: Record) -> Iterable[str]:
         """What the log is to say of a run, from the times t (n,) and the outputs (n, *shape) of
         each port at them.

@@ -18,7 +18,10 @@ def suspected_cause(memory: Memory, method: Method, h: float, m: Array) -> str:
     """
     if not memory.block.states or not np.isfinite(m[memory.u]).all():
         return ""
+    singular = "; ".join(memory.block.suspects(memory.argument("x", m)))
     if memory.steps:
+        if singular:
+            return f" ({singular})"
         return _of_adaptive_steps(memory, float(m[memory.s][EIGENVALUE]))
     assert isinstance(method, Integrator)
     fastest, known = fastest_eigenvalue(memory, m), _known_limit(memory, m)
@@ -34,6 +37,8 @@ def suspected_cause(memory: Memory, method: Method, h: float, m: Array) -> str:
             f"steps of {h:g} s that is {known * h:.3g}: take steps below {2.8 / known:.2g} s, or "
             "method='adaptive or stiff')"
         )
+    if singular:
+        return f" ({singular})"
     return (
         f" (steps of at most {h:g} s may be too long for it{_pose(memory)}: method='adaptive' "
         "finds their length, and 'adaptive or stiff' is for what decays fast, too)"

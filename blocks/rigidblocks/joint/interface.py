@@ -151,6 +151,13 @@ class Joint(abc.ABC):
         """
         return self, np.eye(3)
 
+    def singular(self, q: Array) -> str:
+        """How the coordinates q (nq,) are singular, or so near to it that numbers fail, for a
+        message; empty where they are not. Numbers alone.
+        """
+        del q
+        return ""
+
     def normalized(self, q: Array) -> Array:
         """The configuration (nq,) with its quaternion made a unit one; the same where there is
         none.

@@ -19,6 +19,8 @@ from rigidblocks.algebra.spatial import Array, Transform, cross
 from rigidblocks.joint.axial import Axis, X, Y, Z, angle_about, turn, unit_axis
 from rigidblocks.joint.interface import Joint, JointMotion
 
+NEAR_POLE = 1e-3  # cosine of the pitch: an acceleration there has lost half of its digits
+
 
 @dataclass(frozen=True)
 class Universal(Joint):
@@ -123,6 +125,14 @@ class EulerSpherical(Joint):
 
     nq = nv = 3
     q_units, qd_units, tau_units = ("rad",) * 3, ("rad/s",) * 3, ("N.m",) * 3
+
+    def singular(self, q: Array) -> str:
+        if abs(np.cos(q[1])) > NEAR_POLE:  # False where it is not a number
+            return ""
+        return (
+            f"has Euler angles at a pitch of {np.degrees(q[1]):.6g} degrees, and is singular at "
+            "90: a Spherical joint has no such pose, nor have angles of a frame turned otherwise"
+        )
 
     def nearest(self, X: Transform) -> Array:
         E = X.E

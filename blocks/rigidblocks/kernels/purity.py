@@ -52,7 +52,7 @@ def _compare(port: Port, a: Array, b: Array, tolerance: float, what: str) -> Non
     a, b = a.astype(float), b.astype(float)
     with np.errstate(invalid="ignore"):
         differences = np.where(np.isfinite(a) & np.isfinite(b), a - b, 0.0)
-    allowed = tolerance * max(1.0, *np.abs(b[np.isfinite(b)]))
+    allowed = tolerance * float(np.max(np.abs(b[np.isfinite(b)]), initial=1.0))
     for name, value, other, difference in zip(port.element_names, a, b, differences, strict=True):
         if abs(difference) > allowed:
             raise ImpureBlockError(

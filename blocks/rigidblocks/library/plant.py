@@ -1,6 +1,7 @@
 """Robot plants: the dynamics of a model as a block."""
 
 import abc
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -26,7 +27,7 @@ from rigidblocks.library.ports import (
     wrench_port,
 )
 from rigidblocks.loops import position_constraints
-from rigidblocks.model.configuration import rate, unit_quaternions
+from rigidblocks.model.configuration import rate, singular_joints, unit_quaternions
 from rigidblocks.model.model import Model
 from rigidblocks.model.resistance import check_resistance
 from rigidblocks.model.tree import Tree
@@ -58,6 +59,10 @@ class Plant(Block):
     def margins(self, x: Record, p: Record) -> Array:
         """Where stops begin and end to push."""
         return self.force_elements.margins(*self.configuration(x), x, p)
+
+    def suspects(self, x: Record) -> Iterator[str]:
+        """The joints whose coordinates are singular there."""
+        return singular_joints(self.configuration_model, self.configuration(x)[0])
 
     def modes(self, x: Record, p: Record) -> Array:
         return self.modes_with(x, p)

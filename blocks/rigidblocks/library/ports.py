@@ -8,7 +8,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port, finite
 from rigidblocks.joint import Joint
-from rigidblocks.model.configuration import neutral, normalized
+from rigidblocks.model.configuration import neutral, normalized, singular_joints
 from rigidblocks.model.tree import Tree
 
 Units = tuple[str, ...]
@@ -42,10 +42,13 @@ def joint_ports(model: Tree, **docs: str) -> tuple[Port, ...]:
 
 def start_configuration(model: Tree, q0: Any) -> Array:
     """q0 (nq,) with unit quaternions, or the neutral configuration; raises ValueError for what is
-    no configuration.
+    no configuration, and where a joint's coordinates are singular.
     """
     q0 = neutral(model) if q0 is None else q0
-    return normalized(model, finite(q0, (model.nq,), "the start value of port 'q'"))
+    start = normalized(model, finite(q0, (model.nq,), "the start value of port 'q'"))
+    if singular := "; ".join(singular_joints(model, start)):
+        raise ValueError(f"no motion starts at q0: {singular}")
+    return start
 
 
 def check_open(model: Tree, block: str) -> None:

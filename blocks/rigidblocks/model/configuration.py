@@ -7,7 +7,7 @@ refused, with ValueError, where they are no configuration: not finite, or with a
 length zero.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,6 +81,13 @@ def normalized(model: Tree, q: ArrayLike) -> Array:
 def unit_quaternions(model: Tree, q: Array) -> Array:
     """The same as `normalized` without the checks: not finite where a quaternion is zero."""
     return _each_joint(model, lambda joint, k: joint.normalized(q[k]))
+
+
+def singular_joints(model: Tree, q: Array) -> Iterator[str]:
+    """Which joints have coordinates that are singular at q (nq,), and how, for messages."""
+    for name, joint, k in zip(model.joint_names, model.joint, model.q_slices, strict=True):
+        if how := joint.singular(q[k]):
+            yield f"{name} of model '{model.name}' {how}"
 
 
 def checked(model: Tree, q: ArrayLike) -> Array:

@@ -1,0 +1,39 @@
+"""Euler angles near their singular pitch: what cannot go on says which joint is to blame."""
+
+import numpy as np
+import pytest
+
+from rigidblocks import EulerSpherical, Model, RobotPlant, Spherical
+from rigidblocks.algebra.spatial import identity, mcI
+from rigidblocks.block.adaptive import ADAPTIVE, memory_for
+from rigidblocks.block.integrators import RK4
+from rigidblocks.block.stepper import NumpyStepper, StepError
+
+
+def top(joint):
+    """A heavy top on a joint of three rotations, the wrist."""
+    body = mcI(1.0, [0.5, 0.1, 0.2], np.diag([0.1, 0.2, 0.3]))
+    return Model("top", (-1,), (joint,), (identity(),), (body,), joint_names=("wrist",))
+
+
+@pytest.mark.parametrize("pitch", [np.pi / 2, -np.pi / 2, 5 * np.pi / 2])
+def test_no_motion_starts_at_a_singular_pitch(pitch):
+    with pytest.raises(ValueError, match=r"no motion starts at q0: wrist of model 'top' has Euler"):
+        RobotPlant(top(EulerSpherical()), q0=[0.3, pitch, 0.1])
+    RobotPlant(top(EulerSpherical()), q0=[0.3, pitch - 0.1, 0.1])
+    RobotPlant(top(Spherical()), q0=[np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0])
+
+
+@pytest.mark.parametrize("method", [RK4, ADAPTIVE])
+def test_what_is_not_finite_near_a_singular_pitch_names_the_joint(method):
+    plant = RobotPlant(top(EulerSpherical()), q0=[0.3, 1.0, 0.1], qd0=[1e200, 0.0, 0.0])
+    memory = memory_for(plant, method)
+    stepper, m = NumpyStepper(memory, method, 1e-3), memory.start()
+    m[memory.where["q"]] = 0.3, np.pi / 2, 0.1
+    with pytest.raises(StepError, match=r"\(wrist of model 'top' has Euler angles at a pitch of"):
+        stepper.step(m, 0.0, 1e-3)
+    memory = memory_for(RobotPlant(top(Spherical()), qd0=[1e200, 0.0, 0.0]), method)
+    stepper = NumpyStepper(memory, method, 1e-3)
+    with pytest.raises(StepError) as elsewhere:
+        stepper.step(memory.start(), 0.0, 1e-3)
+    assert "Euler" not in str(elsewhere.value)
