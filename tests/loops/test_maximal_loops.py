@@ -189,5 +189,6 @@ def test_constraints_that_contradict_each_other_are_refused():
     # one body in one dimension that is to stand still, and to move
     W = csr_array([[2.0, 1, 1], [1, 0, 0], [1, 0, 0]])
     assert_allclose(sparse_solution(W, np.array([2.0, 3, 3]), 1), [3, -2, -2], rtol=1e-12)
+    assert not np.any(sparse_solution(W, np.zeros(3), 1))  # exact at once: it ends
     with pytest.raises(ArithmeticError, match="contradict each other, or nearly depend"):
         sparse_solution(W, np.array([0.0, 0, 1]), 1)

@@ -192,7 +192,7 @@ def sparse_solution(W: Any, right: Array, bodies: int) -> Array:
         left, before = right - W @ (x + correction), size
         scale = max(np.max(np.abs(right)), np.max(np.abs(x[:bodies] + correction[:bodies])))
         size = np.max(np.abs(left)) / scale if scale else 0.0
-        if size > before / 2:  # what is left is rounding, or a contradiction
+        if not size < before / 2:  # what is left is nothing, rounding, a contradiction, or NaN
             break
         x = x + correction
     if before > _LEFT:
