@@ -135,8 +135,8 @@ def test_a_rate_limiter_follows_at_its_rates():
     t = np.arange(101) * H
     assert_allclose(y, np.where(t < 0.7, np.minimum(2 * t, 1), 1 - (t - 0.7 + H)), atol=1e-12)
     smooth = RateLimiter(2.0, -1.0, time_constant=0.1)
-    y = outputs(smooth, 1e-3, 2000, lambda _: {"u": 1.0})
-    t = np.arange(2001) * 1e-3
+    y = outputs(smooth, 1e-3, 600, lambda _: {"u": 1.0})
+    t = np.arange(601) * 1e-3
     lag = np.where(t < 0.4, 2 * t, 1 - 0.2 * np.exp(-(t - 0.4) / 0.1))
     assert_allclose(y, lag, atol=1e-6)
 
