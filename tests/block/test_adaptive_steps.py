@@ -30,6 +30,8 @@ from rigidblocks.block.integrators import INTEGRATORS, RK4
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.record import Record
 from rigidblocks.block.stepper import StepError
+from rigidblocks.fmi.documentation import most_operations
+from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.mechanisms import five_bar
@@ -128,10 +130,10 @@ def test_the_error_of_the_pair_is_of_fifth_order_and_no_lower():
     assert abs(moments[4]) > 1e-4
 
 
-def evaluations(block, dt, n):
+def evaluations(block, dt, n, method=ADAPTIVE):
     """How often the rates were asked for in n steps of dt."""
-    memory = memory_for(block, ADAPTIVE)
-    stepper, calls = numpy_stepper(memory, ADAPTIVE), []
+    memory = memory_for(block, method)
+    stepper, calls = numpy_stepper(memory, method), []
     derivative = stepper.evaluator.derivative
     object.__setattr__(stepper.evaluator, "derivative", lambda m: calls.append(0) or derivative(m))
     m = memory.start()
@@ -139,6 +141,41 @@ def evaluations(block, dt, n):
     for k in range(n):
         stepper.step(m, k * dt, dt)
     return len(calls)
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+def test_a_bound_of_inner_steps_bounds_the_operations(name):
+    block, method = VanDerPol(1e3), method_of(name, 1e-9, max_inner_steps=5)
+    evaluator = TracedEvaluator(memory_for(block, method))
+    rates = evaluator.graph("derivative").operation_count
+    assert rates * evaluations(block, 0.5, 20, method) < 20 * most_operations(evaluator, method, 5)
+
+
+def test_a_linearly_implicit_step_costs_what_the_choice_says():
+    # per inner step: six stages, and quotients by two states and the time
+    method = METHODS["adaptive or stiff"]
+    assert method.dearness(2) * 6 == pytest.approx(3 + 6, rel=0.06)
+
+
+@dataclass(frozen=True)
+class Rotations(Block):
+    """Two states that decay at once, and two that go round fast and for ever."""
+
+    speed: float = 300.0
+    states = outputs = (Port("x", (4,), "1", "x", (1.0, 1.0, 1.0, 0.0)),)
+
+    def derivative(self, x):
+        a, b, c, d = x.x
+        w = self.speed
+        return {"x": np.array([-20.0 * w * a, -30.0 * w * b, -w * d, w * c])}
+
+
+def test_the_choice_does_not_flip_back_and_forth_where_neither_pays():
+    block, method = Rotations(), method_of("adaptive or stiff", 1e-4)
+    m, memory = walked(block, method, 2.0, 5)
+    assert m[memory.s][STIFFNESS] < 8
+    exact = np.array([np.cos(300.0 * 10), np.sin(300.0 * 10)])
+    assert np.abs(m[memory.x][2:] - exact).max() < 0.5  # the phase of 500 turns
 
 
 def test_the_next_step_goes_on_from_what_is_remembered():

@@ -5,6 +5,7 @@ The same C gives the same bytes. NumPy differs by the rounding of reordered oper
 runs whose host counts time in another way.
 """
 
+import re
 import xml.etree.ElementTree as ET
 import zipfile
 
@@ -174,6 +175,9 @@ def test_inner_steps_are_bounded_and_counted_where_asked_for(tmp_path):
     path = export_fmu(
         PLANT, tmp_path / "bounded.fmu", method="adaptive", rtol=1e-10, max_inner_steps=2
     )
+    with zipfile.ZipFile(path) as archive:
+        text = archive.read("documentation/index.html").decode()
+    assert re.search(r"at most 2, and one more, .* at most [0-9.e+]+ operations of", text)
     seen = fmpy.simulate_fmu(
         str(path), stop_time=1.0, output_interval=DT, output=["steps.cut_short", "energy"]
     )

@@ -17,8 +17,8 @@ from fmu_blocks import BLOCKS
 from planar2ctrl import parts, wired
 from random_models import random_tree
 from rigidblocks import FusedSystem, RobotPlant
+from rigidblocks.block.adaptive import longest_step, memory_for, method_of
 from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory import Memory
 from rigidblocks.fmi.native import fmu_sources
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.joint import Spherical
@@ -32,7 +32,9 @@ TESTED = {
     "continuous and sampled": lambda: BLOCKS["servo"],
     "projected": lambda: RobotPlant(random_tree(np.random.default_rng(5), (-1,), (Spherical(),))),
     "fused system": lambda: FusedSystem(wired(parts()), 1e-3),
+    "own steps": lambda: BLOCKS["servo"],
 }
+OTHER_METHODS = {"own steps": method_of("adaptive or stiff")}
 SHORT, LONG = (
     20_000,
     200_000,
@@ -89,9 +91,9 @@ def fuzz(tmp_path):
         pytest.skip("there is no C compiler with the address and undefined-behaviour sanitizers")
 
     def counts(name, fmi, calls, seed):
-        texts = fmu_sources(
-            Variables(TracedEvaluator(Memory(TESTED[name]()))), "model", RK4, 1e-3, fmi
-        )[1]
+        method = OTHER_METHODS.get(name, RK4)
+        evaluator = TracedEvaluator(memory_for(TESTED[name](), method))
+        texts = fmu_sources(Variables(evaluator), "model", method, longest_step(method), fmi)[1]
         for file, text in texts.items():
             (tmp_path / file).write_text(text)
         flags = ("-std=c99", "-g", "-O1", *SANITIZE, "-I", tmp_path)

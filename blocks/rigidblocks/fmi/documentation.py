@@ -152,24 +152,58 @@ def _stepping(run: ReferenceRun) -> str:
     sample = run.memory.block.sample_time
     parts = []
     if run.memory.block.states:
-        parts.append(_integration(run.method, run.h))
+        parts.append(_integration(run))
     if sample is not None:
         parts.append(f"There is a sample every {sample:g} s; a communication step fits it.")
     return " ".join(parts)
 
 
-def _integration(method: Method, h: float) -> str:
+def _integration(run: ReferenceRun) -> str:
+    method = run.method
     if not isinstance(method, Adaptive):
         return (
             f"The states are integrated in {method.stages} stages with inner steps of at most "
-            f"{h:g} s."
+            f"{run.h:g} s."
         )
     bound = method.max_inner_steps
-    most = "as many as it takes" if bound is None else f"at most {bound}, and one more, a step"
+    most = "as many as it takes"
+    if bound is not None:
+        most = (
+            f"at most {bound}, and one more, in a communication step or a sample time within it, "
+            f"which is at most {most_operations(run.evaluator, method, bound):.2g} operations of "
+            "arithmetic; steps.cut_short counts where they were used up"
+        )
     return (
         f"The states are integrated by the method '{method.name}', whose inner steps know their "
         f"error, to the relative tolerance {method.rtol:g}: {most}."
     )
+
+
+def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) -> float:
+    """The most operations of a communication step of at most `bound` tries of an inner step and the
+    one step that covers the rest, with a sample and the outputs.
+    """
+    memory = evaluator.memory
+    n = memory.x.stop - memory.x.start
+
+    def operations(name: str) -> int:
+        return evaluator.graph(name).operation_count
+
+    rates, tries = operations("derivative"), [0.0]
+    if method.explicit is not None:
+        stages = method.explicit.stages
+        tries.append(stages * rates + n * stages * (stages + 8))
+    if method.stiff is not None:
+        stages = method.stiff.stages
+        slopes = (
+            evaluator.rate_slopes.operation_count if method.exact else (n + 1) * (rates + 2 * n)
+        )
+        linear = 2 / 3 * n**3 + stages * 2 * n**2
+        tries.append(slopes + linear + stages * rates + 2 * n * stages * (stages + 8))
+    moved = operations("project") if evaluator.projects else 0
+    seen = 4 * operations("margins") if evaluator.margin_count else 0
+    ends = operations("output") + operations("update") + rates
+    return (bound + 1) * (max(tries) + moved + seen) + ends
 
 
 def _reference(run: ReferenceRun, identifier: str) -> Iterator[str]:
