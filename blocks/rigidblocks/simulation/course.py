@@ -134,10 +134,6 @@ def _remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
             outputs = {port.name: result[f"{name}.{port.name}"] for port in block.outputs}
             y = Record(outputs, "output", f"block '{name}'")
             knows = isinstance(part.stepping[0], Adaptive)
-            level, advice = (
-                (logging.INFO, "")
-                if knows
-                else (logging.WARNING, "; steps of a fixed length may err there, take 'adaptive'")
-            )
+            advice = "" if knows else "; steps of a fixed length may err there, take 'adaptive'"
             for text in block.remarks(result.time, y):
-                yield level, f"'{name}' {text}{advice}"
+                yield logging.WARNING, f"'{name}' {text}{advice}"
