@@ -85,47 +85,29 @@ class Steps:
         s, t, left = m[self.evaluator.memory.s].copy(), start_time + done, length - done
         start, h = self._start(m, t), self._first_length(s, left)
         slopes = self._slopes(start, h) if s[IS_STIFF] else None
-        if self._is_screened(s, h == left):
-            self.tried += 1
-            trial = self._screen(start, h, end)
-            if trial.error <= 1.0:
-                trial, before = self._until_change(start, h, end, trial)
-                if before == 0.0:
-                    self.rates = None
-                    return self._put(start, trial.y, end, s), length
-            s[PAUSE] = SCREEN_PAUSE  # the pair tries the same
+        if self._is_screened(s, h == left) and (y := self._by_screen(start, h, end, s)) is not None:
+            return self._put(start, y, end, s), length
         if self.approach is not None:
             self.approach.begin()
-        floor, shortened = 16.0 * np.finfo(float).eps * max(abs(t), abs(end)), False
-        signs = s[_OF_STIFFNESS]
+        floor, shortened, signs = _least(t, end), False, s[_OF_STIFFNESS]
         while not self._is_used_up:
             self.tried += 1
             arrival = end if h == left else start_time + (done + h)
-            trial = (
-                self._pair(start, h, arrival, s)
-                if slopes is None
-                else self._implicit(start, h, arrival, slopes)
-            )
-            if trial.error <= 1.0:
-                trial, before = self._until_change(start, h, arrival, trial)
-                if before > 0.0 or (self.approach is not None and self.approach.crosses):
-                    s[_OF_STIFFNESS] = signs  # the rates jump there over next to no distance
-                if before > floor:
-                    h = self._shortened(s, before)
-                    continue
+            trial = self._trial(start, h, arrival, s, slopes)
+            trial, before = self._up_to_change(start, h, arrival, trial, s, signs)
+            if before > floor:
+                h = self._shortened(s, before)
+                continue
             shorter = _shorter(h, trial.error)
             if trial.error <= 1.0 or (trial.error <= _LARGEST and shorter < floor):
-                if slopes is not None and self.method.explicit is not None:
-                    self._look_for_calm(s, h, start.x, slopes[0])
+                self._look_for_calm(s, h, start.x, slopes)
                 y = self._take(start, h, arrival, trial, s, shortened)
                 return self._put(start, y, arrival, s), length if h == left else done + h
             if shorter < floor:
                 break
             shortened, h = True, shorter
             s[LENGTH] = shorter
-        if self.method.max_inner_steps is None:
-            return self._put(start, put(start.x, 0, np.nan), end, s), length
-        return self._cut_short(start, left, end, s), length
+        return self._without_step(start, left, end, s), length
 
     # an inner step begins and ends
 
@@ -152,6 +134,49 @@ class Steps:
             s[PAUSE] -= 1.0
             return False
         return True
+
+    def _by_screen(self, start: Start, h: float, end: float, s: Array) -> Array | None:
+        """The states after the step of RK4; None where its error or a change of a law forbids
+        it.
+        """
+        self.tried += 1
+        trial = self._screen(start, h, end)
+        if trial.error <= 1.0:
+            trial, before = self._until_change(start, h, end, trial)
+            if before == 0.0:
+                self.rates = None
+                return trial.y
+        s[PAUSE] = SCREEN_PAUSE  # the pair tries the same
+        return None
+
+    def _trial(
+        self, start: Start, h: float, end: float, s: Array, slopes: tuple[Array, Array] | None
+    ) -> Trial:
+        """A step of the explicit pair, or with slopes of the implicit one."""
+        if slopes is None:
+            return self._pair(start, h, end, s)
+        return self._implicit(start, h, end, slopes)
+
+    def _up_to_change(
+        self, start: Start, h: float, end: float, trial: Trial, s: Array, signs: Array
+    ) -> tuple[Trial, float]:
+        """The trial and, where a law changes within it, the length to before that, else 0; the
+        signs of stiffness are those before a change: the rates jump there over next to no distance.
+        """
+        if not trial.error <= 1.0:
+            return trial, 0.0
+        trial, before = self._until_change(start, h, end, trial)
+        if before > 0.0 or (self.approach is not None and self.approach.crosses):
+            s[_OF_STIFFNESS] = signs
+        return trial, before
+
+    def _without_step(self, start: Start, left: float, end: float, s: Array) -> Array:
+        """The memory where no step could be taken: cut short by the bound on steps, or not
+        finite.
+        """
+        if self.method.max_inner_steps is None:
+            return self._put(start, put(start.x, 0, np.nan), end, s)
+        return self._cut_short(start, left, end, s)
 
     @property
     def _is_used_up(self) -> bool:
@@ -296,7 +321,13 @@ class Steps:
         distance, fast = self._in_tolerances(apart, x, y), self._in_tolerances(change, x, y)
         count_sign(self.method, s, h, distance, fast)
 
-    def _look_for_calm(self, s: Array, h: float, x: Array, J: Array) -> None:
+    def _look_for_calm(
+        self, s: Array, h: float, x: Array, slopes: tuple[Array, Array] | None
+    ) -> None:
+        """Counts the signs that an explicit step would do after an implicit one (slopes)."""
+        if slopes is None or self.method.explicit is None:
+            return
+        J = slopes[0]
         unit = self.atol + self.method.rtol * np.abs(x)
         bound = max(
             (sum(np.abs(row) * unit) / u for row, u in zip(J, unit, strict=True)), default=0.0
@@ -335,6 +366,11 @@ def _first_length(h: float, left: float) -> float:
     if h >= left * (1.0 - 1e-9):
         return left
     return 0.5 * left if h > 0.5 * left else h
+
+
+def _least(t: float, end: float) -> float:
+    """The shortest step that the numbers of these times can tell."""
+    return 16.0 * float(np.finfo(float).eps) * max(abs(t), abs(end))
 
 
 def _shorter(h: float, error: float) -> float:
