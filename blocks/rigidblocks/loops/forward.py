@@ -35,7 +35,7 @@ from rigidblocks.model.tree import Tree
 
 EPS = np.finfo(float).eps
 ROUNDING = 8  # units in the last place of the length of a loop: the rounding of its error
-DOUBT = 64  # of them, for whether it goes straight through a singular pose or turns near it
+DOUBT = 4096  # of them: rounding adds up over chains of loops; for straight on, or a turn
 
 
 class LoopMotion(NamedTuple):
