@@ -203,8 +203,8 @@ def test_power_is_the_rate_of_the_energy(seed, nb):
     def later(t):
         return energy(model, integrate(model, s.q, t * s.qd), s.qd + t * qdd)
 
-    # qdd is as wrong as H is ill-conditioned
-    close(slope(later), s.tau @ s.qd, DIFFERENCE + SOLVE * condition(crba(model, s.q)))
+    # qdd is as wrong as H is ill-conditioned, and large: its fifth power needs a shorter step
+    close(slope(later, 1e-4), s.tau @ s.qd, DIFFERENCE + SOLVE * condition(crba(model, s.q)))
 
 
 @trees
