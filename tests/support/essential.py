@@ -89,7 +89,6 @@ ESSENTIAL = {
         "test_error_of_the_events_time_falls_at_the_order_of_the_method": ["rk4", "rodas3"],
     },
     "block/test_flat.py": {
-        "test_samples_fall_on_the_multiples_of_the_sample_time": ["compiled_stepper"],
         "test_compiled_stages_are_at_the_times_of_numpys": ["rk4", "rodas3"],
     },
     "block/test_integrate.py": {
