@@ -250,6 +250,9 @@ def test_handles_that_are_not_there_and_constraints_twice_are_refused(rng):
         assembled_handles((one, two), (joint,), (4,))
     with pytest.raises(ValueError, match="joint 0 connects handle 2 with itself"):
         assembled_handles((one, two), (joint._replace(near=2),), (0,))
+    for joints, keep in (((), (0,)), ((joint,), ())):
+        with pytest.raises(ValueError, match="at least one joint, and at least one is kept"):
+            assembled_handles((one, two), joints, keep)
     rigid = joint._replace(T=np.hstack([case.T, case.T[:, :1]]))
     with pytest.raises(ValueError, match="positive"):
         assembled_handles((one, two), (rigid,), (0,))

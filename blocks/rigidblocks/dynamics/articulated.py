@@ -153,9 +153,11 @@ def assembled_handles(
 
     Handles have their numbers body after body, and P has a column T at the far and -T at the near
     handle of each joint. An active force of a joint must be in the bias accelerations already.
-    Raises ValueError for a handle that is not there, and where the joints' constraints are not
-    independent.
+    Raises ValueError without a joint or a handle to keep, for a handle that is not there, and where
+    the joints' constraints are not independent.
     """
+    if not joints or not keep:
+        raise ValueError("handles are assembled by at least one joint, and at least one is kept")
     Phi, b = block_diagonal([body.Phi for body in bodies]), np.hstack([body.b for body in bodies])
     n = len(joints[0].c)
     _check_handles(joints, keep, len(b) // n)
