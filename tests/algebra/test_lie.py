@@ -88,6 +88,17 @@ def test_dexp_is_the_series_of_powers_of_ad(u):
     assert_allclose(lie.dlog(u) @ lie.dexp(u), np.eye(6), atol=1e3 * RTOL)
 
 
+@pytest.mark.parametrize("angle", [1e-9, 0.5, 3.16, 3.17, 6.2, 20.0, 300.0])
+def test_dexp_is_the_mean_of_the_way_whatever_the_angle(angle, rng):
+    # J = integral of matrix(exp(s u)) over s from 0 to 1
+    u = velocity(rng, angle)
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    mean = sum(
+        w / 2 * lie.exp((x + 1) / 2 * u).matrix() for x, w in zip(nodes, weights, strict=True)
+    )
+    assert_allclose(lie.dexp(u), mean, atol=1e3 * RTOL)
+
+
 def test_frame_at_exp_moves_as_dexp_says(u, rng):
     rate, h = rng.normal(size=6), 1e-4
     ahead, back = lie.exp(u + h * rate), lie.exp(u - h * rate)

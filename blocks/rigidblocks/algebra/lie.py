@@ -21,9 +21,11 @@ from rigidblocks.algebra.rotation import (
     travel_velocity,
     vector_from_quaternion,
 )
+from rigidblocks.algebra.scalar import less, select
 from rigidblocks.algebra.spatial import Array, Transform, crm
 
-_TERMS = 24  # of power series in an angle of up to a full turn
+_TERMS = 24  # of power series in an angle whose square is below
+_SMALL = 10.0
 
 
 def exp(u: Array) -> Transform:
@@ -59,17 +61,18 @@ def dexp(u: Array) -> Array:
 
         J = 1 - ad(u) / 2! + ad(u)^2 / 3! - ...
 
-    Since ad (ad^2 + theta^2)^2 = 0 four powers are enough; for angles up to a full turn.
+    Since ad (ad^2 + theta^2)^2 = 0 four powers are enough.
     """
     A, t = ad(u), u[:3] @ u[:3]
     A2 = A @ A
-    J: Array = (
-        np.eye(6)
-        - _series(t, 2, 1) * A
-        + _series(t, 3, 1) * A2
-        - _series(t, 2, 0) * (A2 @ A)
-        + _series(t, 3, 0) * (A2 @ A2)
+    small = less(t, _SMALL)  # else power series would lose what the closed forms keep
+    a, b, c, d = (
+        select(small, _series(select(small, t, 0.0), first, low), closed)
+        for (first, low), closed in zip(
+            ((2, 1), (3, 1), (2, 0), (3, 0)), _closed(select(small, 1.0, t)), strict=True
+        )
     )
+    J: Array = np.eye(6) - a * A + b * A2 - c * (A2 @ A) + d * (A2 @ A2)
     return J
 
 
@@ -80,6 +83,20 @@ def dlog(u: Array) -> Array:
     """
     solve = linear_solver(dexp(u))
     return np.array([solve(column) for column in np.eye(6)]).T
+
+
+def _closed(t: Any) -> tuple[Any, Any, Any, Any]:
+    """What multiplies the four powers of ad in dexp, by the square t of the angle, which is not
+    small.
+    """
+    theta = np.sqrt(t)
+    c, s = np.cos(theta), np.sin(theta)
+    return (
+        (4.0 - theta * s - 4.0 * c) / (2.0 * t),
+        (4.0 * theta - 5.0 * s + theta * c) / (2.0 * t * theta),
+        (2.0 - theta * s - 2.0 * c) / (2.0 * t * t),
+        (2.0 * theta - 3.0 * s + theta * c) / (2.0 * t * t * theta),
+    )
 
 
 def _series(t: Any, first: int, low: int) -> Any:
