@@ -40,9 +40,53 @@ MODEL = planar2().with_gravity((0.0, -9.81, 0.0))
 TOOL = Frame("tool", "body2", xlt([1.0, 0.0, 0.0]))
 
 
+WIRES = (
+    ("command.y", "pd.q_ref"),
+    ("command.slope", "pd.qd_ref"),
+    ("robot.q", "pd.q"),
+    ("robot.qd", "pd.qd"),
+    ("robot.q", "gravity.q"),
+    ("pd.tau", "wanted.u1"),
+    ("gravity.tau", "wanted.u2"),
+    ("wanted.y", "gear.u"),
+    ("gear.y", "motors.tau_ref"),
+    ("robot.qd", "motors.qd"),
+    ("robot.q", "stops.q"),
+    ("robot.qd", "stops.qd"),
+    ("motors.tau", "forces.u1"),
+    ("stops.tau", "forces.u2"),
+    ("forces.y", "robot.tau"),
+    ("push.y", "pushed.u1"),
+    ("release.y", "pushed.u2"),
+    ("pushed.y", "tool.wrench_tool[4]"),
+    ("robot.q", "tool.q"),
+    ("tool.f_ext", "robot.f_ext"),
+    ("robot.q", "frames.q"),
+    ("robot.qd", "frames.qd"),
+    ("robot.qdd", "frames.qdd"),
+    ("robot.q", "bearings.q"),
+    ("robot.qd", "bearings.qd"),
+    ("robot.qdd", "bearings.qdd"),
+    ("tool.f_ext", "bearings.f_ext"),
+    ("robot.q[1]", "scope.u1"),
+    ("stops.at_limit[2]", "scope.u2"),
+    ("bearings.f_base[4:6]", "scope.u3"),
+)
+
+
 def bench():
     """The parts and their wires."""
     system = System()
+    add_controlled_arm(system)
+    add_tool_force(system)
+    add_sensors(system)
+    for source, target in WIRES:
+        system.connect(source, target)
+    return system
+
+
+def add_controlled_arm(system):
+    """The arm, what it is told, and what drives and stops it."""
     system.add("robot", RobotPlant(MODEL, q0=(-np.pi / 2, 0.0), external_wrenches=True))
     poses = ((-np.pi / 2, 0.0), (0.5, -0.5), (0.5, -0.5), (-np.pi / 2, 0.0))
     system.add("command", RepeatingSequence((0.0, 1.0, 2.0, 4.0), poses))
@@ -53,47 +97,21 @@ def bench():
     system.add("motors", JointActuator(RATIO, 2.0, 2e-3, viscous=0.5, coulomb=0.2))
     system.add("stops", JointLimits(MODEL, (-np.pi, -0.4), (np.pi, 2.0), 5e3, 40.0))
     system.add("forces", Sum("++", 2, "N.m"))
+
+
+def add_tool_force(system):
+    """A push of 20 N for half a second at the tool."""
     system.add("push", Step(2.5, 0.0, 20.0, unit="N"))
     system.add("release", Step(3.0, 0.0, -20.0, unit="N"))
     system.add("pushed", Sum("++", 1, "N"))
     system.add("tool", FrameWrenches(MODEL, (TOOL,)))
+
+
+def add_sensors(system):
+    """How the tool moves, what the bearings bear, and three signals to look at."""
     system.add("frames", FrameKinematics(MODEL, (TOOL,), accelerations=True))
     system.add("bearings", JointWrenches(MODEL))
     system.add("scope", Mux((1, 1, 3)))
-    for source, target in (
-        ("command.y", "pd.q_ref"),
-        ("command.slope", "pd.qd_ref"),
-        ("robot.q", "pd.q"),
-        ("robot.qd", "pd.qd"),
-        ("robot.q", "gravity.q"),
-        ("pd.tau", "wanted.u1"),
-        ("gravity.tau", "wanted.u2"),
-        ("wanted.y", "gear.u"),
-        ("gear.y", "motors.tau_ref"),
-        ("robot.qd", "motors.qd"),
-        ("robot.q", "stops.q"),
-        ("robot.qd", "stops.qd"),
-        ("motors.tau", "forces.u1"),
-        ("stops.tau", "forces.u2"),
-        ("forces.y", "robot.tau"),
-        ("push.y", "pushed.u1"),
-        ("release.y", "pushed.u2"),
-        ("pushed.y", "tool.wrench_tool[4]"),
-        ("robot.q", "tool.q"),
-        ("tool.f_ext", "robot.f_ext"),
-        ("robot.q", "frames.q"),
-        ("robot.qd", "frames.qd"),
-        ("robot.qdd", "frames.qdd"),
-        ("robot.q", "bearings.q"),
-        ("robot.qd", "bearings.qd"),
-        ("robot.qdd", "bearings.qdd"),
-        ("tool.f_ext", "bearings.f_ext"),
-        ("robot.q[1]", "scope.u1"),
-        ("stops.at_limit[2]", "scope.u2"),
-        ("bearings.f_base[4:6]", "scope.u3"),
-    ):
-        system.connect(source, target)
-    return system
 
 
 def main():
