@@ -225,10 +225,10 @@ def test_ctrl_c_and_sigterm_keep_and_save_the_result(form, add, ending, tmp_path
 
     monkeypatch.setattr(Recording, add, add_and_interrupt)
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Interrupted, match=r"(Ctrl-C|SIGTERM) ended the run at t = 0.0") as caught:
-        simulate(wired(parts()), 10.0, 1e-3, form=form, save=tmp_path / "partial.csv")
+    with pytest.raises(Interrupted, match=r"(Ctrl-C|SIGTERM) ended the run at t = ") as caught:
+        simulate(wired(parts()), 10.0, 1e-5, form=form, save=tmp_path / "partial.csv")
     assert handlers == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
-    assert 6 <= len(caught.value.result.time) < 100
+    assert 6 <= len(caught.value.result.time) < 10_000  # a chunk, of a million rows
     with open(tmp_path / "partial.csv") as file:
         assert sum(1 for _ in file) == len(caught.value.result.time) + 1
 

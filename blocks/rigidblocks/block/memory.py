@@ -137,6 +137,10 @@ class Memory:
         """A new memory with the start values; what has none starts at zero, or as near to it as its
         bounds let it.
         """
+        return self._start.copy()
+
+    @cached_property
+    def _start(self) -> Array:
         memory = np.zeros(self.size)
         for port in self.ports:
             memory[self.where[port.name]] = np.ravel(

@@ -1,6 +1,7 @@
 """The communication points of a run."""
 
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
@@ -23,7 +24,7 @@ class Grid:
 
 def communication_points(t_start: float, t_stop: float, dt: float) -> Grid:
     """The points of a run from t_start to t_stop; raises ValueError where dt does not divide it."""
-    if not (np.isfinite([t_start, t_stop, dt]).all() and dt > 0 and t_stop > t_start):
+    if not (all(map(isfinite, (t_start, t_stop, dt))) and dt > 0 and t_stop > t_start):
         raise ValueError(
             f"a run needs finite t_stop > t_start and dt > 0, not t_start = {t_start}, t_stop = "
             f"{t_stop}, dt = {dt}"

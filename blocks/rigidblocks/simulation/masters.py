@@ -16,8 +16,7 @@ from rigidblocks.tracing.compiler import CompilerError
 
 CLOSE = 1e-12  # of dt: how closely an event is located
 EVENTS = 100  # in one step of dt: more than that do not end
-FIRST = 16  # steps before the first look at the progress bar and at Ctrl-C
-LOOK = 0.05  # s between two such looks
+LOOK = 0.05  # s between two looks at the progress bar and at Ctrl-C
 
 
 class Master(abc.ABC):
@@ -152,18 +151,17 @@ class CompiledLoop(Master):
         if names != self._kept:  # as in the run before
             self._loop.keep(self.network.outputs[name] for name in names)
             self._kept = names
-        n, last = FIRST, recording.grid.n
+        last = recording.grid.n
         # a part that Python steps may be interrupted in its step
         held = contextlib.nullcontext if self._hosts else hold
         while recording.k < last:
             with held():
                 begin = recording.k
-                steps, room = (begin, min(begin + n, last)), recording.room()
-                ending, k, rows = self._loop.run(self._points, steps, recording.every, room, LOOK)
+                steps, every, room = (begin, last), recording.every, recording.room()
+                ending, k, rows = self._loop.run(self._points, steps, every, room, LOOK)
                 recording.took(k - begin, rows)
             if ending != DONE:
                 self._fail(ending, self._points[0] + k * self._points[1], self._points[1])
-            n *= 8
             yield k - begin
 
     def step(self, t: float, dt: float) -> None:

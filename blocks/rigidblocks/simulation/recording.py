@@ -170,8 +170,8 @@ class Recording:
         self.chosen = chosen(self.ports, wanted.record)
         self.every, self._hold = wanted.every, hold
         names = {port.name for port in self.chosen}
-        kept = [port.name in names for port in self.ports for _ in port.element_names]
-        self._columns = np.flatnonzero(kept)
+        kept = [port.name in names for port in self.ports]
+        self._columns = np.flatnonzero(np.repeat(kept, [port.size for port in self.ports]))
         n, expected = len(self._columns), wanted.rows(grid)
         size = max(16, min(_CHUNK // (8 * (n + 1)), expected))
         self._chunk_time, self._chunk, self._filled = np.empty(size), np.empty((size, n)), 0
@@ -276,10 +276,12 @@ def check_finite(ports: Sequence[Port], row: Array) -> None:
 def chosen(ports: Iterable[Port], record: Sequence[str]) -> tuple[Port, ...]:
     """The ports that any of the patterns names; raises KeyError for one that names none."""
     ports = tuple(ports)
+    if "*" in record:
+        return ports
     found: set[str] = set()
     for pattern in record:
         some = {p.name for p in ports if p.name == pattern or fnmatchcase(p.name, pattern)}
-        if not some and (ports or pattern != "*"):
+        if not some:
             names = [port.name for port in ports]
             raise KeyError(f"no signal to record matches '{pattern}'; {offer(pattern, names)}")
         found |= some
