@@ -1,7 +1,6 @@
 """The diagram of a system, and the short texts of what a notebook shows."""
 
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -43,26 +42,30 @@ def test_connections_of_elements_and_held_ones_are_told():
 
 
 def test_graphviz_gets_the_same_parts_and_connections(monkeypatch):
-    class Digraph:
-        def __init__(self, **options):
-            self.options, self.nodes, self.edges = options, [], []
-
-        def node(self, name, label, shape):
-            self.nodes.append((name, label, shape))
-
-        def edge(self, a, b, label, style):
-            self.edges.append((a, b, label, style))
-
-    monkeypatch.setitem(sys.modules, "graphviz", SimpleNamespace(Digraph=Digraph))
     system = wired(parts())
     graph = system.draw("graphviz")
-    assert [name for name, _, _ in graph.nodes] == list(system.wiring().stepping_order)
-    assert ("robot", "pd", "q", "solid") in graph.edges
+    ids = {name: f"part{k}" for k, name in enumerate(system.wiring().stepping_order)}
+    for k, (name, one) in enumerate(ids.items(), 1):
+        assert f'\t{one} [label="{k}. {name}: ' in graph.source
+    assert graph.source.count(" -> part") == len(system.wiring().connections)
+    assert f"\t{ids['robot']} -> {ids['pd']} [label=q style=solid]" in graph.source
     monkeypatch.setitem(sys.modules, "graphviz", None)
     with pytest.raises(ImportError, match=r"needs the package graphviz"):
         system.draw("graphviz")
     with pytest.raises(ValueError, match=r"made by mermaid or graphviz, not 'svg'"):
         system.draw("svg")
+
+
+@pytest.mark.parametrize("name", ["a:b", "a->b", "<b>x</b>", 'q"r', r"x\n", "a b"])
+def test_a_name_is_text_in_a_drawing_whatever_is_in_it(name):
+    system = System()
+    system.add(name, Gain(2.0), start={"u": 0.0})
+    system.add("last", Gain(2.0))
+    system.connect(f"{name}.y", "last.u")
+    source = system.draw("graphviz").source
+    quoted = name.replace("\\", r"\\").replace('"', r"\"")
+    assert f'\tpart0 [label="1. {quoted}: Gain\n' in source
+    assert "\tpart0 -> part1 [" in source
 
 
 def test_texts_are_short_and_have_no_arrays():

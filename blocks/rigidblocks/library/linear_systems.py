@@ -39,6 +39,29 @@ class TransferFunction(Block):
         object.__setattr__(self, "num", np.concatenate([np.zeros(len(den) - len(num)), num]))
         object.__setattr__(self, "den", den)
 
+    @classmethod
+    def of(
+        cls,
+        system: Any,
+        shape: Shape = (),
+        sample_time: float | None = None,
+        unit: Unit = "",
+        unit_in: Unit = "",
+    ) -> "TransferFunction":
+        """The block of a transfer function from one input to one output, as those of python-control
+        and of SciPy; its `dt` is the sample time where it is a number above zero.
+
+        Raises TypeError for what has no num and den, ValueError for several inputs or outputs, and
+        for a sampled one whose sample time is not known or differs from the one given.
+        """
+        if not (hasattr(system, "num") and hasattr(system, "den")):
+            raise TypeError(
+                f"a {type(system).__name__} has no num and den; give a transfer function, or "
+                "StateSpace.of what has matrices"
+            )
+        num, den = (_coefficients(getattr(system, name)) for name in ("num", "den"))
+        return cls(num, den, shape, _sample_time(system, sample_time), unit, unit_in)
+
     @property
     def _n(self) -> int:
         return len(self.den) - 1
@@ -174,16 +197,8 @@ class StateSpace(Block):
                 f"a {type(system).__name__} has no {', '.join(missing)}; give a state space, as of "
                 "control.ss(system) or system.to_ss()"
             )
-        dt = getattr(system, "dt", None)
-        told = None if dt is None or dt is True or dt == 0 else float(dt)
-        if (dt is True and sample_time is None) or (
-            told is not None and sample_time not in (None, told)
-        ):
-            raise ValueError(
-                f"the system has dt = {dt}, and the sample time given is {sample_time}"
-            )
         A, B, C, D = (np.asarray(getattr(system, name)) for name in "ABCD")
-        return cls(A, B, C, D, x0, sample_time if told is None else told, unit, unit_in)
+        return cls(A, B, C, D, x0, _sample_time(system, sample_time), unit, unit_in)
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
@@ -233,3 +248,27 @@ class StateSpace(Block):
     def _y(self, x: Record, u: Record, p: Record) -> Array:
         y: Array = p.C @ x.x + p.D @ u.u if np.any(self.D) else p.C @ x.x
         return y
+
+
+def _sample_time(system: Any, given: float | None) -> float | None:
+    """The sample time [s] of a system of another library, which may be left open there (True)."""
+    dt = getattr(system, "dt", None)
+    told = None if dt is None or dt is True or dt == 0 else float(dt)
+    if (dt is True and given is None) or (told is not None and given not in (None, told)):
+        raise ValueError(f"the system has dt = {dt}, and the sample time given is {given}")
+    return given if told is None else told
+
+
+def _coefficients(polynomial: Any) -> Array:
+    """The coefficients of a polynomial; python-control has a table of them, one for each output and
+    input.
+    """
+    while isinstance(polynomial[0], list | tuple | np.ndarray):
+        if len(polynomial) != 1:
+            raise ValueError(
+                "a transfer function block has one input and one output; make it a state space "
+                "(control.ss, with slycot) for StateSpace.of, or a block of each entry"
+            )
+        polynomial = polynomial[0]
+    coefficients: Array = np.trim_zeros(np.asarray(polynomial, dtype=float), "f")
+    return coefficients if len(coefficients) else np.zeros(1)

@@ -43,8 +43,7 @@ def drawn(wiring: Wiring) -> Drawn:
 
 def mermaid(what: Drawn) -> Diagram:
     """The diagram as text of Mermaid, which GitHub, GitLab and notebooks draw."""
-    ids = {name: f"part{k}" for k, name in enumerate(what.parts)}
-    lines = ["flowchart LR"]
+    ids, lines = _ids(what), ["flowchart LR"]
     for name, texts in what.parts.items():
         lines.append(f'    {ids[name]}["{"<br>".join(map(_escaped, texts))}"]')
     for a, b, text, at_once in what.connections:
@@ -56,17 +55,24 @@ def mermaid(what: Drawn) -> Diagram:
 def graphviz(what: Drawn) -> Any:
     """The diagram as a `graphviz.Digraph`; raises ImportError without the package graphviz."""
     try:
-        graph = import_module("graphviz").Digraph(graph_attr={"rankdir": "LR"})
+        package = import_module("graphviz")
     except ImportError as error:
         raise ImportError(
             "a drawing by Graphviz needs the package graphviz (pip install graphviz); "
             "draw('mermaid') needs nothing"
         ) from error
+    graph, ids = package.Digraph(graph_attr={"rankdir": "LR"}), _ids(what)
     for name, texts in what.parts.items():
-        graph.node(name, "\n".join(texts), shape="box")
+        graph.node(ids[name], package.escape("\n".join(texts)), shape="box")
     for a, b, text, at_once in what.connections:
-        graph.edge(a, b, text, style="solid" if at_once else "dashed")
+        style = "solid" if at_once else "dashed"
+        graph.edge(ids[a], ids[b], package.escape(text), style=style)
     return graph
+
+
+def _ids(what: Drawn) -> dict[str, str]:
+    """A name for each part that is no text of a language of diagrams."""
+    return {name: f"part{k}" for k, name in enumerate(what.parts)}
 
 
 def port_text(port: Port) -> str:
