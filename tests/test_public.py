@@ -37,6 +37,7 @@ PACKAGES = {
     "tracing": {"casadi", "platformdirs"},
     "formats": {"lxml"},
     "kernels": {"casadi"},
+    "ssp": {"fmpy", "lxml"},
     "system": {"fmpy", "lxml"},
     "simulation": {"fmpy", "tqdm"},
     "fmi": {"fmpy", "pythonfmu"},

@@ -120,6 +120,8 @@ if TYPE_CHECKING:
     from rigidblocks.simulation.prepare import prepare
     from rigidblocks.simulation.result import Result
     from rigidblocks.simulation.simulate import SimulationError, simulate
+    from rigidblocks.ssp.load import load_system
+    from rigidblocks.ssp.save import save_system
     from rigidblocks.system.continuous import ContinuousSystem
     from rigidblocks.system.fused import FusedSystem
     from rigidblocks.system.linearization import Linearization, linearize
@@ -237,6 +239,7 @@ __all__ = [
     "less",
     "linearize",
     "load_model",
+    "load_system",
     "ltdl",
     "ltl",
     "maximum",
@@ -252,6 +255,7 @@ __all__ = [
     "rnea",
     "rnea_floating",
     "save_model",
+    "save_system",
     "select",
     "simulate",
     "simulate_contact",
@@ -306,6 +310,8 @@ _NAMES = {
     "simulation.prepare": "prepare",
     "simulation.result": "Result",
     "simulation.simulate": "SimulationError simulate",
+    "ssp.load": "load_system",
+    "ssp.save": "save_system",
     "system.continuous": "ContinuousSystem",
     "system.fused": "FusedSystem",
     "system.linearization": "Linearization linearize",

@@ -119,7 +119,6 @@ def run_in_libcosim(
     """libcosim's fixed-step algorithm, whose time is in nanoseconds."""
     from libcosimpy.CosimExecution import CosimExecution
     from libcosimpy.CosimLogging import CosimLogLevel, log_output_level
-    from libcosimpy.CosimObserver import CosimObserver
     from libcosimpy.CosimSlave import CosimLocalSlave
 
     log_output_level(CosimLogLevel.WARNING)
@@ -129,12 +128,32 @@ def run_in_libcosim(
         for name, fmu in fmus.items()
     }
     vr = {f"{name}.{v}": r for name, fmu in fmus.items() for v, r in references(fmu).items()}
-    observer = CosimObserver.create_last_value()
-    execution.add_observer(observer)
     for source, target in connections:
         execution.connect_real_variables(
             index[split(source)[0]], vr[source], index[split(target)[0]], vr[target]
         )
+    return _steps_of_libcosim(execution, index, vr, steps, observed)
+
+
+def run_ssp_in_libcosim(folder: Path, steps: int, dt: float, observed: Sequence[str]):
+    """The same of a system structure description, unpacked into a folder."""
+    from libcosimpy.CosimExecution import CosimExecution
+    from libcosimpy.CosimLogging import CosimLogLevel, log_output_level
+
+    log_output_level(CosimLogLevel.ERROR)
+    execution = CosimExecution.from_ssp_file(str(folder), round(dt * 1e9))
+    names = {split(variable)[0] for variable in observed}
+    index = {name: execution.slave_index_from_instance_name(name) for name in names}
+    resources = folder / "resources"
+    vr = {f"{n}.{v}": r for n in names for v, r in references(resources / f"{n}.fmu").items()}
+    return _steps_of_libcosim(execution, index, vr, steps, observed)
+
+
+def _steps_of_libcosim(execution, index, vr, steps, observed):
+    from libcosimpy.CosimObserver import CosimObserver
+
+    observer = CosimObserver.create_last_value()
+    execution.add_observer(observer)
     rows = []
     for k in range(steps):
         if not execution.step():
@@ -157,10 +176,22 @@ def run_in_ecos(
                 source.replace(".", "::", 1), target.replace(".", "::", 1)
             )
         with EcosSimulation(structure=structure, step_size=dt) as simulation:
-            simulation.init()
-            rows = []
-            for _ in range(steps):
-                simulation.step()
-                rows.append([simulation.get_real(v.replace(".", "::", 1)) for v in observed])
-            simulation.terminate()
+            return _steps_of_ecos(simulation, steps, observed)
+
+
+def run_ssp_in_ecos(path: Path, steps: int, dt: float, observed: Sequence[str]):
+    """The same of a file of SSP."""
+    from ecospy import EcosSimulation
+
+    with EcosSimulation(ssp_path=str(path), step_size=dt) as simulation:
+        return _steps_of_ecos(simulation, steps, observed)
+
+
+def _steps_of_ecos(simulation, steps, observed):
+    simulation.init()
+    rows = []
+    for _ in range(steps):
+        simulation.step()
+        rows.append([simulation.get_real(v.replace(".", "::", 1)) for v in observed])
+    simulation.terminate()
     return np.array(rows)

@@ -126,7 +126,7 @@ def _export(
             raise ValueError(f"{file} {text} {' and '.join(f'--{key}' for key in given)}")
         from rigidblocks.fmi.export import export_fmu
 
-        source = system_of(file) if is_system(file) else file
+        source = system_of(file).system if is_system(file) else file
         return export_fmu(source, path, tunable=tunable, **asked)
     return _robot_fmu(file, path, asked, of_robot, tunable)
 

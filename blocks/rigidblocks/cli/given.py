@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rigidblocks.library.inertias import TunableInertia
     from rigidblocks.library.kinematics import Frame
     from rigidblocks.library.plant import Plant
-    from rigidblocks.system.system import System
+    from rigidblocks.ssp.structure import Loaded
 
 SYSTEM = "system"  # what a script that makes a system calls it
 
@@ -47,11 +47,13 @@ def is_system(path: Path) -> bool:
     )
 
 
-def system_of(path: Path) -> "System":
-    """The system that a program makes, or that of one robot or FMU under its plain name.
+def system_of(path: Path) -> "Loaded":
+    """The system that a program makes, or that is in a file of SSP with the run that it proposes,
+    or that of one robot or FMU under its plain name.
 
     Raises ValueError for a program that makes none.
     """
+    from rigidblocks.ssp.structure import Loaded
     from rigidblocks.system.fmu import FmuError
     from rigidblocks.system.system import System
 
@@ -62,13 +64,17 @@ def system_of(path: Path) -> "System":
         made = runpy.run_path(str(path), run_name="rigidblocks_system")[SYSTEM]
         if not isinstance(made, System):
             raise ValueError(f"{SYSTEM} in {path} is a {type(made).__name__}; it must be a System")
-        return made
+        return Loaded(made, {})
+    if path.suffix == ".ssp":
+        from rigidblocks.ssp.load import load_system
+
+        return load_system(path)
     system = System()
     try:
         system.add(plain(path.stem), path if path.suffix == ".fmu" else plant_of(path))
     except FmuError as error:
         raise ValueError(str(error)) from None
-    return system
+    return Loaded(system, {})
 
 
 def plant_of(path: Path) -> "Plant":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from rigidblocks.cli.application import APP, Json, say
+from rigidblocks.cli.application import APP, Json, parts, say
 from rigidblocks.cli.given import system_of
 
 if TYPE_CHECKING:
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 Stop = Annotated[float, Option("--stop", help="How long [s].")]
 Step = Annotated[float, Option("--dt", help="The communication step [s].")]
+MaybeStop = Annotated[float | None, Option("--stop", help="How long [s]; 1, or as the file says.")]
+MaybeStep = Annotated[
+    float | None, Option("--dt", help="The communication step [s]; 0.001, or as the file says.")
+]
 Out = Annotated[
     Path | None, Option("-o", "--output", help="The .arrow, .csv, .mf4 or .parquet file to write.")
 ]
@@ -21,9 +25,11 @@ Out = Annotated[
 
 @APP.command("run")
 def run(
-    system: Annotated[Path, Argument(help="A script that makes a `system`; or one robot or FMU.")],
-    stop: Stop = 1.0,
-    dt: Step = 1e-3,
+    system: Annotated[
+        Path, Argument(help="A script that makes a `system`; an .ssp; or one robot or FMU.")
+    ],
+    stop: MaybeStop = None,
+    dt: MaybeStep = None,
     output: Out = None,
     method: Annotated[str | None, Option(help="The integrator: rk4, adaptive, ros2, ...")] = None,
     as_json: Json = False,
@@ -31,8 +37,32 @@ def run(
     """Run a system, and say where its outputs end; 1 when the run fails."""
     from rigidblocks.simulation.simulate import simulate
 
-    wired = system_of(system)
-    _told(simulate(wired, stop, dt, method=method, save=output, progress=False), as_json)
+    wired, told = system_of(system)
+    asked = {"t_stop": stop, "dt": dt}
+    how = {"t_stop": 1.0, "dt": 1e-3} | dict(told) | {k: v for k, v in asked.items() if v}
+    _told(simulate(wired, **how, method=method, save=output, progress=False), as_json)
+
+
+@APP.command("ssp")
+def ssp(
+    system: Annotated[Path, Argument(help="A script that makes a `system`.")],
+    output: Annotated[Path | None, Option("-o", "--output", help="The .ssp to write.")] = None,
+    stop: MaybeStop = None,
+    dt: MaybeStep = None,
+    platforms: Annotated[
+        str | None, Option(help="Of its FMUs: all, or some with commas; default this machine's.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a system as a file of the standard SSP, with its blocks as native FMUs."""
+    from rigidblocks.ssp.save import save_system
+
+    wired, told = system_of(system)
+    asked = {"t_stop": stop, "dt": dt}
+    how = dict(told) | {k: v for k, v in asked.items() if v}
+    chosen = "all" if platforms == "all" else parts(platforms)
+    path = save_system(wired, output or Path(f"{system.stem}.ssp"), platforms=chosen, **how)
+    say(str(path), {"ssp": str(path)}, as_json)
 
 
 def _told(result: "Result", as_json: bool) -> None:

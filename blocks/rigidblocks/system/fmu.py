@@ -145,6 +145,10 @@ class Fmu:
         """
         return [v.valueReference for v in self._arrays[name].variables]
 
+    def variable_names(self, name: str) -> tuple[str, ...]:
+        """The names of a port's variables, in C order of its elements; an array has one."""
+        return tuple(v.name for v in self._arrays[name].variables)
+
     def is_tunable(self, name: str) -> bool:
         """Whether the values of a parameter may change while a run goes on."""
         return all(v.variability == "tunable" for v in self._arrays[name].variables)

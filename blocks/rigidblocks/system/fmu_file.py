@@ -34,7 +34,7 @@ def read_description(path: Path) -> tuple[Any, list[str], Intervals]:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-            _check_archive(path, archive.infolist())
+            check_archive(path, archive.infolist())
             damaged = archive.testzip()
             root = etree.fromstring(archive.read("modelDescription.xml"), _PARSER)
         _check_version(path, root.get("fmiVersion", "without a version"))
@@ -108,7 +108,7 @@ def _intervals(root: Any) -> Intervals:
     return found
 
 
-def _check_archive(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
+def check_archive(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
     """Raises FmuError for an archive that would unpack outside its folder, or to too much."""
     for name in (entry.filename for entry in entries):
         if "\\" in name or ":" in name or name.startswith("/") or ".." in PurePosixPath(name).parts:

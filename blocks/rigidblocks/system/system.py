@@ -7,6 +7,7 @@ from typing import Any
 
 from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, longest_step, method_of
 from rigidblocks.block.block import Block
+from rigidblocks.block.quantities import Conversion
 from rigidblocks.block.record import near
 from rigidblocks.kernels.purity import ImpureBlockError
 from rigidblocks.system.drawing import drawn, graphviz, mermaid, summary
@@ -85,18 +86,21 @@ class System:
         longest_step(chosen or DEFAULT_METHOD, h)  # refuses one that is none
         self.parts[name] = Part(name, used, pairs, values, chosen, h, isolated, time_limit)
 
-    def connect(self, source: str, target: str) -> None:
+    def connect(self, source: str, target: str, *, conversion: Conversion | None = None) -> None:
         """Connects an output `part.port` to an input `part.port` of the same shape and dimension;
         where their units differ the values are converted.
 
         Either may be elements of a port: `q[1]` is one, `q[1:3]` the first three, `f_ext[2,:]` a
         row. They count from 1, as the names of elements do everywhere, and both ends of a slice
         belong to it. Of what is one number the shape does not matter: a vector of one fits a
-        scalar. An input may get its elements from several sources.
+        scalar. An input may get its elements from several sources. With a `conversion`, factor
+        value + offset of each element, nothing is asked of the units; it is for what comes from or
+        goes to an FMU, between blocks a Gain does it.
 
         Raises KeyError for a part or port that there is not, listing those there are, and
         ValueError for elements that there are not, for different shapes or dimensions, for a text
-        with a number, and for an element of an input that is connected already.
+        with a number, for an element of an input that is connected already, and for a conversion
+        between blocks.
         """
         for given in (source, target):
             if not isinstance(given, str):
@@ -109,12 +113,20 @@ class System:
             read.places,
             written.places,
             (source, target),
+            conversion,
         )
         self._check_free(new, written)
         one_number = len(read.places) == len(written.places) == 1
         text = f"cannot connect {_with_unit(source, read)} to {_with_unit(target, written)}"
         if not (read.shape == written.shape or one_number):
             raise ValueError(text)
+        if conversion is not None:
+            if isinstance(self.parts[a].component, Block) and isinstance(
+                self.parts[b].component, Block
+            ):
+                raise ValueError(f"{text} by a conversion: both are blocks; put a Gain between")
+            self.connections.append(new)
+            return
         try:
             converted(read.port, read.places, written.port, written.places)
         except ValueError as error:

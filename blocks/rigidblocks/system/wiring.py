@@ -7,6 +7,8 @@ from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rigidblocks.block.adaptive import Method
 from rigidblocks.block.block import Block, Port
 from rigidblocks.block.quantities import Conversion
@@ -28,6 +30,7 @@ class Connection(NamedTuple):
     start: tuple[int, ...]
     to: tuple[int, ...]
     names: tuple[str, str]
+    conversion: Conversion | None = None
 
 
 class Wire(NamedTuple):
@@ -82,6 +85,10 @@ class Wiring:
         as they are, as between blocks they always do.
         """
         (a, y), (b, u), start, to, n = wire
+        for one in self.connections:
+            if one.conversion is not None and one.target == wire.target and to in one.to:
+                k = one.to.index(to)
+                return _unless_same(one.conversion, slice(k, k + n))
         output, target = self.parts[a].output(y), self.parts[b].input(u)
         return converted(output, range(start, start + n), target, range(to, to + n))
 
@@ -241,10 +248,16 @@ class Wiring:
 
 
 def _runs(connection: Connection) -> Iterator[Wire]:
-    source, target, start, to, _ = connection
+    source, target, start, to, *_ = connection
     begin = 0
     for k in range(1, len(to) + 1):
         ends = k == len(to) or (start[k], to[k]) != (start[k - 1] + 1, to[k - 1] + 1)
         if ends:
             yield Wire(source, target, start[begin], to[begin], k - begin)
             begin = k
+
+
+def _unless_same(given: Conversion, part: slice) -> Conversion | None:
+    """A part of a conversion; None where it leaves the values as they are."""
+    factor, offset = given.factor[part], given.offset[part]
+    return Conversion(factor, offset) if np.any(factor != 1.0) or np.any(offset) else None

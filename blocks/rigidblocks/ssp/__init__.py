@@ -1,0 +1,1 @@
+"""Systems in files of the standard System Structure and Parameterization (SSP)."""

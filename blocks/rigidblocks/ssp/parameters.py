@@ -1,0 +1,118 @@
+"""Values of parameters: sets (SSV), mappings (SSM), and what they are bound to."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rigidblocks.formats.document import refused
+from rigidblocks.ssp.schema import MAPPING, VALUES, Element, found, read, tag
+from rigidblocks.ssp.structure import Scale, Value
+
+_SET, _MAP = "application/x-ssp-parameter-set", "application/x-ssp-parameter-mapping"
+Values = dict[str, Value]
+
+
+def bound_values(element: Element, files: Mapping[str, bytes], path: Path) -> Values:
+    """The values that the parameter bindings of a component or system give, by the names that they
+    have there; later bindings win.
+    """
+    values: Values = {}
+    for binding in found(element, "ssd:ParameterBindings/ssd:ParameterBinding"):
+        prefix = binding.get("prefix", "")
+        given = {prefix + name: value for name, value in _set_of(binding, files, path)}
+        mappings = list(found(binding, "ssd:ParameterMapping"))
+        values |= _mapped(given, mappings[0], files, path) if mappings else given
+    return values
+
+
+def parameter_set(root: Element) -> Iterator[tuple[str, Value]]:
+    """The values of a parameter set by name.
+
+    Raises FormatError for a value that is none of its type, and for an enumeration by its name.
+    """
+    for parameter in found(root, "ssv:Parameters/ssv:Parameter"):
+        for of_type in parameter:
+            if of_type.tag in _READERS and of_type.get("value") is not None:
+                kind, reader = _READERS[of_type.tag]
+                try:
+                    value = reader(of_type.get("value"))
+                except ValueError:
+                    text = f"'{of_type.get('value')}' is no {kind}"
+                    raise refused(of_type, f"parameter '{parameter.get('name')}': {text}") from None
+                yield parameter.get("name"), Value(value, kind, of_type.get("unit"))
+
+
+def _boolean(text: str) -> bool:
+    if text not in ("true", "false", "1", "0"):
+        raise ValueError(text)
+    return text in ("true", "1")
+
+
+_READERS: dict[str, tuple[str, Any]] = {
+    tag("ssv:Real"): ("Real", float),
+    tag("ssv:Integer"): ("Integer", int),
+    tag("ssv:Boolean"): ("Boolean", _boolean),
+    tag("ssv:String"): ("String", str),
+    tag("ssv:Enumeration"): ("Enumeration", int),
+    tag("ssv:Binary"): ("Binary", bytes.fromhex),
+}
+
+
+def _set_of(
+    binding: Element, files: Mapping[str, bytes], path: Path
+) -> Iterator[tuple[str, Value]]:
+    _check_kind(binding, _SET)
+    for inline in found(binding, "ssd:ParameterValues/ssv:ParameterSet"):
+        yield from parameter_set(inline)
+    if source := binding.get("source"):
+        yield from parameter_set(read(files, source, VALUES, path))
+
+
+def _mapped(given: Values, mapping: Element, files: Mapping[str, bytes], path: Path) -> Values:
+    """What a mapping makes of values: those that it names by the names that it gives them, and the
+    others as they are.
+    """
+    _check_kind(mapping, _MAP)
+    source = mapping.get("source")
+    root = read(files, source, MAPPING, path) if source else mapping
+    path_to = "ssm:MappingEntry" if source else "ssm:ParameterMapping/ssm:MappingEntry"
+    entries = list(found(root, path_to))
+    mapped = {
+        entry.get("target"): _changed(value, scale_of(entry), entry)
+        for entry in entries
+        if (value := given.get(entry.get("source"))) is not None
+    }
+    sources = {entry.get("source") for entry in entries}
+    return {name: value for name, value in given.items() if name not in sources} | mapped
+
+
+def scale_of(element: Element) -> Scale:
+    """The transformation of a connection or a mapping.
+
+    Raises FormatError for one that is not linear.
+    """
+    raw = element.get("suppressUnitConversion") in ("true", "1")
+    for one in element:
+        name = str(one.tag).rpartition("}")[2]
+        if name == "LinearTransformation":
+            return Scale(float(one.get("factor", 1.0)), float(one.get("offset", 0.0)), raw)
+        if name.endswith("MappingTransformation"):
+            text = "is not applied; a linear one is, and a block can do any other"
+            raise refused(one, f"a {name} {text}")
+    return Scale(raw=raw)
+
+
+def _changed(value: Value, scale: Scale, entry: Element) -> Value:
+    if scale[:2] == (1.0, 0.0):
+        return value
+    if value.type not in ("Real", "Integer"):
+        raise refused(entry, f"a {value.type} has no linear transformation")
+    return value._replace(value=scale.factor * value.value + scale.offset)
+
+
+def _check_kind(element: Element, kind: str) -> None:
+    """Raises FormatError for a source of another kind or place."""
+    if element.get("type", kind) != kind:
+        raise refused(element, f"'{element.get('type')}' cannot be read; '{kind}' can")
+    if element.get("sourceBase", "SSD") != "SSD":
+        raise refused(element, "a source inside a component cannot be read; put it beside the SSD")

@@ -1,0 +1,269 @@
+"""A system as a file of SSP."""
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, SubElement
+
+import numpy as np
+
+import rigidblocks
+from rigidblocks.block.block import Block
+from rigidblocks.block.port import Port
+from rigidblocks.block.python_block import PythonBlock
+from rigidblocks.block.quantities import quantity_of
+from rigidblocks.block.signal_types import REAL, TEXTUAL, text
+from rigidblocks.fmi.archive import write_archive
+from rigidblocks.fmi.export import export_fmu
+from rigidblocks.fmi.xml import xml_boolean, xml_text
+from rigidblocks.simulation.grid import communication_points
+from rigidblocks.ssp.load import DESCRIPTION
+from rigidblocks.ssp.schema import OUR_SPACE, OURS, SPACES
+from rigidblocks.system.fmu import Fmu
+from rigidblocks.system.fused import ORDERS
+from rigidblocks.system.part import Part
+from rigidblocks.system.system import System
+from rigidblocks.system.wiring import Connection
+
+_IMPLEMENTATIONS = {"co-simulation": "CoSimulation", "model exchange": "ModelExchange"}
+
+
+def save_system(
+    system: System,
+    path: str | Path,
+    *,
+    dt: float | None = None,
+    t_start: float = 0.0,
+    t_stop: float | None = None,
+    order: str | None = None,
+    name: str | None = None,
+    platforms: str | Iterable[str] | None = None,
+) -> Path:
+    """The path of the file of SSP 1.0 (.ssp) written there: the FMUs of the parts, the connections
+    with their units and transformations, the start values as parameter sets, and the default
+    experiment.
+
+    Blocks become native FMUs of FMI 2.0 for `platforms`, as in `export_fmu`, with their methods. In
+    an annotation of our own are `dt` [s], `order` and the sample times; other tools step as they
+    choose. What the system exposes when it is made one block is not in the file.
+
+    Raises ValueError for a system without parts, a run that dt does not divide, an order that there
+    is not, a Python part, which no other tool can run, and elements of an array variable of FMI
+    3.0, to which SSP 1.0 has no connectors.
+    """
+    if not system.parts:
+        raise ValueError("the system has no parts: add blocks or FMU files")
+    if order is not None and order not in ORDERS:
+        raise ValueError(f"order must be one of {', '.join(ORDERS)}, not '{order}'")
+    if dt is not None and t_stop is not None:
+        communication_points(t_start, t_stop, dt)
+    files = dict(_file_names(system.parts))
+    content = {
+        f"resources/{files[part.name]}": _fmu(part, platforms) for part in system.parts.values()
+    }
+    root = _description(system, name or Path(path).stem, files)
+    if t_stop is not None:
+        SubElement(
+            root, "ssd:DefaultExperiment", startTime=repr(t_start), stopTime=repr(float(t_stop))
+        )
+    _annotate(root[0], system.parts.values(), dt, order)
+    return write_archive(path, content | {DESCRIPTION: xml_text(root).encode()})
+
+
+def _file_names(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for k, part in enumerate(parts, 1):
+        plain = re.sub(r"[^A-Za-z0-9_]", "_", part)
+        yield part, f"{plain}.fmu" if plain == part else f"{plain}_{k}.fmu"
+
+
+def _fmu(part: Part, platforms: str | Iterable[str] | None) -> bytes:
+    """The bytes of a part's FMU."""
+    component = part.component
+    if isinstance(component, Fmu):
+        return component.path.read_bytes()
+    if isinstance(component, PythonBlock):
+        raise ValueError(
+            f"'{part.name}' is a Python part, which other tools cannot run; make it an FMU by a "
+            "script (export_fmu with target='python') and add that"
+        )
+    assert isinstance(component, Block)
+    method, h = part.stepping
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "part.fmu")
+        longest = h if np.isfinite(h) else None
+        export_fmu(_started(component, part), file, platforms=platforms, method=method, h=longest)
+        return file.read_bytes()
+
+
+def _started(block: Block, part: Part) -> Block:
+    """The block with the start values of a part as its own, for the hosts that set parameters
+    alone.
+    """
+    kinds = ("inputs", "outputs", "states", "sampled", "parameters")
+    ports = {
+        kind: tuple(
+            replace(port, start=part.start[port.name]) if port.name in part.start else port
+            for port in getattr(block, kind)
+        )
+        for kind in kinds
+    }
+    cls = type(block)
+    named = {name: getattr(cls, name) for name in ("__doc__", "__module__", "__qualname__")}
+    started: Block = object.__new__(type(cls.__name__, (cls,), named | ports))
+    fields = {name: value for name, value in vars(block).items() if name not in ports}
+    vars(started).update(fields)
+    return started
+
+
+def _description(system: System, name: str, files: Mapping[str, str]) -> Element:
+    spaces = {f"xmlns:{prefix}": space for prefix, space in SPACES.items()}
+    tool = f"rigidblocks {rigidblocks.__version__}"
+    root = Element(
+        "ssd:SystemStructureDescription", spaces, version="1.0", name=name, generationTool=tool
+    )
+    around = SubElement(root, "ssd:System", name=name)
+    elements = SubElement(around, "ssd:Elements")
+    units: dict[str, None] = {}
+    for part in system.parts.values():
+        _component(elements, part, files[part.name], units)
+    if system.connections:
+        connections = SubElement(around, "ssd:Connections")
+        for one in system.connections:
+            _connect(connections, one, system.parts)
+    _define(root, units)
+    return root
+
+
+def _component(parent: Element, part: Part, file: str, units: dict[str, None]) -> None:
+    component = part.component
+    kind = component.kind if isinstance(component, Fmu) else None
+    element = SubElement(
+        parent,
+        "ssd:Component",
+        name=part.name,
+        type="application/x-fmu-sharedlibrary",
+        source=f"resources/{file}",
+        implementation=_IMPLEMENTATIONS[kind or "co-simulation"],
+    )
+    ports = {"input": component.inputs, "output": component.outputs}
+    ports["parameter"] = getattr(component, "parameters", ())
+    listed = [(kind, port) for kind, group in ports.items() for port in group]
+    if listed:
+        connectors = SubElement(element, "ssd:Connectors")
+        for causality, port in listed:
+            for name, unit in zip(_names(part, port), port.units, strict=False):
+                one = SubElement(connectors, "ssd:Connector", name=name, kind=causality)
+                _type(one, port, unit, units)
+    if part.start:
+        binding = SubElement(SubElement(element, "ssd:ParameterBindings"), "ssd:ParameterBinding")
+        values = SubElement(binding, "ssd:ParameterValues")
+        chosen = SubElement(values, "ssv:ParameterSet", version="1.0", name=f"{part.name} start")
+        _values(SubElement(chosen, "ssv:Parameters"), part)
+
+
+def _names(part: Part, port: Port) -> tuple[str, ...]:
+    """The names of the variables of a port; an array variable of FMI 3.0 has one."""
+    component = part.component
+    return component.variable_names(port.name) if isinstance(component, Fmu) else port.element_names
+
+
+def _type(parent: Element, port: Port, unit: str, units: dict[str, None]) -> None:
+    """The type of a connector, as far as it has a name in SSP 1.0."""
+    if port.type in REAL:
+        SubElement(parent, "ssc:Real", {"unit": unit} if unit else {})
+        units.setdefault(unit)
+    elif port.type in ("Integer", "Boolean", "String"):
+        SubElement(parent, f"ssc:{port.type}")
+
+
+def _values(parent: Element, part: Part) -> None:
+    """The start values of a part's variables."""
+    ports = (*part.component.inputs, *getattr(part.component, "parameters", ()))
+    ports = (*ports, *getattr(part.component, "states", ()))
+    for port in ports:
+        if port.name not in part.start:
+            continue
+        names, values = _names(part, port), np.ravel(part.start[port.name])
+        if len(names) != len(values):
+            raise ValueError(
+                f"'{part.name}.{port.name}' is an array variable, and parameter sets of SSP 1.0 "
+                "have no values of arrays; leave its start value to the FMU"
+            )
+        for name, value in zip(names, values.tolist(), strict=True):
+            parameter = SubElement(parent, "ssv:Parameter", name=name)
+            kind = "Real" if port.type in REAL else port.type
+            SubElement(parameter, f"ssv:{kind}", value=_literal(value, port.type))
+
+
+def _literal(value: float, of_type: str) -> str:
+    """A value as XML Schema writes it."""
+    if of_type in REAL:
+        return repr(value)
+    if of_type == "Boolean":
+        return xml_boolean(bool(value))
+    if of_type in TEXTUAL:
+        content = text(value, of_type)
+        return content if isinstance(content, str) else content.hex()
+    return str(int(value))
+
+
+def _connect(parent: Element, one: Connection, parts: Mapping[str, Part]) -> None:
+    """The connections of a connection's elements, or of its array variables."""
+    (a, y), (b, u) = one.source, one.target
+    ends = [(parts[a], parts[a].output(y), one.start), (parts[b], parts[b].input(u), one.to)]
+    names = [_chosen(part, port, places) for part, port, places in ends]
+    if len(names[0]) != len(names[1]):
+        raise ValueError(
+            f"cannot save the connection of {one.names[0]} to {one.names[1]}: one is an array "
+            "variable, and the other has a variable for each element"
+        )
+    for k, (start, end) in enumerate(zip(*names, strict=True)):
+        ends_of = {"startElement": a, "startConnector": start, "endElement": b, "endConnector": end}
+        element = SubElement(parent, "ssd:Connection", ends_of)
+        if one.conversion is not None:
+            element.set("suppressUnitConversion", "true")
+            factor, offset = (repr(float(v[k])) for v in one.conversion)
+            SubElement(element, "ssc:LinearTransformation", factor=factor, offset=offset)
+
+
+def _chosen(part: Part, port: Port, places: tuple[int, ...]) -> list[str]:
+    names = _names(part, port)
+    if len(names) == port.size:
+        return [names[k] for k in places]
+    if places != tuple(range(port.size)):
+        raise ValueError(
+            f"elements of '{part.name}.{port.name}' are connected, which is an array variable; SSP "
+            "1.0 connects whole variables"
+        )
+    return list(names)
+
+
+def _define(root: Element, units: Iterable[str]) -> None:
+    """The definitions of the units whose meaning is known."""
+    known = {unit: quantity for unit in units if unit and (quantity := quantity_of(unit))}
+    if known:
+        group = SubElement(root, "ssd:Units")
+        for unit, (exponents, factor, offset) in known.items():
+            powers: dict[str, Any] = {name: str(int(power)) for name, power in exponents}
+            powers |= {"factor": repr(factor)} if factor != 1.0 else {}
+            powers |= {"offset": repr(offset)} if offset else {}
+            SubElement(SubElement(group, "ssc:Unit", name=unit), "ssc:BaseUnit", powers)
+
+
+def _annotate(system: Element, parts: Iterable[Part], dt: float | None, order: str | None) -> None:
+    """Our own annotation: what SSP has no words for."""
+    sampled = {p.name: t for p in parts if (t := getattr(p.component, "sample_time", None))}
+    if dt is None and order is None and not sampled:
+        return
+    annotations = SubElement(system, "ssd:Annotations")
+    annotation = SubElement(annotations, "ssc:Annotation", type=OURS)
+    ours = SubElement(annotation, "rb:Run", {"xmlns:rb": OUR_SPACE})
+    if dt is not None:
+        ours.set("dt", repr(float(dt)))
+    if order is not None:
+        ours.set("order", order)
+    for name, sample_time in sampled.items():
+        SubElement(ours, "rb:Part", name=name, sampleTime=repr(sample_time))

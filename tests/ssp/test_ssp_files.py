@@ -1,0 +1,310 @@
+"""Systems in files of SSP: what is written is valid and read back equal, and what others write is
+read as the standard says.
+"""
+
+import logging
+import zipfile
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from foreign_fmu import foreign_fmu
+from planar2ctrl import CONNECTIONS, parts
+from rigidblocks import Port, PythonBlock, System, load_system, save_system, simulate
+from rigidblocks.block.quantities import Conversion
+from rigidblocks.cli import main
+from rigidblocks.formats.refusal import FormatError
+from rigidblocks.ssp.schema import STRUCTURE, read
+
+NS = "http://ssp-standard.org/SSP1/SystemStructure"
+STARTS = {"robot": {"q": [0.3, -0.2], "gravity": [0.0, 0.0, -5.0]}, "pd": {"kp": [800.0, 900.0]}}
+
+
+def planar2ctrl():
+    system = System()
+    for name, block in parts().items():
+        system.add(name, block, start=STARTS.get(name))
+    for target, source in CONNECTIONS.items():
+        system.connect(source, target)
+    return system
+
+
+def archive(path, text, fmus, **more):
+    """An .ssp of a description, with FMUs by the names that it has for them."""
+    spaces = " ".join(
+        f'xmlns:{p}="{NS}{n}"'
+        for p, n in {
+            "ssc": "Common",
+            "ssd": "Description",
+            "ssv": "ParameterValues",
+            "ssm": "ParameterMapping",
+        }.items()
+    )
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("SystemStructure.ssd", text.replace("SPACES", spaces))
+        for name, content in more.items():
+            file.writestr(name.replace("_dot_", "."), content.replace("SPACES", spaces))
+        for name, fmu in fmus.items():
+            file.write(fmu, f"resources/{name}.fmu")
+    return path
+
+
+def component(name, fmu="twice", inside="", connectors=True):
+    listed = (
+        '<ssd:Connectors><ssd:Connector name="u" kind="input"><ssc:Real/></ssd:Connector>'
+        '<ssd:Connector name="y" kind="output"><ssc:Real/></ssd:Connector></ssd:Connectors>'
+    )
+    return (
+        f'<ssd:Component name="{name}" source="resources/{fmu}.fmu">'
+        f"{listed if connectors else ''}{inside}</ssd:Component>"
+    )
+
+
+def described(elements, connections="", before="", after=""):
+    connections = f"<ssd:Connections>{connections}</ssd:Connections>" if connections else ""
+    return (
+        '<ssd:SystemStructureDescription SPACES version="1.0" name="s"><ssd:System name="s">'
+        f"{before}<ssd:Elements>{elements}</ssd:Elements>"
+        f"{connections}</ssd:System>{after}"
+        "</ssd:SystemStructureDescription>"
+    )
+
+
+def wire(start, end, inside="", attributes=""):
+    ends = ""
+    for side, name in (("start", start), ("end", end)):
+        element, _, connector = name.rpartition(".")
+        ends += f' {side}Connector="{connector}"'
+        ends += f' {side}Element="{element}"' if element else ""
+    return f"<ssd:Connection{ends} {attributes}>{inside}</ssd:Connection>"
+
+
+def bound(values, more=""):
+    rows = "".join(
+        f'<ssv:Parameter name="{name}"><ssv:Real value="{value}"/></ssv:Parameter>'
+        for name, value in values.items()
+    )
+    return (
+        "<ssd:ParameterBindings><ssd:ParameterBinding><ssd:ParameterValues>"
+        f'<ssv:ParameterSet version="1.0" name="v"><ssv:Parameters>{rows}</ssv:Parameters>'
+        f"</ssv:ParameterSet></ssd:ParameterValues>{more}</ssd:ParameterBinding>"
+        "</ssd:ParameterBindings>"
+    )
+
+
+@pytest.fixture(scope="module")
+def fmus(tmp_path_factory):
+    """FMUs that double their input, without units and in degrees Celsius or kelvin."""
+    folder = tmp_path_factory.mktemp("fmus")
+    same = "i->r[1] = i->r[0];"
+    return {
+        "twice": foreign_fmu(folder / "twice.fmu"),
+        "hot": foreign_fmu(folder / "hot.fmu", step=same, u='unit="K"', y='unit="K"'),
+    }
+
+
+def last(path, t_stop=0.05, **options):
+    system, run = load_system(path, **options)
+    result = simulate(system, **({"t_stop": t_stop, "dt": 0.01, "progress": False} | run))
+    return {name: float(result[name][-1]) for name in result.columns}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "arm.ssp"
+    return save_system(planar2ctrl(), path, dt=1e-3, t_stop=0.2, order="jacobi")
+
+
+def test_what_is_saved_keeps_to_the_schema_and_is_read_back_equal(saved):
+    with zipfile.ZipFile(saved) as file:
+        read({"s.ssd": file.read("SystemStructure.ssd")}, "s.ssd", STRUCTURE, saved)
+    system, run = load_system(saved)
+    assert run == {"t_start": 0.0, "t_stop": 0.2, "dt": 1e-3, "order": "jacobi"}
+    ours, theirs = simulate(planar2ctrl(), **run), simulate(system, **run)
+    assert set(theirs.columns) == set(ours.columns)
+    for name in ours.columns:
+        assert_array_equal(theirs[name], ours[name])
+    assert [port.units for port in theirs.ports] == [port.units for port in ours.ports]
+    assert_allclose(ours["robot.q"][0], [0.3, -0.2])
+
+
+def test_saving_again_gives_the_same_bytes(saved, tmp_path):
+    again = save_system(planar2ctrl(), tmp_path / "arm.ssp", dt=1e-3, t_stop=0.2, order="jacobi")
+    assert again.read_bytes() == saved.read_bytes()
+    system, run = load_system(saved)
+    third = save_system(system, tmp_path / "again.ssp", name="arm", **run)
+    assert load_system(third).run == run
+    assert_array_equal(
+        simulate(load_system(third).system, **run)["robot.q"], simulate(system, **run)["robot.q"]
+    )
+
+
+def test_systems_in_systems_are_passed_through(fmus, tmp_path):
+    inner = (
+        '<ssd:System name="inner"><ssd:Connectors>'
+        '<ssd:Connector name="in" kind="input"/><ssd:Connector name="out" kind="output"/>'
+        f"</ssd:Connectors><ssd:Elements>{component('a')}{component('b.c')}</ssd:Elements>"
+        f"<ssd:Connections>{wire('in', 'a.u')}{wire('a.y', 'b.c.u')}{wire('out', 'b.c.y')}"
+        "</ssd:Connections></ssd:System>"
+    )
+    wires = wire("first.y", "inner.in") + wire("inner.out", "last.u")
+    text = described(component("first") + inner + component("last"), wires, bound({"first.u": 1.0}))
+    end = last(archive(tmp_path / "n.ssp", text, {"twice": fmus["twice"]}))
+    assert end == {"first.y": 2.0, "inner/a.y": 4.0, "inner/b_c.y": 8.0, "last.y": 16.0}
+
+
+def test_outer_bindings_win_and_reach_parameters_through_connectors(fmus, tmp_path):
+    inner = (
+        '<ssd:System name="inner"><ssd:Connectors><ssd:Connector name="in" kind="input"/>'
+        f"</ssd:Connectors>{bound({'in': 2.0, 'b.u': 30.0})}<ssd:Elements>"
+        f"{component('a', inside=bound({'u': 1.0}))}{component('b', inside=bound({'u': 10.0}))}"
+        f"</ssd:Elements><ssd:Connections>{wire('in', 'a.u')}</ssd:Connections></ssd:System>"
+    )
+    path = archive(tmp_path / "p.ssp", described(inner), {"twice": fmus["twice"]})
+    assert last(path) == {"inner/a.y": 4.0, "inner/b.y": 60.0}
+    outer = described(inner, before=bound({"inner.in": 3.0, "inner.b.u": 40.0}))
+    path = archive(tmp_path / "o.ssp", outer, {"twice": fmus["twice"]})
+    assert last(path) == {"inner/a.y": 6.0, "inner/b.y": 80.0}
+    values = tmp_path / "more.ssv"
+    values.write_text(
+        f'<ssv:ParameterSet xmlns:ssv="{NS}ParameterValues" version="1.0" name="m">'
+        '<ssv:Parameters><ssv:Parameter name="inner.in"><ssv:Real value="5"/></ssv:Parameter>'
+        "</ssv:Parameters></ssv:ParameterSet>"
+    )
+    assert last(path, parameters=[values])["inner/a.y"] == 10.0
+    values.write_text(values.read_text().replace("inner.in", "inner.im"))
+    with pytest.raises(KeyError, match=r"nothing in the system 's' of .* is 'inner\.im'"):
+        load_system(path, parameters=[values])
+
+
+def test_a_mapping_gives_other_names_and_scales(fmus, tmp_path):
+    mapping = (
+        '<ssd:ParameterMapping><ssm:ParameterMapping version="1.0">'
+        '<ssm:MappingEntry source="temperature" target="a.u">'
+        '<ssc:LinearTransformation factor="2" offset="1"/></ssm:MappingEntry>'
+        "</ssm:ParameterMapping></ssd:ParameterMapping>"
+    )
+    given = bound({"temperature": 3.0, "b.u": 5.0, "elsewhere.u": 1.0}, mapping)
+    text = described(component("a") + component("b"), before=given)
+    path = archive(tmp_path / "m.ssp", text, {"twice": fmus["twice"]})
+    assert last(path) == {"a.y": 14.0, "b.y": 10.0}
+
+
+def test_connections_convert_units_and_then_transform(fmus, tmp_path, caplog):
+    celsius = (
+        '<ssd:Connectors><ssd:Connector name="y" kind="output"><ssc:Real unit="degC"/>'
+        "</ssd:Connector></ssd:Connectors>"
+    )
+    elements = (
+        '<ssd:Component name="a" source="resources/twice.fmu">'
+        f"{celsius}{bound({'u': 50.0})}</ssd:Component>"
+    )
+    elements += component("b", "hot") + component("c", "hot") + component("d", "hot")
+    double = '<ssc:LinearTransformation factor="2.0" offset="-1.0"/>'
+    wires = wire("a.y", "b.u") + wire("a.y", "c.u", double)
+    wires += wire("d.u", "a.y", double, 'suppressUnitConversion="true"')
+    units = (
+        '<ssd:Units><ssc:Unit name="degC"><ssc:BaseUnit K="1" offset="273.15"/></ssc:Unit>'
+        "</ssd:Units>"
+    )
+    path = archive(tmp_path / "u.ssp", described(elements, wires, after=units), fmus)
+    end = last(path)
+    assert_allclose(end["b.y"], 373.15, rtol=1e-15)
+    assert_allclose(end["c.y"], 2 * 373.15 - 1, rtol=1e-15)
+    assert_allclose(end["d.y"], (100 + 1) / 2, rtol=1e-15)
+    with caplog.at_level(logging.WARNING, "rigidblocks"):
+        again = save_system(load_system(path).system, tmp_path / "v.ssp")
+    assert_allclose(last(again)["d.y"], end["d.y"], rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nothing", r"n\.ssp/SystemStructure\.ssd:1: this is no well-formed XML"),
+        ("<ssd:System SPACES/>", "must be a ssd:SystemStructureDescription"),
+        (described("<ssd:Elephant/>"), r"ssd:\d+: Element .*Elephant"),
+        (described(component("a", "missing")), "there is no FMU 'resources/missing.fmu'"),
+        (described(component("a") * 2), "there are two elements 'a'"),
+        (described(component("a"), wire("a.y", "b.u")), "there is no element 'b' in the system"),
+        (described(component("a"), wire("a.y", "a.y")), "both give a value"),
+        (
+            described(component("a") + component("b"), wire("a.y", "b.u") + wire("b.y", "b.u")),
+            r"b\.u is connected twice",
+        ),
+        (
+            described('<ssd:Component name="a" type="application/x-ssp" source="a.ssp"/>'),
+            "component 'a' is 'application/x-ssp'",
+        ),
+        (
+            described('<ssd:Component name="a" source="http://nowhere/a.fmu"/>'),
+            "is not in the archive, and nothing else is read",
+        ),
+        (
+            described(
+                component("a") + component("b"),
+                wire(
+                    "a.y",
+                    "b.u",
+                    "<ssc:IntegerMappingTransformation><ssc:MapEntry source='1' target='2'/>"
+                    "</ssc:IntegerMappingTransformation>",
+                ),
+            ),
+            "IntegerMappingTransformation is not applied",
+        ),
+        (
+            described(component("a"), before=bound({"a.u": "many"})),
+            "ssd:1: .*many",
+        ),
+    ],
+)
+def test_a_bad_description_is_refused_with_its_line(text, said, fmus, tmp_path):
+    path = archive(tmp_path / "n.ssp", text, {"twice": fmus["twice"]})
+    with pytest.raises(FormatError, match=said):
+        load_system(path)
+
+
+def test_what_is_no_archive_is_refused(tmp_path, capsys):
+    path = tmp_path / "x.ssp"
+    path.write_text("no archive")
+    with pytest.raises(FormatError, match=r"x\.ssp: this is no archive of SSP"):
+        load_system(path)
+    assert main(["run", str(path)]) == 2
+    assert "this is no archive of SSP" in capsys.readouterr().err
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("../out.fmu", "x")
+    with pytest.raises(FormatError, match="would unpack outside its folder"):
+        load_system(path)
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("other.ssd", "x")
+    with pytest.raises(FormatError, match=r"there is no 'SystemStructure\.ssd' in it"):
+        load_system(path)
+
+
+def test_what_cannot_be_saved_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no parts"):
+        save_system(System(), tmp_path / "n.ssp")
+    system = System()
+    system.add("net", PythonBlock(lambda u: u, [Port("u")], [Port("y")]))
+    with pytest.raises(ValueError, match="'net' is a Python part"):
+        save_system(system, tmp_path / "n.ssp")
+    with pytest.raises(ValueError, match="order must be one of"):
+        save_system(planar2ctrl(), tmp_path / "n.ssp", order="random")
+    assert not (tmp_path / "n.ssp").exists()
+    system, same = planar2ctrl(), Conversion(np.ones(1), np.zeros(1))
+    system.connections.clear()
+    with pytest.raises(ValueError, match="put a Gain between"):
+        system.connect("robot.energy", "pd.qd_ref[1]", conversion=same)
+
+
+def test_the_command_writes_and_runs(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "wave.py"
+    script.write_text(
+        "from rigidblocks import Sine, System\nsystem = System()\n"
+        'system.add("wave", Sine(amplitude=2.0, frequency=0.25))\n'
+    )
+    assert main(["ssp", str(script), "--stop", "1", "--dt", "0.01"]) == 0
+    assert capsys.readouterr().out == "wave.ssp\n"
+    assert main(["run", "wave.ssp"]) == 0
+    assert "t = 1 s" in capsys.readouterr().out
