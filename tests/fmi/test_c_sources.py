@@ -50,6 +50,7 @@ WAYS = {  # the ways to compile each file by itself, by its folder
         for fmi, options in OPTIONS.items()
     },
     "master": [[]],
+    "contact": [[]],
     "algorithms": [ALGORITHMS, ["-DRB_INVERSE_DYNAMICS", *ALGORITHMS]],
 }
 UNITS = [  # the files that are compiled, with the folders that they need
@@ -58,6 +59,7 @@ UNITS = [  # the files that are compiled, with the folders that they need
     ("fmi/fmi2/fmi2.c", FMI[2]),
     ("fmi/fmi3/fmi3.c", FMI[3]),
     ("master/master.c", []),
+    ("contact/proximity.c", []),
     ("algorithms/sweeps.h", ALGORITHMS),
     ("algorithms/derivatives.h", ALGORITHMS),
 ]

@@ -19,6 +19,7 @@ from rigidblocks.formats.json_file import SCHEMA, document, save_model
 from rigidblocks.formats.load import load_model
 from rigidblocks.formats.refusal import FormatError
 from rigidblocks.joint import Joint, Revolute
+from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.shapes import Box, Cylinder, PointSet, Sphere
 from rigidblocks.robots import planar2, quadruped
 from urdf_text import ARM
@@ -46,6 +47,9 @@ def shapes(rng):
         Box((a, b, c), random_transform(rng)),
         Cylinder(a, b, 5, random_transform(rng)),
         PointSet(rng.normal(size=(4, 3))),
+        Capsule(0.1, 0.4, random_transform(rng)),
+        Ellipsoid((0.1, 0.2, 0.3), random_transform(rng)),
+        ConvexHull(rng.normal(size=(5, 3))),
         Sphere(d, rng.normal(size=3)),
     )
 

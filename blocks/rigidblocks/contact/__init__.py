@@ -50,6 +50,7 @@ from rigidblocks.contact.soft import (
 from rigidblocks.contact.step import ContactStep, contact_step
 from rigidblocks.contact.sweeps import contact_residual, projected_sweeps
 from rigidblocks.contact.unilateral import ContactState, JointLimit, PointContact, contact_state
+from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.hull import hull_vertices
 from rigidblocks.model.shapes import (
     Box,
@@ -67,6 +68,7 @@ from rigidblocks.model.shapes import (
 __all__ = [
     "BodyPoints",
     "Box",
+    "Capsule",
     "Collision",
     "Complementarity",
     "Contact",
@@ -77,7 +79,9 @@ __all__ = [
     "ContactState",
     "ContactStep",
     "ContactUnknowns",
+    "ConvexHull",
     "Cylinder",
+    "Ellipsoid",
     "HeightField",
     "Impact",
     "JointLimit",

@@ -99,7 +99,7 @@ class Sphere(Surface, Shape):
     centre: ArrayLike = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
-        _check_positive(self.radius, "the radius of a sphere")
+        check_positive(self.radius, "the radius of a sphere")
         object.__setattr__(self, "centre", _vector(self.centre, "the centre of a sphere"))
 
     @property
@@ -129,9 +129,9 @@ class Box(Surface, Shape):
     placement: Transform = field(default_factory=identity)
 
     def __post_init__(self) -> None:
-        _check_positive(_vector(self.sides, "the sides of a box"), "the sides of a box")
+        check_positive(_vector(self.sides, "the sides of a box"), "the sides of a box")
         object.__setattr__(self, "sides", _vector(self.sides, "the sides of a box"))
-        object.__setattr__(self, "placement", _placement(self.placement, "a box"))
+        object.__setattr__(self, "placement", checked_placement(self.placement, "a box"))
 
     @classmethod
     def between(cls, low: ArrayLike, high: ArrayLike) -> "Box":
@@ -144,7 +144,7 @@ class Box(Surface, Shape):
         signs = np.stack(
             np.meshgrid([-1.0, 1.0], [-1.0, 1.0], [-1.0, 1.0], indexing="ij"), axis=-1
         ).reshape(8, 3)
-        return _placed(signs * self.sides / 2, self.placement)
+        return placed(signs * self.sides / 2, self.placement)
 
     def moved(self, X: Transform) -> "Box":
         return Box(self.sides, self.placement @ X.inverse())
@@ -170,18 +170,18 @@ class Cylinder(Shape):
     placement: Transform = field(default_factory=identity)
 
     def __post_init__(self) -> None:
-        _check_positive(self.radius, "the radius of a cylinder")
-        _check_positive(self.height, "the height of a cylinder")
+        check_positive(self.radius, "the radius of a cylinder")
+        check_positive(self.height, "the height of a cylinder")
         if self.rim < 3:
             raise ValueError(f"a cylinder needs at least 3 points on each edge, not {self.rim}")
-        object.__setattr__(self, "placement", _placement(self.placement, "a cylinder"))
+        object.__setattr__(self, "placement", checked_placement(self.placement, "a cylinder"))
 
     @classmethod
     def between(cls, start: ArrayLike, end: ArrayLike, radius: float, rim: int = 8) -> "Cylinder":
         """The cylinder with `radius` [m] around the line between two points (3,) [m]."""
         start, end = _vector(start, "an end of a cylinder"), _vector(end, "an end of a cylinder")
         height = float(np.linalg.norm(end - start))
-        _check_positive(height, "the height of a cylinder")
+        check_positive(height, "the height of a cylinder")
         z = (end - start) / height
         x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
         x = x / np.linalg.norm(x)
@@ -196,7 +196,7 @@ class Cylinder(Shape):
             np.column_stack([circle, np.full(self.rim, z)])
             for z in (-self.height / 2, self.height / 2)
         ]
-        return _placed(np.concatenate(edges), self.placement)
+        return placed(np.concatenate(edges), self.placement)
 
     def moved(self, X: Transform) -> "Cylinder":
         return Cylinder(self.radius, self.height, self.rim, self.placement @ X.inverse())
@@ -282,7 +282,7 @@ def _check_heights(heights: Array) -> None:
         )
 
 
-def _placed(points: Array, placement: Transform) -> Array:
+def placed(points: Array, placement: Transform) -> Array:
     """Points (n, 3) of a frame in the coordinates that `placement` takes to the frame's."""
     placed: Array = placement.r + points @ placement.E
     return placed
@@ -295,7 +295,7 @@ def _vector(value: ArrayLike, what: str) -> Array:
     return read_only(array)
 
 
-def _placement(X: Transform, shape: str) -> Transform:
+def checked_placement(X: Transform, shape: str) -> Transform:
     """A read-only copy; raises ValueError where E is no rotation or anything is not finite."""
     if not isinstance(X, Transform):
         raise TypeError(f"the placement of {shape} must be a spatial.Transform, not {X!r}")
@@ -303,7 +303,8 @@ def _placement(X: Transform, shape: str) -> Transform:
     return Transform(read_only(X.E), read_only(X.r))
 
 
-def _check_positive(value: ArrayLike, what: str) -> None:
+def check_positive(value: ArrayLike, what: str) -> None:
+    """Raises ValueError for numbers that are not all positive and finite."""
     array = np.asarray(value, dtype=float)
     if not (np.all(np.isfinite(array)) and np.all(array > 0)):
         raise ValueError(f"{what} must be positive, not {array.tolist()} m")

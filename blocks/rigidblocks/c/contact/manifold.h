@@ -1,0 +1,245 @@
+/* Where two shapes touch: up to four points with the gap at each, all along one normal. */
+
+#ifndef RB_MANIFOLD_H
+#define RB_MANIFOLD_H
+
+#include "boxes.h"
+
+enum { RB_MANIFOLD = 4, RB_CLIPPED = 2 * RB_FACE };
+
+/* Points on the middle between the shapes, and their gaps, along the unit normal out of B towards A. */
+struct manifold {
+    double n[3], point[RB_CLIPPED][3], gap[RB_CLIPPED];
+    int count;
+};
+
+static inline void add_point(struct manifold *m, const double *on_a, double gap, double margin)
+{
+    if (gap > margin || m->count == RB_CLIPPED)
+        return;
+    along(on_a, -0.5 * gap, m->n, m->point[m->count]);
+    m->gap[m->count++] = gap;
+}
+
+/* The normal of a polygon along d, and whether it is d itself but for rounding. */
+static inline int is_face(double (*x)[3], int n, const double *d)
+{
+    double sum[3] = {0.0, 0.0, 0.0}, e[3], f[3], g[3];
+    if (n < 3)
+        return 0;
+    for (int k = 1; k + 1 < n; k++) {
+        difference(x[k], x[0], e);
+        difference(x[k + 1], x[0], f);
+        cross(e, f, g);
+        along(sum, 1.0, g, sum);
+    }
+    normalize(sum);
+    return fabs(dot(sum, d)) > 1.0 - 1e-6;
+}
+
+/* The part of a polygon or segment on the inner side of the plane g . x = s. */
+static inline int clip(double (*x)[3], int n, const double *g, double s, double slack)
+{
+    double kept[RB_CLIPPED][3];
+    int m = 0;
+    for (int k = 0; k < n; k++) {
+        const double *p = x[k], *q = x[(k + 1) % n];
+        const double dp = dot(g, p) - s, dq = dot(g, q) - s;
+        if (dp <= slack && m < RB_CLIPPED)
+            memcpy(kept[m++], p, sizeof *kept);
+        if ((dp > slack) != (dq > slack) && !(n == 2 && k == 1) && m < RB_CLIPPED) {
+            double e[3];
+            difference(q, p, e);
+            along(p, dp / (dp - dq), e, kept[m++]);
+        }
+    }
+    memcpy(x, kept, (size_t)m * sizeof *kept);
+    return m;
+}
+
+/* A polygon clipped by planes through the edges of another one, along d. */
+static inline int clip_by(double (*x)[3], int n, double (*other)[3], int sides, const double *d, double slack)
+{
+    double middle[3] = {0.0, 0.0, 0.0};
+    for (int k = 0; k < sides; k++)
+        along(middle, 1.0 / sides, other[k], middle);
+    for (int k = 0; k < sides && n > 1; k++) {
+        double e[3], g[3], to[3];
+        difference(other[(k + 1) % sides], other[k], e);
+        cross(e, d, g);
+        if (!(normalize(g) > 0.0))
+            continue;
+        difference(middle, other[k], to);
+        if (dot(g, to) > 0.0)
+            times(-1.0, g, g);
+        n = clip(x, n, g, dot(g, other[k]), slack);
+    }
+    return n;
+}
+
+/* Two edges side by side: the part of A's that is along B's. */
+static inline void edges_together(struct manifold *m, double (*x)[3], double (*y)[3], double radius, double margin)
+{
+    double e[3], f[3], g[3];
+    difference(x[1], x[0], e);
+    difference(y[1], y[0], f);
+    cross(e, f, g);
+    const double length = norm(f);
+    if (norm(g) > 0.1 * norm(e) * length)
+        return;
+    times(1.0 / length, f, f);
+    int n = clip(x, 2, f, dot(f, y[1]), 0.0);
+    times(-1.0, f, g);
+    n = n == 2 ? clip(x, n, g, dot(g, y[0]), 0.0) : 0;
+    for (int k = 0; k < n; k++) {
+        difference(x[k], y[0], e);
+        along(e, -dot(e, f), f, e);
+        const double gap = dot(e, m->n);
+        along(x[k], -radius, m->n, g);
+        add_point(m, g, gap - 2.0 * radius, margin);
+    }
+}
+
+/* Of many points the deepest, the one farthest from it, and those that span most on both sides of their line. */
+static inline void reduce_manifold(struct manifold *m, double tiny)
+{
+    int best[RB_MANIFOLD] = {0, 0, 0, 0}, count = 2;
+    double most = -1.0, high = 0.0, low = 0.0, e[3], f[3], g[3];
+    if (m->count <= RB_MANIFOLD)
+        return;
+    for (int k = 1; k < m->count; k++)
+        if (m->gap[k] < m->gap[best[0]] - tiny)
+            best[0] = k;
+    for (int k = 0; k < m->count; k++) {
+        difference(m->point[k], m->point[best[0]], e);
+        if (dot(e, e) > most) {
+            most = dot(e, e);
+            best[1] = k;
+        }
+    }
+    difference(m->point[best[1]], m->point[best[0]], e);
+    for (int k = 0; k < m->count; k++) {
+        difference(m->point[k], m->point[best[0]], f);
+        cross(e, f, g);
+        const double area = dot(g, m->n);
+        if (area > high + tiny * tiny) {
+            high = area;
+            best[2] = k;
+        }
+        if (area < low - tiny * tiny) {
+            low = area;
+            best[3] = k;
+        }
+    }
+    struct manifold kept = *m;
+    if (high > 0.0)
+        best[count++] = best[2];
+    if (low < 0.0)
+        best[count++] = best[3];
+    for (int k = 0; k < count; k++) {
+        memcpy(m->point[k], kept.point[best[k]], sizeof *kept.point);
+        m->gap[k] = kept.gap[best[k]];
+    }
+    m->count = count;
+}
+
+/* Two cores that may only touch are pushed into each other a little: the normal of an overlap is well defined. */
+static inline void pushed_together(const struct placed *a, const struct placed *b, struct proximity *c)
+{
+    const double size = fmin(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]), push = 1e-3 * size;
+    struct placed moved = *b;
+    struct proximity deep;
+    double x[3], y[3];
+    if (c->gap < -push)
+        return;
+    along(b->p, c->gap + push, c->n, moved.p);
+    of_cores(a, &moved, &deep);
+    if (!(deep.gap < 0.0))
+        return;
+    *c = deep;
+    difference(moved.p, b->p, x);
+    difference(c->on_b, x, c->on_b);
+    times(-1.0, c->n, x);
+    support(a, x, x);
+    support(b, c->n, y);
+    difference(x, y, x);
+    c->gap = dot(c->n, x);
+}
+
+/* A against the half-space B. */
+static inline void on_half_space(const struct placed *a, const struct placed *b, double margin, struct manifold *m)
+{
+    double down[3], x[RB_CLIPPED][3];
+    axis_of(b, 2, m->n);
+    times(-1.0, m->n, down);
+    const int n = face(a, down, x);
+    for (int k = 0; k < n; k++) {
+        along(x[k], -radius_of(a->shape), m->n, x[k]);
+        difference(x[k], b->p, down);
+        add_point(m, x[k], dot(m->n, down), margin);
+    }
+}
+
+/* The face of one shape against what the other one turns to it; nothing where no face of either is across the normal. */
+static inline void faces_together(const struct placed *a, const struct placed *b, double margin, struct manifold *m)
+{
+    const double tiny = 1e-9 * fmin(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]);
+    const double radii = radius_of(a->shape) + radius_of(b->shape);
+    double down[3], x[RB_CLIPPED][3], y[RB_CLIPPED][3], e[3];
+    times(-1.0, m->n, down);
+    int i = face(a, down, x), j = face(b, m->n, y);
+    const int on_b = is_face(y, j, m->n), on_a = !on_b && is_face(x, i, m->n);
+    if (i == 2 && j == 2 && radius_of(a->shape) == radius_of(b->shape)) {
+        edges_together(m, x, y, radius_of(a->shape), margin);
+    } else if (on_b) {
+        i = clip_by(x, i, y, j, m->n, tiny);
+        for (int k = 0; k < i; k++) {
+            difference(x[k], y[0], e);
+            const double gap = dot(m->n, e) - radii;
+            along(x[k], -radius_of(a->shape), m->n, e);
+            add_point(m, e, gap, margin);
+        }
+    } else if (on_a) {
+        j = clip_by(y, j, x, i, m->n, tiny);
+        for (int k = 0; k < j; k++) {
+            difference(x[0], y[k], e);
+            const double gap = dot(m->n, e) - radii;
+            along(y[k], gap + radius_of(b->shape), m->n, e);
+            add_point(m, e, gap, margin);
+        }
+    }
+}
+
+/* The points at which two shapes touch or are closer than `margin`, of which at most one is a half-space: up to four. */
+static inline void collide(const struct placed *a, const struct placed *b, double margin, struct manifold *m)
+{
+    struct proximity c = {{0.0, 0.0, 1.0}, 0.0, {0.0, 0.0, 0.0}, {0.0, 0.0, 0.0}};
+    const double size = fmin(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]);
+    const int boxes = kind_of(a->shape) == RB_BOX && kind_of(b->shape) == RB_BOX;
+    m->count = 0;
+    if (kind_of(a->shape) == RB_HALF_SPACE) {
+        on_half_space(b, a, margin, m);
+        times(-1.0, m->n, m->n);
+    } else if (kind_of(b->shape) == RB_HALF_SPACE) {
+        on_half_space(a, b, margin, m);
+    } else {
+        int crossed = 1;
+        if (boxes) {
+            crossed = of_boxes(a, b, &c);
+        } else {
+            core_proximity(a, b, &c);
+            if (c.gap <= margin && !is_line(a) && !is_line(b))
+                pushed_together(a, b, &c);
+        }
+        add_radii(a, b, &c);
+        memcpy(m->n, c.n, sizeof m->n);
+        if (c.gap > margin)
+            return;
+        faces_together(a, b, margin, m);
+        if (m->count == 0 && crossed)
+            add_point(m, c.on_a, c.gap, margin);
+    }
+    reduce_manifold(m, 1e-9 * size);
+}
+
+#endif
