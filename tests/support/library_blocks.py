@@ -8,6 +8,7 @@ from io import StringIO
 import numpy as np
 
 from element_models import ELEMENTS, GEARED_PLANTS, GEARS, PLANTS, SPRINGS
+from moved_models import crank, winch
 from random_models import MODELS, random_transform, random_tree
 from rigidblocks.contact import Box, ContactPair, HeightField, Plane, PointSet, Sphere
 from rigidblocks.joint import Prismatic, Revolute, SixDoF, Spherical
@@ -197,6 +198,8 @@ BLOCKS = {
         CompliantLoopClosure(four_bar().model, 1e3, 20.0),
         {(u, y) for u in ("q", "qd") for y in ("f_ext", "lam")} | {("q", "delta")},
     ),
+    "moved crank": (RobotPlant(crank(), [-0.3], [0.5]), {("tau", "qdd")}),
+    "winch": (ClosedLoopPlant(winch(), [0.0, 0.0], [0.0, 0.1]), {("tau", "qdd"), ("tau", "lam")}),
     "stabilized loop plant": (
         ClosedLoopPlant(*four_bar(), stabilization="baumgarte", T_stab=0.05),
         {("tau", "qdd"), ("tau", "lam")},

@@ -15,6 +15,7 @@ from rigidblocks.joint import (
     Prismatic,
     Revolute,
     Spherical,
+    StringConstraint,
 )
 from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Shape
@@ -69,6 +70,7 @@ def aligned(model: Model) -> Model:
             body.to_parent(turn.inverse()) for body, turn in zip(model.inertia, turns, strict=True)
         ),
         loops=tuple(_aligned_loop(loop, [*turns, identity()]) for loop in model.loops),
+        strings=tuple(_aligned_string(string, rotations) for string in model.strings),
         contact=_turn_shapes(model.contact, turns),
         appearance=_turn_shapes(model.appearance, turns),
     )
@@ -81,6 +83,12 @@ def _turn_shapes(
         tuple(shape.moved(turn) for shape in some)
         for some, turn in zip(shapes, turns, strict=False)
     )
+
+
+def _aligned_string(string: StringConstraint, rotations: tuple[Array, ...]) -> StringConstraint:
+    """The string between turned bodies."""
+    points = [(i, point if i < 0 else rotations[i] @ point) for i, point in string.points]
+    return replace(string, points=tuple(points))
 
 
 def _aligned_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:

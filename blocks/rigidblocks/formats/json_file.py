@@ -73,6 +73,8 @@ def _finite(value: float) -> float | None:
 
 
 def _model_to_json(model: Model | PlanarModel) -> dict[str, Any]:
+    if model.strings:
+        raise TypeError(f"model '{model.name}' has strings, which cannot be saved")
     shown = isinstance(model, Model)
     return {
         "dimensions": 3 if shown else 2,

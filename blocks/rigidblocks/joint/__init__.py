@@ -21,8 +21,10 @@ from rigidblocks.joint.interface import Joint, JointConstraint, JointMotion
 from rigidblocks.joint.loop import LoopJoint
 from rigidblocks.joint.planar import PlanarPrismatic, PlanarRevolute, planar_joint_from_code
 from rigidblocks.joint.reversed import Reversed
+from rigidblocks.joint.rheonomic import Rheonomic
 from rigidblocks.joint.rolling import Blade, RollingBall, RollingDisc
 from rigidblocks.joint.spherical import EulerSpherical, Spherical, Universal
+from rigidblocks.joint.string import StringConstraint
 
 __all__ = [
     "Blade",
@@ -41,10 +43,12 @@ __all__ = [
     "RackAndPinion",
     "Reversed",
     "Revolute",
+    "Rheonomic",
     "RollingBall",
     "RollingDisc",
     "SixDoF",
     "Spherical",
+    "StringConstraint",
     "Universal",
     "joint_from_pitch",
     "planar_joint_from_code",

@@ -2,7 +2,7 @@
 
 import abc
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,6 +75,18 @@ class Joint(abc.ABC):
         the bias cJ (6,), which is the apparent derivative of S times qd; q (nq,), qd (nv,) (RBDA
         4.4).
         """
+
+    def at(self, t: Any) -> "Joint":
+        """The joint at the time t [s]; the same unless it depends on time (`Rheonomic`)."""
+        del t
+        return self
+
+    def bias_velocity(self, X: Transform) -> Array:
+        """sigma (6,): the velocity that the joint has at qd = 0 where X is its transform, in F_s
+        coordinates; zero unless it depends on time (RBDA Eq 3.32).
+        """
+        del X
+        return np.zeros(len(self.jcalc(self.neutral(), np.zeros(self.nv)).vJ))
 
     def rate(self, q: Array, qd: Array) -> Array:
         """The rate of change of the position variables, dq/dt (nq,) (RBDA Eq 3.7)."""

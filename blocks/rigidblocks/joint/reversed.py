@@ -1,6 +1,7 @@
 """The polarity of a joint (RBDA 4.4, Table 4.2)."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,14 @@ class Reversed(Joint):
         XJ, S, vJ, cJ = self.joint.jcalc(q, qd)
         back = XJ.inverse()
         return JointMotion(back, -(back @ S), -(back @ vJ), -(back @ cJ))
+
+    def at(self, t: Any) -> Joint:
+        joint = self.joint.at(t)
+        return self if joint is self.joint else Reversed(joint)
+
+    def bias_velocity(self, X: Transform) -> Array:
+        sigma: Array = -(X @ self.joint.bias_velocity(X.inverse()))
+        return sigma
 
     def nearest(self, X: Transform) -> Array:
         return self.joint.nearest(X.inverse())

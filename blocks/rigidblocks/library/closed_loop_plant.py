@@ -27,6 +27,7 @@ from rigidblocks.library.ports import (
 from rigidblocks.loops import (
     LoopMotion,
     closed_loop_dynamics,
+    drift,
     loop_constraints,
     near_singular,
     position_constraints,
@@ -80,10 +81,11 @@ class ClosedLoopPlant(JointPlant):
     elements: tuple[Element, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.model.loops:
+        if not self.model.constrained:
             raise ValueError(
                 f"model '{self.model.name}' has no loop joints; RobotPlant is the plant of a tree"
             )
+        self._check_elements()
         check_resistance(self.model, rotor_inertia=self._elements.rotor_inertia)
         if self.stabilization not in STABILIZATIONS:
             raise ValueError(
@@ -97,7 +99,7 @@ class ClosedLoopPlant(JointPlant):
             )
         solver(self.method)  # refuses one that there is not
         q0 = start_configuration(self.model, self.q0)
-        _check_closed(self.model, q0)
+        _check_closed(self.model.at(0.0), q0)
         self._elements.start(q0, 0.0, True)
         object.__setattr__(self, "q0", q0)
         qd0 = finite(self.qd0, (self.model.nv,), "the start value of port 'qd'")
@@ -144,26 +146,26 @@ class ClosedLoopPlant(JointPlant):
     def with_wrenches(self) -> "ClosedLoopPlant":
         return replace(self, external_wrenches=True)
 
-    def derivative(self, x: Record, u: Record, p: Record) -> Values:
+    def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         acting = self._elements.acting(x.q, x.qd, x, p)
-        motion = {"q": rate(self.model, x.q, x.qd), "qd": self._motion(x, u, p, acting).qdd}
+        motion = {"q": rate(self.model, x.q, x.qd), "qd": self._motion(t, x, u, p, acting).qdd}
         return motion | self._elements.rates(acting)
 
-    def project(self, x: Record, p: Record) -> Values:
-        model = self._aligned_model
+    def project(self, t: Any, x: Record, p: Record) -> Values:
+        model = self._aligned_model.at(t)
         q = unit_quaternions(model, x.q) if model.nq > model.nv else x.q
         if self.stabilization != "projection":
             return {"q": q} if model.nq > model.nv else {}
-        q, qd = project(model, q, x.qd, self._equivalent, self._elements.transmissions(p))
+        q, qd = project(model, q, x.qd, self._equivalent.at(t), self._elements.transmissions(p))
         return {"q": q, "qd": qd}
 
-    def output(self, x: Record, u: Record, p: Record) -> Values:
+    def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         acting = self._elements.acting(x.q, x.qd, x, p)
-        qdd, lam, rank, condition = self._motion(x, u, p, acting)
-        error: Any = 0.0
-        for delta in position_constraints(self._aligned_model, x.q).delta:
+        qdd, lam, rank, condition = self._motion(t, x, u, p, acting)
+        model, error = self._aligned_model.at(t), 0.0
+        for delta in position_constraints(model, x.q).delta:
             error = maximum(error, np.abs(delta))
-        E = energy(self._aligned_model, x.q, x.qd, p.gravity)
+        E = energy(model, x.q, x.qd, p.gravity)
         return {
             "qdd": qdd,
             "energy": E + self._elements.energy(acting, x.qd, p),
@@ -181,22 +183,23 @@ class ClosedLoopPlant(JointPlant):
                 f"condition {condition:.3g}"
             )
 
-    def _motion(self, x: Record, u: Record, p: Record, acting: Acting | None) -> LoopMotion:
+    def _motion(self, t: Any, x: Record, u: Record, p: Record, acting: Acting | None) -> LoopMotion:
         tau, f_ext = with_loads(acting, u.tau, u.f_ext if self.external_wrenches else None)
         loop_tau = u.loop_tau if self.loop_forces else None
-        model, tree = self._aligned_model, self._equivalent
+        model, tree = self._aligned_model.at(t), self._equivalent.at(t)
         given = self._elements.transmissions(p)
         options = (self.T_stab, loop_tau, tree, self.method, given)
         return closed_loop_dynamics(model, x.q, x.qd, tau, f_ext, p.gravity, *options)
 
     def _closing_velocity(self, q0: Array, qd0: Array) -> Array:
         """qd0, or the nearest velocity that keeps the loops closed and follows the gears."""
-        model = self.model
+        model = self.model.at(0.0)
         q, qd = project(model, q0, qd0, transmissions=self._elements.of_start)
         change = float(np.abs(qd - qd0).max())
         if change <= 1e-4 * (1.0 + float(np.abs(qd0).max())):
             return qd0
-        error = float(np.abs(loop_constraints(model, q, qd0).K @ qd0).max())
+        rates = loop_constraints(model, q, qd0).K @ qd0 + drift(model, q)
+        error = float(np.abs(rates).max())
         problem = f"qd0 opens the loops of model '{model.name}' at {error:.3g} (rad/s or m/s)"
         if self.strict:
             raise ValueError(f"{problem}; the nearest velocity that does not is {qd.tolist()}")

@@ -28,10 +28,10 @@ def described_plant(
     """
     elements = described_elements(robot, resistance)
     if inertias is not None:
-        if robot.model.loops:
+        if robot.model.constrained:
             raise ValueError(f"the inertias of '{robot.model.name}', which has loops, are fixed")
         return RobotPlant(robot.model, elements=elements, inertias=inertias)  # type: ignore[arg-type]
-    if robot.model.loops:
+    if robot.model.constrained:
         return ClosedLoopPlant(robot.model, elements=elements)
     if isinstance(robot.model, Model) and behind_six_freedoms(robot.model) is not None:
         return FloatingBasePlant(robot.model, elements=elements)

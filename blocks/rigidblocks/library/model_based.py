@@ -111,7 +111,7 @@ class GravityCompensation(Block):
 
 
 def _check_actuated(model: Model, actuated: tuple[str | int, ...] | None) -> None:
-    if actuated is not None and not model.loops:
+    if actuated is not None and not model.constrained:
         raise ValueError(
             f"model '{model.name}' has no loops: all of its joints are actuated, and none can be "
             f"named, not {', '.join(map(str, actuated))}"
@@ -122,7 +122,7 @@ def _check_actuated(model: Model, actuated: tuple[str | int, ...] | None) -> Non
 def _force_ports(model: Model) -> tuple[Port, ...]:
     """tau and, of a model with loops, what the accelerations lack."""
     tau = joint_ports(model, tau="joint forces")
-    if not model.loops:
+    if not model.constrained:
         return tau
     units, text = joint_units(model.joint).qdd, "accelerations that the actuators cannot give"
     return (*tau, Port("missed", (model.nv,), units, text))
@@ -132,7 +132,7 @@ def _forces(
     model: Model, q: Array, tau: Array, actuated: tuple[str | int, ...] | None
 ) -> dict[str, Any]:
     """The outputs that do what the forces tau of all joints would."""
-    if not model.loops:
+    if not model.constrained:
         return {"tau": tau}
     forces = actuator_forces(model, q, tau, actuated)
     return {"tau": forces.tau, "missed": forces.missed}

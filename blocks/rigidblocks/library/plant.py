@@ -73,7 +73,7 @@ class Plant(Block):
         if not elements.forces and more is None:
             return np.zeros(0)
         model = self.configuration_model
-        K = position_constraints(model, q).K if model.loops else None
+        K = position_constraints(model, q).K if model.constrained else None
         return elements.modes(q, p, more, K)
 
 
@@ -108,6 +108,14 @@ class JointPlant(Plant):
     @cached_property
     def _elements(self) -> Elements:
         return Elements(self.model, self.elements)
+
+    def _check_elements(self) -> None:
+        """Raises ValueError for elements of a model that depends on time, which have none."""
+        if self.model.rheonomic and self.elements:
+            raise ValueError(
+                f"model '{self.model.name}' depends on time, and the force elements do not; let "
+                "blocks beside the plant give these forces"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +153,7 @@ class RobotPlant(JointPlant):
                 raise ValueError(f"rotor_inertia must not be negative, not {I_rot.tolist()} kg m^2")
             object.__setattr__(self, "rotor_inertia", I_rot)
         check_open(self.model, "RobotPlant")
+        self._check_elements()
         check_resistance(self.model, rotor_inertia=self._felt(self._elements.of_start))
         q0 = start_configuration(self.model, self.q0)
         q0 = self._elements.start(q0, self.qd0, self.q0 is not None)
@@ -175,10 +184,10 @@ class RobotPlant(JointPlant):
     def with_wrenches(self) -> "RobotPlant":
         return replace(self, external_wrenches=True)
 
-    def derivative(self, x: Record, u: Record, p: Record) -> Values:
+    def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.moving(x.q, x.qd, p)
         acting = self._elements.acting(q, qd, x, p)
-        motion = {"q": rate(self.model, q, qd), "qd": self._qdd(q, qd, u, p, acting)}
+        motion = {"q": rate(self.model, q, qd), "qd": self._qdd(t, q, qd, u, p, acting)}
         return motion | self._elements.rates(acting)
 
     def project(self, x: Record, p: Record) -> Values:
@@ -189,14 +198,14 @@ class RobotPlant(JointPlant):
             return {}
         return {"q": q, "qd": qd} if self._elements.geared else {"q": q}
 
-    def output(self, x: Record, u: Record, p: Record) -> Values:
+    def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.moving(x.q, x.qd, p)
         acting = self._elements.acting(q, qd, x, p)
-        E = energy(self._tuned(self._aligned_model, p), q, qd, p.gravity)
+        E = energy(self._tuned(self._aligned_model, p).at(t), q, qd, p.gravity)
         if self.rotor_inertia is not None:
             E = E + self.rotor_inertia @ (qd * qd) / 2
         return {
-            "qdd": self._qdd(q, qd, u, p, acting),
+            "qdd": self._qdd(t, q, qd, u, p, acting),
             "energy": E + self._elements.energy(acting, qd, p),
             **self._elements.values(acting),
         }
@@ -210,9 +219,9 @@ class RobotPlant(JointPlant):
         """The cheapest model with the same equation of motion; a planar model is its own."""
         return equivalent(self._aligned_model) if isinstance(self.model, Model) else self.model
 
-    def _qdd(self, q: Array, qd: Array, u: Record, p: Record, acting: Acting | None) -> Any:
+    def _qdd(self, t: Any, q: Array, qd: Array, u: Record, p: Record, acting: Acting | None) -> Any:
         tau, f_ext = with_loads(acting, u.tau, u.f_ext if self.external_wrenches else None)
-        model, given = self._tuned(self._equivalent, p), self._elements.transmissions(p)
+        model, given = self._tuned(self._equivalent, p).at(t), self._elements.transmissions(p)
         I_rot = self._felt(given)
         if given is not None and given.driven:
             given, none = given._replace(rotor_inertia=I_rot), np.zeros(model.nv)

@@ -53,9 +53,13 @@ def start_configuration(model: Tree, q0: Any) -> Array:
 
 def check_open(model: Tree, block: str) -> None:
     """Raises ValueError for a model with loops, in the block of this type, which knows nothing of
-    them.
+    them; and for one that depends on time, in any but RobotPlant.
     """
-    if model.loops:
+    if model.rheonomic and block != "RobotPlant":
+        raise ValueError(
+            f"model '{model.name}' depends on time, which {block} knows nothing of; use RobotPlant"
+        )
+    if model.constrained:
         raise ValueError(
             f"model '{model.name}' has the loop joints {', '.join(model.loop_names)}, which "
             f"{block} leaves open; "
@@ -120,9 +124,9 @@ def constraint_units(model: Tree) -> Units:
     """
     units: list[str] = []
     for loop in model.loops:
-        joint, size = loop.joint, len(model.algebra.zero())
+        joint, size = loop.joint.at(0.0), len(model.algebra.zero())
         T = joint.constraint(joint.jcalc(joint.neutral(), np.zeros(joint.nv)).XJ, np.zeros(size)).T
         units += [
             "N" if np.any(column[size // 2 if size > 3 else 1 :]) else "N.m" for column in T.T
         ]
-    return tuple(units)
+    return (*units, *("N" for _ in model.strings))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.loops.choice import velocity_columns
-from rigidblocks.loops.constraints import position_constraints
+from rigidblocks.loops.constraints import drift, position_constraints
 from rigidblocks.loops.cut import cut, cut_state, facing_frames, facing_jacobians
 from rigidblocks.loops.forward import project_velocity
 from rigidblocks.model.configuration import checked, integrate, normalized
@@ -50,7 +50,7 @@ def assemble(
     joint that there is not and a guess that is no configuration.
     """
     guess = checked(model, guess)
-    if not model.loops:
+    if not model.constrained:
         return guess
     tree = cut(model)
     fixed_columns = velocity_columns(model, fixed, "held fixed")
@@ -88,9 +88,9 @@ def consistent_velocity(
     with `strict` refused: ValueError, with the velocity error of each loop joint.
     """
     qd = np.asarray(qd, dtype=float)
-    if not model.loops:
+    if not model.constrained:
         return qd
-    error = position_constraints(model, q).K @ qd
+    error = position_constraints(model, q).K @ qd + drift(model, q)
     if np.max(np.abs(error), initial=0.0) <= tolerance:
         return project_velocity(model, q, qd)
     rates = {name: float(np.max(np.abs(error[rows]), initial=0.0)) for name, rows in _rows(model)}

@@ -10,6 +10,7 @@ from rigidblocks.algebra.pivoting import NullSpace, null_space
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.algebra.svd import TOLERANCE
 from rigidblocks.loops.constraints import nearest_common_ancestor, position_constraints
+from rigidblocks.loops.strings import string_places
 from rigidblocks.model.tree import Tree
 
 
@@ -23,13 +24,16 @@ class Cluster(NamedTuple):
 
 
 def path_signs(model: Tree) -> Array:
-    """epsilon (number of loops, nb): 1 for the joints between the predecessor's and the successor's
-    nearest common ancestor and the successor, -1 for those on the predecessor's side, else 0 (RBDA
-    Eq 8.20).
+    """epsilon (number of loops and strings, nb): 1 for the joints between the predecessor's and the
+    successor's nearest common ancestor and the successor, -1 for those on the predecessor's side,
+    else 0 (RBDA Eq 8.20).
 
-    K_lj = epsilon_lj T_l^T S_j in common coordinates.
+    K_lj = epsilon_lj T_l^T S_j in common coordinates. For a string it is 1 for all joints that move
+    a point of it.
     """
-    epsilon = np.zeros((len(model.loops), model.nb), dtype=int)
+    epsilon = np.zeros((len(model.loop_names), model.nb), dtype=int)
+    for k, string in enumerate(model.strings, len(model.loops)):
+        epsilon[k, list(string_places(model, string))] = 1
     for l, loop in enumerate(model.loops):
         root = nearest_common_ancestor(model, loop.predecessor, loop.successor)
         for i, sign in ((loop.successor, 1), (loop.predecessor, -1)):

@@ -11,6 +11,7 @@ from rigidblocks.algebra.linear import small_inverse
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics import check_lengths
 from rigidblocks.dynamics.sweeps import joint_kinematics
+from rigidblocks.loops.strings import string_row
 from rigidblocks.model.tree import Tree
 
 
@@ -18,7 +19,8 @@ class LoopConstraints(NamedTuple):
     """K qdd = k, with K (nc, nv) and k (nc,), of configurations with the position error delta (nc,)
     (rad, m).
 
-    The velocity error is K qd. Rows are in the order of the loop joints.
+    The velocity error is K qd, of constraints that depend on time K qd + `drift`. Rows are in the
+    order of the loop joints, the strings behind them.
     """
 
     K: Array
@@ -54,8 +56,11 @@ def loop_constraints(model: Tree, q: Array, qd: Array) -> LoopConstraints:
         np.zeros(model.nc, dtype),
         np.zeros(model.nc, dtype),
     )
-    for l, rows in enumerate(model.constraint_slices):
+    joints = len(model.loops)
+    for l, rows in enumerate(model.constraint_slices[:joints]):
         _constrain(model, l, motion, K[rows], k[rows], delta[rows])
+    for string, rows in zip(model.strings, model.constraint_slices[joints:], strict=True):
+        K[rows], k[rows], delta[rows], _ = string_row(model, string, motion)
     return LoopConstraints(K, k, delta)
 
 
@@ -64,9 +69,28 @@ def position_constraints(model: Tree, q: Array) -> LoopConstraints:
     return loop_constraints(model, q, np.zeros(model.nv))
 
 
-def baumgarte(constraints: LoopConstraints, qd: Array, T_stab: float) -> LoopConstraints:
-    """The constraints with k + k_stab, k_stab = -2 alpha K qd - beta^2 delta and alpha = beta =
-    1/T_stab (RBDA Eq 8.22).
+def drift(model: Tree, q: Array) -> Array:
+    """The velocity errors (nc,) of the constraints at qd = 0 [rad/s, m/s]: what closes them against
+    a given motion is K qd = -drift. Zero unless they depend on time (RBDA Eq 3.33).
+    """
+    errors: Array = np.zeros(model.nc)
+    if not model.rheonomic:
+        return errors
+    motion = _tree_motion(model, q, np.zeros(model.nv))
+    rows: list[Array] = []
+    for l, loop in enumerate(model.loops):
+        X, _, _, vJ = _relative_motion(model, l, motion)
+        rows.append(loop.joint.constraint(X, vJ).T.T @ (vJ - loop.joint.bias_velocity(X)))
+    rows += [np.array([string_row(model, string, motion).rate]) for string in model.strings]
+    errors = np.concatenate(rows)
+    return errors
+
+
+def baumgarte(
+    constraints: LoopConstraints, qd: Array, T_stab: float, drift: Any = 0.0
+) -> LoopConstraints:
+    """The constraints with k + k_stab, k_stab = -2 alpha (K qd + drift) - beta^2 delta and alpha =
+    beta = 1/T_stab (RBDA Eq 8.22).
 
     Errors then decay as those of a critically damped spring with the time constant T_stab [s]: 0.1
     s is reasonable for a large robot, and several steps of the integrator the least (RBDA 8.3).
@@ -77,7 +101,7 @@ def baumgarte(constraints: LoopConstraints, qd: Array, T_stab: float) -> LoopCon
         )
     K, k, delta = constraints
     rate = 1.0 / T_stab
-    return LoopConstraints(K, k - 2.0 * rate * (K @ qd) - rate * rate * delta, delta)
+    return LoopConstraints(K, k - 2.0 * rate * (K @ qd + drift) - rate * rate * delta, delta)
 
 
 def loop_joint_motion(model: Tree, q: Array, qd: Array) -> tuple[list[Array], list[Array]]:

@@ -26,6 +26,7 @@ def cut(model: Tree) -> Tree:
     Nothing is asked of the inertias of virtual bodies: they are not zero because a joint must move
     something.
     """
+    model.check_no_strings("a tree with cut joints")
     n = len(model.loops)
     massive = next(
         body

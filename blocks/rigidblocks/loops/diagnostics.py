@@ -13,7 +13,7 @@ from rigidblocks.algebra.scalar import less, select
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.algebra.svd import TOLERANCE, svd
 from rigidblocks.dynamics import body_poses
-from rigidblocks.loops.constraints import loop_constraints, position_constraints
+from rigidblocks.loops.constraints import drift, loop_constraints, position_constraints
 from rigidblocks.model.tree import Tree
 
 
@@ -86,7 +86,7 @@ def loop_diagnostics(
     """
     _check_constrained(model)
     K, k, delta = loop_constraints(model, q, qd)
-    factors, error = svd(K), K @ qd
+    factors, error = svd(K), K @ qd + drift(model, q)
     rank = factors.rank(tolerance)
     return LoopDiagnostics(
         np.sqrt(delta @ delta),
@@ -126,10 +126,11 @@ def constraint_names(model: Tree, q: Array) -> tuple[str, ...]:
     """
     X0 = [*body_poses(model, q), model.algebra.identity()]
     names = []
-    for name, loop in zip(model.loop_names, model.loops, strict=True):
+    for name, loop in zip(model.loop_names, model.loops, strict=False):
         X = loop.Xs @ X0[loop.successor] @ (loop.Xp @ X0[loop.predecessor]).inverse()
         T = loop.joint.constraint(X, model.algebra.zero()).T
         names += [f"{name}: {_direction(column)}" for column in T.T]
+    names += [f"{name}: length" for name in model.loop_names[len(model.loops) :]]
     return tuple(names)
 
 

@@ -24,12 +24,14 @@ from rigidblocks.loops.constraints import (
     LoopConstraints,
     active_forces,
     baumgarte,
+    drift,
     loop_constraints,
     nearest_common_ancestor,
     position_constraints,
 )
 from rigidblocks.loops.elimination import TOLERANCE, Doubt, Elimination, eliminated, solved
 from rigidblocks.loops.solvers import solver
+from rigidblocks.loops.strings import string_places
 from rigidblocks.model.configuration import displaced
 from rigidblocks.model.tree import Tree
 
@@ -100,6 +102,15 @@ class _Geared:
         """What rounding alone may make of the errors of the loops and the gears."""
         return np.concatenate([_rounding(self.model), np.zeros(self.count)])
 
+    def velocity_error(self, constraints: LoopConstraints, q: Array, qd: Array) -> Array:
+        """How fast the loops open [rad/s, m/s]."""
+        error: Array = constraints.K @ qd
+        return error + self.drift(q) if self.model.rheonomic else error
+
+    def drift(self, q: Array) -> Array:
+        """The velocity errors of the constraints at rest, which depend on time."""
+        return np.concatenate([drift(self.model, q), np.zeros(self.count)])
+
     def doubt(self, constraints: LoopConstraints, qd: Array) -> Doubt:
         """What rounding may make of k and of the velocities, by the speeds in each loop."""
         K, k, _ = constraints
@@ -149,7 +160,7 @@ def closed_loop_dynamics(
     geared = _Geared(model, transmissions)
     constraints = geared.constraints(loop_constraints(model, q, qd), q)
     if T_stab is not None:
-        constraints = baumgarte(constraints, qd, T_stab)
+        constraints = baumgarte(constraints, qd, T_stab, geared.drift(q))
     if loop_tau is not None:
         tau = tau + active_forces(model, q, loop_tau)
     tree = model if tree is None else tree
@@ -184,7 +195,8 @@ def project(
     constraints = geared.constraints(loop_constraints(model, q, qd), q)
     K, _, delta = constraints
     factors = eliminated(mpy_lit(L, parent, K.T), geared.blocks, _tolerance(delta))
-    return q, qd - _nearest(L, parent, factors, K @ qd, geared.doubt(constraints, qd))
+    error = geared.velocity_error(constraints, q, qd)
+    return q, qd - _nearest(L, parent, factors, error, geared.doubt(constraints, qd))
 
 
 def project_position(model: Tree, q: Array, tree: Tree | None = None) -> Array:
@@ -197,7 +209,8 @@ def project_velocity(model: Tree, q: Array, qd: Array, tree: Tree | None = None)
     constraints, geared = loop_constraints(model, q, qd), _Geared(model)
     L, parent, factors = _metric(model if tree is None else tree, q, constraints, geared)
     doubt = geared.doubt(constraints, qd)
-    moved: Array = qd - _nearest(L, parent, factors, constraints.K @ qd, doubt)
+    error = geared.velocity_error(constraints, q, qd)
+    moved: Array = qd - _nearest(L, parent, factors, error, doubt)
     return moved
 
 
@@ -238,7 +251,7 @@ def _rounding(model: Tree) -> Array:
     over s, and qd by it over s^2.
     """
     lengths = np.zeros(model.nc)
-    for loop, rows in zip(model.loops, model.constraint_slices, strict=True):
+    for loop, rows in zip(model.loops, model.constraint_slices, strict=False):
         root = nearest_common_ancestor(model, loop.predecessor, loop.successor)
         frames = [loop.Xp, loop.Xs]
         for i in (loop.predecessor, loop.successor):
@@ -246,6 +259,12 @@ def _rounding(model: Tree) -> Array:
                 frames.append(model.Xtree[i])
                 i = model.parent[i]
         lengths[rows] = sum(float(np.max(np.abs(X.r))) for X in frames)
+    for string, row in zip(
+        model.strings, range(model.nc - len(model.strings), model.nc), strict=True
+    ):
+        frames = [model.Xtree[i] for i in string_places(model, string)]
+        points = sum(float(np.max(np.abs(point))) for _, point in string.points)
+        lengths[row] = points + sum(float(np.max(np.abs(X.r))) for X in frames)
     return ROUNDING * EPS * np.maximum(lengths, 1.0)
 
 

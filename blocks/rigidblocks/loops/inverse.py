@@ -11,7 +11,7 @@ from rigidblocks.algebra.scalar import is_traced, less, select
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics import check_lengths, crba, expanded_parent, ltl, mpy_li, mpy_lit, rnea
 from rigidblocks.loops.choice import velocity_columns
-from rigidblocks.loops.constraints import LoopConstraints, active_forces, loop_constraints
+from rigidblocks.loops.constraints import LoopConstraints, active_forces, drift, loop_constraints
 from rigidblocks.loops.elimination import TOLERANCE, Elimination, eliminated, solved
 from rigidblocks.model.tree import Tree
 
@@ -60,14 +60,14 @@ def closed_loop_inverse_dynamics(
     the inertia measures it, are returned. On traced scalars neither is asked: `missed` tells.
     """
     check_lengths(model, f_ext, q=q, qd=qd, qdd=qdd)
-    if not model.loops:
+    if not model.constrained:
         raise ValueError(
             f"model '{model.name}' has no loops; its inverse dynamics are those of a tree (rnea)"
         )
     constraints = loop_constraints(model, q, qd)
     traced = is_traced(q, qd, qdd)
     if not traced:
-        _check_motion(model, constraints, np.asarray(qd), np.asarray(qdd))
+        _check_motion(model, constraints, q, np.asarray(qd), np.asarray(qdd))
     tau_ID = rnea(model, q, qd, qdd, f_ext, gravity)
     if loop_tau is not None:
         tau_ID = tau_ID - active_forces(model, q, loop_tau)
@@ -148,14 +148,16 @@ def _effect(loops: Elimination, still: Array, force: Array) -> Array:
     return effect
 
 
-def _check_motion(model: Tree, constraints: LoopConstraints, qd: Array, qdd: Array) -> None:
+def _check_motion(
+    model: Tree, constraints: LoopConstraints, q: Array, qd: Array, qdd: Array
+) -> None:
     """Raises ValueError for positions, velocities or accelerations that miss the constraints by
     more than `CONSISTENT`.
     """
     K, k, delta = constraints
     errors = {
         "positions": (delta, 1.0),
-        "velocities": (K @ qd, _largest(qd)),
+        "velocities": (K @ qd + drift(model, q), _largest(qd)),
         "accelerations": (K @ qdd - k, _largest(qdd, k)),
     }
     for what, (error, size) in errors.items():

@@ -288,6 +288,7 @@ def _tree_links(model: Tree, q: Array, qd: Array, v: list[Array]) -> Iterator[_L
 
 def _loop_links(model: Tree, X0: list[Any], v: list[Array]) -> Iterator[_Link]:
     """The loop joints between bodies, and the base, that are at X0 and move with v."""
+    model.check_no_strings("the system of all bodies")
     for loop in model.loops:
         X = loop.Xs @ X0[loop.successor] @ (loop.Xp @ X0[loop.predecessor]).inverse()
         Xp, v_s = X @ loop.Xp, loop.Xs @ v[loop.successor]

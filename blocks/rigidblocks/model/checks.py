@@ -7,7 +7,7 @@ import numpy as np
 from rigidblocks.algebra import planar
 from rigidblocks.algebra.spatial import RigidInertia, check_frame
 from rigidblocks.algebra.symmetric import check_symmetric
-from rigidblocks.joint import Joint, LoopJoint
+from rigidblocks.joint import Joint, LoopJoint, StringConstraint
 from rigidblocks.model.shapes import Shape
 from rigidblocks.model.tree import Tree
 
@@ -121,7 +121,7 @@ def check_loops(tree: Tree) -> None:
             f"model '{tree.name}' has two joints with the name {', '.join(double)}; a loop joint "
             "needs its own"
         )
-    for name, loop in zip(tree.loop_names, tree.loops, strict=True):
+    for name, loop in zip(tree.loop_names, tree.loops, strict=False):
         where = f"loop joint {name} of model '{tree.name}'"
         _check_ends(tree, loop, where)
         for role in ("Xp", "Xs"):
@@ -131,8 +131,36 @@ def check_loops(tree: Tree) -> None:
                 )
             check_frame(X, f"{role} of {where}")
         size = len(tree.algebra.zero())
-        if len(loop.joint.jcalc(loop.joint.neutral(), np.zeros(loop.joint.nv)).S) != size:
+        joint = loop.joint.at(0.0)
+        if len(joint.jcalc(joint.neutral(), np.zeros(joint.nv)).S) != size:
             raise ValueError(f"{where} is {loop.joint}, which is none for vectors of {size}")
+    for name, string in zip(tree.loop_names[len(tree.loops) :], tree.strings, strict=True):
+        _check_string(tree, string, f"string {name} of model '{tree.name}'")
+
+
+def _check_string(tree: Tree, string: StringConstraint, where: str) -> None:
+    """Raises ValueError for points that are not there or too few, and lengths that are none."""
+    for body, point in string.points:
+        if not -1 <= body < tree.nb:
+            raise ValueError(
+                f"{where} has a point on body {body}; the bodies are -1 (the base) .. {tree.nb - 1}"
+            )
+        if np.shape(point) != tree.gravity.shape or not np.all(np.isfinite(point)):
+            raise ValueError(
+                f"{where} has the point {point}; it needs {len(tree.gravity)} finite coordinates"
+            )
+    if len(string.points) < (least := 3 if string.closed else 2):
+        raise ValueError(f"{where} has {len(string.points)} points; it needs {least} or more")
+    for (one, p), (other, q) in string.segments():
+        if one == other and not (string.closed or np.any(np.asarray(p) != np.asarray(q))):
+            raise ValueError(f"{where} goes from a point to the same point of body {one}")
+    if not string.rheonomic and not 0.0 < float(string.length) < np.inf:  # type: ignore[arg-type]
+        raise ValueError(f"the length of {where} must be positive and finite, not {string.length}")
+    if string.radius < 0.0 or (string.radius and not string.closed):
+        raise ValueError(
+            f"{where} has the radius {string.radius} m; only a closed string goes round "
+            "discs, of a radius that is not negative"
+        )
 
 
 def _check_ends(tree: Tree, loop: LoopJoint, where: str) -> None:
@@ -164,7 +192,8 @@ def _check_sizes(model: Any, i: int) -> None:
             f"joint{where} needs one unit a variable; {joint!r} has {sizes[0]} for q and "
             f"{sizes[1]} for qd"
         )
-    if (shape := joint.jcalc(joint.neutral(), np.zeros(joint.nv)).S.shape) != (6, joint.nv):
+    S = joint.at(0.0).jcalc(joint.neutral(), np.zeros(joint.nv)).S
+    if (shape := S.shape) != (6, joint.nv):
         raise ValueError(
             f"joint{where} has an S of shape {shape}; spatial vectors need {(6, joint.nv)}"
         )
@@ -255,7 +284,7 @@ def _check_planar(model: Any, i: int) -> None:
     """
     joint = model.joint[i]
     moves = isinstance(joint, Joint) and isinstance(
-        joint.jcalc(joint.neutral(), np.zeros(joint.nv)).XJ, planar.Transform
+        joint.at(0.0).jcalc(joint.neutral(), np.zeros(joint.nv)).XJ, planar.Transform
     )
     planar_parts = {"joint": moves, "Xtree": isinstance(model.Xtree[i], planar.Transform)}
     planar_parts["inertia"] = isinstance(model.inertia[i], planar.RigidInertia)

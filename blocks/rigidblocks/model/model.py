@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.algebra import spatial
 from rigidblocks.algebra.spatial import Array, RigidInertia, Transform
-from rigidblocks.joint import Joint, LoopJoint
+from rigidblocks.joint import Joint, LoopJoint, StringConstraint
 from rigidblocks.model.checks import check_spatial_model
 from rigidblocks.model.shapes import Shape
 from rigidblocks.model.tree import Tree, complete, freeze
@@ -50,6 +50,7 @@ class Model(Tree):
     loops: tuple[LoopJoint, ...] = ()
     contact: tuple[tuple[Shape, ...], ...] = ()
     unphysical: tuple[str, ...] = ()
+    strings: tuple[StringConstraint, ...] = ()
     algebra: ClassVar[ModuleType] = spatial
     __repr__ = Tree.__repr__  # else dataclass would write out every array
 

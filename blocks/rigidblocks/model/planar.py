@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from rigidblocks.algebra import planar
 from rigidblocks.algebra.planar import RigidInertia, Transform
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.joint import Joint, LoopJoint
+from rigidblocks.joint import Joint, LoopJoint, StringConstraint
 from rigidblocks.model.checks import check_planar_model
 from rigidblocks.model.tree import Tree, complete, freeze
 
@@ -42,6 +42,7 @@ class PlanarModel(Tree):
     joint_names: tuple[str, ...] = ()
     massless: tuple[str, ...] = ()
     loops: tuple[LoopJoint, ...] = ()
+    strings: tuple[StringConstraint, ...] = ()
     algebra: ClassVar[ModuleType] = planar
     __repr__ = Tree.__repr__
 

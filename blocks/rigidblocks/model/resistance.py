@@ -37,7 +37,7 @@ def find_idle_joint(
     rng = np.random.default_rng(0)
     behind, rigid = ([body.matrix() for body in tree.inertia] for _ in range(2))
     for i in reversed(range(tree.nb)):
-        joint = tree.joint[i]
+        joint = tree.joint[i].at(0.0)
         XJ, S, *_ = joint.jcalc(joint.random(rng), np.zeros(joint.nv))
         X, U = (XJ @ tree.Xtree[i]).matrix(), behind[i] @ S
         IA = behind[i]

@@ -4,6 +4,7 @@ have their variables.
 
 import abc
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -13,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array, read_only
-from rigidblocks.joint import LoopJoint
+from rigidblocks.joint import LoopJoint, StringConstraint
 from rigidblocks.model.resistance import find_idle_joint
 
 
@@ -37,6 +38,7 @@ class Tree(abc.ABC):
     massless: tuple[str, ...]
     unphysical: tuple[str, ...] = ()
     loops: tuple[LoopJoint, ...]
+    strings: tuple[StringConstraint, ...]
 
     def __repr__(self) -> str:
         loops = f", {len(self.loops)} loops" if self.loops else ""
@@ -68,23 +70,68 @@ class Tree(abc.ABC):
 
     @cached_property
     def nc(self) -> int:
-        """The number of constraints that the loop joints impose, dependent ones included."""
-        return sum(len(self.algebra.zero()) - loop.joint.nv for loop in self.loops)
+        """The number of constraints that the loop joints and the strings impose, dependent ones
+        included.
+        """
+        return sum(self._constraint_counts)
 
     @cached_property
     def constraint_slices(self) -> tuple[slice, ...]:
-        """Where loop joint l has its constraints among all of them."""
-        return _slices([len(self.algebra.zero()) - loop.joint.nv for loop in self.loops])
+        """Where loop joint l has its constraints among all of them, and behind them the strings."""
+        return _slices(self._constraint_counts)
+
+    @property
+    def _constraint_counts(self) -> list[int]:
+        size = len(self.algebra.zero())
+        return [size - loop.joint.nv for loop in self.loops] + [1] * len(self.strings)
+
+    def at(self, t: Any) -> Self:
+        """The model at the time t [s], of joints and strings that depend on time (`Rheonomic`); the
+        same where none does. t may be traced.
+        """
+        if not self.rheonomic:
+            return self
+        model = copy(self)  # what was worked out of its structure stays
+        loops = (replace(loop, joint=loop.joint.at(t)) for loop in self.loops)
+        object.__setattr__(model, "joint", tuple(joint.at(t) for joint in self.joint))
+        object.__setattr__(model, "loops", tuple(loops))
+        object.__setattr__(model, "strings", tuple(string.at(t) for string in self.strings))
+        return model
+
+    @cached_property
+    def rheonomic(self) -> bool:
+        """Whether a joint or a string depends on time."""
+        joints = (*self.joint, *(loop.joint for loop in self.loops))
+        return any(joint.at(0.0) is not joint for joint in joints) or any(
+            string.rheonomic for string in self.strings
+        )
+
+    def check_no_strings(self, what: str) -> None:
+        """Raises ValueError for a model with strings, of which `what` knows nothing."""
+        if self.strings:
+            names = ", ".join(self.loop_names[len(self.loops) :])
+            raise ValueError(
+                f"model '{self.name}' has the strings {names}, and {what} is for loop joints alone"
+            )
+
+    @property
+    def constrained(self) -> bool:
+        """Whether loop joints or strings are beyond the tree."""
+        return bool(self.loops or self.strings)
 
     @property
     def spanning_tree(self) -> Self:
-        """The same tree without its loop joints."""
-        return replace(self, loops=())  # type: ignore[type-var]  # the models are dataclasses
+        """The same tree without its loop joints and strings."""
+        return replace(self, loops=(), strings=())  # type: ignore[type-var]  # the models are dataclasses
 
     @property
     def loop_names(self) -> tuple[str, ...]:
-        """The names of the loop joints, loop1, loop2, ... where they have none of their own."""
-        return tuple(loop.name or f"loop{l + 1}" for l, loop in enumerate(self.loops))
+        """The names of the loop joints and the strings: loop1, ..., string1, ... where they have
+        none of their own.
+        """
+        loops = (loop.name or f"loop{l + 1}" for l, loop in enumerate(self.loops))
+        strings = (string.name or f"string{k + 1}" for k, string in enumerate(self.strings))
+        return (*loops, *strings)
 
     @cached_property
     def q_slices(self) -> tuple[slice, ...]:
@@ -111,7 +158,7 @@ def complete(tree: Tree, dimensions: int) -> None:
     """Makes the lists of a new model tuples, gives it names where it has none, and refuses a
     gravity that has not `dimensions` finite components, with ValueError.
     """
-    for name in ("parent", "joint", "Xtree", "inertia", "massless", "loops"):
+    for name in ("parent", "joint", "Xtree", "inertia", "massless", "loops", "strings"):
         object.__setattr__(tree, name, tuple(getattr(tree, name)))
     object.__setattr__(tree, "body_names", tree.body_names or numbered("body", tree.nb))
     object.__setattr__(tree, "joint_names", tree.joint_names or numbered("joint", tree.nb))

@@ -1,0 +1,250 @@
+"""Joints and loops that depend on time: what is given in time is as a joint that is moved."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from moved_models import AXIS, GAIN, GIVEN, SPEED, crank, crank_angle
+from rigidblocks import ClosedLoopPlant, RobotPlant
+from rigidblocks.algebra import planar, spatial
+from rigidblocks.algebra.spatial import crm, identity, mcI, rotx, xlt
+from rigidblocks.block.memory import Memory
+from rigidblocks.dynamics import aba, energy, equivalent, hybrid_dynamics, rnea
+from rigidblocks.joint import (
+    Cylindrical,
+    Fixed,
+    LoopJoint,
+    PlanarPrismatic,
+    PlanarRevolute,
+    Prismatic,
+    RackAndPinion,
+    Reversed,
+    Revolute,
+    Rheonomic,
+    Spherical,
+)
+from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.library import FloatingBasePlant, HybridPlant
+from rigidblocks.loops import (
+    SOLVERS,
+    assemble,
+    closed_loop_dynamics,
+    consistent_velocity,
+    drift,
+    loop_constraints,
+    project_velocity,
+)
+from rigidblocks.mechanisms import in_space, slider_crank
+from rigidblocks.model.configuration import integrate
+from rigidblocks.model.model import Model
+
+RTOL = 1e-12  # a few dozen roundings
+STEP, DIFFERENCE = 1e-4, 1e-6  # central differences: h^2, and 1e-16 / h
+T = 0.7
+
+
+def wave(t):
+    """Any motion of one variable."""
+    return [0.3 + 0.5 * np.sin(2.0 * t) + t * t / (1.0 + t)]
+
+
+def tumble(t):
+    """Any motion of a quaternion, which is of unit length up to rounding."""
+    half, axis = 0.4 * t + 0.1 * t * t, np.array([0.6, 0.0, 0.8])
+    return [np.cos(half), *(axis * np.sin(half))]
+
+
+JOINTS = {
+    "revolute on revolute": Rheonomic(Revolute((1, 0, 0)), Revolute(), wave),
+    "prismatic on helix": Rheonomic(Prismatic((0, 1, 0)), Cylindrical(), lambda t: [*wave(t), t]),
+    "ball on tumbling frame": Rheonomic(Spherical(), Spherical(), tumble),
+    "pinion on a moved rack": Rheonomic(RackAndPinion(0.3), Prismatic((1, 0, 0)), wave),
+    "all given": Rheonomic(Fixed(), Revolute((0, 1, 0)), wave),
+    "the other way round": Reversed(Rheonomic(Revolute((1, 0, 0)), Revolute(), wave)),
+}
+
+
+@pytest.mark.parametrize("name", JOINTS)
+def test_velocity_and_bias_are_rates_of_the_transform(name, rng):
+    joint = JOINTS[name]
+    q, qd = joint.random(rng), rng.normal(size=joint.nv)
+
+    def after(h):
+        there = joint.integrate(q, h * qd)
+        return joint.at(T + h).jcalc(there, qd)
+
+    low, here, high = after(-STEP), joint.at(T).jcalc(q, qd), after(STEP)
+    rate = (high.XJ.matrix() - low.XJ.matrix()) / (2 * STEP)
+    assert_allclose(rate, -crm(here.vJ) @ here.XJ.matrix(), atol=DIFFERENCE)
+    # where the velocities are constant, the apparent derivative of v_J is c_J
+    assert_allclose((high.vJ - low.vJ) / (2 * STEP), here.cJ, atol=DIFFERENCE)
+
+
+def driven(joint, drive, motion, rng):
+    """A chain whose middle joint is on a moved frame, and the same with the drive as a joint."""
+    bodies = [mcI(m, rng.uniform(-0.3, 0.3, 3), np.diag([0.2, 0.3, 0.25])) for m in (2.0, 1.0, 0.5)]
+    Xtree = [rotx(0.4) @ xlt(rng.uniform(-1, 1, 3)) for _ in range(3)]
+    moved = Model(
+        "moved",
+        (-1, 0, 1),
+        (Revolute(), Rheonomic(joint, drive, motion), Revolute((0, 1, 0))),
+        Xtree,
+        bodies,
+    )
+    massless = mcI(0.0, np.zeros(3), np.zeros((3, 3)))
+    whole = Model(
+        "whole",
+        (-1, 0, 1, 2),
+        (Revolute(), drive, joint, Revolute((0, 1, 0))),
+        (*Xtree[:2], identity(), Xtree[2]),
+        (bodies[0], massless, *bodies[1:]),
+        massless=("body2",),
+    )
+    return moved, whole
+
+
+@pytest.mark.parametrize("tree", [lambda model: model, equivalent], ids=["itself", "equivalent"])
+def test_dynamics_are_hybrid_dynamics_of_the_drive(tree, rng):
+    moved, whole = driven(Prismatic((0, 0.6, 0.8)), Revolute((1, 0, 0)), wave, rng)
+    q, qd, tau = rng.normal(size=(3, 3))
+    t = [T - STEP, T, T + STEP]
+    low, here, high = (wave(one)[0] for one in t)
+    given, exact = JOINTS["all given"], JOINTS["all given"].at(T).jcalc(np.zeros(0), np.zeros(0))
+    rate, second = exact.vJ[1], exact.cJ[1]
+    assert_allclose([rate, second], [(high - low) / (2 * STEP), (high - 2 * here + low) / STEP**2],
+                    atol=1e-5)  # fmt: skip
+    assert given.at(T) is not given
+
+    qdd = aba(tree(moved).at(T), q, qd, tau)
+    all_q, all_qd = np.insert(q, 1, here), np.insert(qd, 1, rate)
+    fd, wanted = (True, False, True, True), np.array([0, second, 0, 0])
+    expected, forces = hybrid_dynamics(whole, fd, all_q, all_qd, wanted, np.insert(tau, 1, 0.0))
+    assert_allclose(qdd, np.delete(expected, 1), rtol=1e-11, atol=1e-11)
+    assert_allclose(rnea(moved.at(T), q, qd, qdd), tau, atol=1e-11)
+    assert_allclose(np.delete(forces, 1), tau, atol=1e-11)
+    assert_allclose(
+        energy(moved.at(T), q, qd), energy(whole, all_q, all_qd), rtol=RTOL
+    )  # the drive's part included
+
+
+# ---- a crank that is turned in a given way ----
+
+
+def held_crank():
+    """The same, where a loop joint that depends on time takes the crank along."""
+    return crank(AXIS, (LoopJoint(GIVEN, -1, 0, identity(), identity(), "drive"),))
+
+
+def run(plant, **inputs):
+    """The outputs of a second of a compiled run, with constant inputs, one array each."""
+    flat = Memory(plant)
+    stepper, m = compiled_stepper(flat, h=1e-3), flat.start()
+    for name, value in inputs.items():
+        m[flat.where[name]] = value
+    stepper.initialize(m, 0.0)
+    rows = []
+    for k in range(1000):
+        stepper.step(m, k * 1e-3, 1e-3)
+        rows.append(m.copy())
+    return {port.name: np.array(rows)[:, flat.where[port.name]] for port in plant.outputs}
+
+
+@pytest.mark.slow
+def test_rheonomic_crank_moves_as_the_hybrid_plant():
+    start = np.array([crank_angle(0.0)[0], -0.3])
+    hybrid = HybridPlant(crank(AXIS), ("joint1",), q0=start, qd0=(SPEED, 0.5))
+    expected = run(hybrid, qdd_ref=[GAIN])
+    tree = run(RobotPlant(crank(GIVEN), q0=start[1:], qd0=[0.5]))
+    loop = run(ClosedLoopPlant(held_crank(), q0=start, qd0=(SPEED, 0.5)))
+    assert_allclose(tree["q"][:, 0], expected["q"][:, 1], atol=1e-11)
+    assert_allclose(tree["qd"][:, 0], expected["qd"][:, 1], atol=1e-11)
+    assert_allclose(loop["q"], expected["q"], atol=1e-11)
+    assert_allclose(loop["qd"], expected["qd"], atol=1e-11)
+    assert_allclose(tree["energy"], expected["energy"], atol=1e-10)
+    # of the loop's constraint forces one turns the crank: what the motion takes
+    turning = np.max(np.abs(loop["lam"]), axis=1)
+    assert_allclose(turning, np.abs(expected["tau_prescribed"][:, 0]), rtol=1e-9)
+    assert loop["loop_error"].max() < 1e-12
+
+
+def test_crank_of_a_loop_follows_the_closed_form():
+    mechanism = in_space(slider_crank())
+    model = mechanism.model
+    spin = Rheonomic(Fixed(), model.joint[0], lambda t: [mechanism.q0[0] + SPEED * t])
+    driven_model = Model(
+        "driven", model.parent, (spin, *model.joint[1:]), model.Xtree, model.inertia,
+        model.gravity, loops=model.loops,
+    )  # fmt: skip
+    r, l = model.Xtree[1].r[0], model.loops[0].Xp.r[0]
+    for t in (0.0, 0.3, 1.1):
+        theta, now = mechanism.q0[0] + SPEED * t, driven_model.at(t)
+        q = assemble(now, mechanism.q0[1:])
+        qd = project_velocity(now, q, np.zeros(2))
+        s, c = np.sin(theta), np.cos(theta)
+        root = q[1] - r * c  # the branch that was found
+        assert_allclose(root * root, l * l - r * r * s * s, rtol=1e-9)
+        speed = -SPEED * (r * s + r * r * s * c / root)
+        assert_allclose(abs(qd[1]), abs(speed), rtol=1e-9, atol=1e-12)
+        with pytest.warns(UserWarning, match="do not keep its loops closed"):
+            assert_allclose(consistent_velocity(now, q, np.zeros(2)), qd)
+
+
+def test_errors_of_moved_loops_have_their_rates(rng):
+    model = held_crank()
+    q, qd = rng.normal(size=2) * 0.1 + [crank_angle(T)[0], 0.2], rng.normal(size=2)
+
+    def after(h):
+        return loop_constraints(model.at(T + h), integrate(model, q, h * qd), qd)
+
+    def velocity(h):
+        there = integrate(model, q, h * qd)
+        return after(h).K @ qd + drift(model.at(T + h), there)
+
+    rate = (after(STEP).delta - after(-STEP).delta) / (2 * STEP)
+    closed = np.array([crank_angle(T)[0], 0.2])
+    exact = loop_constraints(model.at(T), closed, qd)
+    assert_allclose(rate, velocity(0.0), atol=0.05)  # delta is the error to its first order
+    bias = (velocity(STEP) - velocity(-STEP)) / (2 * STEP)
+    assert_allclose(bias, -after(0.0).k, atol=0.5)
+    q[:] = closed
+    rate = (after(STEP).delta - after(-STEP).delta) / (2 * STEP)
+    assert_allclose(rate, velocity(0.0), atol=DIFFERENCE)
+    qd[0] = SPEED + GAIN * T  # as the drive
+    bias = (velocity(STEP) - velocity(-STEP)) / (2 * STEP)
+    assert_allclose(bias, -loop_constraints(model.at(T), closed, qd).k, atol=DIFFERENCE)
+    assert exact.K.shape == (6, 2)
+
+
+@pytest.mark.parametrize("method", SOLVERS)
+def test_every_solver_follows_the_drive(method):
+    model, q = held_crank().at(T), np.array([crank_angle(T)[0], 0.2])
+    motion = closed_loop_dynamics(model, q, np.array([SPEED + GAIN * T, 0.3]), np.zeros(2),
+                                  method=method)  # fmt: skip
+    assert_allclose(motion.qdd[0], GAIN, rtol=1e-11)
+
+
+def test_planar_joint_on_a_moved_frame(rng):
+    joint = Rheonomic(PlanarRevolute(), PlanarPrismatic(), wave)
+    q, qd = rng.normal(size=(2, 1))
+    low, here, high = (joint.at(T + h).jcalc(q + h * qd, qd) for h in (-STEP, 0.0, STEP))
+    rate = (high.XJ.matrix() - low.XJ.matrix()) / (2 * STEP)
+    assert_allclose(rate, -planar.crm(here.vJ) @ here.XJ.matrix(), atol=DIFFERENCE)
+    assert_allclose((high.vJ - low.vJ) / (2 * STEP), here.cJ, atol=DIFFERENCE)
+
+
+def test_what_depends_on_time_needs_one():
+    model = crank(GIVEN)
+    with pytest.raises(ValueError, match=r"model\.at\(t\)"):
+        aba(model, np.zeros(1), np.zeros(1), np.zeros(1))
+    with pytest.raises(ValueError, match="depends on time, which HybridPlant knows nothing of"):
+        HybridPlant(model, ("joint1",))
+    with pytest.raises(ValueError, match="depends on time, which FloatingBasePlant"):
+        FloatingBasePlant(model)
+    wrong = Rheonomic(Fixed(), Spherical(), wave)
+    with pytest.raises(ValueError, match=r"has 1 values; its drive .* has 4 position variables"):
+        wrong.at(0.0).jcalc(np.zeros(0), np.zeros(0))
+    assert crank(AXIS).at(1.0) is not None
+    assert not crank(AXIS).rheonomic
+    still = crank(AXIS)
+    assert still.at(1.0) is still
+    assert_allclose(spatial.zero(), AXIS.bias_velocity(identity()))
