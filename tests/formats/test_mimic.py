@@ -63,7 +63,7 @@ def test_mimic_joints_move_as_pinocchio_says(name, rng):
     expected = np.linalg.solve(H, f - bias)
 
     parameters = Record({port.name: port.start for port in plant.parameters})
-    outputs = plant.output(Record({"q": q, "qd": qd}), Record({"tau": tau}), parameters)
+    outputs = plant.output(0.0, Record({"q": q, "qd": qd}), Record({"tau": tau}), parameters)
     ours = np.array([outputs["qdd"][i] for i in order])
     theirs_qdd = expected[list(order.values())]
     assert_allclose(ours, theirs_qdd, rtol=0, atol=RTOL * np.abs(theirs_qdd).max())

@@ -47,7 +47,7 @@ def test_the_plant_has_motors_gears_and_friction():
     parameters = Record({port.name: port.start for port in plant.parameters})
     for (v, a), tau in FORCES.items():
         motion = Record({"q": QN, "qd": np.full(6, v)})
-        qdd = plant.output(motion, Record({"tau": np.array(tau)}), parameters)["qdd"]
+        qdd = plant.output(0.0, motion, Record({"tau": np.array(tau)}), parameters)["qdd"]
         assert_allclose(qdd, a, rtol=0, atol=2e-3)  # of the printed digits over 0.19 kg m^2
 
 

@@ -40,7 +40,7 @@ def test_a_payload_moves_as_a_part_of_its_body(name, rng):
     held[body] = held[body] + mcI(m, c, I).to_parent(X)
     loaded = replace(model, inertia=tuple(held), unphysical=model.body_names)
     s = random_state(rng, model)
-    y = plant.output(Record({"q": s.q, "qd": s.qd}), Record({"tau": s.tau}), p)
+    y = plant.output(0.0, Record({"q": s.q, "qd": s.qd}), Record({"tau": s.tau}), p)
     assert_allclose(y["qdd"], aba(loaded, s.q, s.qd, s.tau), **EXACT)
     assert_allclose(y["energy"], energy(loaded, s.q, s.qd), **EXACT)
 
@@ -59,9 +59,9 @@ def test_masses_of_links_scale_their_moments(rng):
     )
     s = random_state(rng, model)
     motion, given = Record({"q": s.q, "qd": s.qd}), Record({"tau": s.tau})
-    y = plant.output(motion, given, values(plant, link_mass=masses))
+    y = plant.output(0.0, motion, given, values(plant, link_mass=masses))
     assert_allclose(y["qdd"], aba(heavier, s.q, s.qd, s.tau), **EXACT)
-    same = plant.output(motion, given, values(plant))
+    same = plant.output(0.0, motion, given, values(plant))
     assert_allclose(same["qdd"], aba(model, s.q, s.qd, s.tau), **EXACT)
 
 
