@@ -50,7 +50,7 @@ static inline void add_facet(struct polytope *p, int i, int j, int k)
 static inline int fill_tetrahedron(const struct placed *a, const struct placed *b, struct simplex *s, double size)
 {
     for (int trial = 0; trial < 12 && s->n < 4; trial++) {
-        double d[3] = {0.0, 0.0, 0.0}, e[3], f[3], n[3];
+        double d[3] = {0.0, 0.0, 0.0}, e[3], f[3];
         d[trial / 2 % 3] = trial % 2 ? -1.0 : 1.0;
         if (s->n >= 2) {
             difference(s->at[1].w, s->at[0].w, e);
@@ -68,6 +68,7 @@ static inline int fill_tetrahedron(const struct placed *a, const struct placed *
         difference(s->at[s->n].w, s->at[0].w, f);
         double far = norm(f);
         if (s->n == 2) {
+            double n[3];
             cross(e, f, n);
             far = norm(n) / norm(e);
         } else if (s->n == 3) {

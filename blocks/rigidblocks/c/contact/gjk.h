@@ -32,11 +32,11 @@ static inline void corner_along(const struct placed *a, const struct placed *b, 
 /* Keeps the corners whose numbers are given, with their weights. */
 static inline void keep(struct simplex *s, int n, const int *which, const double *weight)
 {
-    struct corner kept[4];
-    for (int k = 0; k < n; k++)
-        kept[k] = s->at[which[k]];
-    memcpy(s->at, kept, (size_t)n * sizeof *kept);
-    memcpy(s->weight, weight, (size_t)n * sizeof *weight);
+    const struct simplex all = *s;
+    for (int k = 0; k < n; k++) {
+        s->at[k] = all.at[which[k]];
+        s->weight[k] = weight[k];
+    }
     s->n = n;
 }
 
@@ -167,7 +167,7 @@ static inline void witnesses(const struct simplex *s, double *on_a, double *on_b
 /* One corner in the place of the closest point: where rounding leaves nothing of a thin simplex, the search starts anew. */
 static inline void gather(struct simplex *s)
 {
-    struct corner one;
+    struct corner one = {.w = {0.0, 0.0, 0.0}};
     witnesses(s, one.a, one.b);
     difference(one.a, one.b, one.w);
     s->at[0] = one;
