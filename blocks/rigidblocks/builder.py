@@ -100,9 +100,9 @@ class RobotBuilder:
         if name in self._joints:
             raise ValueError(f"robot '{self.name}' has a joint '{name}' already")
         Xp, Xs = _placement(at, f"at of joint '{name}'"), _placement(at_child, f"joint '{name}'")
-        given = Freedoms.of(joint.nv, **_known(freedoms)) if freedoms else None
+        Freedoms.of(joint.nv, **_known(freedoms))  # refuses what does not fit
         ends = [WORLD if end == BASE else end for end in (parent, child)]
-        self._joints[name] = Connection(name, 0, ends[0], ends[1], joint, Xp, Xs, given)
+        self._joints[name] = Connection(name, 0, ends[0], ends[1], joint, Xp, Xs, freedoms)
 
     def add_frame(self, name: str, body: str, at: Transform | ArrayLike = (0.0, 0.0, 0.0)) -> None:
         """Adds a named frame on a body, `at` as in `add_body`; raises ValueError for a name that is
@@ -125,7 +125,7 @@ class RobotBuilder:
         old = self._joints[name]
         position = old.joint.neutral() if q is None else np.atleast_1d(np.asarray(q, dtype=float))
         XJ = old.joint.jcalc(position, np.zeros(old.joint.nv)).XJ
-        self._joints[name] = replace(old, joint=Fixed(), Xp=XJ @ old.Xp, freedoms=None)
+        self._joints[name] = replace(old, joint=Fixed(), Xp=XJ @ old.Xp, freedoms={})
 
     def cut(self, body: str) -> None:
         """Removes a body and all that hangs on nothing but it, their joints and frames."""

@@ -63,15 +63,24 @@ class Freedoms:
     @classmethod
     def of(cls, nv: int, **values: Any) -> "Freedoms":
         """Those of `nv` freedoms of which a file says `values`, each a number or (nv,)."""
-        if "friction" in values:
-            values = {"backward": values["friction"], **values}
-        return cls(**{name: np.full(nv, values.get(name, _NONE[name])) for name in _NONE})
+        return cls.joined([(nv, values)])
 
     @classmethod
-    def joined(cls, parts: Iterable["Freedoms"]) -> "Freedoms":
-        """Those of several joints, one after the other."""
-        parts = [cls.of(0), *parts]
-        return cls(*(np.concatenate([getattr(p, name) for p in parts]) for name in _NONE))
+    def joined(cls, parts: Iterable[tuple[int, Mapping[str, Any]]]) -> "Freedoms":
+        """Those of several joints, one after the other, each as in `of`."""
+        given = [
+            (nv, {"backward": said["friction"], **said} if "friction" in said else said)
+            for nv, said in parts
+        ]
+        return cls(*(np.array(_listed(given, name)) for name in _NONE))
+
+
+def _listed(parts: Iterable[tuple[int, Mapping[str, Any]]], name: str) -> list[float]:
+    values: list[float] = []
+    for nv, said in parts:
+        value = said.get(name, _NONE[name])
+        values += [value] * nv if isinstance(value, float) else np.full(nv, value).tolist()
+    return values
 
 
 _NONE = {"lower": -np.inf, "upper": np.inf, "velocity": np.inf, "effort": np.inf} | dict.fromkeys(

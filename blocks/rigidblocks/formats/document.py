@@ -2,16 +2,16 @@
 has a line.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from math import copysign, cos, isfinite, sin
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from lxml import etree
 
-from rigidblocks.algebra.spatial import Array, Transform, rx, ry, rz
+from rigidblocks.algebra.spatial import Transform
 from rigidblocks.formats.refusal import FormatError, wrong
 
 Element = Any  # of lxml, which has no types
@@ -24,11 +24,8 @@ def parsed(data: bytes, path: Path) -> Element:
     """
     if (start := data.find(b"<!ENTITY")) >= 0:
         raise wrong(path, data.count(b"\n", 0, start) + 1, _ENTITIES)
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False
-    )
     try:
-        root = etree.fromstring(data, parser, base_url=str(path))
+        root = etree.fromstring(data, _PARSER, base_url=str(path))
     except etree.XMLSyntaxError as error:
         said = str(error.msg or "there is nothing in it").partition(", line ")[0]
         raise wrong(path, error.lineno, f"this is no well-formed XML: {said}") from None
@@ -38,12 +35,20 @@ def parsed(data: bytes, path: Path) -> Element:
     return root
 
 
+_PARSER = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
 _ENTITIES = "the document declares entities, which are not read; write out what they stand for"
 
 
 def refused(element: Element, text: str) -> FormatError:
     """The error that says `text` of an element."""
     return wrong(element.getroottree().docinfo.URL, element.sourceline, text)
+
+
+def child(element: Element, name: str) -> Element | None:
+    """The first child element with a name, if there is one."""
+    for found in element.iterchildren(name):
+        return found
+    return None
 
 
 def children(element: Element, name: str) -> Iterator[Element]:
@@ -61,7 +66,12 @@ def required(element: Element, name: str) -> str:
 
 def number(element: Element, name: str, default: float | None = None) -> float:
     """The attribute `name` as one finite number; `default` where it is missing."""
-    return numbers(element, name, 1, None if default is None else [default])[0]
+    text = element.get(name)
+    if text is None and default is not None:
+        return default
+    if text and len(values := _quick(text)) == 1:
+        return values[0]
+    return floats(element, required(element, name), 1, f"{name} of <{element.tag}>")[0]
 
 
 def numbers(
@@ -71,20 +81,33 @@ def numbers(
     text = element.get(name)
     if text is None and default is not None:
         return list(default)
+    if text and len(values := _quick(text)) == count:
+        return values
     return floats(element, required(element, name), count, f"{name} of <{element.tag}>")
 
 
 def floats(element: Element, text: str, count: int, what: str) -> list[float]:
     """`count` finite numbers in a text of an element."""
+    if len(values := _quick(text)) == count:
+        return values
     try:
         values = [_float(token) for token in text.split()]
     except ValueError as error:
         raise refused(
             element, f"{what} must be {_count(count)}; {error} in '{text[:80]}'"
         ) from None
-    if len(values) != count or not all(map(math.isfinite, values)):
+    if len(values) != count or not all(map(isfinite, values)):
         raise refused(element, f"{what} must be {_count(count)}, not '{text[:80]}'")
     return values
+
+
+def _quick(text: str) -> list[float]:
+    """The numbers in a text; none where there is anything to be said of it."""
+    try:
+        values = list(map(float, text.split()))
+    except ValueError:
+        return []
+    return values if text.isascii() and "_" not in text and isfinite(sum(values)) else []
 
 
 def _count(count: int) -> str:
@@ -107,10 +130,22 @@ def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
 
     What the rounding of quarter turns leaves is cleared: zeros are what makes a traced model small.
     """
-    roll, pitch, yaw = rpy
-    E: Array = rx(roll) @ ry(pitch) @ rz(yaw)
-    E = np.where(np.abs(E) < _DUST, 0.0, E)
-    return Transform(np.where(np.abs(np.abs(E) - 1.0) < _DUST, np.sign(E), E), np.array(r))
+    if not any(rpy):
+        return Transform(np.eye(3), np.array(r))
+    (cr, cp, cy), (sr, sp, sy) = map(cos, rpy), map(sin, rpy)
+    rows = (
+        (cp * cy, cp * sy, -sp),
+        (sr * sp * cy - cr * sy, sr * sp * sy + cr * cy, sr * cp),
+        (cr * sp * cy + sr * sy, cr * sp * sy - sr * cy, cr * cp),
+    )
+    return Transform(np.array([[_dusted(x) for x in row] for row in rows]), np.array(r))
+
+
+def _dusted(x: float) -> float:
+    """x, or the 0, 1 or -1 that it is next to."""
+    if abs(x) < _DUST:
+        return 0.0
+    return copysign(1.0, x) if abs(abs(x) - 1.0) < _DUST else x
 
 
 _DUST = 4e-16

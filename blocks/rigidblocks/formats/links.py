@@ -2,10 +2,11 @@
 fixed to each other as one body, joints beyond the tree as loop joints (RBDA 4.1).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from rigidblocks.model.model import STANDARD_GRAVITY, Model
 from rigidblocks.model.shapes import Shape
 
 NOTHING = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))
+SAME = identity()  # of coordinates to themselves; what is this very one costs nothing to apply
 WORLD = ""  # the name of what is no link: the fixed base
 
 
@@ -36,7 +38,8 @@ class Link:
 @dataclass(frozen=True, eq=False)
 class Connection:
     """A joint of a file, from link `parent` to link `child`; `Xp` takes the coordinates of the
-    parent link to the joint's frame F_p, `Xs` those of the child link to F_s.
+    parent link to the joint's frame F_p, `Xs` those of the child link to F_s. `freedoms` are as in
+    `Freedoms.of`.
     """
 
     name: str
@@ -45,8 +48,8 @@ class Connection:
     child: str
     joint: Joint
     Xp: Transform
-    Xs: Transform = field(default_factory=identity)
-    freedoms: Freedoms | None = None
+    Xs: Transform = SAME
+    freedoms: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,14 +104,13 @@ def described(listed: Assembly) -> RobotDescription:
     warnings += _idle(listed, model)
     numbers = {name: i for i, name in enumerate(model.joint_names)}
     moving = [c for c in tree if c.joint.nv]
-    given = [c.freedoms or Freedoms.of(c.joint.nv) for c in moving]
     frames = {name: places[name] for name in (link.name for link in listed.links)}
     frames |= {name: _beyond(places[link], X) for name, link, X in listed.frames}
     couplings, more = _couplings(listed, numbers, model)
     shapes = [link for link in listed.links if places[link.name].body < 0]
     return RobotDescription(
         model,
-        Freedoms.joined(given),
+        Freedoms.joined((c.joint.nv, c.freedoms) for c in moving),
         frames,
         couplings,
         tuple(s for link in shapes for s in _placed(link.appearance, places[link.name])),
@@ -232,15 +234,25 @@ def _circle(listed: Assembly, inward: dict[str, Connection], reached: set[str]) 
 
 def _places(tree: Sequence[Connection]) -> dict[str, Place]:
     """Where each link is: on the body of its joint, or on that of the link it is fixed to."""
-    places, bodies = {WORLD: Place(-1, identity())}, 0
+    places, bodies = {WORLD: Place(-1, SAME)}, 0
     for c in tree:
         body, X = places[c.parent]
         if isinstance(c.joint, Fixed):
-            places[c.child] = Place(body, c.Xs.inverse() @ (c.Xp @ X))
+            places[c.child] = Place(body, _after(_back(c.Xs), _after(c.Xp, X)))
         else:
-            places[c.child] = Place(bodies, c.Xs.inverse())
+            places[c.child] = Place(bodies, _back(c.Xs))
             bodies += 1
     return places
+
+
+def _after(X: Transform, first: Transform) -> Transform:
+    if first is SAME:
+        return X
+    return first if X is SAME else X @ first
+
+
+def _back(X: Transform) -> Transform:
+    return X if X is SAME else X.inverse()
 
 
 def _beyond(place: Place, X: Transform) -> Place:
@@ -249,6 +261,8 @@ def _beyond(place: Place, X: Transform) -> Place:
 
 def _placed(shapes: Iterable[Shape], place: Place) -> list[Shape]:
     """Shapes of a link in the coordinates of its body."""
+    if place.placement is SAME:
+        return list(shapes)
     return [shape.moved(place.placement.inverse()) for shape in shapes]
 
 
@@ -290,7 +304,7 @@ def _model(
             listed.name,
             tuple(places[c.parent].body for c in moving),
             tuple(c.joint for c in moving),
-            tuple(c.Xp @ places[c.parent].placement for c in moving),
+            tuple(_after(c.Xp, places[c.parent].placement) for c in moving),
             inertia,
             np.array(listed.gravity),
             names,
@@ -317,19 +331,18 @@ def _idle(listed: Assembly, model: Model) -> list[str]:
 
 
 def _inertia(links: Iterable[Link], places: dict[str, Place]) -> RigidInertia:
-    return reduce(
-        RigidInertia.__add__,
-        (
-            link.inertia.to_parent(places[link.name].placement)
-            for link in links
-            if _any(link.inertia)
-        ),
-        NOTHING,
-    )
+    parts = [
+        _taken(link.inertia, places[link.name].placement) for link in links if _any(link.inertia)
+    ]
+    return reduce(RigidInertia.__add__, parts) if parts else NOTHING
+
+
+def _taken(body: RigidInertia, X: Transform) -> RigidInertia:
+    return body if X is SAME else body.to_parent(X)
 
 
 def _any(body: RigidInertia) -> bool:
-    return bool(body.m or np.any(body.I))
+    return bool(body.m or body.I.any())
 
 
 def _is_unphysical(body: RigidInertia) -> bool:

@@ -11,7 +11,6 @@ import numpy as np
 
 from rigidblocks.algebra.rotation import quaternion_rotation
 from rigidblocks.algebra.spatial import Array, Transform, identity, mcI, xlt
-from rigidblocks.formats.description import Freedoms
 from rigidblocks.formats.links import WORLD, Assembly, Connection, Following, Link
 from rigidblocks.formats.mujoco_parser import compiled_model, is_installed
 from rigidblocks.formats.refusal import FormatError, wrong
@@ -169,7 +168,7 @@ class _Reader:
                 return Prismatic((x, y, z))
         return Revolute((x, y, z))
 
-    def _freedoms(self, j: int, joint: Joint) -> Freedoms:
+    def _freedoms(self, j: int, joint: Joint) -> dict[str, Any]:
         m, at = self.m, int(self.m.jnt_dofadr[j])
         dofs = slice(at, at + joint.nv)
         values: dict[str, Any] = {
@@ -180,14 +179,14 @@ class _Reader:
         if joint.nv > 1:
             if m.jnt_stiffness[j]:
                 raise self._refused(f"joint '{self.joint[j]}' has a spring and several freedoms")
-            return Freedoms.of(joint.nv, **values)
+            return values
         ref = m.qpos0[m.jnt_qposadr[j]]
         if m.jnt_limited[j]:
             values |= {"lower": m.jnt_range[j, 0] - ref, "upper": m.jnt_range[j, 1] - ref}
         if m.jnt_actfrclimited[j]:
             values["effort"] = np.abs(m.jnt_actfrcrange[j]).min()
         rest = m.qpos_spring[m.jnt_qposadr[j]] - ref
-        return Freedoms.of(1, **values, stiffness=m.jnt_stiffness[j], rest=rest)
+        return values | {"stiffness": m.jnt_stiffness[j], "rest": rest}
 
     def _refused(self, text: str) -> FormatError:
         return wrong(self.path, None, text)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array, RigidInertia, Transform
-from rigidblocks.formats.description import Freedoms
 from rigidblocks.formats.document import Element, children, floats, nearest, refused, required
 from rigidblocks.formats.links import WORLD, Assembly, Connection, Following, Link
 from rigidblocks.formats.poses import MODEL, Poses, base_of, pose
@@ -242,12 +242,12 @@ class _Reader:
         in_model = _text(axis, "use_parent_model_frame", "0") in ("1", "true")
         return E if in_model or self.version == "1.4" else np.eye(3)
 
-    def _freedoms(self, element: Element, name: str, joint: Joint) -> Freedoms:
+    def _freedoms(self, element: Element, name: str, joint: Joint) -> dict[str, Any]:
         axes = [a for which in ("axis", "axis2") if (a := element.find(which)) is not None]
         if joint.nv != len(axes) or isinstance(joint, Spherical):
-            return Freedoms.of(joint.nv)
+            return {}
         values = [self._freedom(axis, name) for axis in axes]
-        return Freedoms.of(joint.nv, **{key: [v[key] for v in values] for key in values[0]})
+        return {key: [v[key] for v in values] for key in values[0]}
 
     def _freedom(self, axis: Element, name: str) -> dict[str, float]:
         lower, upper = _number(axis, "limit/lower", -np.inf), _number(axis, "limit/upper", np.inf)

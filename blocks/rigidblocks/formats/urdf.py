@@ -1,13 +1,15 @@
 """URDF, the Unified Robot Description Format of ROS, version 1.0."""
 
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterator
+from math import inf
+from pathlib import Path
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, identity, mcI
-from rigidblocks.formats.description import Freedoms
+from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, mcI
 from rigidblocks.formats.document import (
     Element,
+    child,
     children,
     number,
     numbers,
@@ -15,7 +17,7 @@ from rigidblocks.formats.document import (
     refused,
     required,
 )
-from rigidblocks.formats.links import NOTHING, Assembly, Connection, Following, Link
+from rigidblocks.formats.links import NOTHING, SAME, Assembly, Connection, Following, Link
 from rigidblocks.joint import Fixed, Joint, Planar, Prismatic, Revolute, SixDoF
 from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
 
@@ -35,7 +37,7 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
         name,
         [read_link(element) for element in children(root, "link")],
         [read_connection(element, warnings) for element in joints],
-        [_following(element) for element in joints if element.find("mimic") is not None],
+        [_following(element) for element in joints if child(element, "mimic") is not None],
         floating=floating,
         strict=strict,
         warnings=warnings,
@@ -48,7 +50,7 @@ def read_link(element: Element) -> Link:
     return Link(
         name,
         element.sourceline,
-        _inertia(element.find("inertial"), name),
+        _inertia(child(element, "inertial"), name),
         tuple(s for visual in children(element, "visual") for s in _shapes(visual)),
         tuple(s for collision in children(element, "collision") for s in _shapes(collision)),
     )
@@ -59,8 +61,11 @@ def _inertia(element: Element, link: str) -> RigidInertia:
         return NOTHING
     X, mass, I = _origin(element), _part(element, "mass"), _part(element, "inertia")
     m = number(mass, "value")
-    xx, xy, xz, yy, yz, zz = (number(I, f"i{k}", 0.0) for k in ("xx", "xy", "xz", "yy", "yz", "zz"))
+    xx, xy, xz, yy, yz, zz = (number(I, name, 0.0) for name in _MOMENTS)
     return inertia(mass, link, m, X, np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+
+
+_MOMENTS = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 
 def inertia(element: Element, link: str, m: float, X: Transform, I_C: Array) -> RigidInertia:
@@ -75,22 +80,29 @@ def inertia(element: Element, link: str, m: float, X: Transform, I_C: Array) -> 
     if min(moments := np.diag(I_C).tolist()) < -1e-12 * m:
         text = f"the moments of inertia of link '{link}' are {moments} kg m^2; none may be negative"
         raise refused(element, text)
-    I = X.E.T @ I_C @ X.E
-    return mcI(m, X.r, (I + I.T) / 2)
+    if X is not SAME:
+        I_C = X.E.T @ I_C @ X.E
+    return mcI(m, X.r, (I_C + I_C.T) / 2)
 
 
 def _part(element: Element, name: str) -> Element:
-    part = element.find(name)
+    part = child(element, name)
     if part is None:
         raise refused(element, f"<{element.tag}> needs a <{name}>")
     return part
 
 
 def _origin(element: Element) -> Transform:
-    origin = element.find("origin")
+    given = _given_origin(element)
+    return placement(*given) if given else SAME
+
+
+def _given_origin(element: Element) -> tuple[list[float], list[float]] | None:
+    """Position [m] and roll, pitch and yaw [rad] of the <origin>."""
+    origin = child(element, "origin")
     if origin is None:
-        return identity()
-    return placement(numbers(origin, "xyz", 3, ZERO), numbers(origin, "rpy", 3, ZERO))
+        return None
+    return numbers(origin, "xyz", 3, ZERO), numbers(origin, "rpy", 3, ZERO)
 
 
 # ---- joints ----
@@ -108,7 +120,7 @@ def read_connection(element: Element, warnings: list[str]) -> Connection:
         required(_part(element, "child"), "link"),
         joint,
         origin if turn is None else turn @ origin,
-        identity() if turn is None else turn,
+        SAME if turn is None else turn,
         _freedoms(element, name, kind, joint, warnings),
     )
 
@@ -133,7 +145,7 @@ def _joint(element: Element, name: str, kind: str) -> tuple[Transform | None, Jo
 
 
 def _axis(element: Element, name: str) -> tuple[float, float, float]:
-    axis = element.find("axis")
+    axis = child(element, "axis")
     if axis is None:
         return (1.0, 0.0, 0.0)
     x, y, z = numbers(axis, "xyz", 3, (1.0, 0.0, 0.0))
@@ -154,11 +166,11 @@ def _normal_to_z(normal: Array) -> Array:
 
 def _freedoms(
     element: Element, name: str, kind: str, joint: Joint, warnings: list[str]
-) -> Freedoms:
+) -> dict[str, float]:
     values: dict[str, float] = {}
-    limit, dynamics = element.find("limit"), element.find("dynamics")
+    limit, dynamics = child(element, "limit"), child(element, "dynamics")
     if limit is not None:
-        values = {k: number(limit, k, np.inf) for k in ("velocity", "effort")}
+        values = {k: number(limit, k, inf) for k in ("velocity", "effort")}
     if limit is not None and kind in ("revolute", "prismatic") and _has_bounds(limit):
         values |= {k: number(limit, k, 0.0) for k in ("lower", "upper")}
         if values["lower"] > values["upper"]:
@@ -170,7 +182,7 @@ def _freedoms(
         warnings.append(f"line {element.sourceline}: joint '{name}' has no limits")
     if dynamics is not None and joint.nv == 1:
         values |= {k: _resistance(dynamics, k, name) for k in ("damping", "friction")}
-    return Freedoms.of(joint.nv, **values)
+    return values
 
 
 def _has_bounds(limit: Element) -> bool:
@@ -198,30 +210,30 @@ def _following(element: Element) -> Following:
 # ---- shapes ----
 
 
-def _shapes(element: Element) -> list[Shape]:
+def _shapes(element: Element) -> Iterator[Shape]:
     """The shapes of a <visual> or <collision> in the coordinates of its link; none for a mesh,
     whose file is not opened.
     """
-    geometry = element.find("geometry")
-    solids = [] if geometry is None else list(geometry.iterchildren("*"))
-    shapes = [shape for solid in solids if (shape := _shape(solid)) is not None]
-    back = _origin(element).inverse()
-    return [shape.moved(back) for shape in shapes]
+    geometry, origin = child(element, "geometry"), _given_origin(element)
+    for solid in () if geometry is None else geometry.iterchildren("*"):
+        if solid.tag == "mesh":
+            _check_inside(solid)
+        elif (shape := _shape(solid, placement(*origin) if origin else SAME)) is not None:
+            yield shape
 
 
-def _shape(element: Element) -> Shape | None:
+def _shape(element: Element, X: Transform) -> Shape | None:
     match element.tag:
         case "box":
             sides = numbers(element, "size", 3)
-            return Box(sides) if _positive(element, sides) else None
+            return Box(sides, X) if _positive(element, sides) else None
         case "cylinder":
             size = [number(element, "radius"), number(element, "length")]
-            return Cylinder(size[0], size[1]) if _positive(element, size) else None
+            if _positive(element, size):
+                return Cylinder(size[0], size[1], placement=X)
         case "sphere":
             radius = number(element, "radius")
-            return Sphere(radius) if _positive(element, [radius]) else None
-        case "mesh":
-            _check_inside(element)
+            return Sphere(radius, X.r) if _positive(element, [radius]) else None
     return None
 
 
@@ -238,7 +250,10 @@ def _check_inside(mesh: Element) -> None:
     scheme, _, path = name.partition("://")
     if scheme in ("package", "model"):
         depth = 0
-        for part in PurePosixPath(path).parts[1:]:
-            depth += -1 if part == ".." else 1
+        for part in path.split("/")[1:]:
+            depth += _DEEPER.get(part, 1)
             if depth < 0:
                 raise refused(mesh, f"the mesh '{name}' is outside of the package that it names")
+
+
+_DEEPER = {"..": -1, ".": 0, "": 0}  # of the parts of a path

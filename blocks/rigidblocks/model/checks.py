@@ -1,5 +1,6 @@
 """What a model must be; every way in which one can be wrong is refused where it is made."""
 
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from rigidblocks.algebra import planar
 from rigidblocks.algebra.spatial import RigidInertia, check_frame
 from rigidblocks.algebra.symmetric import check_symmetric
-from rigidblocks.joint import Joint, LoopJoint, StringConstraint
+from rigidblocks.joint import Joint, LoopJoint, Prismatic, Revolute, StringConstraint
 from rigidblocks.model.shapes import Shape
 from rigidblocks.model.tree import Tree
 
@@ -181,6 +182,12 @@ def _check_sizes(model: Any, i: int) -> None:
     """
     joint = model.joint[i]
     where = f"[{i}] ({model.joint_names[i]}) of model '{model.name}'"
+    if type(joint) not in (Revolute, Prismatic):  # most joints, known to fit
+        _check_joint(joint, where)
+    _check_array_sizes(model, i, where)
+
+
+def _check_joint(joint: Any, where: str) -> None:
     if not isinstance(joint, Joint):
         raise TypeError(f"joint{where} is {joint!r}; it must be a joint of rigidblocks.joint")
     sizes = (
@@ -197,7 +204,6 @@ def _check_sizes(model: Any, i: int) -> None:
         raise ValueError(
             f"joint{where} has an S of shape {shape}; spatial vectors need {(6, joint.nv)}"
         )
-    _check_array_sizes(model, i, where)
 
 
 def _check_array_sizes(model: Any, i: int, where: str) -> None:
@@ -229,6 +235,8 @@ def _check_inertia(model: Any, i: int) -> None:
 def unphysical(inertia: RigidInertia) -> str:
     """Why no rigid body with a mass has this inertia, in words; nothing where one has."""
     m, h, I_O = inertia.m, inertia.h, inertia.I
+    if _is_physical(m, h.tolist(), I_O.tolist()):
+        return ""  # what follows takes ten times as long
     c = h / m
     moments = np.linalg.eigvalsh(I_O - m * (c @ c * np.eye(3) - np.outer(c, c)))
     # rounding of the moments, and of their shift from the origin
@@ -241,15 +249,34 @@ def unphysical(inertia: RigidInertia) -> str:
     )
 
 
+def _is_physical(m: float, h: list[float], I_O: list[list[float]]) -> bool:
+    """Whether the second moments of the mass about its centre, (tr I / 2) 1 - I, are positive
+    definite but for less rounding than is let pass: three pivots.
+    """
+    x, y, z = (component / m for component in h)
+    trace_O = I_O[0][0] + I_O[1][1] + I_O[2][2]
+    trace = trace_O - 2.0 * m * (x * x + y * y + z * z)
+    half = trace / 2.0 + 1e-10 * trace + 4e-15 * trace_O
+    a = half - I_O[0][0] + m * (y * y + z * z)
+    b = half - I_O[1][1] + m * (z * z + x * x)
+    c = half - I_O[2][2] + m * (x * x + y * y)
+    d, e, f = -I_O[1][0] - m * x * y, -I_O[2][0] - m * z * x, -I_O[2][1] - m * y * z
+    if not (a > 0.0 and (second := b - d * d / a) > 0.0):
+        return False
+    across = f - d * e / a
+    return c - e * e / a - across * across / second > 0.0
+
+
 def _has_mass(tree: Tree, i: int, where: str) -> bool:
     """Whether body i has a mass; refuses one that is not positive nor declared to be zero."""
     m, h, I_O = tree.inertia[i].m, tree.inertia[i].h, tree.inertia[i].I
-    values = f"m = {m}, h = {np.asarray(h).tolist()}, I = {np.asarray(I_O).tolist()}"
-    if not (np.isfinite(m) and np.all(np.isfinite(h)) and np.all(np.isfinite(I_O))):
-        raise ValueError(f"the inertia of {where} is not finite: {values}")
+    numbers = [m, *np.ravel(h).tolist(), *np.ravel(I_O).tolist()]
+    if not all(map(isfinite, numbers)):
+        raise ValueError(f"the inertia of {where} is not finite: {_written(tree.inertia[i])}")
     if tree.body_names[i] in tree.massless:
-        if m or np.any(h) or np.any(I_O):
-            raise ValueError(f"{where} is declared massless; it has {values}")
+        if any(numbers):
+            text = f"{where} is declared massless; it has {_written(tree.inertia[i])}"
+            raise ValueError(text)
         return False
     if m == 0 and tree.body_names[i] in tree.unphysical:
         return False
@@ -259,6 +286,10 @@ def _has_mass(tree: Tree, i: int, where: str) -> bool:
             "`massless` says so"
         )
     return True
+
+
+def _written(body: Any) -> str:
+    return f"m = {body.m}, h = {np.asarray(body.h).tolist()}, I = {np.asarray(body.I).tolist()}"
 
 
 def _check_shapes(model: Any, field: str) -> None:

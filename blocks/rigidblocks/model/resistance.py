@@ -1,11 +1,13 @@
 """Whether every joint of a tree moves some inertia, without which no force has one acceleration."""
 
 from collections.abc import Sequence
+from math import hypot, sqrt
 from typing import Any
 
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.joint import Prismatic, Revolute
 
 
 def check_resistance(
@@ -34,6 +36,8 @@ def find_idle_joint(
     tree: Any, given: Sequence[bool] | None = None, rotor_inertia: Array | None = None
 ) -> str | None:
     """The name of a joint for which D is singular in a general configuration, and so in all."""
+    if _all_move_their_own_body(tree):
+        return None
     rng = np.random.default_rng(0)
     behind, rigid = ([body.matrix() for body in tree.inertia] for _ in range(2))
     for i in reversed(range(tree.nb)):
@@ -51,6 +55,36 @@ def find_idle_joint(
             behind[p] = behind[p] + X.T @ IA @ X
             rigid[p] = rigid[p] + X.T @ rigid[i] @ X
     return None
+
+
+def _all_move_their_own_body(tree: Any) -> bool:
+    """Whether each joint turns or slides a body that alone resists it enough, next to all that can
+    be behind the joint, for D to be regular; what is to be known quickly of most robots.
+
+    D is at least S^T I S of the joint's own body, and the masses behind it, m in all, have at most
+    the second moment s about its origin: that of a body further out grows by its distance d at most
+    to (sqrt(s) + d sqrt(m))^2.
+    """
+    if tree.unphysical or not all(isinstance(j, Revolute | Prismatic) for j in tree.joint):
+        return False
+    mass, moment = [0.0] * tree.nb, [0.0] * tree.nb
+    for i in reversed(range(tree.nb)):
+        joint, body = tree.joint[i], tree.inertia[i]
+        (x, y, z), ((a, _, _), (d, b, _), (f, e, c)) = joint.axis, body.I.tolist()
+        turning = a * x * x + b * y * y + c * z * z + 2.0 * (d * x * y + e * y * z + f * z * x)
+        mass[i] += body.m
+        moment[i] += (a + b + c) / 2.0
+        own = turning if isinstance(joint, Revolute) else body.m
+        if not own > _ENOUGH * max(mass[i], moment[i]):
+            return False
+        if (p := tree.parent[i]) >= 0:
+            far = hypot(*tree.Xtree[i].r.tolist()) + isinstance(joint, Prismatic)  # within 1 m
+            mass[p] += mass[i]
+            moment[p] += (sqrt(moment[i]) + far * sqrt(mass[i])) ** 2
+    return True
+
+
+_ENOUGH = 1e-9  # times the largest inertia; `_is_regular` asks for far less
 
 
 def _is_regular(D: Array, size: Array, S: Array, rigid: Array) -> bool:

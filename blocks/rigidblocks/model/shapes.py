@@ -9,6 +9,7 @@ the functions take one point (3,) or many (..., 3), floats or traced.
 
 import abc
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,8 +130,9 @@ class Box(Surface, Shape):
     placement: Transform = field(default_factory=identity)
 
     def __post_init__(self) -> None:
-        check_positive(_vector(self.sides, "the sides of a box"), "the sides of a box")
-        object.__setattr__(self, "sides", _vector(self.sides, "the sides of a box"))
+        sides = _vector(self.sides, "the sides of a box")
+        check_positive(sides, "the sides of a box")
+        object.__setattr__(self, "sides", sides)
         object.__setattr__(self, "placement", checked_placement(self.placement, "a box"))
 
     @classmethod
@@ -290,7 +292,7 @@ def placed(points: Array, placement: Transform) -> Array:
 
 def _vector(value: ArrayLike, what: str) -> Array:
     array = np.array(value, dtype=float)
-    if array.shape != (3,) or not np.all(np.isfinite(array)):
+    if array.shape != (3,) or not all(map(isfinite, array.tolist())):
         raise ValueError(f"{what} must be 3 finite numbers, not {array.tolist()}")
     return read_only(array)
 
@@ -306,5 +308,5 @@ def checked_placement(X: Transform, shape: str) -> Transform:
 def check_positive(value: ArrayLike, what: str) -> None:
     """Raises ValueError for numbers that are not all positive and finite."""
     array = np.asarray(value, dtype=float)
-    if not (np.all(np.isfinite(array)) and np.all(array > 0)):
+    if not all(isfinite(size) and size > 0.0 for size in array.ravel().tolist()):
         raise ValueError(f"{what} must be positive, not {array.tolist()} m")
