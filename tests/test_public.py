@@ -40,6 +40,7 @@ PACKAGES = {
     "ssp": {"fmpy", "lxml"},
     "system": {"fmpy", "lxml"},
     "simulation": {"fmpy", "tqdm"},
+    "view": {"casadi"},
     "fmi": {"fmpy", "pythonfmu"},
     "cli": {"typer"},
 }

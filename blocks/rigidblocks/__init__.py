@@ -128,6 +128,8 @@ if TYPE_CHECKING:
     from rigidblocks.system.system import System
     from rigidblocks.tracing.differentiate import jacobian
     from rigidblocks.tracing.function import compiled
+    from rigidblocks.view.show import animate, show
+    from rigidblocks.view.simulation_page import simulation_page
 
 __version__ = "0.1.0"
 __loaded__ = _time()  # [s]: what is made of sources that change later is not kept for others
@@ -210,6 +212,7 @@ __all__ = [
     "Universal",
     "aba",
     "aba_floating",
+    "animate",
     "assemble",
     "auto_tree",
     "auto_tree_p",
@@ -257,8 +260,10 @@ __all__ = [
     "save_model",
     "save_system",
     "select",
+    "show",
     "simulate",
     "simulate_contact",
+    "simulation_page",
     "sphere_inertia",
 ]
 
@@ -318,6 +323,8 @@ _NAMES = {
     "system.system": "System",
     "tracing.differentiate": "jacobian",
     "tracing.function": "compiled",
+    "view.show": "animate show",
+    "view.simulation_page": "simulation_page",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -11,7 +11,19 @@ from fmpy import simulate_fmu
 from rigidblocks.cli import main
 from urdf_text import ARM
 
-COMMANDS = ("check", "convert", "demo", "doctor", "fmu", "info", "new", "plot", "run")
+COMMANDS = (
+    "check",
+    "convert",
+    "demo",
+    "doctor",
+    "fmu",
+    "info",
+    "new",
+    "page",
+    "plot",
+    "run",
+    "view",
+)
 
 
 @pytest.fixture

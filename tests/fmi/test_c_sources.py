@@ -49,6 +49,7 @@ WAYS = {  # the ways to compile each file by itself, by its folder
         f"fmi{fmi}": [[*option, *FMI[fmi]] for option in options]
         for fmi, options in OPTIONS.items()
     },
+    "page": [KERNEL],
     "master": [[]],
     "contact": [[]],
     "algorithms": [ALGORITHMS, ["-DRB_INVERSE_DYNAMICS", *ALGORITHMS]],
@@ -58,6 +59,7 @@ UNITS = [  # the files that are compiled, with the folders that they need
     *(("kernel/kernel.c", folders(SAMPLE / method) + KERNEL) for method in METHODS),
     ("fmi/fmi2/fmi2.c", FMI[2]),
     ("fmi/fmi3/fmi3.c", FMI[3]),
+    ("page/page.c", KERNEL),
     ("master/master.c", []),
     ("contact/proximity.c", []),
     ("algorithms/sweeps.h", ALGORITHMS),

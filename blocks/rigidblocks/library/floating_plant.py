@@ -106,6 +106,7 @@ class FloatingBasePlant(Plant):
             body_names=model.body_names[base:],
             joint_names=model.joint_names[base:],
             massless=tuple(name for name in model.massless if name in model.body_names[base:]),
+            appearance=model.appearance[base:],
             contact=model.contact[base:],
             unphysical=model.unphysical,
         )

@@ -1,0 +1,62 @@
+"""The commands that make web pages: view, page."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from rigidblocks.cli.application import APP, Floating, Json, say
+from rigidblocks.cli.given import robot_of, system_of
+from rigidblocks.cli.runs import Step
+
+if TYPE_CHECKING:
+    from rigidblocks.view.page import Page
+
+Out = Annotated[
+    Path | None, Option("-o", "--output", help="The .html file, named after it unless given.")
+]
+Open = Annotated[bool, Option("--open", help="Open the page in the browser.")]
+
+
+@APP.command("view")
+def view(
+    robot: Annotated[Path, Argument(help="A robot's file, or a script that makes a `system`.")],
+    result: Annotated[Path | None, Argument(help="A run of it: .arrow, .csv, .parquet.")] = None,
+    output: Out = None,
+    floating: Floating = False,
+    open_it: Open = False,
+    as_json: Json = False,
+) -> None:
+    """Make a page of one file that shows a robot with a slider for each joint, or plays a run."""
+    from rigidblocks.simulation.result import Result
+    from rigidblocks.view.show import animate, show
+
+    seen = system_of(robot) if robot.suffix == ".py" else robot_of(robot, floating)
+    page = show(seen) if result is None else animate(Result.load(result), seen)
+    _written(page, output or Path(robot.stem + ".html"), open_it, as_json)
+
+
+@APP.command("page")
+def page(
+    system: Annotated[Path, Argument(help="A script that makes a `system`; or a robot's file.")],
+    output: Out = None,
+    dt: Step = 1e-3,
+    open_it: Open = False,
+    as_json: Json = False,
+) -> None:
+    """Make a page of one file in which a system runs, with sliders for inputs and parameters."""
+    from rigidblocks.view.simulation_page import simulation_page
+
+    made = simulation_page(system_of(system), dt)
+    _written(made, output or Path(system.stem + ".html"), open_it, as_json)
+
+
+def _written(page: "Page", path: Path, open_it: bool, as_json: bool) -> None:
+    """Writes the page and says where it is."""
+    import webbrowser
+
+    page.save(path)
+    size = path.stat().st_size
+    say(f"wrote {path}, {size / 1e3:.0f} kB", {"file": str(path), "bytes": size}, as_json)
+    if open_it:
+        webbrowser.open(path.resolve().as_uri())

@@ -1,0 +1,263 @@
+// The scene: solids in a light, their shadows on a ground with a grid, and a camera that the mouse turns.
+
+const GROUND = [0.93, 0.945, 0.955], SKY = [0.80, 0.87, 0.93], FIELD_OF_VIEW = 0.62;
+
+const VERTEX = `#version 300 es
+in vec3 position; in vec3 normal;
+uniform mat4 model, view;
+out vec3 n; out vec3 p;
+void main() {
+  vec4 world = model * vec4(position, 1.0);
+  p = world.xyz / world.w; n = mat3(model) * normal;
+  gl_Position = view * world;
+}`;
+const FRAGMENT = `#version 300 es
+precision highp float;
+in vec3 n; in vec3 p;
+uniform vec3 colour, light, eye, up, ground, sky, middle;
+uniform float cell, reach;
+uniform int kind; // 0 a solid, 1 the ground, 2 a shadow on it
+out vec4 result;
+float line(vec2 x, float width) {
+  vec2 d = abs(fract(x - 0.5) - 0.5), w = fwidth(x);
+  vec2 on = 1.0 - smoothstep(width * w, (width + 1.0) * w, d);
+  return max(on.x, on.y) * (1.0 - smoothstep(0.15, 0.5, max(w.x, w.y)));
+}
+void main() {
+  if (kind == 0) {
+    vec3 normal = normalize(n), toEye = normalize(eye - p);
+    if (dot(normal, toEye) < 0.0) normal = -normal;
+    float diffuse = max(dot(normal, -light), 0.0);
+    float shine = pow(max(dot(normal, normalize(toEye - light)), 0.0), 40.0);
+    float above = 0.5 + 0.5 * dot(normal, up);
+    result = vec4(colour * (mix(0.38, 0.62, above) + 0.55 * diffuse) + 0.18 * shine, 1.0);
+    return;
+  }
+  vec3 across = abs(up.x) < 0.7 ? vec3(1, 0, 0) : vec3(0, 1, 0);
+  across = normalize(across - dot(across, up) * up);
+  vec2 x = vec2(dot(p, across), dot(p, cross(up, across))) / cell;
+  vec3 tint = mix(ground, ground * 0.86, line(x, 0.0));
+  tint = mix(tint, ground * 0.72, line(x / 5.0, 0.4));
+  if (kind == 2) tint *= 0.80;
+  result = vec4(mix(tint, sky, smoothstep(0.35, 1.0, length(p - middle) / reach)), 1.0);
+}`;
+
+class Scene {
+  constructor(canvas, description) {
+    const gl = canvas.getContext("webgl2", { antialias: true, preserveDrawingBuffer: true });
+    if (!gl) throw new Error("this browser has no WebGL 2, which the drawing needs");
+    Object.assign(this, { canvas, gl, up: unit(description.up), eye: unit(description.eye) });
+    const aside = unit(cross(this.up, this.eye)); // the light comes from above, beside the first view
+    this.light = unit(add(add(scaled(this.up, -1), scaled(this.eye, -0.55)), scaled(aside, 0.45)));
+    this.program = this.makeProgram();
+    this.uniforms = {};
+    for (const name of ["model", "view", "colour", "light", "eye", "up", "ground", "sky", "middle", "cell", "reach", "kind"])
+      this.uniforms[name] = gl.getUniformLocation(this.program, name);
+    this.solids = description.solids.map((solid) => ({ ...solid, mesh: this.upload(cornersOf(solid)) }));
+    this.layers = new Set(["links"]);
+    gl.enable(gl.DEPTH_TEST);
+    this.listen();
+  }
+
+  makeProgram() {
+    const { gl } = this, program = gl.createProgram();
+    for (const [kind, text] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
+      const shader = gl.createShader(kind);
+      gl.shaderSource(shader, text);
+      gl.compileShader(shader);
+      if (!gl.getShaderParameter(shader, gl.COMPILE_STATUS)) throw new Error(gl.getShaderInfoLog(shader));
+      gl.attachShader(program, shader);
+    }
+    gl.bindAttribLocation(program, 0, "position");
+    gl.bindAttribLocation(program, 1, "normal");
+    gl.linkProgram(program);
+    gl.useProgram(program);
+    return program;
+  }
+
+  upload(corners) {
+    const { gl } = this, array = gl.createVertexArray();
+    gl.bindVertexArray(array);
+    gl.bindBuffer(gl.ARRAY_BUFFER, gl.createBuffer());
+    gl.bufferData(gl.ARRAY_BUFFER, new Float32Array(corners), gl.STATIC_DRAW);
+    for (const k of [0, 1]) {
+      gl.enableVertexAttribArray(k);
+      gl.vertexAttribPointer(k, 3, gl.FLOAT, false, 24, 12 * k);
+    }
+    return { array, count: corners.length / 6, box: boxAround(corners) };
+  }
+
+  /** Where a solid is with the bodies at `poses`, 12 numbers for each; of a rod also its length. */
+  whereIs(solid, poses) {
+    const pose = (body) => body < 0 ? IDENTITY : poses.subarray(12 * body, 12 * body + 12);
+    if (solid.kind !== "rod") return matrixOf(chained(pose(solid.body), solid.pose));
+    const a = placed(pose(solid.body), solid.from), b = placed(pose(solid.other), solid.to);
+    const M = matrixOf(between(a, b)), long = Math.max(length(sub(b, a)), 1e-9);
+    for (let k = 8; k < 11; k++) M[k] *= long;
+    return M;
+  }
+
+  /** Puts the camera where all that is at the given lists of poses can be seen. */
+  frame(many) {
+    const corners = [];
+    for (const poses of many)
+      for (const solid of this.solids.filter(({ layer }) => layer === "links")) {
+        const M = this.whereIs(solid, poses);
+        for (const c of solid.mesh.box)
+          corners.push([0, 1, 2].map((i) => M[i] * c[0] + M[4 + i] * c[1] + M[8 + i] * c[2] + M[12 + i]));
+      }
+    const low = [0, 1, 2].map((i) => corners.reduce((least, p) => Math.min(least, p[i]), Infinity));
+    const high = [0, 1, 2].map((i) => corners.reduce((most, p) => Math.max(most, p[i]), -Infinity));
+    this.radius = Math.max(length(sub(high, low)) / 2, 1e-3);
+    this.middle = scaled(add(low, high), 0.5);
+    this.lowest = corners.reduce((least, p) => Math.min(least, dot(p, this.up)), Infinity);
+    this.corners = corners;
+    this.size();
+    this.fit();
+  }
+
+  /** Turns about the vertical to where the camera can be nearest, which fills the picture most. */
+  turnNearest(some = 12) {
+    const nearest = [this.distance, 0];
+    for (let k = 1; k < some; k++) {
+      this.turn(2 * Math.PI / some, 0);
+      this.fit();
+      if (this.distance < 0.98 * nearest[0]) nearest.splice(0, 2, this.distance, k);
+    }
+    this.turn(2 * Math.PI / some * (1 + nearest[1]), 0);
+    this.fit();
+  }
+
+  /** The place from which the corners of all that moves just fill the picture. */
+  fit() {
+    const { width, height } = this.canvas, x = unit(cross(this.up, this.eye)), y = cross(this.eye, x);
+    const tall = Math.tan(FIELD_OF_VIEW / 2), wide = tall * width / Math.max(height, 1);
+    this.target = this.middle;
+    for (const axis of [x, y]) {
+      const along = this.corners.map((p) => dot(sub(p, this.target), axis));
+      const least = along.reduce((a, b) => Math.min(a, b)), most = along.reduce((a, b) => Math.max(a, b));
+      this.target = add(this.target, scaled(axis, (least + most) / 2));
+    }
+    this.distance = 1.07 * this.corners.reduce((most, p) => {
+      const d = sub(p, this.target), deep = dot(d, this.eye);
+      return Math.max(most, deep + Math.abs(dot(d, x)) / wide, deep + Math.abs(dot(d, y)) / tall);
+    }, 0.1 * this.radius);
+  }
+
+  camera() { return add(this.target, scaled(this.eye, this.distance)); }
+
+  viewMatrix() {
+    const { width, height } = this.canvas, far = this.distance + 40 * this.radius;
+    const lens = perspective(FIELD_OF_VIEW, width / height, this.distance / 200, far);
+    return product(lens, lookingAt(this.camera(), this.target, this.up));
+  }
+
+  /** Gives the picture the size of its place on the page; true where it had another. */
+  size() {
+    const { canvas } = this, ratio = window.devicePixelRatio || 1;
+    const width = Math.round(canvas.clientWidth * ratio), height = Math.round(canvas.clientHeight * ratio);
+    if (canvas.width === width && canvas.height === height) return false;
+    Object.assign(canvas, { width, height });
+    return true;
+  }
+
+  draw(poses) {
+    this.poses = poses;
+    const { gl, canvas, uniforms: at, up } = this;
+    if (this.size()) this.fit();
+    gl.viewport(0, 0, canvas.width, canvas.height);
+    gl.clearColor(...SKY, 1);
+    gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+    const light = this.light;
+    gl.uniformMatrix4fv(at.view, false, this.viewMatrix());
+    for (const [name, value] of Object.entries({ light, up, eye: this.camera(), ground: GROUND, sky: SKY, middle: this.middle }))
+      gl.uniform3fv(at[name], value);
+    gl.uniform1f(at.cell, 10 ** Math.round(Math.log10(this.radius / 4)));
+    gl.uniform1f(at.reach, 14 * this.radius);
+    const shown = this.solids.filter((solid) => this.layers.has(solid.layer || "links"));
+    const places = shown.map((solid) => this.whereIs(solid, poses));
+    const height0 = this.ground(), under = dot(this.camera(), up) < height0;
+    if (!under) this.drawGround(height0, light, shown, places);
+    gl.uniform1i(at.kind, 0);
+    shown.forEach((solid, k) => {
+      gl.uniform3fv(at.colour, solid.colour);
+      this.drawMesh(solid.mesh, places[k]);
+    });
+  }
+
+  /** How high the ground is: where contact is, or just below the robot. */
+  ground() { return this.height ?? this.lowest - 0.02 * this.radius; }
+
+  drawGround(height, light, shown, places) {
+    const { gl, uniforms: at, up } = this, middle = add(this.middle, scaled(up, height - dot(this.middle, up)));
+    this.plane ??= this.upload([[-1, -1], [1, -1], [-1, 1], [-1, 1], [1, -1], [1, 1]].flatMap(([x, y]) => [x, y, 0, 0, 0, 1]));
+    const x = perpendicular(up), y = cross(up, x), s = 16 * this.radius;
+    gl.uniform1i(at.kind, 1);
+    gl.depthMask(false);
+    this.drawMesh(this.plane, [...scaled(x, s), 0, ...scaled(y, s), 0, ...up, 0, ...middle, 1]);
+    gl.uniform1i(at.kind, 2);
+    gl.disable(gl.DEPTH_TEST);
+    const onto = shadowOn(up, height, light);
+    shown.forEach((solid, k) => this.drawMesh(solid.mesh, product(onto, places[k])));
+    gl.enable(gl.DEPTH_TEST);
+    gl.depthMask(true);
+  }
+
+  drawMesh(mesh, model) {
+    const { gl, uniforms: at } = this;
+    gl.uniformMatrix4fv(at.model, false, model);
+    gl.bindVertexArray(mesh.array);
+    gl.drawArrays(gl.TRIANGLES, 0, mesh.count);
+  }
+
+  turn(right, upward) {
+    const side = unit(cross(this.up, this.eye)), elevation = Math.asin(dot(this.eye, this.up));
+    const to = Math.min(Math.max(elevation + upward, -1.5), 1.5);
+    const flat = unit(sub(this.eye, scaled(this.up, dot(this.eye, this.up))));
+    const ahead = add(scaled(flat, Math.cos(right)), scaled(side, Math.sin(right)));
+    this.eye = add(scaled(ahead, Math.cos(to)), scaled(this.up, Math.sin(to)));
+  }
+
+  move(right, upward) {
+    const x = unit(cross(this.up, this.eye)), y = cross(this.eye, x);
+    const scale = 2 * this.distance * Math.tan(FIELD_OF_VIEW / 2) / this.canvas.clientHeight;
+    this.target = add(this.target, add(scaled(x, -right * scale), scaled(y, upward * scale)));
+  }
+
+  listen() {
+    const { canvas } = this;
+    canvas.addEventListener("pointerdown", (event) => {
+      if (this.grab && this.grab(event)) return;
+      canvas.setPointerCapture(event.pointerId);
+      this.held = event;
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      if (!this.held) return;
+      const [x, y] = [event.clientX - this.held.clientX, event.clientY - this.held.clientY];
+      if (event.shiftKey || event.buttons & 6) this.move(x, y);
+      else this.turn(-0.008 * x, 0.008 * y);
+      this.held = event;
+      this.draw(this.poses);
+    });
+    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, () => { this.held = null; });
+    canvas.addEventListener("contextmenu", (event) => event.preventDefault());
+    canvas.addEventListener("wheel", (event) => {
+      this.distance *= Math.exp(0.001 * event.deltaY);
+      this.draw(this.poses);
+      event.preventDefault();
+    }, { passive: false });
+    new ResizeObserver(() => this.poses && this.draw(this.poses)).observe(canvas);
+  }
+}
+
+const IDENTITY = new Float64Array([1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]);
+
+function boxAround(corners) {
+  const low = [Infinity, Infinity, Infinity], high = [-Infinity, -Infinity, -Infinity];
+  for (let k = 0; k < corners.length; k += 6)
+    for (let i = 0; i < 3; i++) {
+      low[i] = Math.min(low[i], corners[k + i]);
+      high[i] = Math.max(high[i], corners[k + i]);
+    }
+  return [0, 1, 2, 3, 4, 5, 6, 7].map((k) => [0, 1, 2].map((i) => (k >> i) & 1 ? high[i] : low[i]));
+}

@@ -1,0 +1,70 @@
+// Surfaces as triangles: positions and normals, six numbers a corner.
+
+/** The surface that turns the profile [[radius, z, normal radius, normal z], ...] around z. */
+function turnedProfile(profile, sides = 28) {
+  const corners = [];
+  const corner = ([r, z, nr, nz], k) => {
+    const c = Math.cos(2 * Math.PI * k / sides), s = Math.sin(2 * Math.PI * k / sides);
+    corners.push(r * c, r * s, z, nr * c, nr * s, nz);
+  };
+  for (let i = 0; i + 1 < profile.length; i++)
+    for (let k = 0; k < sides; k++) {
+      const [a, b] = [profile[i], profile[i + 1]];
+      corner(a, k); corner(a, k + 1); corner(b, k);
+      corner(b, k); corner(a, k + 1); corner(b, k + 1);
+    }
+  return corners;
+}
+
+/** Half a circle from one pole to the other, its halves apart by `height`. */
+function capsuleProfile(radius, height, steps = 8) {
+  const profile = [];
+  for (const end of [-1, 1])
+    for (let i = 0; i <= steps; i++) {
+      const a = (end - 1) * Math.PI / 4 + i * Math.PI / 2 / steps;
+      profile.push([radius * Math.cos(a), radius * Math.sin(a) + end * height / 2, Math.cos(a), Math.sin(a)]);
+    }
+  return profile;
+}
+
+function cylinderProfile(r, height) {
+  const h = height / 2;
+  return [[0, -h, 0, -1], [r, -h, 0, -1], [r, -h, 1, 0], [r, h, 1, 0], [r, h, 0, 1], [0, h, 0, 1]];
+}
+
+function boxCorners(sides) {
+  const corners = [];
+  for (let axis = 0; axis < 3; axis++)
+    for (const end of [-1, 1])
+      for (const [u, v] of [[-1, -1], [1, -1], [-1, 1], [-1, 1], [1, -1], [1, 1]]) {
+        const p = [0, 0, 0], n = [0, 0, 0];
+        p[axis] = end * sides[axis] / 2;
+        p[(axis + 1) % 3] = u * end * sides[(axis + 1) % 3] / 2;
+        p[(axis + 2) % 3] = v * sides[(axis + 2) % 3] / 2;
+        n[axis] = end;
+        corners.push(...p, ...n);
+      }
+  return corners;
+}
+
+/** The triangles of a mesh, [x, y, z] of each corner of each, with the normals of the triangles. */
+function meshCorners(points) {
+  const corners = [];
+  for (let k = 0; k < points.length; k += 9) {
+    const [a, b, c] = [0, 3, 6].map((j) => [...points.subarray(k + j, k + j + 3)]);
+    const n = unit(cross(sub(b, a), sub(c, a)));
+    corners.push(...a, ...n, ...b, ...n, ...c, ...n);
+  }
+  return corners;
+}
+
+function cornersOf(solid) {
+  switch (solid.kind) {
+    case "box": return boxCorners(solid.size);
+    case "sphere": return turnedProfile(capsuleProfile(solid.size[0], 0));
+    case "capsule": return turnedProfile(capsuleProfile(...solid.size));
+    case "cylinder": return turnedProfile(cylinderProfile(...solid.size));
+    case "mesh": return meshCorners(floats(solid.points));
+    default: return turnedProfile(cylinderProfile(solid.size[0], 1)); // a rod of unit length
+  }
+}

@@ -1,0 +1,201 @@
+"""What a page knows of a robot: its solids, where its bodies are at q, and what may be moved."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.dynamics.kinematics import body_poses
+from rigidblocks.loops import position_constraints
+from rigidblocks.model.configuration import checked, neutral
+from rigidblocks.model.planar import PlanarModel
+from rigidblocks.model.tree import Tree
+from rigidblocks.tracing.trace import Graph, trace
+from rigidblocks.view.javascript import javascript_function
+from rigidblocks.view.solids import Solid, axis_of, in_space, solids
+
+TURN, SLIDE = np.pi, 0.5  # the ends of a slider without limits [rad], and in links' lengths
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnRobot:
+    """A model to be drawn under a name, at the configuration `q` (nq,), neutral unless given.
+
+    `more` are solids beyond its own, `limits` (lower, upper) the positions (nq,) that sliders end
+    at, infinite where they have no limit.
+    """
+
+    model: Tree
+    name: str = ""
+    q: Any = None
+    more: tuple[Solid, ...] = ()
+    limits: tuple[Any, Any] | None = None
+
+    def __post_init__(self) -> None:
+        q = neutral(self.model) if self.q is None else checked(self.model, self.q)
+        object.__setattr__(self, "q", q)
+
+    @cached_property
+    def solids(self) -> tuple[Solid, ...]:
+        """All that is drawn of it."""
+        return (*solids(self.model), *self.more)
+
+    @cached_property
+    def poses(self) -> Graph:
+        """The poses of all bodies at q, 12 numbers each: the rotation to the base by rows, then the
+        position [m].
+        """
+
+        def poses(q: Array) -> Mapping[str, Array]:
+            bodies = [twelve_numbers(X) for X in body_poses(self.model, q)]
+            return {"poses": np.concatenate(bodies)}
+
+        return trace("poses", poses, {"q": (self.model.nq,)})
+
+    @cached_property
+    def open(self) -> Graph:
+        """What the loops leave open at q (nc,) [rad, m], and then its derivatives by q (nc, nq)."""
+        model = self.model
+        if not model.loops:
+            return trace("open", lambda q: {"open": q[:0]}, {"q": (model.nq,)})
+        error = trace("delta", lambda q: {"d": position_constraints(model, q).delta}, _of(model))
+        q = ca.SX.sym("q", model.nq)
+        d = error.function(q)
+        both = ca.vertcat(d, ca.vec(ca.jacobian(d, q).T))
+        shapes = {"open": (model.nc,), "slopes": (model.nc, model.nq)}
+        return Graph("open", _of(model), shapes, ca.Function("open", [q], [ca.densify(both)]))
+
+    @cached_property
+    def quaternions(self) -> list[int]:
+        """Where in q each quaternion starts."""
+        pairs = zip(self.model.joint, self.model.q_slices, strict=True)
+        return [k.start for joint, k in pairs if joint.nq > joint.nv]
+
+    def sliders(self) -> Iterable[dict[str, Any]]:
+        """A slider for each variable of joints whose variables are coordinates."""
+        model, reach = self.model, SLIDE * _span(self)
+        for name, joint, where in zip(model.joint_names, model.joint, model.q_slices, strict=True):
+            for j, k in enumerate(range(where.start, where.stop)):
+                if joint.nq > joint.nv:
+                    continue
+                unit = joint.q_units[j]
+                low, high = (
+                    (-TURN, TURN) if unit == "rad" else (self.q[k] - reach, self.q[k] + reach)
+                )
+                if self.limits is not None:
+                    low = self.limits[0][k] if np.isfinite(self.limits[0][k]) else low
+                    high = self.limits[1][k] if np.isfinite(self.limits[1][k]) else high
+                label = name if joint.nq == 1 else f"{name}[{j + 1}]"
+                ends = {"low": float(min(low, self.q[k])), "high": float(max(high, self.q[k]))}
+                yield {"name": label, "unit": unit, "q": k, **ends}
+
+    def described(self, number: int) -> dict[str, Any]:
+        """What the script of the page reads; `number` is its place among the robots there."""
+        return {
+            "name": self.name or self.model.name,
+            "bodies": list(self.model.body_names),
+            "q": self.q.tolist(),
+            "quaternions": self.quaternions,
+            "constraints": self.model.nc if self.model.loops else 0,
+            "poses": f"poses{number}",
+            "open": f"open{number}",
+            "solids": [_solid(one) for one in self.solids],
+            "sliders": list(self.sliders()),
+        }
+
+    def functions(self, number: int) -> str:
+        """The functions that `described` names, as properties of an object of JavaScript."""
+        graphs = {"poses": self.poses, "open": self.open}
+        return "".join(f"{k}{number}: {javascript_function(g)},\n" for k, g in graphs.items())
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Which way is up, and from where one looks, both (3,); whether one may as well look from any
+    side, as high up.
+    """
+
+    up: tuple[float, ...]
+    eye: tuple[float, ...]
+    any_side: bool
+
+
+def outlook(model: Tree) -> Outlook:
+    """Up is against gravity; one looks at a plane mechanism in its plane from before it, at others
+    from an angle.
+    """
+    g = np.append(model.gravity, np.zeros(3 - len(model.gravity))).astype(float)
+    size = float(np.linalg.norm(g))
+    up = -g / size if size else np.array([0.0, 0.0, 1.0])
+    normal = _normal(model)
+    side = np.cross(np.array([0.0, 1.0, 0.0]) if abs(up[1]) < 0.7 else np.array([0, 0, 1.0]), up)
+    side = side / np.linalg.norm(side)
+    ahead = np.cross(up, side)
+    if normal is not None and abs(normal @ up) > 0.9:
+        eye = 1.1 * up - ahead + 0.25 * side
+    elif normal is not None:
+        flat = normal - (normal @ up) * up
+        eye = flat + 0.28 * np.cross(up, flat) + 0.22 * up
+    else:
+        eye = side - 1.2 * ahead + 0.7 * up
+    any_side = normal is None or bool(abs(normal @ up) > 0.9)
+    return Outlook(tuple(up.tolist()), tuple(eye.tolist()), any_side)
+
+
+def _normal(model: Tree) -> Array | None:
+    """The normal of the plane in which a mechanism moves, if it moves in one."""
+    if isinstance(model, PlanarModel):
+        return np.array([0.0, 0.0, 1.0])
+    poses = body_poses(model, neutral(model))
+    axes = [axis_of(joint) for joint in model.joint]
+    known = [X.E.T @ axis for X, axis in zip(poses, axes, strict=True) if axis is not None]
+    if len(known) < len(axes) or not known:
+        return None
+    parallel = all(abs(axis @ known[0]) > 1 - 1e-9 for axis in known)
+    return known[0] if parallel else None
+
+
+def twelve_numbers(X: Any) -> Array:
+    """The 12 numbers of a transform from base coordinates: E^T by rows, and r."""
+    E, r = X.E, X.r
+    if len(r) == 2:
+        rotation = np.zeros((3, 3), dtype=object)
+        rotation[:2, :2], rotation[2, 2] = np.asarray(E).T, 1.0
+        r = np.append(np.asarray(r, dtype=object), 0.0)
+    else:
+        rotation = np.asarray(E).T
+    return np.concatenate([np.ravel(rotation), np.asarray(r)])
+
+
+def _of(model: Tree) -> dict[str, tuple[int, ...]]:
+    return {"q": (model.nq,)}
+
+
+def _span(robot: DrawnRobot) -> float:
+    """How far apart the bodies' origins are, about the length of the robot [m]."""
+    places = [in_space(X).r for X in body_poses(robot.model, robot.q)]
+    return float(np.max(np.ptp([np.zeros(3), *places], axis=0))) or 1.0
+
+
+def _solid(one: Solid) -> dict[str, Any]:
+    pose = np.concatenate([_rounded(one.placement.E.T), _rounded(one.placement.r)])
+    values = {
+        "kind": one.kind,
+        "body": one.body,
+        "size": list(one.size),
+        "colour": list(one.colour),
+        "pose": pose.tolist(),
+        "layer": one.layer,
+    }
+    if one.kind == "rod":
+        ends = {"from": _rounded(one.start).tolist(), "to": _rounded(one.end).tolist()}
+        values |= {"other": one.other, **ends}
+    return values
+
+
+def _rounded(values: Any) -> Array:
+    return np.round(np.ravel(np.asarray(values, dtype=float)), 9)

@@ -1,0 +1,257 @@
+"""Robots to be looked at, and runs of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Block, Record
+from rigidblocks.block.record import offer
+from rigidblocks.dynamics.floating import floating_body
+from rigidblocks.formats.description import RobotDescription
+from rigidblocks.formats.load import load_model
+from rigidblocks.library.contact_plant import ContactPlant
+from rigidblocks.library.floating_plant import FloatingBasePlant
+from rigidblocks.library.plant import Plant
+from rigidblocks.mechanisms import Mechanism
+from rigidblocks.model.model import Model
+from rigidblocks.model.shapes import Plane
+from rigidblocks.model.tree import Tree
+from rigidblocks.simulation.result import Result
+from rigidblocks.system.system import System
+from rigidblocks.view.page import Page, encoded, page
+from rigidblocks.view.robot import DrawnRobot, outlook
+from rigidblocks.view.solids import of_shapes
+
+FRAMES, MOST_FRAMES, POINTS = 60.0, 3000, 1200  # per second; of a run; of a plot
+Drawable = Tree | Mechanism | RobotDescription | Block | System | str | Path
+
+
+def show(robot: Drawable, q: ArrayLike | None = None, path: str | Path | None = None) -> Page:
+    """The page of a robot with a slider for each joint; loops stay closed while one is moved.
+
+    `robot` is a model, a mechanism, a plant, a system with plants among its parts, what a file says
+    of a robot, or the path of such a file. It stands at `q` (nq,), or where its plant starts.
+    Notebooks show the page, `open` shows it in a browser, and it is saved to `path` when given.
+    Raises TypeError for something else.
+    """
+    drawn = [robot for robot, _ in drawn_robots(robot, q)]
+    made = page(title_of(drawn), drawn, outlook(drawn[0].model), ground_of(robot))
+    if path is not None:
+        made.save(path)
+    return made
+
+
+def animate(
+    result: Result,
+    robot: Drawable,
+    path: str | Path | None = None,
+    signals: Sequence[str] = (),
+) -> Page:
+    """The page of a run, which plays it above plots of its `signals`, all of them unless named.
+
+    `robot` is the system that ran, or the robot in it as `show` takes it, whose motion is then the
+    one result that can be its. The page is saved to `path` when given. Raises ValueError where the
+    result has not the motion of the robot, and KeyError for a signal that there is not.
+    """
+    pairs = list(drawn_robots(robot, None))
+    drawn = [one for one, _ in pairs]
+    columns = [_columns(result, one.model.nq, ports) for one, ports in pairs]
+    run = described_run(result, np.concatenate(columns, axis=1), signals)
+    more = {"run": run, **ground_of(robot)}
+    made = page(title_of(drawn), drawn, outlook(drawn[0].model), more)
+    if path is not None:
+        made.save(path)
+    return made
+
+
+def drawn_robots(
+    robot: Drawable, q: ArrayLike | None
+) -> Iterator[tuple[DrawnRobot, Sequence[str]]]:
+    """The robots to draw, each with the names of the ports of its q one after the other, those of a
+    system with the names of their parts.
+    """
+    match robot:
+        case str() | Path():
+            yield from drawn_robots(load_model(robot), q)
+        case System():
+            yield from _of_system(robot)
+        case RobotDescription():
+            yield _described(robot, q), ("q",)
+        case Mechanism():
+            yield DrawnRobot(robot.model, q=robot.q0 if q is None else q), ("q",)
+        case Tree():
+            yield _of_model(robot, q)
+        case Plant() | ContactPlant():
+            yield _of_plant(robot, {}, "", q)
+        case _:
+            raise TypeError(
+                f"a robot to draw is a model, a mechanism, a plant, a system or a file, not "
+                f"{robot!r}"
+            )
+
+
+def plant_of(block: Any) -> Plant | None:
+    """The plant that a block is or has in it."""
+    if isinstance(block, ContactPlant):
+        return block.robot
+    return block if isinstance(block, Plant) else None
+
+
+def configuration_ports(plant: Plant) -> tuple[str, ...]:
+    """The states of a plant that are its q, in the order in which they make it."""
+    found, n = dict[int, str](), 0
+    values: dict[str, Array] = {}
+    for port in plant.states:
+        values[port.name] = np.arange(n, n + port.size, dtype=float)
+        found |= dict.fromkeys(range(n, n + port.size), port.name)
+        n += port.size
+    q, _ = plant.configuration(Record(values))
+    return tuple(dict.fromkeys(found[int(k)] for k in q))
+
+
+def described_run(result: Result, q: Array, signals: Sequence[str] = ()) -> dict[str, Any]:
+    """What the script reads of a run: its motion at the pace of a film, its signals at points
+    enough for a plot.
+    """
+    time = np.asarray(result.time, dtype=float)
+    if not len(time):
+        raise ValueError("a result without rows has nothing to show")
+    span = float(time[-1] - time[0])
+    n = int(np.clip(round(span * FRAMES) + 1, 2, MOST_FRAMES))
+    frames = np.linspace(time[0], time[-1], n)
+    moved = np.column_stack([np.interp(frames, time, column) for column in q.T])
+    rows = np.unique(np.linspace(0, len(time) - 1, POINTS).astype(int))
+    return {
+        "time": encoded(frames, "<f8"),
+        "q": encoded(moved),
+        "plotTime": encoded(time[rows], "<f8"),
+        "events": [float(event.t) for event in result.events][:200],
+        "signals": [_signal(result, name, rows) for name in signals or _numbers(result)],
+    }
+
+
+def _signal(result: Result, name: str, rows: Array) -> dict[str, Any]:
+    values = np.asarray(result[name], dtype=float).reshape(len(result.time), -1)[rows]
+    whole = name in {port.name for port in result.ports}
+    elements = result.port(name).element_names if whole else (name,)
+    units = (
+        result.port(name).units
+        if whole
+        else (dict(zip(result.columns, result.units, strict=True))[name],)
+    )
+    unit = " ".join(dict.fromkeys(units))
+    ends = [element[len(name) :] or name.rpartition(".")[2] for element in elements]
+    columns = [encoded(np.nan_to_num(column)) for column in values.T]
+    return {"name": name, "unit": unit, "elements": ends, "columns": columns}
+
+
+def _numbers(result: Result) -> list[str]:
+    """The signals that are numbers."""
+    names = [port.name for port in result.ports if port.type != "String"]
+    return in_order(names)
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """The names of signals, positions and then forces before all others."""
+    wanted = ("q", "tau", "energy", "qd")
+    last = [name.rpartition(".")[2] for name in names]
+    order = [wanted.index(one) if one in wanted else len(wanted) for one in last]
+    return [names[k] for k in np.argsort(order, kind="stable")]
+
+
+def _of_system(system: System) -> Iterator[tuple[DrawnRobot, Sequence[str]]]:
+    plants = {name: plant_of(part.component) for name, part in system.parts.items()}
+    if not any(plants.values()):
+        raise ValueError(
+            f"there is no robot to draw in the system; its parts are: {', '.join(plants) or 'none'}"
+        )
+    for name, plant in plants.items():
+        if plant is not None:
+            yield _of_plant(plant, system.parts[name].start, name, None)
+
+
+def _of_plant(
+    block: Block, start: Mapping[str, Any], name: str, q: ArrayLike | None
+) -> tuple[DrawnRobot, Sequence[str]]:
+    plant = plant_of(block)
+    assert plant is not None
+    states = {port.name: np.asarray(start.get(port.name, port.start)) for port in plant.states}
+    of_start, _ = plant.configuration(Record(states))
+    ports = configuration_ports(plant)
+    names = tuple(f"{name}.{port}" for port in ports) if name else ports
+    drawn = DrawnRobot(plant.configuration_model, name, of_start if q is None else q)
+    return drawn, names
+
+
+def _of_model(model: Tree, q: ArrayLike | None) -> tuple[DrawnRobot, Sequence[str]]:
+    given = q is not None and np.shape(q) == (model.nq,)
+    if isinstance(model, Model) and not given and _floats(model):
+        return _of_plant(FloatingBasePlant(model), {}, "", q)
+    return DrawnRobot(model, q=q), ("q",)
+
+
+def _floats(model: Model) -> bool:
+    try:
+        floating_body(model)
+    except ValueError:
+        return False
+    return not model.loops
+
+
+def _described(robot: RobotDescription, q: ArrayLike | None) -> DrawnRobot:
+    model, free = robot.model, robot.freedoms
+    limits = None
+    if model.nq == model.nv:
+        limits = (free.lower, free.upper)
+        if q is None:
+            q = np.clip(np.zeros(model.nq), free.lower, free.upper)
+    more = tuple(of_shapes(robot.base_appearance, -1, (0.45, 0.49, 0.53)))
+    return DrawnRobot(model, q=q, more=more, limits=limits)
+
+
+def _columns(result: Result, nq: int, ports: Sequence[str]) -> Array:
+    """q over time (n, nq), of ports with these names or of the only part that has them all."""
+    known = {port.name for port in result.ports}
+    if not set(ports) <= known:
+        prefixes = [
+            name.removesuffix(ports[0])
+            for name in known
+            if name.endswith(f".{ports[0]}")
+            and all(name.removesuffix(ports[0]) + port in known for port in ports)
+        ]
+        fitting = [one for one in prefixes if sum(result.port(one + p).size for p in ports) == nq]
+        if len(fitting) != 1:
+            raise ValueError(
+                f"the robot's motion is in {', '.join(ports)} with {nq} elements, which "
+                f"{len(fitting)} parts of the result have; give the system that ran. "
+                f"{offer(ports[0], sorted(known))}"
+            )
+        ports = [fitting[0] + port for port in ports]
+    columns = [
+        np.asarray(result[port], dtype=float).reshape(len(result.time), -1) for port in ports
+    ]
+    q = np.concatenate(columns, axis=1)
+    if q.shape[1] != nq:
+        raise ValueError(f"{', '.join(ports)} has {q.shape[1]} elements; the robot has nq = {nq}")
+    return q
+
+
+def ground_of(robot: Any) -> dict[str, Any]:
+    """How high the ground is that a robot stands on, where it is level."""
+    blocks = (
+        [part.component for part in robot.parts.values()] if isinstance(robot, System) else [robot]
+    )
+    for block in blocks:
+        plane = getattr(block, "ground", None)
+        if isinstance(plane, Plane):
+            return {"ground": float(np.asarray(plane.normal) @ np.asarray(plane.point))}
+    return {}
+
+
+def title_of(drawn: Sequence[DrawnRobot]) -> str:
+    """The names of the models."""
+    return ", ".join(dict.fromkeys(one.model.name for one in drawn))

@@ -1,0 +1,98 @@
+"""A page in which a whole system runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.block.block import Port
+from rigidblocks.block.memory import Memory
+from rigidblocks.system.fused import FusedSystem
+from rigidblocks.system.system import System
+from rigidblocks.view.page import Page, encoded, page
+from rigidblocks.view.robot import outlook
+from rigidblocks.view.show import drawn_robots, ground_of, in_order, title_of
+from rigidblocks.view.wasm import wasm_kernel
+
+FEW, MOST = 3, 36  # elements of a port before all tables; of one that has sliders
+REACH = 10.0  # of a slider without bounds, where its value at the start is zero
+
+
+def simulation_page(system: System, dt: float = 1e-3, path: str | Path | None = None) -> Page:
+    """The page in which the system runs by steps of `dt` [s], in time with the clock: its fused
+    kernel as WebAssembly beside the robot, with sliders for open inputs and tunable parameters, and
+    a scope.
+
+    The numbers are those of `simulate(system, ..., dt, form="fused")`, but for sines and cosines of
+    another C library. The page is saved to `path` when given. Raises what `FusedSystem` raises for
+    a system that is not of blocks alone, and CompilerError without the package `ziglang`.
+    """
+    memory = Memory(FusedSystem(system, dt))
+    pairs = list(drawn_robots(system, None))
+    drawn = [robot for robot, _ in pairs]
+    shown = [system.exposure.name(port) for _, ports in pairs for port in ports]
+    kernel = {
+        "wasm": encoded(np.frombuffer(wasm_kernel(memory, h=dt), np.uint8), "u1"),
+        "dt": dt,
+        "places": [k for name in shown for k in _places(memory, name)],
+        "settable": dict(_settable(memory)),
+        "signals": list(_signals(memory)),
+    }
+    note = "runs in this page; drag to look around"
+    more = {"kernel": kernel, "note": note, **ground_of(system)}
+    made = page(title_of(drawn), drawn, outlook(drawn[0].model), more)
+    if path is not None:
+        made.save(path)
+    return made
+
+
+def _places(memory: Memory, name: str) -> range:
+    where = memory.where[name]
+    return range(where.start, where.stop)
+
+
+def _settable(memory: Memory) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The sliders of the inputs and of the parameters, by title."""
+    groups = {"inputs": memory.block.inputs, "parameters": memory.parameters}
+    for title, ports in groups.items():
+        few = [port for port in ports if port.size <= MOST]
+        in_order = sorted(few, key=lambda port: port.size > FEW)  # tables last
+        yield title, [one for port in in_order for one in _sliders(memory, port)]
+
+
+def _sliders(memory: Memory, port: Port) -> Iterator[dict[str, Any]]:
+    start = memory.start()
+    elements = zip(
+        port.element_names,
+        port.units,
+        np.ravel(port.lowest),
+        np.ravel(port.max),
+        _places(memory, port.name),
+        strict=True,
+    )
+    for name, unit, least, most, k in elements:
+        value = float(start[k])
+        far = 2.0 * abs(value) or REACH
+        low = least if np.isfinite(least) and not port.positive else -far
+        low = 0.05 * value if port.positive else max(low, -far)
+        high = min(most, far)
+        yield {
+            "name": name,
+            "unit": unit,
+            "low": float(min(low, value)),
+            "high": float(max(high, value)),
+            "value": value,
+            "place": k,
+        }
+
+
+def _signals(memory: Memory) -> Iterator[dict[str, Any]]:
+    """The outputs, as the scope shows them."""
+    ports = {port.name: port for port in memory.block.outputs}
+    for name in in_order(list(ports)):
+        port = ports[name]
+        units = " ".join(dict.fromkeys(port.units))
+        ends = [one[len(name) :] or name.rpartition(".")[2] for one in port.element_names]
+        places = list(_places(memory, name))
+        yield {"name": name, "unit": units, "elements": ends, "places": places}

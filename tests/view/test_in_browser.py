@@ -1,0 +1,202 @@
+"""Pages in headless Chromium: what one sees and what the sliders, the player and the kernel do."""
+
+import numpy as np
+import pytest
+
+from browser import browser, needs_browser
+from rigidblocks import (
+    ContactPlant,
+    FloatingBasePlant,
+    RobotPlant,
+    System,
+    animate,
+    prepare,
+    show,
+    simulate,
+    simulation_page,
+)
+from rigidblocks.cli.runs import _planar2ctrl
+from rigidblocks.dynamics.kinematics import body_poses
+from rigidblocks.loops import closure_errors
+from rigidblocks.mechanisms import four_bar, n_four_bar, stewart_platform
+from rigidblocks.robots import auto_tree, gripper, quadruped
+from rigidblocks.view.robot import twelve_numbers
+
+pytestmark = [needs_browser, pytest.mark.interop]
+
+# the part of the picture's pixels that the robot changes
+SEEN = """
+const { scene } = window.rigidblocks, { gl, canvas } = scene, n = canvas.width * canvas.height;
+const picture = () => {
+  scene.draw(scene.poses);
+  const pixels = new Uint8Array(4 * n);
+  gl.readPixels(0, 0, canvas.width, canvas.height, gl.RGBA, gl.UNSIGNED_BYTE, pixels);
+  return new Uint32Array(pixels.buffer);
+};
+const all = picture(), solids = scene.solids;
+scene.solids = [];
+const none = picture();
+scene.solids = solids;
+scene.draw(scene.poses);
+return all.reduce((count, pixel, k) => count + (pixel !== none[k]), 0) / n;
+"""
+# moves a slider by its name as the mouse does
+SLIDE = """
+const input = document.querySelector(`input[type=range][aria-label="${arguments[0]}"]`);
+input.value = arguments[1];
+input.dispatchEvent(new Event("input"));
+return [...window.rigidblocks.robots.q];
+"""
+
+
+@pytest.fixture(scope="module")
+def tab():
+    with browser() as tab:
+        yield tab
+
+
+def opened(tab, page, path):
+    tab.open(page.save(path / "page.html"))
+    tab.wait(
+        "return window.rigidblocks !== undefined && window.rigidblocks.scene.poses !== undefined"
+    )
+
+
+def standing():
+    robot = FloatingBasePlant(quadruped(), position0=(0, 0, 0.35), q0=[0, 0.7, -1.4] * 4)
+    return ContactPlant(robot, K=5e3, D=60, mu=0.8)
+
+
+BENT = [0.4, -0.5, 0.7, 0.9, -0.3, 0.8, 0.2]
+ROBOTS = {
+    "four-bar": (four_bar(), four_bar().model, "crank_support", 1.3),
+    "platform": (stewart_platform(), stewart_platform().model, "joint3", 1.2),
+    "quadruped": (standing(), standing().robot.configuration_model, "rear_left_knee", -0.9),
+    "gripper": (gripper(), gripper(), "lift", 0.05),
+    "arm": (auto_tree(7, 1, 0.8), auto_tree(7, 1, 0.8), "joint4", -1.1),
+}
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_a_robot_is_seen_and_its_sliders_move_it(name, tab, tmp_path):
+    robot, model, slider, value = ROBOTS[name]
+    opened(tab, show(robot, BENT if name == "arm" else None), tmp_path)
+    assert tab.run(SEEN) >= 0.03
+    q = np.array(tab.run(SLIDE, slider, value))
+    k = model.q_slices[model.joint_names.index(slider)].start
+    assert q[k] == pytest.approx(value, abs=1e-12)
+    poses = np.reshape(tab.run("return [...window.rigidblocks.scene.poses]"), (-1, 12))
+    expected = [np.asarray(twelve_numbers(X), float) for X in body_poses(model, q)]
+    np.testing.assert_allclose(poses, expected, atol=1e-12)
+    if model.loops:
+        assert np.max(list(closure_errors(model, q).values())) < 1e-9
+    assert tab.run("return performance.getEntriesByType('resource').length") == 0
+    assert tab.errors() == []
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_mechanism_dragged_through_singular_poses_stays_closed(n, tab, tmp_path):
+    """Bars of equal length are in line twice a turn, where they could fold."""
+    mechanism = n_four_bar(n, angle=0.3)
+    opened(tab, show(mechanism), tmp_path)
+    for angle in np.concatenate([np.linspace(1.2, -3.0, 22), np.linspace(-3.0, 3.1, 22)]):
+        q = np.array(tab.run(SLIDE, "joint1", angle))
+        assert q[0] == pytest.approx(angle, abs=1e-9)
+        assert np.max(list(closure_errors(mechanism.model, q).values())) < 1e-9
+    assert tab.errors() == []
+
+
+def test_a_slider_beyond_reach_leaves_the_loops_closed(tab, tmp_path):
+    """The rocker of a crank and rocker cannot turn round: it stops where the bars are in line."""
+    mechanism = four_bar()
+    opened(tab, show(mechanism), tmp_path)
+    for angle in (1.5, 2.5, 3.1, 3.14, -3.0, 0.0):
+        q = np.array(tab.run(SLIDE, "rocker_support", angle))
+        assert np.max(list(closure_errors(mechanism.model, q).values())) < 1e-9
+
+
+def test_a_run_plays_and_the_cursor_tells_what_it_was(tab, tmp_path):
+    system = _planar2ctrl()
+    result = simulate(system, 4.0, 1e-3, progress=False)
+    opened(tab, animate(result, system), tmp_path)
+    assert tab.run(SEEN) >= 0.03
+    before = tab.run("return window.rigidblocks.page.player.t")
+    tab.wait(f"return Math.abs(window.rigidblocks.page.player.t - {before}) > 0.2")
+    tab.run("document.getElementById('play').click()")
+    assert tab.run("return window.rigidblocks.page.player.playing") is False
+    for t in (0.0, 1.234, 4.0):
+        told = tab.run(
+            "const { page, robots } = window.rigidblocks, { player } = page;"
+            "player.seek(arguments[0]); const panel = player.plots.panels[0];"
+            "return [panel.signal.name, +panel.cursor.getAttribute('x1'), panel.x(arguments[0]),"
+            "panel.values.map((one) => one.textContent), [...robots.q]];",
+            t,
+        )
+        name, at, expected_at, texts, q = told
+        exact = [np.interp(t, result.time, column) for column in result["robot.q"].T]
+        assert name == "robot.q"
+        assert at == pytest.approx(expected_at, abs=0.01)
+        np.testing.assert_allclose([float(text.split()[1]) for text in texts], exact, atol=2e-3)
+        np.testing.assert_allclose(q, exact, atol=1e-3)
+    assert tab.errors() == []
+
+
+# the memory after each of n steps of a run that starts anew
+STEPS = """
+const { simulation } = window.rigidblocks.page;
+simulation.run(false);
+simulation.reset();
+const rows = [], [n, every, places] = arguments;
+for (let k = 1; k <= n; k++) {
+  simulation.kernel.step();
+  if (k % every === 0) rows.push(places.map((place) => simulation.kernel.memory[place]));
+}
+return rows;
+"""
+
+
+def test_a_page_simulates_what_the_native_kernel_does(tab, tmp_path):
+    system = _planar2ctrl()
+    opened(tab, simulation_page(system), tmp_path)
+    tab.wait("return window.rigidblocks.page.simulation.kernel.steps > 20")
+    places = tab.run("return window.rigidblocks.page.simulation.places")
+    rows = np.array(tab.run(STEPS, 10_000, 100, places))
+    native = simulate(system, 10.0, 1e-3, form="fused", progress=False)
+    np.testing.assert_allclose(rows, native["robot.q"][100::100], rtol=0, atol=1e-12)
+    assert tab.run(SEEN) >= 0.03
+    assert tab.errors() == []
+
+
+def test_a_slider_acts_in_the_next_step(tab, tmp_path):
+    system = System()
+    system.add("robot", RobotPlant(auto_tree(3), q0=[0.1, 0.2, 0.3]), start={"tau": [0, 0, 0]})
+    opened(tab, simulation_page(system), tmp_path)
+    places = tab.run("return window.rigidblocks.page.simulation.places")
+    tab.run(STEPS, 10, 10, places)
+    tab.run(SLIDE, "robot.tau[2]", 3.0)
+    told = tab.run(
+        "const { kernel, places } = window.rigidblocks.page.simulation; kernel.step();"
+        "return places.map((k) => kernel.memory[k]);"
+    )
+    run = prepare(system, 1e-3, form="fused")
+    run.reset()
+    for _ in range(10):
+        run.step()
+    run["robot.tau"] = [0.0, 3.0, 0.0]
+    run.step()
+    np.testing.assert_allclose(told, run["robot.q"], rtol=0, atol=1e-14)
+    assert tab.errors() == []
+
+
+def test_a_run_that_fails_says_so_and_starts_again(tab, tmp_path):
+    system = System()
+    system.add(
+        "robot", RobotPlant(auto_tree(2), qd0=[3e7, -9e8]), start={"tau": [0, 0]}, method="rk4"
+    )
+    opened(tab, simulation_page(system, 0.1), tmp_path)
+    tab.wait("return !document.getElementById('trouble').hidden")
+    assert "the run failed at t = " in tab.run(
+        "return document.getElementById('trouble').textContent"
+    )
+    tab.run("document.getElementById('reset').click()")
+    assert tab.run("return window.rigidblocks.page.simulation.kernel.steps") == 0

@@ -1,0 +1,189 @@
+"""Pages of robots and of runs: what is in them, and what cannot be shown."""
+
+import base64
+import json
+import re
+
+import numpy as np
+import pytest
+
+from rigidblocks import (
+    ClosedLoopPlant,
+    ContactPlant,
+    FloatingBasePlant,
+    RobotPlant,
+    System,
+    animate,
+    planar2,
+    show,
+    simulate,
+)
+from rigidblocks.dynamics.kinematics import body_poses
+from rigidblocks.formats.load import load_model
+from rigidblocks.loops.constraints import position_constraints
+from rigidblocks.mechanisms import five_bar, four_bar, stewart_platform
+from rigidblocks.model.configuration import random_configuration
+from rigidblocks.robots import auto_tree, auto_tree_p, gripper, quadruped
+from rigidblocks.view.robot import DrawnRobot, outlook, twelve_numbers
+from rigidblocks.view.show import configuration_ports
+from rigidblocks.view.solids import solids
+from urdf_text import ARM
+
+
+def data(page):
+    """What the script of a page reads."""
+    text = re.search(r'<script id="data" type="application/json">(.*?)</script>', page.html, re.S)
+    return json.loads(text[1])
+
+
+def numbers(text, kind="<f4"):
+    return np.frombuffer(base64.b64decode(text), kind)
+
+
+def swing(t_stop=0.1):
+    system = System()
+    system.add("robot", RobotPlant(planar2(), qd0=[1.0, -2.0]))
+    system.add("other", RobotPlant(auto_tree(3), q0=[0.1, 0.2, 0.3]))
+    for name, n in (("robot", 2), ("other", 3)):
+        system.parts[name].start["tau"] = np.zeros(n)
+    return system, simulate(system, t_stop, 0.01, form="numpy", progress=False)
+
+
+@pytest.mark.parametrize("robot", [planar2, quadruped, gripper, four_bar, lambda: auto_tree_p(3)])
+def test_a_page_is_one_file_that_asks_for_no_other(robot):
+    html = show(robot()).html
+    assert len(html) < 1e6
+    text = html.replace("http://www.w3.org/2000/svg", "")  # the name of a language, not a place
+    assert not re.findall(r"https?:|src=|@import|url\(|fetch\(|XMLHttp", text)
+    assert [one["bodies"] for one in data(show(robot()))["robots"]]
+
+
+def test_a_page_is_the_same_each_time_and_notebooks_show_it(tmp_path):
+    first, second = show(four_bar()), show(four_bar(), path=tmp_path / "new" / "four_bar.html")
+    assert first.html == second.html
+    assert (tmp_path / "new" / "four_bar.html").read_text(encoding="utf-8") == first.html
+    assert first._repr_html_().startswith("<iframe")
+    assert "<canvas" not in first._repr_html_()  # it is a quoted document
+
+
+def test_names_cannot_end_the_script_that_they_are_in():
+    system = System()
+    system.add("</script><b>", RobotPlant(planar2()))
+    page = show(system)
+    assert page.html.count("</script>") == 2
+    assert data(page)["robots"][0]["name"] == "</script><b>"
+
+
+@pytest.mark.parametrize("model", [planar2(), auto_tree_p(4, 2), quadruped(), four_bar().model])
+def test_the_poses_of_a_page_are_those_of_the_kinematics(model, rng):
+    q = random_configuration(model, rng)
+    poses = DrawnRobot(model).poses(q).reshape(-1, 12)
+    expected = [np.asarray(twelve_numbers(X), float) for X in body_poses(model, q)]
+    np.testing.assert_allclose(poses, expected, atol=1e-14)
+    R = poses[:, :9].reshape(-1, 3, 3)
+    np.testing.assert_allclose(
+        R @ R.transpose(0, 2, 1), np.broadcast_to(np.eye(3), R.shape), atol=1e-13
+    )
+
+
+@pytest.mark.parametrize("mechanism", [four_bar(), stewart_platform()], ids=["planar", "spatial"])
+def test_what_the_loops_leave_open_comes_with_its_derivatives(mechanism, rng):
+    model, q = mechanism.model, mechanism.q0
+    dq, h = rng.normal(size=model.nq), 1e-6
+    robot = DrawnRobot(model, q=q)
+    values = robot.open(q)
+    slopes = values[model.nc :].reshape(model.nc, model.nq)
+    np.testing.assert_allclose(values[: model.nc], position_constraints(model, q).delta, atol=1e-13)
+    ends = [robot.open(q + sign * h * dq)[: model.nc] for sign in (1, -1)]
+    np.testing.assert_allclose(slopes @ dq, (ends[0] - ends[1]) / (2 * h), atol=1e-8)
+
+
+def test_every_body_is_drawn_and_rods_end_where_joints_are():
+    """A link without a shape reaches from its joint to the next."""
+    model = four_bar(crank=0.5, coupler=1.5, rocker=1.0).model
+    capsules = [one for one in solids(model) if one.kind == "capsule"]
+    assert [one.body for one in capsules] == [0, 1, 2]
+    np.testing.assert_allclose([one.size[1] for one in capsules], [0.5, 1.5, 1.0])
+    np.testing.assert_allclose(
+        [one.placement.r for one in capsules], [[0.25, 0, 0], [0.75, 0, 0], [0.5, 0, 0]]
+    )
+    for other in (quadruped(), gripper(), auto_tree(7, 2, 0.3), stewart_platform().model):
+        seen = {one.body for one in solids(other) if one.layer == "links"}
+        assert seen >= {i for i, name in enumerate(other.body_names) if name not in other.massless}
+
+
+def test_one_looks_along_the_axes_of_a_mechanism_and_gravity_is_down():
+    planar = outlook(four_bar().model)
+    assert planar.up == (0.0, 1.0, 0.0)
+    assert planar.eye[2] > np.hypot(*planar.eye[:2])
+    lying = outlook(planar2())
+    assert lying.up == (0.0, 0.0, 1.0)
+    assert lying.eye[2] > 0.7 * np.linalg.norm(lying.eye[:2])
+    for model in (quadruped(), stewart_platform().model, auto_tree(5, 1, 0.8)):
+        seen = outlook(model)
+        assert np.dot(seen.up, model.gravity) < 0
+        assert np.dot(seen.up, seen.eye) > 0
+
+
+def test_a_run_in_a_page_is_the_run():
+    system, result = swing()
+    run = data(animate(result, system))["run"]
+    time, q = numbers(run["time"], "<f8"), numbers(run["q"]).reshape(-1, 5)
+    expected = np.concatenate([result["robot.q"], result["other.q"]], axis=1)
+    assert time[0] == 0
+    assert time[-1] == 0.1
+    for row, t in zip(q, time, strict=True):
+        exact = [np.interp(t, result.time, column) for column in expected.T]
+        np.testing.assert_allclose(row, exact, atol=1e-6)
+    shown = {one["name"]: one for one in run["signals"]}
+    assert set(shown) == {port.name for port in result.ports}
+    values = [numbers(column) for column in shown["robot.qd"]["columns"]]
+    np.testing.assert_allclose(np.transpose(values), result["robot.qd"], rtol=1e-6, atol=1e-12)
+    assert shown["robot.qd"]["unit"] == "rad/s"
+
+
+def test_the_robot_of_a_run_is_found_by_its_variables():
+    _, result = swing(0.02)
+    assert (
+        data(animate(result, planar2(), signals=["robot.q[2]"]))["run"]["signals"][0]["unit"]
+        == "rad"
+    )
+    with pytest.raises(ValueError, match="q with 4 elements, which 0 parts"):
+        animate(result, auto_tree(4))
+    with pytest.raises(KeyError, match="no signal 'nothing'"):
+        animate(result, planar2(), signals=["nothing"])
+
+
+def test_what_cannot_be_drawn_is_refused():
+    system = System()
+    with pytest.raises(ValueError, match="there is no robot to draw in the system"):
+        show(system)
+    with pytest.raises(TypeError, match="a robot to draw is a model"):
+        show(3.0)
+    with pytest.raises(ValueError, match="shape"):
+        show(planar2(), [1.0, 2.0, 3.0])
+
+
+def test_the_states_that_are_a_plants_configuration():
+    assert configuration_ports(RobotPlant(planar2())) == ("q",)
+    assert configuration_ports(ClosedLoopPlant(*five_bar())) == ("q",)
+    floating = FloatingBasePlant(quadruped())
+    assert configuration_ports(floating) == ("quaternion", "position", "q")
+    page = data(
+        show(ContactPlant(FloatingBasePlant(quadruped(), position0=(0, 0, 0.5)), K=1e4, D=50))
+    )
+    assert page["robots"][0]["q"][4:7] == [0, 0, 0.5]
+    assert page["ground"] == 0.0
+
+
+def test_sliders_end_at_the_limits_of_a_file(tmp_path):
+    (tmp_path / "arm.urdf").write_text(ARM)
+    robot = load_model(tmp_path / "arm.urdf")
+    sliders = data(show(robot))["robots"][0]["sliders"]
+    lower, upper = robot.freedoms.lower, robot.freedoms.upper
+    for slider in sliders:
+        k = slider["q"]
+        if np.isfinite(lower[k]):
+            assert (slider["low"], slider["high"]) == (lower[k], upper[k])
+        else:
+            assert slider["high"] - slider["low"] == pytest.approx(2 * np.pi)
