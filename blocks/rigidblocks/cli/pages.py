@@ -31,7 +31,8 @@ def view(
     from rigidblocks.simulation.result import Result
     from rigidblocks.view.show import animate, show
 
-    seen = system_of(robot) if robot.suffix == ".py" else robot_of(robot, floating)
+    is_system = robot.suffix in (".py", ".ssp")
+    seen = system_of(robot).system if is_system else robot_of(robot, floating)
     page = show(seen) if result is None else animate(Result.load(result), seen)
     _written(page, output or Path(robot.stem + ".html"), open_it, as_json)
 
@@ -47,7 +48,7 @@ def page(
     """Make a page of one file in which a system runs, with sliders for inputs and parameters."""
     from rigidblocks.view.simulation_page import simulation_page
 
-    made = simulation_page(system_of(system), dt)
+    made = simulation_page(system_of(system).system, dt)
     _written(made, output or Path(system.stem + ".html"), open_it, as_json)
 
 
