@@ -4,7 +4,7 @@ same run.
 The three blocks run in NumPy, compiled to C, fused into one C loop, as Python FMUs, and as native
 FMUs. The gains are chosen such that the robot does not follow its command very well and its
 dynamics can be seen; the demo planar2ctrl of spatial_v1 is the model. Writes
-build/planar2ctrl/result.csv and result.png.
+build/planar2ctrl/result.csv, result.png and result.html, a page that plays the run.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from rigidblocks import (
     Result,
     RobotPlant,
     System,
+    animate,
     export_fmu,
     planar2,
     simulate,
@@ -140,7 +141,11 @@ def main() -> None:
     )
     result.save(BUILD / "result.csv")
     result.plot("robot.q", "command.y", "pd.tau", path=BUILD / "result.png")
-    print(f"\nwrote {BUILD}/result.csv and {BUILD}/result.png")
+    animate(result, blocks()["robot"], BUILD / "result.html")
+    print(
+        f"\nwrote {BUILD}/result.csv and {BUILD}/result.png;"
+        f" open {BUILD}/result.html to see it move"
+    )
 
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ EXPECTED = {
             r"Python FMUs +0\.2 s",
             r"fused +0\.2 s",
             r"wrote build/planar2ctrl/result\.csv",
+            r"open build/planar2ctrl/result\.html to see it move\n$",
         ],
-        ["build/planar2ctrl/result.csv", "build/planar2ctrl/result.png"],
+        [f"build/planar2ctrl/result.{kind}" for kind in ("csv", "png", "html")],
     ),
     "02_two_body_problem": (
         [],
@@ -214,3 +215,15 @@ def test_constrained_acceleration_is_the_same_by_motions_and_by_forces(six_d):
             L @ L.T + np.eye(6), S, T, rng.normal(size=6)
         )
         assert_allclose(by_motion, by_force, rtol=0, atol=1e-10 * np.abs(by_force).max())
+
+
+@pytest.mark.slow
+def test_the_picture_of_the_readme_is_the_one_that_its_example_draws():
+    """Numbers apart by no more than a rounded digit of a pixel or a degree."""
+    drawn = example("27_moving_picture").picture()
+    kept = (EXAMPLES.parent / "docs/planar2ctrl.svg").read_text()
+    number = r"-?\d+\.?\d*"
+    assert re.sub(number, "0", kept) == re.sub(number, "0", drawn)
+    values = [[float(x) for x in re.findall(number, text)] for text in (kept, drawn)]
+    assert_allclose(*values, atol=0.11)
+    assert len(kept) < 500_000

@@ -30,7 +30,7 @@ void main() {
     float diffuse = max(dot(normal, -light), 0.0);
     float shine = pow(max(dot(normal, normalize(toEye - light)), 0.0), 40.0);
     float above = 0.5 + 0.5 * dot(normal, up);
-    result = vec4(colour * (mix(0.38, 0.62, above) + 0.55 * diffuse) + 0.18 * shine, 1.0);
+    result = vec4(colour * (mix(0.48, 0.66, above) + 0.48 * diffuse) + 0.15 * shine, 1.0);
     return;
   }
   vec3 across = abs(up.x) < 0.7 ? vec3(1, 0, 0) : vec3(0, 1, 0);
@@ -47,8 +47,7 @@ class Scene {
     const gl = canvas.getContext("webgl2", { antialias: true, preserveDrawingBuffer: true });
     if (!gl) throw new Error("this browser has no WebGL 2, which the drawing needs");
     Object.assign(this, { canvas, gl, up: unit(description.up), eye: unit(description.eye) });
-    const aside = unit(cross(this.up, this.eye)); // the light comes from above, beside the first view
-    this.light = unit(add(add(scaled(this.up, -1), scaled(this.eye, -0.55)), scaled(aside, 0.45)));
+    this.lightUp();
     this.program = this.makeProgram();
     this.uniforms = {};
     for (const name of ["model", "view", "colour", "light", "eye", "up", "ground", "sky", "middle", "cell", "reach", "kind"])
@@ -116,16 +115,24 @@ class Scene {
     this.fit();
   }
 
-  /** Turns about the vertical to where the camera can be nearest, which fills the picture most. */
-  turnNearest(some = 12) {
-    const nearest = [this.distance, 0];
-    for (let k = 1; k < some; k++) {
-      this.turn(2 * Math.PI / some, 0);
+  /** Turns a little about the vertical to where the camera can be nearest, which fills the picture most. */
+  turnNearest(step = Math.PI / 12, most = 4) {
+    let nearest = Infinity, found = 0;
+    this.turn(-most * step, 0);
+    for (let k = -most; k <= most; k++) {
       this.fit();
-      if (this.distance < 0.98 * nearest[0]) nearest.splice(0, 2, this.distance, k);
+      if (this.distance < 0.99 * nearest) [nearest, found] = [this.distance, k];
+      this.turn(step, 0);
     }
-    this.turn(2 * Math.PI / some * (1 + nearest[1]), 0);
+    this.turn((found - most - 1) * step, 0);
     this.fit();
+    this.lightUp();
+  }
+
+  /** The light comes from above, beside the eye. */
+  lightUp() {
+    const aside = unit(cross(this.up, this.eye));
+    this.light = unit(add(add(scaled(this.up, -1), scaled(this.eye, -0.6)), scaled(aside, 0.45)));
   }
 
   /** The place from which the corners of all that moves just fill the picture. */
