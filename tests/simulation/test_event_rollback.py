@@ -25,8 +25,6 @@ from rigidblocks import (
 )
 from rigidblocks.algebra.scalar import less, select
 from rigidblocks.algebra.spatial import identity, mcI, rotx
-from rigidblocks.library import PDController
-from rigidblocks.robots import planar2
 from rigidblocks.simulation.fmu_instance import FmuInstance
 from rigidblocks.system.fmu import FmuError
 
@@ -218,17 +216,6 @@ def test_mistakes_are_named():
         simulate(system, 1.0, 0.1, events=["ball.gap"])
     with pytest.raises(ValueError, match="a fused run cannot go back to an event"):
         simulate(system, 1.0, 0.1, form="fused", events=["ball.q[1]"])
-    sampled = System()
-    sampled.add(
-        "pd", PDController((60.0, 30.0), (8.0, 4.0), sample_time=0.1), start={"q_ref": [0, 0]}
-    )
-    sampled.add("robot", RobotPlant(planar2()))
-    for a, b in (("robot.q", "pd.q"), ("pd.tau", "robot.tau")):
-        sampled.connect(a, b)
-    with pytest.raises(
-        ValueError, match="a step that ends at an event does not fit the sample time of 'pd'"
-    ):
-        simulate(sampled, 1.0, 0.1, events=["robot.q[1]"])
 
 
 def test_fmu_that_cannot_go_back_is_named(forms):

@@ -6,7 +6,7 @@
 What is remembered from step to step is in the memory alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,17 @@ def advance(evaluator: Evaluator, m: Array, t: Any, dt: float, method: Method, h
         if sample_time is not None:
             m = _sampled(evaluator, m, is_sample(m[0], sample_time, span))
     return put_outputs(evaluator, m)
+
+
+def part_of_step(
+    evaluator: Evaluator, m: Array, t: float, end: float, samples: bool, method: Method, h: float
+) -> Array:
+    """The memory after a part of a step, from t to the end, in which nothing is sampled but, where
+    it `samples`, at the end.
+    """
+    inner_steps(end - t, h)  # refuses a step without end
+    m = put(_flow(evaluator, m, t, end, end - t, method, h), 0, end)
+    return put_outputs(evaluator, _sampled(evaluator, m, samples))
 
 
 def _sampled(evaluator: Evaluator, m: Array, now: Any) -> Array:
@@ -143,6 +154,17 @@ def sample_spans(sample_time: float | None, dt: float) -> int:
             "of the other"
         )
     return int(np.rint(shorter))
+
+
+def instants(t: float, dt: float, sample_time: float, after: float) -> Iterator[tuple[float, bool]]:
+    """The times in the step from t to t + dt at which a sample can fall, from about `after` on, and
+    whether one does.
+    """
+    spans = sample_spans(sample_time, dt)
+    span = dt / spans
+    for k in range(max(0, int((after - t) / span) - 1), spans):
+        instant = t + (k + 1) * span
+        yield instant, bool(is_sample(instant, sample_time, span))
 
 
 def is_sample(t: Any, sample_time: float, span: float) -> Any:

@@ -18,7 +18,7 @@ from rigidblocks.block.evaluate import NumpyEvaluator, Slopes
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.refusal import FAILED, Refusal, step_refusal
-from rigidblocks.block.step import advance, initialize
+from rigidblocks.block.step import advance, initialize, part_of_step
 from rigidblocks.block.suspicion import suspected_cause
 
 
@@ -58,6 +58,12 @@ class Stepper(abc.ABC):
 
         Raises StepError, naming the variable, when a value is not finite, and ValueError when dt
         does not fit the sample time.
+        """
+
+    @abc.abstractmethod
+    def part(self, m: Array, t: float, end: float, samples: bool) -> None:
+        """Steps from t to the end, a part of a step in which nothing is sampled but, where it
+        `samples`, at the end. Raises what `step` raises.
         """
 
     @abc.abstractmethod
@@ -110,6 +116,11 @@ class NumpyStepper(Stepper):
             m[:] = advance(self.evaluator, m, t, dt, self.method, self.h)
         self._check(m, t + dt)
 
+    def part(self, m: Array, t: float, end: float, samples: bool) -> None:
+        with np.errstate(all="ignore"):
+            m[:] = part_of_step(self.evaluator, m, t, end, samples, self.method, self.h)
+        self._check(m, end)
+
     def bound(self, m: Array) -> Callable[[float, float], None]:
         return partial(self.step, m)
 
@@ -133,6 +144,7 @@ class CompiledStepper(Stepper):
         library.block_refusal.argtypes = (ctypes.c_void_p,)
         library.block_initialize.argtypes = (ctypes.c_void_p, ctypes.c_double)
         library.block_step.argtypes = (ctypes.c_void_p, ctypes.c_double, ctypes.c_double)
+        library.block_part.argtypes = (*library.block_step.argtypes, ctypes.c_int)
         library.block_run.argtypes = (
             ctypes.c_void_p,
             ctypes.c_double,
@@ -157,6 +169,9 @@ class CompiledStepper(Stepper):
 
     def step(self, m: Array, t: float, dt: float) -> None:
         self.judge(self.kernel.block_step(m.ctypes.data, t, dt), m, t + dt, dt)
+
+    def part(self, m: Array, t: float, end: float, samples: bool) -> None:
+        self.judge(self.kernel.block_part(m.ctypes.data, t, end, samples), m, end, end - t)
 
     def bound(self, m: Array) -> Callable[[float, float], None]:
         block_step, address = self.kernel.block_step, m.ctypes.data

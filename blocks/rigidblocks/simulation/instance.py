@@ -7,9 +7,12 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block
+from rigidblocks.block.step import instants
 from rigidblocks.block.stepper import CompiledStepper, Stepper
 from rigidblocks.simulation.table import BLOCK, HOSTED, Entry
 from rigidblocks.system.part import Part
+
+_CLOSE = 1e-12  # of a step: events and samples that are closer are at the same time
 
 
 class Instance(abc.ABC):
@@ -44,6 +47,13 @@ class Instance(abc.ABC):
     @abc.abstractmethod
     def step(self, t: float, dt: float) -> None:
         """Goes from t to t + dt with the inputs held."""
+
+    def step_within(self, whole: tuple[float, float], t: float, dt: float) -> None:
+        """Goes from t to t + dt as `step`, in a step that events divide: `whole` is its start and
+        its length, whose samples fall where they would without events.
+        """
+        del whole
+        self.step(t, dt)
 
     def entry(self) -> Entry:
         """How the loop in C steps it; by `step`, unless it has functions in C."""
@@ -144,6 +154,22 @@ class BlockInstance(Instance):
 
     def step(self, t: float, dt: float) -> None:
         self._step(t, dt)
+
+    def step_within(self, whole: tuple[float, float], t: float, dt: float) -> None:
+        sample_time = self._layout.block.sample_time
+        if sample_time is None or (t, dt) == whole:
+            self.step(t, dt)
+            return
+        begin, end = t, t + dt
+        close = _CLOSE * whole[1] + 4 * np.finfo(float).eps * abs(t)
+        for instant, samples in instants(*whole, sample_time, t):
+            if instant > end + close:
+                break
+            if instant > begin + close:
+                self._stepper.part(self._memory, begin, instant, samples)
+                begin = instant
+        if end > begin + close:
+            self._stepper.part(self._memory, begin, end, False)
 
     def entry(self) -> Entry:
         if not isinstance(self._stepper, CompiledStepper):

@@ -74,13 +74,19 @@ class CoSimulation(Master):
             yield 1
 
     def step(self, t: float, dt: float) -> None:
+        self._step_within((t, dt), t, dt)
+
+    def _step_within(self, whole: tuple[float, float], t: float, dt: float) -> None:
+        """Steps all parts from t to t + dt, in a step with this start and length that events
+        divide.
+        """
         if self._simultaneous:
             for name in self._parts.order:
                 self._parts.read_inputs(name)
         for number, name in enumerate(self._parts.order):
             if not self._simultaneous:
                 self._parts.read_inputs(name)
-            self._parts.step(number, t, dt)
+            self._parts.step_within(whole, number, t, dt)
 
     def _step_through_events(self, recording: Recording, t: float, dt: float) -> None:
         """Steps from t to t + dt, ending a step and recording a row at each event."""
@@ -89,10 +95,10 @@ class CoSimulation(Master):
             for instance in self._parts.by_name.values():
                 instance.save()
             before = self.network.row()[self._events]
-            self.step(start, rest)
+            self._step_within((t, dt), start, rest)
             if not len(self._fallen(before)):
                 return
-            start += self._locate(start, rest, dt, before)
+            start += self._locate((t, dt), start, rest, before)
             recording.fell(start, self._fallen(before))
             rest = t + dt - start
             if rest <= 0:
@@ -100,22 +106,22 @@ class CoSimulation(Master):
             recording.insert(start, self.network.row())
         raise ArithmeticError(f"more than {EVENTS} events within one step of dt")
 
-    def _locate(self, t: float, length: float, dt: float, before: Array) -> float:
+    def _locate(self, whole: tuple[float, float], t: float, length: float, before: Array) -> float:
         """Takes the step again, up to the first moment at which an event is known to have happened;
         returns its length.
         """
         low, high = 0.0, length
-        while high - low > CLOSE * dt:
+        while high - low > CLOSE * whole[1]:
             middle = (low + high) / 2
-            self._step_again(t, middle)
+            self._step_again(whole, t, middle)
             low, high = (low, middle) if len(self._fallen(before)) else (middle, high)
-        self._step_again(t, high)
+        self._step_again(whole, t, high)
         return high
 
-    def _step_again(self, t: float, dt: float) -> None:
+    def _step_again(self, whole: tuple[float, float], t: float, dt: float) -> None:
         for instance in self._parts.by_name.values():
             instance.restore()
-        self.step(t, dt)
+        self._step_within(whole, t, dt)
 
     def _fallen(self, before: Array) -> Array:
         """The columns of the events whose outputs have fallen through zero since they were

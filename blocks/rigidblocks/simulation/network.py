@@ -202,8 +202,12 @@ class Instances(Network):
         return [y for name, y in self.outputs.items() if name.partition(".")[0] not in checked]
 
     def step(self, number: int, t: float, dt: float) -> None:
+        self.step_within((t, dt), number, t, dt)
+
+    def step_within(self, whole: tuple[float, float], number: int, t: float, dt: float) -> None:
+        """Steps one part as `step`, in a step with this start and length that events divide."""
         try:
-            self._in_order[number].step(t, dt)
+            self._in_order[number].step_within(whole, t, dt)
         except (Exception, SystemExit) as error:
             raise _named(self.order[number], error) from error
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, method_of
-from rigidblocks.block.block import Block
 from rigidblocks.block.record import offer
 from rigidblocks.block.step import sample_spans
 from rigidblocks.simulation.arguments import check_count, check_names, check_numbers
@@ -108,10 +107,6 @@ def _check_events(wiring: Wiring, events: Sequence[str], form: str) -> None:
     if form == "fused":
         raise ValueError("a fused run cannot go back to an event; take the form compiled or numpy")
     for name, part in wiring.parts.items():
-        if getattr(part.component, "sample_time", None) and isinstance(part.component, Block):
-            raise ValueError(
-                f"a step that ends at an event does not fit the sample time of '{name}'"
-            )
         if isinstance(part.component, Fmu) and not part.component.takes_any_step:
             raise ValueError(
                 f"a step that ends at an event is shorter than dt, and '{name}' takes steps of one "

@@ -50,8 +50,9 @@ def simulate(
     A step in which one falls is taken back, by the saved states of all parts, and repeated until it
     ends where the first of them has just come to zero or below: located to 1e-12 of dt, as exactly
     as the parts integrate. There all exchange their outputs, the result gets a row of its own, and
-    a shorter step leads on to the next multiple of dt. The `events` of the result have the time
-    and, as their kind, the output. What goes below zero and comes back within one step is not seen.
+    a shorter step leads on to the next multiple of dt; blocks sample where they would without it.
+    The `events` of the result have the time and, as their kind, the output. What goes below zero
+    and comes back within one step is not seen.
 
     `record` names the outputs to keep by patterns, such as ["robot.*", "pd.tau"], and with `every`
     only each such communication point is kept, beside the events. `save` names an .arrow, .csv,

@@ -11,6 +11,7 @@
 RB_EXPORT int block_initialize(double *m, double t);
 RB_EXPORT int block_refusal(const double *request);
 RB_EXPORT int block_step(double *m, double t, double dt);
+RB_EXPORT int block_part(double *m, double t, double end, int samples);
 RB_EXPORT int block_run(double *m, double t, double dt, int first, int n, double *rows, int *done);
 RB_EXPORT int block_try_step(double *request);
 
@@ -30,6 +31,19 @@ RB_EXPORT int block_step(double *m, double t, double dt)
 {
     const int refusal = step_refusal(t, INFINITY, t, dt, 0);
     return refusal == RB_STEP_OK ? step(m, t, dt, NULL) : refusal;
+}
+
+/* A part of a step, from t to `end`, in which nothing is sampled but, where it `samples`, at the end. */
+RB_EXPORT int block_part(double *m, double t, double end, int samples)
+{
+    const int refusal = step_refusal(t, INFINITY, t, end - t, 1);
+    if (refusal != RB_STEP_OK)
+        return refusal;
+    flow(m, t, end - t, end, NULL);
+    if (samples)
+        sample(m);
+    output(m, m + RB_Y);
+    return all_finite(m) ? RB_STEP_OK : RB_STEP_FAILED;
 }
 
 /* n steps of a run that started at t, the `first` of them from t + first dt; the memory after each is kept as a row of

@@ -166,6 +166,20 @@ static inline void sample(double *m)
     store(m + RB_Z, z, RB_NZ);
 }
 
+/* From t to `end`, a span of time in which nothing is sampled, the inputs on their course. */
+static inline void flow(double *m, double t, double span, double end, const Course *course)
+{
+#if RB_ADAPTIVE
+    go_through(m, t, span, end, course);
+#else
+    const int n = inner_steps(span);
+    for (int j = 0; j < n && RB_NX > 0; j++)
+        inner_step(m, t + j * (span / n), span / n, t + (j + 1) * (span / n), course);
+#endif
+    m[RB_T] = end;
+    follow(course, m, end);
+}
+
 /* From t to t + dt, a step that is not refused, the inputs on their course: inner steps of at most RB_INNER_STEP, samples
    where they fall, then the outputs. */
 static inline int step(double *m, double t, double dt, const Course *course)
@@ -173,15 +187,7 @@ static inline int step(double *m, double t, double dt, const Course *course)
     const int spans = sample_spans(dt);
     const double span = dt / spans;
     for (int k = 0; k < spans; k++) {
-#if RB_ADAPTIVE
-        go_through(m, t + k * span, span, t + (k + 1) * span, course);
-#else
-        const int n = inner_steps(span);
-        for (int j = 0; j < n && RB_NX > 0; j++)
-            inner_step(m, t + k * span + j * (span / n), span / n, t + k * span + (j + 1) * (span / n), course);
-#endif
-        m[RB_T] = t + (k + 1) * span;
-        follow(course, m, m[RB_T]);
+        flow(m, t + k * span, span, t + (k + 1) * span, course);
         if (RB_SAMPLE_TIME > 0.0 && is_sample(m[RB_T], span))
             sample(m);
     }
