@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from random_models import joints_of_all_types, random_parents, random_state, random_tree
-from rigidblocks.algebra.spatial import crf
+from rigidblocks.algebra.spatial import crf, rotx, rotz, xlt
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.dynamics.equivalence import equivalent, split
 from rigidblocks.joint import Prismatic, Revolute, Spherical
@@ -42,6 +44,23 @@ def test_equivalent_model_has_the_same_equation_of_motion(seed, joints):
         rnea(other, s.q, s.qd, s.qdd, gravity=gravity),
         rnea(model, s.q, s.qd, s.qdd, gravity=gravity),
     )
+
+
+@pytest.mark.parametrize("tilt", [1e-1, 1e-2, 3.7e-6, 1e-9, 1e-11, 1e-13, 0.0])
+def test_axes_that_are_nearly_parallel_lose_no_digits(tilt, rng):
+    """As they are where a file writes a quarter turn as 1.5708."""
+    model = random_tree(rng, (-1, 0, 1, 2, 3), (Revolute(),) * 5)
+    s = random_state(rng, model)
+    bends = tilt * rng.uniform(0.5, 1.0, 5) + [0.0, 0.0, np.pi / 2, 0.0, np.pi / 2]
+    near = tuple(
+        rotx(bend) @ rotz(1.0) @ xlt(X.r) for bend, X in zip(bends, model.Xtree, strict=True)
+    )
+    model = replace(model, Xtree=near)
+    other, H = equivalent(model), crba(model, s.q)
+    assert_allclose(crba(other, s.q), H, rtol=0, atol=1e-11 * H.max())
+    expected = rnea(model, s.q, s.qd, s.qdd)
+    actual = rnea(other, s.q, s.qd, s.qdd)
+    assert_allclose(actual, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("joint", TABLE, ids=str)

@@ -20,6 +20,8 @@ from rigidblocks.joint import (
 from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Shape
 
+NEARLY_PARALLEL = 0.01  # [rad] between axes; quarter turns are written with few digits in files
+
 
 @dataclass(frozen=True, eq=False)
 class EquivalentModel(Model):
@@ -172,12 +174,14 @@ def _foot(X: Transform) -> tuple[float, float]:
     axis = X.E[2]
     sine = np.hypot(axis[0], axis[1])
     if sine < 1e-12:  # parallel axes: the normal through the predecessor's origin
-        return (float(np.arctan2(X.r[1], X.r[0])) if np.hypot(*X.r[:2]) > 0 else 0.0), -X.r[
-            2
-        ] / axis[2]
+        turn = float(np.arctan2(X.r[1], X.r[0])) if np.hypot(*X.r[:2]) > 0 else 0.0
+        return turn, -X.r[2] / axis[2]
     x, y = -axis[1] / sine, axis[0] / sine
     across = np.array([-y, x, 0.0])
-    return float(np.arctan2(y, x)), -(X.r @ across) / (axis @ across)
+    turn = float(np.arctan2(y, x))
+    if sine < NEARLY_PARALLEL:  # their normal is far away, where inertia is all rounding
+        return turn, -X.r[2] / axis[2]
+    return turn, -(X.r @ across) / (axis @ across)
 
 
 def _tidy(X: Transform) -> Transform:
