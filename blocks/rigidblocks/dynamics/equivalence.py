@@ -78,6 +78,12 @@ def aligned(model: Model) -> Model:
     )
 
 
+def with_aligned_loops(model: Model) -> Model:
+    """The model with the loop joints of `aligned`, between its own body frames."""
+    still = [identity()] * (model.nb + 1)
+    return replace(model, loops=tuple(_aligned_loop(loop, still) for loop in model.loops))
+
+
 def _turn_shapes(
     shapes: tuple[tuple[Shape, ...], ...], turns: list[Transform]
 ) -> tuple[tuple[Shape, ...], ...]:

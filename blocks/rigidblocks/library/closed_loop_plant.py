@@ -13,14 +13,16 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port, Record, Values, finite
 from rigidblocks.dynamics import energy, equivalent
 from rigidblocks.dynamics.elements import Acting
-from rigidblocks.dynamics.equivalence import aligned
+from rigidblocks.dynamics.equivalence import aligned, with_aligned_loops
 from rigidblocks.library.elements import Element, with_loads
+from rigidblocks.library.inertias import TunableInertia
 from rigidblocks.library.plant import JointPlant
 from rigidblocks.library.ports import (
     acceleration_port,
     closure_force_port,
     energy_port,
     force_port,
+    gravity_port,
     start_configuration,
     wrench_port,
 )
@@ -63,7 +65,7 @@ class ClosedLoopPlant(JointPlant):
     springs or motors there (RBDA 8.4). `method` is one of `loops.SOLVERS`, of which the default is
     the one to use and the others are there to compare. The parameter `gravity` is the model's
     unless it is changed. `elements` are those of `RobotPlant`, at the joints of the tree and
-    between bodies.
+    between bodies; `inertias` makes masses of links and a payload parameters, as there.
 
     The log of a run tells near what singular configurations it came. Raises ValueError for a model
     without loops and for a start that leaves them open.
@@ -79,6 +81,7 @@ class ClosedLoopPlant(JointPlant):
     strict: bool = False
     method: str = "elimination"
     elements: tuple[Element, ...] = ()
+    inertias: TunableInertia | None = None
 
     def __post_init__(self) -> None:
         if not self.model.constrained:
@@ -104,6 +107,12 @@ class ClosedLoopPlant(JointPlant):
         object.__setattr__(self, "q0", q0)
         qd0 = finite(self.qd0, (self.model.nv,), "the start value of port 'qd'")
         object.__setattr__(self, "qd0", self._closing_velocity(q0, qd0))
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """gravity (3,), the numbers of the elements, and the inertias that can be tuned."""
+        tuned = () if self.inertias is None else self.inertias.parameters(self.model)  # type: ignore[arg-type]  # or planar, refused there
+        return (gravity_port(self.model), *self._elements.parameters, *tuned)
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
@@ -152,17 +161,17 @@ class ClosedLoopPlant(JointPlant):
         return motion | self._elements.rates(acting)
 
     def project(self, t: Any, x: Record, p: Record) -> Values:
-        model = self._aligned_model.at(t)
+        model, tree = self._models(t, p)
         q = unit_quaternions(model, x.q) if model.nq > model.nv else x.q
         if self.stabilization != "projection":
             return {"q": q} if model.nq > model.nv else {}
-        q, qd = project(model, q, x.qd, self._equivalent.at(t), self._elements.transmissions(p))
+        q, qd = project(model, q, x.qd, tree, self._elements.transmissions(p))
         return {"q": q, "qd": qd}
 
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         acting = self._elements.acting(x.q, x.qd, x, p)
         qdd, lam, rank, condition = self._motion(t, x, u, p, acting)
-        model, error = self._aligned_model.at(t), 0.0
+        (model, _), error = self._models(t, p), 0.0
         for delta in position_constraints(model, x.q).delta:
             error = maximum(error, np.abs(delta))
         E = energy(model, x.q, x.qd, p.gravity)
@@ -186,7 +195,7 @@ class ClosedLoopPlant(JointPlant):
     def _motion(self, t: Any, x: Record, u: Record, p: Record, acting: Acting | None) -> LoopMotion:
         tau, f_ext = with_loads(acting, u.tau, u.f_ext if self.external_wrenches else None)
         loop_tau = u.loop_tau if self.loop_forces else None
-        model, tree = self._aligned_model.at(t), self._equivalent.at(t)
+        model, tree = self._models(t, p)
         given = self._elements.transmissions(p)
         options = (self.T_stab, loop_tau, tree, self.method, given)
         return closed_loop_dynamics(model, x.q, x.qd, tau, f_ext, p.gravity, *options)
@@ -205,6 +214,20 @@ class ClosedLoopPlant(JointPlant):
             raise ValueError(f"{problem}; the nearest velocity that does not is {qd.tolist()}")
         warnings.warn(f"{problem}; it is changed by up to {change:.3g}", stacklevel=5)
         return qd
+
+    def _models(self, t: Any, p: Record) -> tuple[Tree, Tree]:
+        """The model at the time t [s], and a tree with the same equation of motion; with inertias
+        to tune both are the model that the parameters say.
+        """
+        if self.inertias is None:
+            return self._aligned_model.at(t), self._equivalent.at(t)
+        tuned = self.inertias.tuned(self._tunable_model, p).at(t)
+        return tuned, tuned
+
+    @cached_property
+    def _tunable_model(self) -> Model:
+        """The model with its loop joints in the frames that they have where nothing is tuned."""
+        return with_aligned_loops(self.model)  # type: ignore[arg-type]  # or planar, refused before
 
     @cached_property
     def _aligned_model(self) -> Tree:

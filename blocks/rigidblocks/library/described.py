@@ -23,16 +23,14 @@ def described_plant(
     """The plant of a robot that was read from a file: a ClosedLoopPlant where joints close loops, a
     FloatingBasePlant where its base floats, else a RobotPlant; with its `described_elements`.
 
-    With `inertias` that can be tuned it is a RobotPlant, whose base floats on a joint. Raises
-    ValueError for a joint that moves no inertia, and for inertias to tune in a robot with loops.
+    With `inertias` that can be tuned a base floats on a joint of a RobotPlant. Raises ValueError
+    for a joint that moves no inertia.
     """
     elements = described_elements(robot, resistance)
-    if inertias is not None:
-        if robot.model.constrained:
-            raise ValueError(f"the inertias of '{robot.model.name}', which has loops, are fixed")
-        return RobotPlant(robot.model, elements=elements, inertias=inertias)  # type: ignore[arg-type]
     if robot.model.constrained:
-        return ClosedLoopPlant(robot.model, elements=elements)
+        return ClosedLoopPlant(robot.model, elements=elements, inertias=inertias)
+    if inertias is not None:
+        return RobotPlant(robot.model, elements=elements, inertias=inertias)  # type: ignore[arg-type]
     if isinstance(robot.model, Model) and behind_six_freedoms(robot.model) is not None:
         return FloatingBasePlant(robot.model, elements=elements)
     return RobotPlant(robot.model, elements=elements)  # type: ignore[arg-type]  # or planar

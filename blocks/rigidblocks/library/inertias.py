@@ -27,7 +27,9 @@ class TunableInertia:
     payload: Frame | None = None
 
     def parameters(self, model: Model) -> tuple[Port, ...]:
-        """The ports of the parameters."""
+        """The ports of the parameters; raises ValueError for a planar model."""
+        if not isinstance(model, Model):
+            raise ValueError(f"the inertias of '{model.name}' are planar; those in space are tuned")
         ports = []
         if self.links:
             masses = [body.m for body in model.inertia]
