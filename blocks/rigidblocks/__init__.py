@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select
+    from rigidblocks.bench.program import build_runner
+    from rigidblocks.bench.udp_link import UdpLink
     from rigidblocks.block.block import Block, Port
     from rigidblocks.block.dense import first_event
     from rigidblocks.block.integrators import (
@@ -209,6 +211,7 @@ __all__ = [
     "Target",
     "TaskSpacePD",
     "TrapezoidalProfile",
+    "UdpLink",
     "Universal",
     "aba",
     "aba_floating",
@@ -218,6 +221,7 @@ __all__ = [
     "auto_tree_p",
     "bias_force",
     "box_inertia",
+    "build_runner",
     "capsule_inertia",
     "clip",
     "closed_loop_dynamics",
@@ -271,6 +275,8 @@ __all__ = [
 # packaged block runs on machines without the tracer
 _NAMES = {
     "algebra.scalar": "clip less maximum minimum select",
+    "bench.program": "build_runner",
+    "bench.udp_link": "UdpLink",
     "block.block": "Block Port",
     "block.dense": "first_event",
     "block.python_block": "PythonBlock python_block",

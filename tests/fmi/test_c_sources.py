@@ -32,6 +32,7 @@ KERNEL = folders(C / "kernel", SAMPLE)
 FMI = {
     fmi: folders(C / "fmi", C / f"fmi/fmi{fmi}", SAMPLE / f"fmi{fmi}") + KERNEL for fmi in (2, 3)
 }
+RUNNER = folders(C / "runner", SAMPLE / "runner", C / "kernel")
 ALGORITHMS = folders(SAMPLE / "algorithms")
 OPTIONS = {  # of a build
     fmi: [
@@ -51,6 +52,7 @@ WAYS = {  # the ways to compile each file by itself, by its folder
     },
     "page": [KERNEL],
     "master": [[]],
+    "runner": [RUNNER],
     "contact": [[]],
     "algorithms": [ALGORITHMS, ["-DRB_INVERSE_DYNAMICS", *ALGORITHMS]],
 }
@@ -61,6 +63,8 @@ UNITS = [  # the files that are compiled, with the folders that they need
     ("fmi/fmi3/fmi3.c", FMI[3]),
     ("page/page.c", KERNEL),
     ("master/master.c", []),
+    ("runner/core.c", RUNNER),
+    ("runner/runner.c", RUNNER),
     ("contact/proximity.c", []),
     ("algorithms/sweeps.h", ALGORITHMS),
     ("algorithms/derivatives.h", ALGORITHMS),

@@ -20,9 +20,10 @@ from fmu_instance import Host
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.stepper import NumpyStepper
-from rigidblocks.fmi.native import MAIN, c_string, fmu_sources, model_identifier, native_fmu
+from rigidblocks.fmi.native import MAIN, fmu_sources, model_identifier, native_fmu
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.tracing.ccode import c_string
 from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler, run_compiler, shared_library
 
 SAME = 1e-12  # a short run differs from NumPy's by the rounding of reordered operations

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigidblocks import Block, Port, auto_tree
+from rigidblocks import Block, Port, System, UdpLink, auto_tree
+from rigidblocks.bench.program import runner_sources
 from rigidblocks.block.adaptive import METHODS, memory_for, method_of
 from rigidblocks.block.integrators import RK4, ROS2
 from rigidblocks.block.memory import Memory
@@ -17,6 +18,7 @@ from rigidblocks.kernels.contact import contacts_header
 from rigidblocks.kernels.derivatives import structure_header
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import model_header
+from rigidblocks.system.fused import GAUSS_SEIDEL
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,25 @@ def generated_c() -> dict[str, str]:
     for name, method in methods.items():
         evaluator = TracedEvaluator(memory_for(Turntable(), method))
         texts[f"{name}/model.h"] = model_header(evaluator, method, 1e-3)
+    texts |= {f"runner/{name}": text for name, text in _runner().items()}
     texts["algorithms/structure.h"] = structure_header(auto_tree(3), inverse=False)
     texts["algorithms/contacts.h"] = contacts_header(2, 1, 10, cone=True)
     return texts
+
+
+def _runner() -> dict[str, str]:
+    """What is generated for the runner of a turntable whose wanted speed comes by a link."""
+    system = System()
+    link = UdpLink(
+        [Port("d", (2,))],
+        [Port("w_ref", unit="rad/s")],
+        peer="127.0.0.1:5005",
+        listen="127.0.0.1:0",
+    )
+    system.add("table", Turntable())
+    system.add("link", link)
+    system.connect("table.d", "link.d")
+    system.connect("link.w_ref", "table.w_ref")
+    sources = runner_sources(system, "turntable", 2e-3, GAUSS_SEIDEL)
+    link.close()
+    return {name: sources[name] for name in ("model.h", "system.h", "links.h")}

@@ -65,6 +65,28 @@ def ssp(
     say(str(path), {"ssp": str(path)}, as_json)
 
 
+@APP.command("runner")
+def runner(
+    system: Annotated[Path, Argument(help="A script that makes a `system`; or one robot.")],
+    output: Annotated[Path | None, Option("-o", "--output", help="The program to write.")] = None,
+    dt: MaybeStep = None,
+    order: Annotated[str | None, Option(help="gauss-seidel or jacobi, of the parts.")] = None,
+    platform: Annotated[
+        str | None, Option(help="x86_64-linux, aarch64-linux or source; default this machine's.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Build a program that steps a system at the pace of the clock, without Python."""
+    from rigidblocks.bench.program import build_runner
+
+    wired, told = system_of(system)
+    chosen = {"order": order or told.get("order"), "platform": platform}
+    given = {name: value for name, value in chosen.items() if value}
+    path = output or Path(system.stem)
+    build_runner(wired, path, dt or told.get("dt", 1e-3), **given)
+    say(str(path), {"runner": str(path)}, as_json)
+
+
 def _told(result: "Result", as_json: bool) -> None:
     """Prints where the signals of a run end."""
     end = dict(zip(result.columns, result.values[-1].tolist(), strict=True))

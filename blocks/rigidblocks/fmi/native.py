@@ -28,7 +28,7 @@ from rigidblocks.fmi.variables import Variable, Variables
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import KERNEL, model_header
 from rigidblocks.kernels.tangent import tangent_header
-from rigidblocks.tracing.ccode import c_number, c_text
+from rigidblocks.tracing.ccode import c_number, c_string, c_text
 
 
 @dataclass(frozen=True)
@@ -230,16 +230,6 @@ def model_identifier(name: str) -> str:
             "with no digit first"
         )
     return name
-
-
-def c_string(text: str) -> str:
-    """The C literal of a text, all but plain characters of its UTF-8 form as octal escapes."""
-    plain = re.compile(rb"[A-Za-z0-9_ .,:;()\[\]{}+*/<>=-]")
-    return (
-        '"'
-        + "".join(chr(b) if plain.match(bytes([b])) else f"\\{b:03o}" for b in text.encode())
-        + '"'
-    )
 
 
 def _settable(variable: Variable) -> str:

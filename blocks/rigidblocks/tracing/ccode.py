@@ -2,6 +2,7 @@
 but <math.h>.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -177,6 +178,16 @@ def c_number(value: float) -> str:
     if isinf(value):
         return "INFINITY" if value > 0 else "-INFINITY"
     return repr(float(value))
+
+
+def c_string(text: str) -> str:
+    """The C literal of a text, all but plain characters of its UTF-8 form as octal escapes."""
+    plain = re.compile(rb"[A-Za-z0-9_ .,:;()\[\]{}+*/<>=-]")
+    return (
+        '"'
+        + "".join(chr(b) if plain.match(bytes([b])) else f"\\{b:03o}" for b in text.encode())
+        + '"'
+    )
 
 
 def _reached_by_nan(graph: Graph, names: Mapping[str, str]) -> list[str]:

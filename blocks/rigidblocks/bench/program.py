@@ -1,0 +1,251 @@
+"""A system as one program in C, without Python: its steps at the pace of the clock, with links."""
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+from rigidblocks.bench.udp_link import UdpLink
+from rigidblocks.block.adaptive import longest_step
+from rigidblocks.block.integrators import RK4
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.port import Port
+from rigidblocks.block.python_block import PythonBlock
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.kernel import KERNEL, model_header
+from rigidblocks.system.fused import GAUSS_SEIDEL, JACOBI, FusedSystem
+from rigidblocks.system.system import System
+from rigidblocks.tracing.ccode import c_number, c_string, c_text
+from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler, cross_compiler, run_compiler
+
+PLATFORMS = {"x86_64-linux": "x86_64-linux-gnu.2.17", "aarch64-linux": "aarch64-linux-gnu.2.17"}
+CORE = ("core.c", "core.h")
+RUNNER = ("clock.h", "link.h", "packet.h", "record.h", "runner.c", "times.h")
+SOURCE = "source"
+_FLAGS = (*PORTABLE_FLAGS, "-pthread")
+
+
+class _Linked(NamedTuple):
+    """A link of a system: the places of what it sends in the memory of the rest, and the places to
+    which the values that it receives go, with their numbers.
+    """
+
+    name: str
+    link: UdpLink
+    sent: tuple[int, ...]
+    targets: tuple[tuple[int, int], ...]
+
+
+def build_runner(
+    system: System,
+    path: str | Path,
+    dt: float,
+    *,
+    order: str = GAUSS_SEIDEL,
+    platform: str | None = None,
+) -> Path:
+    """The path of the program written there, which steps a system of blocks every `dt` [s].
+
+    Its parts that are a `UdpLink` become links of the program: their signals are exchanged at each
+    communication point. In lock-step the numbers are those of `simulate` to the last bit.
+    `platform` is "x86_64-linux" or "aarch64-linux", built by ziglang, this machine's by its own
+    compiler unless given; or "source": then `path` is a folder with the sources, a CMakeLists.txt,
+    and `core.c`, which needs no operating system, for a bench whose timer calls the steps. The
+    program says by `--help` what it can do.
+
+    Raises ValueError for FMUs and for Python among the parts, for a link whose inputs are not all
+    connected, for links in the order of Jacobi, and where a part reads a link at once, because what
+    comes in is held over the step; CompilerError without a compiler; and what `FusedSystem` raises.
+    """
+    if platform not in (None, SOURCE, *PLATFORMS):
+        known = ", ".join((*PLATFORMS, SOURCE))
+        raise ValueError(f"there is no platform '{platform}'; choose among {known}")
+    path = Path(path)
+    sources = runner_sources(system, path.stem, dt, order)
+    if platform == SOURCE:
+        sources["CMakeLists.txt"] = _cmake(path.stem)
+        path.mkdir(parents=True, exist_ok=True)
+        for name, text in sources.items():
+            (path / name).write_text(text)
+        return path
+    command = cross_compiler(PLATFORMS[platform]) if platform else compiler()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in sources.items():
+            Path(folder, name).write_text(text)
+        out = ("runner.c", "core.c", "-o", "program", "-lm", "-s")
+        run_compiler((*command, *_FLAGS, *out), folder)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(Path(folder, "program"), path)
+    return path
+
+
+def runner_sources(system: System, name: str, dt: float, order: str) -> dict[str, str]:
+    """The C sources of a runner, by file name."""
+    links = {k: p.component for k, p in system.parts.items() if isinstance(p.component, UdpLink)}
+    _check_parts(system)
+    if links:
+        _check_order(system, links, order)
+    fused = FusedSystem(_without(system, links), dt, order)
+    memory = Memory(fused)
+    linked = [_linked(key, link, system, memory) for key, link in links.items()]
+    sources = {file: c_text(f"kernel/{file}") for file in KERNEL}
+    sources |= {file: c_text(f"runner/{file}") for file in (*CORE, *RUNNER)}
+    sources["model.h"] = model_header(TracedEvaluator(memory), RK4, longest_step(RK4))
+    sources["system.h"] = _system_header(name, dt, memory)
+    sources["links.h"] = _links_header(linked)
+    sources["packet.py"] = files("rigidblocks.bench").joinpath("packet.py").read_text()
+    return sources
+
+
+def _check_parts(system: System) -> None:
+    for name, part in system.parts.items():
+        component = part.component
+        if isinstance(component, PythonBlock) and not isinstance(component, UdpLink):
+            raise ValueError(
+                f"'{name}' is Python, and a runner has none; put a UdpLink in its place"
+            )
+
+
+def _check_order(system: System, links: Mapping[str, UdpLink], order: str) -> None:
+    """Raises ValueError where `simulate` would exchange packets at another moment."""
+    if order == JACOBI:
+        raise ValueError(
+            "in the order of Jacobi a link would send what is one step old: take gauss-seidel"
+        )
+    place = {name: k for k, name in enumerate(system.wiring().stepping_order)}
+    for (a, y), (b, u), *_ in system.connections:
+        reads_new = a in links and place[b] > place[a]
+        sends_old = b in links and place[a] > place[b]
+        if reads_new or sends_old:
+            raise ValueError(
+                f"{b}.{u} reads {a}.{y} at once, and what comes in by a link is held over a step: "
+                f"put a UnitDelay with the sample time of the runner between {a}.{y} and {b}.{u}"
+            )
+
+
+def _without(system: System, links: Mapping[str, UdpLink]) -> System:
+    """The system without its links; what they give are open inputs."""
+    rest = System()
+    for name, part in system.parts.items():
+        if name not in links:
+            rest.parts[name] = part
+    for one in system.connections:
+        (a, _), (b, u) = one.source, one.target
+        if a in links and b not in links:
+            part, port = rest.parts[b], rest.parts[b].input(u)
+            start = {u: port.within(0.0)} if port.start is None else {}
+            rest.parts[b] = replace(part, start={**start, **part.start})
+        elif a not in links and b not in links:
+            rest.connections.append(one)
+    return rest
+
+
+def _linked(name: str, link: UdpLink, system: System, memory: Memory) -> _Linked:
+    sent: dict[int, int] = {}
+    targets: list[tuple[int, int]] = []
+    for one in system.connections:
+        (a, y), (b, u) = one.source, one.target
+        if b == name:
+            first, start = _offset(link.inputs, u), memory.where[f"{a}.{y}"].start
+            sent |= {first + to: start + k for k, to in zip(one.start, one.to, strict=True)}
+        if a == name:
+            first = _offset(link.outputs, y)
+            for k, to in zip(one.start, one.to, strict=True):
+                port = system.parts[b].input(u)
+                targets.append((_input_place(memory, b, port, to), first + k))
+    n = sum(port.size for port in link.inputs)
+    if missing := [k for k in range(n) if k not in sent]:
+        names = [one for port in link.inputs for one in port.element_names]
+        raise ValueError(f"{name}.{names[missing[0]]} is open: a link sends what is connected")
+    return _Linked(name, link, tuple(sent[k] for k in range(n)), tuple(targets))
+
+
+def _offset(ports: Iterable[Port], name: str) -> int:
+    """Where the values of a port begin among those of all."""
+    names = [port.name for port in ports]
+    return sum(port.size for port in list(ports)[: names.index(name)])
+
+
+def _input_place(memory: Memory, part: str, port: Port, k: int) -> int:
+    """Where the k-th element of an input is in the memory: with the others, or alone."""
+    whole = memory.where.get(f"{part}.{port.name}")
+    if whole is not None:
+        return int(whole.start) + k
+    return int(memory.where[f"{part}.{port.element_names[k]}"].start)
+
+
+def _system_header(name: str, dt: float, memory: Memory) -> str:
+    """system.h: what the program knows of its system."""
+    signals = [
+        (element, memory.where[port.name].start + k)
+        for port in memory.block.outputs
+        for k, element in enumerate(port.element_names)
+    ]
+    names = ",\n    ".join(c_string(element) for element, _ in signals)
+    return "\n".join(
+        [
+            "#ifndef RB_SYSTEM_H\n#define RB_SYSTEM_H\n",
+            f"#define RUNNER_NAME {c_string(name)}",
+            f"#define RUNNER_DT {c_number(dt)} /* s */",
+            f"enum {{ RUNNER_N_SIGNALS = {len(signals)} }};",
+            "/* the signals, and where each is in the memory */",
+            f"static const char *const RUNNER_SIGNALS[] = {{\n    {names}}};",
+            _integers("RUNNER_PLACES", (place for _, place in signals)),
+            "\n#endif\n",
+        ]
+    )
+
+
+def _links_header(linked: list[_Linked]) -> str:
+    """links.h: the links, with the places of their values in the memory."""
+    lines, plans = ["#ifndef RB_LINKS_H\n#define RB_LINKS_H\n"], []
+    for k, (name, link, sent, targets) in enumerate(linked):
+        safe = ", ".join(map(c_number, (*link.safe.tolist(), 0.0)))
+        lines += [
+            _integers(f"SENT_{k}", sent),
+            _integers(f"TARGETS_{k}", (place for place, _ in targets)),
+            _integers(f"VALUES_{k}", (value for _, value in targets)),
+            f"static const double SAFE_{k}[] = {{{safe}}};",
+        ]
+        texts = map(c_string, (name, link.addresses.peer, link.addresses.listen))
+        numbers = (
+            f"{round(1e9 * link.timeout)}, {int(link.lock_step)}, {len(sent)}, {link.safe.size}, "
+            f"{len(targets)}"
+        )
+        plans.append(
+            f"{{{', '.join(texts)}, {numbers}, SENT_{k}, TARGETS_{k}, VALUES_{k}, SAFE_{k}}}"
+        )
+    rows = ",\n    ".join([*plans, "{0}"])
+    lines += [
+        f"enum {{ RUNNER_LINKS = {len(linked)} }};",
+        f"static const LinkPlan RUNNER_LINK_PLANS[] = {{\n    {rows}}};",
+        "\n#endif\n",
+    ]
+    return "\n".join(lines)
+
+
+def _integers(name: str, values: Iterable[int]) -> str:
+    """An array of C; it ends with a 0 that is not read, because there are none without elements."""
+    return f"static const int {name}[] = {{{', '.join(map(str, (*values, 0)))}}};"
+
+
+def _cmake(name: str) -> str:
+    return f"""cmake_minimum_required(VERSION 3.10)
+project({name} C)
+
+# the steps alone: no operating system, no allocation; for a timer of your own
+add_library({name}_core STATIC core.c)
+target_compile_options({name}_core PRIVATE {" ".join(PORTABLE_FLAGS)})
+target_link_libraries({name}_core m)
+
+# the program, on Linux
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  find_package(Threads REQUIRED)
+  add_executable({name} runner.c)
+  target_compile_options({name} PRIVATE {" ".join(PORTABLE_FLAGS)})
+  target_link_libraries({name} {name}_core Threads::Threads m)
+endif()
+"""

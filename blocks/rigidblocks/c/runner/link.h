@@ -1,0 +1,205 @@
+/* A link by UDP: signals of the system go out, inputs of it come in, and stay safe when nothing comes. */
+
+#ifndef RB_LINK_H
+#define RB_LINK_H
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* for Linux's own calls; NOLINT(bugprone-reserved-identifier) */
+#endif
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "packet.h"
+
+/* What a link is, known when the program is made: where its values are in the memory of the system. */
+typedef struct {
+    const char *name, *peer, *listen; /* addresses as 127.0.0.1:5005 */
+    int64_t timeout;                  /* ns without a packet after which the inputs are the safe ones */
+    int lock_step;                    /* whether each step waits, no longer than that, for the answer to its own packet */
+    int n_sent, n_received, n_targets;
+    const int *sent, *targets, *values; /* targets[k] gets the received value number values[k] */
+    const double *safe;
+} LinkPlan;
+
+enum { MOST_VALUES = 8000, MOST_BYTES = RB_PACKET_HEADER + 8 * MOST_VALUES };
+
+typedef struct {
+    uint64_t sent, unsent, received, lost, late, doubled, foreign, version, size, not_finite, restarts, safe_steps, watchdog;
+} LinkCounts;
+
+typedef struct {
+    const LinkPlan *plan;
+    int socket, is_safe;
+    struct sockaddr_in peer;
+    uint32_t sequence, last; /* of the packets sent, and of the last one received */
+    uint32_t answered;       /* which of ours that one answers */
+    int64_t heard;           /* when that was */
+    double *values;
+    uint8_t *bytes;
+    LinkCounts counts;
+} Link;
+
+static inline int parse_address(const char *text, struct sockaddr_in *address)
+{
+    char host[64], *end;
+    const char *colon = strrchr(text, ':');
+    memset(address, 0, sizeof *address);
+    if (!colon || colon - text >= (ptrdiff_t)sizeof host)
+        return -1;
+    memcpy(host, text, (size_t)(colon - text));
+    host[colon - text] = 0;
+    const long port = strtol(colon + 1, &end, 10);
+    if (end == colon + 1 || *end || port < 0 || port > 65535)
+        return -1;
+    address->sin_family = AF_INET;
+    address->sin_port = htons((uint16_t)port);
+    return inet_pton(AF_INET, host, &address->sin_addr) == 1 ? 0 : -1;
+}
+
+/* Opens the socket of a link; -1, with a message, where that fails. */
+static inline int open_link(Link *link, const LinkPlan *plan)
+{
+    struct sockaddr_in own;
+    memset(link, 0, sizeof *link);
+    link->plan = plan;
+    if (parse_address(plan->peer, &link->peer) != 0 || parse_address(plan->listen, &own) != 0) {
+        (void)fprintf(stderr, "link '%s': %s and %s must be addresses such as 127.0.0.1:5005\n", plan->name, plan->peer,
+                plan->listen);
+        return -1;
+    }
+    link->values = malloc(MOST_VALUES * sizeof *link->values);
+    link->bytes = malloc(MOST_BYTES + 1);
+    link->socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (!link->values || !link->bytes || link->socket < 0 ||
+        bind(link->socket, (struct sockaddr *)&own, sizeof own) != 0) {
+        (void)fprintf(stderr, "link '%s' cannot listen on %s: %s\n", plan->name, plan->listen, strerror(errno));
+        return -1;
+    }
+    link->heard = now();
+    return 0;
+}
+
+static inline void close_link(Link *link)
+{
+    if (link->socket > 0)
+        (void)close(link->socket);
+    free(link->values);
+    free(link->bytes);
+}
+
+static inline void set_inputs(const LinkPlan *plan, const double *values, double *m)
+{
+    for (int k = 0; k < plan->n_targets; k++)
+        m[plan->targets[k]] = values[plan->values[k]];
+}
+
+/* One that is accepted sets the inputs. A partner that was silent for the time limit may begin anew. */
+static inline void accept_packet(Link *link, const RbPacket *packet, double *m)
+{
+    const LinkPlan *plan = link->plan;
+    const uint32_t ahead = packet->sequence - link->last;
+    if (link->last && ahead == 0) {
+        link->counts.doubled++;
+        return;
+    }
+    if (link->last && ahead > UINT32_MAX / 2) {
+        if (now() - link->heard <= plan->timeout) {
+            link->counts.late++;
+            return;
+        }
+        link->counts.restarts++;
+    } else if (link->last)
+        link->counts.lost += ahead - 1;
+    link->last = packet->sequence;
+    link->answered = packet->echo;
+    link->heard = now();
+    link->is_safe = 0;
+    link->counts.received++;
+    set_inputs(plan, link->values, m);
+}
+
+/* All packets that are there. */
+static inline void receive(Link *link, double *m)
+{
+    ssize_t size;
+    while ((size = recv(link->socket, link->bytes, MOST_BYTES + 1, 0)) >= 0) {
+        RbPacket packet;
+        switch (rb_packet_read(link->bytes, (size_t)size, &packet, link->values, link->plan->n_received)) {
+        case RB_PACKET_OK: accept_packet(link, &packet, m); break;
+        case RB_PACKET_VERSION_DIFFERS: link->counts.version++; break;
+        case RB_PACKET_WRONG_SIZE: link->counts.size++; break;
+        case RB_PACKET_NOT_FINITE: link->counts.not_finite++; break;
+        default: link->counts.foreign++; break;
+        }
+    }
+}
+
+/* Sends the signals at t and takes what has come; in lock-step what answers them. */
+static inline void exchange(Link *link, double *m, double t)
+{
+    const LinkPlan *plan = link->plan;
+    if (++link->sequence == 0)
+        link->sequence = 1;
+    const RbPacket packet = {link->sequence, link->last, t};
+    for (int k = 0; k < plan->n_sent; k++)
+        link->values[k] = m[plan->sent[k]];
+    const size_t size = rb_packet_write(link->bytes, &packet, link->values, plan->n_sent);
+    const struct sockaddr *peer = (const struct sockaddr *)&link->peer;
+    const int64_t began = now();
+    if (sendto(link->socket, link->bytes, size, 0, peer, sizeof link->peer) == (ssize_t)size)
+        link->counts.sent++;
+    else
+        link->counts.unsent++;
+    receive(link, m);
+    while (plan->lock_step && link->answered != link->sequence && now() - began < plan->timeout) {
+        struct pollfd ready = {link->socket, POLLIN, 0};
+        (void)poll(&ready, 1, (int)((plan->timeout - (now() - began)) / 1000000) + 1);
+        receive(link, m);
+    }
+    if (now() - link->heard > plan->timeout || (plan->lock_step && link->answered != link->sequence)) {
+        link->counts.watchdog += !link->is_safe;
+        link->is_safe = 1;
+    }
+    if (link->is_safe || !link->last) {
+        link->counts.safe_steps++;
+        set_inputs(plan, plan->safe, m);
+    }
+}
+
+static inline void report_link(FILE *file, const Link *link, int is_last)
+{
+    const LinkCounts *c = &link->counts;
+    const struct {
+        const char *name;
+        uint64_t count;
+    } rows[] = {{"sent", c->sent},
+                {"unsent", c->unsent},
+                {"received", c->received},
+                {"lost", c->lost},
+                {"late", c->late},
+                {"doubled", c->doubled},
+                {"foreign", c->foreign},
+                {"of another version", c->version},
+                {"of wrong size", c->size},
+                {"not finite", c->not_finite},
+                {"restarts of the partner", c->restarts},
+                {"steps with safe values", c->safe_steps},
+                {"watchdog events", c->watchdog}};
+    const int n = (int)(sizeof rows / sizeof rows[0]);
+    (void)fprintf(file, "    \"%s\": {", link->plan->name);
+    for (int k = 0; k < n; k++)
+        (void)fprintf(file, "%s\"%s\": %llu", k ? ", " : "", rows[k].name, (unsigned long long)rows[k].count);
+    (void)fprintf(file, "}%s\n", is_last ? "" : ",");
+}
+
+#endif

@@ -1,0 +1,157 @@
+"""Programs that step a system without Python: the numbers of `simulate`, at the clock's pace."""
+
+import csv
+import json
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from planar2ctrl import parts, wired
+from rigidblocks import Port, PythonBlock, System, build_runner, simulate
+from rigidblocks.cli import main
+from rigidblocks.library import TransferFunction
+
+DT = 1e-3
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return build_runner(wired(parts()), tmp_path_factory.mktemp("runner") / "planar2ctrl", DT)
+
+
+def run(program, *options):
+    done = subprocess.run([program, *options], capture_output=True, text=True, check=False)
+    return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
+
+
+def recorded(path):
+    with open(path) as file:
+        names, *rows = csv.reader(file)
+    return names, np.array(rows, float)
+
+
+def test_it_computes_what_simulate_computes(program, tmp_path):
+    path = tmp_path / "run.csv"
+    code, report, said = run(program, "--stop", "2", "--rate", "0", "--record", path)
+    assert (code, said, report["steps"], report["ended"]) == (0, "", 2000, "at its end")
+    names, rows = recorded(path)
+    result = simulate(wired(parts()), 2.0, DT, progress=False)
+    assert_array_equal(rows[:, 0], result.time)
+    assert sorted(names[1:]) == sorted(result.columns)
+    for k, name in enumerate(names[1:], 1):
+        assert_array_equal(rows[:, k], result.values[:, list(result.columns).index(name)])
+    assert np.ptp(rows[:, 1:], axis=0).max() > 1
+
+
+def test_it_keeps_the_pace_and_tells_how_well(program, tmp_path):
+    began = time.monotonic()
+    path = tmp_path / "report.json"
+    code, _, _ = run(program, "--stop", "0.3", "--rate", "0.5", "--report", path)
+    assert code == 0
+    assert time.monotonic() - began >= 0.59
+    report = json.loads(path.read_text())
+    assert (report["steps"], report["dt"], report["rate"]) == (300, DT, 0.5)
+    assert report["seconds"] > 0.59
+    for times in (report["step (us)"], report["start after due (us)"]):
+        assert 0 <= times["median"] <= times["p99"] <= times["p99.9"] <= times["max"]
+        assert sum(times["octaves"]) == 300
+    assert report["step (us)"]["median"] > 0
+
+
+def test_every_nth_row_and_no_stop_before_a_signal(program, tmp_path):
+    path = tmp_path / "run.csv"
+    run(program, "--stop", "0.1", "--rate", "0", "--every", "10", "--record", path)
+    assert_array_equal(recorded(path)[1][:, 0], np.arange(11) * 10 * DT)
+    endless = subprocess.Popen([program], stdout=subprocess.PIPE, text=True)
+    time.sleep(0.3)
+    endless.send_signal(signal.SIGTERM)
+    report = json.loads(endless.communicate(timeout=10)[0])
+    assert report["ended"] == "by a signal"
+    assert report["steps"] > 0
+
+
+def test_steps_that_are_too_long_are_told(tmp_path):
+    """No step of 100 ns is in time: caught up with, left out, or the end."""
+    system = System()
+    system.add("lag", TransferFunction([1.0], [1.0, 1.0]), start={"u": 1.0})
+    program = build_runner(system, tmp_path / "lag", 1e-7)
+    code, report, _ = run(program, "--stop", "1e-4")
+    assert (code, report["steps"]) == (0, 1000)
+    assert report["missed deadlines"] > 0
+    assert report["skipped steps"] == 0
+    code, report, _ = run(program, "--stop", "1e-4", "--overrun", "skip")
+    assert (code, report["steps"]) == (0, 1000)
+    assert report["skipped steps"] >= report["missed deadlines"] > 0
+    code, report, _ = run(program, "--stop", "1e-4", "--overrun", "stop")
+    assert code == 1
+    assert report["missed deadlines"] == 1
+
+
+def test_wrong_options_are_refused(program, tmp_path):
+    for options in (["--stop", "x"], ["--every", "0"], ["--overrun", "pray"], ["--nothing"], ["x"]):
+        code, report, said = run(program, *options)
+        assert (code, report) == (2, {})
+        assert "usage:" in said
+    code, _, said = run(program, "--record", tmp_path / "no" / "run.csv")
+    assert code == 2
+    assert "No such file" in said
+
+
+def test_a_priority_that_is_not_allowed_is_told(program):
+    code, _, said = run(program, "--stop", "0.01", "--fifo", "1", "--cpu", "4000")
+    assert code == 0
+    assert "not kept on processor 4000" in said
+
+
+def test_it_needs_the_c_library_alone(program):
+    if shutil.which("ldd") is None:
+        pytest.skip("there is no ldd")
+    text = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    names = {line.split()[0].rpartition("/")[2].split(".")[0] for line in text.splitlines() if line}
+    assert names <= {
+        "linux-vdso",
+        "libm",
+        "libc",
+        "libpthread",
+        "ld-linux-x86-64",
+        "ld-linux-aarch64",
+    }
+
+
+def test_what_a_runner_cannot_have_is_refused(tmp_path):
+    system = wired(parts())
+    system.add("net", PythonBlock(lambda u: u, [Port("u", start=0.0)], [Port("y")]))
+    with pytest.raises(ValueError, match="'net' is Python, and a runner has none"):
+        build_runner(system, tmp_path / "p", DT)
+    with pytest.raises(ValueError, match="there is no platform 'vax'"):
+        build_runner(wired(parts()), tmp_path / "p", DT, platform="vax")
+    assert not (tmp_path / "p").exists()
+
+
+def test_the_command_builds_one(tmp_path, capsys):
+    script = tmp_path / "wave.py"
+    script.write_text(
+        "from rigidblocks import Sine, System\nsystem = System()\n"
+        'system.add("wave", Sine(amplitude=2.0, frequency=0.25))\n'
+    )
+    out = tmp_path / "wave"
+    assert main(["runner", str(script), "-o", str(out), "--dt", "0.01"]) == 0
+    assert capsys.readouterr().out == f"{out}\n"
+    assert run(out, "--stop", "1", "--rate", "0")[1]["steps"] == 100
+
+
+@pytest.mark.slow
+def test_sources_for_a_bench_build_by_cmake(tmp_path):
+    for command in ("cmake", "make"):
+        if shutil.which(command) is None:
+            pytest.skip(f"{command} is not installed")
+    folder = build_runner(wired(parts()), tmp_path / "arm", DT, platform="source")
+    build = tmp_path / "build"
+    for command in (["cmake", "-S", folder, "-B", build], ["cmake", "--build", build]):
+        subprocess.run(command, check=True, capture_output=True)
+    assert run(build / "arm", "--stop", "0.5", "--rate", "0")[1]["steps"] == 500
