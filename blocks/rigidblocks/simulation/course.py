@@ -5,6 +5,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from tqdm import tqdm
@@ -17,6 +18,7 @@ from rigidblocks.simulation.grid import Grid
 from rigidblocks.simulation.interrupts import Interrupts
 from rigidblocks.simulation.masters import Master, master_of
 from rigidblocks.simulation.network import Network
+from rigidblocks.simulation.pace import Pace
 from rigidblocks.simulation.plan import Plan
 from rigidblocks.simulation.recording import Recording, Wanted
 from rigidblocks.simulation.result import Result
@@ -33,11 +35,13 @@ def course(
     progress: bool,
     callers: int,
     idle: list[Master] | None = None,
+    pace: Pace | None = None,
 ) -> Result:
     """The result of a run, saved where asked, also when the run does not come to its end.
 
     `callers` is how many functions of this package are between this one and the program, for
-    warnings. `idle` has masters of earlier runs that can be used again, and gets this one.
+    warnings. `idle` has masters of earlier runs that can be used again, and gets this one. With a
+    `pace` the result says how it was kept.
     """
     with Interrupts() as interrupts:
         master = _used_again(idle, plan) or master_of(plan)
@@ -46,12 +50,14 @@ def course(
             rows = Recording(plan.wiring, grid, plan.meta, wanted, interrupts.held_back)
             try:
                 try:
-                    _go(plan, master, rows, interrupts, progress, callers)
+                    _go(plan, master, rows, interrupts, progress, callers, pace)
                 finally:
                     interrupts.hold_back()
             except (Exception, KeyboardInterrupt, SystemExit) as error:
                 failure = error
         result, unwritten = rows.finish()
+        if pace is not None:
+            result = replace(result, meta={**result.meta, "real_time": pace.report()})
         unsaved = saved(result, wanted, unwritten, interrupts)
     if failure is None and interrupts.came:  # too late to end the run
         failure = KeyboardInterrupt()
@@ -82,6 +88,7 @@ def _go(
     interrupts: Interrupts,
     progress: bool,
     callers: int,
+    pace: Pace | None,
 ) -> None:
     """A run from its start to its end."""
     with _bar(rows.grid.n, progress) as told:
@@ -89,7 +96,7 @@ def _go(
         rows.add(master.network.row())
         for message in warnings_of(plan, master.network):
             warnings.warn(message, RuntimeWarning, stacklevel=callers + 3)
-        for count in master.go(rows, interrupts.held_back):
+        for count in master.go(rows, interrupts.held_back, pace):
             told(count)
         for name, steps in master.network.steps():
             for level, text in step_remarks(steps):

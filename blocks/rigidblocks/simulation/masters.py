@@ -8,6 +8,7 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.simulation.network import Instances, Network, OneMemory
+from rigidblocks.simulation.pace import Pace
 from rigidblocks.simulation.plan import Plan
 from rigidblocks.simulation.recording import Hold, Recording, check_finite
 from rigidblocks.simulation.table import DONE, FAILED, HOSTED, STEP, Loop
@@ -25,9 +26,9 @@ class Master(abc.ABC):
     network: Network
 
     @abc.abstractmethod
-    def go(self, recording: Recording, hold: Hold) -> Iterator[int]:
+    def go(self, recording: Recording, hold: Hold, pace: Pace | None) -> Iterator[int]:
         """Runs on to the end of a record, yielding how many steps were taken since the last time;
-        `hold` keeps interrupts away.
+        `hold` keeps interrupts away. With a pace each step is taken when it is due.
         """
 
     @abc.abstractmethod
@@ -62,15 +63,19 @@ class CoSimulation(Master):
         names = [name for port in plan.wiring.outputs for name in port.element_names]
         self._events = np.array([names.index(one) for one in dict.fromkeys(plan.events)], dtype=int)
 
-    def go(self, recording: Recording, hold: Hold) -> Iterator[int]:
+    def go(self, recording: Recording, hold: Hold, pace: Pace | None) -> Iterator[int]:
         del hold  # a step in Python may be interrupted
         t_start, dt = self._points
         for k in range(recording.k, recording.grid.n):
+            if pace is not None:
+                pace.wait()
             if len(self._events):
                 self._step_through_events(recording, t_start + k * dt, dt)
             else:
                 self.step(t_start + k * dt, dt)
             recording.add(self.network.row())
+            if pace is not None:
+                pace.ended(t_start + (k + 1) * dt)
             yield 1
 
     def step(self, t: float, dt: float) -> None:
@@ -152,7 +157,7 @@ class CompiledLoop(Master):
     def steps_in_c(self) -> bool:
         return True
 
-    def go(self, recording: Recording, hold: Hold) -> Iterator[int]:
+    def go(self, recording: Recording, hold: Hold, pace: Pace | None) -> Iterator[int]:
         names = tuple(port.name for port in recording.chosen)
         if names != self._kept:  # as in the run before
             self._loop.keep(self.network.outputs[name] for name in names)
@@ -161,11 +166,16 @@ class CompiledLoop(Master):
         # a part that Python steps may be interrupted in its step
         held = contextlib.nullcontext if self._hosts else hold
         while recording.k < last:
+            if pace is not None:
+                pace.wait()
             with held():
                 begin = recording.k
-                steps, every, room = (begin, last), recording.every, recording.room()
+                end = last if pace is None else begin + 1
+                steps, every, room = (begin, end), recording.every, recording.room()
                 ending, k, rows = self._loop.run(self._points, steps, every, room, LOOK)
                 recording.took(k - begin, rows)
+            if pace is not None:
+                pace.ended(self._points[0] + k * self._points[1])
             if ending != DONE:
                 self._fail(ending, self._points[0] + k * self._points[1], self._points[1])
             yield k - begin

@@ -8,6 +8,7 @@ from rigidblocks.simulation.arguments import check_count, check_names, check_num
 from rigidblocks.simulation.course import course
 from rigidblocks.simulation.ending import Interrupted, SimulationError
 from rigidblocks.simulation.grid import communication_points
+from rigidblocks.simulation.pace import CATCH_UP, Pace
 from rigidblocks.simulation.prepare import planned
 from rigidblocks.simulation.recording import Wanted
 from rigidblocks.simulation.result import Result
@@ -35,6 +36,8 @@ def simulate(
     every: int = 1,
     save: str | Path | None = None,
     progress: bool = True,
+    real_time: float | None = None,
+    overrun: str = CATCH_UP,
 ) -> Result:
     """All outputs of the system at t_start, t_start + dt, ... t_stop: a run of what `prepare` makes
     ready, for one run alone.
@@ -62,6 +65,11 @@ def simulate(
     is made at the end. Of a run that is killed the log has every whole chunk: `Result.load` opens
     it, and `rigidblocks convert` makes the file of it.
 
+    With `real_time` the run keeps the pace of the clock, as many seconds of simulation in one
+    second; `overrun` says what becomes of a step that ends after the next is due: "catch-up",
+    "skip", in which the simulation stands still meanwhile, or "stop". How it was kept is in
+    `meta["real_time"]` of the result, as JSON; `build_runner` makes a program that keeps it better.
+
     A run that fails raises SimulationError, and Ctrl-C or SIGTERM raises Interrupted; both carry
     the result up to then, which is saved too. A second one ends the making of a file from its log,
     which is kept. Raises ValueError for an algebraic loop, an open input without a start value, and
@@ -75,8 +83,11 @@ def simulate(
     check_names({"record": record})
     check_count("every", every)
     check_path("save", save)
+    if real_time is not None:
+        check_numbers({"real_time": real_time})
     grid = communication_points(t_start, t_stop, dt)
     plan = planned(system, dt, t_start, order, form, method, h, rtol, atol, max_inner_steps, events)
     wanted = Wanted(tuple(record), every, None if save is None else Path(save))
     wanted.check(plan.wiring, grid)
-    return course(plan, grid, wanted, progress, 1)
+    pace = None if real_time is None else Pace(real_time, dt, overrun)
+    return course(plan, grid, wanted, progress, 1, pace=pace)
