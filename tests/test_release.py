@@ -1,0 +1,91 @@
+"""What a release is made of: built, checked, and used without the repository."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import rigidblocks
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.interop
+
+
+def run(*command, cwd, env=None):
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def files_of_the_package():
+    """The files that belong to a release, by their path from the root."""
+    folder = ROOT / "blocks/rigidblocks"
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.name[0] != ".")
+    return {p.relative_to(ROOT).as_posix() for p in paths if "__pycache__" not in p.parts}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The source distribution and the wheel, made of a copy."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    for name in (*files_of_the_package(), "README.md", "LICENSE", "pyproject.toml"):
+        path = source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes((ROOT / name).read_bytes())
+    run(sys.executable, "-m", "build", "--outdir", out, source, cwd=out)
+    (sdist,), (wheel,) = out.glob("*.tar.gz"), out.glob("*.whl")
+    return sdist, wheel
+
+
+def test_both_are_what_an_index_accepts(built):
+    text = run(sys.executable, "-m", "twine", "check", "--strict", *built, cwd=built[0].parent)
+    assert text.count("PASSED") == 2
+    version = f"rigidblocks-{rigidblocks.__version__}"
+    assert all(path.name.startswith(version) for path in built)
+
+
+def test_they_have_every_file_of_the_package(built):
+    names = files_of_the_package()
+    assert "blocks/rigidblocks/__init__.py" in names
+    with zipfile.ZipFile(built[1]) as wheel:
+        assert {name.removeprefix("blocks/") for name in names} <= set(wheel.namelist())
+    with tarfile.open(built[0]) as sdist:
+        inside = {name.partition("/")[2] for name in sdist.getnames()}
+    assert names | {"README.md", "LICENSE"} <= inside
+
+
+def test_the_wheel_runs_without_the_repository(built, tmp_path):
+    target = tmp_path / "site"
+    install = ("-m", "pip", "install", "--quiet", "--no-deps", "--target", target, built[1])
+    run(sys.executable, *install, cwd=tmp_path)
+    path = {**os.environ, "PYTHONPATH": str(target)}
+    where = run(
+        sys.executable, "-c", "import rigidblocks as r; print(r.__file__)", cwd=tmp_path, env=path
+    )
+    assert where.startswith(str(target))
+    (tmp_path / "arm.urdf").write_text(
+        '<robot name="arm"><link name="base"/><link name="tip"><inertial><mass value="1"/>'
+        '<origin xyz="0 0 -0.5"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/>'
+        '</inertial></link><joint name="pin" type="continuous"><parent link="base"/>'
+        '<child link="tip"/><axis xyz="0 1 0"/></joint></robot>'
+    )
+    for command in (
+        ("demo", "--stop", "1"),
+        ("fmu", "arm.urdf", "-o", "arm.fmu"),
+        ("run", "arm.fmu", "--stop", "1"),
+    ):
+        said = run(sys.executable, "-m", "rigidblocks", *command, cwd=tmp_path, env=path)
+    assert re.search(r"arm\.q", said)
+
+
+def test_the_version_is_in_one_place():
+    assert f"\nversion: {rigidblocks.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## {rigidblocks.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert rigidblocks.__version__ not in (ROOT / "pyproject.toml").read_text()
