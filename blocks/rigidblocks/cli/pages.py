@@ -29,10 +29,10 @@ def view(
 ) -> None:
     """Make a page of one file that shows a robot with a slider for each joint, or plays a run."""
     from rigidblocks.simulation.result import Result
-    from rigidblocks.view.show import animate, show
+    from rigidblocks.view.show import RobotFile, animate, show
 
     is_system = robot.suffix in (".py", ".ssp")
-    seen = system_of(robot).system if is_system else robot_of(robot, floating)
+    seen = system_of(robot).system if is_system else RobotFile(robot_of(robot, floating), robot)
     page = show(seen) if result is None else animate(Result.load(result), seen)
     _written(page, output or Path(robot.stem + ".html"), open_it, as_json)
 

@@ -1,6 +1,5 @@
 """Web pages of one file each, which need nothing but a browser: our scripts, and the data."""
 
-import base64
 import json
 import webbrowser
 from collections.abc import Mapping, Sequence
@@ -11,9 +10,6 @@ from pathlib import Path
 from string import Template
 from tempfile import mkdtemp
 from typing import Any
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 from rigidblocks.view.robot import DrawnRobot, Outlook
 
@@ -89,10 +85,3 @@ def page(
 def part(name: str) -> str:
     """The text of a file that pages are made of."""
     return files("rigidblocks").joinpath("view", "page", name).read_text(encoding="utf-8")
-
-
-def encoded(values: ArrayLike, kind: str = "<f4") -> str:
-    """Numbers as text for the script: their bytes in base 64, of single precision unless asked
-    for.
-    """
-    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()

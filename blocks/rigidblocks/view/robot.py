@@ -15,6 +15,7 @@ from rigidblocks.model.configuration import checked, neutral
 from rigidblocks.model.planar import PlanarModel
 from rigidblocks.model.tree import Tree
 from rigidblocks.tracing.trace import Graph, trace
+from rigidblocks.view.encoding import encoded
 from rigidblocks.view.javascript import javascript_function
 from rigidblocks.view.solids import Solid, axis_of, in_space, solids
 
@@ -42,7 +43,7 @@ class DrawnRobot:
     @cached_property
     def solids(self) -> tuple[Solid, ...]:
         """All that is drawn of it."""
-        return (*solids(self.model), *self.more)
+        return (*solids(self.model, any(s.kind == "mesh" for s in self.more)), *self.more)
 
     @cached_property
     def poses(self) -> Graph:
@@ -191,6 +192,8 @@ def _solid(one: Solid) -> dict[str, Any]:
         "pose": pose.tolist(),
         "layer": one.layer,
     }
+    if one.kind == "mesh":
+        values["points"] = encoded(one.points)
     if one.kind == "rod":
         ends = {"from": _rounded(one.start).tolist(), "to": _rounded(one.end).tolist()}
         values |= {"other": one.other, **ends}

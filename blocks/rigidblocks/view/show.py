@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,12 +22,23 @@ from rigidblocks.model.shapes import Plane
 from rigidblocks.model.tree import Tree
 from rigidblocks.simulation.result import Result
 from rigidblocks.system.system import System
-from rigidblocks.view.page import Page, encoded, page
+from rigidblocks.view.encoding import encoded
+from rigidblocks.view.meshes import meshes
+from rigidblocks.view.page import Page, page
 from rigidblocks.view.robot import DrawnRobot, outlook
-from rigidblocks.view.solids import of_shapes
+from rigidblocks.view.solids import Solid, of_shapes
 
 FRAMES, MOST_FRAMES, POINTS = 60.0, 3000, 1200  # per second; of a run; of a plot
-Drawable = Tree | Mechanism | RobotDescription | Block | System | str | Path
+
+
+class RobotFile(NamedTuple):
+    """What a file says of a robot, and where it is, from which it names its meshes."""
+
+    robot: RobotDescription
+    path: Path
+
+
+Drawable = Tree | Mechanism | RobotDescription | RobotFile | Block | System | str | Path
 
 
 def show(robot: Drawable, q: ArrayLike | None = None, path: str | Path | None = None) -> Page:
@@ -76,7 +87,9 @@ def drawn_robots(
     """
     match robot:
         case str() | Path():
-            yield from drawn_robots(load_model(robot), q)
+            yield from drawn_robots(RobotFile(load_model(robot), Path(robot)), q)
+        case RobotFile():
+            yield _described(robot.robot, q, meshes(*robot)), ("q",)
         case System():
             yield from _of_system(robot)
         case RobotDescription():
@@ -202,14 +215,16 @@ def _floats(model: Model) -> bool:
     return not model.loops
 
 
-def _described(robot: RobotDescription, q: ArrayLike | None) -> DrawnRobot:
+def _described(
+    robot: RobotDescription, q: ArrayLike | None, more: tuple[Solid, ...] = ()
+) -> DrawnRobot:
     model, free = robot.model, robot.freedoms
     limits = None
     if model.nq == model.nv:
         limits = (free.lower, free.upper)
         if q is None:
             q = np.clip(np.zeros(model.nq), free.lower, free.upper)
-    more = tuple(of_shapes(robot.base_appearance, -1, (0.45, 0.49, 0.53)))
+    more += tuple(of_shapes(robot.base_appearance, -1, (0.45, 0.49, 0.53)))
     return DrawnRobot(model, q=q, more=more, limits=limits)
 
 

@@ -10,7 +10,8 @@ from rigidblocks.block.block import Port
 from rigidblocks.block.memory import Memory
 from rigidblocks.system.fused import FusedSystem
 from rigidblocks.system.system import System
-from rigidblocks.view.page import Page, encoded, page
+from rigidblocks.view.encoding import encoded
+from rigidblocks.view.page import Page, page
 from rigidblocks.view.robot import outlook
 from rigidblocks.view.show import drawn_robots, ground_of, in_order, title_of
 from rigidblocks.view.wasm import wasm_kernel

@@ -51,10 +51,11 @@ class Solid:
     points: Any = None
 
 
-def solids(model: Tree) -> tuple[Solid, ...]:
+def solids(model: Tree, is_seen: bool = False) -> tuple[Solid, ...]:
     """The solids of all bodies of a model: the shapes of its field `appearance`, else those that
     touch, and of bodies without any, rods from their joint to those of their children and to their
-    ends of loops; what touches, axes of joints and centres of mass in layers of their own.
+    ends of loops; what touches, axes of joints and centres of mass in layers of their own. A model
+    that `is_seen` anyway, by its meshes, has no rods.
     """
     appearance = getattr(model, "appearance", ()) or ((),) * model.nb
     contact = getattr(model, "contact", ()) or ((),) * model.nb
@@ -62,15 +63,16 @@ def solids(model: Tree) -> tuple[Solid, ...]:
     found: list[Solid] = []
     for i in range(model.nb):
         colour = PALETTE[i % len(PALETTE)]
-        bulky = tuple(shape for shape in contact[i] if not isinstance(shape, PointSet))
-        if seen := appearance[i] or bulky:
-            found += of_shapes(seen, i, colour)
-        else:
+        bulky = tuple(one for one in contact[i] if not isinstance(one, PointSet))
+        seen = appearance[i] or (() if is_seen else bulky)
+        found += of_shapes(seen, i, colour)
+        is_whole = any(not isinstance(one, Sphere) for one in seen)
+        if not (is_seen or is_whole):
             # where two links end in one place, one of the two is seen
             found += _link(model, i, (1.0 - 0.02 * (i % 4)) * radius, colour)
         found += of_shapes(contact[i], i, PALETTE[3], "contact shapes", radius / 2)
         found += _axis(model, i, radius)
-    found += _base(model, radius)
+    found += () if is_seen else _base(model, radius)
     return (*found, *_centres_of_mass(model, radius))
 
 

@@ -47,14 +47,22 @@ function boxCorners(sides) {
   return corners;
 }
 
-/** The triangles of a mesh, [x, y, z] of each corner of each, with the normals of the triangles. */
+/** The triangles of a mesh, [x, y, z] of each corner of each; edges are sharp where they bend by more than some 45 degrees. */
 function meshCorners(points) {
-  const corners = [];
+  const corners = [], normals = [], around = new Map(), key = (k) => points.subarray(k, k + 3).join();
   for (let k = 0; k < points.length; k += 9) {
     const [a, b, c] = [0, 3, 6].map((j) => [...points.subarray(k + j, k + j + 3)]);
-    const n = unit(cross(sub(b, a), sub(c, a)));
-    corners.push(...a, ...n, ...b, ...n, ...c, ...n);
+    const n = cross(sub(b, a), sub(c, a)); // as long as the triangle is large
+    normals.push(n);
+    for (const j of [0, 3, 6]) around.set(key(k + j), add(around.get(key(k + j)) ?? [0, 0, 0], n));
   }
+  normals.forEach((normal, i) => {
+    const own = unit(normal);
+    for (const j of [0, 3, 6]) {
+      const smooth = unit(around.get(key(9 * i + j)));
+      corners.push(...points.subarray(9 * i + j, 9 * i + j + 3), ...(dot(smooth, own) > 0.7 ? smooth : own));
+    }
+  });
   return corners;
 }
 

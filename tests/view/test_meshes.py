@@ -1,0 +1,118 @@
+"""Meshes of files: found, placed on their bodies, and made coarse without losing their shape."""
+
+import struct
+
+import numpy as np
+import pytest
+
+from published import published
+from rigidblocks import load_model, show
+from rigidblocks.dynamics.kinematics import body_poses
+from rigidblocks.view.meshes import coarse, found_file, meshes
+
+# a mesh on a link that is fixed to the one that moves, turned and moved itself
+TURNED = """<robot name="one">
+  <material name="red"><color rgba="1 0 0 1"/></material>
+  <link name="base"/>
+  <link name="arm"><inertial><mass value="1"/>
+    <inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link>
+  <link name="tip"><visual><origin xyz="0 0 0.5" rpy="0 0 1.5707963267948966"/>
+    <geometry><mesh filename="{name}" scale="2 2 2"/></geometry>
+    <material name="red"/></visual></link>
+  <joint name="hinge" type="continuous"><parent link="base"/><child link="arm"/>
+    <axis xyz="0 0 1"/><origin xyz="1 0 0"/></joint>
+  <joint name="weld" type="fixed"><parent link="arm"/><child link="tip"/>
+    <origin xyz="0 3 0"/></joint>
+</robot>"""
+CORNERS = np.array([[[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 0, 0], [0, 1, 0], [0, 0, 1]]], float)
+
+
+def sphere(n):
+    """The triangles of a ball with radius 1, some 2 n^2 of them."""
+    a, b = np.meshgrid(np.linspace(0, np.pi, n + 1), np.linspace(0, 2 * np.pi, n + 1))
+    p = np.stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)], axis=-1)
+    one = np.stack([p[:-1, :-1], p[:-1, 1:], p[1:, :-1]], axis=2)
+    other = np.stack([p[:-1, 1:], p[1:, 1:], p[1:, :-1]], axis=2)
+    return np.concatenate([one.reshape(-1, 3, 3), other.reshape(-1, 3, 3)])
+
+
+def volume(triangles):
+    return abs(np.sum(np.linalg.det(triangles)) / 6)
+
+
+def stl(triangles):
+    """A binary STL file."""
+    rows = [struct.pack("<12fH", 0, 0, 0, *np.ravel(one), 0) for one in triangles]
+    return bytes(80) + struct.pack("<I", len(rows)) + b"".join(rows)
+
+
+@pytest.mark.parametrize("limit", [400, 2000, 8000])
+def test_a_coarse_mesh_has_the_same_shape(limit):
+    """Chords of a ball with n triangles leave out a part of it that falls as 1/n."""
+    fine = sphere(120)
+    made = coarse(fine, limit)
+    assert limit / 8 < len(made) <= limit
+    assert volume(made) == pytest.approx(4 / 3 * np.pi, rel=60 / len(made))
+    assert np.abs(np.linalg.norm(made, axis=-1) - 1).max() < 60 / len(made)
+    assert np.array_equal(coarse(made, limit), made)
+
+
+def test_flat_and_tiny_meshes_are_made_coarse_too():
+    rng = np.random.default_rng(1)
+    flat = rng.random((5000, 3, 3)) * [1, 1, 0]
+    assert len(coarse(flat, 500)) <= 500
+    assert np.isfinite(coarse(flat * 1e-9 + 1e3, 500)).all()
+    assert len(coarse(np.zeros((5000, 3, 3)), 500)) == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["package://arm/meshes/a.stl", "../meshes/a.stl", "{}/meshes/a.stl"]
+)
+def test_a_mesh_is_found_beside_its_robot_or_in_its_package(name, tmp_path):
+    package = tmp_path / "arm"
+    for folder in ("meshes", "urdf"):
+        (package / folder).mkdir(parents=True)
+    mesh = package / "meshes/a.stl"
+    mesh.write_bytes(stl(CORNERS))
+    found = found_file(name.format(package), package / "urdf/arm.urdf")
+    assert found.resolve() == mesh
+    assert (
+        found_file(name.format(package).replace("a.stl", "b.stl"), package / "urdf/arm.urdf")
+        is None
+    )
+
+
+@pytest.mark.interop
+def test_a_mesh_is_where_its_link_is(tmp_path):
+    (tmp_path / "a.stl").write_bytes(stl(CORNERS))
+    path = tmp_path / "one.urdf"
+    path.write_text(TURNED.format(name="a.stl"))
+    robot = load_model(path)
+    (solid,) = meshes(robot, path)
+    assert solid.colour == (1.0, 0.0, 0.0)
+    q = np.array([np.pi / 2])
+    X = body_poses(robot.model, q)[solid.body]
+    local = solid.points.reshape(-1, 3) @ solid.placement.E + solid.placement.r
+    seen = local @ X.E + X.r
+    # doubled, turned by a quarter twice, 0.5 up, and 3 to the left of an arm that starts at x = 1
+    expected = 2 * CORNERS.reshape(-1, 3) * [-1, -1, 1] + [1 - 3, 0, 0.5]
+    np.testing.assert_allclose(seen, expected, atol=1e-6)
+    assert '"kind":"mesh"' in show(path).html
+
+
+@pytest.mark.interop
+def test_meshes_that_are_not_there_are_told(tmp_path):
+    path = tmp_path / "one.urdf"
+    path.write_text(TURNED.format(name="none.stl"))
+    with pytest.warns(UserWarning, match="1 of 1 meshes cannot be read, such as none.stl"):
+        page = show(path)
+    assert '"kind":"mesh"' not in page.html
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("name", ["ur5_robot", "panda"])
+def test_a_published_arm_with_meshes_is_a_page_of_a_few_megabytes(name):
+    path = next(path for path in published(".urdf").values() if path.stem == name)
+    html = show(path).html
+    assert html.count('"kind":"mesh"') >= 6
+    assert 5e5 < len(html) < 15e6
