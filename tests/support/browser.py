@@ -27,7 +27,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--enable-unsafe-swiftshader",
-    "--window-size=1280,900",
+    "--window-size=900,700",
 )
 
 needs_browser = pytest.mark.skipif(

@@ -16,6 +16,7 @@ from rigidblocks.formats.load import content
 from rigidblocks.view.solids import Solid
 
 MOST, LEAST = 80_000, 400  # triangles of a robot, and at least of each mesh
+OFFSET = 0.37  # of a cell: so that planes of symmetry, where rounding decides, do not divide cells
 PLAIN = (0.80, 0.82, 0.84)
 
 
@@ -74,7 +75,11 @@ def coarse(triangles: Array, limit: int) -> Array:
     low, size = corners.min(axis=0), float(np.ptp(corners, axis=0).max()) or 1.0
     cells = int(np.sqrt(limit)) + 2
     while cells > 2:
-        cell = np.floor((corners - low) / size * cells).astype(np.int64) @ [1, 2**20, 2**40]
+        cell = np.floor((corners - low) / size * cells + OFFSET).astype(np.int64) @ [
+            1,
+            2**20,
+            2**40,
+        ]
         _, which = np.unique(cell, return_inverse=True)
         counts = np.bincount(which)
         merged = np.stack([np.bincount(which, c) / counts for c in corners.T], axis=1)
