@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from planar2ctrl import parts, wired
 from rigidblocks import Port, PythonBlock, System, build_runner, simulate
@@ -155,3 +155,37 @@ def test_sources_for_a_bench_build_by_cmake(tmp_path):
     for command in (["cmake", "-S", folder, "-B", build], ["cmake", "--build", build]):
         subprocess.run(command, check=True, capture_output=True)
     assert run(build / "arm", "--stop", "0.5", "--rate", "0")[1]["steps"] == 500
+
+
+@pytest.mark.interop
+def test_the_core_compiles_for_a_processor_without_a_system(tmp_path):
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("there is no arm-none-eabi-gcc")
+    folder = build_runner(wired(parts()), tmp_path / "arm", DT, platform="source")
+    flags = ("-mcpu=cortex-m7", "-mfpu=fpv5-d16", "-mfloat-abi=hard", "-std=c99", "-O2", "-Werror")
+    command = ["arm-none-eabi-gcc", *flags, "-Wall", "-Wextra", "-c", "core.c", "-o", "core.o"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    names = subprocess.run(
+        ["arm-none-eabi-nm", "--undefined-only", "core.o"],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert {"sin", "cos"} <= set(names)
+    assert not {"malloc", "free", "printf", "clock_gettime"} & set(names)
+
+
+@pytest.mark.interop
+def test_on_an_emulated_arm_processor_it_computes_the_same(program, tmp_path):
+    if shutil.which("qemu-aarch64") is None:
+        pytest.skip("there is no qemu-aarch64 (Debian's qemu-user)")
+    other = build_runner(wired(parts()), tmp_path / "arm", DT, platform="aarch64-linux")
+    paths = tmp_path / "here.csv", tmp_path / "there.csv"
+    options = ["--stop", "1", "--rate", "0", "--record"]
+    launcher = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]
+    subprocess.run([program, *options, paths[0]], check=True, capture_output=True)
+    subprocess.run([*launcher, other, *options, paths[1]], check=True, capture_output=True)
+    (names, here), (same, there) = map(recorded, paths)
+    assert names == same
+    assert_allclose(there, here, rtol=1e-12, atol=1e-12)
