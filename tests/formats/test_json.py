@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from loop_models import LOOP_MODELS, loop_model
 from planar_models import random_planar_tree
 from random_models import joints_of_all_types, random_inertia, random_transform, random_tree
-from rigidblocks.formats.description import Coupling, Freedoms, Place, RobotDescription
+from rigidblocks.formats.description import Actuator, Coupling, Freedoms, Place, RobotDescription
 from rigidblocks.formats.json_file import SCHEMA, document, save_model
 from rigidblocks.formats.load import load_model
 from rigidblocks.formats.refusal import FormatError
@@ -74,6 +74,10 @@ def described(rng):
         shapes(rng),
         shapes(rng),
         ("line 1: something",),
+        (
+            Actuator("motor", single[0], 1 / 3, (0.1, 0.2, 0.3), (1.0, 2.0, -1 / 7)),
+            Actuator("servo 1", single[1], control=(-0.1, np.inf), force=(-np.inf, 1 / 3)),
+        ),
     )
 
 
@@ -183,7 +187,7 @@ BROKEN = {
     ),
     "a coupling of no joint": (
         changed(lambda d: d["couplings"].append({"joint": 5, "source": 0})),
-        r"couplings\[0\] has 5, which is no joint",
+        r"couplings\[0\].joint is 5, which is no joint",
     ),
     "a frame of no body": (
         changed(lambda d: d["frames"].update(a={"body": 7, "placement": {}})),

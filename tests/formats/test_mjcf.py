@@ -11,10 +11,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rigidblocks.algebra.rotation import quaternion_rotation
 from rigidblocks.algebra.spatial import cross
+from rigidblocks.block.block import Record
 from rigidblocks.dynamics import aba_with_rotors, crba, rnea
 from rigidblocks.formats.load import load_model
 from rigidblocks.formats.refusal import FormatError
 from rigidblocks.joint import SixDoF
+from rigidblocks.library.described import described_motors, described_plant
 from rigidblocks.model.configuration import random_configuration
 
 mujoco = pytest.importorskip(
@@ -125,12 +127,6 @@ def test_equalities_are_loop_joints_and_couplings(read):
     assert [tuple(c) for c in robot.couplings] == [(1, 0, 2.0, 0.5)]
 
 
-def test_actuators_are_told(read):
-    more = '<actuator><motor joint="j"/></actuator>'
-    robot = read(mjcf(f'<body><joint name="j"/>{GEOM}</body>', more))
-    assert robot.warnings == ("its 1 actuators are not read: the forces of joints are",)
-
-
 BROKEN = {
     "no XML": ("<mujoco>\n<worldbody>", "robot.xml:2: this is no well-formed XML"),
     "an unknown element": ("<mujoco>\n<wheel/></mujoco>", "robot.xml:2: MuJoCo cannot compile it"),
@@ -176,3 +172,46 @@ def test_a_crash_of_the_parser_is_one_line(tmp_path, monkeypatch, program, said)
     with pytest.raises(FormatError, match=said) as refusal:
         load_model(robot)
     assert "\n" not in str(refusal.value)
+
+
+SERVOS = """<actuator><motor name="drive" joint="j" gear="5" ctrlrange="-1 1"/>
+    <position name="hold" joint="k" kp="10" kv="2" gear="2"/><velocity joint="j" kv="3"/>
+    <general name="any" joint="k" gainprm="4" biastype="affine" biasprm="1 -2 -3"/>
+    <general name="own" joint="j" gaintype="affine" gainprm="1 2 3"/>
+    <position name="weak" joint="k" kp="10" dampratio="1" forcerange="-0.3 0.3"/></actuator>"""
+
+
+def test_actuators_drive_their_joints_as_mujoco_says(read, rng):
+    bodies = ROBOTS["hinges"].replace('name="k"', 'name="k" actuatorfrcrange="-9 9"')
+    robot = read(mjcf(bodies, SERVOS))
+    assert [a.name for a in robot.actuators] == ["drive", "hold", "actuator2", "any", "own", "weak"]
+    motors = described_motors(robot, described_plant(robot))
+    there = mujoco.MjModel.from_xml_string(mjcf(bodies, SERVOS))
+    data = mujoco.MjData(there)
+    p = Record({port.name: port.start for port in motors.parameters})
+    for _ in range(20):
+        q, qd, u = rng.normal(size=2), rng.normal(size=2), 2 * rng.normal(size=6)
+        data.qpos[:], data.qvel[:] = q + there.qpos0, qd
+        data.ctrl[:] = u
+        mujoco.mj_forward(there, data)
+        given = dict(zip((port.name for port in motors.inputs), u, strict=False))
+        tau = motors.output(0.0, Record({**given, "q": q, "qd": qd}), p)["tau"]
+        assert_allclose(tau, data.qfrc_actuator, rtol=1e-12, atol=1e-12)
+
+
+def test_actuators_are_those_of_the_joints_behind_a_floating_base(read):
+    more = '<actuator><motor name="m" joint="lift" gear="3"/></actuator>'
+    robot = read(mjcf(ROBOTS["free"].replace('type="slide"', 'name="lift" type="slide"'), more))
+    motors = described_motors(robot, described_plant(robot))
+    given = Record({"m": 2.0, "q": np.zeros(2), "qd": np.zeros(2)})
+    p = Record({port.name: port.start for port in motors.parameters})
+    assert_array_equal(motors.output(0.0, given, p)["tau"], [0.0, 6.0])
+
+
+def test_an_actuator_with_a_state_is_named_and_left_out(read):
+    more = '<actuator><general name="slow" joint="j" dyntype="filter" dynprm="0.1"/></actuator>'
+    robot = read(mjcf(ROBOTS["hinges"], more))
+    assert robot.actuators == ()
+    assert any("actuator 'slow' is no servo without a state" in said for said in robot.warnings)
+    with pytest.raises(ValueError, match="has no actuators that are read"):
+        described_motors(robot, described_plant(robot))

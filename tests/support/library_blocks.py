@@ -11,6 +11,7 @@ from element_models import ELEMENTS, GEARED_PLANTS, GEARS, PLANTS, SPRINGS
 from moved_models import crank, winch
 from random_models import MODELS, random_transform, random_tree
 from rigidblocks.contact import Box, ContactPair, HeightField, Plane, PointSet, Sphere
+from rigidblocks.formats.description import Actuator
 from rigidblocks.joint import Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.library import (
     IMU,
@@ -32,6 +33,7 @@ from rigidblocks.library import (
     InverseKinematics,
     JointActuator,
     JointLimits,
+    JointMotors,
     JointWrenches,
     LoopClosure,
     OperationalSpaceController,
@@ -174,6 +176,18 @@ BLOCKS = {
     "joint limits": (
         JointLimits(MODELS["planar2"](), (-0.2, -np.inf), (0.1, 0.3), 200.0, (5.0, 1.0)),
         {(u, y) for u in ("q", "qd") for y in ("tau", "at_limit")},
+    ),
+    "joint motors": (
+        JointMotors(
+            (Revolute(), Prismatic()),
+            (
+                Actuator("motor", 0, 5.0, control=(-1.0, 1.0)),
+                Actuator("servo", 1, 2.0, (10.0, 1.0, 0.0), (0.5, -10.0, -2.0)),
+                Actuator("brake", 0, 1.0, (3.0, 0.0, 0.0), (0.0, 0.0, -3.0), force=(-2.0, 2.0)),
+            ),
+            (4.0, np.inf),
+        ),
+        {(u, "tau") for u in ("motor", "servo", "brake", "q", "qd")},
     ),
     "contact plant": (
         ContactPlant(RobotPlant(TOUCHING, [-0.5, 0.3]), 1e3, 20.0, 0.5, SLOPE),

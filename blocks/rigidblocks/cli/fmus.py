@@ -33,6 +33,7 @@ class Controller(StrEnum):
     """The controllers that a robot can have inside its FMU."""
 
     PD = "pd"
+    ACTUATORS = "actuators"
 
 
 def _option(text: str) -> Any:
@@ -53,7 +54,8 @@ def fmu(
         str | None, _option("Frames whose poses are outputs, with commas: tool0.")
     ] = None,
     controller: Annotated[
-        Controller | None, _option("A controller inside; then q_ref is the input.")
+        Controller | None,
+        _option("A controller inside: pd, then q_ref is the input; or the file's actuators."),
     ] = None,
     target: Annotated[Target, _option("What kind of FMU.")] = Target.NATIVE,
     fmi: Annotated[int, _option("The version of FMI, 2 or 3.")] = 2,
@@ -154,8 +156,7 @@ def _robot_fmu(
     plant: Any = described_plant(robot, resistance, inertias_of(robot, groups, of_robot["frames"]))
     names = parameters_of(plant, tunable)
     if of_robot["frames"] or of_robot["controller"]:
-        pd = of_robot["controller"] is not None
-        plant = wired_robot(robot, plant, of_robot["frames"] or (), pd)
+        plant = wired_robot(robot, plant, of_robot["frames"] or (), of_robot["controller"])
         own = {port.name for port in plant.parameters}
         names = names and [name if name in own else f"robot.{name}" for name in names]
     changes = {"name": asked["name"] or plain(robot.model.name), "tunable": names}

@@ -127,13 +127,17 @@ def plain(name: str) -> str:
     return text if re.match("[A-Za-z_]", text) else f"_{text}"
 
 
-def wired_robot(robot: "RobotDescription", plant: Any, frames: Sequence[str], pd: bool) -> "Block":
-    """The plant with the poses of frames as outputs, and with a PD controller inside: one
-    continuous block whose parts are `robot`, `frames` and `pd`.
+def wired_robot(
+    robot: "RobotDescription", plant: Any, frames: Sequence[str], controller: str | None
+) -> "Block":
+    """The plant with the poses of frames as outputs, and with a PD controller or the actuators of
+    the file inside: one continuous block whose parts are `robot`, `frames`, and `pd` or
+    `actuators`.
 
     Raises ValueError for a frame that the file does not have, and for a controller of joints with
     several freedoms.
     """
+    from rigidblocks.library.described import described_motors
     from rigidblocks.library.kinematics import FrameKinematics
     from rigidblocks.library.plant import RobotPlant
     from rigidblocks.system.continuous import ContinuousSystem
@@ -147,11 +151,14 @@ def wired_robot(robot: "RobotDescription", plant: Any, frames: Sequence[str], pd
         system.add("frames", FrameKinematics(robot.model, _frames(robot, frames)))  # type: ignore[arg-type]
         system.connect("robot.q", "frames.q")
         system.connect("robot.qd", "frames.qd")
-    if pd:
-        start = {"q_ref": plant.q0}
-        system.add("pd", _controller(robot), start=start)
-        for source, target in (("robot.q", "pd.q"), ("robot.qd", "pd.qd"), ("pd.tau", "robot.tau")):
-            system.connect(source, target)
+    if controller == "pd":
+        system.add("pd", _controller(robot), start={"q_ref": plant.q0})
+    elif controller:
+        system.add(controller, described_motors(robot, plant))
+    if controller:
+        system.connect("robot.q", f"{controller}.q")
+        system.connect("robot.qd", f"{controller}.qd")
+        system.connect(f"{controller}.tau", "robot.tau")
     return ContinuousSystem(system)
 
 

@@ -33,6 +33,23 @@ class Coupling(NamedTuple):
     offset: float
 
 
+class Actuator(NamedTuple):
+    """What drives joint number `joint`, of one freedom, by a control u (`library.JointMotors`):
+
+        force = (gain . s) u + bias . s,  s = (1, gear q, gear qd)        tau = gear force
+
+    u is limited to `control`, the force to `force`, both (lower, upper).
+    """
+
+    name: str
+    joint: int
+    gear: float = 1.0
+    gain: tuple[float, float, float] = (1.0, 0.0, 0.0)
+    bias: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    control: tuple[float, float] = (-np.inf, np.inf)
+    force: tuple[float, float] = (-np.inf, np.inf)
+
+
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
 class Freedoms:
     """What a file says of the joints' freedoms: arrays (nv,), in the order of qd.
@@ -94,7 +111,8 @@ class RobotDescription:
 
     `model` is its dynamics: links that are fixed to each other are one body. `frames` has every
     link of the file by name, and every frame; `freedoms` are the limits, springs, damping, friction
-    and rotors of the joints, `couplings` the joints that follow others. Shapes of links that are
+    and rotors of the joints, `couplings` the joints that follow others, `actuators` what drives
+    them. Shapes of links that are
     fixed to the base are in `base_appearance` and `base_contact`. `warnings` say in one line each
     what the file leaves out or has wrong, with its line.
     """
@@ -106,3 +124,4 @@ class RobotDescription:
     base_appearance: tuple[Shape, ...] = ()
     base_contact: tuple[Shape, ...] = ()
     warnings: tuple[str, ...] = ()
+    actuators: tuple[Actuator, ...] = ()

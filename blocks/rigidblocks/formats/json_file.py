@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra import planar, spatial
-from rigidblocks.formats.description import Coupling, Freedoms, Place, RobotDescription
+from rigidblocks.formats.description import Actuator, Coupling, Freedoms, Place, RobotDescription
 from rigidblocks.formats.node import Node
 from rigidblocks.formats.parts import (
     JOINTS,
@@ -64,7 +64,13 @@ def document(robot: RobotDescription) -> dict[str, Any]:
         "base_appearance": [part_to_json(shape, SHAPES) for shape in robot.base_appearance],
         "base_contact": [part_to_json(shape, SHAPES) for shape in robot.base_contact],
         "warnings": list(robot.warnings),
+        "actuators": [_actuator_to_json(actuator) for actuator in robot.actuators],
     }
+
+
+def _actuator_to_json(actuator: Actuator) -> dict[str, Any]:
+    limits = {key: [*map(_finite, getattr(actuator, key))] for key in ("control", "force")}
+    return {**actuator._asdict(), **limits}
 
 
 def _finite(value: float) -> float | None:
@@ -147,6 +153,7 @@ def _robot(node: Node) -> RobotDescription:
         tuple(map(shape_from_json, node.items("base_appearance"))),
         tuple(map(shape_from_json, node.items("base_contact"))),
         tuple(item.text() for item in node.items("warnings")),
+        tuple(_actuator(item, model) for item in node.items("actuators")),
     )
 
 
@@ -244,8 +251,23 @@ def _frames(node: Node | None, nb: int) -> dict[str, Place]:
 
 def _coupling(node: Node, model: Model | PlanarModel) -> Coupling:
     node.keys(set(Coupling._fields))
-    joint, source = node["joint"].integer(), node["source"].integer()
-    for number in (joint, source):
-        if not 0 <= number < model.nb or model.joint[number].nv != 1:
-            raise node.refused(f"has {number}, which is no joint of one freedom")
+    joint, source = (_single(node[key], model) for key in ("joint", "source"))
     return Coupling(joint, source, node["ratio"].number(), node["offset"].number())
+
+
+def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
+    node.keys(set(Actuator._fields))
+    values = {key: tuple(node[key].array(3).tolist()) for key in ("gain", "bias")}
+    for key, none in (("control", np.inf), ("force", np.inf)):
+        lower, upper = (item.value if item.value is None else item.number() for item in node[key])
+        values[key] = (-none if lower is None else lower, none if upper is None else upper)
+    joint = _single(node["joint"], model)
+    return Actuator(node["name"].text(), joint, node["gear"].number(), **values)
+
+
+def _single(node: Node, model: Model | PlanarModel) -> int:
+    """The number of a joint of one freedom."""
+    number = node.integer()
+    if not 0 <= number < model.nb or model.joint[number].nv != 1:
+        raise node.refused(f"is {number}, which is no joint of one freedom")
+    return number

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import RigidInertia, Transform, identity
-from rigidblocks.formats.description import Coupling, Freedoms, Place, RobotDescription
+from rigidblocks.formats.description import Actuator, Coupling, Freedoms, Place, RobotDescription
 from rigidblocks.formats.document import nearest
 from rigidblocks.formats.refusal import FormatError, wrong
 from rigidblocks.joint import Fixed, Joint, LoopJoint, SixDoF
@@ -83,6 +83,7 @@ class Assembly:
     floating: bool = False
     strict: bool = False
     warnings: Sequence[str] = ()
+    actuators: Sequence[tuple[str, Actuator]] = ()  # each with the name of its joint
     origin: Transform | None = None  # where the link on the base is, if not at its origin
 
 
@@ -116,6 +117,7 @@ def described(listed: Assembly) -> RobotDescription:
         tuple(s for link in shapes for s in _placed(link.appearance, places[link.name])),
         tuple(s for link in shapes for s in _placed(link.contact, places[link.name])),
         (*warnings, *more),
+        tuple(actuator._replace(joint=numbers[joint]) for joint, actuator in listed.actuators),
     )
 
 

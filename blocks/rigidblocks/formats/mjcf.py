@@ -11,6 +11,7 @@ import numpy as np
 
 from rigidblocks.algebra.rotation import quaternion_rotation
 from rigidblocks.algebra.spatial import Array, Transform, identity, mcI, xlt
+from rigidblocks.formats.description import Actuator
 from rigidblocks.formats.links import WORLD, Assembly, Connection, Following, Link
 from rigidblocks.formats.mujoco_parser import compiled_model, is_installed
 from rigidblocks.formats.refusal import FormatError, wrong
@@ -20,6 +21,7 @@ from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
 BALL = 1  # mjtJoint: free, ball, slide, hinge
 CONNECT, WELD, JOINT = range(3)  # mjtEq
 BODY = 1  # mjtObj
+AFFINE = 1  # mjtGain and mjtBias: fixed or none, affine
 
 
 def read_mjcf(path: Path, *, strict: bool) -> Assembly:
@@ -52,6 +54,7 @@ def read_mjcf(path: Path, *, strict: bool) -> Assembly:
         loops=True,
         strict=strict,
         warnings=reader.warnings,
+        actuators=reader.actuators(),
     )
 
 
@@ -92,8 +95,6 @@ class _Reader:
         for b in range(1, m.nbody):
             self._add(b)
         self.connections += self._loops()
-        if m.nu:
-            self.warnings.append(f"its {m.nu} actuators are not read: the forces of joints are")
         if m.ntendon:
             self.warnings.append("its tendons, which have no force of their own, are not read")
         if np.any(m.qpos0[self._single()]):
@@ -220,6 +221,41 @@ class _Reader:
             found.append(Connection(f"equality{e}", 0, one, two, joint, Xp, Xs))
         return found
 
+    def actuators(self) -> list[tuple[str, Actuator]]:
+        """The actuators of hinges and slides; of others there is a warning."""
+        m, names = self.m, self._names("actuator", self.m.nu)
+        found = []
+        for k, name in enumerate(names):
+            j = int(m.actuator_trnid[k, 0])
+            at_joint = m.actuator_trntype[k] in (0, 1) and m.jnt_type[j] > BALL
+            plain = m.actuator_dyntype[k] == 0 and m.actuator_plugin[k] < 0
+            if at_joint and plain and max(m.actuator_gaintype[k], m.actuator_biastype[k]) <= AFFINE:
+                found.append((self.joint[j], self._actuator(k, j, name)))
+            else:
+                text = "is no servo without a state at a hinge or slide, and is not read"
+                self.warnings.append(f"actuator '{name}' {text}")
+        return found
+
+    def _actuator(self, k: int, j: int, name: str) -> Actuator:
+        """The actuator, with its length counted as the position of its joint j."""
+        m, gear = self.m, float(self.m.actuator_gear[k, 0])
+        ahead = gear * float(m.qpos0[m.jnt_qposadr[j]])
+        gain, bias = (
+            _from_here(m_type[k], prm[k], ahead)
+            for m_type, prm in (
+                (m.actuator_gaintype, m.actuator_gainprm),
+                (m.actuator_biastype, m.actuator_biasprm),
+            )
+        )
+        limits = (
+            tuple(values[k].tolist()) if limited[k] else (-np.inf, np.inf)
+            for limited, values in (
+                (m.actuator_ctrllimited, m.actuator_ctrlrange),
+                (m.actuator_forcelimited, m.actuator_forcerange),
+            )
+        )
+        return Actuator(name, j, gear, gain, bias, *limits)
+
     def followings(self) -> list[Following]:
         """The joints that equality constraints make follow others."""
         found, m = [], self.m
@@ -234,3 +270,13 @@ class _Reader:
 def _placement(r: Array, q: Array) -> Transform:
     E = quaternion_rotation(q / np.linalg.norm(q))
     return Transform(E, np.array(r))
+
+
+def _from_here(kind: int, prm: Array, ahead: float) -> tuple[float, float, float]:
+    """The three numbers of an affine law whose length is `ahead` where ours is 0. A constant has
+    one: of a gain the first, of a bias none, whose numbers are zero.
+    """
+    first, second, third = (float(x) for x in prm[:3])
+    if kind != AFFINE:
+        return first, 0.0, 0.0
+    return first + second * ahead, second, third

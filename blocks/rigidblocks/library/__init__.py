@@ -17,6 +17,7 @@ from rigidblocks.library.floating_plant import FloatingBasePlant
 from rigidblocks.library.ground_contact import GroundContact, PointKinematics
 from rigidblocks.library.hybrid_plant import HybridPlant
 from rigidblocks.library.joint_limits import JointLimits
+from rigidblocks.library.joint_motors import JointMotors
 from rigidblocks.library.kinematics import Frame, FrameKinematics
 from rigidblocks.library.linear_systems import StateSpace, TransferFunction
 from rigidblocks.library.logic import Compare, Counter, Hysteresis, Logic
@@ -70,6 +71,7 @@ __all__ = [
     "InverseKinematics",
     "JointActuator",
     "JointLimits",
+    "JointMotors",
     "JointWrenches",
     "Logic",
     "LookupTable",

@@ -13,6 +13,7 @@ from rigidblocks.formats.description import RobotDescription
 from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
 from rigidblocks.library.floating_plant import FloatingBasePlant
 from rigidblocks.library.inertias import TunableInertia
+from rigidblocks.library.joint_motors import JointMotors
 from rigidblocks.library.plant import Plant, RobotPlant
 from rigidblocks.model.model import Model
 
@@ -34,6 +35,23 @@ def described_plant(
     if isinstance(robot.model, Model) and behind_six_freedoms(robot.model) is not None:
         return FloatingBasePlant(robot.model, elements=elements)
     return RobotPlant(robot.model, elements=elements)  # type: ignore[arg-type]  # or planar
+
+
+def described_motors(robot: RobotDescription, plant: Plant) -> JointMotors:
+    """The actuators of a robot as a block for the joints that its plant has in q, qd and tau: those
+    behind the base of one that floats. The sum at a joint is limited by its effort.
+
+    Raises ValueError for a robot of which the file names none.
+    """
+    if not robot.actuators:
+        raise ValueError(f"the file of '{robot.model.name}' has no actuators that are read")
+    nv = next(port.shape[0] for port in plant.inputs if port.name == "tau")
+    joints, behind = list(robot.model.joint), robot.model.nv - nv
+    while behind > 0:
+        behind -= joints.pop(0).nv
+    first = robot.model.nb - len(joints)
+    there = tuple(a._replace(joint=a.joint - first) for a in robot.actuators)
+    return JointMotors(tuple(joints), there, robot.freedoms.effort[robot.model.nv - nv :])
 
 
 def described_elements(
