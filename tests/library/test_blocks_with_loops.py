@@ -3,6 +3,7 @@ its tree, and contact.
 """
 
 import re
+from io import StringIO
 
 import numpy as np
 import pytest
@@ -15,16 +16,20 @@ from rigidblocks.algebra.spatial import xlt
 from rigidblocks.dynamics import crba
 from rigidblocks.library import (
     IMU,
+    FeedForward,
     Frame,
     FrameKinematics,
     GravityCompensation,
     InverseDynamicsController,
+    Playback,
+    Step,
 )
 from rigidblocks.loops import (
     closed_loop_dynamics,
     closed_loop_inverse_dynamics,
     loop_constraints,
 )
+from rigidblocks.mechanisms import five_bar
 from rigidblocks.robots import planar2
 from rigidblocks.simulation.simulate import System
 
@@ -58,6 +63,46 @@ def test_computed_torque_is_the_inverse_dynamics_of_a_reference_that_keeps_the_l
     expected = closed_loop_inverse_dynamics(FOUR_BAR, Q, QD, qdd, actuated).tau
     close(y["tau"], expected)
     close(closed_loop_dynamics(FOUR_BAR, Q, QD, y["tau"]).qdd, qdd)
+
+
+@pytest.mark.parametrize("actuated", MOTORS.values(), ids=MOTORS)
+def test_feed_forward_of_a_plan_is_its_inverse_dynamics(actuated):
+    qdd = closed_loop_dynamics(FOUR_BAR, Q, QD, np.array([3.0, 0.0, 0.0])).qdd
+    y = outputs(FeedForward(FOUR_BAR, actuated), q_ref=Q, qd_ref=QD, qdd_ref=qdd)
+    close(y["tau"], closed_loop_inverse_dynamics(FOUR_BAR, Q, QD, qdd, actuated).tau)
+    close(closed_loop_dynamics(FOUR_BAR, Q, QD, y["tau"]).qdd, qdd)
+    close(y["missed"], np.zeros(3))
+
+
+def test_feed_forward_moves_a_five_bar_as_it_was_planned():
+    # the plan is a motion under forces at all joints, and two motors do the same
+    model, q0, _ = five_bar()
+    push = np.array([30.0, -10.0, 5.0, 20.0])
+    motors = FeedForward(model, (0, 3))
+    planned, led = (System() for _ in range(2))
+    for system in (planned, led):
+        system.add("bar", ClosedLoopPlant(model, q0=q0), method="rk4", h=1e-3)
+    planned.add("push", Step(0.0, push, push, unit="N.m"))
+    planned.connect("push.y", "bar.tau")
+    plan = simulate(planned, 0.2, dt=1e-3, progress=False)
+    rows = zip(plan.time, plan["bar.q"], plan["bar.qd"], plan["bar.qdd"], strict=True)
+    table = [np.concatenate([[t], q, qd, qdd]) for t, q, qd, qdd in rows]
+    names = [f"{name}{k}" for name in ("q", "qd", "qdd") for k in range(4)]
+    text = "\n".join(
+        [",".join(["time", *names]), *(",".join(map(repr, map(float, r))) for r in table)]
+    )
+    for name, unit in (("q", "rad"), ("qd", "rad/s"), ("qdd", "rad/s2")):
+        columns = tuple(f"{name}{k}" for k in range(4))
+        led.add(f"plan_{name}", Playback(StringIO(text), columns, unit=(unit,) * 4))
+    led.add("motors", motors)
+    for name in ("q", "qd", "qdd"):
+        led.connect(f"plan_{name}.y", f"motors.{name}_ref")
+    led.connect("motors.tau", "bar.tau")
+    run = simulate(led, 0.2, dt=1e-3, progress=False)
+    assert np.all(run["motors.tau"][:, 1:3] == 0.0)
+    # forces are held over a step of 1 ms, those of the plan are at its start
+    assert_allclose(run["bar.q"], plan["bar.q"], atol=1e-4)
+    assert np.abs(plan["bar.q"][-1] - plan["bar.q"][0]).max() > 0.3
 
 
 @pytest.mark.parametrize("actuated", MOTORS.values(), ids=MOTORS)

@@ -22,6 +22,7 @@ from rigidblocks.library import (
     ContactPlant,
     CutLoopPlant,
     Encoder,
+    FeedForward,
     FloatingBasePlant,
     Frame,
     FrameKinematics,
@@ -94,6 +95,14 @@ BLOCKS = {
     "computed torque": (
         InverseDynamicsController(MODELS["mixed"](), kp=100.0, kd=20.0),
         {(name, "tau") for name in CONTROLLER_INPUTS},
+    ),
+    "feed-forward": (
+        FeedForward(MODELS["mixed"]()),
+        {(name, "tau") for name in ("q_ref", "qd_ref", "qdd_ref")},
+    ),
+    "feed-forward of a loop": (
+        FeedForward(five_bar().model, (0,)),
+        {(u, y) for u in ("q_ref", "qd_ref", "qdd_ref") for y in ("tau", "missed")},
     ),
     "gravity compensation": (GravityCompensation(MODELS["mixed"]()), {("q", "tau")}),
     "inverse kinematics": (

@@ -22,7 +22,11 @@ from rigidblocks.library.kinematics import Frame, FrameKinematics
 from rigidblocks.library.linear_systems import StateSpace, TransferFunction
 from rigidblocks.library.logic import Compare, Counter, Hysteresis, Logic
 from rigidblocks.library.loop_closure import CompliantLoopClosure, CutLoopPlant, LoopClosure
-from rigidblocks.library.model_based import GravityCompensation, InverseDynamicsController
+from rigidblocks.library.model_based import (
+    FeedForward,
+    GravityCompensation,
+    InverseDynamicsController,
+)
 from rigidblocks.library.noise import Noise
 from rigidblocks.library.nonlinear import DeadZone, RateLimiter, Saturation, Switch
 from rigidblocks.library.pid import PID
@@ -57,6 +61,7 @@ __all__ = [
     "Demux",
     "Derivative",
     "Encoder",
+    "FeedForward",
     "FloatingBasePlant",
     "Frame",
     "FrameKinematics",

@@ -43,11 +43,9 @@ class InverseDynamicsController(Block):
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """q_ref (nq,), qd_ref (nv,), qdd_ref (nv,), q (nq,) and qd (nv,)."""
-        q, qd, qdd, _ = joint_units(self.model.joint)
+        q, qd, _, _ = joint_units(self.model.joint)
         return (
-            Port("q_ref", (self.model.nq,), q, "reference position"),
-            Port("qd_ref", (self.model.nv,), qd, "reference velocity", 0.0),
-            Port("qdd_ref", (self.model.nv,), qdd, "reference acceleration", 0.0),
+            *_reference_ports(self.model),
             Port("q", (self.model.nq,), q, "measured position"),
             Port("qd", (self.model.nv,), qd, "measured velocity"),
         )
@@ -71,6 +69,48 @@ class InverseDynamicsController(Block):
         qdd = u.qdd_ref + p.kp * e + p.kd * (u.qd_ref - u.qd)
         tau = rnea(self.model, u.q, u.qd, qdd, gravity=p.gravity)
         return _forces(self.model, u.q, tau, self.actuated)
+
+
+@dataclass(frozen=True, eq=False)
+class FeedForward(Block):
+    """The joint forces that a planned motion takes: tau = rnea(q_ref, qd_ref, qdd_ref), to which a
+    controller of the errors adds its own.
+
+    Of a model with loops, tau are the forces of the joints named in `actuated`, all unless given,
+    that give the same motion (RBDA 8.12):
+
+        G_u^T u = G^T tau_ID
+
+    Of redundant actuators the forces with the smallest sum of squares; `missed` is what is left of
+    the accelerations where they are too few, or where the plan opens the loops. The parameter
+    `gravity` is the model's unless it is changed. Raises ValueError as `InverseDynamicsController`
+    does.
+    """
+
+    model: Model
+    actuated: tuple[str | int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_actuated(self.model, self.actuated)
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """q_ref (nq,), qd_ref (nv,) and qdd_ref (nv,)."""
+        return _reference_ports(self.model)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """tau (nv,), and with loops missed (nv,)."""
+        return _force_ports(self.model)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """gravity (3,)."""
+        return (gravity_port(self.model),)
+
+    def output(self, u: Record, p: Record) -> Values:
+        tau = rnea(self.model, u.q_ref, u.qd_ref, u.qdd_ref, gravity=p.gravity)
+        return _forces(self.model, u.q_ref, tau, self.actuated)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +148,15 @@ class GravityCompensation(Block):
         still = np.zeros(self.model.nv)
         tau = rnea(self.model, u.q, still, still, gravity=p.gravity)
         return _forces(self.model, u.q, tau, self.actuated)
+
+
+def _reference_ports(model: Model) -> tuple[Port, ...]:
+    q, qd, qdd, _ = joint_units(model.joint)
+    return (
+        Port("q_ref", (model.nq,), q, "reference position"),
+        Port("qd_ref", (model.nv,), qd, "reference velocity", 0.0),
+        Port("qdd_ref", (model.nv,), qdd, "reference acceleration", 0.0),
+    )
 
 
 def _check_actuated(model: Model, actuated: tuple[str | int, ...] | None) -> None:
