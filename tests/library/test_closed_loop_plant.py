@@ -200,7 +200,7 @@ def test_bad_starts_and_options_are_refused():
         ),
         (
             ValueError,
-            "one of projection, baumgarte, none, not 'newton'",
+            "one of projection, baumgarte, independent, none, not 'newton'",
             {"q0": Q0, "stabilization": "newton"},
         ),
         (

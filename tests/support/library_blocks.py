@@ -223,6 +223,14 @@ BLOCKS = {
     ),
     "moved crank": (RobotPlant(crank(), [-0.3], [0.5]), {("tau", "qdd")}),
     "winch": (ClosedLoopPlant(winch(), [0.0, 0.0], [0.0, 0.1]), {("tau", "qdd"), ("tau", "lam")}),
+    "independent loop plant": (
+        ClosedLoopPlant(*four_bar(), stabilization="independent", independent=(0,)),
+        {("tau", "qdd"), ("tau", "lam")},
+    ),
+    "loop plant that keeps its energy": (
+        ClosedLoopPlant(*four_bar(), keep_energy=True),
+        {("tau", "qdd"), ("tau", "lam")},
+    ),
     "stabilized loop plant": (
         ClosedLoopPlant(*four_bar(), stabilization="baumgarte", T_stab=0.05),
         {("tau", "qdd"), ("tau", "lam")},

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import maximum
+from rigidblocks.algebra.scalar import less, maximum, select
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port, Record, Values, finite
-from rigidblocks.dynamics import energy, equivalent
+from rigidblocks.dynamics import energy, equivalent, kinetic_energy, potential_energy, rnea
 from rigidblocks.dynamics.elements import Acting
 from rigidblocks.dynamics.equivalence import aligned, with_aligned_loops
 from rigidblocks.library.elements import Element, with_loads
@@ -23,25 +23,32 @@ from rigidblocks.library.ports import (
     energy_port,
     force_port,
     gravity_port,
+    motion_states,
     start_configuration,
     wrench_port,
 )
 from rigidblocks.loops import (
+    DependentMotion,
     LoopMotion,
+    active_forces,
+    check_independent,
     closed_loop_dynamics,
+    dependent_motion,
     drift,
     loop_constraints,
     near_singular,
     position_constraints,
     project,
+    project_energy,
     solver,
 )
+from rigidblocks.loops.choice import velocity_columns
 from rigidblocks.model.configuration import rate, unit_quaternions
 from rigidblocks.model.model import Model
 from rigidblocks.model.resistance import check_resistance
 from rigidblocks.model.tree import Tree
 
-STABILIZATIONS = ("projection", "baumgarte", "none")
+STABILIZATIONS = ("projection", "baumgarte", "independent", "none")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +63,12 @@ class ClosedLoopPlant(JointPlant):
     (`closed_loop_dynamics`). `stabilization` says what keeps the loops closed: "projection" moves
     the states back onto the constraints after every inner step (Spencer 2004, 3.1.3), which is the
     default and leaves no error to speak of; "baumgarte" pulls errors back with the time constant
-    `T_stab` [s] (RBDA 8.3); "none" lets them grow.
+    `T_stab` [s] (RBDA 8.3); with "independent" the joints named in `independent` move alone and the
+    others follow in every stage, so that loops cannot open (Spencer 2004, 2.4), as long as these
+    are coordinates: the output `coordinate_condition` grows where they are not; "none" lets errors
+    grow. With `keep_energy` velocities are scaled after every inner step to the energy that there
+    was at the start and the work of tau, loop_tau and f_ext, the state `energy_due` (Spencer 2004,
+    3.1.3): for models that do not depend on time, without elements.
 
     `q0` and `qd0` are the start, which must close the loops: `assemble` finds such a q0. A velocity
     that would open them is projected, with a warning, or refused if `strict`. With
@@ -82,6 +94,8 @@ class ClosedLoopPlant(JointPlant):
     method: str = "elimination"
     elements: tuple[Element, ...] = ()
     inertias: TunableInertia | None = None
+    independent: tuple[str | int, ...] | None = None
+    keep_energy: bool = False
 
     def __post_init__(self) -> None:
         if not self.model.constrained:
@@ -101,12 +115,46 @@ class ClosedLoopPlant(JointPlant):
                 f"{self.stabilization!r}"
             )
         solver(self.method)  # refuses one that there is not
+        self._check_options()
         q0 = start_configuration(self.model, self.q0)
         _check_closed(self.model.at(0.0), q0)
         self._elements.start(q0, 0.0, True)
+        if self._independent:
+            check_independent(self.model.at(0.0), q0, self._independent)
         object.__setattr__(self, "q0", q0)
         qd0 = finite(self.qd0, (self.model.nv,), "the start value of port 'qd'")
         object.__setattr__(self, "qd0", self._closing_velocity(q0, qd0))
+
+    def _check_options(self) -> None:
+        if (self.independent is not None) != (self.stabilization == "independent"):
+            raise ValueError(
+                "independent joints belong to stabilization='independent'; they were "
+                f"{self.independent}, {self.stabilization!r}"
+            )
+        if self.independent is not None and self._elements.geared:
+            raise ValueError("what gears drive follows them; joints of gears are not independent")
+        if self.keep_energy and (self.elements or self.model.rheonomic):
+            raise ValueError(
+                f"the energy of model '{self.model.name}' cannot be kept: its elements or what "
+                "moves its joints give and take some"
+            )
+
+    @cached_property
+    def _independent(self) -> list[int]:
+        """The places in qd of the independent variables."""
+        return velocity_columns(self.model, self.independent or (), "independent")
+
+    @cached_property
+    def states(self) -> tuple[Port, ...]:
+        """q (nq,) and qd (nv,), what the elements remember, and the energy that there is to be."""
+        motion = (*motion_states(self.model.joint, self.q0, self.qd0), *self._elements.states)
+        if not self.keep_energy:
+            return motion
+        return (
+            *motion,
+            Port("energy_due", (), "J", "energy at the start and work since", 0.0),
+            Port("energy_known", (), "1", "1 once the energy at the start is known", 0.0),
+        )
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -149,6 +197,11 @@ class ClosedLoopPlant(JointPlant):
                 "1",
                 "ratio of the constraints' largest and smallest size: large near singular poses",
             ),
+            *(
+                (Port("coordinate_condition", (), "1", "large where they are no coordinates"),)
+                if self._independent
+                else ()
+            ),
             *self._elements.outputs,
         )
 
@@ -156,17 +209,51 @@ class ClosedLoopPlant(JointPlant):
         return replace(self, external_wrenches=True)
 
     def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        if self._independent:
+            q, qd, _ = self._dependent(t, x)
+            x = Record({**vars(x), "q": q, "qd": qd})
         acting = self._elements.acting(x.q, x.qd, x, p)
-        motion = {"q": rate(self.model, x.q, x.qd), "qd": self._motion(t, x, u, p, acting).qdd}
+        motion: dict[str, Any] = {"q": rate(self.model, x.q, x.qd)}
+        motion["qd"] = self._motion(t, x, u, p, acting).qdd
+        if self.keep_energy:
+            motion |= {"energy_due": self._power(x, u), "energy_known": 0.0}
         return motion | self._elements.rates(acting)
 
     def project(self, t: Any, x: Record, p: Record) -> Values:
+        q, qd = self._closed(t, x, p)
+        if self.keep_energy:
+            model = self._models(t, p)[0]
+            kinetic = kinetic_energy(model, q, qd)
+            there = kinetic + potential_energy(model, q, p.gravity)
+            due = select(less(x.energy_known, 0.5), there, x.energy_due)
+            qd = project_energy(qd, kinetic, due - there + kinetic)
+            return {"q": q, "qd": qd, "energy_due": due, "energy_known": 1.0}
+        if self.stabilization in ("projection", "independent"):
+            return {"q": q, "qd": qd}
+        return {"q": q} if self.model.nq > self.model.nv else {}
+
+    def _closed(self, t: Any, x: Record, p: Record) -> tuple[Array, Array]:
+        """q and qd moved onto the constraints, as the stabilization says."""
         model, tree = self._models(t, p)
         q = unit_quaternions(model, x.q) if model.nq > model.nv else x.q
+        if self._independent:
+            return self._dependent(t, Record({"q": q, "qd": x.qd}))[:2]
         if self.stabilization != "projection":
-            return {"q": q} if model.nq > model.nv else {}
-        q, qd = project(model, q, x.qd, tree, self._elements.transmissions(p))
-        return {"q": q, "qd": qd}
+            return q, x.qd
+        return project(model, q, x.qd, tree, self._elements.transmissions(p))
+
+    def _dependent(self, t: Any, x: Record) -> DependentMotion:
+        return dependent_motion(self._aligned_model.at(t), x.q, x.qd, self._independent)
+
+    def _power(self, x: Record, u: Record) -> Any:
+        """The power of the inputs [W]."""
+        model, tau = self._aligned_model, u.tau
+        if self.loop_forces:
+            tau = tau + active_forces(model, x.q, u.loop_tau)
+        if self.external_wrenches:
+            still, nothing = np.zeros(model.nv), np.zeros(len(model.gravity))
+            tau = tau - rnea(model, x.q, still, still, u.f_ext, nothing)
+        return x.qd @ tau
 
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         acting = self._elements.acting(x.q, x.qd, x, p)
@@ -175,6 +262,10 @@ class ClosedLoopPlant(JointPlant):
         for delta in position_constraints(model, x.q).delta:
             error = maximum(error, np.abs(delta))
         E = energy(model, x.q, x.qd, p.gravity)
+        if self._independent:
+            more = {"coordinate_condition": self._dependent(t, x).condition}
+        else:
+            more = {}
         return {
             "qdd": qdd,
             "energy": E + self._elements.energy(acting, x.qd, p),
@@ -182,6 +273,7 @@ class ClosedLoopPlant(JointPlant):
             "loop_error": error,
             "rank": rank,
             "condition": condition,
+            **more,
             **self._elements.values(acting),
         }
 

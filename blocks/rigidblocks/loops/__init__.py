@@ -38,6 +38,7 @@ from rigidblocks.loops.coordinates import (
     reduced_dynamics,
     tangent_coordinates,
 )
+from rigidblocks.loops.dependent import DependentMotion, check_independent, dependent_motion
 from rigidblocks.loops.diagnostics import (
     LoopDiagnostics,
     RedundantConstraint,
@@ -75,6 +76,7 @@ __all__ = [
     "Cluster",
     "ConstrainedMotion",
     "Coordinates",
+    "DependentMotion",
     "Elimination",
     "LinearCoordinates",
     "LoopConstraints",
@@ -93,6 +95,7 @@ __all__ = [
     "actuator_forces",
     "assemble",
     "baumgarte",
+    "check_independent",
     "closed_loop_dynamics",
     "closed_loop_inverse_dynamics",
     "closure_errors",
@@ -101,6 +104,7 @@ __all__ = [
     "constraint_rank",
     "constraint_structure",
     "coordinate_condition",
+    "dependent_motion",
     "dependent_positions",
     "drift",
     "eliminated",
