@@ -18,6 +18,7 @@ from rigidblocks.joint import Prismatic, Revolute, SixDoF
 from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import (
     ClosedLoopPlant,
+    ContactForces,
     ContactPlant,
     FloatingBasePlant,
     GroundContact,
@@ -131,15 +132,21 @@ def test_quadruped_stands_under_pd_control():
     system.connect("plant.qd", "pd.qd")
     system.connect("stance.y", "pd.q_ref")
     system.connect("pd.tau", "plant.tau")
+    system.add("feet", ContactForces(model))
+    system.connect("plant.force", "feet.force")
     y = simulate(system, 3.0, 1e-3)
     assert np.all(y["plant.in_contact"][-1] == 1.0)
     assert np.abs(y["plant.quaternion"][-1][1:]).max() < 0.05
     # what the feet bear over the last second is the weight, and what is left of the momentum
     last = slice(-1001, None)
-    impulse = np.trapezoid(y["plant.force"][last].sum(axis=1), dx=1e-3, axis=0)
+    legs = [f"{end}_{side}" for end in ("front", "rear") for side in ("left", "right")]
+    feet = [y[f"feet.force_{leg}_shank"] for leg in legs]
+    impulse = np.trapezoid(np.sum(feet, axis=0)[last], dx=1e-3, axis=0)
     gained = y["plant.momentum"][-1][3:] - y["plant.momentum"][-1001][3:]
     assert_allclose(impulse, np.array([0.0, 0.0, 12.8 * G]) + gained, atol=1e-3)
     assert np.abs(gained).max() < 1.0
+    for left, right in (feet[:2], feet[2:]):  # as the robot is symmetric
+        assert_allclose(left[-1] * (1, -1, 1), right[-1], atol=1e-6)
 
 
 def test_linkage_with_loops_falls_on_the_ground_and_stays_closed():

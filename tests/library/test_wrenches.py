@@ -1,5 +1,7 @@
 """Wrenches at frames, in joints and at the base, against virtual work, momentum and RNEA."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -7,10 +9,12 @@ from numpy.testing import assert_allclose
 from random_models import MODELS, random_state, random_transform
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
+from rigidblocks.contact import Box, Sphere
 from rigidblocks.dynamics import aba, body_poses, joint_wrenches, kinetic_energy, rnea
 from rigidblocks.dynamics.kinematics import point_acceleration, point_velocity
 from rigidblocks.dynamics.momentum import momentum
 from rigidblocks.library import (
+    ContactForces,
     Frame,
     FrameKinematics,
     FrameWrenches,
@@ -123,3 +127,38 @@ def test_a_frame_of_a_body_that_there_is_not_is_refused():
         FrameWrenches(model, (Frame("x", "hand"),))
     with pytest.raises(ValueError, match=r"at least one frame and each name once"):
         FrameWrenches(model, (Frame("x", 0), Frame("x", 1)))
+
+
+def touching():
+    """A box and a ball on the first body, nothing on the second, a ball on the third."""
+    shapes = (Box((0.1, 0.2, 0.3)), Sphere(0.1)), (), (Sphere(0.05),)
+    return replace(MODELS["branched"](), contact=(*shapes, *[()] * (MODELS["branched"]().nb - 3)))
+
+
+def test_contact_forces_of_a_body_are_those_at_its_points(rng):
+    force = rng.normal(size=(10, 3))
+    found = outputs(ContactForces(touching()), force=force)
+    assert list(found) == ["force_body1", "force_body3"]
+    assert_allclose(found["force_body1"], force[:9].sum(axis=0), atol=1e-14)
+    assert_allclose(found["force_body3"], force[9], atol=0)
+    one = outputs(ContactForces(touching(), ("body3",)), force=force)
+    assert list(one) == ["force_body3"]
+
+
+@pytest.mark.parametrize(
+    ("model", "bodies", "message"),
+    [
+        (touching(), ("body2",), r"'body2' .*no contact points; those that have some: body1, body"),
+        (touching(), ("bod1",), r"\(did you mean body1\?\)"),
+        (touching(), ("body1", "body1"), "need each body once"),
+        (MODELS["branched"](), (), "has no shapes to touch with"),
+        (
+            replace(touching(), body_names=("left foot", *touching().body_names[1:])),
+            (),
+            "needs a name of letters, digits and _, with no digit first, not 'left foot'",
+        ),
+    ],
+)
+def test_a_body_whose_contact_force_there_is_not_is_refused(model, bodies, message):
+    with pytest.raises(ValueError, match=message):
+        ContactForces(model, bodies)

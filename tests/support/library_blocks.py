@@ -19,6 +19,7 @@ from rigidblocks.library import (
     Chirp,
     ClosedLoopPlant,
     CompliantLoopClosure,
+    ContactForces,
     ContactPlant,
     CutLoopPlant,
     Encoder,
@@ -127,6 +128,10 @@ BLOCKS = {
         {("q", f"{letter}_tip") for letter in ("p", "R", "v", "a")}
         | {("qd", f"{letter}_tip") for letter in ("v", "w", "a")}
         | {("qdd", "a_tip"), ("qdd", "alpha_tip")},
+    ),
+    "contact forces": (
+        ContactForces(TOUCHING, ("body2",)),
+        {("force", "force_body2")},
     ),
     "joint wrenches": (
         JointWrenches(MODELS["branched"]()),

@@ -7,9 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from planar2ctrl import parts, wired
-from rigidblocks import Block, PDController, Port, RobotPlant, Sine, System, planar2, planar3
+from rigidblocks import (
+    Block,
+    PDController,
+    Port,
+    RobotPlant,
+    Sine,
+    System,
+    library,
+    planar2,
+    planar3,
+    simulate,
+)
 
 
 @dataclass(frozen=True)
@@ -152,6 +164,20 @@ def test_the_orders_do_not_depend_on_the_order_of_adding():
     a = wired(blocks)
     b = wired(dict(reversed(blocks.items())))
     assert a.wiring().stepping_order == b.wiring().stepping_order
+
+
+@pytest.mark.parametrize("name", ["a", "z"])
+def test_who_watches_a_loop_of_parts_steps_behind_it_whatever_its_name(name):
+    system = wired(parts())
+    system.add(name, library.Gain((2.0, -1.0), unit="rad", unit_in="rad"))
+    system.add(f"{name}{name}", library.Gain(3.0, unit="rad", unit_in="rad"))
+    system.connect("robot.q", f"{name}.u")
+    system.connect(f"{name}.y[2]", f"{name}{name}.u")
+    order = system.wiring().stepping_order
+    assert order.index("robot") < order.index(name) < order.index(name * 2)
+    result = simulate(system, 0.05, 1e-3)
+    assert_array_equal(result[f"{name}.y"], result["robot.q"] * (2.0, -1.0))
+    assert_array_equal(result[f"{name}{name}.y"], 3.0 * result[f"{name}.y"][:, 1])
 
 
 def test_a_chain_of_gains_is_evaluated_from_its_source():

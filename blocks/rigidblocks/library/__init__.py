@@ -3,6 +3,7 @@
 from rigidblocks.library.actuators import JointActuator
 from rigidblocks.library.body_contact import BodyContact
 from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
+from rigidblocks.library.contact_forces import ContactForces
 from rigidblocks.library.contact_plant import ContactPlant
 from rigidblocks.library.controllers import PDController
 from rigidblocks.library.delays import (
@@ -53,6 +54,7 @@ __all__ = [
     "Compare",
     "CompliantLoopClosure",
     "Constant",
+    "ContactForces",
     "ContactPlant",
     "Counter",
     "CutLoopPlant",

@@ -203,9 +203,9 @@ class Wiring:
         outputs read at once.
 
         Where parts wait for each other, though no loop of ports is algebraic, the one goes first
-        that waits for the fewest through outputs that are connected. Of others, a part that does
-        nothing but sample, such as a delay, goes behind those that it samples. Raises ValueError
-        for an algebraic loop.
+        that waits for the fewest through outputs that are connected; who waits for them and they do
+        not for him goes behind them. Of others, a part that does nothing but sample, such as a
+        delay, goes behind those that it samples. Raises ValueError for an algebraic loop.
         """
         _ = self.evaluation_order  # raises for an algebraic loop
         waits, waits_hard = self._waits(connected=False), self._waits(connected=True)
@@ -220,7 +220,8 @@ class Wiring:
                 )
                 for name in left
             }
-            order.append(min(sorted(left), key=ready.__getitem__))
+            by_readiness = sorted(left, key=lambda name: (ready[name], name))
+            order.append(next(name for name in by_readiness if _is_waited_for(name, waits, left)))
         return tuple(order)
 
     def _samples(self) -> dict[str, set[str]]:
@@ -245,6 +246,23 @@ class Wiring:
             if a != b and any(not connected or (b, y) in read for y in outputs):
                 waits[b].add(a)
         return waits
+
+
+def _is_waited_for(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
+    """Whether all those of the parts left that a part waits for, also through others, wait for
+    it.
+    """
+    return all(name in _awaited(one, waits, left) for one in _awaited(name, waits, left))
+
+
+def _awaited(name: str, waits: Mapping[str, set[str]], left: set[str]) -> set[str]:
+    """The parts left that a part waits for, also through others."""
+    found, more = set[str](), [name]
+    while more:
+        new = (waits[more.pop()] & left) - found
+        found |= new
+        more += new
+    return found
 
 
 def _runs(connection: Connection) -> Iterator[Wire]:
