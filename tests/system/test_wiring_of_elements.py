@@ -7,10 +7,14 @@ from dataclasses import dataclass
 import fmpy
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from test_system import refused
 
-from rigidblocks import Block, Port, System, linearize, simulate
+from rigidblocks import Block, Port, PythonBlock, System, linearize, simulate
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.stepper import NumpyStepper
 from rigidblocks.fmi.export import export_fmu
+from rigidblocks.library import Gain
 from rigidblocks.system.continuous import ContinuousSystem
 from rigidblocks.system.fused import FusedSystem
 
@@ -185,3 +189,45 @@ def test_open_elements_without_a_start_value_are_named():
         "the inputs b.u[1], b.u[3] are open: connect them or give them start values",
         lambda: system.wiring().open_inputs,
     )
+
+
+def crosswise(a, b):
+    """A signal that goes twice through each of two parts: a.y[1], b.y[1], a.y[2], b.y[2]."""
+    system = System()
+    system.add("a", a, start={"u": [1.0, 0.0]})
+    system.add("b", b)
+    for source, target in (("a.y[1]", "b.u[1]"), ("b.y[1]", "a.u[2]"), ("a.y[2]", "b.u[2]")):
+        system.connect(source, target)
+    return system
+
+
+PRODUCTS = [[2.0, 2.0 * 5.0 * 3.0], [2.0 * 5.0, 2.0 * 5.0 * 3.0 * 7.0]]  # y of a, y of b
+
+
+def test_a_signal_that_passes_a_part_twice_through_other_elements_is_no_algebraic_loop(tmp_path):
+    gains = Gain((2.0, 3.0)), Gain((5.0, 7.0))
+    for parts in (gains, [export_fmu(one, tmp_path / f"{one.k[0]}.fmu") for one in gains]):
+        result = simulate(crosswise(*parts), 0.2, 0.1)
+        for name, expected in zip("ab", PRODUCTS, strict=True):
+            assert_allclose(result[f"{name}.y"], [expected] * 3)
+    for whole in (ContinuousSystem(crosswise(*gains)), FusedSystem(crosswise(*gains), 0.1)):
+        memory = Memory(whole)
+        m = memory.start()
+        NumpyStepper(memory).initialize(m, 0.0)
+        for name, expected in zip("ab", PRODUCTS, strict=True):
+            assert_allclose(m[memory.where[f"{name}.y"]], expected)
+
+
+@pytest.mark.parametrize("python", [False, True])
+def test_a_part_whose_elements_all_read_all_makes_the_loop_algebraic(python):
+    def mixed(u):
+        return np.array([u[0] + u[1], u[1]])
+
+    port = Port("u", (2,)), Port("y", (2,))
+    block = (
+        PythonBlock(mixed, port[:1], port[1:]) if python else Gain(((1, 1), (0, 1)), matrix=True)
+    )
+    system = crosswise(block, Gain((5.0, 7.0)))
+    message = r"algebraic loop, .* instant: (a.u|a.y|b.u|b.y)( -> (a.u|a.y|b.u|b.y))+$"
+    with pytest.raises(ValueError, match=message):
+        _ = system.wiring().evaluation_order

@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import numpy as np
+
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
 from rigidblocks.block.composite import Composite
@@ -10,6 +12,8 @@ from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
 from rigidblocks.kernels.fingerprint import fingerprint
 from rigidblocks.tracing.cache import keep_text, known_text
 from rigidblocks.tracing.trace import Graph, trace
+
+ElementPair = tuple[tuple[str, int], tuple[str, int]]  # of an input, and of an output that reads it
 
 
 def after_sample(evaluator: Evaluator) -> Graph:
@@ -43,6 +47,17 @@ def feedthrough(evaluator: Evaluator) -> frozenset[tuple[str, str]]:
     if key:
         keep_text(key, json.dumps(sorted(pairs)))
     return pairs
+
+
+def element_feedthrough(evaluator: Evaluator) -> frozenset[ElementPair]:
+    """The same of the elements of the ports, each by the port's name and its place in C order."""
+    memory, depends = evaluator.memory, after_sample(evaluator).depends
+    pairs = set[ElementPair]()
+    for y in memory.block.outputs:
+        for u in memory.block.inputs:
+            reads = depends[memory.where[y.name], memory.where[u.name]]
+            pairs |= {((u.name, int(i)), (y.name, int(j))) for j, i in np.argwhere(reads)}
+    return frozenset(pairs)
 
 
 def _read_off(evaluator: Evaluator) -> frozenset[tuple[str, str]]:

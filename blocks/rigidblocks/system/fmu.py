@@ -9,6 +9,7 @@ import fmpy
 
 from rigidblocks.block.block import Port
 from rigidblocks.block.quantities import Quantity
+from rigidblocks.kernels.feedthrough import ElementPair
 from rigidblocks.system.fmu_file import (
     CO_SIMULATION,
     FmuError,
@@ -112,6 +113,27 @@ class Fmu:
             names = inputs if known is None else {port_of.get(v.name, "") for v in known} & inputs
             output = port_of.get(unknown.variable.name, "")
             pairs |= {(name, output) for name in names if output in outputs}
+        return frozenset(pairs)
+
+    @cached_property
+    def element_feedthrough(self) -> frozenset[ElementPair]:
+        """The same of the elements of ports, each by its place; of an array of FMI 3.0 that is one
+        variable, every element depends on what the variable depends on.
+        """
+        places: dict[str, list[tuple[str, int]]] = {}
+        for port in (*self.inputs, *self.outputs):
+            names = [v.name for v in self._arrays[port.name].variables]
+            several = len(names) > 1
+            for k in range(port.size):
+                places.setdefault(names[k if several else 0], []).append((port.name, k))
+        inputs = {port.name for port in self.inputs}
+        every = [place for some in places.values() for place in some if place[0] in inputs]
+        pairs = set[ElementPair]()
+        for unknown in self.description.outputs:
+            known = unknown.dependencies
+            read = every if known is None else [u for v in known for u in places.get(v.name, ())]
+            for output in places.get(unknown.variable.name, ()):
+                pairs |= {(u, output) for u in read if u[0] in inputs}
         return frozenset(pairs)
 
     @property

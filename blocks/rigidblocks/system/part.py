@@ -12,7 +12,8 @@ from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.record import near
 from rigidblocks.block.signal_types import carried
 from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.feedthrough import feedthrough
+from rigidblocks.kernels.feedthrough import ElementPair, feedthrough
+from rigidblocks.kernels.feedthrough import element_feedthrough as element_feedthrough_of
 from rigidblocks.system.fmu import Fmu
 from rigidblocks.system.selection import Selection, selected, split, whole
 
@@ -81,6 +82,21 @@ class Part:
     def selected_output(self, name: str) -> Selection:
         """The same of the outputs."""
         return _selection(self, "output", self.component.outputs, name)
+
+
+def element_feedthrough(part: Part) -> frozenset[ElementPair]:
+    """The feedthrough of a part from element to element, as far as it is known."""
+    component = part.component
+    if isinstance(component, Fmu):
+        return component.element_feedthrough
+    if isinstance(component, Block) and not isinstance(component, PythonBlock):
+        return element_feedthrough_of(TracedEvaluator(Memory(component)))
+    return frozenset(
+        ((u, i), (y, j))
+        for u, y in part.feedthrough
+        for i in range(part.input(u).size)
+        for j in range(part.output(y).size)
+    )
 
 
 def component_of(

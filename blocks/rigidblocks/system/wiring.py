@@ -13,10 +13,10 @@ from rigidblocks.block.adaptive import Method
 from rigidblocks.block.block import Block, Port
 from rigidblocks.block.quantities import Conversion
 from rigidblocks.block.record import near
-from rigidblocks.system.part import Part, name_list, start_values
+from rigidblocks.system.part import Part, element_feedthrough, name_list, start_values
 from rigidblocks.system.selection import converted, element_port
 
-Reads = dict[tuple[str, str, str], set[tuple[str, str, str]]]
+Reads = dict[tuple[Any, ...], set[tuple[Any, ...]]]  # (part, kind, port), or an element of a port
 PartPort = tuple[str, str]
 
 
@@ -176,13 +176,16 @@ class Wiring:
         if not self.parts:
             raise ValueError("the system has no parts: add blocks or FMU files")
         try:
-            ports = tuple(TopologicalSorter(self._reads()).static_order())
-        except CycleError as error:
-            loop = " -> ".join(f"{name}.{port}" for name, _, port in error.args[1])
-            raise ValueError(
-                f"algebraic loop, each reads the one before at the same instant: {loop}"
-            ) from None
-        order = [name for name, kind, _ in ports if kind == "output"]
+            order = _parts_in_order(self._reads())
+        except CycleError:  # of ports: there need be none of their elements
+            try:
+                order = _parts_in_order(self._element_reads())
+            except CycleError as error:
+                loop = dict.fromkeys(f"{name}.{port}" for name, _, port, _ in error.args[1])
+                raise ValueError(
+                    "algebraic loop, each reads the one before at the same instant: "
+                    f"{' -> '.join((*loop, next(iter(loop))))}"
+                ) from None
         order += sorted(name for name in self.parts if name not in order)  # sinks have no outputs
         return tuple(name for k, name in enumerate(order) if k == 0 or order[k - 1] != name)
 
@@ -195,6 +198,20 @@ class Wiring:
             for port in part.component.outputs:
                 inputs = {(name, "input", u) for u, y in part.feedthrough if y == port.name}
                 reads[name, "output", port.name] = inputs
+        return reads
+
+    def _element_reads(self) -> Reads:
+        """The same of elements, each with its place."""
+        reads: Reads = {}
+        for (a, y), (b, u), start, to, *_ in self.connections:
+            for i, j in zip(start, to, strict=True):
+                reads.setdefault((b, "input", u, j), set()).add((a, "output", y, i))
+        for name, part in sorted(self.parts.items()):
+            for port in part.component.outputs:
+                for k in range(port.size):
+                    reads[name, "output", port.name, k] = set()
+            for (u, i), (y, j) in element_feedthrough(part):
+                reads[name, "output", y, j].add((name, "input", u, i))
         return reads
 
     @cached_property
@@ -246,6 +263,12 @@ class Wiring:
             if a != b and any(not connected or (b, y) in read for y in outputs):
                 waits[b].add(a)
         return waits
+
+
+def _parts_in_order(reads: Reads) -> list[str]:
+    """The parts in an order in which their outputs can be computed; raises CycleError."""
+    ports = TopologicalSorter(reads).static_order()
+    return [name for name, kind, *_ in ports if kind == "output"]
 
 
 def _is_waited_for(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
