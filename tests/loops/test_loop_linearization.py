@@ -10,7 +10,7 @@ from loop_models import closed_state, loop_model, with_loops
 from random_models import random_tree
 from rigidblocks.algebra.spatial import identity, mcI, xlt
 from rigidblocks.dynamics import rnea
-from rigidblocks.joint import Cylindrical, Helical, LoopJoint, Prismatic, Revolute, Spherical
+from rigidblocks.joint import Cylindrical, Helical, LoopJoint, Prismatic, Revolute
 from rigidblocks.loops import (
     LoopLinearization,
     closed_loop_dynamics,
@@ -321,14 +321,3 @@ def test_open_loops_and_trees_are_refused():
         loop_linearization(model, q, qd + 0.01, tau, [0, 2, 5])
     with pytest.raises(ValueError, match="has no loops"):
         loop_linearization(model.spanning_tree, q, qd, tau, [0, 2, 5])
-
-
-def test_joints_without_linear_coordinates_are_refused():
-    rng = np.random.default_rng(67)
-    model = random_tree(rng, (-1, 0), (Revolute(), Spherical()))
-    q = random_configuration(model, rng)
-    model = with_loops(model, q, [(Spherical(), -1, 1)], rng)
-    with pytest.raises(
-        ValueError, match=r"joint2 of model .* velocities are not the rates of its positions"
-    ):
-        loop_linearization(model, q, np.zeros(4), np.zeros(4), [0])

@@ -3,7 +3,7 @@
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from rigidblocks.loops.assembly import closure_errors
 from rigidblocks.loops.choice import velocity_columns
 from rigidblocks.loops.constraints import position_constraints
 from rigidblocks.loops.cut import cut, cut_state
+from rigidblocks.loops.tangents import tangent_linearization
 from rigidblocks.model.tree import Tree
 
 RANK = 1e-9  # of the largest singular value: constraints below are dependent
@@ -81,17 +82,20 @@ def loop_linearization(
         A22 = -(G^T H G)^-1 G^T (dtau/dqd G + 2 H Gdot)
         tau' = rnea(q, qd, qdd) - tau    (Spencer 2004, 4.2, App. B)
 
-    by recursions alone, without differences and without a tracer; tau (nv,) is constant. Joints
-    must have positions whose rates are their velocities and a constant S: revolute, prismatic,
-    helical and cylindrical ones.
+    by recursions alone, without differences and without a tracer; tau (nv,) is constant. That is
+    for joints that have positions whose rates are their velocities and a constant S: revolute,
+    prismatic, helical and cylindrical ones. Where there is another, in the tree or in a loop, y is
+    R times the velocities that lead from the point to q in unit time, R (p, nv) of the tree's
+    joints alone, and the derivatives are those of dual numbers (`tangents`), as exact.
 
-    Raises ValueError for other joints, for a state that opens the loops, and for coordinates that
-    are too few, too many or dependent there.
+    Raises ValueError for joints that roll, for a state that opens the loops, and for coordinates
+    that are too few, too many or dependent there.
     """
     check_lengths(model, q=q, qd=qd, tau=tau)
-    tree = cut(model)
-    _check_joints(tree)
     _check_closed(model, q, qd)
+    tree = cut(model)
+    if not _is_flat(tree):
+        return _of_any_joints(model, q, qd, tau, independent, gravity)
     R, names = _selection(tree, independent)
     q_all, qd_all = cut_state(model, q, qd)
     H, n = crba(model, q), model.nv
@@ -106,6 +110,19 @@ def loop_linearization(
     forces = rnea_derivatives(model, q, qd, qdd_all[:n], gravity)
     A, B = _projection(H, parameters, forces, tau)
     return LoopLinearization(A, B, residual, parameters.G[:n], names)
+
+
+def _of_any_joints(
+    model: Tree,
+    q: Array,
+    qd: Array,
+    tau: Array,
+    independent: Iterable[str | int] | Array,
+    gravity: Array | None,
+) -> LoopLinearization:
+    R, names = _selection(model, independent)
+    _inverse(model, R, position_constraints(model, q).K)  # refuses what are no coordinates
+    return LoopLinearization(*tangent_linearization(model, q, qd, tau, R, gravity), names)
 
 
 def _projection(
@@ -201,20 +218,20 @@ def _selection(
     return np.eye(tree.nv)[columns], tuple(names[column] for column in columns)
 
 
-def _check_joints(tree: Tree) -> None:
-    """Raises ValueError for a joint whose velocities are not the rates of its positions."""
-    check_constant_subspaces(tree)
-    for name, joint in zip(tree.joint_names, tree.joint, strict=True):
-        units: list[Any] = list(np.eye(joint.nv))
-        if joint.nq != joint.nv or any(
-            np.any(joint.rate(joint.neutral() + 0.5, unit) != unit) for unit in units
-        ):
-            raise ValueError(
-                f"{name} of model '{tree.name}' is {joint}, whose velocities are not the rates of "
-                "its positions: no "
-                "coordinates y for it are linear; linearize() of a ClosedLoopPlant is for all "
-                "joints, in all its states"
-            )
+def _is_flat(tree: Tree) -> bool:
+    """Whether velocities are the rates of positions and each S is constant."""
+    try:
+        check_constant_subspaces(tree)
+    except ValueError:
+        return False
+    return all(
+        joint.nq == joint.nv
+        and all(
+            np.array_equal(joint.rate(joint.neutral() + 0.5, unit), unit)
+            for unit in np.eye(joint.nv)
+        )
+        for joint in tree.joint
+    )
 
 
 def _check_closed(model: Tree, q: Array, qd: Array) -> None:
