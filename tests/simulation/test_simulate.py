@@ -287,5 +287,12 @@ def test_a_plot_has_a_panel_for_each_unit(tmp_path):
     result = simulate(wired(parts()), 0.01, 1e-3)
     figure = result.plot("robot.q", "command.y", "pd.tau", path=tmp_path / "run.png")
     assert [axis.get_ylabel() for axis in figure.axes] == ["rad", "N.m"]
-    assert len(figure.axes[0].lines) == 4
+    lines = figure.axes[0].lines
+    assert [line.get_color() for line in lines[:2]] == [line.get_color() for line in lines[2:]]
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 4
+    assert figure.get_suptitle() == "robot.q, command.y, pd.tau from 0 to 0.01 s"
+    assert figure._repr_png_().startswith(b"\x89PNG")  # what notebooks show
     assert (tmp_path / "run.png").stat().st_size > 10_000
+    usual = result.plot()
+    assert sum(len(axis.lines) for axis in usual.axes) == len(result.columns)
+    assert usual.get_suptitle() == "7 signals from 0 to 0.01 s"

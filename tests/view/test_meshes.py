@@ -89,7 +89,7 @@ def test_a_mesh_is_where_its_link_is(tmp_path):
     path.write_text(TURNED.format(name="a.stl"))
     robot = load_model(path)
     (solid,) = meshes(robot, path)
-    assert solid.colour == (1.0, 0.0, 0.0)
+    assert solid.colour == (1.0, 0.14, 0.14)
     q = np.array([np.pi / 2])
     X = body_poses(robot.model, q)[solid.body]
     local = solid.points.reshape(-1, 3) @ solid.placement.E + solid.placement.r
@@ -103,10 +103,13 @@ def test_a_mesh_is_where_its_link_is(tmp_path):
 @pytest.mark.interop
 def test_meshes_that_are_not_there_are_told(tmp_path):
     path = tmp_path / "one.urdf"
-    path.write_text(TURNED.format(name="none.stl"))
-    with pytest.warns(UserWarning, match="1 of 1 meshes cannot be read, such as none.stl"):
-        page = show(path)
-    assert '"kind":"mesh"' not in page.html
+    (tmp_path / "empty.stl").write_bytes(stl([]))
+    (tmp_path / "text.stl").write_text("nothing of the kind")
+    for name in ("none.stl", "empty.stl", "text.stl"):
+        path.write_text(TURNED.format(name=name))
+        with pytest.warns(UserWarning, match=f"1 of 1 meshes cannot be read, such as {name}"):
+            page = show(path)
+        assert '"kind":"mesh"' not in page.html
 
 
 @pytest.mark.interop

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
+from io import BytesIO
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -68,9 +69,10 @@ class Result:
 
     def _span(self) -> str:
         """How many rows there are, and from when to when."""
-        n = len(self.time)
-        span = f" from {self.time[0]:g} to {self.time[-1]:g} s" if n else ""
-        return f"{n} rows{span}, {len(self.ports)} ports"
+        return f"{len(self.time)} rows{self._when()}, {len(self.ports)} ports"
+
+    def _when(self) -> str:
+        return f" from {self.time[0]:g} to {self.time[-1]:g} s" if len(self.time) else ""
 
     @classmethod
     def of_signals(
@@ -173,12 +175,15 @@ class Result:
 
     def plot(self, *names: str, path: str | Path | None = None) -> "Figure":
         """A figure of the signals over time, one panel for each unit, with a thin line at each
-        event; saved to `path` when given.
+        event; saved to `path` when given. Notebooks show its picture.
+
+        Without names these are all signals of up to 12 numbers, or all where there are no such.
         """
         from matplotlib.figure import Figure
 
+        names = names or self._usual()
         panels: dict[Any, list[str]] = {}
-        for name in names or [port.name for port in self.ports]:
+        for name in names:
             panels.setdefault(self.unit(name), []).append(name)
         figure = Figure(figsize=(9, 2 + 2.2 * len(panels)), layout="constrained")
         axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
@@ -186,21 +191,42 @@ class Result:
             axis.set_ylabel(unit if isinstance(unit, str) else ", ".join(dict.fromkeys(unit)))
             self._draw(axis, signals)
         axes[-1].set_xlabel("time [s]")
+        figure.suptitle(_listed(names) + self._when(), fontsize="medium")
+        setattr(figure, "_repr_png_", partial(_png, figure))  # noqa: B010 - what notebooks call
         if path is not None:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(path, dpi=120)
         return figure
 
+    def _usual(self) -> tuple[str, ...]:
+        """The signals that a figure has without being asked for any."""
+        numbers = [port for port in self.ports if port.type != "String"]
+        few = [port.name for port in numbers if port.size <= 12]
+        return tuple(few or [port.name for port in numbers])
+
     def _draw(self, axis: "Axes", names: Sequence[str]) -> None:
         """Draws signals and events into a panel."""
-        # one on top of another: both are seen
-        for name, style in zip(names, cycle(("-", "--", "-.", ":"))):
+        styles = ("-", "--", "-.", ":")  # one on top of another: both are seen
+        for name, style in zip(names, cycle(styles)):
+            if len(names) <= len(styles):
+                axis.set_prop_cycle(None)  # command and actual of a joint have one colour
             elements = self[name].reshape(len(self.time), -1)
             axis.plot(self.time, elements, style, label=self.port(name).element_names)
         for event in self.events:
             axis.axvline(event.t, color="k", lw=0.4, alpha=0.4)
         axis.grid(alpha=0.3)
         axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 4 else f"{len(names)} signals"
+
+
+def _png(figure: "Figure") -> bytes:
+    """A figure as a PNG file."""
+    file = BytesIO()
+    figure.savefig(file, format="png", dpi=100)
+    return file.getvalue()
 
 
 def _units(port: Port) -> str:

@@ -17,6 +17,7 @@ from rigidblocks.view.solids import Solid
 
 MOST, LEAST = 80_000, 400  # triangles of a robot, and at least of each mesh
 OFFSET = 0.37  # of a cell: so that planes of symmetry, where rounding decides, do not divide cells
+DARKEST = 0.14  # of a colour's parts: in black no shape is seen
 PLAIN = (0.80, 0.82, 0.84)
 
 
@@ -39,7 +40,7 @@ def meshes(robot: RobotDescription, path: Path) -> tuple[Solid, ...]:
     for name, scale, colour, body, X in named:
         file = found_file(name, path)
         triangles = None if file is None else _triangles(file, limit)
-        if triangles is None:
+        if triangles is None or not len(triangles):
             missing.append(name)
         else:
             points = triangles * scale
@@ -128,7 +129,7 @@ def _colour(material: Element) -> tuple[float, float, float] | None:
     if colour is None:
         return None
     r, g, b, _ = numbers(colour, "rgba", 4)
-    return (r, g, b)
+    return (max(r, DARKEST), max(g, DARKEST), max(b, DARKEST))
 
 
 def _triangles(file: Path, limit: int) -> Array | None:
