@@ -11,6 +11,8 @@ from rigidblocks import (
     ClosedLoopPlant,
     ContactPlant,
     FloatingBasePlant,
+    Port,
+    Result,
     RobotPlant,
     System,
     animate,
@@ -152,6 +154,35 @@ def test_the_robot_of_a_run_is_found_by_its_variables():
         animate(result, auto_tree(4))
     with pytest.raises(KeyError, match="no signal 'nothing'"):
         animate(result, planar2(), signals=["nothing"])
+
+
+def run_of(time, q):
+    port = Port("robot.q", (2,), "rad")
+    return Result.of_signals(np.array(time, float), [(port, np.reshape(q, (-1, 2)))], {})
+
+
+def test_of_a_run_that_failed_one_sees_what_there_is():
+    run = data(animate(run_of([0, 1, 2, 3], [0, 0, 1, 1, np.nan, 1, 2, 2]), planar2()))["run"]
+    assert numbers(run["time"], "<f8")[-1] == 1.0
+    np.testing.assert_array_equal(numbers(run["q"])[-2:], [1, 1])
+    for column in data(animate(run_of([0, 1], [0, 0, 1e30, -1e300]), planar2()))["run"]["signals"]:
+        assert np.isfinite([numbers(one) for one in column["columns"]]).all()
+    with pytest.raises(ValueError, match="not finite from the start"):
+        animate(run_of([0, 1], [np.inf, 0, 1, 1]), planar2())
+    with pytest.raises(ValueError, match="a result without rows"):
+        animate(
+            Result(np.zeros(0), (Port("robot.q", (2,), "rad"),), np.zeros((0, 2)), {}), planar2()
+        )
+
+
+def test_a_long_run_is_a_small_page():
+    """An hour at 100 Hz."""
+    time = np.arange(0, 3600, 0.01)
+    page = animate(run_of(time, np.stack([np.sin(time), np.cos(time)], axis=1)), planar2())
+    assert len(page.html) < 1e6
+    run = data(page)["run"]
+    q, when = numbers(run["q"]).reshape(-1, 2), numbers(run["time"], "<f8")
+    np.testing.assert_allclose(q[:, 0], np.sin(when), atol=1e-3)
 
 
 def test_what_cannot_be_drawn_is_refused():

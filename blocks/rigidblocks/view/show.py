@@ -28,7 +28,8 @@ from rigidblocks.view.page import Page, page
 from rigidblocks.view.robot import DrawnRobot, outlook
 from rigidblocks.view.solids import Solid, of_shapes
 
-FRAMES, MOST_FRAMES, POINTS = 60.0, 3000, 1200  # per second; of a run; of a plot
+FRAMES, MOST, POINTS = 60.0, 600_000, 1200  # per second; bytes of all frames; of a plot
+FAR = 1e12  # [rad, m]: what is farther away is not seen
 
 
 class RobotFile(NamedTuple):
@@ -66,8 +67,10 @@ def animate(
 
     `robot` is the system that ran, or the robot in it as `show` takes it, whose motion is then the
     one result that can be its. The page is saved to `path` when given. Raises ValueError where the
-    result has not the motion of the robot, and KeyError for a signal that there is not.
+    result has no rows or not the motion of the robot, and KeyError for a signal that there is not.
     """
+    if not len(result.time):
+        raise ValueError("a result without rows has nothing to show")
     pairs = list(drawn_robots(robot, None))
     drawn = [one for one, _ in pairs]
     columns = [_columns(result, one.model.nq, ports) for one, ports in pairs]
@@ -131,12 +134,13 @@ def described_run(result: Result, q: Array, signals: Sequence[str] = ()) -> dict
     enough for a plot.
     """
     time = np.asarray(result.time, dtype=float)
-    if not len(time):
-        raise ValueError("a result without rows has nothing to show")
-    span = float(time[-1] - time[0])
-    n = int(np.clip(round(span * FRAMES) + 1, 2, MOST_FRAMES))
-    frames = np.linspace(time[0], time[-1], n)
-    moved = np.column_stack([np.interp(frames, time, column) for column in q.T])
+    lost = ~(np.abs(q) < FAR).all(axis=1)  # so that the end of a run that failed is seen
+    end = int(np.argmax(lost)) if lost.any() else len(time)
+    if not end:
+        raise ValueError(f"the motion of the robot is not finite from the start, {q[0].tolist()}")
+    n = round(float(time[end - 1] - time[0]) * FRAMES) + 1
+    frames = np.linspace(time[0], time[end - 1], int(np.clip(n, 2, MOST // (8 + 4 * q.shape[1]))))
+    moved = np.column_stack([np.interp(frames, time[:end], column[:end]) for column in q.T])
     rows = np.unique(np.linspace(0, len(time) - 1, POINTS).astype(int))
     return {
         "time": encoded(frames, "<f8"),
@@ -158,7 +162,7 @@ def _signal(result: Result, name: str, rows: Array) -> dict[str, Any]:
     )
     unit = " ".join(dict.fromkeys(units))
     ends = [element[len(name) :] or name.rpartition(".")[2] for element in elements]
-    columns = [encoded(np.nan_to_num(column)) for column in values.T]
+    columns = [encoded(np.clip(np.nan_to_num(column), -1e30, 1e30)) for column in values.T]
     return {"name": name, "unit": unit, "elements": ends, "columns": columns}
 
 
