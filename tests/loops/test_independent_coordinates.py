@@ -5,13 +5,15 @@ motion in them.
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.integrate import solve_ivp
 
 from integration import states
 from loop_models import four_bar, loop_model, with_loops
 from random_models import random_tree
 from rigidblocks import EULER, ROS2, move_independently
+from rigidblocks.algebra import spatial
 from rigidblocks.algebra.planar import mcI, xlt
-from rigidblocks.dynamics import energy
+from rigidblocks.dynamics import aba, energy
 from rigidblocks.joint import (
     Fixed,
     LoopJoint,
@@ -19,6 +21,7 @@ from rigidblocks.joint import (
     PlanarRevolute,
     Prismatic,
     Revolute,
+    RollingBall,
     Spherical,
 )
 from rigidblocks.loops import (
@@ -40,6 +43,7 @@ from rigidblocks.loops.coordinates import (
     tangent_coordinates,
 )
 from rigidblocks.model.configuration import random_configuration
+from rigidblocks.model.model import Model
 from rigidblocks.model.planar import PlanarModel
 
 SAME = 1e-9  # rounding, times the condition of H and of the coordinates, some 1e3
@@ -400,13 +404,44 @@ def test_wrong_choices_are_refused():
         joint_coordinates(model, q, ["motor"])
 
 
-def test_quaternions_stay_dependent():
-    model, (q, *_) = loop_model("floating loops")
+def test_joints_that_roll_have_no_coordinates():
+    rng = np.random.default_rng(3)
+    model = random_tree(rng, (-1, 0), (RollingBall(0.3), Revolute()))
+    q = random_configuration(model, rng)
+    model = with_loops(model, q, [(Spherical(), -1, 1)], rng)
     for choose in (partitioned_coordinates, tangent_coordinates):
-        with pytest.raises(ValueError, match="velocities that are not the rates of its positions"):
+        with pytest.raises(ValueError, match="6 freedoms of position and 3 of velocity"):
             choose(model, q)
-    with pytest.raises(ValueError, match="joint1 of model"):
-        joint_coordinates(model, q, [0])
+
+
+@pytest.mark.slow
+@CHOICES
+def test_quaternions_are_coordinates_and_change_where_they_turn_far(choose):
+    """A body on two ball joints, one of which closes a loop, turns about the line between them."""
+    axis = np.array([0.6, 0.0, 0.8])
+    body = spatial.mcI(2.0, [0.1, 0.3, -0.2], np.diag([0.2, 0.3, 0.25]))
+    place = spatial.xlt(axis)
+    pin = LoopJoint(Spherical(), -1, 0, place, place, "pin")
+    there = ((-1,), (spatial.identity(),), (body,))
+
+    def model(joint, loops=()):
+        parent, Xtree, inertia = there
+        return Model("door", parent, (joint,), Xtree, inertia, loops=loops)
+
+    door, hinge = model(Spherical(), (pin,)), model(Revolute(tuple(axis)))
+    q, qd, speed = np.array([1.0, 0.0, 0.0, 0.0]), 14.0 * axis, np.array([14.0])
+    run = move_independently(door, q, qd, lambda *_: np.zeros(3), 0.25, 1e-2, choose=choose)
+    assert run.events  # it turned by more than half a turn
+    expected = solve_ivp(
+        lambda _, x: [x[1], aba(hinge, x[:1], x[1:], np.zeros(1))[0]],
+        (0.0, 0.25), [0.0, *speed], rtol=1e-10, atol=1e-10,
+    ).y[:, -1]  # fmt: skip
+    assert abs(expected[0]) > np.pi
+    # of RK4 at 10 ms
+    assert_allclose(run["qd"][-1], expected[1] * axis, atol=1e-4)
+    half = expected[0] / 2
+    turned = np.concatenate([[np.cos(half)], np.sin(half) * axis])
+    assert_allclose(np.abs(turned @ run["q"][-1]), 1.0, atol=1e-9)
 
 
 def test_iterations_that_do_not_converge_say_so():

@@ -10,6 +10,7 @@ as in the book. For singular configurations there is `closed_loop_dynamics`.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics import bias_force, crba
 from rigidblocks.loops.choice import velocity_columns
 from rigidblocks.loops.constraints import loop_constraints, position_constraints
+from rigidblocks.loops.tangents import check_holonomic, difference_rates
 from rigidblocks.model.configuration import checked, difference, integrate
 from rigidblocks.model.tree import Tree
 
@@ -44,6 +46,9 @@ class Coordinates(Protocol):
 class LinearCoordinates:
     """y = matrix (q - origin), with the matrix (p, nv) and the configuration `origin` (nq,) of the
     model (Eq 2.33).
+
+    The difference of configurations is the velocity that leads from one to the other in unit time,
+    so that joints with quaternions have such coordinates too, within half a turn (`is_far`).
     """
 
     model: Tree
@@ -55,14 +60,44 @@ class LinearCoordinates:
         return self.of(q) - y
 
     def D1(self, q: Array, y: Array) -> Array:
-        """The matrix."""
-        del q, y
-        return self.matrix
+        """The matrix, where velocities are the rates of positions."""
+        del y
+        if self._flat:
+            return self.matrix
+        still = np.zeros(self.model.nv)
+        units = np.eye(self.model.nv)
+        rates = [difference_rates(self.model, self.origin, q, unit, still)[0] for unit in units]
+        D1: Array = self.matrix @ np.array(rates, dtype=float).T
+        return D1
 
     def D2(self, q: Array, y: Array) -> Array:
         """Minus the unit matrix."""
         del q, y
         return -np.eye(len(self.matrix))
+
+    def bias(self, q: Array, qd: Array) -> Array:
+        """The second rate of y (p,) at constant velocities qd: zero where they are the rates of
+        positions.
+        """
+        if self._flat:
+            return np.zeros(len(self.matrix))
+        still = np.zeros(self.model.nv)
+        second = difference_rates(self.model, self.origin, q, qd, still)[1]
+        bias: Array = self.matrix @ second.astype(float)
+        return bias
+
+    def is_far(self, q: Array) -> bool:
+        """Whether q is so far from the origin that other coordinates should be chosen: where a
+        quaternion has turned by 2 rad, of the pi that it may.
+        """
+        if self._flat:
+            return False
+        curved = ~np.array(_flat(self.model))
+        return bool(np.max(np.abs(difference(self.model, self.origin, q)[curved])) > 2.0)
+
+    @cached_property
+    def _flat(self) -> bool:
+        return all(_flat(self.model))
 
     def of(self, q: Array) -> Array:
         """The coordinates y (p,) of a configuration."""
@@ -85,8 +120,7 @@ class Tangent(NamedTuple):
 def joint_coordinates(model: Tree, q: ArrayLike, joints: Iterable[str | int]) -> LinearCoordinates:
     """The positions of these joints, by name or number, from those at q (nq,): the user's choice.
 
-    Raises ValueError where they are too few, too many or dependent at q, and for a joint with a
-    quaternion.
+    Raises ValueError where they are too few, too many or dependent at q, and for joints that roll.
     """
     matrix = np.eye(model.nv)[velocity_columns(model, joints, "independent")]
     return _checked_linear(model, matrix, checked(model, q))
@@ -96,7 +130,7 @@ def partitioned_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
     """The joint positions that complete pivoting of K leaves independent (RBDA 8.8), from those at
     q (nq,).
 
-    Quaternions stay dependent; ValueError where the loops do not determine them.
+    Quaternions stay dependent where the loops determine them.
     """
     q = checked(model, q)
     K, still = position_constraints(model, q).K, np.zeros(model.nc)
@@ -114,7 +148,7 @@ def tangent_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
     """Coordinates along orthonormal directions that keep the loops closed at q (nq,): the best
     conditioned ones there.
 
-    Raises ValueError for models with quaternions.
+    Raises ValueError for joints that roll.
     """
     q = checked(model, q)
     _, sizes, Vh = np.linalg.svd(position_constraints(model, q).K)
@@ -177,13 +211,17 @@ def independent_motion(
 
         G = [D1 R; K]^-1 [-D2 R; 0],   g = [D1 R; K]^-1 [0; k]
 
-    With coordinates that are not linear g is one of the solutions of K g = k: right for qdd, and
-    ydd is measured from it.
+    Of `LinearCoordinates` g has what their `bias` says besides, so that ydd is the second rate of
+    y. With coordinates of other kinds that are not linear g is one of the solutions of K g = k:
+    right for qdd, and ydd is measured from it.
     """
     K, k, _ = loop_constraints(model, q, qd)
     inverse = np.linalg.pinv(np.vstack([coordinates.D1(q, y), K]), rcond=RANK)
     p = len(y)
-    return Tangent(-inverse[:, :p] @ coordinates.D2(q, y), inverse[:, p:] @ k)
+    g = inverse[:, p:] @ k
+    if isinstance(coordinates, LinearCoordinates):
+        g = g - inverse[:, :p] @ coordinates.bias(q, qd)
+    return Tangent(-inverse[:, :p] @ coordinates.D2(q, y), g)
 
 
 def reduced_dynamics(
@@ -213,18 +251,7 @@ def _flat(model: Tree) -> list[bool]:
 
 def _checked_linear(model: Tree, matrix: Array, q: Array) -> LinearCoordinates:
     """The coordinates; raises ValueError where they are none at q."""
-    for column, flat in enumerate(_flat(model)):
-        if not flat and np.any(matrix[:, column]):
-            name = next(
-                name
-                for name, place in zip(model.joint_names, model.v_slices, strict=True)
-                if column < place.stop
-            )
-            raise ValueError(
-                f"{name} of model '{model.name}' has velocities that are not the rates of its "
-                "positions, so it cannot be "
-                "independent; choose other joints, or integrate with closed_loop_dynamics"
-            )
+    check_holonomic(model)
     K = position_constraints(model, q).K
     sizes = np.linalg.svd(K, compute_uv=False)
     mobility = model.nv - int(np.sum(sizes > RANK * np.max(sizes, initial=0.0)))

@@ -52,7 +52,7 @@ def tangent_linearization(
     along dq = N dy, K dqd = -dK qd. Raises ValueError for joints with more freedoms of position
     than of velocity: those that roll.
     """
-    _check_holonomic(model)
+    check_holonomic(model)
     point = _operating_point(model, q, qd, tau, R, gravity)
     p, N = len(R), point.N
     M = np.linalg.inv(N.T @ point.H @ N)
@@ -72,6 +72,18 @@ def tangent_linearization(
     residual = np.array([_value(one) for one in (*rate, *second)])
     B = np.vstack([np.zeros((p, model.nv)), M @ N.T])
     return TangentLinearization(np.array(columns).T, B, residual, N)
+
+
+def difference_rates(
+    model: Tree, origin: Array, q: Array, qd: Array, qdd: Array
+) -> tuple[Array, Array]:
+    """The first and second rate (nv,) of difference(origin, q) of a motion through q."""
+    step = [Dual(Dual(0.0, a), Dual(a, b)) for a, b in zip(qd, qdd, strict=True)]
+    here = [Dual(Dual(one, 0.0), Dual(0.0, 0.0)) for one in q]
+    delta = difference(model, origin, displaced(model, _objects(here), _objects(step)))
+    first = [_part(_part(one, "slope"), "value") for one in delta]
+    second = [_part(_part(one, "slope"), "slope") for one in delta]
+    return _objects(first), _objects(second)
 
 
 def _operating_point(
@@ -113,14 +125,9 @@ def _y_rates(model: Tree, point: _Point, dq: Array, dqd: Array, dqdd: Array) -> 
     """dy/dt and d2y/dt2 of the motion that is dq e, dqd e, dqdd e away: near q, q (+) (qd t + qdd
     t^2/2) has these velocities and accelerations.
     """
-    q = [Dual(Dual(one, 0.0), Dual(0.0, 0.0)) for one in _moved(point, model, dq)]
-    motion = zip(_dual(point.qd, dqd), _dual(point.qdd, dqdd), strict=True)
-    step = [Dual(Dual(0.0, qd), Dual(qd, qdd)) for qd, qdd in motion]
-    there = displaced(model, _objects(q), _objects(step))
-    delta = point.R @ difference(model, point.q, there)
-    first = [_part(_part(one, "slope"), "value") for one in delta]
-    second = [_part(_part(one, "slope"), "slope") for one in delta]
-    return _objects(first), _objects(second)
+    qd, qdd = _dual(point.qd, dqd), _dual(point.qdd, dqdd)
+    first, second = difference_rates(model, point.q, _moved(point, model, dq), qd, qdd)
+    return point.R @ first, point.R @ second
 
 
 def _part(number: Any, name: str) -> Any:
@@ -147,7 +154,8 @@ def _objects(values: list[Any]) -> Array:
     return array
 
 
-def _check_holonomic(model: Tree) -> None:
+def check_holonomic(model: Tree) -> None:
+    """Raises ValueError for a joint with more freedoms of position than of velocity."""
     for name, joint in zip(model.joint_names, model.joint, strict=True):
         freedoms = joint.nq - joint.q_units.count("1") // 4  # a quaternion has one too many
         if freedoms != joint.nv:

@@ -67,7 +67,7 @@ def move_independently(
     coordinates, best = coordinates or good, _condition(good, q)
     rows, changes = [(q, qd)], list[CoordinateChange]()
     for t in grid.times[:-1].tolist():
-        if _condition(coordinates, q) > WORSE * best:
+        if coordinates.is_far(q) or _condition(coordinates, q) > WORSE * best:
             coordinates = choose(model, q)
             best = _condition(coordinates, q)
             changes.append(CoordinateChange(t))
@@ -111,7 +111,8 @@ class _Motion:
 
     def coordinates_of(self, q: Array, qd: Array) -> Array:
         """x of q and qd."""
-        return np.concatenate([self.coordinates.of(q), self.coordinates.matrix @ qd])
+        y = self.coordinates.of(q)
+        return np.concatenate([y, self.coordinates.D1(q, y) @ qd])
 
     def state(self, x: Array) -> tuple[Array, Array]:
         """q and qd of x; iterations for q begin on the tangent."""
