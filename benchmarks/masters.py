@@ -109,7 +109,7 @@ def ours(system: System, found: list[np.ndarray], in_c: bool) -> tuple[Walk, Cal
         grid = Grid(0.0, DT, at[0] + steps)
         record = Recording(plan.wiring, grid, {}, Wanted(every=1))
         record.k = at[0]
-        for _ in master.go(record, contextlib.nullcontext):
+        for _ in master.go(record, contextlib.nullcontext, None):
             pass
         result, _ = record.finish()
         assert result.values.shape[0] == steps
