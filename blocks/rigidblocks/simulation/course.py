@@ -94,7 +94,7 @@ def _go(
     with _bar(rows.grid.n, progress) as told:
         master.network.start(plan.t_start)
         rows.add(master.network.row())
-        for message in warnings_of(plan, master.network):
+        for message in plan.once("warnings", lambda: tuple(warnings_of(plan, master.network))):
             warnings.warn(message, RuntimeWarning, stacklevel=callers + 3)
         for count in master.go(rows, interrupts.held_back, pace):
             told(count)

@@ -63,6 +63,16 @@ class Plan:
             **provenance(self.wiring),
         }
 
+    def once(self, name: str, find: Callable[[], Any]) -> Any:
+        """What `find` finds, the first time; it must depend on the plan alone."""
+        if name not in self._found:
+            self._found[name] = find()
+        return self._found[name]
+
+    @cached_property
+    def _found(self) -> dict[str, Any]:
+        return {}
+
     def compile(self) -> None:
         """Makes all that is to be compiled."""
         _ = self.fused if self.form == "fused" else self.steppers
