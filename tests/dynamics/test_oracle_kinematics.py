@@ -20,6 +20,7 @@ from rigidblocks.dynamics import (
     classical_acceleration,
     crba,
     forward_dynamics_crba,
+    joint_wrenches,
     total_mass,
 )
 from rigidblocks.joint import EulerSpherical, Fixed, Revolute, Universal
@@ -143,3 +144,16 @@ def test_forward_dynamics_by_the_inertia_matrix_equals_pinocchio(pair):
         expected,
         np.linalg.cond(crba(model, s.q)),
     )
+
+
+def test_joint_wrenches_equal_pinocchios(pair):
+    """What Pinocchio's joints transmit, at the bodies that have a joint of their own."""
+    wrenches, _ = joint_wrenches(pair.model, pair.s.q, pair.s.qd, pair.s.qdd)
+    pin.rnea(pair.there, pair.data, pair.q, pair.v, pair.a)
+    compared = 0
+    for i, joint in enumerate(pair.model.joint):
+        if not isinstance(joint, Fixed):
+            number, placement = pair.other.body[i]
+            close(wrenches[i], placement.actInv(pair.data.f[number]).vector[LINEAR_FIRST])
+            compared += 1
+    assert compared
