@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         PointKinematics,
         QuinticProfile,
         RepeatingSequence,
+        RigidContactPlant,
         RobotPlant,
         Sine,
         Step,
@@ -196,6 +197,7 @@ __all__ = [
     "Result",
     "Reversed",
     "Revolute",
+    "RigidContactPlant",
     "RobotBuilder",
     "RobotPlant",
     "Rotor",
@@ -308,7 +310,8 @@ _NAMES = {
         "Encoder FloatingBasePlant Frame FrameKinematics GravityCompensation GroundContact "
         "HybridPlant IMU InverseDynamicsController InverseKinematics JointActuator JointLimits "
         "LoopClosure OperationalSpaceController PDController Playback PointKinematics "
-        "QuinticProfile RepeatingSequence RobotPlant Sine Step TaskSpacePD TrapezoidalProfile"
+        "QuinticProfile RepeatingSequence RigidContactPlant RobotPlant Sine Step TaskSpacePD "
+        "TrapezoidalProfile"
     ),
     "loops": "assemble closed_loop_dynamics closed_loop_inverse_dynamics",
     "model.floating_chain": "floating_base",

@@ -34,6 +34,7 @@ FMI = {
 }
 RUNNER = folders(C / "runner", SAMPLE / "runner", C / "kernel")
 ALGORITHMS = folders(SAMPLE / "algorithms")
+CONTACT = folders(SAMPLE / "contact")
 OPTIONS = {  # of a build
     fmi: [
         [],
@@ -53,7 +54,7 @@ WAYS = {  # the ways to compile each file by itself, by its folder
     "page": [KERNEL],
     "master": [[]],
     "runner": [RUNNER],
-    "contact": [[]],
+    "contact": [CONTACT],
     "algorithms": [ALGORITHMS, ["-DRB_INVERSE_DYNAMICS", *ALGORITHMS]],
 }
 UNITS = [  # the files that are compiled, with the folders that they need
@@ -66,6 +67,7 @@ UNITS = [  # the files that are compiled, with the folders that they need
     ("runner/core.c", RUNNER),
     ("runner/runner.c", RUNNER),
     ("contact/proximity.c", []),
+    ("contact/plant.h", CONTACT),
     ("algorithms/sweeps.h", ALGORITHMS),
     ("algorithms/derivatives.h", ALGORITHMS),
 ]

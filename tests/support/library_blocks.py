@@ -50,6 +50,7 @@ from rigidblocks.library import (
     WrenchSum,
 )
 from rigidblocks.mechanisms import five_bar, four_bar, in_space
+from sample import two_boxes
 
 RECORD = "time,a,b\n0.0,1.0,-1.0\n0.011,2.0,3.0\n0.02,-1.0,0.5\n0.09,0.0,0.25\n"
 SENSOR = Frame("sensor", "body4", random_transform(np.random.default_rng(4)))
@@ -186,6 +187,10 @@ BLOCKS = {
             D_t=30.0,
         ),
         {(u, y) for u in ("q", "qd") for y in ("f_ext", "force", "in_contact")} | {("q", "depth")},
+    ),
+    "rigid contact": (
+        two_boxes(),
+        {("f_ext", port.name) for port in two_boxes().outputs},
     ),
     "joint limits": (
         JointLimits(MODELS["planar2"](), (-0.2, -np.inf), (0.1, 0.3), 200.0, (5.0, 1.0)),

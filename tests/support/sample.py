@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigidblocks import Block, Port, System, UdpLink, auto_tree
+from rigidblocks import Block, Model, Port, SixDoF, System, UdpLink, auto_tree, box_inertia
+from rigidblocks.algebra.spatial import identity
 from rigidblocks.bench.program import runner_sources
 from rigidblocks.block.adaptive import METHODS, memory_for, method_of
 from rigidblocks.block.integrators import RK4, ROS2
@@ -18,6 +19,8 @@ from rigidblocks.kernels.contact import contacts_header
 from rigidblocks.kernels.derivatives import structure_header
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import model_header
+from rigidblocks.library import RigidContactPlant
+from rigidblocks.model.shapes import Box
 from rigidblocks.system.fused import GAUSS_SEIDEL
 
 
@@ -83,6 +86,7 @@ def generated_c() -> dict[str, str]:
     texts |= {f"runner/{name}": text for name, text in _runner().items()}
     texts["algorithms/structure.h"] = structure_header(auto_tree(3), inverse=False)
     texts["algorithms/contacts.h"] = contacts_header(2, 1, 10, cone=True)
+    texts["contact/tables.h"] = two_boxes().tables
     return texts
 
 
@@ -102,3 +106,18 @@ def _runner() -> dict[str, str]:
     sources = runner_sources(system, "turntable", 2e-3, GAUSS_SEIDEL)
     link.close()
     return {name: sources[name] for name in ("model.h", "system.h", "links.h")}
+
+
+def two_boxes() -> RigidContactPlant:
+    """A box on another one."""
+    sides = (0.4, 0.3, 0.2)
+    model = Model(
+        "boxes",
+        (-1, -1),
+        (SixDoF(), SixDoF()),
+        (identity(), identity()),
+        (box_inertia(sides, mass=2.0), box_inertia(sides, mass=1.0)),
+        contact=((Box(sides),), (Box(sides),)),
+    )
+    q0 = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.1, 0.05, 0.0, 0.31)
+    return RigidContactPlant(model, q0=q0, max_contacts=8)

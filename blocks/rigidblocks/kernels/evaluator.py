@@ -11,6 +11,7 @@ from rigidblocks.block.composite import Composite
 from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.port import Port
+from rigidblocks.block.written import WrittenBlock
 from rigidblocks.kernels.purity import check_purity
 from rigidblocks.tracing.differentiate import jacobian
 from rigidblocks.tracing.trace import Graph, TraceError, trace
@@ -102,7 +103,9 @@ class TracedEvaluator(Evaluator):
 
     def update(self, m: Array) -> Array:
         block = self.memory.block
-        if isinstance(block, Composite) and block.inner_blocks(self.memory):
+        if isinstance(block, WrittenBlock) or (
+            isinstance(block, Composite) and block.inner_blocks(self.memory)
+        ):
             return self._functions.update(m)
         return self.graph("update")(m)
 

@@ -9,6 +9,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
 from rigidblocks.block.composite import Composite
 from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
+from rigidblocks.block.written import WrittenBlock
 from rigidblocks.kernels.fingerprint import fingerprint
 from rigidblocks.tracing.cache import keep_text, known_text
 from rigidblocks.tracing.trace import Graph, trace
@@ -61,18 +62,20 @@ def element_feedthrough(evaluator: Evaluator) -> frozenset[ElementPair]:
 
 
 def _read_off(evaluator: Evaluator) -> frozenset[tuple[str, str]]:
-    memory, depends = evaluator.memory, after_sample(evaluator).depends
+    memory, block = evaluator.memory, evaluator.memory.block
+    if isinstance(block, WrittenBlock):  # without the matrix of thousands of states
+        return frozenset((u.name, y.name) for y in block.outputs for u in block.inputs)
+    depends = after_sample(evaluator).depends
 
     def reads(output: Port, source: Port) -> bool:
         return bool(depends[memory.where[output.name], memory.where[source.name]].any())
 
-    block = memory.block
     return frozenset((u.name, y.name) for y in block.outputs for u in block.inputs if reads(y, u))
 
 
 def _after(evaluator: Evaluator, sample: str) -> Graph:
     block = evaluator.memory.block
-    if isinstance(block, Composite):
+    if isinstance(block, Composite | WrittenBlock):
         evaluator = NumpyEvaluator(replace(evaluator.memory, block=block.structure()))
 
     def after(m: Array) -> dict[str, Array]:

@@ -23,6 +23,7 @@ from rigidblocks.block.block import Block
 from rigidblocks.block.composite import Composite, InnerBlock
 from rigidblocks.block.integrators import Integrator
 from rigidblocks.block.memory import Memory
+from rigidblocks.block.written import WrittenBlock
 from rigidblocks.kernels.composite import of_its_own, sample_text
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.tracing.ccode import c_function, c_number, c_text
@@ -50,7 +51,8 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
     memory, projects = evaluator.memory, evaluator.projects
     block = memory.block
     inner = block.inner_blocks(memory) if isinstance(block, Composite) else ()
-    names = [name for name in FUNCTIONS if not (inner and name == "update")]
+    written = isinstance(block, WrittenBlock)
+    names = [name for name in FUNCTIONS if not ((inner or written) and name == "update")]
     margins = evaluator.margin_count if chooses_steps(method, block) else 0
     names += [PROJECTION] * projects + [MARGINS] * bool(margins)
     graphs = [evaluator.graph(name) for name in names]
@@ -76,6 +78,7 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
             *_tableau(memory, method),
             *functions,
             *_inner_text(inner, block),
+            *_written_text(memory),
             "#endif\n",
         ]
     )
@@ -91,6 +94,12 @@ def _inner_text(inner: Sequence[InnerBlock], block: Block) -> Iterator[str]:
         assert isinstance(block, Composite)
         assert block.sample_time is not None
         yield sample_text(inner, block.sample_time, block.simultaneous)
+
+
+def _written_text(memory: Memory) -> Iterator[str]:
+    if isinstance(memory.block, WrittenBlock):
+        yield memory.block.written_text()
+        yield memory.block.update_text(memory)
 
 
 def memory_table(memory: Memory) -> Iterator[str]:

@@ -34,6 +34,7 @@ from rigidblocks.library.pid import PID
 from rigidblocks.library.plant import RobotPlant
 from rigidblocks.library.playback import Playback
 from rigidblocks.library.profiles import QuinticProfile, TrapezoidalProfile
+from rigidblocks.library.rigid_contact_plant import RigidContactPlant
 from rigidblocks.library.sensors import IMU, Encoder
 from rigidblocks.library.signals import Constant, Demux, Gain, Mux, Product, Selector, Sum
 from rigidblocks.library.sources import Chirp, RepeatingSequence, Sine, Step
@@ -95,6 +96,7 @@ __all__ = [
     "RateLimiter",
     "RateTransition",
     "RepeatingSequence",
+    "RigidContactPlant",
     "RobotPlant",
     "Saturation",
     "Selector",

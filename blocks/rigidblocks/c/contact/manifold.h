@@ -50,7 +50,7 @@ static inline int clip(double (*x)[3], int n, const double *g, double s, double 
         if ((dp > slack) != (dq > slack) && !(n == 2 && k == 1) && m < RB_CLIPPED) {
             double e[3];
             difference(q, p, e);
-            along(p, dp / (dp - dq), e, kept[m++]);
+            along(p, limited(dp / (dp - dq), 0.0, 1.0), e, kept[m++]);
         }
     }
     memcpy(x, kept, (size_t)m * sizeof *kept);
@@ -78,7 +78,8 @@ static inline int clip_by(double (*x)[3], int n, double (*other)[3], int sides, 
 }
 
 /* Two edges side by side: the part of A's that is along B's. */
-static inline void edges_together(struct manifold *m, double (*x)[3], double (*y)[3], double radius, double margin)
+static inline void edges_together(struct manifold *m, double (*x)[3], double (*y)[3], double radius, double radii,
+                                  double margin)
 {
     double e[3], f[3], g[3];
     difference(x[1], x[0], e);
@@ -96,7 +97,7 @@ static inline void edges_together(struct manifold *m, double (*x)[3], double (*y
         along(e, -dot(e, f), f, e);
         const double gap = dot(e, m->n);
         along(x[k], -radius, m->n, g);
-        add_point(m, g, gap - 2.0 * radius, margin);
+        add_point(m, g, gap - radii, margin);
     }
 }
 
@@ -189,8 +190,8 @@ static inline void faces_together(const struct placed *a, const struct placed *b
     times(-1.0, m->n, down);
     int i = face(a, down, x), j = face(b, m->n, y);
     const int on_b = is_face(y, j, m->n), on_a = !on_b && is_face(x, i, m->n);
-    if (i == 2 && j == 2 && radius_of(a->shape) == radius_of(b->shape)) {
-        edges_together(m, x, y, radius_of(a->shape), margin);
+    if (i == 2 && j == 2) {
+        edges_together(m, x, y, radius_of(a->shape), radii, margin);
     } else if (on_b) {
         i = clip_by(x, i, y, j, m->n, tiny);
         for (int k = 0; k < i; k++) {

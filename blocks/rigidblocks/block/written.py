@@ -1,0 +1,156 @@
+"""Blocks whose sample is written in C, with loops over tables, not traced."""
+
+import abc
+import ctypes
+from collections.abc import Mapping
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.algebra.scalar import is_traced
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Block
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.record import Record, Values
+
+
+class WrittenBlock(Block):
+    """A sampled block whose `update` is a function in C, the same one in all forms.
+
+        static inline void NAME(const double *state, const double *ARGUMENT, ..., double *out)
+
+    It gets the sampled states one after the other, the `arguments`, which are inputs and
+    parameters, and writes the sampled states. In NumPy it is called in a library that is compiled
+    when it is first needed; a kernel and a native FMU have its text in theirs. So its code does not
+    grow as a trace would, but it cannot be part of another trace: `linearize` and a fused system
+    refuse it. Every output is taken to depend on every input and on every state.
+    """
+
+    @property
+    @abc.abstractmethod
+    def function(self) -> str:
+        """The name of the function."""
+
+    @property
+    @abc.abstractmethod
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the inputs and parameters that it gets, in order."""
+
+    @property
+    @abc.abstractmethod
+    def tables(self) -> str:
+        """C text of what is particular to this block, before `headers`."""
+
+    @property
+    @abc.abstractmethod
+    def headers(self) -> tuple[str, ...]:
+        """The C files with the function, by their paths in the folder `c`, each after those that it
+        uses.
+        """
+
+    def written_text(self) -> str:
+        """The C of the function, all in one text."""
+        parts = (files("rigidblocks").joinpath("c", path).read_text() for path in self.headers)
+        lines = "".join(parts).splitlines()
+        kept = (line for line in lines if not line.startswith('#include "'))
+        return "\n".join((self.tables, *kept, ""))
+
+    def update_text(self, memory: Memory) -> str:
+        """The C of `update` on the flat memory, after `written_text`; parameters that are not in
+        the memory are constants.
+        """
+        start = {port.name: port.start for port in (*self.inputs, *self.parameters)}
+        lines, given = list[str](), list[str]()
+        for name in self.arguments:
+            if name in memory.where:
+                given.append(f"in + {memory.where[name].start}")
+            else:
+                numbers = np.ravel(np.asarray(start[name], dtype=float))
+                text = ", ".join(repr(float(number)) for number in numbers)
+                lines.append(f"    static const double {name}[] = {{{text}}};")
+                given.append(name)
+        call = f"    {self.function}({', '.join(('in + RB_Z', *given, 'out'))});"
+        head = "static inline void update(const double *in, double *out)"
+        return "\n".join((head, "{", *lines, call, "}", ""))
+
+    @cached_property
+    def _library(self) -> Any:
+        """The function as a library."""
+        # a packaged block runs its kernel, and needs no compiler
+        from rigidblocks.tracing.compiler import shared_library
+
+        given = ", ".join(f"const double *{name}" for name in ("state", *self.arguments))
+        exported = (
+            "#if defined(_WIN32)\n__declspec(dllexport)\n#else\n"
+            '__attribute__((visibility("default")))\n#endif\n'
+            f"void written({given}, double *out);\n"
+            f"void written({given}, double *out)\n{{\n"
+            f"    {self.function}({', '.join(('state', *self.arguments, 'out'))});\n}}\n"
+        )
+        sources: Mapping[str, str] = {"written.c": self.written_text() + exported}
+        library = ctypes.CDLL(str(shared_library(sources, "written.c")))
+        library.written.restype = None
+        return library
+
+    def update(self, x: Record, u: Record, p: Record) -> Values:
+        if is_traced(*vars(x).values(), *vars(u).values(), *vars(p).values()):
+            raise TypeError(
+                f"the sample of {type(self).__name__} is written in C and cannot be traced: run it "
+                "with form='numpy' or 'compiled', or as an FMU of its own"
+            )
+        state = np.concatenate([np.ravel(getattr(x, port.name)) for port in self.sampled])
+        numbers = {**vars(p), **vars(u)}
+        given = [np.ravel(np.asarray(numbers[name], dtype=float)) for name in self.arguments]
+        out, k, values = np.zeros(state.size), 0, {}
+        arrays = (state.astype(float), *given, out)  # kept as long as their addresses are in use
+        self._library.written(*map(_address, arrays))
+        for port in self.sampled:
+            values[port.name] = out[k : (k := k + port.size)].reshape(port.shape)
+        return values
+
+    def initial(self, x: Record) -> Values:
+        """The states as they are: nothing has moved."""
+        return {port.name: getattr(x, port.name) for port in self.sampled}
+
+    def structure(self) -> Block:
+        """A block with the same ports that can be traced, and in which everything depends on
+        everything.
+        """
+        return _Structure(self)
+
+
+class _Structure(Block):
+    def __init__(self, block: WrittenBlock):
+        self._block, self.sample_time = block, block.sample_time
+
+    @property
+    def inputs(self) -> Any:
+        return self._block.inputs
+
+    @property
+    def outputs(self) -> Any:
+        return self._block.outputs
+
+    @property
+    def sampled(self) -> Any:
+        return self._block.sampled
+
+    @property
+    def parameters(self) -> Any:
+        return self._block.parameters
+
+    def initial(self, x: Record) -> Values:
+        return self._block.initial(x)
+
+    def update(self, x: Record, u: Record, p: Record) -> Values:
+        names = [port.name for port in (*self.parameters, *self.inputs)]
+        given = [np.sum(vars(x)[port.name]) for port in self.sampled]
+        given += [np.sum(getattr(u, name, getattr(p, name, 0.0))) for name in names]
+        whole = np.sum(given)
+        return {port.name: np.full(port.shape, whole) for port in self.sampled}
+
+
+def _address(array: Array) -> Any:
+    return ctypes.c_void_p(array.ctypes.data)

@@ -1,0 +1,219 @@
+/* Free bodies with shapes, and the pairs of shapes that may touch.
+
+   The generated text before this has RB_BODIES and their tables RB_MASS, RB_CENTRE (3 each, centre of mass), RB_INERTIA (9
+   each, about it) and RB_ISOTROPIC; RB_SHAPES and theirs: RB_SHAPE_TABLE with the rows of shape.h, RB_SHAPE_AT (where each
+   row starts), RB_SHAPE_BODY (RB_BODIES for what is at rest), RB_SHAPE_POSE (9 + 3 each, about the centre of mass) and
+   RB_SHAPE_REACH (the radius about it); RB_CONTACTS, the most contacts; and RB_PAIRS, the most pairs. */
+
+#ifndef RB_SCENE_H
+#define RB_SCENE_H
+
+#include "manifold.h"
+
+#if !defined(RB_TABLES_H) /* unless they are before this in one text */
+#include "tables.h"
+#endif
+
+/* A body: centre of mass, rotation, velocities in base coordinates, and what a unit of impulse changes. What is at rest
+   is one more body, which nothing moves. */
+struct body {
+    double x[3], r[9], v[3], w[3], push_v[3], push_w[3], before_v[3], before_w[3];
+    double lightness, turning[9];
+};
+
+/* Bounds of a shape along the axes, with what it may move in a step. */
+struct bounds {
+    double low[3], high[3], margin;
+};
+
+struct pair {
+    int a, b;
+};
+
+struct scene {
+    struct body body[RB_BODIES + 1];
+    struct placed shape[RB_SHAPES];
+    struct bounds bounds[RB_SHAPES];
+    struct pair pair[RB_PAIRS];
+    int order[RB_SHAPES], pairs, left_out;
+};
+
+/* The rotation of a unit quaternion, scalar first, from body to base coordinates. */
+static inline void rotation_of(const double *q, double *r)
+{
+    const double w = q[0], x = q[1], y = q[2], z = q[3];
+    r[0] = 1.0 - 2.0 * (y * y + z * z);
+    r[1] = 2.0 * (x * y - w * z);
+    r[2] = 2.0 * (x * z + w * y);
+    r[3] = 2.0 * (x * y + w * z);
+    r[4] = 1.0 - 2.0 * (x * x + z * z);
+    r[5] = 2.0 * (y * z - w * x);
+    r[6] = 2.0 * (x * z - w * y);
+    r[7] = 2.0 * (y * z + w * x);
+    r[8] = 1.0 - 2.0 * (x * x + y * y);
+}
+
+/* A quaternion turned by the vector `angle`, in base coordinates: of its half the tangent as a series, exact to 1e-12 below
+   a tenth of a radian. */
+static inline void turned_by(const double *q, const double *angle, double *out)
+{
+    const double s = 0.25 * dot(angle, angle);
+    const double c = 0.5 * (1.0 + s * (1.0 / 3.0 + s * (2.0 / 15.0 + s * 17.0 / 315.0)));
+    const double x = c * angle[0], y = c * angle[1], z = c * angle[2];
+    const double p[4] = {q[0] - x * q[1] - y * q[2] - z * q[3], q[1] + x * q[0] + y * q[3] - z * q[2],
+                   q[2] + y * q[0] + z * q[1] - x * q[3], q[3] + z * q[0] + x * q[2] - y * q[1]};
+    const double length = sqrt(p[0] * p[0] + p[1] * p[1] + p[2] * p[2] + p[3] * p[3]);
+    for (int i = 0; i < 4; i++)
+        out[i] = p[i] / length;
+}
+
+/* R M R^T */
+static inline void turned_matrix(const double *r, const double *m, double *out)
+{
+    const double t[9] = {r[0], r[3], r[6], r[1], r[4], r[7], r[2], r[5], r[8]};
+    double left[9];
+    product(r, m, left);
+    product(left, t, out);
+}
+
+/* The inverse of a symmetric positive definite matrix. */
+static inline void inverse_of(const double *m, double *out)
+{
+    cross(m + 3, m + 6, out);
+    cross(m + 6, m, out + 3);
+    cross(m, m + 3, out + 6);
+    const double det = dot(m, out);
+    for (int i = 0; i < 9; i++)
+        out[i] /= det;
+}
+
+/* The most that a point of a shape moves in a unit of time. */
+static inline double speed_of(const struct scene *s, int k)
+{
+    const struct body *body = &s->body[RB_SHAPE_BODY[k]];
+    const double now = norm(body->v) + norm(body->w) * RB_SHAPE_REACH[k];
+    const double before = norm(body->before_v) + norm(body->before_w) * RB_SHAPE_REACH[k];
+    return fmax(now, before);
+}
+
+/* Where the shapes are, and their bounds: with the way that they may come in a step, hit by the fastest or not. */
+static inline void place_shapes(struct scene *s, double h)
+{
+    static const double axes[3][3] = {{1.0, 0.0, 0.0}, {0.0, 1.0, 0.0}, {0.0, 0.0, 1.0}};
+    double fastest = 0.0;
+    for (int k = 0; k < RB_SHAPES; k++)
+        fastest = fmax(fastest, speed_of(s, k));
+    for (int k = 0; k < RB_SHAPES; k++) {
+        const struct body *body = &s->body[RB_SHAPE_BODY[k]];
+        struct placed *shape = &s->shape[k];
+        struct bounds *bounds = &s->bounds[k];
+        const double radius = RB_SHAPE_TABLE[RB_SHAPE_AT[k] + RB_SHAPE_RADIUS];
+        const double size = RB_SHAPE_TABLE[RB_SHAPE_AT[k] + RB_SHAPE_SIZE];
+        shape->shape = RB_SHAPE_TABLE + RB_SHAPE_AT[k];
+        product(body->r, RB_SHAPE_POSE[k], shape->r);
+        turn(body->r, RB_SHAPE_POSE[k] + 9, shape->p);
+        along(body->x, 1.0, shape->p, shape->p);
+        bounds->margin = RB_SHAPE_BODY[k] < RB_BODIES ? h * fmax(speed_of(s, k), 0.5 * fastest) + 1e-4 * size : 0.0;
+        for (int i = 0; i < 3; i++) {
+            double top[3], back[3];
+            if (kind_of(shape->shape) == RB_HALF_SPACE) {
+                bounds->low[i] = -INFINITY;
+                bounds->high[i] = INFINITY;
+                continue;
+            }
+            times(-1.0, axes[i], back);
+            support(shape, axes[i], top);
+            bounds->high[i] = top[i] + radius + bounds->margin;
+            support(shape, back, top);
+            bounds->low[i] = top[i] - radius - bounds->margin;
+        }
+    }
+}
+
+/* The axis along which the shapes are spread most. */
+static inline int widest_axis(const struct scene *s)
+{
+    double spread[3] = {0.0, 0.0, 0.0};
+    for (int i = 0; i < 3; i++) {
+        double sum = 0.0, squares = 0.0;
+        for (int k = 0; k < RB_BODIES; k++) {
+            sum += s->body[k].x[i];
+            squares += s->body[k].x[i] * s->body[k].x[i];
+        }
+        spread[i] = squares - sum * sum / RB_BODIES;
+    }
+    return spread[0] >= spread[1] && spread[0] >= spread[2] ? 0 : (spread[1] >= spread[2] ? 1 : 2);
+}
+
+/* Sorts `n` numbers of things by the key of each, those with the same key by their numbers. */
+static inline void sort_by(int *order, int n, const double *key)
+{
+    for (int gap = n / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {
+        for (int k = gap; k < n; k++) {
+            const int one = order[k];
+            int at = k;
+            while (at >= gap && (key[order[at - gap]] > key[one] ||
+                                 (!(key[order[at - gap]] < key[one]) && order[at - gap] > one))) {
+                order[at] = order[at - gap];
+                at -= gap;
+            }
+            order[at] = one;
+        }
+    }
+}
+
+static inline int bounds_meet(const struct bounds *a, const struct bounds *b)
+{
+    return a->low[0] <= b->high[0] && b->low[0] <= a->high[0] && a->low[1] <= b->high[1] && b->low[1] <= a->high[1] &&
+           a->low[2] <= b->high[2] && b->low[2] <= a->high[2];
+}
+
+static inline void add_pair(struct scene *s, int one, int other)
+{
+    const int a = one < other ? one : other, b = one < other ? other : one;
+    if (RB_SHAPE_BODY[a] == RB_SHAPE_BODY[b] || !bounds_meet(&s->bounds[a], &s->bounds[b]))
+        return;
+    if (s->pairs == RB_PAIRS) {
+        s->left_out++;
+        return;
+    }
+    s->pair[s->pairs].a = a;
+    s->pair[s->pairs++].b = b;
+}
+
+/* The pairs whose bounds meet, by a sweep along the widest axis, in the order of their numbers. */
+static inline void find_pairs(struct scene *s)
+{
+    const int axis = widest_axis(s);
+    double key[RB_SHAPES > RB_PAIRS ? RB_SHAPES : RB_PAIRS];
+    int active[RB_SHAPES] = {0}, count = 0, order[RB_PAIRS];
+    struct pair found[RB_PAIRS];
+    for (int k = 0; k < RB_SHAPES; k++) {
+        s->order[k] = k;
+        key[k] = s->bounds[k].low[axis];
+    }
+    sort_by(s->order, RB_SHAPES, key);
+    s->pairs = 0;
+    for (int k = 0; k < RB_SHAPES; k++) {
+        const int one = s->order[k];
+        int kept = 0;
+        for (int i = 0; i < count; i++) {
+            if (s->bounds[active[i]].high[axis] < key[one])
+                continue;
+            add_pair(s, active[i], one);
+            active[kept++] = active[i];
+        }
+        active[kept++] = one;
+        count = kept;
+    }
+    for (int k = 0; k < s->pairs; k++) {
+        order[k] = k;
+        found[k] = s->pair[k];
+        key[k] = (double)found[k].a * RB_SHAPES + found[k].b;
+    }
+    sort_by(order, s->pairs, key);
+    for (int k = 0; k < s->pairs; k++)
+        s->pair[k] = found[order[k]];
+}
+
+#endif

@@ -1,0 +1,275 @@
+"""Free bodies in rigid contact: what stands, what falls, what rolls, and the laws of mechanics."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rigidblocks import Model, SixDoF, box_inertia, cylinder_inertia, sphere_inertia
+from rigidblocks.algebra.rotation import quaternion_rotation
+from rigidblocks.algebra.spatial import RigidInertia, identity, xlt
+from rigidblocks.block.block import Record
+from rigidblocks.block.memory import Memory
+from rigidblocks.contact import HeightField, Plane, Sphere
+from rigidblocks.joint import Revolute
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.library import RigidContactPlant
+from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
+from rigidblocks.model.shapes import Box, Cylinder
+
+UPRIGHT = (1.0, 0.0, 0.0, 0.0)
+TURNED = (np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5))  # a quarter about z
+LYING = (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)  # a quarter about x
+
+
+def scene(*bodies):
+    """A model of (shape, inertia, quaternion, place) each, and where it starts."""
+    n = len(bodies)
+    shapes, inertias, turns, places = zip(*bodies, strict=True)
+    model = Model(
+        "scene",
+        (-1,) * n,
+        (SixDoF(),) * n,
+        (identity(),) * n,
+        inertias,
+        contact=tuple((shape,) for shape in shapes),
+    )
+    return model, np.concatenate([[*q, *r] for q, r in zip(turns, places, strict=True)])
+
+
+def box(sides, mass, place, turn=UPRIGHT):
+    return Box(sides), box_inertia(sides, mass=mass), turn, place
+
+
+def run(plant, T, stepper=compiled_stepper):
+    """The outputs at the ends of all steps, by name, bodies one by one."""
+    memory = Memory(plant)
+    m = memory.start()
+    step = stepper(memory)
+    step.initialize(m, 0.0)
+    rows = np.empty((round(T / plant.sample_time), memory.size))
+    for k in range(len(rows)):
+        step.step(m, k * plant.sample_time, plant.sample_time)
+        rows[k] = m
+    found = {port.name: rows[:, memory.where[port.name]] for port in plant.outputs}
+    nb = plant.model.nb
+    for name, size in (("q", 7), ("qd", 6), ("f_contact", 6)):
+        found[name] = found[name].reshape(len(rows), nb, size)
+    return Record(found)
+
+
+def energy(plant, y):
+    """Kinetic energy with the velocities in the middle of the step before, and potential energy
+    there.
+    """
+    total, h = 0.0, plant.sample_time
+    for i, body in enumerate(plant.model.inertia):
+        c = body.h / body.m
+        I = body.I - body.m * (c @ c * np.eye(3) - np.outer(c, c))
+        w, v = y.qd[:, i, :3], y.qd[:, i, 3:] + np.cross(y.qd[:, i, :3], c)
+        turn = [quaternion_rotation(q) for q in y.q[:, i, :4]]
+        place = y.q[:, i, 4:] + np.array([E.T @ c for E in turn])
+        velocity = np.array([E.T @ one for E, one in zip(turn, v, strict=True)])
+        kinetic = body.m / 2 * (v**2).sum(axis=1) + (w * (w @ I)).sum(axis=1) / 2
+        total = total + kinetic - body.m * (place - h / 2 * velocity) @ plant.model.gravity
+    return total
+
+
+def test_three_equal_cubes_stay_on_each_other():
+    model, q0 = scene(*(box((1, 1, 1), 1e3, (0, 0, 0.5 + k)) for k in range(3)))
+    y = run(RigidContactPlant(model, q0=q0), 10.0)
+    assert np.abs(y.q.reshape(len(y.q), -1) - q0).max() < 1e-6
+    assert y.f_contact[-1, :, 5] == pytest.approx(9810, abs=1e-3)
+    assert y.left_out.max() == 0
+
+
+@pytest.mark.slow
+def test_numpy_and_the_kernel_give_the_same_bytes():
+    model, q0 = scene(box((1, 0.5, 0.2), 2, (0, 0, 0.3)), box((0.3, 0.3, 0.3), 1, (0.3, 0, 0.8)))
+    plant = RigidContactPlant(model, q0=q0, qd0=np.linspace(-1, 1, 12))
+    one, two = run(plant, 0.5), run(plant, 0.5, numpy_stepper)
+    assert one.q.tobytes() == two.q.tobytes()
+    assert one.f_contact.tobytes() == two.f_contact.tobytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("x", [0.45, 0.55])
+def test_a_block_stays_on_a_ledge_as_long_as_its_middle_is_on_it(x):
+    model, q0 = scene(box((1, 0.2, 0.2), 1, (x, 0, 0.6)))
+    y = run(RigidContactPlant(model, (Box((1, 1, 0.5), xlt((0, 0, 0.25))),), q0=q0), 3.0)
+    if x < 0.5:
+        assert np.abs(y.q[:, 0] - q0).max() < 1e-9
+    else:
+        assert y.q[-1, 0, 6] < -10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        (box((2, 0.1, 0.1), 1, (0, 0, 0.05)), box((2, 0.1, 0.1), 1, (0, 0, 0.15), TURNED)),
+        (box((0.2, 0.2, 0.2), 1, (0, 0, 0.1)), box((2, 0.1, 0.1), 1, (0, 0, 0.25))),
+        tuple(box((0.2, 0.1, 0.06), 2, (0.01 * (k % 2), 0, 0.03 + 0.06 * k)) for k in range(10)),
+    ],
+    ids=["crossed beams", "a peg across a smaller cube", "a tower of ten bricks"],
+)
+def test_what_is_stacked_stays(bodies):
+    model, q0 = scene(*bodies)
+    y = run(RigidContactPlant(model, q0=q0), 10.0)
+    assert np.abs(y.q.reshape(len(y.q), -1) - q0).max() < 1e-6
+
+
+@pytest.mark.slow
+def test_a_row_of_dominoes_falls():
+    sides = (0.02, 0.1, 0.2)
+    model, q0 = scene(*(box(sides, 0.5, (0.1 * k, 0, 0.1)) for k in range(10)))
+    qd0 = np.zeros(60)
+    qd0[1] = 3.0  # the first one is pushed
+    y = run(RigidContactPlant(model, mu=0.4, q0=q0, qd0=qd0), 3.0)
+    assert (y.q[-1, :, 6] < 0.05).all()
+    fallen = [np.argmax(y.q[:, k, 6] < 0.09) for k in range(10)]
+    assert fallen == sorted(fallen)
+    assert y.depth.max() < 0.02 * 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ground", [Plane(), Box((10, 10, 1), xlt((0, 0, -0.5)))])
+def test_a_round_wheel_rolls_as_far_as_it_turns(ground):
+    r, v = 0.3, 0.5
+    model, q0 = scene((Cylinder(r, 0.1), cylinder_inertia(r, 0.1, mass=5), LYING, (0, 0, r)))
+    plant = RigidContactPlant(model, (ground,), q0=q0, qd0=(0, 0, -v / r, v, 0, 0))
+    y = run(plant, 4.0)
+    assert y.q[-1, 0, 4:] == pytest.approx([2.0, 0, r], abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mu", [0.2, 0.4])
+def test_a_block_on_a_slope_sticks_or_slides_as_coulomb_says(mu):
+    angle = 0.3
+    slope = Plane((np.sin(angle), 0, np.cos(angle)))
+    turn = (np.cos(angle / 2), 0, np.sin(angle / 2), 0)
+    model, q0 = scene(box((0.4, 0.4, 0.1), 2, 0.05 * np.asarray(slope.normal), turn))
+    y = run(RigidContactPlant(model, (slope,), mu=np.array([0.1, mu**2 / 0.1]), q0=q0), 2.0)
+    way = np.linalg.norm(y.q[-1, 0, 4:] - q0[4:])
+    slides = 9.81 * (np.sin(angle) - mu * np.cos(angle)) / 2 * 2.0**2
+    assert way == pytest.approx(slides, rel=1e-6) if slides > 0 else way < 1e-6
+
+
+@pytest.mark.slow
+def test_a_ball_bounces_as_high_as_its_restitution_lets_it():
+    ball = (Sphere(0.1), sphere_inertia(0.1, mass=1), UPRIGHT, (0, 0, 1.1))
+    model, q0 = scene(ball)
+    elastic = run(RigidContactPlant(model, e=1.0, q0=q0), 20.0)
+    assert elastic.q[-2000:, 0, 6].max() == pytest.approx(1.1, abs=1e-5)
+    y = run(RigidContactPlant(model, e=0.7, q0=q0), 0.9)
+    first = np.argmin(y.q[:, 0, 6])
+    assert y.q[first:, 0, 6].max() == pytest.approx(0.1 + 0.49, rel=0.02)
+
+
+@pytest.mark.slow
+def test_a_free_body_keeps_its_angular_momentum_and_its_energy():
+    # the middle of mass is beside the origin of the body
+    body = box_inertia((0.3, 0.2, 0.1), mass=2)
+    body = RigidInertia(body.m, 2 * np.array([0.1, 0, 0]), body.I + 2 * 0.01 * np.diag([0, 1, 1]))
+    model, q0 = scene((Box((0.3, 0.2, 0.1)), body, UPRIGHT, (0, 0, 5)))
+    model = replace(model, gravity=np.zeros(3))
+    plant = RigidContactPlant(model, (), q0=q0, qd0=(0.1, 5.0, 0.2, 0, 0, 0))
+    y = run(plant, 10.0)
+    E = energy(plant, y)
+    assert np.ptp(E) < 1e-3 * E[0]
+    assert abs(E[-1000:].mean() - E[:1000].mean()) < 1e-5 * E[0]
+
+
+@pytest.mark.slow
+def test_momentum_is_conserved_in_a_collision():
+    model, q0 = scene(
+        box((0.3, 0.2, 0.1), 2, (0, 0, 5)),
+        (Capsule(0.05, 0.4), box_inertia((0.1, 0.1, 0.4), mass=1), TURNED, (0.5, 0.05, 5.02)),
+    )
+    model = replace(model, gravity=np.zeros(3))
+    qd0 = np.array([0, 0, 0, 2.0, 0, 0, 0, 0, 0, 0, 0, 0])
+    y = run(RigidContactPlant(model, e=0.5, q0=q0, qd0=qd0), 1.0)
+    v = [[quaternion_rotation(q).T @ v for q, v in zip(y.q[:, k, :4], y.qd[:, k, 3:], strict=True)]
+         for k in range(2)]  # fmt: skip
+    momentum = 2 * np.array(v[0]) + np.array(v[1])
+    assert momentum == pytest.approx(np.tile([4.0, 0, 0], (len(momentum), 1)), abs=1e-12)
+    assert y.contacts.max() > 0
+    assert np.linalg.norm(y.qd[-1, 1, 3:]) > 0.5
+
+
+def mixed(rng, n):
+    """Bodies of all shapes above each other."""
+    hull = rng.normal(size=(10, 3))
+    hull = 0.12 * hull / np.linalg.norm(hull, axis=1)[:, None]
+    shapes = (
+        Sphere(0.1),
+        Box((0.2, 0.15, 0.1)),
+        Capsule(0.06, 0.15),
+        Cylinder(0.1, 0.12),
+        Ellipsoid((0.12, 0.08, 0.06)),
+        ConvexHull(hull),
+    )
+    for k in range(n):
+        turn = rng.normal(size=4)
+        place = (*rng.uniform(-0.15, 0.15, 2), 0.3 + 0.3 * k)
+        inertia = box_inertia((0.2, 0.16, 0.12), mass=rng.uniform(0.5, 2))
+        yield shapes[k % 6], inertia, turn / np.linalg.norm(turn), place
+
+
+PIT = (
+    Plane(),
+    *(Plane((x, y, 0), (-0.4 * x, -0.4 * y, 0)) for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1))),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_pile_of_all_shapes_comes_to_rest_and_no_energy_is_gained(seed):
+    rng = np.random.default_rng(seed)
+    model, q0 = scene(*mixed(rng, 12))
+    plant = RigidContactPlant(model, PIT, q0=q0, qd0=rng.normal(size=72))
+    y = run(plant, 3.0)
+    assert np.isfinite(y.q).all()
+    assert (y.q[:, :, 6] > 0.0).all()  # none falls through
+    assert (np.abs(y.q[:, :, 4:6]) < 0.41).all()
+    E = energy(plant, y)
+    assert np.diff(E).max() < 2e-3 * E[0]
+    assert E[-1] < 0.5 * E[0]
+    fastest = np.linalg.norm(y.qd[:, :, 3:], axis=2).max()
+    assert y.depth.max() < plant.sample_time * fastest  # less than the way of a step
+
+
+@pytest.mark.slow
+def test_what_overlaps_at_the_start_is_taken_apart_without_a_jump():
+    model, q0 = scene(box((1, 1, 1), 1, (0, 0, 0.45)), box((1, 1, 1), 1, (0, 0, 1.35)))
+    y = run(RigidContactPlant(model, q0=q0), 1.0)
+    assert y.q[-1, :, 6] == pytest.approx([0.5, 1.5], abs=1e-4)
+    assert y.q[:, :, 6].max() < 1.5 + 1e-4
+
+
+@pytest.mark.slow
+def test_contacts_without_room_are_counted():
+    model, q0 = scene(*(box((0.2, 0.2, 0.2), 1, (0.3 * k, 0, 0.1)) for k in range(3)))
+    y = run(RigidContactPlant(model, q0=q0, max_contacts=5), 0.01)
+    assert (y.contacts == 5).all()
+    assert (y.left_out == 7).all()
+
+
+def test_the_code_does_not_grow_with_the_bodies():
+    lines = []
+    for n in (2, 200):
+        model, _ = scene(*(box((0.2, 0.2, 0.2), 1, (0, 0, k)) for k in range(n)))
+        lines.append(len(RigidContactPlant(model).written_text().splitlines()))
+    assert lines[0] == lines[1]
+
+
+def test_what_is_not_free_or_has_no_shape_is_refused():
+    model, _ = scene(box((1, 1, 1), 1, (0, 0, 0)))
+    with pytest.raises(ValueError, match="not free"):
+        RigidContactPlant(replace(model, joint=(Revolute(),)))
+    with pytest.raises(ValueError, match="no shapes"):
+        RigidContactPlant(replace(model, contact=((),)))
+    with pytest.raises(TypeError, match="rigid contact knows"):
+        RigidContactPlant(model, (HeightField(np.zeros((2, 2)), (1, 1)),)).written_text()
+    with pytest.raises(ValueError, match="max_contacts"):
+        RigidContactPlant(model, max_contacts=0)
