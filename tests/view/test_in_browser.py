@@ -19,7 +19,7 @@ from rigidblocks.cli.runs import _planar2ctrl
 from rigidblocks.dynamics.kinematics import body_poses
 from rigidblocks.loops import closure_errors
 from rigidblocks.mechanisms import four_bar, n_four_bar, stewart_platform
-from rigidblocks.robots import auto_tree, gripper, quadruped
+from rigidblocks.robots import auto_tree, gripper, planar2, quadruped
 from rigidblocks.view.robot import twelve_numbers
 
 pytestmark = [needs_browser, pytest.mark.interop]
@@ -201,3 +201,60 @@ def test_a_run_that_fails_says_so_and_starts_again(tab, tmp_path):
     )
     tab.run("document.getElementById('reset').click()")
     assert tab.run("return window.rigidblocks.page.simulation.kernel.steps") == 0
+
+
+PULL = """
+const { simulation } = window.rigidblocks.page, { robots } = window.rigidblocks;
+simulation.run(false);
+simulation.reset();
+const { pull, kernel } = simulation, X = robots.poses.slice(12, 24);
+const tip = [0, 1, 2].map((k) => X[9 + k] + X[3 * k]);  // 1 m along x of the second body
+pull.hold(0, 1, tip);
+pull.held.to = arguments[0];
+simulation.advance(20_000);
+const told = { tip: pull.held.at, k: pull.pulls[0].stiffness };
+pull.end();
+told.f_ext = [...kernel.memory.subarray(pull.pulls[0].place, pull.pulls[0].place + 12)];
+return told;
+"""
+
+
+def test_a_pull_at_a_body_moves_it_until_forces_balance(tab, tmp_path):
+    """The spring and the damper of a pull, gravity being along the axes, bring the tip to rest at
+    the point that pulls, where the arm can reach it.
+    """
+    system = System()
+    start = {"tau": [0.0, 0.0], "q": [0.4, 0.5]}
+    system.add("robot", RobotPlant(planar2()), start=start)
+    opened(tab, simulation_page(system), tmp_path)
+    target = [0.6, 1.2, 0.0]
+    told = tab.run(PULL, target)
+    np.testing.assert_allclose(told["tip"], target, atol=1e-3)
+    assert told["k"] > 0
+    assert told["f_ext"] == [0.0] * 12
+    assert tab.errors() == []
+
+
+def test_a_body_is_grabbed_where_it_is_seen(tab, tmp_path):
+    system = System()
+    system.add("robot", RobotPlant(planar2()), start={"tau": [0.0, 0.0]})
+    opened(tab, simulation_page(system), tmp_path)
+    grabbed = tab.run("""
+    const { page, scene, robots } = window.rigidblocks;
+    const box = scene.canvas.getBoundingClientRect();
+    page.simulation.run(false);
+    page.simulation.reset();
+    const V = scene.viewMatrix(), seen = [];
+    for (const body of [0, 1]) {  // the middles of the two links
+      const X = robots.poses.subarray(12 * body, 12 * body + 12);
+      const p = [0, 1, 2].map((k) => X[9 + k] + 0.5 * X[3 * k]);
+      const row = (i) => V[i] * p[0] + V[4 + i] * p[1] + V[8 + i] * p[2] + V[12 + i];
+      const [x, y, w] = [row(0), row(1), row(3)];
+      const at = [box.left + (1 + x / w) / 2 * box.width, box.top + (1 - y / w) / 2 * box.height];
+      const there = scene.pointAt(...at, p);
+      seen.push(scene.solidAt(...at).body, there.every((v, k) => Math.abs(v - p[k]) < 1e-9));
+    }
+    return [...seen, scene.solidAt(box.left + 1, box.top + 1) ?? null];
+    """)
+    assert grabbed == [0, True, 1, True, None]
+    assert tab.errors() == []

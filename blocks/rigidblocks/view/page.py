@@ -21,6 +21,7 @@ SCRIPTS = (
     "plots",
     "sliders",
     "kernel",
+    "pull",
     "simulation",
     "main",
 )

@@ -8,14 +8,18 @@ import numpy as np
 
 from rigidblocks.block.block import Port
 from rigidblocks.block.memory import Memory
+from rigidblocks.library.plant import Plant
+from rigidblocks.model.planar import PlanarModel
 from rigidblocks.system.fused import FusedSystem
 from rigidblocks.system.system import System
 from rigidblocks.view.encoding import encoded
 from rigidblocks.view.page import Page, page
 from rigidblocks.view.robot import outlook
-from rigidblocks.view.show import drawn_robots, ground_of, in_order, title_of
+from rigidblocks.view.show import drawn_robots, ground_of, in_order, plant_of, title_of
+from rigidblocks.view.solids import usual_length
 from rigidblocks.view.wasm import wasm_kernel
 
+WRENCHES = "f_ext"  # the input of a plant for wrenches on its bodies
 FEW, MOST = 3, 36  # elements of a port before all tables; of one that has sliders
 REACH = 10.0  # of a slider without bounds, where its value at the start is zero
 
@@ -29,6 +33,7 @@ def simulation_page(system: System, dt: float = 1e-3, path: str | Path | None = 
     another C library. The page is saved to `path` when given. Raises what `FusedSystem` raises for
     a system that is not of blocks alone, and CompilerError without the package `ziglang`.
     """
+    system = pulled(system)
     memory = Memory(FusedSystem(system, dt))
     pairs = list(drawn_robots(system, None))
     drawn = [robot for robot, _ in pairs]
@@ -39,13 +44,50 @@ def simulation_page(system: System, dt: float = 1e-3, path: str | Path | None = 
         "places": [k for name in shown for k in _places(memory, name)],
         "settable": dict(_settable(memory)),
         "signals": list(_signals(memory)),
+        "pulls": list(_pulls(system, memory)),
     }
-    note = "runs in this page; drag to look around"
+    note = "runs in this page; drag to look around, pull at a body"
     more = {"kernel": kernel, "note": note, **ground_of(system)}
     made = page(title_of(drawn), drawn, outlook(drawn[0].model), more)
     if path is not None:
         made.save(path)
     return made
+
+
+def pulled(system: System) -> System:
+    """The same system with an input for wrenches on the bodies of each plant that can have one."""
+    same = System()
+    for name, part in system.parts.items():
+        plant = part.component
+        if isinstance(plant, Plant) and all(port.name != WRENCHES for port in plant.inputs):
+            more = plant.with_wrenches()
+            same.add(name, more, start=part.start, method=part.method, h=part.h)
+        else:
+            same.parts[name] = part
+    same.connections, same.exposure = list(system.connections), system.exposure
+    return same
+
+
+def _pulls(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
+    """Of each robot that is drawn where its wrenches are, the first body that is drawn, and the
+    stiffness of a pull [N/m]: five times its weight at about its length; None where it has none.
+    """
+    connected = {one.target for one in system.connections}
+    for name, part in system.parts.items():
+        plant, where = plant_of(part.component), memory.where.get(f"{name}.{WRENCHES}")
+        if plant is None:
+            continue
+        if where is None or (name, WRENCHES) in connected:
+            yield None
+            continue
+        drawn = plant.configuration_model
+        mass = sum(float(body.m) for body in drawn.inertia)
+        yield {
+            "place": where.start,
+            "first": plant.model.nb - drawn.nb,
+            "planar": isinstance(drawn, PlanarModel),
+            "stiffness": 5.0 * 9.81 * mass / (drawn.nb * usual_length(drawn)),
+        }
 
 
 def _places(memory: Memory, name: str) -> range:
@@ -57,7 +99,7 @@ def _settable(memory: Memory) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The sliders of the inputs and of the parameters, by title."""
     groups = {"inputs": memory.block.inputs, "parameters": memory.parameters}
     for title, ports in groups.items():
-        few = [port for port in ports if port.size <= MOST]
+        few = [p for p in ports if p.size <= MOST and not p.name.endswith(f".{WRENCHES}")]
         in_order = sorted(few, key=lambda port: port.size > FEW)  # tables last
         yield title, [one for port in in_order for one in _sliders(memory, port)]
 

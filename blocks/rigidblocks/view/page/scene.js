@@ -16,7 +16,7 @@ precision highp float;
 in vec3 n; in vec3 p;
 uniform vec3 colour, light, eye, up, ground, sky, middle;
 uniform float cell, reach;
-uniform int kind; // 0 a solid, 1 the ground, 2 a shadow on it
+uniform int kind; // 0 a solid, 1 the ground, 2 a shadow on it, 3 nothing but its colour
 out vec4 result;
 float line(vec2 x, float width) {
   vec2 d = abs(fract(x - 0.5) - 0.5), w = fwidth(x);
@@ -24,6 +24,7 @@ float line(vec2 x, float width) {
   return max(on.x, on.y) * (1.0 - smoothstep(0.15, 0.5, max(w.x, w.y)));
 }
 void main() {
+  if (kind == 3) { result = vec4(colour, 1.0); return; }
   if (kind == 0) {
     vec3 normal = normalize(n), toEye = normalize(eye - p);
     if (dot(normal, toEye) < 0.0) normal = -normal;
@@ -215,6 +216,32 @@ class Scene {
     gl.uniformMatrix4fv(at.model, false, model);
     gl.bindVertexArray(mesh.array);
     gl.drawArrays(gl.TRIANGLES, 0, mesh.count);
+  }
+
+  /** The solid that is seen at a place of the window, if there is one. */
+  solidAt(clientX, clientY) {
+    const { gl, canvas, uniforms: at } = this, box = canvas.getBoundingClientRect(), pixel = new Uint8Array(4);
+    const shown = this.solids.filter((solid) => this.layers.has(solid.layer || "links"));
+    gl.clearColor(0, 0, 0, 1);
+    gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+    gl.uniform1i(at.kind, 3);
+    shown.forEach((solid, k) => {
+      gl.uniform3f(at.colour, ((k + 1) >> 8) / 255, ((k + 1) & 255) / 255, 0);
+      this.drawMesh(solid.mesh, this.whereIs(solid, this.poses));
+    });
+    const x = (clientX - box.left) / box.width * canvas.width, y = (box.bottom - clientY) / box.height * canvas.height;
+    gl.readPixels(Math.floor(x), Math.floor(y), 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, pixel);
+    this.draw(this.poses);
+    return shown[256 * pixel[0] + pixel[1] - 1];
+  }
+
+  /** The point under a place of the window, on the plane through p that faces the camera. */
+  pointAt(clientX, clientY, p) {
+    const box = this.canvas.getBoundingClientRect(), x = unit(cross(this.up, this.eye)), y = cross(this.eye, x);
+    const tall = Math.tan(FIELD_OF_VIEW / 2), wide = tall * this.canvas.width / this.canvas.height;
+    const right = (2 * (clientX - box.left) / box.width - 1) * wide, upward = (1 - 2 * (clientY - box.top) / box.height) * tall;
+    const ray = add(add(scaled(x, right), scaled(y, upward)), scaled(this.eye, -1));
+    return add(this.camera(), scaled(ray, dot(sub(this.camera(), p), this.eye)));
   }
 
   turn(right, upward) {

@@ -14,6 +14,8 @@ class Simulation {
     this.sliders();
     scene.frame(this.ahead());
     this.reset();
+    this.pull = new Pull(description.pulls, () => this.kernel.memory);
+    this.often = Math.max(1, Math.round(0.002 / this.dt)); // steps between two wrenches of a pull
     this.run(true);
   }
 
@@ -57,6 +59,7 @@ class Simulation {
   }
 
   reset() {
+    this.pull?.end();
     this.kernel.reset(this.set);
     this.time = [];
     this.columns.forEach((columns) => columns.forEach((column) => { column.length = 0; }));
@@ -78,6 +81,8 @@ class Simulation {
   advance(n, budget = Infinity) {
     const start = performance.now();
     for (let k = 0; k < n; k++) {
+      if (this.pull.held && this.kernel.steps % this.often === 0)
+        this.pull.act(this.often * this.dt, robots.at(this.q()));
       if (!this.kernel.step()) {
         this.run(false);
         trouble(`the run failed at t = ${(this.kernel.steps * this.dt).toFixed(3)} s; reset starts it again`);
