@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -73,7 +74,10 @@ class Tab:
 def browser():
     """A tab of a new browser, which ends with the block."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        driver = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, text=True)
+        command = [DRIVER, "--port=0"]
+        driver = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         try:
             address = _address(driver)
             options = {
@@ -88,7 +92,7 @@ def browser():
             finally:
                 _call(address, "DELETE", f"/session/{session}")
         finally:
-            driver.terminate()
+            os.killpg(driver.pid, signal.SIGKILL)  # with the browser, also one that hangs
             driver.wait()
             driver.stdout.close()
 
