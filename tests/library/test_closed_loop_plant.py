@@ -3,13 +3,15 @@ refuses.
 """
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks.algebra import planar
-from rigidblocks.block.block import record
+from rigidblocks.algebra.spatial import rotx, rotz
+from rigidblocks.block.block import Record, record
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.step import initialize
@@ -18,12 +20,13 @@ from rigidblocks.joint import LoopJoint, PlanarPrismatic, PlanarRevolute
 from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant, FloatingBasePlant, HybridPlant, RobotPlant
 from rigidblocks.loops import SOLVERS, loop_constraints, loop_joint_motion
-from rigidblocks.mechanisms import five_bar, four_bar
+from rigidblocks.mechanisms import five_bar, four_bar, in_space
 from rigidblocks.model.planar import PlanarModel
 from rigidblocks.robots import planar2
 from rigidblocks.simulation.simulate import simulate
 from rigidblocks.system.system import System
 
+TILT = 5e-7  # rad: what rounding to six digits leaves
 CLOSED = 1e-12  # rad, m: rounding of a projection
 ENERGY = 1e-9  # J: error of the integrator over a second at 1 ms
 
@@ -232,3 +235,29 @@ def test_plants_of_trees_refuse_a_model_with_loops():
         ):
             make(model)
     assert RobotPlant(model.spanning_tree).model.loops == ()
+
+
+def test_a_mechanism_written_with_six_digits_moves_by_a_tolerance_of_six_digits():
+    """A four-bar in space whose rocker's axis is tilted by the rounding of a file, and which is
+    closed: exactly it is locked, and by the tolerance it moves as the one without the tilt.
+    """
+    planar_one = four_bar()
+    exact = in_space(planar_one).model
+    (loop,), q = exact.loops, planar_one.q0[-1]
+    assert loop.successor == 2
+    back = loop.Xs @ rotz(q) @ rotx(-TILT) @ rotz(-q)
+    Xtree = (*exact.Xtree[:-1], rotx(TILT) @ exact.Xtree[-1])
+    written = replace(exact, Xtree=Xtree, loops=(replace(loop, Xs=back),))
+    qdd = {}
+    for name, model, fields in (
+        ("exact", exact, {}),
+        ("locked", written, {}),
+        ("moves", written, {"tolerance": 1e-6}),
+    ):
+        plant = ClosedLoopPlant(model, planar_one.q0, **fields)
+        ports = (plant.states, plant.inputs, plant.parameters)
+        y = plant.output(0.0, *(Record({p.name: p.start for p in some}) for some in ports))
+        qdd[name] = y["qdd"]
+        assert y["rank"] == (3 if name == "locked" else 2)
+    assert_allclose(qdd["moves"], qdd["exact"], rtol=1e-5)
+    assert np.abs(qdd["locked"]).max() < 1e-3 * np.abs(qdd["exact"]).max()

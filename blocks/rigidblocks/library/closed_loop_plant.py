@@ -43,6 +43,7 @@ from rigidblocks.loops import (
     solver,
 )
 from rigidblocks.loops.choice import velocity_columns
+from rigidblocks.loops.elimination import TOLERANCE
 from rigidblocks.model.configuration import rate, unit_quaternions
 from rigidblocks.model.model import Model
 from rigidblocks.model.resistance import check_resistance
@@ -79,6 +80,10 @@ class ClosedLoopPlant(JointPlant):
     unless it is changed. `elements` are those of `RobotPlant`, at the joints of the tree and
     between bodies; `inertias` makes masses of links and a payload parameters, as there.
 
+    `tolerance` is the part of the largest below which a constraint counts as dependent on others.
+    Numbers that were written with six digits make constraints that are to depend on each other
+    independent by 1e-6 of it, and lock a mechanism that is to move: there it must be larger.
+
     The log of a run tells near what singular configurations it came. Raises ValueError for a model
     without loops and for a start that leaves them open.
     """
@@ -96,6 +101,7 @@ class ClosedLoopPlant(JointPlant):
     inertias: TunableInertia | None = None
     independent: tuple[str | int, ...] | None = None
     keep_energy: bool = False
+    tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:
         if not self.model.constrained:
@@ -240,7 +246,8 @@ class ClosedLoopPlant(JointPlant):
             return self._dependent(t, Record({"q": q, "qd": x.qd}))[:2]
         if self.stabilization != "projection":
             return q, x.qd
-        return project(model, q, x.qd, tree, self._elements.transmissions(p))
+        given = self._elements.transmissions(p)
+        return project(model, q, x.qd, tree, given, self.tolerance)
 
     def _dependent(self, t: Any, x: Record) -> DependentMotion:
         return dependent_motion(self._aligned_model.at(t), x.q, x.qd, self._independent)
@@ -289,13 +296,14 @@ class ClosedLoopPlant(JointPlant):
         loop_tau = u.loop_tau if self.loop_forces else None
         model, tree = self._models(t, p)
         given = self._elements.transmissions(p)
-        options = (self.T_stab, loop_tau, tree, self.method, given)
+        options = (self.T_stab, loop_tau, tree, self.method, given, self.tolerance)
         return closed_loop_dynamics(model, x.q, x.qd, tau, f_ext, p.gravity, *options)
 
     def _closing_velocity(self, q0: Array, qd0: Array) -> Array:
         """qd0, or the nearest velocity that keeps the loops closed and follows the gears."""
         model = self.model.at(0.0)
-        q, qd = project(model, q0, qd0, transmissions=self._elements.of_start)
+        given = self._elements.of_start
+        q, qd = project(model, q0, qd0, transmissions=given, tolerance=self.tolerance)
         change = float(np.abs(qd - qd0).max())
         if change <= 1e-4 * (1.0 + float(np.abs(qd0).max())):
             return qd0

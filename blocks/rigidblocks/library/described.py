@@ -17,6 +17,8 @@ from rigidblocks.library.joint_motors import JointMotors
 from rigidblocks.library.plant import Plant, RobotPlant
 from rigidblocks.model.model import Model
 
+DIGITS = 1e-6  # to which numbers in files are written, and constraints of theirs mean anything
+
 
 def described_plant(
     robot: RobotDescription, resistance: bool = False, inertias: TunableInertia | None = None
@@ -29,7 +31,7 @@ def described_plant(
     """
     elements = described_elements(robot, resistance)
     if robot.model.constrained:
-        return ClosedLoopPlant(robot.model, elements=elements, inertias=inertias)
+        return ClosedLoopPlant(robot.model, elements=elements, inertias=inertias, tolerance=DIGITS)
     if inertias is not None:
         return RobotPlant(robot.model, elements=elements, inertias=inertias)  # type: ignore[arg-type]
     if isinstance(robot.model, Model) and behind_six_freedoms(robot.model) is not None:

@@ -73,6 +73,7 @@ class _Geared:
 
     model: Tree
     given: Transmissions | None = None
+    tolerance: float = TOLERANCE
 
     @property
     def count(self) -> int:
@@ -126,6 +127,16 @@ class _Geared:
                 rounding[rows.start] = DOUBT * EPS * np.sqrt(square)
         return Doubt(k, k_rounding, rounding)
 
+    def smallest(self, delta: Array) -> Any:
+        """Below what size, against the largest, a constraint counts as dependent on others.
+
+        Where loops are open by delta, in the stages of an integrator, constraints that depend on
+        others when they are closed are independent by as much (Bennett's linkage is rigid then).
+        Nothing may be made of that.
+        """
+        error = reduce(maximum, np.abs(delta), 0.0)
+        return maximum(self.tolerance, minimum(100.0 * error, 1e-3))
+
     def inertia(self, tree: Tree, q: Array) -> Array:
         """H with the inertia of the rotors on its diagonal."""
         H = crba(tree, q)
@@ -144,20 +155,21 @@ def closed_loop_dynamics(
     tree: Tree | None = None,
     method: str = "elimination",
     transmissions: Transmissions | None = None,
+    tolerance: float = TOLERANCE,
 ) -> LoopMotion:
     """The accelerations of a system with loops from the joint forces tau (nv,) (RBDA Eq 8.36,
     method 2 with orthogonal elimination in the place of A), or by another of the `SOLVERS`.
 
     Passes singular configurations: constraints that depend on others, always or there, are left out
-    by a relative tolerance (`eliminated`). With `T_stab` [s] errors are stabilized (`baumgarte`);
-    without, keep them away by projection. `loop_tau` has the forces of active loop joints
-    (`active_forces`). `tree` may be a model with the same equation of motion that is cheaper to
-    compute (`equivalent`). `transmissions` are rotors and gears: H has the inertia of the rotors on
-    its diagonal, and each gear is a constraint behind those of the loops, with its force at the end
-    of lam. Raises ValueError for a model without loops.
+    by the relative `tolerance` (`eliminated`). With `T_stab` [s] errors are stabilized
+    (`baumgarte`); without, keep them away by projection. `loop_tau` has the forces of active loop
+    joints (`active_forces`). `tree` may be a model with the same equation of motion that is cheaper
+    to compute (`equivalent`). `transmissions` are rotors and gears: H has the inertia of the rotors
+    on its diagonal, and each gear is a constraint behind those of the loops, with its force at the
+    end of lam. Raises ValueError for a model without loops.
     """
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
-    geared = _Geared(model, transmissions)
+    geared = _Geared(model, transmissions, tolerance)
     constraints = geared.constraints(loop_constraints(model, q, qd), q)
     if T_stab is not None:
         constraints = baumgarte(constraints, qd, T_stab, geared.drift(q))
@@ -182,19 +194,20 @@ def project(
     qd: Array,
     tree: Tree | None = None,
     transmissions: Transmissions | None = None,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Array, Array]:
     """q and qd moved onto the constraints: the nearest ones, as the inertia measures distance
     (Spencer 2004, 3.1.3).
 
     A Newton step in q with the K of where it started, a second one with the same K, and then the
-    velocities. From an error of 1e-4 that leaves less than 1e-11. `transmissions` are those of
-    `closed_loop_dynamics`.
+    velocities. From an error of 1e-4 that leaves less than 1e-11. `transmissions` and `tolerance`
+    are those of `closed_loop_dynamics`.
     """
-    geared = _Geared(model, transmissions)
+    geared = _Geared(model, transmissions, tolerance)
     q, L, parent = _closed(model, q, tree, geared)
     constraints = geared.constraints(loop_constraints(model, q, qd), q)
     K, _, delta = constraints
-    factors = eliminated(mpy_lit(L, parent, K.T), geared.blocks, _tolerance(delta))
+    factors = eliminated(mpy_lit(L, parent, K.T), geared.blocks, geared.smallest(delta))
     error = geared.velocity_error(constraints, q, qd)
     return q, qd - _nearest(L, parent, factors, error, geared.doubt(constraints, qd))
 
@@ -274,18 +287,8 @@ def _metric(tree: Tree, q: Array, constraints: LoopConstraints, geared: "_Geared
         raise ValueError(f"model '{tree.name}' has no loops; its dynamics are those of a tree")
     parent = expanded_parent(tree)
     L = ltl(geared.inertia(tree, q), parent)
-    return Metric(L, parent, eliminated(mpy_lit(L, parent, K.T), geared.blocks, _tolerance(delta)))
-
-
-def _tolerance(delta: Array) -> Any:
-    """Below what size, against the largest, a constraint counts as dependent on others.
-
-    Where loops are open by delta, in the stages of an integrator, constraints that depend on others
-    when they are closed are independent by as much (Bennett's linkage is rigid then). Nothing may
-    be made of that.
-    """
-    error = reduce(maximum, np.abs(delta), 0.0)
-    return maximum(TOLERANCE, minimum(100.0 * error, 1e-3))
+    smallest = geared.smallest(delta)
+    return Metric(L, parent, eliminated(mpy_lit(L, parent, K.T), geared.blocks, smallest))
 
 
 def _nearest(
