@@ -12,7 +12,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 
-from rigidblocks import Block, Port
+from rigidblocks import Block, Port, RobotPlant, planar2
+from rigidblocks.block import control
 from rigidblocks.block.adaptive import (
     ADAPTIVE,
     CUT_SHORT,
@@ -311,3 +312,15 @@ def test_methods_are_found_by_name_and_refused_with_the_near_ones():
         longest_step(ADAPTIVE, -1.0)
     with pytest.raises(ValueError, match="memory of VanDerPol is not one for 'adaptive'"):
         compiled_stepper(Memory(VanDerPol()), ADAPTIVE)
+
+
+@pytest.mark.parametrize("form", [numpy_stepper, compiled_stepper])
+def test_a_step_that_would_take_a_million_inner_ones_fails_in_words(form, monkeypatch):
+    if form is numpy_stepper:  # which takes its time
+        monkeypatch.setattr(control, "MOST_TRIES", 20)
+    block, method = RobotPlant(planar2(), qd0=[1e9, -1e9]), METHODS["adaptive or stiff"]
+    memory = memory_for(block, method)
+    stepper, m = form(memory, method), memory.start()
+    stepper.initialize(m, 0.0)
+    with pytest.raises(StepError, match=r"or more than 1e\+06 are needed"):
+        stepper.step(m, 0.0, 1.0)

@@ -16,6 +16,7 @@ from rigidblocks.block.adaptive import (
     ERROR,
     IS_STIFF,
     LENGTH,
+    MOST_TRIES,
     PAUSE,
     RIVAL,
     SCREEN_PAUSE,
@@ -90,7 +91,7 @@ class Steps:
         if self.approach is not None:
             self.approach.begin()
         floor, shortened, signs = _least(t, end), False, s[_OF_STIFFNESS]
-        while not self._is_used_up:
+        while not self._is_used_up and self.tried < MOST_TRIES:
             self.tried += 1
             arrival = end if h == left else start_time + (done + h)
             trial = self._trial(start, h, arrival, s, slopes)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, computed_outputs, flatten, record, takes
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory import Memory, put
 
 Slopes = Callable[[Array], tuple[Array, Array]]
 
@@ -100,8 +100,9 @@ class NumpyEvaluator(Evaluator):
     def margin_count(self) -> int:
         if type(self.memory.block).margins is Block.margins:
             return 0
+        m = put(self.memory.start(), self.memory.u, np.nan)  # a configuration of zeros may be none
         with np.errstate(all="ignore"):  # only the number counts
-            return len(self.margins(self.memory.start()))
+            return len(self.margins(m))
 
     def margins(self, m: Array) -> Array:
         return np.ravel(self._values("margins", m))

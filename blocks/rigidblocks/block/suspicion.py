@@ -3,7 +3,7 @@
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import EIGENVALUE, Method, nominal_values
+from rigidblocks.block.adaptive import EIGENVALUE, MOST_TRIES, Method, nominal_values
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.integrators import Integrator
 from rigidblocks.block.memory import Memory, put
@@ -51,7 +51,10 @@ def _of_adaptive_steps(memory: Memory, eigenvalue: float) -> str:
             " (it seems to be stiff, with a fastest eigenvalue of about "
             f"{eigenvalue:.3g} 1/s: method='stiff')"
         )
-    return f" (no inner step, however short, leads on from there{_pose(memory)})"
+    return (
+        f" (no inner step, however short, leads on from there, or more than {MOST_TRIES:.0e} are "
+        f"needed{_pose(memory)})"
+    )
 
 
 def _pose(memory: Memory) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from rigidblocks.block.adaptive import (
     ENOUGH_SIGNS,
     MOST_PATIENCE,
+    MOST_TRIES,
     SCREEN_PAUSE,
     STABLE,
     Adaptive,
@@ -211,7 +212,8 @@ def _control(memory: Memory, method: Adaptive) -> Iterable[str]:
     yield _array("RB_ATOL", absolute)
     yield from _choice(memory, method)
     yield f"enum {{ RB_MAX_INNER_STEPS = {method.max_inner_steps or 0}, "
-    yield f"       RB_ENOUGH_SIGNS = {ENOUGH_SIGNS}, RB_SCREEN_PAUSE = {SCREEN_PAUSE} }};"
+    yield f"       RB_ENOUGH_SIGNS = {ENOUGH_SIGNS}, RB_SCREEN_PAUSE = {SCREEN_PAUSE},"
+    yield f"       RB_MOST_TRIES = {MOST_TRIES} }};"
 
 
 def _choice(memory: Memory, method: Adaptive) -> Iterable[str]:

@@ -80,11 +80,7 @@ class ContinuousSystem(Block):
         return values
 
     def margins(self, t: Any, x: Record, u: Record, p: Record) -> Array:
-        each = [
-            part.evaluator.margins(m)
-            for part, m in self._evaluate(t, x, u, p)
-            if part.evaluator.margin_count
-        ]
+        each = [part.evaluator.margins(m) for part, m in self._evaluate(t, x, u, p)]
         return np.concatenate([np.zeros(0), *each])
 
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:

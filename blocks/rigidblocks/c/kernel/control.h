@@ -374,6 +374,14 @@ static inline double controlled_step(double *m, Progress *progress, const Course
             progress->done = progress->length;
             return end;
         }
+        if (progress->tried >= RB_MOST_TRIES) {
+            if (RB_MAX_INNER_STEPS > 0)
+                cut_short(m, &trial, left, end, course);
+            else
+                m[RB_X] = NAN;
+            progress->done = progress->length;
+            return end;
+        }
         progress->tried++;
         trial.end = trial.h == left ? end : progress->start + (progress->done + trial.h);
 #if RB_EXPLICIT && RB_LINEARLY_IMPLICIT

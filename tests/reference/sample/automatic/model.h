@@ -46,7 +46,8 @@ static const double RB_USUAL[] = {1.0, 1.0, 1.0, 1.0};
 static const double RB_DEARNESS = 1.7833333333333332;
 static const double RB_MOST_PATIENCE = 63.0;
 enum { RB_MAX_INNER_STEPS = 0, 
-       RB_ENOUGH_SIGNS = 15, RB_SCREEN_PAUSE = 16 };
+       RB_ENOUGH_SIGNS = 15, RB_SCREEN_PAUSE = 16,
+       RB_MOST_TRIES = 1000000 };
 #define RB_ADAPTIVE 1
 #define RB_EXPLICIT 1
 #define RB_LINEARLY_IMPLICIT 1
