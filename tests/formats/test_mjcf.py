@@ -32,6 +32,9 @@ ROBOTS = {
     "hinges": f"""<body name="a" pos="1 2 3" euler="10 20 30">
         <joint name="j" axis="1 2 0" pos="0 0 0.1" armature="0.1" ref="20"/>{GEOM}
         <body name="b" pos="0 0 1"><joint name="k" axis="0 1 0"/>{BALL}</body></body>""",
+    "two free bodies": f"""<body name="a" pos="0 0 1"><freejoint/>{GEOM}
+        <body name="b" pos="0 0 1"><joint name="k" axis="0 1 0"/>{BALL}</body></body>
+        <body name="c" pos="2 0 1" euler="10 20 30"><freejoint/>{GEOM}</body>""",
     "several joints a body": f"""<body name="a"><joint name="x" type="slide" axis="1 0 0"/>
         <joint name="y" type="slide" axis="0 1 0" pos="1 1 1"/>
         <joint name="r" axis="0 0 1" pos="0.2 0 0" armature="0.2"/>{GEOM}</body>""",
@@ -81,9 +84,11 @@ def their_motion(model, there, q, qd):
 def our_acceleration(model, q, qd, qacc):
     """MuJoCo's accelerations as ours: those of the body frame of a free joint in its own axes."""
     ours = qacc.copy()
-    if isinstance(model.joint[0], SixDoF):
-        E, w, v = quaternion_rotation(q[:4]), qd[:3], qd[3:6]
-        ours[:6] = [*qacc[3:6], *(E @ qacc[:3] - cross(w, v))]
+    for joint, at, of in zip(model.joint, model.q_slices, model.v_slices, strict=True):
+        if isinstance(joint, SixDoF):
+            E, (w, v) = quaternion_rotation(q[at][:4]), qd[of].reshape(2, 3)
+            linear, angular = qacc[of].reshape(2, 3)
+            ours[of] = [*angular, *(E @ linear - cross(w, v))]
     return ours
 
 
