@@ -125,6 +125,8 @@ if TYPE_CHECKING:
     from rigidblocks.simulation.simulate import SimulationError, simulate
     from rigidblocks.ssp.load import load_system
     from rigidblocks.ssp.save import save_system
+    from rigidblocks.study.design import grid
+    from rigidblocks.study.sweep import sweep
     from rigidblocks.system.continuous import ContinuousSystem
     from rigidblocks.system.fused import FusedSystem
     from rigidblocks.system.linearization import Linearization, linearize
@@ -241,6 +243,7 @@ __all__ = [
     "first_event",
     "floating_base",
     "forward_dynamics_crba",
+    "grid",
     "hybrid_dynamics",
     "inverse_kinematics",
     "jacobian",
@@ -271,6 +274,7 @@ __all__ = [
     "simulate_contact",
     "simulation_page",
     "sphere_inertia",
+    "sweep",
 ]
 
 # where the names are: each is loaded when it is asked for, so that the command starts at once and a
@@ -326,6 +330,8 @@ _NAMES = {
     "simulation.simulate": "SimulationError simulate",
     "ssp.load": "load_system",
     "ssp.save": "save_system",
+    "study.design": "grid",
+    "study.sweep": "sweep",
     "system.continuous": "ContinuousSystem",
     "system.fused": "FusedSystem",
     "system.linearization": "Linearization linearize",

@@ -87,6 +87,65 @@ def runner(
     say(str(path), {"runner": str(path)}, as_json)
 
 
+@APP.command("sweep")
+def sweep(
+    system: Annotated[
+        Path, Argument(help="A script that makes a `system`; an .ssp; or one robot.")
+    ],
+    vary: Annotated[
+        list[str], Option("--vary", help="pd.kp[1]=20,40 or =20:80:5, from to and how many; again.")
+    ],
+    measure: Annotated[
+        list[str],
+        Option("--measure", help="last, max, peak, rms ... of a signal: 'max robot.q[1]'."),
+    ],
+    stop: MaybeStop = None,
+    dt: MaybeStep = None,
+    output: Annotated[
+        Path | None,
+        Option("-o", "--output", help="The .csv of all runs; begun before, it goes on."),
+    ] = None,
+    threads: Annotated[int | None, Option(help="Runs at once; the processors.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a system for every combination of values, and measure each run."""
+    from rigidblocks.study.design import grid
+    from rigidblocks.study.sweep import sweep as all_runs
+
+    wired, told = system_of(system)
+    stop, dt = stop or told.get("t_stop", 1.0), dt or told.get("dt", 1e-3)
+    design = grid(dict(map(_varied, vary)))
+    measures = {one: one for one in measure}
+    done = all_runs(wired, design, stop, dt, measures, save=output, threads=threads)
+    lines = [f"{len(done)} runs, {len(done.failures)} failed"]
+    lines += [f"run {k}: {said}" for k, said in done.failures.items()]
+    for name, values in done.measured.items():
+        good = values[values == values]
+        if len(good):
+            lines.append(f"  {name}: from {good.min():.6g} to {good.max():.6g}")
+    columns = {**done.varied, **done.measured}
+    table = {name: column.tolist() for name, column in columns.items()}
+    say("\n".join(lines), {"columns": table, "failures": dict(done.failures)}, as_json)
+
+
+def _varied(text: str) -> tuple[str, list[float]]:
+    """The name and the values in `pd.kp=1,2` or `pd.kp=1:4:7`, which are 7 from 1 to 4."""
+    import numpy as np
+
+    name, equals, given = text.partition("=")
+    values: list[float] = []
+    try:
+        for part in given.split(","):
+            numbers = part.split(":")
+            many = (float(numbers[0]), float(numbers[1]), int(numbers[2])) if numbers[1:] else ()
+            values += np.linspace(*many).tolist() if many else [float(part)]
+    except (ValueError, IndexError):
+        equals = ""
+    if not equals:
+        raise ValueError(f"'{text}' varies nothing; write it as {name}=1,2 or =1:4:7")
+    return name, values
+
+
 def _told(result: "Result", as_json: bool) -> None:
     """Prints where the signals of a run end."""
     end = dict(zip(result.columns, result.values[-1].tolist(), strict=True))

@@ -1,0 +1,219 @@
+"""Many runs of one system: each is the run that it would be alone, and none is lost."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from planar2ctrl import parts, wired
+from rigidblocks import Block, Port, PythonBlock, System, grid, simulate, sweep
+from rigidblocks.cli import main
+from rigidblocks.study.design import latin_hypercube, sobol, uniform
+
+DT = 0.01
+
+
+@dataclass(frozen=True)
+class Decay(Block):
+    """dx/dt = -k x, which is not finite for a large negative k."""
+
+    states = outputs = (Port("x", (), "1", "what decays", 1.0),)
+    parameters = (Port("k", (), "1/s", "its rate", 1.0),)
+
+    def derivative(self, x, p):
+        return {"x": -p.k * x.x}
+
+
+def decay():
+    system = System()
+    system.add("decay", Decay())
+    return system
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_each_run_is_what_it_is_alone(threads):
+    design = grid({"decay.k": [0.5, 1.0, 2.0], "decay.x": [1.0, 3.0]})
+    assert (len(design), design.columns()) == (6, ("decay.k", "decay.x"))
+    done = sweep(decay(), design, 1.0, DT, {"end": "last decay.x"}, threads=threads, progress=False)
+    assert_array_equal(done["decay.k"], [0.5, 0.5, 1.0, 1.0, 2.0, 2.0])
+    assert_array_equal(done["decay.x"], [1.0, 3.0] * 3)
+    assert_allclose(done["end"], done["decay.x"] * np.exp(-done["decay.k"]), rtol=1e-9)
+    assert (len(done), done.failures) == (6, {})
+    with pytest.raises(KeyError, match=r"the sweep has no 'ends'.*end"):
+        done["ends"]
+
+
+@pytest.mark.parametrize("form", ["fused", "compiled", "numpy"])
+def test_arrays_and_their_elements_vary_in_every_form(form):
+    system = wired(parts())
+    gravities = [[0.0, 0.0, -9.81], [0.0, -3.0, 0.0]]
+    design = grid({"robot.gravity": gravities, "pd.kp[2]": [500.0, 900.0]})
+    assert design.columns()[1:3] == ("robot.gravity[2]", "robot.gravity[3]")
+    measures = {
+        "peak": "peak robot.q[2]",
+        "mine": lambda result: result["robot.q"][-1] @ [1.0, 2.0],
+    }
+    done = sweep(system, design, 0.05, DT, measures, form=form, progress=False)
+    for k, (gravity, kp) in enumerate((g, kp) for g in gravities for kp in (500.0, 900.0)):
+        alone = wired(parts())
+        alone.parts.clear()
+        alone.connections.clear()
+        start = {"robot": {"gravity": gravity}, "pd": {"kp": [1000.0, kp]}}
+        for name, block in parts().items():
+            alone.add(name, block, start=start.get(name))
+        for one in wired(parts()).connections:
+            alone.connect(*one.names)
+        result = simulate(alone, 0.05, DT, form=form, progress=False)
+        assert done["peak"][k] == np.abs(result["robot.q"][:, 1]).max()
+        assert done["mine"][k] == result["robot.q"][-1] @ [1.0, 2.0]
+
+
+def test_a_run_that_fails_is_reported_and_the_others_go_on():
+    design = grid({"decay.k": [1.0, -1e6, 2.0]})
+    done = sweep(decay(), design, 1.0, DT, {"end": "last decay.x"}, progress=False)
+    assert list(done.failures) == [1]
+    assert "not finite" in done.failures[1]
+    assert math.isnan(done["end"][1])
+    assert_allclose(done["end"][[0, 2]], np.exp([-1.0, -2.0]), rtol=1e-9)
+    assert "1 failed" in repr(done)
+
+
+def test_what_is_not_traced_runs_too():
+    system = decay()
+    system.add("echo", PythonBlock(lambda u: 2 * u, [Port("u")], [Port("y")]))
+    system.connect("decay.x", "echo.u")
+    done = sweep(
+        system, grid({"decay.k": [1.0, 2.0]}), 1.0, DT, {"y": "last echo.y"}, progress=False
+    )
+    assert_allclose(done["y"], 2 * np.exp([-1.0, -2.0]), rtol=1e-9)
+
+
+def test_designs_fill_their_ranges():
+    ranges = {"a.p": (0.0, 1.0), "b.q": ([-1.0, 10.0], [1.0, 20.0])}
+    for make in (latin_hypercube, sobol, uniform):
+        design, again, other = make(ranges, 64), make(ranges, 64), make(ranges, 64, seed=1)
+        table = np.array([design.numbers(k) for k in range(64)])
+        assert_array_equal(table, [again.numbers(k) for k in range(64)])
+        assert np.any(table != [other.numbers(k) for k in range(64)])
+        assert design.columns() == ("a.p", "b.q[1]", "b.q[2]")
+        assert np.all((table >= [0, -1, 10]) & (table <= [1, 1, 20]))
+        places = np.sort((table - [0, -1, 10]) / [1, 2, 10], axis=0)
+        if make is not uniform:  # one in each 64th
+            assert_array_equal(np.floor(places * 64), np.tile(np.arange(64.0)[:, None], 3))
+
+
+def test_a_record_goes_on_and_is_of_one_sweep_alone(tmp_path):
+    path = tmp_path / "runs.csv"
+    seen = []
+
+    def end(result):
+        seen.append(1)
+        return result["decay.x"][-1]
+
+    design, measure = grid({"decay.k": np.linspace(0.5, 2.0, 8)}), {"end": end}
+    first = sweep(decay(), design, 1.0, DT, measure, save=path, progress=False)
+    assert len(seen) == 8
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(
+        "".join(lines[:6]) + lines[6][:-5]
+    )  # as a kill in the midst of a line leaves it
+    again = sweep(decay(), design, 1.0, DT, measure, save=path, progress=False)
+    assert len(seen) == 8 + 4
+    assert_array_equal(again["end"], first["end"])
+    assert len(path.read_text().splitlines()) == 10
+    for other in (
+        {"design": grid({"decay.k": [1.0]})},
+        {"t_stop": 2.0},
+        {"measure": {"last": end}},
+    ):
+        given = {"design": design, "t_stop": 1.0, "dt": DT, "measure": measure} | other
+        with pytest.raises(ValueError, match="is no record of this sweep"):
+            sweep(decay(), **given, save=path, progress=False)
+    with pytest.raises(ValueError, match=r"saved as \.csv"):
+        sweep(decay(), design, 1.0, DT, measure, save=tmp_path / "runs.txt", progress=False)
+
+
+PROGRAM = """
+import sys
+sys.path[:0] = {paths!r}
+from test_sweep import DT, decay
+from rigidblocks import grid, sweep
+import numpy as np
+sweep(decay(), grid({{"decay.k": np.linspace(0.5, 2.0, 3000)}}), 20.0, DT,
+      {{"end": "last decay.x"}}, save={save!r}, progress=False)
+"""
+
+
+@pytest.mark.slow
+def test_kills_lose_no_run_that_was_written(tmp_path):
+    path = tmp_path / "runs.csv"
+    paths = [os.path.dirname(__file__), *(p for p in sys.path if p)]
+    program = PROGRAM.format(paths=paths, save=str(path))
+    rng, before = np.random.default_rng(0), 0
+    for _ in range(20):
+        running = subprocess.Popen([sys.executable, "-c", program])
+        deadline = time.monotonic() + 60.0
+        size = path.stat().st_size if path.exists() else 0
+        while running.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+            if path.exists() and path.stat().st_size > size + 500:
+                break
+        time.sleep(float(rng.uniform(0, 0.05)))
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        written = path.read_bytes().count(b"\n")
+        assert written >= before
+        before = written
+    subprocess.run([sys.executable, "-c", program], check=True)
+    table = np.genfromtxt(path, delimiter=",", skip_header=2)[:, :3]
+    order = np.argsort(table[:, 0])
+    assert_array_equal(table[order, 0], np.arange(3000))
+    assert_allclose(table[:, 2], np.exp(-20.0 * table[:, 1]), rtol=1e-6)
+
+
+def test_what_does_not_fit_is_refused_before_the_first_run():
+    def go(values, measure=None, **options):
+        measure = measure or {"end": "last decay.x"}
+        return sweep(decay(), grid(values), 1.0, DT, measure, progress=False, **options)
+
+    with pytest.raises(KeyError, match=r"no part 'decoy'.*decay"):
+        go({"decoy.k": [1.0]})
+    with pytest.raises(KeyError, match="nothing to start with a value called"):
+        go({"decay.rate": [1.0]})
+    with pytest.raises(ValueError, match="something to vary"):
+        go({})
+    with pytest.raises(ValueError, match=r"'largest decay\.x' is no measure"):
+        go({"decay.k": [1.0]}, {"end": "largest decay.x"})
+    with pytest.raises(ValueError, match="something to measure"):
+        sweep(decay(), grid({"decay.k": [1.0]}), 1.0, DT, {})
+    with pytest.raises(ValueError, match="one shape"):
+        grid({"decay.k": [1.0, [1.0, 2.0]]})
+    with pytest.raises(ValueError, match="needs its smallest values first"):
+        uniform({"decay.k": (2.0, 1.0)}, 3)
+    with pytest.raises(ValueError, match=r"needs a range \(smallest, largest\)"):
+        uniform({"decay.k": 2.0}, 3)
+
+
+def test_the_command_sweeps(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wave.py").write_text(
+        "from rigidblocks import Sine, System\nsystem = System()\n"
+        'system.add("wave", Sine(amplitude=2.0, frequency=0.25))\n'
+    )
+    options = ["--measure", "max wave.y", "--stop", "1", "--dt", "0.25", "-o", "runs.csv"]
+    assert main(["sweep", "wave.py", "--vary", "wave.amplitude=1,2:4:3", *options]) == 0
+    said = capsys.readouterr().out
+    assert "4 runs" in said
+    rows = (tmp_path / "runs.csv").read_text().splitlines()
+    assert rows[1] == "run,wave.amplitude,max wave.y,error"
+    values = sorted(tuple(map(float, row.split(",")[1:3])) for row in rows[2:])
+    assert_allclose(values, [(a, a) for a in (1.0, 2.0, 3.0, 4.0)], rtol=1e-12)
+    assert main(["sweep", "wave.py", "--vary", "wave.amplitude", *options]) == 2
+    assert "as wave.amplitude=1,2 or =1:4:7" in capsys.readouterr().err
