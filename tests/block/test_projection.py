@@ -303,3 +303,27 @@ def test_plant_of_a_model_with_a_massless_body_moves(rng):
     model = replace(pair, inertia=(empty, pair.inertia[1]), massless=("body1",))
     _, _, energies = run(model, np.array([0.3, 0.4]), np.zeros(2), 0.5)
     assert np.ptp(energies) < 1e-6 * np.abs(energies).max()
+
+
+@dataclass(frozen=True)
+class Timed(Block):
+    """dx/dt = 3 t^2, and t is added to x at the end of each inner step."""
+
+    states = outputs = (Port("x", start=0.0),)
+
+    def derivative(self, t):
+        return {"x": 3.0 * t * t}
+
+    def project(self, t, x):
+        return {"x": x.x + t}
+
+
+@STEPPERS
+def test_inner_steps_and_projections_are_at_their_times(stepper):
+    """RK4 integrates a polynomial of order 3 exactly, from wherever an inner step starts."""
+    own = stepper(Memory(Timed()), RK4, 0.1)
+    m = own.memory.start()
+    own.initialize(m, 0.0)
+    own.step(m, 0.0, 0.4)
+    own.step(m, 0.4, 0.2)
+    assert_allclose(m[own.memory.x], 0.6**3 + 0.1 + 0.2 + 0.3 + 0.4 + 0.5 + 0.6, rtol=1e-13)

@@ -3,6 +3,7 @@ derivatives are exact.
 """
 
 import ctypes
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fmu_blocks import BLOCKS
 from fmu_instance import Instance
 from model_exchange_host import FixedStepHost
+from rigidblocks import Block, Port
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.stepper import NumpyStepper
@@ -285,6 +287,35 @@ def test_directional_and_adjoint_derivatives_equal_finite_differences(
             weights @ change, gradient @ seed, rtol=1e-10
         )  # both are the same bilinear form
     assert_allclose(change, expected @ seed, atol=DIFFERENCE_ERROR * size * len(columns))
+
+
+@dataclass(frozen=True)
+class Steep(Block):
+    """One output whose derivative is not finite at 0, behind one whose derivative is."""
+
+    inputs = (Port("u", (2,), start=0.0),)
+    outputs = (Port("flat", (2,)), Port("steep", (2,)))
+
+    def output(self, u):
+        return {"flat": 3.0 * u.u, "steep": np.sqrt(u.u)}
+
+
+def test_only_a_derivative_that_is_asked_for_has_to_be_finite(archive, freed, fmi, monkeypatch):
+    monkeypatch.setitem(BLOCKS, "steep", Steep())
+    flat = Memory(BLOCKS["steep"])
+    host = freed(Instance(archive, "steep", FMU2Model if fmi == 2 else FMU3Model))
+    host.enter_initialization()
+    host.fmu.exitInitializationMode()
+    at, steep, u = (flat.where[name] for name in ("flat", "steep", "u"))
+    if fmi == 2:
+        ask = lambda y: host.fmu.getDirectionalDerivative([y.start + 1], [u.start + 1], [2.0])  # noqa: E731
+        assert ask(at) == [6.0]
+    else:
+        ask = lambda y: host.fmu.getDirectionalDerivative([y.start], [u.start], [1.0, 2.0], 2)  # noqa: E731
+        assert list(ask(at)) == [3.0, 6.0]
+    with pytest.raises(FMICallException):
+        ask(steep)
+    assert "is not finite" in host.messages[-1][-1]
 
 
 def test_derivatives_in_initialization_mode_include_parameters(archive, freed, fmi):

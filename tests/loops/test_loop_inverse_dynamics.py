@@ -7,7 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from loop_models import LOOP_MODELS, four_bar, loop_model
+from moved_models import AXIS, GAIN, GIVEN, SPEED, crank, crank_angle
 from rigidblocks.algebra.planar import mcI, xlt
+from rigidblocks.algebra.spatial import identity
+from rigidblocks.algebra.spatial import xlt as spatial_xlt
 from rigidblocks.dynamics import rnea
 from rigidblocks.joint import LoopJoint, PlanarPrismatic, PlanarRevolute
 from rigidblocks.loops import (
@@ -16,6 +19,7 @@ from rigidblocks.loops import (
     closed_loop_inverse_dynamics,
     loop_constraints,
 )
+from rigidblocks.model.model import Model
 from rigidblocks.model.planar import PlanarModel
 from rigidblocks.tracing.trace import trace
 
@@ -209,6 +213,23 @@ def test_motions_that_open_the_loops_are_refused():
         ValueError, match=r"the accelerations do not keep the loops .* pin misses by 0.00"
     ):
         closed_loop_inverse_dynamics(model, q, qd, qdd + wrong)
+
+
+def test_a_motion_that_a_drive_gives_keeps_its_loop():
+    """What depends on time moves by itself; without that motion the loop opens."""
+    t = 0.7
+    model = Model(
+        "held crank", (-1, 0), (AXIS, AXIS), (identity(), spatial_xlt([0.5, 0, 0])),
+        crank().inertia, loops=(LoopJoint(GIVEN, -1, 0, identity(), identity(), "drive"),),
+    ).at(t)  # fmt: skip
+    q, qd = np.array([*crank_angle(t), 0.2]), np.array([SPEED + GAIN * t, -0.4])
+    tau = np.array([0.0, 1.5])
+    qdd = closed_loop_dynamics(model, q, qd, tau).qdd
+    assert_allclose(qdd[0], GAIN, rtol=1e-9)
+    forces = closed_loop_inverse_dynamics(model, q, qd, qdd, actuated=(1,))
+    close(forces.tau, tau)
+    with pytest.raises(ValueError, match="the velocities do not keep the loops"):
+        closed_loop_inverse_dynamics(model, q, qd * [0.0, 1.0], qdd, actuated=(1,))
 
 
 def test_trees_and_wrong_actuators_are_refused():

@@ -33,7 +33,11 @@ TESTS = {
     "algebra/planar.py": ("tests/algebra",),
     "block/port.py": ("tests/block/test_ports.py", "tests/block/test_wrong_blocks.py"),
     "block/step.py": ("tests/block",),
-    "model/checks.py": ("tests/model", "tests/loops/test_loop_constraints.py"),
+    "model/checks.py": (
+        "tests/model",
+        "tests/loops/test_loop_constraints.py",
+        "tests/loops/test_strings.py",
+    ),
     "loops/inverse.py": ("tests/loops/test_loop_inverse_dynamics.py",),
     "contact/impact.py": ("tests/contact/test_impact.py",),
     "c/kernel/step.h": ("tests/block", "tests/fmi/test_co_simulation.py"),
