@@ -38,6 +38,7 @@ PACKAGES = {
     "formats": {"lxml"},
     "kernels": {"casadi"},
     "ssp": {"fmpy", "lxml"},
+    "study": {"tqdm"},
     "system": {"fmpy", "lxml"},
     "simulation": {"fmpy", "tqdm"},
     "view": {"casadi"},

@@ -123,6 +123,7 @@ def test_without_a_partner_the_values_are_safe(programs, tmp_path):
     assert_array_equal(columns(record, "robot.q[1]")[0], expected["robot.q"][:, 0])
 
 
+@pytest.mark.slow
 def test_a_dead_controller_switches_to_safe_values_and_back(programs):
     program, (peer, _) = programs["free"]
     running = subprocess.Popen([program, "--stop", "1"], stdout=subprocess.PIPE, text=True)
@@ -193,6 +194,7 @@ def test_every_fault_of_the_network_is_counted(side, programs):
     assert counts["of another version"] == counts["of wrong size"] == counts["not finite"] == 1
 
 
+@pytest.mark.slow
 def test_noise_changes_nothing(programs):
     """Of random bytes, of random length, some with the right beginning, while the run goes on."""
     program, (_, listen) = programs["free"]

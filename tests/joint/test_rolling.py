@@ -123,6 +123,7 @@ def test_disc_goes_round_as_the_closed_form_of_its_precession(tilt, turn):
     assert_allclose(axes, expected, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_tumbling_disc_keeps_its_energy():
     A, C = MASS * R**2 / 4, MASS * R**2 / 2
     model = rolling_body(RollingDisc(R), np.diag([A, C, A]))

@@ -74,6 +74,7 @@ def test_feed_forward_of_a_plan_is_its_inverse_dynamics(actuated):
     close(y["missed"], np.zeros(3))
 
 
+@pytest.mark.slow
 def test_feed_forward_moves_a_five_bar_as_it_was_planned():
     # the plan is a motion under forces at all joints, and two motors do the same
     model, q0, _ = five_bar()

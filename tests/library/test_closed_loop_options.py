@@ -82,6 +82,7 @@ def test_plant_moves_as_the_equations_of_the_independent_coordinates():
     assert y["coordinate_condition"].max() < 100
 
 
+@pytest.mark.slow
 def test_condition_grows_where_joints_are_no_coordinates():
     # the cranks of the five-bar move what they may not where its outer bars are in line
     plant = ClosedLoopPlant(FIVE_BAR, Q0, QD0, stabilization="independent", independent=CRANKS)
@@ -109,6 +110,7 @@ def test_kept_energy_is_that_of_the_start_and_the_work():
     assert np.abs(loose - start).max() > 1e-6
 
 
+@pytest.mark.slow
 def test_work_of_wrenches_and_loop_forces_counts(rng):
     model, q0, qd0 = four_bar()
     plant = ClosedLoopPlant(

@@ -50,7 +50,12 @@ def test_each_run_is_what_it_is_alone(threads):
         done["ends"]
 
 
-@pytest.mark.parametrize("form", ["fused", "compiled", "numpy"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "form", [pytest.param("fused", marks=SLOW), "compiled", pytest.param("numpy", marks=SLOW)]
+)
 def test_arrays_and_their_elements_vary_in_every_form(form):
     system = wired(parts())
     gravities = [[0.0, 0.0, -9.81], [0.0, -3.0, 0.0]]

@@ -204,6 +204,7 @@ def crosswise(a, b):
 PRODUCTS = [[2.0, 2.0 * 5.0 * 3.0], [2.0 * 5.0, 2.0 * 5.0 * 3.0 * 7.0]]  # y of a, y of b
 
 
+@pytest.mark.slow
 def test_a_signal_that_passes_a_part_twice_through_other_elements_is_no_algebraic_loop(tmp_path):
     gains = Gain((2.0, 3.0)), Gain((5.0, 7.0))
     for parts in (gains, [export_fmu(one, tmp_path / f"{one.k[0]}.fmu") for one in gains]):
