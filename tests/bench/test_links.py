@@ -171,6 +171,7 @@ class Mischievous:
         return [*wrong.get(k, []), data, *due]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["program", "simulate"])
 def test_every_fault_of_the_network_is_counted(side, programs):
     mischief = Mischievous()

@@ -94,6 +94,7 @@ def test_fmu_takes_the_same_steps_as_in_memory(host, name, kind):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [FMU2Slave, FMU3Slave])
 def test_a_saved_state_and_a_reset_go_on_with_the_same_steps(host, kind):
     name = "adaptive"

@@ -60,6 +60,7 @@ def test_energy_stays_from_any_start():
     assert drift(five_bar(), 20.0, starts=starts).max() < BOUND
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rtol", [1e-5, 1e-7, 1e-9])
 def test_a_mechanism_goes_straight_on_through_a_pose_in_which_it_may_fold(rtol):
     """The two-four-bar mechanism of the IFToMM benchmark problems, which is to keep 1e-5 J for 10 s

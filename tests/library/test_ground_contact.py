@@ -139,6 +139,7 @@ def test_mass_comes_to_rest_at_its_weight_over_the_stiffness():
         assert result["ground.in_contact"][0, 0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lead", [True, False])
 def test_bounce_has_the_restitution_of_the_spring_damper_as_the_step_goes_to_zero(lead):
     # without gravity. A held force comes half a step too late, with a lead that of the damper
@@ -158,6 +159,7 @@ def test_bounce_has_the_restitution_of_the_spring_damper_as_the_step_goes_to_zer
     assert np.polyfit(np.log(steps), np.log(errors), 1)[0] == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dt", [8e-4, 2e-4])
 def test_elastic_bounces_keep_their_energy_with_a_lead_and_gain_without(dt):
     # a spring that is held half a step too late gives pi w0 h / 2 of the energy at each bounce;

@@ -167,6 +167,7 @@ def test_sliding_block_stops_after_its_closed_form_way():
         assert_allclose(run["force"][-1, :, 0].sum(), 2.0 * G, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_block_sticks_below_the_friction_angle_and_slides_above_it():
     model, mu, t = brick(), 0.3, 0.4
     for angle in (np.arctan(mu) - 0.01, np.arctan(mu) + 0.01):

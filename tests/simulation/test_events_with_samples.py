@@ -80,6 +80,7 @@ def test_the_motion_under_a_sampled_force_is_the_closed_form_through_events(dt, 
     assert_array_equal(result["thruster.tau"][at_points], without["thruster.tau"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dt", [0.1, 0.02, 0.005])  # of five samples, of one, of a part of one
 def test_every_sample_is_taken_once_however_many_events_divide_the_steps(dt, form, rng):

@@ -13,7 +13,9 @@ from rigidblocks.simulation.pace import Pace
 DT = 5e-3
 
 
-@pytest.mark.parametrize("form", ["compiled", "fused", "numpy"])
+@pytest.mark.parametrize(
+    "form", ["compiled", *(pytest.param(one, marks=pytest.mark.slow) for one in ("numpy", "fused"))]
+)
 def test_the_pace_changes_no_number(form):
     system = wired(parts())
     began = time.perf_counter()

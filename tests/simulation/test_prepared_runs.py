@@ -176,6 +176,7 @@ def test_fmus_step_by_step_are_blocks_step_by_step(fmus, isolated):
             run.restore(moment)
 
 
+@pytest.mark.slow
 def test_threads_that_make_fmus_do_not_disturb_each_other(fmus):
     folder = Path.cwd()
 

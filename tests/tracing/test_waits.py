@@ -4,6 +4,8 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 from rigidblocks.tracing.waits import logger, told
 
 WAIT = """
@@ -34,6 +36,7 @@ def test_short_wait_says_nothing():
     assert said("", 0) == []
 
 
+@pytest.mark.slow
 def test_programs_logging_gets_what_is_told_and_can_silence_it():
     first, _ = said("logging.basicConfig(level=logging.INFO)", 1.5)
     assert first == "INFO:rigidblocks.waits:compiling 3 statements, about 1 s ..."
