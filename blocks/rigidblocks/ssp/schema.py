@@ -32,7 +32,7 @@ _SCHEMAS = {
     MAPPING: "SystemStructureParameterMapping.xsd",
 }
 OURS = "org.rigidblocks.simulation"  # the type of our annotation
-OUR_SPACE = "https://rigidblocks.org/ssp"
+OUR_SPACE = "urn:rigidblocks:ssp"
 
 
 def tag(name: str) -> str:
