@@ -266,6 +266,8 @@ def test_a_bad_description_is_refused_with_its_line(text, said, fmus, tmp_path):
 
 def test_what_is_no_archive_is_refused(tmp_path, capsys):
     path = tmp_path / "x.ssp"
+    with pytest.raises(FileNotFoundError, match=r"there is no file '.*x\.ssp' of SSP"):
+        load_system(path)
     path.write_text("no archive")
     with pytest.raises(FormatError, match=r"x\.ssp: this is no archive of SSP"):
         load_system(path)

@@ -79,6 +79,8 @@ def load_system(
 
 def _files(path: Path) -> dict[str, bytes]:
     """The files of an archive by their names."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file '{path}' of SSP")
     try:
         with zipfile.ZipFile(path) as archive:
             check_archive(path, archive.infolist())
