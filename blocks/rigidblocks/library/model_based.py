@@ -14,8 +14,28 @@ from rigidblocks.loops import actuated_columns, actuator_forces
 from rigidblocks.model.model import Model
 
 
+class ModelBasedController(Block):
+    """Joint forces by the model of a robot; with loops those of its `actuated` joints."""
+
+    model: Model
+    actuated: tuple[str | int, ...] | None
+
+    def __post_init__(self) -> None:
+        _check_actuated(self.model, self.actuated)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """tau (nv,), and with loops missed (nv,)."""
+        return _force_ports(self.model)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """gravity (3,)."""
+        return (gravity_port(self.model),)
+
+
 @dataclass(frozen=True, eq=False)
-class InverseDynamicsController(Block):
+class InverseDynamicsController(ModelBasedController):
     """The computed-torque controller of a robot: it cancels the dynamics and leaves each joint a
     linear error equation.
 
@@ -37,9 +57,6 @@ class InverseDynamicsController(Block):
     kd: Any
     actuated: tuple[str | int, ...] | None = None
 
-    def __post_init__(self) -> None:
-        _check_actuated(self.model, self.actuated)
-
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """q_ref (nq,), qd_ref (nv,), qdd_ref (nv,), q (nq,) and qd (nv,)."""
@@ -49,11 +66,6 @@ class InverseDynamicsController(Block):
             Port("q", (self.model.nq,), q, "measured position"),
             Port("qd", (self.model.nv,), qd, "measured velocity"),
         )
-
-    @cached_property
-    def outputs(self) -> tuple[Port, ...]:
-        """tau (nv,), and with loops missed (nv,)."""
-        return _force_ports(self.model)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -72,7 +84,7 @@ class InverseDynamicsController(Block):
 
 
 @dataclass(frozen=True, eq=False)
-class FeedForward(Block):
+class FeedForward(ModelBasedController):
     """The joint forces that a planned motion takes: tau = rnea(q_ref, qd_ref, qdd_ref), to which a
     controller of the errors adds its own.
 
@@ -90,23 +102,10 @@ class FeedForward(Block):
     model: Model
     actuated: tuple[str | int, ...] | None = None
 
-    def __post_init__(self) -> None:
-        _check_actuated(self.model, self.actuated)
-
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """q_ref (nq,), qd_ref (nv,) and qdd_ref (nv,)."""
         return _reference_ports(self.model)
-
-    @cached_property
-    def outputs(self) -> tuple[Port, ...]:
-        """tau (nv,), and with loops missed (nv,)."""
-        return _force_ports(self.model)
-
-    @cached_property
-    def parameters(self) -> tuple[Port, ...]:
-        """gravity (3,)."""
-        return (gravity_port(self.model),)
 
     def output(self, u: Record, p: Record) -> Values:
         tau = rnea(self.model, u.q_ref, u.qd_ref, u.qdd_ref, gravity=p.gravity)
@@ -114,7 +113,7 @@ class FeedForward(Block):
 
 
 @dataclass(frozen=True, eq=False)
-class GravityCompensation(Block):
+class GravityCompensation(ModelBasedController):
     """The joint forces that hold a robot still against gravity: tau = rnea(q, 0, 0).
 
     The parameter `gravity` is the model's unless it is changed. Of a model with loops, tau are the
@@ -126,23 +125,10 @@ class GravityCompensation(Block):
     model: Model
     actuated: tuple[str | int, ...] | None = None
 
-    def __post_init__(self) -> None:
-        _check_actuated(self.model, self.actuated)
-
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """q (nq,)."""
         return joint_ports(self.model, q="measured positions")
-
-    @cached_property
-    def outputs(self) -> tuple[Port, ...]:
-        """tau (nv,), and with loops missed (nv,)."""
-        return _force_ports(self.model)
-
-    @cached_property
-    def parameters(self) -> tuple[Port, ...]:
-        """gravity (3,)."""
-        return (gravity_port(self.model),)
 
     def output(self, u: Record, p: Record) -> Values:
         still = np.zeros(self.model.nv)
