@@ -175,3 +175,30 @@ class Joint(abc.ABC):
         none.
         """
         return q
+
+
+@dataclass(frozen=True)
+class DerivedJoint(Joint):
+    """A joint made of another one, whose variables and units it has."""
+
+    joint: Joint
+
+    @property
+    def nq(self) -> int:
+        return self.joint.nq
+
+    @property
+    def nv(self) -> int:
+        return self.joint.nv
+
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        return self.joint.q_units
+
+    @property
+    def qd_units(self) -> tuple[str, ...]:
+        return self.joint.qd_units
+
+    @property
+    def tau_units(self) -> tuple[str, ...]:
+        return self.joint.tau_units

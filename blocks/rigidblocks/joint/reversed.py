@@ -6,38 +6,16 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array, Transform
-from rigidblocks.joint.interface import Joint, JointMotion
+from rigidblocks.joint.interface import DerivedJoint, Joint, JointMotion
 
 
 @dataclass(frozen=True)
-class Reversed(Joint):
+class Reversed(DerivedJoint):
     """`joint` the other way round: its predecessor frame is on the child, its successor frame on
     the parent.
 
     The variables are those of `joint`, and so are their units (RBDA Table 4.2).
     """
-
-    joint: Joint
-
-    @property
-    def nq(self) -> int:
-        return self.joint.nq
-
-    @property
-    def nv(self) -> int:
-        return self.joint.nv
-
-    @property
-    def q_units(self) -> tuple[str, ...]:
-        return self.joint.q_units
-
-    @property
-    def qd_units(self) -> tuple[str, ...]:
-        return self.joint.qd_units
-
-    @property
-    def tau_units(self) -> tuple[str, ...]:
-        return self.joint.tau_units
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         XJ, S, vJ, cJ = self.joint.jcalc(q, qd)

@@ -10,7 +10,7 @@ from rigidblocks.algebra import planar, spatial
 from rigidblocks.algebra.dual import Dual
 from rigidblocks.algebra.factored import factored
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.joint.interface import Joint, JointConstraint, JointMotion
+from rigidblocks.joint.interface import DerivedJoint, Joint, JointConstraint, JointMotion
 
 
 class GivenMotion(NamedTuple):
@@ -46,7 +46,7 @@ class _Drive(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rheonomic(Joint):
+class Rheonomic(DerivedJoint):
     """`joint` from a frame that is moved: from F_p by `drive`, a joint whose positions (nq,) are
     `motion`(t).
 
@@ -61,30 +61,9 @@ class Rheonomic(Joint):
     instant, for every algorithm. ValueError where none was given.
     """
 
-    joint: Joint
     drive: Joint
     motion: Callable[[Any], Any]
     t: Any = None
-
-    @property
-    def nq(self) -> int:
-        return self.joint.nq
-
-    @property
-    def nv(self) -> int:
-        return self.joint.nv
-
-    @property
-    def q_units(self) -> tuple[str, ...]:
-        return self.joint.q_units
-
-    @property
-    def qd_units(self) -> tuple[str, ...]:
-        return self.joint.qd_units
-
-    @property
-    def tau_units(self) -> tuple[str, ...]:
-        return self.joint.tau_units
 
     def at(self, t: Any) -> Joint:
         return replace(self, t=t)
