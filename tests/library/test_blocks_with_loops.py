@@ -74,29 +74,29 @@ def test_feed_forward_of_a_plan_is_its_inverse_dynamics(actuated):
     close(y["missed"], np.zeros(3))
 
 
+def motion_as_csv(plan):
+    """Time, q, qd and qdd of the mechanism `bar` of a run."""
+    names = ["time", *(f"{name}{k}" for name in ("q", "qd", "qdd") for k in range(4))]
+    table = np.column_stack([plan.time, plan["bar.q"], plan["bar.qd"], plan["bar.qdd"]])
+    return "\n".join([",".join(names), *(",".join(map(repr, row)) for row in table.tolist())])
+
+
 @pytest.mark.slow
 def test_feed_forward_moves_a_five_bar_as_it_was_planned():
     # the plan is a motion under forces at all joints, and two motors do the same
     model, q0, _ = five_bar()
     push = np.array([30.0, -10.0, 5.0, 20.0])
-    motors = FeedForward(model, (0, 3))
     planned, led = (System() for _ in range(2))
     for system in (planned, led):
         system.add("bar", ClosedLoopPlant(model, q0=q0), method="rk4", h=1e-3)
     planned.add("push", Step(0.0, push, push, unit="N.m"))
     planned.connect("push.y", "bar.tau")
     plan = simulate(planned, 0.2, dt=1e-3, progress=False)
-    rows = zip(plan.time, plan["bar.q"], plan["bar.qd"], plan["bar.qdd"], strict=True)
-    table = [np.concatenate([[t], q, qd, qdd]) for t, q, qd, qdd in rows]
-    names = [f"{name}{k}" for name in ("q", "qd", "qdd") for k in range(4)]
-    text = "\n".join(
-        [",".join(["time", *names]), *(",".join(map(repr, map(float, r))) for r in table)]
-    )
+    text = motion_as_csv(plan)
+    led.add("motors", FeedForward(model, (0, 3)))
     for name, unit in (("q", "rad"), ("qd", "rad/s"), ("qdd", "rad/s2")):
         columns = tuple(f"{name}{k}" for k in range(4))
         led.add(f"plan_{name}", Playback(StringIO(text), columns, unit=(unit,) * 4))
-    led.add("motors", motors)
-    for name in ("q", "qd", "qdd"):
         led.connect(f"plan_{name}.y", f"motors.{name}_ref")
     led.connect("motors.tau", "bar.tau")
     run = simulate(led, 0.2, dt=1e-3, progress=False)

@@ -327,6 +327,19 @@ def test_pendulum_turns_over_through_all_singular_choices():
 
 
 @pytest.mark.slow
+def projected_motion(model, q, qd, h, steps):
+    """Positions (steps + 1, n) of a mechanism that is projected onto its constraints."""
+    n = model.nv
+
+    def motion(x):
+        return np.concatenate([x[n:], closed_loop_dynamics(model, x[:n], x[n:], np.zeros(n)).qdd])
+
+    def on_the_constraints(x):
+        return np.concatenate(project(model, x[:n], x[n:]))
+
+    return states(motion, np.concatenate([q, qd]), h, steps, on_the_constraints)[:, :n]
+
+
 def test_four_bar_moves_as_with_projection():
     """A crank that turns half round, begun in the angle of the rocker, which turns back
     meanwhile.
@@ -337,15 +350,8 @@ def test_four_bar_moves_as_with_projection():
     qd = 16.0 * independent_motion(model, crank, q, np.zeros(3), np.zeros(1)).G[:, 0]
     # the angle of the rocker against the base is q1 + q2 + q3
     rocker = LinearCoordinates(model, np.ones((1, 3)), q)
-
-    def motion(x):
-        return np.concatenate([x[3:], closed_loop_dynamics(model, x[:3], x[3:], np.zeros(3)).qdd])
-
-    def on_the_constraints(x):
-        return np.concatenate(project(model, x[:3], x[3:]))
-
     h, steps = 2e-3, 100
-    projected = states(motion, np.concatenate([q, qd]), h, steps, on_the_constraints)[:, :3]
+    projected = projected_motion(model, q, qd, h, steps)
     coarse, fine = (
         move_independently(model, q, qd, free, h * steps, k * h, rocker) for k in (2, 1)
     )
@@ -414,21 +420,20 @@ def test_joints_that_roll_have_no_coordinates():
             choose(model, q)
 
 
+def door_on(joint, *loops):
+    """A body on the base."""
+    body = spatial.mcI(2.0, [0.1, 0.3, -0.2], np.diag([0.2, 0.3, 0.25]))
+    return Model("door", (-1,), (joint,), (spatial.identity(),), (body,), loops=loops)
+
+
 @pytest.mark.slow
 @CHOICES
 def test_quaternions_are_coordinates_and_change_where_they_turn_far(choose):
     """A body on two ball joints, one of which closes a loop, turns about the line between them."""
     axis = np.array([0.6, 0.0, 0.8])
-    body = spatial.mcI(2.0, [0.1, 0.3, -0.2], np.diag([0.2, 0.3, 0.25]))
     place = spatial.xlt(axis)
     pin = LoopJoint(Spherical(), -1, 0, place, place, "pin")
-    there = ((-1,), (spatial.identity(),), (body,))
-
-    def model(joint, loops=()):
-        parent, Xtree, inertia = there
-        return Model("door", parent, (joint,), Xtree, inertia, loops=loops)
-
-    door, hinge = model(Spherical(), (pin,)), model(Revolute(tuple(axis)))
+    door, hinge = door_on(Spherical(), pin), door_on(Revolute(tuple(axis)))
     q, qd, speed = np.array([1.0, 0.0, 0.0, 0.0]), 14.0 * axis, np.array([14.0])
     run = move_independently(door, q, qd, lambda *_: np.zeros(3), 0.25, 1e-2, choose=choose)
     assert run.events  # it turned by more than half a turn

@@ -39,7 +39,7 @@ TESTS = {
         "tests/loops/test_strings.py",
     ),
     "loops/inverse.py": ("tests/loops/test_loop_inverse_dynamics.py",),
-    "contact/impact.py": ("tests/contact/test_impact.py",),
+    "contact/impact.py": ("tests/contact/test_collision.py", "tests/contact/test_impact.py"),
     "c/kernel/step.h": ("tests/block", "tests/fmi/test_co_simulation.py"),
     "c/fmi/values.h": (
         "tests/fmi/test_bounds.py",

@@ -430,6 +430,9 @@ ESSENTIAL = {
     "simulation/test_adaptive_runs.py": {
         "test_log_tells_what_is_stiff_and_what_to_take": ["numpy"],
     },
+    "simulation/test_contact_phases.py": {
+        "test_contacts_with_friction_stick_slip_or_open_as_coulomb_says": [],
+    },
     "simulation/test_contact_events.py": {
         "test_sliding_block_stops_after_its_closed_form_way": [],
         "test_error_of_the_events_falls_at_the_order_of_the_method": [],
@@ -437,7 +440,6 @@ ESSENTIAL = {
         "test_more_events_in_a_step_than_allowed_are_refused_and_not_endless": [],
         "test_tumbling_brick_never_gains_energy_and_never_penetrates": [],
         "test_block_that_tips_over_an_edge_lands_on_its_side": [],
-        "test_contacts_with_friction_stick_slip_or_open_as_coulomb_says": [],
         "test_newtons_cradle_moves_only_its_last_ball": [],
         "test_bounces_are_at_their_closed_form_times": ["rk4"],
         "test_momentum_is_what_forces_and_impulses_gave": [],
@@ -493,11 +495,13 @@ ESSENTIAL = {
         "test_all_that_a_part_knows_goes_into_its_steps": [],
         "test_a_bound_holds_in_the_parts": [],
     },
+    "system/test_continuous_system.py": {
+        "test_a_continuous_system_is_one_native_fmu": [],
+        "test_a_continuous_system_keeps_the_order_of_the_integrator": [],
+    },
     "system/test_linearize.py": {
         "test_linearization_of_quaternions_is_how_neighbouring_motions_part": ["None"],
-        "test_a_continuous_system_is_one_native_fmu": [],
         "test_linearization_equals_differences_of_the_blocks_own_functions": ["pendulum"],
-        "test_a_continuous_system_keeps_the_order_of_the_integrator": [],
     },
     "tracing/test_compile.py": {
         "test_long_function_in_parts_computes_the_same_bits": [],

@@ -59,26 +59,14 @@ def forward_dynamics(
     The accelerations of the constraints, -Tdot^T v_J in the book, are T^T Sdot qd because T^T S = 0
     (Eq 3.41).
     """
-    nb, X = model.nb, poses(model, q)
+    nb = model.nb
     v = [J @ qd for J in jacobians(model, q)]
-    inertia = [x.T @ body.matrix() @ x for x, body in zip(X, model.inertia, strict=True)]
-    gravity = np.concatenate([np.zeros(3), model.gravity])
-    f_ext = np.zeros((nb, 6)) if f_ext is None else f_ext
-    p = np.concatenate(
-        [crf(v[i]) @ inertia[i] @ v[i] - inertia[i] @ gravity - f_ext[i] for i in range(nb)]
-    )
-
-    # the joints' subspaces move with their successor bodies
-    motions = joint_motions(model, q, qd)
-    T = [x.T @ null_space(m.S.T) for x, m in zip(X, motions, strict=True)]
-    Ta = [x.T @ m.S @ inv(m.S.T @ m.S) for x, m in zip(X, motions, strict=True)]
-    Sdot_qd = [
-        inv(x) @ m.cJ + crm(v_i) @ inv(x) @ m.vJ for x, m, v_i in zip(X, motions, v, strict=True)
-    ]
+    M, p = _inertias_and_bias(model, q, v, np.zeros((nb, 6)) if f_ext is None else f_ext)
+    T, Ta, Sdot_qd = _joint_spaces(model, q, qd, v)
 
     P, T_all, V = _incidence(model), block_diag(*T), np.concatenate(v)
     PT = P @ T_all
-    K = np.block([[block_diag(*inertia), PT], [PT.T, np.zeros((PT.shape[1],) * 2)]])
+    K = np.block([[M, PT], [PT.T, np.zeros((PT.shape[1],) * 2)]])
     right = np.concatenate([P @ block_diag(*Ta) @ tau - p, T_all.T @ np.concatenate(Sdot_qd)])
     solution = solve(K, right)
     a, force = solution[: 6 * nb], -solution[6 * nb :]
@@ -86,6 +74,27 @@ def forward_dynamics(
     aJ, vJ = (P.T @ a).reshape(nb, 6), (P.T @ V).reshape(nb, 6)
     qdd = np.concatenate([Ta[i].T @ (aJ[i] - Sdot_qd[i]) for i in range(nb)])
     return Solution(qdd, a.reshape(nb, 6), float((T_all @ force) @ vJ.ravel()))
+
+
+def _inertias_and_bias(model: Model, q: Array, v: list[Array], f_ext: Array) -> tuple[Array, Array]:
+    """diag(I_i) and p_i = v_i x* I_i v_i - I_i a_g - f_i, in base coordinates."""
+    inertia = [
+        X.T @ body.matrix() @ X for X, body in zip(poses(model, q), model.inertia, strict=True)
+    ]
+    gravity = np.concatenate([np.zeros(3), model.gravity])
+    p = [crf(v_i) @ I @ v_i - I @ gravity - f for v_i, I, f in zip(v, inertia, f_ext, strict=True)]
+    return block_diag(*inertia), np.concatenate(p)
+
+
+def _joint_spaces(
+    model: Model, q: Array, qd: Array, v: list[Array]
+) -> tuple[list[Array], list[Array], list[Array]]:
+    """T_i, T_ai and Sdot_i qd_i of the joints, which move with their successor bodies."""
+    joints = list(zip(poses(model, q), joint_motions(model, q, qd), v, strict=True))
+    T = [X.T @ null_space(m.S.T) for X, m, _ in joints]
+    Ta = [X.T @ m.S @ inv(m.S.T @ m.S) for X, m, _ in joints]
+    Sdot_qd = [inv(X) @ m.cJ + crm(v_i) @ inv(X) @ m.vJ for X, m, v_i in joints]
+    return T, Ta, Sdot_qd
 
 
 def _incidence(model: Model) -> Array:

@@ -1,6 +1,4 @@
-"""Linearisation and continuous systems: closed forms, differences of the block's own functions,
-responses, the ideal law.
-"""
+"""Linearisation: closed forms, differences of the block's own functions, responses."""
 
 from dataclasses import dataclass
 
@@ -9,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import expm
 
-from planar2ctrl import CONNECTIONS, REFERENCE, parts, wired
+from planar2ctrl import CONNECTIONS, parts, wired
 from random_models import MODELS, random_state, random_tree
 from rigidblocks import (
     RK4,
@@ -17,20 +15,17 @@ from rigidblocks import (
     FusedSystem,
     PDController,
     Port,
-    RepeatingSequence,
     RobotPlant,
     System,
-    export_fmu,
     planar2,
     planar_n,
-    simulate,
 )
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.integrators import integrate as take_step
 from rigidblocks.block.memory import Memory
-from rigidblocks.dynamics import aba, crba
+from rigidblocks.dynamics import crba
 from rigidblocks.joint import Reversed, SixDoF, Spherical, Universal
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.model.configuration import difference, integrate
 from rigidblocks.system.continuous import ContinuousSystem
 from rigidblocks.system.linearization import linearize
@@ -175,17 +170,34 @@ def test_linearization_equals_differences_of_the_blocks_own_functions(name, rng)
     close(linear.y, after(flat.x, m[flat.x])[1], RTOL)
 
 
+def moved(flat, s, xi, h):
+    """The state of a plant after a step h from the state that is xi away from s."""
+    model, n = flat.block.model, flat.block.model.nv
+    x = np.concatenate([integrate(model, s.q, xi[:n]), s.qd + xi[n:]])
+
+    def rates(t, x):
+        return NumpyEvaluator(flat).derivative(
+            np.concatenate([[t], x, s.tau, flat.start()[flat.u.stop :]])
+        )
+
+    return take_step(RK4, rates, 0.0, x, h, flat.position)
+
+
+def apart(model, a, b):
+    """The tangent vector from one state to another."""
+    nq = model.nq
+    return np.concatenate([difference(model, a[:nq], b[:nq]), b[nq:] - a[nq:]])
+
+
 @pytest.mark.parametrize(
     "joints", [None, (Spherical(), Universal(), SixDoF()), (Reversed(SixDoF()), Spherical())]
 )
 def test_linearization_of_quaternions_is_how_neighbouring_motions_part(joints, rng):
     # two motions that differ by the tangent vector xi part at the rate A xi, far from an
     # equilibrium too
-    model = (
-        random_tree(rng, tuple(range(-1, len(joints) - 1)), joints)
-        if joints
-        else MODELS["satellite"]()
-    )
+    model = MODELS["satellite"]()
+    if joints:
+        model = random_tree(rng, tuple(range(-1, len(joints) - 1)), joints)
     s, n = random_state(rng, model), model.nv
     flat = Memory(RobotPlant(model))
     linear = linearize(flat.block, at={"q": s.q, "qd": s.qd, "tau": s.tau})
@@ -196,26 +208,11 @@ def test_linearization_of_quaternions_is_how_neighbouring_motions_part(joints, r
     assert linear.state_units == tuple(unit.removesuffix("/s") for unit in velocities) + velocities
     assert_array_equal(linear.x, [*s.q, *s.qd])
 
-    def moved(xi, h):
-        """The state after a step h from the state that is xi away."""
-        x = np.concatenate([integrate(model, s.q, xi[:n]), s.qd + xi[n:]])
-
-        def rates(t, x):
-            return NumpyEvaluator(flat).derivative(
-                np.concatenate([[t], x, s.tau, flat.start()[flat.u.stop :]])
-            )
-
-        return take_step(RK4, rates, 0.0, x, h, flat.position)
-
-    def apart(a, b):
-        return np.concatenate(
-            [difference(model, a[: model.nq], b[: model.nq]), b[model.nq :] - a[model.nq :]]
-        )
-
     h, small = 1e-4, 1e-4
     for k, xi in enumerate(np.eye(2 * n)):
         gaps = {
-            end: apart(moved(-small * xi, end), moved(small * xi, end)) / (2 * small)
+            end: apart(model, moved(flat, s, -small * xi, end), moved(flat, s, small * xi, end))
+            / (2 * small)
             for end in (-h, h)
         }
         close(
@@ -352,110 +349,3 @@ def test_what_cannot_be_linearized_is_refused():
         match=r"its sampled states body.q have more elements than freedoms \(quaternions\)",
     ):
         linearize(FusedSystem(system, 1e-3))
-
-
-# continuous systems
-
-
-def ideal_run(t_stop, h):
-    """The demo's memories after each second under RK4, the command a straight line from corner to
-    corner, as its law is.
-    """
-    components = parts() | {"command": RepeatingSequence(t=[0.0, 1000.0], y=np.zeros((2, 2)))}
-    block = ContinuousSystem(wired(components))
-    stepper = compiled_stepper(Memory(block), h=h)
-    where, m = stepper.memory.where, stepper.memory.start()
-    corners = np.array([[0.0, 0.0], [1.0, 1.5], [1.0, 1.5], [0.0, 0.0]])
-    rows = []
-    for k in range(int(np.ceil(t_stop))):
-        a, b = corners[k % 4], corners[(k + 1) % 4]
-        m[where["command.table"]] = np.ravel([a - k * (b - a), a + (1000 - k) * (b - a)])
-        stepper.initialize(m, float(k))
-        steps = round(min(1.0, t_stop - k) / h)
-        run = np.empty((steps, stepper.memory.size))
-        stepper.run(m, float(k), h, run)
-        m[:] = run[-1]
-        rows.append(m.copy())
-    return rows, where
-
-
-def test_a_continuous_system_under_rk4_is_the_ideal_law():
-    for t, expected in REFERENCE.items():
-        rows, where = ideal_run(t, 1e-3)
-        actual = np.concatenate([rows[-1][where["robot.q"]], rows[-1][where["robot.qd"]]])
-        assert_allclose(actual, expected, rtol=0, atol=IDEAL_LAW)
-
-
-def test_a_continuous_system_keeps_the_order_of_the_integrator():
-    steps = np.array([1 / 200, 1 / 400, 1 / 800, 1 / 1600])
-    fine, where = ideal_run(0.5, 1 / 8000)
-    errors = [np.abs(ideal_run(0.5, h)[0][-1] - fine[-1])[where["robot.q"]].max() for h in steps]
-    assert abs(np.polyfit(np.log(steps), np.log(errors), 1)[0] - 4) < ORDER
-
-
-def test_a_continuous_system_reads_its_inputs_at_the_same_instant():
-    flat = Memory(ContinuousSystem(wired(parts())))
-    m = flat.start()
-    m[flat.where["robot.q"]], m[flat.where["robot.qd"]] = [0.1, 0.2], [0.3, -0.1]
-    m[0] = 0.25
-    m[flat.y] = NumpyEvaluator(flat).output(m)
-    tau = 1000 * (np.array([0.25, 0.375]) - [0.1, 0.2]) + 15 * (np.array([1.0, 1.5]) - [0.3, -0.1])
-    close(m[flat.where["pd.tau"]], tau, 1e-14)
-    qdd = aba(planar2(), np.array([0.1, 0.2]), np.array([0.3, -0.1]), tau)
-    close(NumpyEvaluator(flat).derivative(m), [0.3, -0.1, *qdd], 1e-13)
-
-
-def test_a_continuous_system_of_one_part_is_that_part():
-    model = MODELS["satellite"]()
-    system = System()
-    system.add("body", RobotPlant(model))
-    whole, part = Memory(ContinuousSystem(system)), Memory(RobotPlant(model))
-    s = random_state(np.random.default_rng(0), model)
-    a, b = whole.start(), part.start()
-    for name in ("q", "qd", "tau"):
-        a[whole.where[f"body.{name}"]] = b[part.where[name]] = getattr(s, name)
-    for memory, place in ((a, whole.where["body.q"]), (b, part.where["q"])):
-        memory[place][:4] *= 1.01  # made a unit quaternion again at the start
-    numpy_stepper(whole).initialize(a, 0.0)
-    numpy_stepper(part).initialize(b, 0.0)
-    for k in range(3):
-        numpy_stepper(whole).step(a, k * 1e-3, 1e-3)
-        numpy_stepper(part).step(b, k * 1e-3, 1e-3)
-    assert_allclose(a, b, rtol=1e-12, atol=1e-12)
-    assert abs(np.linalg.norm(a[whole.where["body.q"]][:4]) - 1) < 1e-15
-    assert_array_equal(whole.position, part.position)
-
-
-def test_a_continuous_system_is_one_native_fmu(tmp_path):
-    block = ContinuousSystem(wired(parts()))
-    path = export_fmu(block, tmp_path / "planar2ctrl.fmu")
-    whole = System()
-    whole.add("all", path)
-    runs = [simulate(host, 0.1, 1e-3) for host in (whole, _alone(block))]
-    for port in block.outputs:
-        assert_allclose(
-            runs[0][f"all.{port.name}"], runs[1][f"all.{port.name}"], rtol=1e-10, atol=1e-10
-        )
-
-
-def _alone(block):
-    system = System()
-    system.add("all", block)
-    return system
-
-
-def test_a_sampled_part_is_refused():
-    system = System()
-    system.add("robot", RobotPlant(planar2()))
-    system.add(
-        "pd", PDController(kp=[1.0, 1.0], kd=[1.0, 1.0], sample_time=2e-3), start={"q_ref": 0.0}
-    )
-    system.connect("robot.q", "pd.q")
-    message = (
-        r"cannot make the system continuous: 'pd' is sampled every 0.002 s; .* "
-        r"FusedSystem\(system, dt\)"
-    )
-    with pytest.raises(ValueError, match=message):
-        ContinuousSystem(system)
-    with pytest.raises(ValueError, match=message):
-        linearize(system)
