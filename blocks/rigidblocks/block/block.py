@@ -171,6 +171,13 @@ class Block(abc.ABC):  # noqa: B024 - every function has a default, no block nee
         del x, p
         return np.zeros(0)
 
+    @property
+    def conditions(self) -> tuple[tuple[str, str], ...]:
+        """Names of outputs that tell how near loops are to a singular configuration: of each its
+        condition, large near one, and its rank, smaller there.
+        """
+        return ()
+
     def suspects(self, x: Record) -> Iterable[str]:
         """What in the states x may be why a run cannot go on from there."""
         del x

@@ -3,7 +3,7 @@ run time.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
@@ -25,6 +25,7 @@ from rigidblocks.fmi.source import LICENSE, license_text, source_content, with_s
 from rigidblocks.fmi.sparsity import sparsity_header
 from rigidblocks.fmi.terminals import terminals_content
 from rigidblocks.fmi.variables import Variable, Variables
+from rigidblocks.fmi.watch import CLOSE, STEPS, condition_places, step_places
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import KERNEL, model_header
 from rigidblocks.kernels.tangent import tangent_header
@@ -43,7 +44,7 @@ class Runtime:
 
 
 SHARED = tuple(f"kernel/{name}" for name in KERNEL) + tuple(
-    f"fmi/{name}.h" for name in ("instance", "pool", "run", "saved", "state", "values")
+    f"fmi/{name}.h" for name in ("instance", "pool", "run", "saved", "state", "values", "watch")
 )
 RUNTIMES = {
     2: Runtime(
@@ -209,11 +210,24 @@ def fmu_header(variables: Variables, guid: str, fmi: int) -> str:
             "/* the bounds that parameters and start values keep */",
             f"static const double RB_MIN[] = {{{lowest}}};",
             f"static const double RB_MAX[] = {{{highest}}};",
+            *_watched(variables.memory),
             "/* the order of magnitude of each continuous state, and one more */",
             f"static const double RB_NOMINAL[] = {{{nominals}}};\n",
             "#endif\n",
         ]
     )
+
+
+def _watched(memory: Memory) -> Iterator[str]:
+    """The lines of fmu.h on what the log is told of."""
+    loops, steps = tuple(condition_places(memory)), tuple(step_places(memory))
+    yield "/* conditions and ranks of loops, what inner steps count, and one more of each */"
+    yield f"enum {{ RB_LOOPS = {len(loops)}, RB_STEPPED = {len(steps)} }};"
+    yield f"static const double RB_CLOSE = {c_number(CLOSE)}; /* to a singular configuration */"
+    places = {"condition": [one[0] for one in loops], "rank": [one[1] for one in loops]}
+    places |= {name: [one[name] for one in steps] for name in STEPS}
+    for name, indices in places.items():
+        yield f"static const int RB_AT_{name.upper()}[] = {{{', '.join(map(str, [*indices, 0]))}}};"
 
 
 def _lengths(variables: Variables) -> list[int]:

@@ -5,6 +5,7 @@ import ctypes
 import json
 import platform
 import sys
+from collections.abc import Iterable
 from functools import partial
 from math import isfinite, nan
 from pathlib import Path
@@ -30,6 +31,7 @@ from rigidblocks.block.memory import Memory
 from rigidblocks.block.port import bound_text
 from rigidblocks.block.stepper import CompiledStepper, NumpyStepper, Stepper
 from rigidblocks.fmi.package import sources_digest
+from rigidblocks.fmi.watch import Watch
 
 PLATFORM = f"{platform.machine().lower()}-{sys.platform}"
 KERNEL = f"kernels/{PLATFORM}/kernel.so"  # in the FMU's resources
@@ -67,6 +69,7 @@ class BlockSlave(Fmi2Slave):
         h = longest_step(method, h)
         self.layout = memory_for(block, method, tunable)
         self.names = ("time", *(name for port in self.layout.ports for name in port.element_names))
+        self._watch = Watch(self.layout, self.names)
         self._allocate()
         # the memory as it will be at the start, unless something is set
         self._started: Array | None = None
@@ -193,6 +196,8 @@ class BlockSlave(Fmi2Slave):
         """Makes the values computed from the start values and inputs the state at the start."""
         self._array[:] = self._start()
         self._run(True)
+        self._watch.begin()
+        self._warn(self._watch.after_step(self._memory))
         if bad := [self.names[k] for k in np.flatnonzero(~np.isfinite(self._array))[:8]]:
             self._refuse(0, f"the start failed, there is no value of {', '.join(bad)}")
 
@@ -200,9 +205,20 @@ class BlockSlave(Fmi2Slave):
         """Steps the memory; False, for fmi2Discard, leaves it as it was."""
         self._call[0] = current_time
         self._call[1] = step_size
-        return (self._quick and self._try_step(self._address) == 0) or self._step_or_explain(
+        taken = (self._quick and self._try_step(self._address) == 0) or self._step_or_explain(
             current_time, step_size
         )
+        if self._watch and taken:
+            self._warn(self._watch.after_step(self._memory))
+        return taken
+
+    def terminate(self) -> None:
+        """Tells the log what there is to be said of the run."""
+        self._warn(self._watch.at_end(self._memory))
+
+    def _warn(self, messages: Iterable[str]) -> None:
+        for message in messages:
+            self._say(message, Fmi2Status.warning)
 
     def get_real(self, vrs: list[int]) -> list[float]:
         """The values; what is unknown or not computable is NaN, with a logged error."""
@@ -327,6 +343,7 @@ class BlockSlave(Fmi2Slave):
             "end": self._call[2],
             "running": self._running,
             "refused": list(self._refused.items()),
+            "watch": json.dumps(self._watch.state),
         }
 
     @staticmethod
@@ -344,6 +361,7 @@ class BlockSlave(Fmi2Slave):
         self._memory[:] = memoryview(bytes.fromhex(state["memory"])).cast("d")
         self._call[2] = state["end"]
         self._refused = dict(map(tuple, state["refused"]))
+        self._watch.state = json.loads(state["watch"])
         self._run(state["running"])
 
 

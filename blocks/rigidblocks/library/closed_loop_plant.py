@@ -284,6 +284,10 @@ class ClosedLoopPlant(JointPlant):
             **self._elements.values(acting),
         }
 
+    @property
+    def conditions(self) -> tuple[tuple[str, str], ...]:
+        return (("condition", "rank"),)
+
     def remarks(self, t: Array, y: Record) -> Iterator[str]:
         for time, condition in near_singular(t, y.rank, y.condition):
             yield (

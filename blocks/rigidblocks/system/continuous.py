@@ -59,6 +59,10 @@ class ContinuousSystem(Block):
         )
 
     @property
+    def conditions(self) -> tuple[tuple[str, str], ...]:
+        return self._parts.conditions
+
+    @property
     def parameters(self) -> tuple[Port, ...]:
         """The parameters of the parts."""
         return self._parts.parameters

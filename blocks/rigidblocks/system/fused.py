@@ -62,6 +62,10 @@ class FusedSystem(Composite):
         return tuple(port for part in self._parts.by_name.values() for port in _remembered(part))
 
     @property
+    def conditions(self) -> tuple[tuple[str, str], ...]:
+        return self._parts.conditions
+
+    @property
     def parameters(self) -> tuple[Port, ...]:
         """The parameters of the parts."""
         return self._parts.parameters

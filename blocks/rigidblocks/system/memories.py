@@ -119,6 +119,15 @@ class WiredParts:
             for port in part.renamed(self.exposure.shown(name, part.memory.block.parameters))
         )
 
+    @cached_property
+    def conditions(self) -> tuple[tuple[str, str], ...]:
+        """The conditions and ranks of the parts (`Block.conditions`)."""
+        return tuple(
+            (part.shown_as(condition), part.shown_as(rank))
+            for part in self.by_name.values()
+            for condition, rank in part.memory.block.conditions
+        )
+
     def memories(self, t: Any, x: Record, u: Record, p: Record) -> Memories:
         """The flat memory of each part from the time and the records of the system; connected
         inputs are not yet read.

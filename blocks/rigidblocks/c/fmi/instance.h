@@ -28,7 +28,8 @@
 
 static inline void log_text(const Host *host, const char *instance, Status status, const char *text)
 {
-    host_log(host, instance, status, status == RB_DISCARD ? "logStatusDiscard" : "logStatusError", text);
+    const char *category = status == RB_WARNING ? "logStatusWarning" : "logStatusError";
+    host_log(host, instance, status, status == RB_DISCARD ? "logStatusDiscard" : category, text);
 }
 
 #if defined(PLAIN_MESSAGES)
@@ -156,6 +157,7 @@ static inline void restart(Instance *fmu)
 {
     store(fmu->now.m, RB_START, RB_SIZE);
     forget_slopes(fmu);
+    memset(fmu->now.passages, 0, sizeof fmu->now.passages);
     fmu->now.stop_time = INFINITY;
     fmu->now.drift = allowed_drift(RB_TOLERANCE);
     fmu->now.next_sample = 0.0;
@@ -210,7 +212,7 @@ static inline void discard(Instance *fmu)
     }
 }
 
-/* Errors and discarded steps are all that is logged, and they always are: there is nothing to switch. */
+/* Errors, discarded steps and warnings are all that is logged, and they always are: there is nothing to switch. */
 static inline Status check_categories(const Instance *fmu, const char *function, size_t n, const char *const categories[])
 {
     if (!allowed(fmu, function, RB_ANY) || !given(fmu, function, categories, n))

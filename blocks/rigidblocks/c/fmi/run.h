@@ -4,6 +4,7 @@
 #define RB_RUN_H
 
 #include "values.h"
+#include "watch.h"
 
 /* ---- start and end ---- */
 
@@ -35,6 +36,7 @@ static inline Status start_run(Instance *fmu, const char *function)
     if (initialize(m, m[RB_T]) != RB_STEP_OK)
         return not_finite(fmu, first_not_finite(m, RB_SIZE));
     store(fmu->now.m, m, RB_SIZE);
+    watch(fmu, m);
     fmu->now.next_sample = next_sample(m[RB_T]);
     fmu->now.mode = fmu->modes & RB_EVENT ? RB_EVENT : RB_STEPPING;
     return RB_OK;
@@ -47,6 +49,15 @@ static inline Status enter(Instance *fmu, const char *function, int from, int mo
         return RB_FAILURE;
     fmu->now.mode = mode;
     return RB_OK;
+}
+
+/* The end of a run, of which the log is told what there is to be said. */
+static inline Status terminate(Instance *fmu, const char *function)
+{
+    const Status status = enter(fmu, function, RB_STEPPING | RB_FAILED | RB_EVENT | RB_CONTINUOUS, RB_TERMINATED);
+    if (status == RB_OK)
+        tell_of_run(fmu);
+    return status;
 }
 
 static inline Status reset(Instance *fmu, const char *function)
@@ -120,6 +131,7 @@ static inline Status do_step(Instance *fmu, const char *function, double t, doub
     store(before, fmu->now.m, RB_SIZE);
     if (step(fmu->now.m, t, dt, course_of(fmu, t, &course)) != RB_STEP_OK)
         return undo(fmu, before, t + dt, dt);
+    watch(fmu, before);
     forget_slopes(fmu);
     return RB_OK;
 }

@@ -5,6 +5,7 @@
 #ifndef RB_STATE_H
 #define RB_STATE_H
 
+#include "fmu.h"
 #include "host.h"
 #include "step.h"
 
@@ -27,6 +28,14 @@ enum {
     RB_ANY = RB_CO_SIMULATION | RB_MODEL_EXCHANGE
 };
 
+/* What the conditions of loops have been, and of them the log was told. */
+typedef struct {
+    double least;      /* condition; 0 before the first */
+    double rank;       /* the largest */
+    double largest, t; /* condition above its limit, and when */
+    double told;
+} Passage;
+
 /* All that a run remembers: before its start, the memory holds the start values. */
 typedef struct {
     double m[RB_SIZE];
@@ -34,6 +43,7 @@ typedef struct {
     double stop_time;
     double drift;       /* how far states may be from where they belong in model exchange, relative to their size */
     double next_sample; /* where samples are events, the next one is at this multiple of the sample time */
+    Passage passages[RB_LOOPS + 1];
     int slopes_given;
     int mode;
 } State;

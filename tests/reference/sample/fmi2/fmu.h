@@ -29,6 +29,15 @@ static const double RB_TOLERANCE = 1e-08;
 /* the bounds that parameters and start values keep */
 static const double RB_MIN[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
 static const double RB_MAX[] = {INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
+/* conditions and ranks of loops, what inner steps count, and one more of each */
+enum { RB_LOOPS = 0, RB_STEPPED = 0 };
+static const double RB_CLOSE = 100.0; /* to a singular configuration */
+static const int RB_AT_CONDITION[] = {0};
+static const int RB_AT_RANK[] = {0};
+static const int RB_AT_CUT_SHORT[] = {0};
+static const int RB_AT_SPITE[] = {0};
+static const int RB_AT_STIFFNESS[] = {0};
+static const int RB_AT_RIVAL[] = {0};
 /* the order of magnitude of each continuous state, and one more */
 static const double RB_NOMINAL[] = {1.0, 1.0, 1.0, 1.0};
 

@@ -65,7 +65,7 @@ fmi2Status fmi2ExitInitializationMode(fmi2Component c)
 
 fmi2Status fmi2Terminate(fmi2Component c)
 {
-    return enter(instance_of(c), "fmi2Terminate", RB_STEPPING | RB_FAILED | RB_EVENT | RB_CONTINUOUS, RB_TERMINATED);
+    return terminate(instance_of(c), "fmi2Terminate");
 }
 
 fmi2Status fmi2Reset(fmi2Component c)

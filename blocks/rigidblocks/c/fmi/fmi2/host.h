@@ -6,6 +6,7 @@
 #include "fmi2_prefix.h"
 
 #define RB_OK fmi2OK
+#define RB_WARNING fmi2Warning
 #define RB_DISCARD fmi2Discard
 #define RB_FAILURE fmi2Error
 #define RB_TOKEN "guid"        /* what FMI calls the name of an FMU that no other FMU has */

@@ -84,7 +84,7 @@ fmi3Status fmi3ExitInitializationMode(fmi3Instance c)
 
 fmi3Status fmi3Terminate(fmi3Instance c)
 {
-    return enter(instance_of(c), "fmi3Terminate", RB_STEPPING | RB_FAILED | RB_EVENT | RB_CONTINUOUS, RB_TERMINATED);
+    return terminate(instance_of(c), "fmi3Terminate");
 }
 
 fmi3Status fmi3Reset(fmi3Instance c)

@@ -18,6 +18,7 @@
 #endif
 
 #define RB_OK fmi3OK
+#define RB_WARNING fmi3Warning
 #define RB_DISCARD fmi3Discard
 #define RB_FAILURE fmi3Error
 #define RB_TOKEN "instantiation token" /* what FMI calls the name of an FMU that no other FMU has */

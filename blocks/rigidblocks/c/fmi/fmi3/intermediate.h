@@ -121,6 +121,7 @@ static inline Status shared_step(Instance *fmu, const char *function, double t, 
             return undo(fmu, before, fmu->now.m[RB_T], dt);
         }
     while (fmu->now.m[RB_T] < end && !*event);
+    watch(fmu, before);
     *early = fmu->now.m[RB_T] < t + dt;
     return RB_OK;
 }
