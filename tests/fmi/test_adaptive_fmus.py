@@ -87,11 +87,9 @@ def test_fmu_takes_the_same_steps_as_in_memory(host, name, kind):
         fmu.advance(k * DT, DT)
         assert_array_equal(fmu.m, rows[k])
     assert rows[-1][memory.s][0] < DT  # there have been inner steps
-    assert_allclose(
-        in_memory(METHODS[name], 80, numpy_stepper)[:, : memory.s.start],
-        rows[:, : memory.s.start],
-        atol=1e-9,
-    )
+    plain = in_memory(METHODS[name], 80, numpy_stepper)
+    assert_array_equal(plain[:, memory.s.start], rows[:, memory.s.start])  # the same lengths
+    assert_allclose(plain[:, memory.x], rows[:, memory.x], rtol=SAME, atol=SAME)
 
 
 @pytest.mark.slow

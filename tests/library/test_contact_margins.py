@@ -4,12 +4,15 @@ The oracles are the energy, which a bounce without damping keeps and no damping 
 weight, and the speed of a ball that has come to roll.
 """
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from rigidblocks import Block, Port
+from rigidblocks.algebra.scalar import maximum, minimum
 from rigidblocks.algebra.spatial import mcI, xlt
 from rigidblocks.block.adaptive import longest_step, memory_for, method_of
 from rigidblocks.contact import Box, PointSet, Sphere
@@ -171,6 +174,37 @@ def test_stop_gives_the_speed_back_whatever_its_stiffness():
         y = run(stepper, 5.0, 0.1, qd=[2.0], stop_K=K, gravity=np.zeros(3))
         E = y("energy")[:, 0]
         assert_allclose(E, 2.0, rtol=0, atol=1e-5)
+
+
+def test_margin_of_a_stop_has_the_sign_of_its_force_without_stiffness_too():
+    for K, D in ((0.0, 3.0), (1e9, 0.0), (1e4, 3.0)):
+        stop = Stop(K=K, D=D, lower=-0.2, upper=0.3)
+        for s, sd in ((0.4, 1.0), (0.4, -1.0), (0.2, 1.0), (-0.3, -1.0), (-0.3, 1.0)):
+            assert any(m > 0 for m in stop.margins(s, sd)) == (stop.force(s, sd) != 0.0)
+
+
+@dataclass(frozen=True)
+class Trampoline(Block):
+    """A mass of 1 kg over a spring of 1e9 N/m, whose margin has another scale above it."""
+
+    states = (Port("x", (), start=0.0), Port("v", (), start=0.0))
+    outputs = states
+
+    def derivative(self, x):
+        return {"x": x.v, "v": maximum(0.0, -1e9 * x.x)}
+
+    def margins(self, x):
+        return np.array([minimum(-x.x, -1e9 * x.x)])
+
+
+@pytest.mark.parametrize("form", [numpy_stepper, compiled_stepper])
+def test_no_step_leaves_a_contact_as_a_whole_by_a_margin_that_misleads(form, rng):
+    # the cubic through a margin of two scales has its zero far before the change
+    chosen = method_of("adaptive")
+    stepper = form(memory_for(Trampoline(), chosen), chosen, longest_step(chosen))
+    for depth in 10 ** rng.uniform(-9, -6, 20):
+        y = run(stepper, 0.01, 0.01, x=[-depth], v=[2.0])
+        assert_allclose(y("v")[-1] ** 2, 4.0 + 1e9 * depth**2, rtol=2e-6)
 
 
 def test_fused_run_and_that_of_parts_end_their_steps_alike():

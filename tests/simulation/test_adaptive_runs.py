@@ -1,5 +1,6 @@
 """What runs with adaptive steps say, and by what they are chosen."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,8 @@ def test_log_tells_what_is_stiff_and_what_to_take(caplog, form):
         simulate(system(), 0.1, 0.05, form=form, method="adaptive", rtol=1e-4)
     said = [record.message for record in caplog.records]
     assert len(said) == 1
-    assert said[0].startswith("'decay' is stiff: its fastest eigenvalue is about 1e+04 1/s")
+    told = re.match(r"'decay' is stiff: its fastest eigenvalue is about (\S+) 1/s", said[0])
+    assert_allclose(float(told[1]), 1e4, rtol=1e-2)
     caplog.clear()
     with caplog.at_level("WARNING", "rigidblocks"):
         run = simulate(system(), 0.1, 0.05, form=form, method="adaptive or stiff")

@@ -31,7 +31,7 @@ from rigidblocks.block.implicit import implicit_stages
 from rigidblocks.block.integrators import RK4, Integrator
 from rigidblocks.block.margins import Approach, Course
 from rigidblocks.block.memory import put
-from rigidblocks.block.stiffness import count_calm, count_sign, quotients
+from rigidblocks.block.stiffness import coarse, count_calm, count_sign, quotients
 
 _SCREEN = (1 / 6, -1 / 6, -1 / 6, 1 / 6)  # RK4 less a method of order 2
 
@@ -96,8 +96,8 @@ class Steps:
             arrival = end if h == left else start_time + (done + h)
             trial = self._trial(start, h, arrival, s, slopes)
             trial, before = self._up_to_change(start, h, arrival, trial, s, signs)
-            if before > floor:
-                h = self._shortened(s, before)
+            if before > 0.0 and h > 2.0 * floor:
+                h = self._shortened(s, max(before, 2.0 * floor))
                 continue
             shorter = _shorter(h, trial.error)
             if trial.error <= 1.0 or (trial.error <= _LARGEST and shorter < floor):
@@ -378,7 +378,7 @@ def _shorter(h: float, error: float) -> float:
     """The length to try after a step with this error, infinite where it was not finite."""
     finite = error <= _LARGEST
     factor = 0.9 / np.sqrt(np.sqrt(error)) if finite and error > 0 else 0.2
-    return h * min(max(float(factor), 0.2), 0.5)
+    return coarse(h * min(max(float(factor), 0.2), 0.5))
 
 
 def _root(error: float, is_stiff: float) -> float:
@@ -396,10 +396,10 @@ def _remember(s: Array, h: float, error: float, shortened: bool) -> None:
     factor = min(max(factor, 0.2), 5.0)
     if shortened and factor > 1.0:
         factor = 1.0
-    s[ERROR] = now
+    s[ERROR] = coarse(now)
     # a step that the end has cut short does not shorten the next one
     if h >= s[LENGTH] or factor < 1.0 or h * factor > s[LENGTH]:
-        s[LENGTH] = h * factor
+        s[LENGTH] = coarse(h * factor)
 
 
 def _sum(weights: tuple[float, ...], k: list[Array]) -> Array:

@@ -98,7 +98,7 @@ class Approach:
         the rates over it, in tolerances.
         """
         part, known = first_change(start, end)
-        self.expected, self.crosses = 0.0, known
+        self.crosses = known
         if known:
             self.expected = part * h
             return 0.0 if error <= 1.0 else self.expected * (1.0 - BEFORE)
@@ -112,5 +112,5 @@ class Approach:
         if self.crosses and self.resumed > 0.0:
             length, self.resumed = max(length, self.resumed), 0.0
         elif self.expected > h:
-            length = 2.0 * (self.expected - h)
+            length = min(length, 2.0 * (self.expected - h))
         return length

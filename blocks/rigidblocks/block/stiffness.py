@@ -25,6 +25,7 @@ from rigidblocks.block.adaptive import (
 NEAR = 2.0**-26  # of a state: half of its digits tell the difference, half the rates at it
 SOON = 2.0**-20  # of a step
 ROUNDING = 2.0**-50  # of the time
+NOTICED = 1e-5  # tolerances: less apart, two places at the end of a step tell their rounding
 
 
 def quotients(
@@ -45,14 +46,28 @@ def quotients(
     return J, (rates(later, x) - f) / (later - t)
 
 
+def coarse(x: float) -> float:
+    """x rounded to nine binary digits (Veltkamp 1968).
+
+    What is remembered of an error is rounded so: an estimate of an error is the small difference of
+    large numbers, and its last digits are others in every form of a block, which would take other
+    steps with all digits.
+    """
+    c = x * _SPLIT
+    return float(c - (c - x))
+
+
+_SPLIT = 2.0**44 + 1.0
+
+
 def count_sign(method: Adaptive, s: Array, h: float, distance: float, fast: float) -> None:
     """Counts the signs that stability and not accuracy limits an explicit step of length h.
 
     `fast` over `distance` is an estimate of the fastest eigenvalue: the change of the rates between
     two places at the end of the step (Hairer and Wanner II, IV.2).
     """
-    if h * fast > STABLE * distance and distance > 0.0:
-        s[EIGENVALUE] = fast / distance
+    if h * fast > STABLE * distance and distance > NOTICED:
+        s[EIGENVALUE] = coarse(fast / distance)
         s[SIGNS] += 1.0
     elif s[SIGNS] > 0.0:
         s[SIGNS] -= 0.5

@@ -14,6 +14,8 @@ import numpy as np
 from rigidblocks.algebra.scalar import is_traced, less, maximum, minimum, select
 from rigidblocks.dynamics.friction import coulomb_friction, joint_spring, viscous_friction
 
+_LEAST_STIFFNESS = 1e-30  # of a stop [N/m]: one that damps alone has a margin, too
+
 
 class Number(NamedTuple):
     """What a number of an element is: the `kind` of quantity (a key of `units`), a text, and its
@@ -229,7 +231,7 @@ class Stop(Law):
     def margins(self, s: Any, sd: Any) -> tuple[Any, ...]:
         ends = [(self.lower, self.lower - s, sd), (self.upper, s - self.upper, -sd)]
         return tuple(
-            minimum(depth, self.K * depth - self.D * rate)
+            minimum(depth, depth - self.D / maximum(self.K, _LEAST_STIFFNESS) * rate)
             for end, depth, rate in ends
             if self._there(end)
         )

@@ -239,9 +239,9 @@ static inline void remember(double *s, double h, double error, int shortened)
     factor = factor < 0.2 ? 0.2 : factor > 5.0 ? 5.0 : factor;
     if (shortened && factor > 1.0)
         factor = 1.0;
-    s[RB_LAST_ERROR] = now;
+    s[RB_LAST_ERROR] = coarse(now);
     if (h >= s[RB_NEXT_STEP] || factor < 1.0 || h * factor > s[RB_NEXT_STEP])
-        s[RB_NEXT_STEP] = h * factor; /* a step that the end has cut short does not shorten the next one */
+        s[RB_NEXT_STEP] = coarse(h * factor); /* a step that the end has cut short does not shorten the next one */
 }
 
 /* The length to try first: what is remembered, and at most `left`, which is divided when there are two to go. */
@@ -403,10 +403,10 @@ static inline double controlled_step(double *m, Progress *progress, const Course
             s[RB_STIFFNESS] = signs[3];
             s[RB_RIVAL] = signs[4];
         }
-        if (before > shortest) {
+        if (before > 0.0 && trial.h > 2.0 * shortest) {
             if (progress->approach.resumed == 0.0)
                 progress->approach.resumed = s[RB_NEXT_STEP];
-            trial.h = s[RB_NEXT_STEP] = before;
+            trial.h = s[RB_NEXT_STEP] = larger(before, 2.0 * shortest);
             continue;
         }
 #endif
@@ -420,7 +420,7 @@ static inline double controlled_step(double *m, Progress *progress, const Course
             continue;
         }
         const double factor = error <= DBL_MAX ? 0.9 / sqrt(sqrt(error)) : 0.2;
-        const double shorter = trial.h * (factor < 0.2 ? 0.2 : factor > 0.5 ? 0.5 : factor);
+        const double shorter = coarse(trial.h * (factor < 0.2 ? 0.2 : factor > 0.5 ? 0.5 : factor));
         const int spite = error > 1.0 && error <= DBL_MAX && shorter < shortest;
         if (error <= 1.0 || spite) {
 #if RB_EXPLICIT && RB_LINEARLY_IMPLICIT

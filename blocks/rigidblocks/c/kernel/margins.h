@@ -83,7 +83,6 @@ static inline double first_change(const Margins *start, const Margins *end, int 
 static inline double shorter_step(Approach *way, double h, const Margins *start, const Margins *end, double error)
 {
     const double part = first_change(start, end, &way->crosses);
-    way->expected = 0.0;
     if (way->crosses) {
         way->expected = part * h;
         return error <= 1.0 ? 0.0 : way->expected * (1.0 - RB_BEFORE);
@@ -100,7 +99,7 @@ static inline double length_after(Approach *way, double h, double length)
     if (way->crosses && way->resumed > 0.0) {
         length = way->resumed > length ? way->resumed : length;
         way->resumed = 0.0;
-    } else if (way->expected > h)
+    } else if (way->expected > h && 2.0 * (way->expected - h) < length)
         length = 2.0 * (way->expected - h);
     return length;
 }

@@ -25,6 +25,14 @@ enum {
     RB_PATIENCE = 10   /* how often more signs are waited for, after changes that did not pay */
 };
 
+/* x rounded to nine binary digits. What is remembered of an error and decided by it is rounded so: an estimate of an error
+   is the small difference of large numbers, and its last digits are other ones in every form of a block. */
+static inline double coarse(double x)
+{
+    const double c = x * (0x1p44 + 1.0);
+    return c - (c - x);
+}
+
 #if RB_EXPLICIT
 
 /* Counts the signs that stability and not accuracy limits an explicit step of length h. `fast` over `distance` is an
@@ -32,8 +40,8 @@ enum {
    II, IV.2). */
 static inline void count_sign(double *s, double h, double distance, double fast)
 {
-    if (h * fast > RB_STABLE * distance && distance > 0.0) {
-        s[RB_EIGENVALUE] = fast / distance;
+    if (h * fast > RB_STABLE * distance && distance > 1e-5) { /* less is rounding */
+        s[RB_EIGENVALUE] = coarse(fast / distance);
         s[RB_SIGNS] += 1.0;
     } else if (s[RB_SIGNS] > 0.0)
         s[RB_SIGNS] -= 0.5;
