@@ -126,6 +126,7 @@ if TYPE_CHECKING:
     from rigidblocks.ssp.load import load_system
     from rigidblocks.ssp.save import save_system
     from rigidblocks.study.design import grid
+    from rigidblocks.study.fit import fit
     from rigidblocks.study.sweep import sweep
     from rigidblocks.system.continuous import ContinuousSystem
     from rigidblocks.system.fused import FusedSystem
@@ -241,6 +242,7 @@ __all__ = [
     "equivalent",
     "export_fmu",
     "first_event",
+    "fit",
     "floating_base",
     "forward_dynamics_crba",
     "grid",
@@ -331,6 +333,7 @@ _NAMES = {
     "ssp.load": "load_system",
     "ssp.save": "save_system",
     "study.design": "grid",
+    "study.fit": "fit",
     "study.sweep": "sweep",
     "system.continuous": "ContinuousSystem",
     "system.fused": "FusedSystem",

@@ -67,6 +67,27 @@ def test_masses_of_links_scale_their_moments(rng):
     assert_allclose(same["qdd"], aba(model, s.q, s.qd, s.tau), **EXACT)
 
 
+@pytest.mark.parametrize("links", [False, True])
+def test_moments_of_links_are_those_of_a_model_that_has_them(rng, links):
+    model = MODELS["six-axis"]()
+    plant = RobotPlant(model, inertias=TunableInertia(links=links, moments=True))
+    others = [
+        mcI(2.0 if links else body.m, rng.normal(size=3), np.diag(rng.uniform(1.0, 1.2, 3)))
+        for body in model.inertia
+    ]
+    places = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+    p = {"link_moment": np.array([body.h for body in others])}
+    p["link_inertia"] = np.array([[body.I[k] for k in places] for body in others])
+    given = values(plant, **p, **({"link_mass": np.full(model.nb, 2.0)} if links else {}))
+    other = replace(model, inertia=tuple(others), unphysical=model.body_names)
+    s = random_state(rng, model)
+    motion, force = Record({"q": s.q, "qd": s.qd}), Record({"tau": s.tau})
+    y = plant.output(0.0, motion, force, given)
+    assert_allclose(y["qdd"], aba(other, s.q, s.qd, s.tau), **EXACT)
+    same = plant.output(0.0, motion, force, values(plant))
+    assert_allclose(same["qdd"], aba(model, s.q, s.qd, s.tau), **EXACT)
+
+
 def test_a_mechanism_with_loops_moves_as_the_one_that_has_these_masses(rng):
     """Bennett's linkage, whose loop is about a general axis and has constraints that depend on
     others.

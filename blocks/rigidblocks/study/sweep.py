@@ -19,7 +19,7 @@ from rigidblocks.simulation.run import Run
 from rigidblocks.study.design import Design
 from rigidblocks.study.measures import Measure, measure_of
 from rigidblocks.study.record import Record, Row, digest
-from rigidblocks.system.selection import selected, split
+from rigidblocks.study.start import start_of
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
 
@@ -97,7 +97,8 @@ def sweep(
     wiring = system.wiring()
     options = {"form": "fused" if _is_traced(wiring) else "compiled"} | options
     first = prepare(system, dt, **options)
-    starts = [_start(wiring, design, k) for k in range(len(design))]
+    pairs = (zip(design.names, row, strict=True) for row in design.rows)
+    starts = [start_of(wiring, one) for one in pairs]
     wiring.started(starts[0])  # raises for what does not fit
     texts = {name: given if isinstance(given, str) else "" for name, given in measure.items()}
     key = digest(wiring, design, [t_stop, dt, sorted(options.items())], texts)
@@ -178,30 +179,6 @@ def _completed(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _start(wiring: Wiring, design: Design, k: int) -> dict[str, Any]:
-    """The start values of the k-th run; one that is varied in an element keeps its others."""
-    start: dict[str, Any] = {}
-    for name, value in zip(design.names, design.rows[k], strict=True):
-        part_name, _, rest = name.partition(".")
-        port_name, index = split(rest)
-        if index is None or part_name not in wiring.parts:
-            start[name] = value
-            continue
-        part, whole = wiring.parts[part_name], f"{part_name}.{port_name}"
-        of = part.component
-        states, parameters = (getattr(of, kind, ()) for kind in ("states", "parameters"))
-        ports = {port.name: port for port in (*of.inputs, *states, *parameters)}
-        if port_name not in ports:
-            start[name] = value  # which is refused with the names that there are
-            continue
-        port = ports[port_name]
-        base = start.get(whole, part.start.get(port_name, port.start))
-        values = np.array(np.zeros(port.shape) if base is None else base, dtype=float)
-        values.reshape(-1)[list(selected(port, index, name).places)] = np.ravel(value)
-        start[whole] = values
-    return start
 
 
 def _sweep_of(design: Design, measures: tuple[str, ...], rows: Mapping[int, Row]) -> Sweep:

@@ -36,6 +36,22 @@ def jacobian(graph: Graph, outputs: str | Iterable[str], inputs: str | Iterable[
     return Graph(function.name(), graph.inputs, shapes, function)
 
 
+def directional(graph: Graph, n: int) -> Graph:
+    """The graph of the changes of all outputs along n changes of all inputs, J V: from the flat
+    inputs and `change` (size, n) to `change` (outputs, n).
+
+    It is exact, as `jacobian` is, and made by one sweep along all directions (forward mode).
+    """
+    size = graph.function.size1_in(0)
+    x, V = ca.SX.sym("x", size), ca.SX.sym("V", n, size)
+    changes = ca.densify(ca.jtimes(graph.function(x), x, V.T))
+    function = ca.Function(
+        f"{graph.name}_directional", [ca.vertcat(x, ca.vec(V))], [ca.cse(ca.vec(changes.T))]
+    )
+    shapes = {**graph.inputs, "change": (size, n)}
+    return Graph(function.name(), shapes, {"change": (changes.size1(), n)}, function)
+
+
 def _places(
     graph: Graph, kind: str, shapes: Shapes, names: str | Iterable[str]
 ) -> list[tuple[str, slice]]:

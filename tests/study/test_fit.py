@@ -1,0 +1,323 @@
+"""Numbers of a system from recorded motion: those it was made with, within what noise hides."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.linalg import expm
+
+from rigidblocks import (
+    AlongJoint,
+    Block,
+    ForceElement,
+    Friction,
+    PDController,
+    Port,
+    RobotPlant,
+    Sine,
+    System,
+    box_inertia,
+    dh_chain,
+    fit,
+    prepare,
+    python_block,
+    simulate,
+)
+from rigidblocks.algebra.spatial import xlt
+from rigidblocks.library import Gain, Sum, UnitDelay
+from rigidblocks.library.inertias import TunableInertia
+from rigidblocks.study.start import numbers_of
+from rigidblocks.system.sensitivity import SUFFIX, Number, sensitive
+
+DT = 0.01
+
+
+@dataclass(frozen=True)
+class Oscillator(Block):
+    """x'' = u - k x - 2 d x' - e x"""
+
+    inputs = (Port("u", (), "1", "push", 0.0),)
+    states = (
+        Port("x", (), "1", "where", 1.0, rate="v"),
+        Port("v", (), "1/s", "speed", 0.0),
+    )
+    outputs = states
+    parameters = (
+        Port("k", (), "1", "stiffness", 4.0, min=0.0),
+        Port("d", (), "1", "damping", 0.2),
+        Port("e", (), "1", "stiffness beside it", 0.0),
+    )
+
+    def derivative(self, x, u, p):
+        return {"x": x.v, "v": u.u - (p.k + p.e) * x.x - 2 * p.d * x.v}
+
+
+def oscillator(**start):
+    system = System()
+    system.add("osc", Oscillator(), start=start)
+    return system
+
+
+def motion(times, k, d, x=1.0):
+    """The closed form, x and x' (n, 2)."""
+    A = np.array([[0.0, 1.0], [-k, -2 * d]])
+    return np.array([expm(A * t) @ [x, 0.0] for t in times])
+
+
+TIMES = np.arange(0.0, 3.0001, 0.05)
+
+
+def recorded(k=9.0, d=0.3, x=0.7, noise=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    exact = motion(TIMES, k, d, x)
+    noisy = exact + noise * rng.normal(size=exact.shape)
+    return {"time": TIMES, "osc.x": noisy[:, 0], "osc.v": noisy[:, 1]}
+
+
+@pytest.mark.parametrize("exact", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_motion_in_closed_form_gives_the_numbers_of_its_law(exact):
+    found = fit(oscillator(), ["osc.k", "osc.d", "osc.x"], recorded(), dt=DT, exact=exact)
+    assert found.exact is exact
+    assert_allclose([found["osc.k"], found["osc.d"], found["osc.x"]], [9.0, 0.3, 0.7], rtol=1e-6)
+    assert "osc.k" in repr(found)
+    with pytest.raises(KeyError, match=r"no 'osc.kk'.*osc.k"):
+        found["osc.kk"]
+
+
+@pytest.mark.slow
+def test_intervals_are_those_of_the_linear_problem_near_the_result():
+    """With the Jacobian of the closed form, by differences: C = s^2 (J^T J)^-1."""
+    noise = {"osc.x": 0.01, "osc.v": 0.02}
+    data = recorded(noise=0.0)
+    found = fit(oscillator(), {"osc.k": 8.0, "osc.d": 0.2}, data, noise=noise, dt=DT, level=0.9)
+    weights = 1.0 / np.array([0.01, 0.02])
+
+    def weighted(k, d):
+        return (motion(TIMES, k, d) * weights).ravel()
+
+    system = fit(oscillator(x=0.7), ["osc.k", "osc.d"], data, noise=noise, dt=DT, level=0.9)
+    k, d, h = system["osc.k"], system["osc.d"], 1e-5
+    J = 0.7 * np.stack(
+        [
+            (weighted(k + h, d) - weighted(k - h, d)) / (2 * h),
+            (weighted(k, d + h) - weighted(k, d - h)) / (2 * h),
+        ],
+        axis=1,
+    )
+    expected = np.sqrt(np.diag(np.linalg.inv(J.T @ J)))
+    assert_allclose(list(system.deviations.values()), expected, rtol=1e-5)
+    low, high = system.intervals["osc.k"]
+    assert_allclose((high - low) / 2, 1.6577 * expected[0], rtol=1e-3)  # t of 120 freedoms
+    assert found["osc.k"] != system["osc.k"]  # that one starts from another place
+
+
+@pytest.mark.slow
+def test_nineteen_of_twenty_intervals_have_the_true_number():
+    """Of 3 numbers and 40 seeds; 4 standard deviations of the binomial law either way."""
+    truth = {"osc.k": 9.0, "osc.d": 0.3, "osc.x": 0.7}
+    hits = 0
+    for seed in range(40):
+        found = fit(oscillator(), list(truth), recorded(noise=0.02, seed=seed), dt=DT)
+        hits += sum(a <= truth[name] <= b for name, (a, b) in found.intervals.items())
+    assert abs(hits / 120 - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 120)
+
+
+@pytest.mark.slow
+def test_what_goes_in_is_played_from_row_to_row(rng):
+    system = oscillator(k=9.0, d=0.3, x=0.0)
+    push = rng.normal(size=len(TIMES))
+    data = {"time": TIMES, "osc.u": push, "osc.x": np.zeros(len(TIMES))}
+    run = prepare(system, DT)
+    for k in range(len(TIMES)):
+        data["osc.x"][k] = run["osc.x"]
+        run["osc.u"] = push[k]
+        run.step(5)
+    found = fit(oscillator(x=0.0), ["osc.k", "osc.d"], data, dt=DT)
+    assert_allclose([found["osc.k"], found["osc.d"]], [9.0, 0.3], rtol=1e-8)
+
+
+def test_a_file_of_elements_with_gaps_is_data(tmp_path):
+    data = recorded()
+    gaps = data["osc.v"].copy()
+    gaps[::3] = np.nan
+    path = tmp_path / "motion.csv"
+    lines = ["time,osc.x,osc.v"]
+    for t, x, v in zip(TIMES, data["osc.x"], gaps, strict=True):
+        lines.append(f"{t!r},{x!r},{'' if np.isnan(v) else repr(v)}".replace("np.float64", ""))
+    path.write_text("\n".join(lines).replace("(", "").replace(")", ""))
+    found = fit(oscillator(), ["osc.k", "osc.d", "osc.x"], path, dt=DT)
+    assert_allclose([found["osc.k"], found["osc.d"], found["osc.x"]], [9.0, 0.3, 0.7], rtol=1e-6)
+    assert np.isnan(found.residuals).sum() == len(TIMES[::3])
+
+
+def test_what_the_data_do_not_determine_is_named():
+    names = ["osc.k", "osc.e", "osc.d"]
+    with pytest.raises(ValueError, match=r"of osc.k, osc.e only 1 combinations can be found"):
+        fit(oscillator(x=0.7), names, recorded(), dt=DT)
+    resting = {"time": TIMES, "osc.x": np.zeros(len(TIMES)), "osc.v": np.zeros(len(TIMES))}
+    with pytest.raises(ValueError, match=r"osc.k changes nothing .* osc.d changes nothing"):
+        fit(oscillator(x=0.0), ["osc.k", "osc.d"], resting, dt=DT)
+
+
+@pytest.mark.slow
+def test_numbers_stay_within_the_bounds_of_their_ports():
+    data = recorded(k=9.0)
+    system = oscillator(x=0.7, d=0.3)
+    system.parts["osc"].start["e"] = 20.0  # so that k would have to be negative
+    found = fit(system, ["osc.k"], data, dt=DT)
+    assert found["osc.k"] < 1e-6
+
+
+def test_wrong_data_and_names_are_told():
+    system, data = oscillator(), recorded()
+    for change, error, text in [
+        ({"osc.y": TIMES}, KeyError, r"'osc.y', which is no output"),
+        ({"osc.x": TIMES[1:]}, ValueError, r"'osc.x' of the data has the shape \(60,\)"),
+        ({"time": TIMES[::-1]}, ValueError, "increasing times"),
+        ({"time": TIMES**1.5}, ValueError, "no multiples of dt"),
+        ({"osc.u": np.full(len(TIMES), np.nan)}, ValueError, "input osc.u must be finite"),
+    ]:
+        with pytest.raises(error, match=text):
+            fit(system, ["osc.k"], data | change, dt=DT)
+    for names, error, text in [
+        ([], ValueError, "names of what is to be found"),
+        (["osc.kk"], KeyError, "osc.*kk"),
+        (["osc.k", "osc.k[1]"], ValueError, "osc.k"),
+        ({"osc.k": [1.0, 2.0]}, ValueError, "1 numbers, and 2"),
+    ]:
+        with pytest.raises(error, match=text):
+            fit(system, names, data, dt=DT)
+    with pytest.raises(ValueError, match=r"noise of osc.v is not given"):
+        fit(system, ["osc.k"], data, dt=DT, noise={"osc.x": 0.1})
+    with pytest.raises(ValueError, match=r"'osc.z' must be positive, and of what was measured"):
+        fit(system, ["osc.k"], data, dt=DT, noise={"osc.z": 0.1})
+    with pytest.raises(KeyError, match="no column 'time'"):
+        fit(system, ["osc.k"], {"osc.x": TIMES}, dt=DT)
+
+
+def test_a_fit_that_begins_where_the_system_does_not_run_says_what_the_run_says():
+    with pytest.raises(RuntimeError, match=r"'osc'.*not finite"):
+        fit(oscillator(), {"osc.d": -1e5}, recorded(), dt=DT)
+
+
+def loop():
+    """The oscillator under a sampled force that delays and scales what it reads."""
+    system = oscillator()
+    system.add("gain", Gain(-2.0))
+    system.add("delay", UnitDelay(5 * DT))
+    system.connect("osc.v", "gain.u")
+    system.connect("gain.y", "delay.u")
+    system.connect("delay.y", "osc.u")
+    return system
+
+
+@pytest.mark.parametrize("order", ["gauss-seidel", pytest.param("jacobi", marks=pytest.mark.slow)])
+def test_sensitivities_of_a_coupled_and_sampled_run_are_its_difference_quotients(order):
+    system = loop()
+    numbers = [Number("gain", "k", 0), Number("osc", "d", 0), Number("osc", "v", 0)]
+    both = simulate(
+        sensitive(system.wiring(), numbers, ["osc.x"]), 2.0, DT, order=order, progress=False
+    )
+    run = prepare(system, DT, order=order)
+
+    def x(**start):
+        given = {name.replace("_", "."): value for name, value in start.items()}
+        return run.simulate(2.0, start=given, progress=False)["osc.x"]
+
+    assert_allclose(both["osc.x"], x(), rtol=1e-12)
+    h, slopes = 1e-5, both[f"osc.x{SUFFIX}"][:, 0]
+    for k, (name, value) in enumerate({"gain_k": -2.0, "osc_d": 0.2, "osc_v": 0.0}.items()):
+        quotient = (x(**{name: value + h}) - x(**{name: value - h})) / (2 * h)
+        assert_allclose(slopes[:, k], quotient, atol=1e-8)
+
+
+@pytest.mark.slow
+def test_a_part_in_python_is_fitted_by_quotients():
+    @python_block(inputs=(Port("u"),), outputs=(Port("y"),))
+    def twice(u):
+        return 2.0 * u
+
+    system = oscillator(d=0.3, x=0.7)
+    system.add("twice", twice)
+    system.connect("osc.x", "twice.u")
+    data = {"time": TIMES, "twice.y": 2 * motion(TIMES, 9.0, 0.3, 0.7)[:, 0]}
+    found = fit(system, ["osc.k"], data, dt=DT)
+    assert not found.exact
+    assert_allclose(found["osc.k"], 9.0, rtol=1e-6)
+    with pytest.raises(ValueError, match="'twice' cannot be differentiated"):
+        fit(system, ["osc.k"], data, dt=DT, exact=True)
+
+
+def shifted(inertia, x):
+    return inertia.to_parent(xlt([x, 0.0, 0.0]))
+
+
+def arm_bench():
+    """An arm with a vertical joint and two horizontal ones behind it, under PD control."""
+    links = [
+        box_inertia((0.1, 0.1, 0.3), mass=3.0),
+        shifted(box_inertia((0.4, 0.08, 0.08), mass=2.5), 0.2),
+        shifted(box_inertia((0.3, 0.05, 0.06), mass=1.5), 0.15),
+    ]
+    model = dh_chain([(0, 0, 0.3, 0), (0, np.pi / 2, 0, 0), (0.4, 0, 0, 0)], links)
+    friction = tuple(
+        ForceElement(f"j{k}", AlongJoint(k - 1), Friction(1.0 - 0.2 * k, 0.6 - 0.1 * k, 0.05))
+        for k in (1, 2, 3)
+    )
+    inertias = TunableInertia(links=True, moments=True)
+    system = System()
+    system.add("robot", RobotPlant(model, elements=friction, inertias=inertias))
+    system.add("pd", PDController(kp=[60.0, 60.0, 30.0], kd=[8.0, 8.0, 3.0]))
+    system.add("fast", Sine((0.6, 0.5, 0.7), (4.0, 5.1, 6.3)))
+    system.add("slow", Sine((0.8, 0.7, 0.9), (1.1, 1.7, 1.3), phase=(0.0, 1.0, 2.0)))
+    system.add("sum", Sum("++", shape=3, unit="rad"))
+    for wire in (
+        ("fast.y", "sum.u1"),
+        ("slow.y", "sum.u2"),
+        ("sum.y", "pd.q_ref"),
+        ("robot.q", "pd.q"),
+        ("robot.qd", "pd.qd"),
+        ("pd.tau", "robot.tau"),
+    ):
+        system.connect(*wire)
+    return system
+
+
+MOMENTS = ("link_moment[2,1]", "link_moment[3,1]")
+INERTIAS = ("link_inertia[2,3]", "link_inertia[3,3]")
+FRICTIONS = tuple(f"j{k}_{what}" for k in (1, 2, 3) for what in ("coulomb", "viscous"))
+
+
+@pytest.mark.slow
+def test_ten_numbers_of_an_arm_are_found_from_noisy_motion():
+    """Four inertial and six friction parameters, from positions with a noise of 1 mrad and forces
+    with one of 0.05 N m; of ten intervals of 99.9 % each has its number.
+    """
+    system = arm_bench()
+    run = simulate(system, 4.0, 5e-3, progress=False)
+    rng = np.random.default_rng(3)
+    data = {
+        "time": run.time,
+        "robot.q": run["robot.q"] + 1e-3 * rng.normal(size=run["robot.q"].shape),
+        "pd.tau": run["pd.tau"] + 0.05 * rng.normal(size=run["pd.tau"].shape),
+    }
+    guess, truth = {}, {}
+    for names, low, high in ((MOMENTS, 0.6, 1.05), (INERTIAS, 1.0, 1.6), (FRICTIONS, 0.5, 1.6)):
+        for name in names:
+            _, chosen = numbers_of(system.wiring(), f"robot.{name}")
+            truth[f"robot.{name}"] = np.ravel(chosen.port.start)[chosen.places[0]]
+            guess[f"robot.{name}"] = truth[f"robot.{name}"] * rng.uniform(low, high)
+    found = fit(system, guess, data, level=0.999)
+    assert found.exact
+    for name, (low, high) in found.intervals.items():
+        assert low <= truth[name] <= high
+        assert high - low < 0.1 * truth[name]
+    assert_allclose([found.noise[f"robot.q[{k}]"] for k in (1, 2, 3)], 1e-3, rtol=0.1)
+    assert_allclose([found.noise[f"pd.tau[{k}]"] for k in (1, 2, 3)], 0.05, rtol=0.1)
+    # the mass of the last link at the end of the one before it is felt as that one's moments
+    lumped = ["link_mass[3]", "link_moment[2,1]", "link_inertia[2,2]", "link_inertia[2,3]"]
+    names = [f"robot.{name}" for name in (*lumped, "link_mass[1]")]
+    text = r"link_mass\[1\] changes nothing .* only 3 combinations can be found"
+    with pytest.raises(ValueError, match=text):
+        fit(system, names, data)
