@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from rigidblocks.system.system import System
     from rigidblocks.tracing.differentiate import jacobian
     from rigidblocks.tracing.function import compiled
+    from rigidblocks.view.live import LiveView
     from rigidblocks.view.show import animate, show
     from rigidblocks.view.simulation_page import simulation_page
 
@@ -182,6 +183,7 @@ __all__ = [
     "JointActuator",
     "JointLimits",
     "Linearization",
+    "LiveView",
     "LoopClosure",
     "LoopJoint",
     "Model",
@@ -341,6 +343,7 @@ _NAMES = {
     "system.system": "System",
     "tracing.differentiate": "jacobian",
     "tracing.function": "compiled",
+    "view.live": "LiveView",
     "view.show": "animate show",
     "view.simulation_page": "simulation_page",
 }

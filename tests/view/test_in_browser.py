@@ -7,6 +7,7 @@ from browser import browser, needs_browser
 from rigidblocks import (
     ContactPlant,
     FloatingBasePlant,
+    LiveView,
     RobotPlant,
     System,
     animate,
@@ -140,6 +141,41 @@ def test_a_run_plays_and_the_cursor_tells_what_it_was(tab, tmp_path):
         np.testing.assert_allclose([float(text.split()[1]) for text in texts], exact, atol=2e-3)
         np.testing.assert_allclose(q, exact, atol=1e-3)
     assert tab.errors() == []
+
+
+def test_a_page_follows_a_run_and_plays_it_when_it_is_over(tab):
+    """The last row that was sent is the pose, the numbers beside the cursor, and the clock."""
+    system = _planar2ctrl()
+    result = simulate(system, 1.0, 1e-3, form="fused", progress=False)
+    with LiveView(system) as view:
+        tab.call("POST", "/url", {"url": view.address})
+        tab.wait("return window.rigidblocks !== undefined")
+        view.begin(system.wiring())
+        for k in (0, 300, 700):
+            rows = tab.run("return window.rigidblocks.page.following.rows")
+            view.see(result.time[k], result.values[k])
+            tab.wait(f"return window.rigidblocks.page.following.rows > {rows}")
+        tab.wait(
+            "const { page, robots } = window.rigidblocks;"
+            "return page.following.to.every((x, k) => x === robots.q[k])"
+        )
+        told = tab.run(
+            "const { page, robots } = window.rigidblocks, panel = page.following.plots.panels[0];"
+            "return [[...robots.q], panel.signal.name, panel.values.map((one) => one.textContent),"
+            "page.following.time, page.following.clock.textContent];"
+        )
+        np.testing.assert_array_equal(told[0], result["robot.q"][700])
+        assert told[1] == "robot.q"
+        values = [float(text.split()[1]) for text in told[2]]
+        np.testing.assert_allclose(values, result["robot.q"][700], rtol=1e-3)
+        assert told[3:] == [pytest.approx([0.0, 0.3, 0.7]), "0.70 s"]
+        assert tab.run(SEEN) >= 0.03
+        view.end(result)
+        tab.wait("return window.rigidblocks?.page.player !== undefined")
+        view.begin(system.wiring())
+        view.see(0.0, result.values[0])
+        tab.wait("return window.rigidblocks?.page.following !== undefined")
+    assert [one for one in tab.errors() if "ERR_" not in one] == []
 
 
 # the memory after each of n steps of a run that starts anew

@@ -1,5 +1,6 @@
 """The commands that run something: run, demo."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from rigidblocks.cli.given import system_of
 if TYPE_CHECKING:
     from rigidblocks.simulation.result import Result
     from rigidblocks.system.system import System
+    from rigidblocks.view.live import LiveView
 
 Stop = Annotated[float, Option("--stop", help="How long [s].")]
 Step = Annotated[float, Option("--dt", help="The communication step [s].")]
@@ -32,15 +34,36 @@ def run(
     dt: MaybeStep = None,
     output: Out = None,
     method: Annotated[str | None, Option(help="The integrator: rk4, adaptive, ros2, ...")] = None,
+    view: Annotated[
+        bool, Option("--view", help="Watch it in the browser, at the pace of the clock.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run a system, and say where its outputs end; 1 when the run fails."""
+    from contextlib import ExitStack
+
     from rigidblocks.simulation.simulate import simulate
 
     wired, told = system_of(system)
     asked = {"t_stop": stop, "dt": dt}
     how = {"t_stop": 1.0, "dt": 1e-3} | dict(told) | {k: v for k, v in asked.items() if v}
-    _told(simulate(wired, **how, method=method, save=output, progress=False), as_json)
+    with ExitStack() as open_while_it_runs:
+        if view:
+            live = open_while_it_runs.enter_context(_live(wired))
+            how |= {"view": live, "real_time": 1.0}
+        result = simulate(wired, **how, method=method, save=output, progress=False)
+        _told(result, as_json)
+        if view and sys.stdin.isatty():
+            input("the page plays the run now; Enter ends it ")
+
+
+def _live(system: "System") -> "LiveView":
+    """A page that follows runs of a system, in the browser."""
+    from rigidblocks.view.live import LiveView
+
+    view = LiveView(system)
+    print(f"the run is at {view.open()}", file=sys.stderr)
+    return view
 
 
 @APP.command("ssp")

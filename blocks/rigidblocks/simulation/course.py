@@ -23,6 +23,7 @@ from rigidblocks.simulation.plan import Plan
 from rigidblocks.simulation.recording import Recording, Wanted
 from rigidblocks.simulation.result import Result
 from rigidblocks.simulation.stability import holds_too_long, steps_too_long
+from rigidblocks.simulation.watch import Looks, Watcher
 from rigidblocks.system.wiring import Wiring
 
 LOG = logging.getLogger("rigidblocks")
@@ -36,13 +37,16 @@ def course(
     callers: int,
     idle: list[Master] | None = None,
     pace: Pace | None = None,
+    view: Watcher | None = None,
 ) -> Result:
     """The result of a run, saved where asked, also when the run does not come to its end.
 
     `callers` is how many functions of this package are between this one and the program, for
     warnings. `idle` has masters of earlier runs that can be used again, and gets this one. With a
-    `pace` the result says how it was kept.
+    `pace` the result says how it was kept. `view` looks on.
     """
+    if view is not None:
+        view.begin(plan.wiring)
     with Interrupts() as interrupts:
         master = _used_again(idle, plan) or master_of(plan)
         failure: BaseException | None = None
@@ -50,7 +54,7 @@ def course(
             rows = Recording(plan.wiring, grid, plan.meta, wanted, interrupts.held_back)
             try:
                 try:
-                    _go(plan, master, rows, interrupts, progress, callers, pace)
+                    _go(plan, master, rows, interrupts, progress, callers, pace, view)
                 finally:
                     interrupts.hold_back()
             except (Exception, KeyboardInterrupt, SystemExit) as error:
@@ -59,6 +63,8 @@ def course(
         if pace is not None:
             result = replace(result, meta={**result.meta, "real_time": pace.report()})
         unsaved = saved(result, wanted, unwritten, interrupts)
+        if view is not None:
+            view.end(result)
     if failure is None and interrupts.came:  # too late to end the run
         failure = KeyboardInterrupt()
     if failure is not None or unsaved is not None:
@@ -89,15 +95,19 @@ def _go(
     progress: bool,
     callers: int,
     pace: Pace | None,
+    view: Watcher | None,
 ) -> None:
     """A run from its start to its end."""
+    looks = Looks(view, master.network)
     with _bar(rows.grid.n, progress) as told:
         master.network.start(plan.t_start)
         rows.add(master.network.row())
+        looks.at(rows.t)
         for message in plan.once("warnings", lambda: tuple(warnings_of(plan, master.network))):
             warnings.warn(message, RuntimeWarning, stacklevel=callers + 3)
         for count in master.go(rows, interrupts.held_back, pace):
             told(count)
+            looks.at(rows.t)
         for name, steps in master.network.steps():
             for level, text in step_remarks(steps):
                 LOG.log(level, f"'{name}' {text}")

@@ -22,6 +22,7 @@ from rigidblocks.simulation.network import Network
 from rigidblocks.simulation.plan import Plan
 from rigidblocks.simulation.recording import Wanted, check_finite
 from rigidblocks.simulation.result import Result
+from rigidblocks.simulation.watch import Watcher, check_watcher
 from rigidblocks.system.selection import element_port
 from rigidblocks.system.wiring import Wiring
 
@@ -79,19 +80,21 @@ class Run:
         start: Mapping[str, Any] | None = None,
         save: str | Path | None = None,
         progress: bool = True,
+        view: Watcher | None = None,
     ) -> Result:
         """The result of a run from the start to t_stop [s], as `rigidblocks.simulate` gives it.
 
         `start` has start values of inputs, states and parameters by `part.port`, for this run
-        alone.
+        alone. `view` looks on.
         """
         check_numbers({"t_stop": t_stop})
         check_path("save", save)
+        check_watcher(view)
         plan = self._started(start)
         grid = communication_points(plan.t_start, t_stop, plan.dt)
         wanted = Wanted(self._record, self._every, None if save is None else Path(save))
         wanted.check(plan.wiring, grid)
-        return course(plan, grid, wanted, progress, 1, self._idle)
+        return course(plan, grid, wanted, progress, 1, self._idle, view=view)
 
     def reset(self, start: Mapping[str, Any] | None = None) -> None:
         """Goes to the start of a run, with other start values where they are given as in

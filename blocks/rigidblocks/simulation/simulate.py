@@ -12,6 +12,7 @@ from rigidblocks.simulation.pace import CATCH_UP, Pace
 from rigidblocks.simulation.prepare import planned
 from rigidblocks.simulation.recording import Wanted
 from rigidblocks.simulation.result import Result
+from rigidblocks.simulation.watch import Watcher, check_watcher
 from rigidblocks.system.fused import GAUSS_SEIDEL
 from rigidblocks.system.system import System
 
@@ -38,6 +39,7 @@ def simulate(
     progress: bool = True,
     real_time: float | None = None,
     overrun: str = CATCH_UP,
+    view: Watcher | None = None,
 ) -> Result:
     """All outputs of the system at t_start, t_start + dt, ... t_stop: a run of what `prepare` makes
     ready, for one run alone.
@@ -69,6 +71,8 @@ def simulate(
     second; `overrun` says what becomes of a step that ends after the next is due: "catch-up",
     "skip", in which the simulation stands still meanwhile, or "stop". How it was kept is in
     `meta["real_time"]` of the result, as JSON; `build_runner` makes a program that keeps it better.
+    `view` looks on, as `LiveView(system)` does, a page in the browser which shows the run as it
+    goes: some ten times a second, and the run never waits for it.
 
     A run that fails raises SimulationError, and Ctrl-C or SIGTERM raises Interrupted; both carry
     the result up to then, which is saved too. A second one ends the making of a file from its log,
@@ -83,6 +87,7 @@ def simulate(
     check_names({"record": record})
     check_count("every", every)
     check_path("save", save)
+    check_watcher(view)
     if real_time is not None:
         check_numbers({"real_time": real_time})
     grid = communication_points(t_start, t_stop, dt)
@@ -90,4 +95,4 @@ def simulate(
     wanted = Wanted(tuple(record), every, None if save is None else Path(save))
     wanted.check(plan.wiring, grid)
     pace = None if real_time is None else Pace(real_time, dt, overrun)
-    return course(plan, grid, wanted, progress, 1, pace=pace)
+    return course(plan, grid, wanted, progress, 1, pace=pace, view=view)

@@ -23,8 +23,10 @@ SCRIPTS = (
     "kernel",
     "pull",
     "simulation",
+    "player",
     "main",
 )
+LIVE = ("live", *SCRIPTS)  # of a page that is served: no other asks for anything
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +80,7 @@ def page(
         "style": part("page.css"),
         "data": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
         "functions": f"const functions = {{\n{functions}}};",
-        "script": "\n".join(part(f"{name}.js") for name in SCRIPTS),
+        "script": "\n".join(part(f"{name}.js") for name in (LIVE if "live" in data else SCRIPTS)),
     }
     return Page(title, Template(part("page.html")).substitute(parts))
 

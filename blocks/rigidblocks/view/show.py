@@ -39,6 +39,7 @@ class RobotFile(NamedTuple):
     path: Path
 
 
+Drawn = tuple[DrawnRobot, Sequence[str]]  # with the names of the ports of its q
 Drawable = Tree | Mechanism | RobotDescription | RobotFile | Block | System | str | Path
 
 
@@ -69,22 +70,30 @@ def animate(
     one result that can be its. The page is saved to `path` when given. Raises ValueError where the
     result has no rows or not the motion of the robot, and KeyError for a signal that there is not.
     """
-    if not len(result.time):
-        raise ValueError("a result without rows has nothing to show")
-    pairs = list(drawn_robots(robot, None))
-    drawn = [one for one, _ in pairs]
-    columns = [_columns(result, one.model.nq, ports) for one, ports in pairs]
-    run = described_run(result, np.concatenate(columns, axis=1), signals)
-    more = {"run": run, **ground_of(robot)}
-    made = page(title_of(drawn), drawn, outlook(drawn[0].model), more)
+    made = played(result, list(drawn_robots(robot, None)), robot, signals)
     if path is not None:
         made.save(path)
     return made
 
 
-def drawn_robots(
-    robot: Drawable, q: ArrayLike | None
-) -> Iterator[tuple[DrawnRobot, Sequence[str]]]:
+def played(
+    result: Result,
+    pairs: Sequence[Drawn],
+    robot: Drawable,
+    signals: Sequence[str] = (),
+    more: Mapping[str, Any] | None = None,
+) -> Page:
+    """The page of a run of robots that are drawn already, with more for its script to read."""
+    if not len(result.time):
+        raise ValueError("a result without rows has nothing to show")
+    drawn = [one for one, _ in pairs]
+    columns = [_columns(result, one.model.nq, ports) for one, ports in pairs]
+    run = described_run(result, np.concatenate(columns, axis=1), signals)
+    data = {"run": run, **ground_of(robot), **(more or {})}
+    return page(title_of(drawn), drawn, outlook(drawn[0].model), data)
+
+
+def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
     """The robots to draw, each with the names of the ports of its q one after the other, those of a
     system with the names of their parts.
     """
@@ -180,7 +189,7 @@ def in_order(names: Sequence[str]) -> list[str]:
     return [names[k] for k in np.argsort(order, kind="stable")]
 
 
-def _of_system(system: System) -> Iterator[tuple[DrawnRobot, Sequence[str]]]:
+def _of_system(system: System) -> Iterator[Drawn]:
     plants = {name: plant_of(part.component) for name, part in system.parts.items()}
     if not any(plants.values()):
         raise ValueError(
@@ -191,9 +200,7 @@ def _of_system(system: System) -> Iterator[tuple[DrawnRobot, Sequence[str]]]:
             yield _of_plant(plant, system.parts[name].start, name, None)
 
 
-def _of_plant(
-    block: Block, start: Mapping[str, Any], name: str, q: ArrayLike | None
-) -> tuple[DrawnRobot, Sequence[str]]:
+def _of_plant(block: Block, start: Mapping[str, Any], name: str, q: ArrayLike | None) -> Drawn:
     plant = plant_of(block)
     assert plant is not None
     states = {port.name: np.asarray(start.get(port.name, port.start)) for port in plant.states}
@@ -204,7 +211,7 @@ def _of_plant(
     return drawn, names
 
 
-def _of_model(model: Tree, q: ArrayLike | None) -> tuple[DrawnRobot, Sequence[str]]:
+def _of_model(model: Tree, q: ArrayLike | None) -> Drawn:
     given = q is not None and np.shape(q) == (model.nq,)
     if isinstance(model, Model) and not given and _floats(model):
         return _of_plant(FloatingBasePlant(model), {}, "", q)

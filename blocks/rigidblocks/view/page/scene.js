@@ -264,6 +264,7 @@ class Scene {
       if (this.grab && this.grab(event)) return;
       canvas.setPointerCapture(event.pointerId);
       this.held = event;
+      this.isMoved = true;
     });
     canvas.addEventListener("pointermove", (event) => {
       if (!this.held) return;
@@ -277,6 +278,7 @@ class Scene {
     canvas.addEventListener("contextmenu", (event) => event.preventDefault());
     canvas.addEventListener("wheel", (event) => {
       this.distance *= Math.exp(0.001 * event.deltaY);
+      this.isMoved = true;
       this.draw(this.poses);
       event.preventDefault();
     }, { passive: false });
