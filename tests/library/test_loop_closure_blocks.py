@@ -2,6 +2,8 @@
 holding them over a step allows, and springs give way as springs do.
 """
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -176,13 +178,18 @@ def test_errors_of_held_forces_fall_with_the_step():
     assert_allclose(np.array(errors[:-1]) / errors[1:], 2.0, rtol=0.2)
 
 
+def held_too_long():
+    """The warning that a run begins with."""
+    return pytest.warns(RuntimeWarning, match="'loops' holds its outputs")
+
+
 @pytest.mark.parametrize(("ratio", "stable"), [(0.1, True), (0.95, True), (1.05, False)])
 def test_time_constant_must_be_longer_than_the_step(ratio, stable):
     # held over dt on an exact plant, the double pole at 1/T_stab is stable for dt < T_stab
     dt = 1e-3
-    x = simulate(closed_by_forces(guided_mass(1e-3), dt / ratio), 0.4, dt, progress=False)[
-        "plant.q"
-    ][:, 0]
+    with nullcontext() if stable else held_too_long():
+        result = simulate(closed_by_forces(guided_mass(1e-3), dt / ratio), 0.4, dt, progress=False)
+    x = result["plant.q"][:, 0]
     assert (np.abs(x[-1]) < 1e-4) == stable
     assert stable or np.abs(x[-1]) > 1.0
 
@@ -226,7 +233,8 @@ def test_springs_that_are_held_are_stable_up_to_the_limit(zeta, stable):
     dt, mass = 1e-3, 2.0
     w = min(4 * zeta, 1 / zeta) * (0.9 if stable else 1.1) / dt
     system = closed_by_springs(guided_mass(1e-3), mass * w**2, 2 * zeta * mass * w)
-    x = simulate(system, 1.0, dt, progress=False)["plant.q"][:, 0]
+    with nullcontext() if stable else held_too_long():
+        x = simulate(system, 1.0, dt, progress=False)["plant.q"][:, 0]
     late = np.abs(x[-100:]).max()
     assert late < 1e-3 if stable else late > 1e-2
 

@@ -67,6 +67,46 @@ def stable_hold(model: Model, q: Array, J: Array, law: SoftLaw, *, lead: bool = 
     return min(normal, stable_step(law.K_t, law.D_t, m_eff, lead=True)) if law.mu else normal
 
 
+def stable_spring_hold(A: Array, K: Array, D: Array) -> float:
+    """The longest step [s] over which the forces f = -K x - D dx/dt of springs and dampers may be
+    held, where d^2 x/dt^2 = A f; 0 where no step is short enough, infinite without forces.
+
+    For K and D (n,) and A (n, n), symmetric and positive semidefinite: the step up to which no
+    eigenvalue of
+
+        x' = x + w - a/2 x - b/2 w,    w' = w - a x - b w,    a = h^2 A K,  b = h A D,  w = h dx/dt
+
+    is larger than 1, to a percent. With one spring it is `stable_step`.
+    """
+    acting = np.flatnonzero((K > 0) | (D > 0))
+    sizes, directions = np.linalg.eigh(A[np.ix_(acting, acting)])
+    kept = sizes > 1e-12 * np.max(sizes, initial=0.0)
+    if not kept.any():
+        return float("inf")
+    U = directions[:, kept] * np.sqrt(sizes[kept])  # of A = U U^T, without what cannot move
+    stiffness, damping = (U.T @ (one[acting, None] * U) for one in (K, D))
+    w2, d = (float(np.linalg.eigvalsh(one)[-1]) for one in (stiffness, damping))
+    longest = 2.0 * min(1.0 / np.sqrt(w2) if w2 > 0 else np.inf, 1.0 / d if d > 0 else np.inf)
+    stable, unstable = 0.0, longest
+    for points in (122, 13):  # a tenth apart, then a percent
+        steps = np.geomspace(max(stable, 1e-5 * longest), unstable, points)
+        grow = np.flatnonzero(_factors(steps, stiffness, damping) > 1.0 + 1e-11)
+        if not len(grow):
+            return float(longest)
+        if grow[0] == 0:
+            return stable
+        stable, unstable = steps[grow[0] - 1], steps[grow[0]]
+    return float(stable)
+
+
+def _factors(h: Array, K: Array, D: Array) -> Array:
+    """The largest factors (n,) of the modes of held springs in steps h (n,)."""
+    a, b, one = h[:, None, None] ** 2 * K, h[:, None, None] * D, np.eye(len(K))
+    step = np.block([[one - a / 2, one - b / 2], [-a, one - b]])
+    factors: Array = np.abs(np.linalg.eigvals(step)).max(axis=-1)
+    return factors
+
+
 def check_depth(depth_ref: float | None) -> None:
     """Raises ValueError for a depth of reference that is given and not positive."""
     if depth_ref is not None and not (np.isfinite(depth_ref) and depth_ref > 0):

@@ -9,7 +9,9 @@ import numpy as np
 from rigidblocks.algebra.scalar import less, select
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, Record, Values
+from rigidblocks.contact.soft import stable_step
 from rigidblocks.dynamics.laws import stop_push
+from rigidblocks.dynamics.operational import inverse_inertia
 from rigidblocks.library.ports import joint_ports, joint_units
 from rigidblocks.model.tree import Tree
 
@@ -95,6 +97,13 @@ class JointLimits(Block):
             Port("K", shape, stiffness, "stiffness of the stops", self.K, min=0.0),
             Port("D", shape, damping, "damping of the stops", self.D, min=0.0),
         )
+
+    def longest_hold(self, u: Record, p: Record) -> float:
+        """Of the stop that bears the shortest hold, each pushing alone."""
+        limited = np.isfinite(self.lower) | np.isfinite(self.upper)
+        A = inverse_inertia(self.model, np.asarray(u.q, dtype=float), np.eye(self.model.nv))
+        each = zip(np.diag(A)[limited], p.K[limited], p.D[limited], strict=True)
+        return min((stable_step(K, D, 1.0 / a) for a, K, D in each if K > 0), default=np.inf)
 
     def output(self, u: Record, p: Record) -> Values:
         up = _pushes(self.lower, u.q, u.qd, p, 1.0)

@@ -23,7 +23,9 @@ from rigidblocks.dynamics import (
     mpy_li,
     mpy_lit,
 )
+from rigidblocks.dynamics.operational import inverse_inertia
 from rigidblocks.joint import LoopJoint
+from rigidblocks.library.compliance import stable_spring_hold
 from rigidblocks.library.ports import (
     acceleration_port,
     closure_force_port,
@@ -36,7 +38,7 @@ from rigidblocks.library.ports import (
     start_configuration,
     wrench_port,
 )
-from rigidblocks.loops import loop_constraints
+from rigidblocks.loops import loop_constraints, position_constraints
 from rigidblocks.model.configuration import rate, unit_quaternions
 from rigidblocks.model.resistance import check_resistance
 from rigidblocks.model.tree import Tree
@@ -165,6 +167,11 @@ class LoopClosure(Block):
             ),
         )
 
+    def longest_hold(self, u: Record, p: Record) -> float:
+        """T_stab: the error of what is held obeys the law of a critically damped spring."""
+        del u
+        return float(p.T_stab)
+
     def output(self, u: Record, p: Record) -> Values:
         error = reduce(maximum, np.abs(u.delta))
         # as in the plant with loops, nothing is made of what is as small as the loops are open;
@@ -236,6 +243,11 @@ class CompliantLoopClosure(Block):
             ),
             Port("damping", shape, dampers, "of the dampers beside them", self.damping, min=0.0),
         )
+
+    def longest_hold(self, u: Record, p: Record) -> float:
+        model, q = self.model, np.asarray(u.q, dtype=float)
+        A = inverse_inertia(model, q, position_constraints(model, q).K)
+        return stable_spring_hold(A, np.asarray(p.stiffness), np.asarray(p.damping))
 
     def output(self, u: Record, p: Record) -> Values:
         model, base = self.model, self.model.algebra

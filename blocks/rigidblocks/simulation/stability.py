@@ -33,7 +33,7 @@ def holds_too_long(wiring: Wiring, dt: float, values: Callable[[str], Array]) ->
             )
             yield (
                 f"'{name}' holds its outputs for {held:g} s, which is unstable where the run "
-                f"starts: {advice}"
+                f"starts: {advice}; a ContinuousSystem holds nothing"
             )
 
 

@@ -1,0 +1,131 @@
+"""Springs and constraint forces in blocks of their own are held over a step, and a run says at its
+start where that is too long for them.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from rigidblocks import ContinuousSystem, System, simulate
+from rigidblocks.block.record import Record
+from rigidblocks.contact.soft import stable_step
+from rigidblocks.library import (
+    CompliantLoopClosure,
+    CutLoopPlant,
+    JointLimits,
+    LoopClosure,
+    RobotPlant,
+)
+from rigidblocks.library.compliance import stable_spring_hold
+from rigidblocks.mechanisms import bennett, four_bar
+from rigidblocks.robots import planar2
+
+PERCENT = 1e-2  # to which the longest hold is found
+
+
+def springs(mechanism, stiffness, damping):
+    """The tree of a mechanism with springs in the place of its loops."""
+    system, tree = System(), mechanism.model.spanning_tree
+    system.add("plant", RobotPlant(tree, mechanism.q0, external_wrenches=True))
+    system.add("loop", CompliantLoopClosure(mechanism.model, stiffness, damping))
+    for port in ("q", "qd"):
+        system.connect(f"plant.{port}", f"loop.{port}")
+    system.connect("loop.f_ext", "plant.f_ext")
+    return system
+
+
+def forces(mechanism, T_stab):
+    """The plant with its loop cut, and the block of constraint forces."""
+    system = System()
+    system.add("plant", CutLoopPlant(mechanism.model, mechanism.q0))
+    system.add("loop", LoopClosure(mechanism.model, T_stab))
+    for port in ("A", "b", "delta", "rate"):
+        system.connect(f"plant.{port}", f"loop.{port}")
+    system.connect("loop.lam", "plant.lam")
+    return system
+
+
+def stops(K, D):
+    """The planar robot with stops at its joints, of which the second has none above."""
+    system = System()
+    system.add("plant", RobotPlant(planar2()))
+    system.add("loop", JointLimits(planar2(), (-1.0, -1.0), (1.0, np.inf), K, D))
+    for port in ("q", "qd"):
+        system.connect(f"plant.{port}", f"loop.{port}")
+    system.connect("loop.tau", "plant.tau")
+    return system
+
+
+def hold_of(system):
+    """The longest hold of the block "loop" at the start."""
+    block = system.parts["loop"].component
+    q = system.parts["plant"].component.q0
+    u = Record({"q": q, "qd": np.zeros(len(q))}, "input", "loop")
+    p = Record({port.name: port.start for port in block.parameters}, "parameter", "loop")
+    return block.longest_hold(u, p)
+
+
+def told(system, dt):
+    """What a run says of holds at its start."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        simulate(system, dt, dt, form="numpy", progress=False)
+    return [str(one.message) for one in caught if "holds its outputs" in str(one.message)]
+
+
+def test_longest_hold_of_one_spring_is_that_of_the_conditions_of_jury(rng):
+    for _ in range(30):
+        K, D, m = 10 ** rng.uniform([2, -1, -2], [8, 3, 2])
+        found = stable_spring_hold(np.array([[1 / m]]), np.array([K]), np.array([D]))
+        z = D / np.sqrt(4 * K * m)
+        if 1e-3 < z < 1e3:
+            assert_allclose(found, stable_step(K, D, m), rtol=2 * PERCENT)
+    one, none = np.ones((1, 1)), np.zeros(1)
+    assert stable_spring_hold(one, np.ones(1), none) == 0.0
+    assert stable_spring_hold(one, none, none) == np.inf
+    assert_allclose(stable_spring_hold(one, none, np.ones(1)), 2.0, rtol=PERCENT)
+
+
+def test_springs_grow_beyond_the_longest_hold_and_not_below(rng):
+    for _ in range(10):
+        n, rank = 4, rng.integers(1, 5)
+        root = rng.normal(size=(n, rank))
+        A, K, D = root @ root.T, *(10 ** rng.uniform(0, 3, (2, n)))
+        longest = stable_spring_hold(A, K, D)
+        for share, grows in ((0.9, False), (1.1, True)):
+            h, x, v, sizes = share * longest, root @ rng.normal(size=rank), np.zeros(n), []
+            for _ in range(2000):
+                a = -A @ (K * x + D * v)
+                x, v = x + h * v + h * h / 2 * a, v + h * a
+                sizes.append(np.linalg.norm([*x, *h * v]))
+                if sizes[-1] > 1e100:
+                    break
+            assert (sizes[-1] > 10.0 * sizes[0]) == grows
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        pytest.param(springs(four_bar(), 1e4, 30.0), marks=pytest.mark.slow),
+        springs(bennett(), 1e5, 1e3),
+        pytest.param(forces(four_bar(), 0.01), marks=pytest.mark.slow),
+        stops(500.0, 5.0),
+    ],
+    ids=["springs", "springs in space", "forces", "stops"],
+)
+def test_a_run_says_where_the_steps_are_too_long_for_what_is_held(system):
+    longest = hold_of(system)
+    assert not told(system, 0.98 * longest)
+    (text,) = told(system, 1.02 * longest)
+    assert text.startswith("'loop' holds its outputs for")
+    assert text.endswith(f"take a step below {longest:.3g} s; a ContinuousSystem holds nothing")
+    alone = System()
+    alone.add("whole", ContinuousSystem(system))
+    assert not told(alone, 1.02 * longest)
+
+
+def test_springs_without_damping_have_no_step_that_is_short_enough():
+    (text,) = told(springs(four_bar(), 1e4, 0.0), 1e-5)
+    assert "no step is short enough without damping" in text
