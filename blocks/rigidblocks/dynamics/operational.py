@@ -12,9 +12,10 @@ from rigidblocks.dynamics.inverse import bias_force
 from rigidblocks.dynamics.jacobian import body_jacobian, body_jacobian_rate
 from rigidblocks.dynamics.joint_space import crba, expanded_parent
 from rigidblocks.model.model import Model
+from rigidblocks.model.tree import Tree
 
 
-def inverse_inertia(model: Model, q: Array, J: Array) -> Array:
+def inverse_inertia(model: Tree, q: Array, J: Array) -> Array:
     """Phi = J H^-1 J^T (k, k): the acceleration of a task v = J qd that forces on it cause (RBDA Eq
     7.9).
 
