@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from rigidblocks import linearize
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
-from rigidblocks.library import Noise
+from rigidblocks.library import Fault, Noise
 from signal_blocks import SIGNALS
 
 E = 1e-6  # of a central difference, whose error is its square beside rounding / E
@@ -46,5 +46,5 @@ def test_a_linearization_is_what_differences_give(name, rng):
     assert len(linear.state_names) == n
     assert linear.dt == block.sample_time
     assert np.isfinite(found).all()
-    if not isinstance(block, Noise):  # whose state counts samples: it has no small changes
+    if not isinstance(block, Noise | Fault):  # whose state counts samples: it has no small changes
         assert_allclose(found, expected, rtol=1e-7, atol=1e-7)

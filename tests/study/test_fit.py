@@ -27,8 +27,8 @@ from rigidblocks import (
 from rigidblocks.algebra.spatial import xlt
 from rigidblocks.library import Gain, Sum, UnitDelay
 from rigidblocks.library.inertias import TunableInertia
-from rigidblocks.study.start import numbers_of
 from rigidblocks.system.sensitivity import SUFFIX, Number, sensitive
+from rigidblocks.system.starting import numbers_of
 
 DT = 0.01
 

@@ -12,6 +12,7 @@ from rigidblocks.library import (
     Delay,
     Demux,
     Derivative,
+    Fault,
     Gain,
     Hysteresis,
     Integrator,
@@ -119,4 +120,9 @@ SIGNALS = {
     ),
     "noise": (Noise(T, 7, (0.5, 2.0), 0.1, shape=2), set()),
     "uniform noise": (Noise(T, 2**40 + 3, distribution="uniform"), set()),
+    "fault": (
+        Fault(T, 2, "rad", 2, 5, (0.1, -0.2), 0.05, 1.0, spike_rate=0.3, dropout=0.2, y0=0.5),
+        set(),
+    ),
+    "stuck": (Fault(T, bias=0.3, stuck=1.0, y0=0.2), U),
 }

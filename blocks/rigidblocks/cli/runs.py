@@ -37,6 +37,9 @@ def run(
     view: Annotated[
         bool, Option("--view", help="Watch it in the browser, at the pace of the clock.")
     ] = False,
+    scenario: Annotated[
+        Path | None, Option(help="A .csv or .yaml of times and values of inputs and parameters.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a system, and say where its outputs end; 1 when the run fails."""
@@ -51,7 +54,8 @@ def run(
         if view:
             live = open_while_it_runs.enter_context(_live(wired))
             how |= {"view": live, "real_time": 1.0}
-        result = simulate(wired, **how, method=method, save=output, progress=False)
+        how |= {"method": method, "save": output, "scenario": scenario}
+        result = simulate(wired, **how, progress=False)
         _told(result, as_json)
         if view and sys.stdin.isatty():
             input("the page plays the run now; Enter ends it ")

@@ -13,6 +13,7 @@ from rigidblocks.library.delays import (
     UnitDelay,
     ZeroOrderHold,
 )
+from rigidblocks.library.faults import Fault
 from rigidblocks.library.filters import Derivative, Integrator, LowPass
 from rigidblocks.library.floating_plant import FloatingBasePlant
 from rigidblocks.library.ground_contact import GroundContact, PointKinematics
@@ -64,6 +65,7 @@ __all__ = [
     "Demux",
     "Derivative",
     "Encoder",
+    "Fault",
     "FeedForward",
     "FloatingBasePlant",
     "Frame",

@@ -57,14 +57,7 @@ class Noise(Block):
     def __post_init__(self) -> None:
         if self.distribution not in ("normal", "uniform"):
             raise ValueError(f"noise is normal or uniform, not {self.distribution!r}")
-        if (
-            isinstance(self.seed, bool)
-            or not isinstance(self.seed, int)
-            or not (0 <= self.seed < 2**52)
-        ):
-            raise ValueError(
-                f"the seed of noise must be a whole number of 0 to 2^52 - 1, not {self.seed!r}"
-            )
+        check_seed(self.seed)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -91,6 +84,12 @@ class Noise(Block):
         spread = normal_quantile if self.distribution == "normal" else _uniform
         values = np.array([spread(word) for word in words]).reshape(shape)
         return {"y": p.mean + p.deviation * (values if shape else values[()]), "k": x.k + 1.0}
+
+
+def check_seed(seed: Any) -> None:
+    """Raises ValueError for what is no seed."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not (0 <= seed < 2**52):
+        raise ValueError(f"the seed of noise must be a whole number of 0 to 2^52 - 1, not {seed!r}")
 
 
 def noise_word(seed: int, k: Any, stream: int) -> Any:

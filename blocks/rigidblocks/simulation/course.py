@@ -22,6 +22,7 @@ from rigidblocks.simulation.pace import Pace
 from rigidblocks.simulation.plan import Plan
 from rigidblocks.simulation.recording import Recording, Wanted
 from rigidblocks.simulation.result import Result
+from rigidblocks.simulation.scenario import Scenario, put
 from rigidblocks.simulation.stability import holds_too_long, steps_too_long
 from rigidblocks.simulation.watch import Looks, Watcher
 from rigidblocks.system.wiring import Wiring
@@ -38,12 +39,14 @@ def course(
     idle: list[Master] | None = None,
     pace: Pace | None = None,
     view: Watcher | None = None,
+    scenario: Scenario | None = None,
 ) -> Result:
     """The result of a run, saved where asked, also when the run does not come to its end.
 
     `callers` is how many functions of this package are between this one and the program, for
     warnings. `idle` has masters of earlier runs that can be used again, and gets this one. With a
-    `pace` the result says how it was kept. `view` looks on.
+    `pace` the result says how it was kept, with a `scenario` what was set behind the start. `view`
+    looks on.
     """
     if view is not None:
         view.begin(plan.wiring)
@@ -51,10 +54,11 @@ def course(
         master = _used_again(idle, plan) or master_of(plan)
         failure: BaseException | None = None
         with contextlib.closing(master.network):
-            rows = Recording(plan.wiring, grid, plan.meta, wanted, interrupts.held_back)
+            meta = plan.meta if scenario is None else {**plan.meta, "scenario": scenario.text()}
+            rows = Recording(plan.wiring, grid, meta, wanted, interrupts.held_back)
             try:
                 try:
-                    _go(plan, master, rows, interrupts, progress, callers, pace, view)
+                    _go(plan, master, rows, interrupts, progress, callers, pace, view, scenario)
                 finally:
                     interrupts.hold_back()
             except (Exception, KeyboardInterrupt, SystemExit) as error:
@@ -96,6 +100,7 @@ def _go(
     callers: int,
     pace: Pace | None,
     view: Watcher | None,
+    scenario: Scenario | None,
 ) -> None:
     """A run from its start to its end."""
     looks = Looks(view, master.network)
@@ -105,12 +110,31 @@ def _go(
         looks.at(rows.t)
         for message in plan.once("warnings", lambda: tuple(warnings_of(plan, master.network))):
             warnings.warn(message, RuntimeWarning, stacklevel=callers + 3)
-        for count in master.go(rows, interrupts.held_back, pace):
+        for count in _steps(plan, master, rows, interrupts, pace, scenario):
             told(count)
             looks.at(rows.t)
         for name, steps in master.network.steps():
             for level, text in step_remarks(steps):
                 LOG.log(level, f"'{name}' {text}")
+
+
+def _steps(
+    plan: Plan,
+    master: Master,
+    rows: Recording,
+    interrupts: Interrupts,
+    pace: Pace | None,
+    scenario: Scenario | None,
+) -> Iterator[int]:
+    """The steps of a run, and what its scenario does between them."""
+    if scenario is None:
+        yield from master.go(rows, interrupts.held_back, pace)
+        return
+    whole = rows.grid
+    for k, values in scenario.course(plan.wiring, whole):
+        rows.grid = replace(whole, n=k)
+        yield from master.go(rows, interrupts.held_back, pace)
+        put(plan.wiring, master.network, values)
 
 
 @contextlib.contextmanager

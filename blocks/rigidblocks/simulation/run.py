@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port, finite
@@ -22,6 +23,7 @@ from rigidblocks.simulation.network import Network
 from rigidblocks.simulation.plan import Plan
 from rigidblocks.simulation.recording import Wanted, check_finite
 from rigidblocks.simulation.result import Result
+from rigidblocks.simulation.scenario import Scenario, in_scenario
 from rigidblocks.simulation.watch import Watcher, check_watcher
 from rigidblocks.system.selection import element_port
 from rigidblocks.system.wiring import Wiring
@@ -78,6 +80,7 @@ class Run:
         t_stop: float,
         *,
         start: Mapping[str, Any] | None = None,
+        scenario: Scenario | Mapping[str, ArrayLike] | str | Path | None = None,
         save: str | Path | None = None,
         progress: bool = True,
         view: Watcher | None = None,
@@ -85,16 +88,19 @@ class Run:
         """The result of a run from the start to t_stop [s], as `rigidblocks.simulate` gives it.
 
         `start` has start values of inputs, states and parameters by `part.port`, for this run
-        alone. `view` looks on.
+        alone; a `scenario` is that of `simulate`. `view` looks on.
         """
         check_numbers({"t_stop": t_stop})
         check_path("save", save)
         check_watcher(view)
         plan = self._started(start)
+        told = None if scenario is None else Scenario.of(scenario)
+        if told is not None:
+            plan = in_scenario(plan, told)
         grid = communication_points(plan.t_start, t_stop, plan.dt)
         wanted = Wanted(self._record, self._every, None if save is None else Path(save))
         wanted.check(plan.wiring, grid)
-        return course(plan, grid, wanted, progress, 1, self._idle, view=view)
+        return course(plan, grid, wanted, progress, 1, self._idle, view=view, scenario=told)
 
     def reset(self, start: Mapping[str, Any] | None = None) -> None:
         """Goes to the start of a run, with other start values where they are given as in

@@ -1,7 +1,9 @@
 """The co-simulation of a system at a fixed communication step."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from numpy.typing import ArrayLike
 
 from rigidblocks.block.adaptive import Method
 from rigidblocks.simulation.arguments import check_count, check_names, check_numbers, check_path
@@ -12,6 +14,7 @@ from rigidblocks.simulation.pace import CATCH_UP, Pace
 from rigidblocks.simulation.prepare import planned
 from rigidblocks.simulation.recording import Wanted
 from rigidblocks.simulation.result import Result
+from rigidblocks.simulation.scenario import Scenario, in_scenario
 from rigidblocks.simulation.watch import Watcher, check_watcher
 from rigidblocks.system.fused import GAUSS_SEIDEL
 from rigidblocks.system.system import System
@@ -37,6 +40,7 @@ def simulate(
     every: int = 1,
     save: str | Path | None = None,
     progress: bool = True,
+    scenario: Scenario | Mapping[str, ArrayLike] | str | Path | None = None,
     real_time: float | None = None,
     overrun: str = CATCH_UP,
     view: Watcher | None = None,
@@ -67,6 +71,10 @@ def simulate(
     is made at the end. Of a run that is killed the log has every whole chunk: `Result.load` opens
     it, and `rigidblocks convert` makes the file of it.
 
+    A `scenario` sets inputs that nothing is connected to, and parameters, while the run goes on: a
+    table by columns, {"time": [0.5, 1.0], "pd.kp[1]": [20.0, 40.0]}, or a .csv, .yaml or .json file
+    (`Scenario.of`). What it sets at a time holds from the first step that begins there or later.
+
     With `real_time` the run keeps the pace of the clock, as many seconds of simulation in one
     second; `overrun` says what becomes of a step that ends after the next is due: "catch-up",
     "skip", in which the simulation stands still meanwhile, or "stop". How it was kept is in
@@ -92,7 +100,10 @@ def simulate(
         check_numbers({"real_time": real_time})
     grid = communication_points(t_start, t_stop, dt)
     plan = planned(system, dt, t_start, order, form, method, h, rtol, atol, max_inner_steps, events)
+    told = None if scenario is None else Scenario.of(scenario)
+    if told is not None:
+        plan = in_scenario(plan, told)
     wanted = Wanted(tuple(record), every, None if save is None else Path(save))
     wanted.check(plan.wiring, grid)
     pace = None if real_time is None else Pace(real_time, dt, overrun)
-    return course(plan, grid, wanted, progress, 1, pace=pace, view=view)
+    return course(plan, grid, wanted, progress, 1, pace=pace, view=view, scenario=told)

@@ -12,8 +12,8 @@ from rigidblocks.block.record import offer
 from rigidblocks.study.estimate import estimated, identifiable
 from rigidblocks.study.recording import Data, recording
 from rigidblocks.study.replay import Replay, replay_of
-from rigidblocks.study.start import numbers_of
 from rigidblocks.system.sensitivity import Number
+from rigidblocks.system.starting import numbers_of
 from rigidblocks.system.system import System
 
 _REWEIGHTED = 3  # times at most that the noise is estimated anew

@@ -11,8 +11,8 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.simulation.prepare import prepare
 from rigidblocks.simulation.run import Run
 from rigidblocks.study.recording import Recording
-from rigidblocks.study.start import start_of, startable
 from rigidblocks.system.sensitivity import SUFFIX, Number, sensitive
+from rigidblocks.system.starting import start_of, startable
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
 

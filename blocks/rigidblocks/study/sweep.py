@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.record import offer
 from rigidblocks.simulation.prepare import prepare
 from rigidblocks.simulation.run import Run
+from rigidblocks.simulation.scenario import Scenario
 from rigidblocks.study.design import Design
 from rigidblocks.study.measures import Measure, measure_of
 from rigidblocks.study.record import Record, Row, digest
-from rigidblocks.study.start import start_of
+from rigidblocks.system.starting import start_of
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
 
@@ -72,6 +74,7 @@ def sweep(
     *,
     save: str | Path | None = None,
     threads: int | None = None,
+    scenario: Scenario | Mapping[str, ArrayLike] | str | Path | None = None,
     progress: bool = True,
     **options: Any,
 ) -> Sweep:
@@ -84,6 +87,8 @@ def sweep(
     is prepared once, and run in as many `threads` at once as there are processors: compiled blocks
     and native FMUs do not wait for each other. What a run has recorded is let go when it is
     measured.
+
+    A `scenario` is that of `simulate`, the same in each run.
 
     `save` names a .csv file, to which each run is written when it is measured. A sweep that was
     ended, also by a kill, goes on from there when it is called again; the file of another sweep is
@@ -101,13 +106,15 @@ def sweep(
     starts = [start_of(wiring, one) for one in pairs]
     wiring.started(starts[0])  # raises for what does not fit
     texts = {name: given if isinstance(given, str) else "" for name, given in measure.items()}
-    key = digest(wiring, design, [t_stop, dt, sorted(options.items())], texts)
+    told = None if scenario is None else Scenario.of(scenario)
+    settings = [t_stop, dt, sorted(options.items()), *([] if told is None else [told.text()])]
+    key = digest(wiring, design, settings, texts)
     record = Record(None if save is None else Path(save), design, tuple(measures), key)
     todo = [k for k in range(len(design)) if k not in record.rows]
     runs = _runs_of(lambda: prepare(system, dt, **options), first)
 
     def one(k: int) -> Row:
-        return _measured(runs, t_stop, starts[k], measures)
+        return _measured(runs, t_stop, starts[k], told, measures)
 
     count = threads or os.cpu_count() or 1
     with (
@@ -148,12 +155,13 @@ def _measured(
     runs: Callable[[], Run],
     t_stop: float,
     start: Mapping[str, Any],
+    scenario: Scenario | None,
     measures: Mapping[str, Measure],
 ) -> Row:
     """The measures of a run; of one that fails twice, what was said."""
     for attempt in (1, 2):
         try:
-            result = runs().simulate(t_stop, start=start, progress=False)
+            result = runs().simulate(t_stop, start=start, scenario=scenario, progress=False)
             return Row([float(measure(result)) for measure in measures.values()], "")
         except Exception as error:
             if attempt == 2:

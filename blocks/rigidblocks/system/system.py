@@ -133,6 +133,30 @@ class System:
             raise ValueError(f"{text}: {error}") from None
         self.connections.append(new)
 
+    def insert(self, name: str, block: Block, source: str, target: str, **options: Any) -> None:
+        """Puts a block with the input u and the output y into a connection, such as a `Fault`:
+
+            system.insert("encoder", Fault(1e-3, 2, "rad", deviation=1e-4), "robot.q", "pd.q")
+
+        What went from `source` to `target` then goes through it. `options` are those of `add`.
+        Raises KeyError for a connection that there is not, and what `add` and `connect` raise; then
+        all is as it was.
+        """
+        old = next((one for one in self.connections if one.names == (source, target)), None)
+        if old is None:
+            known = ", ".join(f"{a} -> {b}" for a, b in (one.names for one in self.connections))
+            raise KeyError(f"there is no connection {source} -> {target}; there are: {known}")
+        before = list(self.connections)
+        self.add(name, block, **options)
+        try:
+            self.connections.remove(old)
+            self.connect(source, f"{name}.u")
+            self.connect(f"{name}.y", target, conversion=old.conversion)
+        except BaseException:
+            self.connections[:] = before
+            del self.parts[name]
+            raise
+
     def _check_free(self, new: Connection, written: Selection) -> None:
         """Raises ValueError where a connection goes to an element that has one."""
         for old in self.connections:
