@@ -17,6 +17,7 @@ SCRIPTS = (
     "vectors",
     "solids",
     "scene",
+    "overlays",
     "closure",
     "plots",
     "sliders",

@@ -9,14 +9,17 @@ import casadi as ca
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.contact.points import BodyPoints, body_points
 from rigidblocks.dynamics.kinematics import body_poses
 from rigidblocks.loops import position_constraints
 from rigidblocks.model.configuration import checked, neutral
+from rigidblocks.model.model import Model
 from rigidblocks.model.planar import PlanarModel
 from rigidblocks.model.tree import Tree
 from rigidblocks.tracing.trace import Graph, trace
 from rigidblocks.view.encoding import encoded
 from rigidblocks.view.javascript import javascript_function
+from rigidblocks.view.overlays import overlays, tips
 from rigidblocks.view.solids import Solid, axis_of, in_space, solids
 
 TURN, SLIDE = np.pi, 0.5  # the ends of a slider without limits [rad], and in links' lengths
@@ -43,7 +46,19 @@ class DrawnRobot:
     @cached_property
     def solids(self) -> tuple[Solid, ...]:
         """All that is drawn of it."""
-        return (*solids(self.model, any(s.kind == "mesh" for s in self.more)), *self.more)
+        own = solids(self.model, any(s.kind == "mesh" for s in self.more))
+        return (*own, *self.more, *overlays(self.model))
+
+    @cached_property
+    def touching(self) -> BodyPoints | None:
+        """The points with which its bodies touch, if it has some."""
+        model = self.model
+        return body_points(model) if isinstance(model, Model) and any(model.contact) else None
+
+    @property
+    def weight(self) -> float:
+        """Its weight on the earth [N]."""
+        return 9.81 * sum(float(body.m) for body in self.model.inertia)
 
     @cached_property
     def poses(self) -> Graph:
@@ -106,7 +121,17 @@ class DrawnRobot:
             "open": f"open{number}",
             "solids": [_solid(one) for one in self.solids],
             "sliders": list(self.sliders()),
+            "tips": [[body, *_rounded(p).tolist()] for body, p in tips(self.model)],
+            "touching": self._touching(),
+            "weight": self.weight,
         }
+
+    def _touching(self) -> list[list[float]]:
+        """The body and the place on it of each point that touches."""
+        if self.touching is None:
+            return []
+        pairs = zip(self.touching.body, self.touching.position, strict=True)
+        return [[body, *_rounded(p).tolist()] for body, p in pairs]
 
     def functions(self, number: int) -> str:
         """The functions that `described` names, as properties of an object of JavaScript."""
@@ -192,6 +217,8 @@ def _solid(one: Solid) -> dict[str, Any]:
         "pose": pose.tolist(),
         "layer": one.layer,
     }
+    if one.opacity < 1:
+        values["opacity"] = one.opacity
     if one.kind == "mesh":
         values["points"] = encoded(one.points)
     if one.kind == "rod":

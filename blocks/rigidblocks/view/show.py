@@ -88,7 +88,8 @@ def played(
         raise ValueError("a result without rows has nothing to show")
     drawn = [one for one, _ in pairs]
     columns = [_columns(result, one.model.nq, ports) for one, ports in pairs]
-    run = described_run(result, np.concatenate(columns, axis=1), signals)
+    forces = [_forces(result, one, ports) for one, ports in pairs]
+    run = described_run(result, np.concatenate(columns, axis=1), forces, signals)
     data = {"run": run, **ground_of(robot), **(more or {})}
     return page(title_of(drawn), drawn, outlook(drawn[0].model), data)
 
@@ -138,9 +139,24 @@ def configuration_ports(plant: Plant) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found[int(k)] for k in q))
 
 
-def described_run(result: Result, q: Array, signals: Sequence[str] = ()) -> dict[str, Any]:
-    """What the script reads of a run: its motion at the pace of a film, its signals at points
-    enough for a plot.
+def force_port(robot: DrawnRobot, ports: Sequence[str], shapes: Mapping[str, Any]) -> str | None:
+    """The port with the forces at all points with which a robot touches, beside those of its q."""
+    name = f"{ports[0].rpartition('.')[0]}.force".lstrip(".")
+    found = robot.touching is not None and shapes.get(name) == (len(robot.touching.body), 3)
+    return name if found else None
+
+
+def _forces(result: Result, robot: DrawnRobot, ports: Sequence[str]) -> Array | None:
+    """The forces on a robot over time (n, 3 k) [N], where they are recorded."""
+    name = force_port(robot, ports, {port.name: port.shape for port in result.ports})
+    return None if name is None else np.asarray(result[name], float).reshape(len(result.time), -1)
+
+
+def described_run(
+    result: Result, q: Array, forces: Sequence[Array | None] = (), signals: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What the script reads of a run: its motion, and the forces on each robot, at the pace of a
+    film, its signals at points enough for a plot.
     """
     time = np.asarray(result.time, dtype=float)
     lost = ~(np.abs(q) < FAR).all(axis=1)  # so that the end of a run that failed is seen
@@ -149,11 +165,17 @@ def described_run(result: Result, q: Array, signals: Sequence[str] = ()) -> dict
         raise ValueError(f"the motion of the robot is not finite from the start, {q[0].tolist()}")
     n = round(float(time[end - 1] - time[0]) * FRAMES) + 1
     frames = np.linspace(time[0], time[end - 1], int(np.clip(n, 2, MOST // (8 + 4 * q.shape[1]))))
-    moved = np.column_stack([np.interp(frames, time[:end], column[:end]) for column in q.T])
+
+    def filmed(values: Array) -> str:
+        return encoded(
+            np.column_stack([np.interp(frames, time[:end], column[:end]) for column in values.T])
+        )
+
     rows = np.unique(np.linspace(0, len(time) - 1, POINTS).astype(int))
     return {
         "time": encoded(frames, "<f8"),
-        "q": encoded(moved),
+        "q": filmed(q),
+        "forces": [None if one is None else filmed(one) for one in forces],
         "plotTime": encoded(time[rows], "<f8"),
         "events": [float(event.t) for event in result.events][:200],
         "signals": [_signal(result, name, rows) for name in signals or _numbers(result)],

@@ -15,7 +15,7 @@ from rigidblocks.system.system import System
 from rigidblocks.view.encoding import encoded
 from rigidblocks.view.page import Page, page
 from rigidblocks.view.robot import outlook
-from rigidblocks.view.show import drawn_robots, ground_of, in_order, plant_of, title_of
+from rigidblocks.view.show import drawn_robots, force_port, ground_of, in_order, plant_of, title_of
 from rigidblocks.view.solids import usual_length
 from rigidblocks.view.wasm import wasm_kernel
 
@@ -37,11 +37,14 @@ def simulation_page(system: System, dt: float = 1e-3, path: str | Path | None = 
     memory = Memory(FusedSystem(system, dt))
     pairs = list(drawn_robots(system, None))
     drawn = [robot for robot, _ in pairs]
-    shown = [system.exposure.name(port) for _, ports in pairs for port in ports]
+    shapes = {port.name: port.shape for port in memory.block.outputs}
+    named = [[system.exposure.name(port) for port in ports] for _, ports in pairs]
+    forces = [force_port(robot, ports, shapes) for robot, ports in zip(drawn, named, strict=True)]
     kernel = {
         "wasm": encoded(np.frombuffer(wasm_kernel(memory, h=dt), np.uint8), "u1"),
         "dt": dt,
-        "places": [k for name in shown for k in _places(memory, name)],
+        "places": [k for ports in named for name in ports for k in _places(memory, name)],
+        "forces": [None if name is None else list(_places(memory, name)) for name in forces],
         "settable": dict(_settable(memory)),
         "signals": list(_signals(memory)),
         "pulls": list(_pulls(system, memory)),

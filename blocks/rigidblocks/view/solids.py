@@ -4,12 +4,14 @@ between their joints.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array, Transform, identity, xlt
 from rigidblocks.joint import Joint
+from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.shapes import Box, Cylinder, PointSet, Shape, Sphere
 from rigidblocks.model.tree import Tree
 
@@ -24,19 +26,20 @@ PALETTE = (
     (0.85, 0.47, 0.62),
 )
 METAL, DARK = (0.56, 0.60, 0.64), (0.20, 0.24, 0.28)
+MOST_CORNERS = 40  # of a hull that is drawn
 THIN = 0.045  # of the length of a usual link: the radius of a rod that stands for it
 
 
 @dataclass(frozen=True, eq=False)
 class Solid:
-    """A box, sphere, cylinder, capsule or mesh on a body, -1 the base, or a rod from there to
-    another body.
+    """A box, sphere, cylinder, capsule, ellipsoid or mesh on a body, -1 the base, or a rod from
+    there to another body.
 
-    `size` [m] are the sides of a box, the radius of a sphere or rod, radius and height along z of
-    the others; `placement` takes the body's coordinates to the solid's. A rod goes from the point
-    `start` of the body to the point `end` of the body `other`, however far apart they are.
-    `points` (n, 9) [m] are the triangles of a mesh, in its coordinates. Only what is of the layer
-    "links" is seen from the beginning.
+    `size` [m] are the sides of a box, the semi-axes of an ellipsoid, the radius of a sphere or rod,
+    radius and height along z of the others; `placement` takes the body's coordinates to the
+    solid's. A rod goes from the point `start` of the body to the point `end` of the body `other`,
+    however far apart they are. `points` (n, 9) [m] are the triangles of a mesh, in its coordinates.
+    Only what is of the layer "links" is seen from the beginning; `opacity` is 1 where nothing shines through.
     """
 
     kind: str
@@ -49,13 +52,14 @@ class Solid:
     start: Any = (0.0, 0.0, 0.0)
     end: Any = (0.0, 0.0, 0.0)
     points: Any = None
+    opacity: float = 1.0
 
 
 def solids(model: Tree, is_seen: bool = False) -> tuple[Solid, ...]:
     """The solids of all bodies of a model: the shapes of its field `appearance`, else those that
     touch, and of bodies without any, rods from their joint to those of their children and to their
-    ends of loops; what touches, axes of joints and centres of mass in layers of their own. A model
-    that `is_seen` anyway, by its meshes, has no rods.
+    ends of loops; what touches in a layer of its own. A model that `is_seen` anyway, by its meshes,
+    has no rods.
     """
     appearance = getattr(model, "appearance", ()) or ((),) * model.nb
     contact = getattr(model, "contact", ()) or ((),) * model.nb
@@ -71,9 +75,8 @@ def solids(model: Tree, is_seen: bool = False) -> tuple[Solid, ...]:
             # where two links end in one place, one of the two is seen
             found += _link(model, i, (1.0 - 0.02 * (i % 4)) * radius, colour)
         found += of_shapes(contact[i], i, PALETTE[3], "contact shapes", radius / 2)
-        found += _axis(model, i, radius)
     found += () if is_seen else _base(model, radius)
-    return (*found, *_centres_of_mass(model, radius))
+    return tuple(found)
 
 
 def of_shapes(
@@ -98,6 +101,33 @@ def of_shapes(
             case PointSet():
                 for point in shape.points:
                     yield Solid("sphere", body, (dot,), colour, xlt(point), layer)
+            case Capsule():
+                size, X = (float(shape.radius), float(shape.height)), shape.placement
+                yield Solid("capsule", body, size, colour, X, layer)
+            case Ellipsoid():
+                size, X = tuple(np.ravel(shape.semi_axes).tolist()), shape.placement
+                yield Solid("ellipsoid", body, size, colour, X, layer)
+            case ConvexHull():
+                yield Solid("mesh", body, (), colour, layer=layer, points=_hull(shape.points))
+
+
+def _hull(points: Array) -> Array:
+    """The triangles (n, 9) of the hull of points (k, 3): those with all others on one side. Of many
+    points only some are taken, each as far from those before as can be.
+    """
+    chosen = [0]
+    distance = np.full(len(points), np.inf)
+    while len(chosen) < min(len(points), MOST_CORNERS):
+        distance = np.minimum(distance, np.linalg.norm(points - points[chosen[-1]], axis=1))
+        chosen.append(int(np.argmax(distance)))
+    points = points[chosen]
+    corners = np.array(list(combinations(range(len(points)), 3)))
+    a, b, c = np.moveaxis(points[corners], 1, 0)
+    normal = np.cross(b - a, c - a)
+    height = normal @ points.T - np.sum(normal * a, axis=1)[:, None]
+    least = 1e-9 * float(np.ptp(points, axis=0).max()) ** 3
+    one, other = (height > least).any(axis=1), (height < -least).any(axis=1)
+    return np.asarray(points[corners[one != other]].reshape(-1, 9))
 
 
 def in_space(X: Any) -> Transform:
@@ -113,13 +143,13 @@ def usual_length(model: Tree) -> float:
     """The length of a usual link [m]: the median of the distances from the bodies' joints to
     places on them, 1 where there is none.
     """
-    far = [float(np.linalg.norm(p)) for i in range(model.nb) for p in _places(model, i)]
-    far += [2.0 * float(np.linalg.norm(_centre(model, i))) for i in range(model.nb)]
+    far = [float(np.linalg.norm(p)) for i in range(model.nb) for p in places_on(model, i)]
+    far += [2.0 * float(np.linalg.norm(centre_of_mass(model, i))) for i in range(model.nb)]
     far = [x for x in far if x > 1e-6]
     return float(np.median(far)) if far else 1.0
 
 
-def _places(model: Tree, body: int) -> list[Array]:
+def places_on(model: Tree, body: int) -> list[Array]:
     """Where on a body joints are: those of its children, and its ends of loops."""
     places = [in_space(X).r for p, X in zip(model.parent, model.Xtree, strict=True) if p == body]
     for loop in model.loops:
@@ -128,7 +158,7 @@ def _places(model: Tree, body: int) -> list[Array]:
     return places
 
 
-def _centre(model: Tree, body: int) -> Array:
+def centre_of_mass(model: Tree, body: int) -> Array:
     """The centre of mass of a body (3,) [m], its origin where it has no mass."""
     inertia = model.inertia[body]
     if model.body_names[body] in model.massless or not inertia.m > 0:
@@ -141,7 +171,7 @@ def _link(
     model: Tree, body: int, radius: float, colour: tuple[float, float, float]
 ) -> Iterator[Solid]:
     """The rods of a body without a shape, and a ball where its joint is."""
-    places, centre = _places(model, body), _centre(model, body)
+    places, centre = places_on(model, body), centre_of_mass(model, body)
     if slides(model.joint[body]):
         X, parent = in_space(model.Xtree[body]), model.parent[body]
         yield Solid("rod", parent, (0.6 * radius,), METAL, other=body, start=X.r)
@@ -160,17 +190,6 @@ def _capsule(
 ) -> Solid:
     along = Cylinder.between(a, b, radius)
     return Solid("capsule", body, (radius, float(along.height)), colour, along.placement)
-
-
-def _axis(model: Tree, body: int, radius: float) -> Iterator[Solid]:
-    """A pin along the axis of a joint that has one."""
-    axis = axis_of(model.joint[body])
-    if axis is not None:
-        X = in_space(model.Xtree[body])
-        a = X.r + 3.0 * radius * (X.E.T @ axis)
-        long = Cylinder.between(2 * X.r - a, a, radius)
-        size = (0.55 * radius, 2.0 * float(long.height))
-        yield Solid("cylinder", model.parent[body], size, DARK, long.placement, "joint axes")
 
 
 def axis_of(joint: Joint) -> Array | None:
@@ -204,10 +223,3 @@ def _base(model: Tree, radius: float) -> Iterator[Solid]:
         for body, X in ((loop.predecessor, loop.Xp), (loop.successor, loop.Xs)):
             if body < 0:
                 yield Solid("sphere", -1, (1.7 * radius,), METAL, xlt(in_space(X).r))
-
-
-def _centres_of_mass(model: Tree, radius: float) -> Iterator[Solid]:
-    for i, name in enumerate(model.body_names):
-        if name not in model.massless and model.inertia[i].m > 0:
-            X = xlt(_centre(model, i))
-            yield Solid("sphere", i, (1.2 * radius,), (1.0, 0.8, 0.1), X, "centres of mass")

@@ -19,8 +19,8 @@ function untilNextRun(shown) {
 }
 
 class Live {
-  constructor({ places, signals }) {
-    Object.assign(this, { places, signals, run: null, time: [], rows: 0, seen: [], held: false });
+  constructor({ places, forces, signals }) {
+    Object.assign(this, { places, forces, signals, run: null, time: [], rows: 0, seen: [], held: false });
     this.columns = signals.map((signal) => signal.places.map(() => []));
     this.plots = new Plots(at("plots"), signals, () => {});
     this.plots.onchange = () => this.plot();
@@ -66,6 +66,7 @@ class Live {
 
   begin(run) {
     Object.assign(this, { run, time: [], every: 1, count: 0 });
+    over.paths.clear();
     this.columns.forEach((columns) => columns.forEach((column) => { column.length = 0; }));
   }
 
@@ -106,6 +107,7 @@ class Live {
     const part = this.span > 0 ? Math.min(Math.max((now - this.at) / this.span, 0), 1) : 1;
     this.q = part < 1 ? this.to.map((x, k) => this.from[k] + (x - this.from[k]) * part) : this.to;
     if (part === 1) this.from = this.to;
-    show(this.q);
+    show(this.q, this.forces.map((some) => some && some.map((place) => this.row[place])));
+    over.paths.add(scene.poses);
   }
 }

@@ -46,9 +46,14 @@ const scene = new Scene(at("scene"), { solids: robots.solids, up: page.up, eye: 
 scene.height = page.ground;
 at("note").textContent = page.note ?? "";
 
-function show(q) {
+const over = { forces: new Forces(), paths: new Paths() };
+
+/** Draws the robots at q, with the forces on each where they are known. */
+function show(q, forces = []) {
   robots.q.set(q);
-  scene.draw(robots.at(robots.q));
+  const poses = robots.at(robots.q);
+  over.forces.show(poses, forces);
+  scene.draw(poses);
 }
 
 function viewButtons() {
@@ -60,14 +65,17 @@ function viewButtons() {
       scene.frame([Float64Array.from(scene.poses)]);
       scene.draw(scene.poses);
     } }, name));
-  const layers = [...new Set(robots.solids.map((solid) => solid.layer ?? "links"))].filter((name) => name !== "links");
+  const hasRun = Boolean(page.run || page.kernel || page.live);
+  const isThere = { "contact forces": hasRun && (page.run ?? page.kernel ?? page.live).forces?.some(Boolean), paths: hasRun };
+  const layers = [...new Set(scene.solids.map((solid) => solid.layer ?? "links"))].filter((name) => name !== "links" && (isThere[name] ?? true));
   for (const name of layers) {
     const button = node("button", { type: "button", "aria-pressed": "false", onclick: () => {
       if (!scene.layers.delete(name)) scene.layers.add(name);
       button.setAttribute("aria-pressed", scene.layers.has(name));
+      over.paths.make();
       scene.draw(scene.poses);
     } }, name);
-    at("views").append(button);
+    at("layers").append(button);
   }
 }
 
@@ -106,6 +114,7 @@ function begin() {
       return Float64Array.from(robots.at(player.rowOf(t)));
     });
     scene.frame(many);
+    player.trace();
     player.seek(player.first);
     page.player = player;
     player.play(true);
@@ -130,4 +139,4 @@ try {
   trouble(error);
   throw error;
 }
-window.rigidblocks = { page, robots, scene, show };
+window.rigidblocks = { page, robots, scene, show, over };

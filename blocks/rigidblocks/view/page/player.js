@@ -17,7 +17,7 @@ class Player {
   constructor(run) {
     this.time = new Float64Array(bytes(run.time).buffer);
     this.rows = floats(run.q);
-    this.width = this.rows.length / this.time.length;
+    this.forces = run.forces.map((one) => one && floats(one));
     this.plotTime = new Float64Array(bytes(run.plotTime).buffer);
     this.signals = run.signals.map((signal) => ({ ...signal, columns: signal.columns.map(floats) }));
     [this.first, this.last] = [this.time[0], this.time[this.time.length - 1]];
@@ -49,19 +49,26 @@ class Player {
     });
   }
 
-  rowOf(t) {
-    const place = rowAt(this.time, this.time.length, t), q = new Float64Array(this.width);
-    for (let i = 0; i < this.width; i++)
-      q[i] = mixed({ [place[0]]: this.rows[place[0] * this.width + i], [place[1]]: this.rows[place[1] * this.width + i] }, place);
-    return q;
+  /** The row at t of rows one after the other at the times of the film. */
+  rowOf(t, rows = this.rows) {
+    const place = rowAt(this.time, this.time.length, t), wide = rows.length / this.time.length, row = new Float64Array(wide);
+    const [a, b, part] = place;
+    for (let i = 0; i < wide; i++) row[i] = rows[a * wide + i] + (rows[b * wide + i] - rows[a * wide + i]) * part;
+    return row;
   }
 
   seek(t) {
     this.t = Math.min(Math.max(t, this.first), this.last);
     this.slider.value = this.t;
     this.clock.textContent = `${this.t.toFixed(3)} s`;
-    show(this.rowOf(this.t));
+    show(this.rowOf(this.t), this.forces.map((one) => one && this.rowOf(this.t, one)));
     this.point();
+  }
+
+  /** The paths of the whole run. */
+  trace(some = 400) {
+    for (let k = 0; k <= some; k++)
+      over.paths.add(robots.at(this.rowOf(this.first + (this.last - this.first) * k / some)));
   }
 
   point() {

@@ -15,12 +15,22 @@ function node(name, attributes = {}, ...children) {
 
 const short = (x) => x === 0 ? "0" : Math.abs(x) >= 1e5 || Math.abs(x) < 1e-3 ? x.toExponential(2) : String(+x.toPrecision(4));
 
-/** Round numbers between two, some four of them. */
+/** Round numbers between two, three to six of them. */
 function ticks(low, high) {
-  const rough = (high - low) / 4, power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((s) => s * power >= rough), found = [];
-  for (let x = Math.ceil(low / step) * step; x <= high + 1e-9 * step; x += step) found.push(+x.toPrecision(12));
-  return found;
+  const power = 10 ** Math.floor(Math.log10((high - low) / 6));
+  for (const step of [1, 2, 2.5, 5, 10, 20].map((s) => s * power)) {
+    const first = Math.ceil(low / step), count = Math.floor(high / step) - first + 1;
+    if (count <= 6) return Array.from({ length: Math.max(count, 0) }, (_, k) => +((first + k) * step).toPrecision(12));
+  }
+  return [];
+}
+
+/** The texts beside ticks, with all digits in which they differ; of long ones what they are above the first, and that. */
+function labels(at) {
+  const digits = at.length > 1 ? Math.max(0, 1 - Math.floor(Math.log10(at[1] - at[0]))) : 3;
+  const texts = at.map((x) => Math.abs(x) < 1e5 && digits <= 5 ? String(+x.toFixed(digits)) : String(+x.toPrecision(4)));
+  const different = new Set(texts).size === texts.length && texts.every((text) => text.length <= 8);
+  return different ? [texts, 0] : [at.map((x) => short(+(x - at[0]).toPrecision(3))), at[0]];
 }
 
 class Panel {
@@ -62,7 +72,8 @@ class Panel {
         if (column[k] > high) high = column[k];
       }
     if (!(low <= high)) [low, high] = [0, 1];
-    const rim = 0.06 * (high - low) || 0.5 * Math.abs(high) || 1;
+    const least = 1e-7 * Math.max(Math.abs(low), Math.abs(high)); // less than that is rounding
+    const rim = high - low > least ? 0.06 * (high - low) : 0.5 * Math.abs(high) || 1;
     [this.low, this.high] = [low - rim, high + rim];
     columns.forEach((column, k) => {
       const points = [];
@@ -75,10 +86,11 @@ class Panel {
   drawFrame(events) {
     const [left, right, top, bottom] = [EDGE.left, this.width - EDGE.right, EDGE.top, HEIGHT - EDGE.bottom];
     const { name, unit } = this.signal, title = unit && unit !== "1" ? `${name} [${unit}]` : name;
-    const parts = [node("text", { x: left, y: 12 }, title)];
-    for (const v of ticks(this.low, this.high))
-      parts.push(node("line", { class: "grid", x1: left, x2: right, y1: this.y(v), y2: this.y(v) }),
-        node("text", { x: left - 6, y: this.y(v) + 4, "text-anchor": "end" }, short(v)));
+    const at = ticks(this.low, this.high), [texts, from] = labels(at);
+    const parts = [node("text", { x: left, y: 12 }, from ? `${title}, above ${+from.toPrecision(8)}` : title)];
+    at.forEach((v, k) => parts.push(
+      node("line", { class: "grid", x1: left, x2: right, y1: this.y(v), y2: this.y(v) }),
+      node("text", { x: left - 6, y: this.y(v) + 4, "text-anchor": "end" }, texts[k])));
     for (const t of ticks(this.first, this.last))
       parts.push(node("line", { class: "grid", y1: top, y2: bottom, x1: this.x(t), x2: this.x(t) }),
         node("text", { x: this.x(t), y: HEIGHT - 4, "text-anchor": "middle" }, short(t)));

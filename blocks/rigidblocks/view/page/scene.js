@@ -15,7 +15,7 @@ const FRAGMENT = `#version 300 es
 precision highp float;
 in vec3 n; in vec3 p;
 uniform vec3 colour, light, eye, up, ground, sky, middle;
-uniform float cell, reach;
+uniform float cell, reach, opacity;
 uniform int kind; // 0 a solid, 1 the ground, 2 a shadow on it, 3 nothing but its colour
 out vec4 result;
 float line(vec2 x, float width) {
@@ -31,7 +31,7 @@ void main() {
     float diffuse = max(dot(normal, -light), 0.0);
     float shine = pow(max(dot(normal, normalize(toEye - light)), 0.0), 40.0);
     float above = 0.5 + 0.5 * dot(normal, up);
-    result = vec4(colour * (mix(0.48, 0.66, above) + 0.48 * diffuse) + 0.15 * shine, 1.0);
+    result = vec4(colour * (mix(0.48, 0.66, above) + 0.48 * diffuse) + 0.15 * shine, opacity);
     return;
   }
   vec3 across = abs(up.x) < 0.7 ? vec3(1, 0, 0) : vec3(0, 1, 0);
@@ -51,11 +51,12 @@ class Scene {
     this.lightUp();
     this.program = this.makeProgram();
     this.uniforms = {};
-    for (const name of ["model", "view", "colour", "light", "eye", "up", "ground", "sky", "middle", "cell", "reach", "kind"])
+    for (const name of ["model", "view", "colour", "light", "eye", "up", "ground", "sky", "middle", "cell", "reach", "kind", "opacity"])
       this.uniforms[name] = gl.getUniformLocation(this.program, name);
     this.solids = description.solids.map((solid) => ({ ...solid, mesh: this.upload(cornersOf(solid)) }));
     this.layers = new Set(["links"]);
     gl.enable(gl.DEPTH_TEST);
+    gl.blendFunc(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA);
     this.listen();
   }
 
@@ -76,23 +77,34 @@ class Scene {
   }
 
   upload(corners) {
-    const { gl } = this, array = gl.createVertexArray();
+    const { gl } = this, array = gl.createVertexArray(), buffer = gl.createBuffer();
     gl.bindVertexArray(array);
-    gl.bindBuffer(gl.ARRAY_BUFFER, gl.createBuffer());
+    gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
     gl.bufferData(gl.ARRAY_BUFFER, new Float32Array(corners), gl.STATIC_DRAW);
     for (const k of [0, 1]) {
       gl.enableVertexAttribArray(k);
       gl.vertexAttribPointer(k, 3, gl.FLOAT, false, 24, 12 * k);
     }
-    return { array, count: corners.length / 6, box: boxAround(corners) };
+    return { array, buffer, count: corners.length / 6, box: boxAround(corners) };
+  }
+
+  /** Gives a mesh other corners. */
+  reload(mesh, corners) {
+    const { gl } = this;
+    gl.bindBuffer(gl.ARRAY_BUFFER, mesh.buffer);
+    gl.bufferData(gl.ARRAY_BUFFER, new Float32Array(corners), gl.DYNAMIC_DRAW);
+    mesh.count = corners.length / 6;
   }
 
   /** Where a solid is with the bodies at `poses`, 12 numbers for each; of a rod also its length. */
   whereIs(solid, poses) {
     const pose = (body) => body < 0 ? IDENTITY : poses.subarray(12 * body, 12 * body + 12);
-    if (solid.kind !== "rod") return matrixOf(chained(pose(solid.body), solid.pose));
+    if (solid.kind !== "rod" && solid.kind !== "arrow") return matrixOf(chained(pose(solid.body), solid.pose));
     const a = placed(pose(solid.body), solid.from), b = placed(pose(solid.other), solid.to);
     const M = matrixOf(between(a, b)), long = Math.max(length(sub(b, a)), 1e-9);
+    // an arrow is as thick as it is long, but for the thinnest and the thickest
+    const thick = solid.kind === "arrow" ? Math.min(Math.max(long, 0.15 * this.radius), 0.5 * this.radius) : 1;
+    for (let k = 0; k < 8; k++) M[k] *= thick;
     for (let k = 8; k < 11; k++) M[k] *= long;
     return M;
   }
@@ -182,15 +194,23 @@ class Scene {
       gl.uniform3fv(at[name], value);
     gl.uniform1f(at.cell, 10 ** Math.round(Math.log10(this.radius / 4)));
     gl.uniform1f(at.reach, 14 * this.radius);
-    const shown = this.solids.filter((solid) => this.layers.has(solid.layer || "links"));
+    const shown = this.solids.filter((solid) => !solid.hidden && this.layers.has(solid.layer || "links"));
     const places = shown.map((solid) => this.whereIs(solid, poses));
     const height0 = this.ground(), under = dot(this.camera(), up) < height0;
     if (!under) this.drawGround(height0, light, shown, places);
     gl.uniform1i(at.kind, 0);
-    shown.forEach((solid, k) => {
-      gl.uniform3fv(at.colour, solid.colour);
-      this.drawMesh(solid.mesh, places[k]);
-    });
+    for (const through of [false, true]) { // what shines through comes last, and hides nothing
+      gl.depthMask(!through);
+      (through ? gl.enable : gl.disable).call(gl, gl.BLEND);
+      shown.forEach((solid, k) => {
+        if ((solid.opacity < 1) !== through) return;
+        gl.uniform3fv(at.colour, solid.colour);
+        gl.uniform1f(at.opacity, solid.opacity ?? 1);
+        this.drawMesh(solid.mesh, places[k]);
+      });
+    }
+    gl.depthMask(true);
+    gl.disable(gl.BLEND);
   }
 
   /** How high the ground is: where contact is, or just below the robot. */
@@ -206,7 +226,7 @@ class Scene {
     gl.uniform1i(at.kind, 2);
     gl.disable(gl.DEPTH_TEST);
     const onto = shadowOn(up, height, light);
-    shown.forEach((solid, k) => this.drawMesh(solid.mesh, product(onto, places[k])));
+    shown.forEach((solid, k) => { if (!(solid.opacity < 1)) this.drawMesh(solid.mesh, product(onto, places[k])); });
     gl.enable(gl.DEPTH_TEST);
     gl.depthMask(true);
   }

@@ -60,6 +60,7 @@ class Simulation {
 
   reset() {
     this.pull?.end();
+    over.paths.clear();
     this.kernel.reset(this.set);
     this.time = [];
     this.columns.forEach((columns) => columns.forEach((column) => { column.length = 0; }));
@@ -96,7 +97,8 @@ class Simulation {
 
   draw() {
     const memory = this.kernel.memory;
-    show(this.q());
+    show(this.q(), this.forces.map((some) => some && some.map((place) => memory[place])));
+    over.paths.add(scene.poses);
     for (const panel of this.plots.visible) {
       const k = this.plots.panels.indexOf(panel);
       panel.draw(this.time, this.columns[k], this.time.length);

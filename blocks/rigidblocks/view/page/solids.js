@@ -66,10 +66,23 @@ function meshCorners(points) {
   return corners;
 }
 
+/** An ellipsoid from the corners of the ball of radius 1: normals are those of the stretched surface. */
+function stretched(corners, size) {
+  const found = [];
+  for (let k = 0; k < corners.length; k += 6)
+    found.push(...[0, 1, 2].map((i) => corners[k + i] * size[i]), ...unit([0, 1, 2].map((i) => corners[k + 3 + i] / size[i])));
+  return found;
+}
+
+/** An arrow of unit length along z around the origin, its head a fifth of it. */
+const ARROW = [[0, -0.5, 0, -1], [0.028, -0.5, 1, 0], [0.028, 0.28, 1, 0], [0.075, 0.28, 0, -1], [0.075, 0.28, 0.94, 0.34], [0, 0.5, 0.94, 0.34]];
+
 function cornersOf(solid) {
   switch (solid.kind) {
     case "box": return boxCorners(solid.size);
     case "sphere": return turnedProfile(capsuleProfile(solid.size[0], 0));
+    case "ellipsoid": return stretched(turnedProfile(capsuleProfile(1, 0)), solid.size);
+    case "arrow": return turnedProfile(ARROW, 16);
     case "capsule": return turnedProfile(capsuleProfile(...solid.size));
     case "cylinder": return turnedProfile(cylinderProfile(...solid.size));
     case "mesh": return meshCorners(floats(solid.points));

@@ -1,0 +1,72 @@
+// What is drawn over a robot while it moves: forces where it touches, and the paths of its ends.
+
+const PATH = 400, FORCE = [0.85, 0.16, 0.22]; // points of a path at most; the colour of forces
+
+/** An arrow at each point that touches, as long as the robot's size where the force is its weight. */
+class Forces {
+  constructor() {
+    this.arrows = [];
+    robots.parts.forEach(({ robot, body }, k) => {
+      const mesh = robot.touching.length ? scene.upload(cornersOf({ kind: "arrow" })) : null;
+      for (const [own, ...local] of robot.touching) {
+        const arrow = { kind: "arrow", layer: "contact forces", colour: FORCE, mesh, from: [0, 0, 0], to: [0, 0, 0], body: -1, other: -1 };
+        this.arrows.push({ arrow, body: body + own, local, robot: k, weight: robot.weight });
+        scene.solids.push(arrow);
+      }
+    });
+  }
+
+  /** Puts the arrows at the poses; `forces` has of each robot [x, y, z, ...] in newtons, or null. */
+  show(poses, forces) {
+    const next = robots.parts.map(() => 0);
+    for (const { arrow, body, local, robot, weight } of this.arrows) {
+      const own = forces[robot], k = 3 * next[robot]++;
+      const f = own ? [own[k], own[k + 1], own[k + 2]] : [0, 0, 0];
+      arrow.from = placed(poses.subarray(12 * body, 12 * body + 12), local);
+      arrow.to = add(arrow.from, scaled(f, 1.2 * scene.radius / (weight || 1)));
+      arrow.hidden = !(length(f) > 1e-6 * weight);
+    }
+  }
+}
+
+/** The way that the ends of the robots' last bodies have gone. */
+class Paths {
+  constructor() {
+    this.tips = robots.parts.flatMap(({ robot, body }) =>
+      robot.tips.map(([own, ...local]) => ({ body: body + own, local, points: [] })));
+    this.solids = this.tips.map(({ body }) => {
+      const of = scene.solids.find((solid) => solid.body === body && (solid.layer ?? "links") === "links");
+      const solid = { kind: "path", layer: "paths", colour: of?.colour ?? FORCE, body: -1, pose: IDENTITY, mesh: scene.upload([]) };
+      scene.solids.push(solid);
+      return solid;
+    });
+  }
+
+  clear() { this.tips.forEach((tip) => { tip.points = []; }); }
+
+  /** The paths go on to the poses; of long ones every second point is left out. */
+  add(poses) {
+    for (const tip of this.tips) {
+      const p = placed(poses.subarray(12 * tip.body, 12 * tip.body + 12), tip.local), last = tip.points[tip.points.length - 1];
+      if (last && length(sub(p, last)) < 0.01 * scene.radius) continue;
+      tip.points.push(p);
+      if (tip.points.length > PATH) tip.points = tip.points.filter((_, k) => k % 2 === 0);
+    }
+    if (scene.layers.has("paths")) this.make();
+  }
+
+  /** Their surfaces, tubes of four sides. */
+  make() {
+    this.tips.forEach(({ points }, k) => {
+      const { mesh } = this.solids[k], thick = 0.008 * scene.radius, corners = [];
+      for (let i = 0; i + 1 < points.length; i++) {
+        const z = unit(sub(points[i + 1], points[i])), x = perpendicular(z), y = cross(z, x);
+        const around = [x, y, scaled(x, -1), scaled(y, -1), x];
+        for (let j = 0; j < 4; j++)
+          for (const [end, side] of [[0, j], [0, j + 1], [1, j], [1, j], [0, j + 1], [1, j + 1]])
+            corners.push(...add(points[i + end], scaled(around[side], thick)), ...around[side]);
+      }
+      scene.reload(mesh, corners);
+    });
+  }
+}

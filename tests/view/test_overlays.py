@@ -1,0 +1,80 @@
+"""What is drawn over a robot: ellipsoids, closed loops, forces, the ends whose paths are drawn."""
+
+import numpy as np
+import pytest
+from test_pages import data, numbers
+
+from rigidblocks import ContactPlant, FloatingBasePlant, System, animate, show, simulate
+from rigidblocks.mechanisms import four_bar, stewart_platform
+from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
+from rigidblocks.model.shapes import Box
+from rigidblocks.robots import auto_tree, auto_tree_p, planar2, quadruped
+from rigidblocks.view.overlays import overlays, rotational_inertia, semi_axes, tips
+from rigidblocks.view.solids import centre_of_mass, of_shapes
+
+
+@pytest.mark.parametrize("model", [auto_tree(4, 2, 0.3), quadruped(), planar2()])
+def test_the_ellipsoid_of_a_body_has_its_inertia(model):
+    for body, inertia in enumerate(model.inertia):
+        I = rotational_inertia(inertia, centre_of_mass(model, body))
+        (a, b, c), E = semi_axes(inertia.m, I)
+        own = inertia.m / 5 * np.diag([b * b + c * c, a * a + c * c, a * a + b * b])
+        np.testing.assert_allclose(E.T @ own @ E, I, atol=1e-12)
+        np.testing.assert_allclose(E @ E.T, np.eye(3), atol=1e-12)
+        assert np.linalg.det(E) == pytest.approx(1.0)
+
+
+def test_layers_have_their_names():
+    layers = {one.layer for one in overlays(stewart_platform().model)}
+    assert layers == {"joint axes", "frames", "centres of mass", "inertias", "loops"}
+    assert "loops" not in {one.layer for one in overlays(quadruped())}
+
+
+def test_a_loop_that_is_closed_has_its_two_ends_in_one_place():
+    (rod,) = [one for one in overlays(four_bar().model) if one.kind == "rod"]
+    loop = four_bar().model.loops[0]
+    assert (rod.body, rod.other) == (loop.predecessor, loop.successor)
+
+
+def test_paths_are_those_of_the_ends_of_the_last_bodies():
+    ends = dict(tips(planar2()))
+    assert list(ends) == [1]
+    np.testing.assert_allclose(ends[1], [1.0, 0.0, 0.0], atol=0.11)
+    assert [body for body, _ in tips(auto_tree_p(3, 2))] == [1, 2]
+    assert len(dict(tips(quadruped()))) == 4
+
+
+def test_convex_shapes_are_drawn():
+    corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 2) for z in (0, 3)], float)
+    shapes = (Capsule(0.1, 0.5), Ellipsoid([1.0, 2.0, 3.0]), ConvexHull(corners))
+    capsule, ellipsoid, hull = of_shapes(shapes, 0, (1, 1, 1))
+    assert (capsule.kind, capsule.size) == ("capsule", (0.1, 0.5))
+    assert ellipsoid.size == (1.0, 2.0, 3.0)
+    a, b, c = np.moveaxis(hull.points.reshape(-1, 3, 3), 1, 0)
+    on_face = [np.ptp(np.stack([a, b, c])[:, k], axis=0) for k in range(len(a))]
+    assert all((size == 0).any() for size in on_face)  # no triangle goes through the box
+    areas = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
+    assert areas.sum() == pytest.approx(2 * 22.0)  # each face twice, by both its diagonals
+    assert Box.between(corners.min(0), corners.max(0)).points.shape == corners.shape
+
+
+def standing():
+    robot = FloatingBasePlant(quadruped(), position0=(0, 0, 0.35), q0=[0, 0.7, -1.4] * 4)
+    system = System()
+    system.add("robot", ContactPlant(robot, K=5e3, D=60, mu=0.8), start={"tau": [0.0] * 12})
+    return system
+
+
+@pytest.mark.slow
+def test_the_forces_of_contact_are_those_of_the_run():
+    system = standing()
+    result = simulate(system, 0.3, 1e-3, progress=False)
+    page = data(animate(result, system))
+    (forces,), (robot,) = page["run"]["forces"], page["robots"]
+    time = numbers(page["run"]["time"], "<f8")
+    rows = numbers(forces).reshape(len(time), -1, 3)
+    assert rows.shape[1] == len(robot["touching"]) == result["robot.force"].shape[1]
+    expected = [np.interp(time, result.time, column) for column in result["robot.force"][:, 0].T]
+    np.testing.assert_allclose(rows[:, 0], np.transpose(expected), atol=1e-3)
+    assert robot["weight"] == pytest.approx(9.81 * sum(one.m for one in quadruped().inertia))
+    assert data(show(system))["robots"][0]["touching"] == robot["touching"]
