@@ -39,7 +39,8 @@ class Solid:
     radius and height along z of the others; `placement` takes the body's coordinates to the
     solid's. A rod goes from the point `start` of the body to the point `end` of the body `other`,
     however far apart they are. `points` (n, 9) [m] are the triangles of a mesh, in its coordinates.
-    Only what is of the layer "links" is seen from the beginning; `opacity` is 1 where nothing shines through.
+    Only what is of the layer "links" is seen from the beginning; `opacity` is 1 where nothing
+    shines through.
     """
 
     kind: str
