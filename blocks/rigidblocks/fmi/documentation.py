@@ -9,20 +9,34 @@ from html import escape
 import numpy as np
 
 import rigidblocks
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import Adaptive, Method
 from rigidblocks.block.block import Block, Port
-from rigidblocks.fmi.reference import ReferenceRun, round_to_largest
+from rigidblocks.fmi.curves import curves
+from rigidblocks.fmi.prose import as_html
+from rigidblocks.fmi.reference import ReferenceRun
 from rigidblocks.fmi.related import related_content
 from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.feedthrough import feedthrough
 
 _STYLE = (
-    "body{font:15px/1.45 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-    "pre{white-space:pre-wrap}table{border-collapse:collapse}td,th{border:1px solid "
+    "body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+    "pre{white-space:pre-wrap;background:#f4f4f4;padding:.6em 1em}code{font-size:95%}"
+    "table{border-collapse:collapse}td,th{border:1px solid "
     "#aaa;padding:.2em .6em;text-align:left}"
 )
-_COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
-_WIDTH, _HEIGHT, _LEFT, _TOP, _GAP = 640, 150, 80, 24, 34  # of a plot, and the room around it
+
+_CONVENTIONS = (
+    "Every other output follows an input one step later.",
+    "Elements are counted from 1, and matrices go by rows: <code>q[1]</code>, <code>R[2,3]</code>.",
+    "A start value that is set on an output that is a state sets the state.",
+)
+_ROBOT_PORTS = {"q", "qd", "tau", "f_ext"}
+_ROBOT_CONVENTIONS = (
+    "Places, velocities and wrenches are in base coordinates unless a port says otherwise; a "
+    "wrench has its moment, about the origin of the base, before its force.",
+    "Quaternions have the scalar first. The force of a joint acts in the direction in which its "
+    "position grows.",
+)
 
 
 def documentation_content(
@@ -56,9 +70,10 @@ def page(run: ReferenceRun, identifier: str) -> str:
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
             f"<title>{escape(identifier)}</title><style>{_STYLE}</style></head><body>",
             f"<h1>{escape(identifier)}</h1>",
-            f"<pre>{escape(docstring(block))}</pre>",
+            *as_html(docstring(block)),
             f"<p>{escape(_stepping(run))} Made by rigidblocks {rigidblocks.__version__}.</p>",
             *(part for title, ports in tables for part in _table(title, ports)),
+            *_wiring(run),
             *_reference(run, identifier),
             "</body></html>\n",
         ]
@@ -68,59 +83,6 @@ def page(run: ReferenceRun, identifier: str) -> str:
 def docstring(block: Block) -> str:
     """The docstring of the block's type, its type's name without one."""
     return inspect.cleandoc(type(block).__doc__ or type(block).__name__)
-
-
-def plot(run: ReferenceRun) -> str:
-    """The outputs of the reference run over time as SVG, a panel for each port."""
-    columns, panels = run.output_columns, list[str]()
-    for port in run.memory.block.outputs:
-        if shown := [columns[name] for name in port.element_names if name in columns]:
-            panels.append(
-                _panel(port, run.rows[:, shown], (len(run.rows) - 1) * run.dt, len(panels))
-            )
-    height = len(panels) * (_HEIGHT + _GAP) + _TOP
-    size = (
-        f'viewBox="0 0 {_WIDTH + _LEFT + 20} {height}" width="{_WIDTH + _LEFT + 20}" '
-        f'height="{height}"'
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" '
-        f'font-size="12">{"".join(panels)}</svg>'
-    )
-
-
-def _panel(port: Port, rows: Array, t_stop: float, number: int) -> str:
-    """The elements of a port over time, below the panels before."""
-    values = np.transpose([round_to_largest(column) for column in rows.T])
-    low, high = float(values.min()), float(values.max())
-    low, high = (low, high) if high > low else (low - 1, high + 1)
-    top = _TOP + number * (_HEIGHT + _GAP)
-    bottom = top + _HEIGHT
-    texts = (
-        (_LEFT, top - 6, "start", f"{port.name} [{', '.join(dict.fromkeys(port.units))}]"),
-        (_LEFT - 6, top + 10, "end", f"{high:.4g}"),
-        (_LEFT - 6, bottom, "end", f"{low:.4g}"),
-        (_LEFT + _WIDTH, bottom + 14, "end", f"{t_stop:.4g} s"),
-    )
-    frame = (
-        f'<rect x="{_LEFT}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" '
-        'stroke="#aaa"/>'
-    )
-    lines = _lines(top + _HEIGHT * (high - values) / (high - low))
-    return "".join([frame, *lines, *(_text(*text) for text in texts)])
-
-
-def _lines(y: Array) -> Iterator[str]:
-    """A line for each column of y (n, k) over the width of a panel."""
-    x = _LEFT + _WIDTH * np.arange(len(y)) / max(1, len(y) - 1)
-    for k, column in enumerate(y.T):
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, column, strict=True))
-        color = _COLORS[k % len(_COLORS)]
-        yield f'<polyline points="{points}" fill="none" stroke="{color}"/>'
-
-
-def _text(x: float, y: float, anchor: str, text: str) -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _table(title: str, ports: Iterable[Port]) -> Iterator[str]:
@@ -137,8 +99,9 @@ def _row(port: Port) -> str:
     start = (
         "" if port.start is None else ", ".join(f"{value:.6g}" for value in np.ravel(port.start))
     )
-    cells = (port.name, shape, ", ".join(dict.fromkeys(port.units)), start, _range(port), port.doc)
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    cells = (shape, ", ".join(dict.fromkeys(port.units)), start, _range(port), port.doc)
+    name = f"<td><code>{escape(port.name)}</code></td>"
+    return f"<tr>{name}{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
 def _range(port: Port) -> str:
@@ -146,6 +109,20 @@ def _range(port: Port) -> str:
     bounds = zip(np.ravel(port.min).tolist(), np.ravel(port.max).tolist(), strict=True)
     texts = dict.fromkeys(f"{low:.6g} to {high:.6g}" for low, high in bounds)
     return "" if set(texts) == {"-inf to inf"} else ", ".join(texts)
+
+
+def _wiring(run: ReferenceRun) -> Iterator[str]:
+    """What one has to know to connect the ports."""
+    pairs, block = feedthrough(run.evaluator), run.memory.block
+    yield "<h2>Connecting it</h2><ul>"
+    for output in block.outputs:
+        if read := [port.name for port in block.inputs if (port.name, output.name) in pairs]:
+            names = ", ".join(f"<code>{escape(name)}</code>" for name in read)
+            yield f"<li><code>{escape(output.name)}</code> reads {names} at the same instant.</li>"
+    yield from (f"<li>{rule}</li>" for rule in _CONVENTIONS)
+    if any(port.name.split(".")[-1] in _ROBOT_PORTS for port in (*block.inputs, *block.outputs)):
+        yield from (f"<li>{rule}</li>" for rule in _ROBOT_CONVENTIONS)
+    yield "</ul>"
 
 
 def _stepping(run: ReferenceRun) -> str:
@@ -219,4 +196,4 @@ def _reference(run: ReferenceRun, identifier: str) -> Iterator[str]:
         f"The values are in {escape(identifier)}_ref.csv, the inputs in "
         f"{escape(identifier)}_in.csv.</p>"
     )
-    yield plot(run)
+    yield curves(run)
