@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from planar2ctrl import parts
-from rigidblocks import Port, System, UdpLink, build_runner, simulate
+from rigidblocks import Port, SimulationError, System, UdpLink, build_runner, simulate
 from rigidblocks.bench.packet import Packet, packed
 from udp_partner import free_ports, partner
 
@@ -55,8 +55,7 @@ def programs(tmp_path_factory):
         ("free", {"timeout": 0.02, "safe": {"tau": [0.25, -0.5]}}),
     ):
         addresses = free_ports(2)
-        system, link = linked(addresses, **options)
-        link.close()
+        system, _ = linked(addresses, **options)
         made[name] = build_runner(system, folder / name, DT), addresses
     return made
 
@@ -231,15 +230,23 @@ def test_wrong_links_are_refused():
         UdpLink([Q], [TAU], timeout=0.0)
     with pytest.raises(ValueError, match="no received port 'torque' to be safe; there are: tau"):
         UdpLink([Q], [TAU], safe={"torque": 1.0})
-    system, link = linked(free_ports(2))
-    try:
-        with pytest.raises(ValueError, match="in the order of Jacobi a link"):
-            build_runner(system, "never", DT, order="jacobi")
-        system.connections.pop(0)
-        with pytest.raises(ValueError, match=r"link\.q\[1\] is open"):
-            build_runner(system, "never", DT)
-    finally:
-        link.close()
+    system, _ = linked(free_ports(2))
+    with pytest.raises(ValueError, match="in the order of Jacobi a link"):
+        build_runner(system, "never", DT, order="jacobi")
+    system.connections.pop(0)
+    with pytest.raises(ValueError, match=r"link\.q\[1\] is open"):
+        build_runner(system, "never", DT)
+
+
+def test_a_port_that_is_taken_is_named_when_a_run_begins():
+    peer, listen = free_ports(2)
+    system, link = linked((peer, listen))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(link.addresses.parsed("listen"))
+        with pytest.raises(SimulationError, match=f"cannot listen at {listen}: .*in use"):
+            simulate(system, 1.0, DT)
+    simulate(system, DT, DT)
+    link.close()
 
 
 def test_what_reads_a_link_at_once_is_refused():
@@ -247,8 +254,7 @@ def test_what_reads_a_link_at_once_is_refused():
     system.add("robot", parts()["robot"])
     system.add("pd", parts()["pd"])
     peer, listen = free_ports(2)
-    link = UdpLink([Q], [Port("q_ref", (2,), "rad")], peer=peer, listen=listen)
-    system.add("link", link)
+    system.add("link", UdpLink([Q], [Port("q_ref", (2,), "rad")], peer=peer, listen=listen))
     for wire in (
         ("robot.q", "link.q"),
         ("robot.q", "pd.q"),
@@ -257,8 +263,5 @@ def test_what_reads_a_link_at_once_is_refused():
         ("pd.tau", "robot.tau"),
     ):
         system.connect(*wire)
-    try:
-        with pytest.raises(ValueError, match=r"pd\.q_ref reads link\.q_ref at once"):
-            build_runner(system, "never", DT)
-    finally:
-        link.close()
+    with pytest.raises(ValueError, match=r"pd\.q_ref reads link\.q_ref at once"):
+        build_runner(system, "never", DT)

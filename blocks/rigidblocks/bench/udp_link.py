@@ -75,7 +75,8 @@ class UdpLink(PythonBlock):
     `build_runner` does the same in C.
 
     Raises ValueError for an address that is none, a time limit that is not positive, and safe
-    values that do not fit, and OSError where the socket cannot be opened. `close` closes it.
+    values that do not fit. Its socket is opened by the first run, which raises OSError where that
+    cannot be, and `close` closes it.
     """
 
     def __init__(
@@ -98,9 +99,7 @@ class UdpLink(PythonBlock):
         self.timeout, self.lock_step = float(timeout), lock_step
         self.safe = _safe_values(received, safe or {})
         self.counts: Counter[str] = Counter()
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)
-        self._socket.bind(self.addresses.parsed("listen"))
+        self._socket: socket.socket | None = None
         self._sequence, self._last, self._answered, self._heard = 0, 0, 0, time.monotonic()
         self._time: float | None = None
         self._values, self._is_safe = self.safe, False
@@ -112,34 +111,53 @@ class UdpLink(PythonBlock):
         return "UdpLink"
 
     def close(self) -> None:
-        """Closes the socket."""
-        self._socket.close()
+        """Closes the socket; another run opens it again."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _open(self) -> socket.socket:
+        """The socket, which the first step of a run opens: a program is built without one."""
+        opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        opened.setblocking(False)
+        try:
+            opened.bind(self.addresses.parsed("listen"))
+        except OSError as error:
+            opened.close()
+            raise OSError(
+                f"the link cannot listen at {self.addresses.listen}: {error.strerror}; another "
+                "program may do so already"
+            ) from error
+        return opened
 
     def _called_at(self, t: float, **signals: Any) -> dict[str, Any]:
+        self._socket = self._socket or self._open()
         if t != self._time:  # at the start it is called more often than once
             self._time = t
-            self._exchange(t, np.concatenate([np.zeros(0), *map(np.ravel, signals.values())]))
+            self._exchange(
+                self._socket, t, np.concatenate([np.zeros(0), *map(np.ravel, signals.values())])
+            )
         ends = np.cumsum([port.size for port in self.outputs])[:-1]
         parts = np.split(self._values, ends)
         ports = zip(self.outputs, parts, strict=True)
         return {port.name: part.reshape(port.shape) for port, part in ports}
 
-    def _exchange(self, t: float, values: Array) -> None:
+    def _exchange(self, link: socket.socket, t: float, values: Array) -> None:
         self._sequence = self._sequence % 0xFFFFFFFF + 1
         packet = Packet(self._sequence, self._last, t, tuple(values.tolist()))
         began = time.monotonic()
         try:
-            self._socket.sendto(packed(packet), self.addresses.parsed("peer"))
+            link.sendto(packed(packet), self.addresses.parsed("peer"))
             self.counts["sent"] += 1
         except OSError:
             self.counts["unsent"] += 1
-        self._receive()
+        self._receive(link)
         while self.lock_step and self._answered != self._sequence:
             left = self.timeout - (time.monotonic() - began)
             if left <= 0:
                 break
-            select.select([self._socket], [], [], left)
-            self._receive()
+            select.select([link], [], [], left)
+            self._receive(link)
         self._watch()
 
     def _watch(self) -> None:
@@ -152,10 +170,10 @@ class UdpLink(PythonBlock):
             self.counts["steps with safe values"] += 1
             self._values = self.safe
 
-    def _receive(self) -> None:
+    def _receive(self, link: socket.socket) -> None:
         while True:
             try:
-                data = self._socket.recv(1 << 16)
+                data = link.recv(1 << 16)
             except OSError:  # there is nothing more
                 return
             fault, packet = unpacked(data, self.safe.size)
