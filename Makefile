@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check bench docs format clean
 
 demo: .venv/demo
 	$(BIN)/python examples/01_planar2ctrl.py
@@ -21,6 +21,9 @@ check: .venv/check
 bench: .venv/check
 	$(BIN)/python benchmarks/run.py
 
+docs: .venv/check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 format: .venv/test
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -28,7 +31,7 @@ format: .venv/test
 # each stamp is one set of extras, installed anew when pyproject.toml changes
 .venv/demo: EXTRAS = zig,data,plot
 .venv/test: EXTRAS = zig,data,mdf,plot,test
-.venv/check: EXTRAS = zig,data,mdf,plot,view,test,interop
+.venv/check: EXTRAS = zig,data,mdf,plot,view,test,site,interop
 .venv/demo .venv/test .venv/check: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'

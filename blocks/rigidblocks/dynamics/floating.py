@@ -164,7 +164,8 @@ def bias_force_floating(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> FloatingBias:
-    """p0c and C of [[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau] (RBDA Eq 9.13, Table 9.5).
+    """p0c and C of `[[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau]` (RBDA Eq 9.13, Table
+    9.5).
 
     a0 is the acceleration of the base in *floating-base* coordinates there. Raises ValueError as
     `aba_floating` does.
@@ -181,8 +182,8 @@ def bias_force_floating(
 
 
 def crba_floating(model: Model, q: Array) -> FloatingInertia:
-    """I0c, F and H of [[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau] (RBDA Eq 9.13, Table
-    9.5).
+    """I0c, F and H of `[[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau]` (RBDA Eq 9.13,
+    Table 9.5).
 
     Column by column, F has the forces on the base that go with unit accelerations of the joints.
     Raises ValueError as `aba_floating` does.
@@ -205,8 +206,8 @@ def forward_dynamics_crba_floating(
     rotor_inertia: Array | None = None,
     G: Array | None = None,
 ) -> FloatingMotion:
-    """The same as `aba_floating`, as the solution of [[I0c, F], [F^T, H]] [a0; qdd] = [0; tau] -
-    [p0c; C] (RBDA Eq 9.13).
+    """The same as `aba_floating`, as the solution of
+    `[[I0c, F], [F^T, H]] [a0; qdd] = [0; tau] - [p0c; C]` (RBDA Eq 9.13).
 
     The matrix has the branch-induced zeros of a model with the base on a chain of six joints.
     `rotor_inertia` (n,) is added to the diagonal of H (RBDA Eq 9.28). With gears, qdd = G ydd, the

@@ -58,26 +58,35 @@ def documentation_content(
 
 def page(run: ReferenceRun, identifier: str) -> str:
     """The text of index.html."""
-    memory, block = run.memory, run.memory.block
-    constants = [port for port in block.parameters if port not in memory.parameters]
-    states = [port for port in (*block.states, *block.sampled) if port not in block.outputs]
-    tables = (
-        ("Inputs", block.inputs), ("Outputs", block.outputs), ("States", states),
-        ("Tunable parameters", memory.parameters), ("Constants", constants),
-    )  # fmt: skip
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
             f"<title>{escape(identifier)}</title><style>{_STYLE}</style></head><body>",
             f"<h1>{escape(identifier)}</h1>",
-            *as_html(docstring(block)),
+            *as_html(docstring(run.memory.block)),
             f"<p>{escape(_stepping(run))} Made by rigidblocks {rigidblocks.__version__}.</p>",
-            *(part for title, ports in tables for part in _table(title, ports)),
-            *_wiring(run),
-            *_reference(run, identifier),
+            *ports_and_run(run),
+            f"<p>The values are in {escape(identifier)}_ref.csv, the inputs in "
+            f"{escape(identifier)}_in.csv.</p>"
+            if len(run.rows)
+            else "",
             "</body></html>\n",
         ]
     )
+
+
+def ports_and_run(run: ReferenceRun) -> Iterator[str]:
+    """What a block's ports are, how they are connected, and its reference run, as HTML."""
+    memory, block = run.memory, run.memory.block
+    constants = [port for port in block.parameters if port not in memory.parameters]
+    states = [port for port in (*block.states, *block.sampled) if port not in block.outputs]
+    yield from _table("Inputs", block.inputs)
+    yield from _table("Outputs", block.outputs)
+    yield from _table("States", states)
+    yield from _table("Tunable parameters", memory.parameters)
+    yield from _table("Constants", constants)
+    yield from _wiring(run)
+    yield from _reference(run)
 
 
 def docstring(block: Block) -> str:
@@ -183,17 +192,13 @@ def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) ->
     return (bound + 1) * (max(tries) + moved + seen) + ends
 
 
-def _reference(run: ReferenceRun, identifier: str) -> Iterator[str]:
+def _reference(run: ReferenceRun) -> Iterator[str]:
     if not len(run.rows):
         yield "<p>There is no reference run: the values at the start are not finite.</p>"
         return
     yield f"<h2>Reference run</h2><p>Communication steps of {run.dt:g} s from the start values; "
     yield (
         "input i, counted from 0 over all elements, is its start value + 0.1 sin(2 pi t + i) "
-        "[its unit], held in a step. "
-    )
-    yield (
-        f"The values are in {escape(identifier)}_ref.csv, the inputs in "
-        f"{escape(identifier)}_in.csv.</p>"
+        "[its unit], held in a step.</p>"
     )
     yield curves(run)

@@ -21,7 +21,7 @@ _LEFT = 1e-9  # of the largest force or acceleration, when it is solved
 
 
 class MaximalSystem(NamedTuple):
-    """[[I, P T], [T^T P^T, 0]] [a; -lam] = right (RBDA Eq 8.64): the symmetric matrix, the
+    """`[[I, P T], [T^T P^T, 0]] [a; -lam] = right` (RBDA Eq 8.64): the symmetric matrix, the
     right-hand side, and where each body, each tree joint and each loop joint has its rows, in this
     order.
 
