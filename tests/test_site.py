@@ -30,7 +30,14 @@ GRANTED = {
     "docs/integrators.md": f"{NAMES}system, plant = System(), RobotPlant(planar2())\n",
     "docs/signal_blocks.md": NAMES,
     "docs/ssp.md": SYSTEM,
-    "docs/sweeps.md": SYSTEM,
+    "docs/sweeps.md": f"""{NAMES}
+from rigidblocks.library.inertias import TunableInertia
+elbow = ForceElement("elbow", 1, Friction(0.0, viscous=0.2))
+inertias = TunableInertia(links=True, moments=True)
+robot = RobotPlant(planar2(), elements=(elbow,), inertias=inertias)
+{SYSTEM.replace(NAMES, "").replace("RobotPlant(planar2())", "robot")}
+simulate(system, 1.0, 1e-3, every=10).save("motion.csv")
+""",
     "README.md": f"""{NAMES}
 from dataclasses import dataclass
 import numpy as np
@@ -40,7 +47,8 @@ q = qd = tau = np.full(7, 0.1)
 guess, robot = n_four_bar(40).q0, planar2()
 """,
 }
-ELSEWHERE = {"docs/writing_a_block.md", "docs/spatial_v1.md"}  # their code has tests of its own
+# their code has tests of its own
+ELSEWHERE = {"docs/writing_a_block.md", "docs/spatial_v1.md", "docs/viewing.md"}
 
 
 def pages():
