@@ -38,7 +38,7 @@ PACKAGES = {
     "formats": {"lxml"},
     "kernels": {"casadi"},
     "ssp": {"fmpy", "lxml"},
-    "study": {"tqdm"},
+    "study": {"lxml", "tqdm"},
     "system": {"fmpy", "lxml"},
     "simulation": {"fmpy", "tqdm"},
     "view": {"casadi"},

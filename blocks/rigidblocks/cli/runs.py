@@ -4,13 +4,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from rigidblocks.cli.application import APP, Json, parts, say
 from rigidblocks.cli.given import system_of
 
 if TYPE_CHECKING:
     from rigidblocks.simulation.result import Result
+    from rigidblocks.study.requirements import Requirement
     from rigidblocks.system.system import System
     from rigidblocks.view.live import LiveView
 
@@ -40,6 +41,12 @@ def run(
     scenario: Annotated[
         Path | None, Option(help="A .csv or .yaml of times and values of inputs and parameters.")
     ] = None,
+    require: Annotated[
+        Path | None, Option(help="A .yaml of what the run has to keep; 1 where it does not.")
+    ] = None,
+    report: Annotated[
+        list[Path] | None, Option(help="Of what it keeps: .txt, .html or .xml (JUnit); again.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a system, and say where its outputs end; 1 when the run fails."""
@@ -48,6 +55,7 @@ def run(
     from rigidblocks.simulation.simulate import simulate
 
     wired, told = system_of(system)
+    asked_for = _required(require, report)
     asked = {"t_stop": stop, "dt": dt}
     how = {"t_stop": 1.0, "dt": 1e-3} | dict(told) | {k: v for k, v in asked.items() if v}
     with ExitStack() as open_while_it_runs:
@@ -59,6 +67,36 @@ def run(
         _told(result, as_json)
         if view and sys.stdin.isatty():
             input("the page plays the run now; Enter ends it ")
+    if asked_for and not _kept(result, asked_for, report or [], system.stem, as_json):
+        raise Exit(1)
+
+
+def _required(require: Path | None, report: list[Path] | None) -> "tuple[Requirement, ...]":
+    """What a run has to keep, read before it begins."""
+    from rigidblocks.study.requirements import load_requirements
+
+    for path in report or []:
+        if require is None or path.suffix not in (".txt", ".html", ".xml"):
+            raise ValueError(f"'{path}': a report is a .txt, .html or .xml of what --require has")
+    return () if require is None else load_requirements(require)
+
+
+def _kept(
+    result: "Result",
+    requirements: "tuple[Requirement, ...]",
+    reports: list[Path],
+    name: str,
+    as_json: bool,
+) -> bool:
+    """Whether a run keeps what it has to, which is said and written."""
+    from rigidblocks.study.report import save_report, text_report
+    from rigidblocks.study.requirements import check_requirements
+
+    checked = check_requirements(result, requirements)
+    for path in reports:
+        save_report(path, checked, result, name)
+    print(text_report(checked), file=sys.stderr if as_json else sys.stdout)
+    return all(one.found.kept for one in checked)
 
 
 def _live(system: "System") -> "LiveView":

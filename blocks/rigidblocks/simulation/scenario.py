@@ -161,7 +161,7 @@ def _read(path: Path) -> Iterator[tuple[float, Values]]:
         yield from _of_csv(path)
         return
     try:
-        given = _parsed(path)
+        given = parsed(path)
         if isinstance(given, list) and all(isinstance(one, Mapping) for one in given):
             for one in given:
                 yield float(one["time"]), {str(k): v for k, v in one.items() if k != "time"}
@@ -173,15 +173,19 @@ def _read(path: Path) -> Iterator[tuple[float, Values]]:
         raise ValueError(f"'{path}' has what is no number: {error}") from None
 
 
-def _parsed(path: Path) -> Any:
+def parsed(path: Path) -> Any:
+    """What a .yaml or .json file says; raises ValueError for what is none."""
     if path.suffix.lower() == ".json":
-        return json.loads(path.read_text())
+        try:
+            return json.loads(path.read_text())
+        except ValueError as error:
+            raise ValueError(f"'{path}' is no JSON: {error}") from None
     if path.suffix.lower() not in (".yaml", ".yml"):
-        raise ValueError(f"a scenario is a .csv, .yaml or .json file, not '{path}'")
+        raise ValueError(f"what is read here is a .yaml or .json file, not '{path}'")
     try:
         yaml = import_module("yaml")
     except ImportError as error:
-        raise ImportError("a scenario in YAML needs PyYAML: pip install pyyaml") from error
+        raise ImportError("a file of YAML needs PyYAML: pip install pyyaml") from error
     try:
         return yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:
