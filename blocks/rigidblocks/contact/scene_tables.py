@@ -16,22 +16,22 @@ def scene_tables(model: Model, ground: Sequence[Shape | Surface]) -> str:
     """The tables of the bodies of a model, with the shapes in its field `contact`, and of the
     shapes of what is at rest, `ground`, in base coordinates.
     """
-    centres = [body.h / body.m for body in model.inertia]
+    centres = [_centre(body) for body in model.inertia]
     rows = list(_rows(model, ground, centres))
     starts = np.cumsum([0, *(len(row) for _, row, _ in rows)])[:-1]
     inertias = [_about_centre(body) for body in model.inertia]
     isotropic = [np.ptp(np.linalg.eigvalsh(I)) <= 1e-12 * np.trace(I) for I in inertias]
     return "\n".join(
         [
-            _table("double", "RB_MASS", [body.m for body in model.inertia]),
-            _table("double", "RB_CENTRE", centres),
-            _table("double", "RB_INERTIA", [I.ravel() for I in inertias]),
-            _table("int", "RB_ISOTROPIC", map(int, isotropic)),
-            _table("double", "RB_SHAPE_TABLE", np.concatenate([row for _, row, _ in rows])),
-            _table("int", "RB_SHAPE_AT", map(int, starts)),
-            _table("int", "RB_SHAPE_BODY", [body for body, _, _ in rows]),
-            _table("double", "RB_SHAPE_POSE", [np.array([*X.E.T.ravel(), *X.r]) for *_, X in rows]),
-            _table("double", "RB_SHAPE_REACH", [_reach(row, X) for _, row, X in rows]),
+            table("double", "RB_MASS", [body.m for body in model.inertia]),
+            table("double", "RB_CENTRE", centres),
+            table("double", "RB_INERTIA", [I.ravel() for I in inertias]),
+            table("int", "RB_ISOTROPIC", map(int, isotropic)),
+            table("double", "RB_SHAPE_TABLE", np.concatenate([row for _, row, _ in rows])),
+            table("int", "RB_SHAPE_AT", map(int, starts)),
+            table("int", "RB_SHAPE_BODY", [body for body, _, _ in rows]),
+            table("double", "RB_SHAPE_POSE", [np.array([*X.E.T.ravel(), *X.r]) for *_, X in rows]),
+            table("double", "RB_SHAPE_REACH", [_reach(row, X) for _, row, X in rows]),
         ]
     )
 
@@ -56,8 +56,13 @@ def _rows(
             yield model.nb, row, X
 
 
+def _centre(body: RigidInertia) -> Array:
+    """The centre of mass; the origin of a massless body."""
+    return np.asarray(body.h / body.m if body.m > 0 else np.zeros(3))
+
+
 def _about_centre(body: RigidInertia) -> Array:
-    c = body.h / body.m
+    c = _centre(body)
     return np.asarray(body.I - body.m * (c @ c * np.eye(3) - np.outer(c, c)))
 
 
@@ -75,8 +80,8 @@ def _reach(row: Array, X: Transform) -> float:
     return float(np.linalg.norm(X.r)) + far + float(radius)
 
 
-def _table(kind: str, name: str, rows: Iterable[object]) -> str:
-    """A C array with a row for each; a finite number stands for a size without bound."""
+def table(kind: str, name: str, rows: Iterable[object]) -> str:
+    """A C array with a row for each; a finite number stands for one without bound."""
     values = [np.asarray(row) for row in rows]
     width = f"[{values[0].size}]" if values[0].ndim else ""
     texts = (
@@ -90,4 +95,4 @@ def _number(value: object) -> str:
     if isinstance(value, int | np.integer):
         return str(int(value))
     number = float(value)  # type: ignore[arg-type]
-    return repr(number) if np.isfinite(number) else "1e300"
+    return repr(number) if np.isfinite(number) else ("1e300" if number > 0 else "-1e300")

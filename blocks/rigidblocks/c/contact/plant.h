@@ -1,4 +1,4 @@
-/* A step of free bodies in rigid contact: velocities and impulses by time-stepping.
+/* A step of bodies in rigid contact, free ones and links of trees: velocities and impulses by time-stepping.
 
    Velocities belong to the middle of the step before: they get the forces and the impulses of the contacts at once, and move
    the bodies over the step (leapfrog). The generated text before this also has where the sampled states are, RB_AT_Q and so
@@ -11,7 +11,7 @@
 
 /* What a step is made from: the sampled states, the wrenches on the bodies, and the parameters. */
 struct given {
-    const double *state, *f_ext, *gravity, *mu, *e;
+    const double *state, *tau, *f_ext, *gravity, *mu, *e; /* tau is NULL where there are no trees */
 };
 
 /* The angular velocity from the angular momentum, where the body will be in the middle of the step: about its own motion,
@@ -30,10 +30,86 @@ static inline void spin(struct body *body, const double *q, const double *inerti
     }
 }
 
+/* The force of a free body's own joint, [n; f] at its origin in its coordinates. */
+static inline void drive_body(const double *tau, int k, double kick, struct body *body, double *momentum)
+{
+    double n[3], f[3];
+    cross(RB_CENTRE[k], tau + 3, n);
+    difference(tau, n, n);
+    turn(body->r, n, n);
+    turn(body->r, tau + 3, f);
+    along(momentum, kick, n, momentum);
+    along(body->v, kick * body->lightness, f, body->v);
+}
+
+/* The force of the damper and the spring of a freedom at the end of a step that would not change its velocity. */
+static inline double element_force(const struct given *in, int d, double qd)
+{
+    const double stretch = RB_DOF_STIFFNESS[d] > 0.0 ? in->state[RB_AT_Q + RB_DOF_Q[d]] - RB_DOF_REST[d] : 0.0;
+    return -RB_DOF_STIFFNESS[d] * (stretch + RB_SCENE_STEP * qd) - RB_DOF_DAMPING[d] * qd;
+}
+
+/* The velocities of trees as they would be without contact. Forces that go with velocities are those in the middle between
+   the old and the new ones, which are estimated with the contacts of the step before. */
+static inline void start_trees(const struct given *in, struct scene *s)
+{
+    const int moving = in->state[RB_AT_STEPS] > 0.0;
+    double wrench[6 * RB_BODIES], force[RB_DOFS + 1] = {0.0}, middle[RB_DOFS + 1];
+    memset(&s->link[RB_LINKS], 0, sizeof *s->link);
+    memset(s->push_qd, 0, sizeof s->push_qd);
+    memset(s->qd, 0, sizeof s->qd);
+    for (int d = 0; d < RB_DOFS; d++)
+        s->qd[d] = in->state[RB_AT_QD + RB_DOF_QD[d]];
+    memcpy(middle, s->qd, sizeof middle);
+    place_links(s, in->state + RB_AT_Q);
+    move_links(s, s->qd);
+    joint_inertia(s, RB_SCENE_STEP);
+    factorize(s);
+    for (int k = 0; k < 6 * RB_BODIES; k++)
+        wrench[k] = in->f_ext[k] + in->state[RB_AT_F_CONTACT + k];
+    for (int i = 0; i < RB_LINKS; i++) {
+        struct body *body = &s->body[RB_LINK_BODY[i]];
+        memcpy(body->before_v, body->v, sizeof body->v);
+        memcpy(body->before_w, body->w, sizeof body->w);
+    }
+    for (int last = !moving; last < 2; last++) {
+        const double kick = last && moving ? RB_SCENE_STEP : 0.5 * RB_SCENE_STEP;
+        bias_forces(s, middle, in->gravity, last ? in->f_ext : wrench, force);
+        for (int d = 0; d < RB_DOFS; d++)
+            force[d] = in->tau[RB_DOF_QD[d]] - force[d] + element_force(in, d, s->qd[d]);
+        through_inertia(s, force);
+        for (int d = 0; d < RB_DOFS; d++)
+            middle[d] = s->qd[d] + kick * force[d];
+        move_links(s, middle);
+    }
+    memcpy(s->qd, middle, sizeof middle);
+}
+
+/* A stop as it starts the step: the velocities between which it keeps a freedom, and what its impulse changes. */
+static inline void start_stop(const struct given *in, const struct scene *s, int k, struct stop *stop)
+{
+    const int d = RB_STOP_DOF[k];
+    const double q = in->state[RB_AT_Q + RB_STOP_Q[k]], low = RB_STOP_LOW[k] - q, high = RB_STOP_HIGH[k] - q;
+    double x[RB_DOFS + 1] = {0.0};
+    stop->dof = d;
+    stop->most = RB_STOP_MOST[k] * RB_SCENE_STEP;
+    stop->low = low < 0.0 ? low / RB_SCENE_STEP : fmin(0.2 * low / RB_SCENE_STEP, 1.0);
+    stop->high = high > 0.0 ? high / RB_SCENE_STEP : fmax(0.2 * high / RB_SCENE_STEP, -1.0);
+    if (RB_STOP_MOST[k] < 1e300) /* dry friction */
+        stop->low = stop->high = 0.0;
+    stop->impulse = in->state[RB_AT_STOP_IMPULSE + k];
+    x[d] = 1.0;
+    solve_upwards(s, d, x);
+    solve_downwards(s, RB_DOF_FIRST[d], RB_DOF_COUNT[d], x);
+    memcpy(stop->w, x + RB_DOF_FIRST[d], (size_t)RB_DOF_COUNT[d] * sizeof *x);
+    stop->mass = x[d];
+}
+
 /* A body as it starts the step, with the velocities that it would have without contact. */
 static inline void start_body(const struct given *in, int k, struct body *body)
 {
-    const double *q = in->state + RB_AT_Q + 7 * k, *qd = in->state + RB_AT_QD + 6 * k, *f = in->f_ext + 6 * k;
+    const double *q = in->state + RB_AT_Q + RB_Q_AT[k], *qd = in->state + RB_AT_QD + RB_QD_AT[k];
+    const double *f = in->f_ext + 6 * k;
     const double kick = in->state[RB_AT_STEPS] > 0.0 ? RB_SCENE_STEP : 0.5 * RB_SCENE_STEP;
     double unit[4], middle[4], r[9], now[9], momentum[3], moment[3];
     const double length = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
@@ -60,6 +136,8 @@ static inline void start_body(const struct given *in, int k, struct body *body)
     along(momentum, kick, moment, momentum);
     body->lightness = 1.0 / RB_MASS[k];
     along(body->v, kick * body->lightness, f + 3, body->v);
+    if (in->tau)
+        drive_body(in->tau + RB_QD_AT[k], k, kick, body, momentum);
     along(body->v, kick, in->gravity, body->v);
     spin(body, unit, RB_INERTIA[k], momentum, RB_ISOTROPIC[k]);
 }
@@ -125,7 +203,10 @@ static inline void touch_pair(const struct given *in, struct scene *s, const str
         difference(m.point[k], s->body[j].x, c->arm_b);
         c->mu = sqrt(in->mu[i] * in->mu[j]);
         c->push = fmax(0.0, 0.2 * (-c->gap - slack) / RB_SCENE_STEP);
-        prepare(s, c);
+        if (!prepare(s, c)) {
+            all->count--;
+            continue;
+        }
         demand(s, c, sqrt(in->e[i] * in->e[j]));
         recall(in, c->key, c);
     }
@@ -146,11 +227,11 @@ static inline void separate(struct scene *s, struct solution *all)
 /* A body after the step. */
 static inline void end_body(const struct given *in, int k, const struct body *body, double *out)
 {
-    double *q = out + RB_AT_Q + 7 * k, *qd = out + RB_AT_QD + 6 * k;
+    double *q = out + RB_AT_Q + RB_Q_AT[k], *qd = out + RB_AT_QD + RB_QD_AT[k];
     double angle[3], x[3], r[9], arm[3];
     along(body->w, 1.0, body->push_w, angle);
     times(RB_SCENE_STEP, angle, angle);
-    turned_by(in->state + RB_AT_Q + 7 * k, angle, q);
+    turned_by(in->state + RB_AT_Q + RB_Q_AT[k], angle, q);
     rotation_of(q, r);
     along(body->x, RB_SCENE_STEP, body->v, x);
     along(x, RB_SCENE_STEP, body->push_v, x);
@@ -162,6 +243,33 @@ static inline void end_body(const struct given *in, int k, const struct body *bo
     difference(qd + 3, arm, qd + 3);
 }
 
+/* The trees after the step, and the impulses of their stops. */
+static inline void end_trees(const struct given *in, const struct scene *s, const struct solution *all, double *out)
+{
+    double moved[RB_DOFS + 1];
+    for (int d = 0; d < RB_DOFS; d++) {
+        out[RB_AT_QD + RB_DOF_QD[d]] = s->qd[d];
+        moved[d] = s->qd[d] + s->push_qd[d];
+    }
+    for (int i = 0; i < RB_LINKS; i++) {
+        const int at = RB_AT_Q + RB_Q_AT[RB_LINK_BODY[i]];
+        move_joint(i, in->state + at, moved + RB_LINK_DOF[i], RB_SCENE_STEP, out + at);
+    }
+    for (int k = 0; k < RB_STOPS; k++)
+        out[RB_AT_STOP_IMPULSE + k] = all->stop[k].impulse;
+}
+
+/* The mean of the points of a body, in_contact being for now the sum of the weights. */
+static inline void add_pressure(double *out, int k, double weight, const double *point)
+{
+    double *whole = out + RB_AT_IN_CONTACT + k, *centre = out + RB_AT_CENTRE_OF_PRESSURE + 3 * k, way[3];
+    if (!(weight > 0.0))
+        return;
+    *whole += weight;
+    difference(point, centre, way);
+    along(centre, weight / *whole, way, centre);
+}
+
 /* The impulses for the next step, and the forces that they are over this one. */
 static inline void end_contacts(const struct scene *s, const struct solution *all, double *out)
 {
@@ -169,6 +277,8 @@ static inline void end_contacts(const struct scene *s, const struct solution *al
     memset(out + RB_AT_KEY, 0, RB_CONTACTS * sizeof *out);
     memset(out + RB_AT_IMPULSE, 0, 3 * RB_CONTACTS * sizeof *out);
     memset(out + RB_AT_F_CONTACT, 0, 6 * RB_BODIES * sizeof *out);
+    memset(out + RB_AT_IN_CONTACT, 0, RB_BODIES * sizeof *out);
+    memset(out + RB_AT_CENTRE_OF_PRESSURE, 0, 3 * RB_BODIES * sizeof *out);
     for (int k = 0; k < all->count; k++) {
         const struct touch *c = &all->touch[k];
         double p[3], force[3], moment[3], point[3];
@@ -187,9 +297,12 @@ static inline void end_contacts(const struct scene *s, const struct solution *al
                 continue;
             along(f, sign, moment, f);
             along(f + 3, sign, force, f + 3);
+            add_pressure(out, side ? c->b : c->a, c->impulse[0], point);
         }
         depth = fmax(depth, -c->gap);
     }
+    for (int k = 0; k < RB_BODIES; k++)
+        out[RB_AT_IN_CONTACT + k] = out[RB_AT_IN_CONTACT + k] > 0.0;
     out[RB_AT_CONTACTS] = all->count;
     out[RB_AT_LEFT_OUT] = s->left_out;
     out[RB_AT_RESIDUAL] = all->residual;
@@ -198,31 +311,52 @@ static inline void end_contacts(const struct scene *s, const struct solution *al
 }
 
 /* The sampled states after a step. */
-static inline void contact_step(const double *state, const double *f_ext, const double *gravity, const double *mu,
-                                const double *e, double *out)
+static inline void step_scene(const struct given *in, double *out)
 {
-    const struct given given = {state, f_ext, gravity, mu, e}, *in = &given;
     struct scene s;
     struct solution all;
-    double fastest = RB_SCENE_STEP * norm(gravity);
+    double fastest = RB_SCENE_STEP * norm(in->gravity);
     s.left_out = 0;
     all.count = 0;
-    memset(&s.body[RB_BODIES], 0, sizeof *s.body);
+    memset(s.body, 0, sizeof s.body);
     s.body[RB_BODIES].r[0] = s.body[RB_BODIES].r[4] = s.body[RB_BODIES].r[8] = 1.0;
+    if (RB_LINKS > 0)
+        start_trees(in, &s);
     for (int k = 0; k < RB_BODIES; k++) {
-        start_body(in, k, &s.body[k]);
+        if (RB_FREE[k])
+            start_body(in, k, &s.body[k]);
         fastest = fmax(fastest, norm(s.body[k].v));
     }
     place_shapes(&s, RB_SCENE_STEP);
     find_pairs(&s);
     for (int k = 0; k < s.pairs; k++)
         touch_pair(in, &s, &s.pair[k], &all);
+    for (int k = 0; k < RB_STOPS; k++)
+        start_stop(in, &s, k, &all.stop[k]);
     solve_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest);
     separate(&s, &all);
     for (int k = 0; k < RB_BODIES; k++)
-        end_body(in, k, &s.body[k], out);
+        if (RB_FREE[k])
+            end_body(in, k, &s.body[k], out);
+    end_trees(in, &s, &all, out);
     end_contacts(&s, &all, out);
     out[RB_AT_STEPS] = in->state[RB_AT_STEPS] + 1.0;
+}
+
+/* The same of free bodies alone. */
+static inline void contact_step(const double *state, const double *f_ext, const double *gravity, const double *mu,
+                                const double *e, double *out)
+{
+    const struct given given = {state, NULL, f_ext, gravity, mu, e};
+    step_scene(&given, out);
+}
+
+/* The same with trees, on whose joints tau acts. */
+static inline void robot_contact_step(const double *state, const double *tau, const double *f_ext, const double *gravity,
+                                      const double *mu, const double *e, double *out)
+{
+    const struct given given = {state, tau, f_ext, gravity, mu, e};
+    step_scene(&given, out);
 }
 
 #endif

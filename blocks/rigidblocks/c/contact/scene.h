@@ -1,7 +1,9 @@
-/* Free bodies with shapes, and the pairs of shapes that may touch.
+/* Bodies with shapes, and the pairs of shapes that may touch.
 
    The generated text before this has RB_BODIES and their tables RB_MASS, RB_CENTRE (3 each, centre of mass), RB_INERTIA (9
-   each, about it) and RB_ISOTROPIC; RB_SHAPES and theirs: RB_SHAPE_TABLE with the rows of shape.h, RB_SHAPE_AT (where each
+   each, about it), RB_ISOTROPIC, RB_Q_AT and RB_QD_AT (where each has its variables); what trees.h asks for; RB_APART and
+   RB_APARTS, pairs of bodies that do not touch, as a RB_BODIES + 1 times the one with the smaller number and the other, in
+   order; RB_SHAPES and theirs: RB_SHAPE_TABLE with the rows of shape.h, RB_SHAPE_AT (where each
    row starts), RB_SHAPE_BODY (RB_BODIES for what is at rest), RB_SHAPE_POSE (9 + 3 each, about the centre of mass) and
    RB_SHAPE_REACH (the radius about it); RB_CONTACTS, the most contacts; and RB_PAIRS, the most pairs. */
 
@@ -21,6 +23,13 @@ struct body {
     double lightness, turning[9];
 };
 
+/* A link of a tree: the origin of its frame and its velocity, accelerations of both at rest of the joints, the force and the
+   moment that it needs, and with all that hangs on it mass, centre of mass and inertia about it. */
+struct link {
+    double o[3], v[3], turning[3], speeding[3], f[3], n[3];
+    double mass, middle[3], inertia[9];
+};
+
 /* Bounds of a shape along the axes, with what it may move in a step. */
 struct bounds {
     double low[3], high[3], margin;
@@ -36,6 +45,8 @@ struct scene {
     struct bounds bounds[RB_SHAPES];
     struct pair pair[RB_PAIRS];
     int order[RB_SHAPES], pairs, left_out;
+    struct link link[RB_LINKS + 1]; /* the last is the base */
+    double column[RB_DOFS + 1][6], factor[RB_ROWS + 1], qd[RB_DOFS + 1], push_qd[RB_DOFS + 1];
 };
 
 /* The rotation of a unit quaternion, scalar first, from body to base coordinates. */
@@ -168,10 +179,25 @@ static inline int bounds_meet(const struct bounds *a, const struct bounds *b)
            a->low[2] <= b->high[2] && b->low[2] <= a->high[2];
 }
 
+/* Whether two bodies may touch. */
+static inline int may_touch(int a, int b)
+{
+    const double key = (double)(a < b ? a : b) * (RB_BODIES + 1) + (a < b ? b : a);
+    int low = 0, high = RB_APARTS;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (RB_APART[middle] < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return a != b && (low == RB_APARTS || RB_APART[low] > key);
+}
+
 static inline void add_pair(struct scene *s, int one, int other)
 {
     const int a = one < other ? one : other, b = one < other ? other : one;
-    if (RB_SHAPE_BODY[a] == RB_SHAPE_BODY[b] || !bounds_meet(&s->bounds[a], &s->bounds[b]))
+    if (!bounds_meet(&s->bounds[a], &s->bounds[b]) || !may_touch(RB_SHAPE_BODY[a], RB_SHAPE_BODY[b]))
         return;
     if (s->pairs == RB_PAIRS) {
         s->left_out++;

@@ -4,7 +4,19 @@
 #ifndef RB_SOLVER_H
 #define RB_SOLVER_H
 
-#include "scene.h"
+#include "trees.h"
+
+/* What a contact is for the freedoms of a tree: its velocity along the frame by those that move the body, from the last
+   to the first, and what unit impulses change of all of them. */
+struct rows {
+    double j[3][RB_DEPTH], w[3][RB_SPAN];
+};
+
+/* A freedom that is kept between two velocities by an impulse of at most `most`: a stop, or dry friction. */
+struct stop {
+    int dof;
+    double low, high, most, impulse, mass, last, way, w[RB_SPAN];
+};
 
 /* A contact: its bodies, the normal towards a and two tangents, the arms from the centres of mass; the least velocity along
    the normal; impulses. */
@@ -12,26 +24,42 @@ struct touch {
     int a, b;
     double frame[3][3], arm_a[3], arm_b[3], least, push, mu, key, gap;
     double mass[9], rate, impulse[3], pushed, last[3], way[3];
+    struct rows rows[2];
 };
 
 struct solution {
     struct touch touch[RB_CONTACTS];
+    struct stop stop[RB_STOPS + 1];
     int count, sweeps;
     double residual;
 };
 
+/* The velocity of a body at a contact, along its frame. */
+static inline void speed_at(const struct scene *s, const struct touch *c, int side, double *out)
+{
+    const int k = side ? c->b : c->a;
+    const struct body *body = &s->body[k];
+    double u[3];
+    if (RB_LEAF[k] < 0) {
+        cross(body->w, side ? c->arm_b : c->arm_a, u);
+        along(u, 1.0, body->v, u);
+        for (int i = 0; i < 3; i++)
+            out[i] = dot(c->frame[i], u);
+        return;
+    }
+    out[0] = out[1] = out[2] = 0.0;
+    for (int d = RB_LEAF[k], at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
+        for (int i = 0; i < 3; i++)
+            out[i] += c->rows[side].j[i][at] * s->qd[d];
+}
+
 /* The velocity of A against B at a contact, along its frame. */
 static inline void slip(const struct scene *s, const struct touch *c, double *out)
 {
-    const struct body *a = &s->body[c->a], *b = &s->body[c->b];
-    double u[3], v[3];
-    cross(a->w, c->arm_a, u);
-    along(u, 1.0, a->v, u);
-    cross(b->w, c->arm_b, v);
-    along(v, 1.0, b->v, v);
-    difference(u, v, u);
-    for (int i = 0; i < 3; i++)
-        out[i] = dot(c->frame[i], u);
+    double v[3];
+    speed_at(s, c, 0, out);
+    speed_at(s, c, 1, v);
+    difference(out, v, out);
 }
 
 static inline void push_body(struct body *body, double sign, const double *arm, const double *p, double *v, double *w)
@@ -45,6 +73,16 @@ static inline void push_body(struct body *body, double sign, const double *arm, 
     along(w, sign, moment, w);
 }
 
+/* The freedoms of the tree of a body with an impulse along the frame of a contact. */
+static inline void push_tree(const struct touch *c, int side, const double *change, double *qd)
+{
+    const int leaf = RB_LEAF[side ? c->b : c->a], first = RB_DOF_FIRST[leaf];
+    const struct rows *rows = &c->rows[side];
+    const double sign = side ? -1.0 : 1.0, x = sign * change[0], y = sign * change[1], z = sign * change[2];
+    for (int k = 0; k < RB_DOF_COUNT[leaf]; k++)
+        qd[first + k] += rows->w[0][k] * x + rows->w[1][k] * y + rows->w[2][k] * z;
+}
+
 /* Both bodies with an impulse along the frame of a contact. */
 static inline void apply(struct scene *s, const struct touch *c, const double *change)
 {
@@ -52,11 +90,16 @@ static inline void apply(struct scene *s, const struct touch *c, const double *c
     times(change[0], c->frame[0], p);
     along(p, change[1], c->frame[1], p);
     along(p, change[2], c->frame[2], p);
-    push_body(&s->body[c->a], 1.0, c->arm_a, p, s->body[c->a].v, s->body[c->a].w);
-    push_body(&s->body[c->b], -1.0, c->arm_b, p, s->body[c->b].v, s->body[c->b].w);
+    for (int side = 0; side < 2; side++) {
+        struct body *body = &s->body[side ? c->b : c->a];
+        if (RB_LEAF[side ? c->b : c->a] >= 0)
+            push_tree(c, side, change, s->qd);
+        else
+            push_body(body, side ? -1.0 : 1.0, side ? c->arm_b : c->arm_a, p, body->v, body->w);
+    }
 }
 
-/* What unit impulses change of the velocities at the contact itself (3 x 3). */
+/* What unit impulses change of the velocities of a free body at the contact itself (3 x 3). */
 static inline void add_mobility(const struct body *body, const double *arm, struct touch *c)
 {
     if (!(body->lightness > 0.0))
@@ -72,13 +115,61 @@ static inline void add_mobility(const struct body *body, const double *arm, stru
     }
 }
 
-static inline void prepare(const struct scene *s, struct touch *c)
+/* The rows of a contact for the tree of a body: J, and H^-1 J^T. */
+static inline void make_rows(const struct scene *s, struct touch *c, int side)
 {
+    const int k = side ? c->b : c->a, leaf = RB_LEAF[k], first = RB_DOF_FIRST[leaf], count = RB_DOF_COUNT[leaf];
+    double point[3], x[RB_DOFS + 1];
+    along(s->body[k].x, 1.0, side ? c->arm_b : c->arm_a, point);
+    for (int d = leaf, at = 0; d >= 0; d = RB_DOF_PARENT[d], at++) {
+        double arm[3], v[3];
+        difference(point, s->link[RB_DOF_LINK[d]].o, arm);
+        cross(s->column[d], arm, v);
+        along(v, 1.0, s->column[d] + 3, v);
+        for (int i = 0; i < 3; i++)
+            c->rows[side].j[i][at] = dot(c->frame[i], v);
+    }
+    for (int i = 0; i < 3; i++) {
+        memset(x + first, 0, (size_t)count * sizeof *x);
+        for (int d = leaf, at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
+            x[d] = c->rows[side].j[i][at];
+        solve_upwards(s, leaf, x);
+        solve_downwards(s, first, count, x);
+        memcpy(c->rows[side].w[i], x + first, (size_t)count * sizeof *x);
+    }
+}
+
+/* What unit impulses on one side change of the velocities of a link on the same or the other one. */
+static inline void add_tree_mobility(struct touch *c, int of, int by)
+{
+    const int leaf = RB_LEAF[of ? c->b : c->a], first = RB_DOF_FIRST[leaf];
+    for (int d = leaf, at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 3; j++)
+                c->mass[3 * i + j] += (of == by ? 1.0 : -1.0) * c->rows[of].j[i][at] * c->rows[by].w[j][d - first];
+}
+
+/* What is particular to a contact. Returns 0 for one whose impulse could move nothing. */
+static inline int prepare(const struct scene *s, struct touch *c)
+{
+    const int a = RB_LEAF[c->a], b = RB_LEAF[c->b];
     memset(c->mass, 0, sizeof c->mass);
-    add_mobility(&s->body[c->a], c->arm_a, c);
-    add_mobility(&s->body[c->b], c->arm_b, c);
+    for (int side = 0; side < 2; side++) {
+        if ((side ? b : a) < 0) {
+            add_mobility(&s->body[side ? c->b : c->a], side ? c->arm_b : c->arm_a, c);
+        } else {
+            make_rows(s, c, side);
+            add_tree_mobility(c, side, side);
+        }
+    }
+    if (a >= 0 && b >= 0 && RB_DOF_FIRST[a] == RB_DOF_FIRST[b]) { /* a tree that touches itself */
+        add_tree_mobility(c, 0, 1);
+        add_tree_mobility(c, 1, 0);
+    }
     const double mean = 0.5 * (c->mass[4] + c->mass[8]), half = 0.5 * (c->mass[4] - c->mass[8]);
-    c->rate = 1.0 / (mean + sqrt(half * half + c->mass[5] * c->mass[5])); /* of the largest eigenvalue of the tangents */
+    const double most = mean + sqrt(half * half + c->mass[5] * c->mass[5]); /* the largest eigenvalue of the tangents */
+    c->rate = most > 1e-12 * c->mass[0] ? 1.0 / most : 0.0;
+    return c->mass[0] > 1e-12 * most && c->mass[0] > 0.0;
 }
 
 /* The impulse of one contact with all others as they are. Returns the velocity by which it changed. */
@@ -100,11 +191,31 @@ static inline double solve_contact(struct scene *s, struct touch *c)
         return 0.0;
     memcpy(c->impulse, next, sizeof next);
     apply(s, c, change);
-    return fmax(fabs(change[0]) * c->mass[0], fmax(fabs(change[1]), fabs(change[2])) / c->rate);
+    const double across_it = c->rate > 0.0 ? fmax(fabs(change[1]), fabs(change[2])) / c->rate : 0.0;
+    return fmax(fabs(change[0]) * c->mass[0], across_it);
 }
 
-/* From where a sweep has come on along the way of those before, conjugate to it. */
-static inline void go_on(struct scene *s, struct solution *all, double *before)
+static inline void push_stop(struct scene *s, const struct stop *stop, double change)
+{
+    for (int k = 0; k < RB_DOF_COUNT[stop->dof]; k++)
+        s->qd[RB_DOF_FIRST[stop->dof] + k] += change * stop->w[k];
+}
+
+/* The impulse of a stop with all others as they are. Returns the velocity by which it changed. */
+static inline double solve_stop(struct scene *s, struct stop *stop)
+{
+    const double free = s->qd[stop->dof] - stop->mass * stop->impulse;
+    const double wanted = (limited(free, stop->low, stop->high) - free) / stop->mass;
+    const double change = limited(wanted, -stop->most, stop->most) - stop->impulse;
+    if (change == 0.0)
+        return 0.0;
+    stop->impulse += change;
+    push_stop(s, stop, change);
+    return fabs(change) * stop->mass;
+}
+
+/* How far the last sweep has come, squared. */
+static inline double squared_way(const struct solution *all)
 {
     double squared = 0.0;
     for (int k = 0; k < all->count; k++) {
@@ -112,20 +223,50 @@ static inline void go_on(struct scene *s, struct solution *all, double *before)
         for (int i = 0; i < 3; i++)
             squared += (c->impulse[i] - c->last[i]) * (c->impulse[i] - c->last[i]);
     }
-    const double part = *before > 0.0 ? squared / *before : 2.0;
+    for (int k = 0; k < RB_STOPS; k++)
+        squared += (all->stop[k].impulse - all->stop[k].last) * (all->stop[k].impulse - all->stop[k].last);
+    return squared;
+}
+
+/* From where a sweep has come on along the way of those before, conjugate to it. */
+static inline void go_on(struct scene *s, struct solution *all, double *before)
+{
+    const double squared = squared_way(all), part = *before > 0.0 ? squared / *before : 2.0;
+    const double kept = part <= 1.0 ? part : 0.0;
     for (int k = 0; k < all->count; k++) {
         struct touch *c = &all->touch[k];
         double change[3];
         for (int i = 0; i < 3; i++) {
-            const double step = c->impulse[i] - c->last[i];
-            change[i] = part <= 1.0 ? part * c->way[i] : 0.0;
-            c->way[i] = (part <= 1.0 ? part * c->way[i] : 0.0) + step;
+            change[i] = kept * c->way[i];
+            c->way[i] = change[i] + c->impulse[i] - c->last[i];
             c->impulse[i] += change[i];
         }
-        if (part <= 1.0)
+        if (kept > 0.0)
             apply(s, c, change);
     }
+    for (int k = 0; k < RB_STOPS; k++) {
+        struct stop *stop = &all->stop[k];
+        const double change = kept * stop->way;
+        stop->way = change + stop->impulse - stop->last;
+        stop->impulse += change;
+        push_stop(s, stop, change);
+    }
     *before = squared;
+}
+
+/* One sweep over all contacts and stops. Returns the largest change of a velocity. */
+static inline double sweep_once(struct scene *s, struct solution *all)
+{
+    double most = 0.0;
+    for (int k = 0; k < RB_STOPS; k++) {
+        all->stop[k].last = all->stop[k].impulse;
+        most = fmax(most, solve_stop(s, &all->stop[k]));
+    }
+    for (int k = 0; k < all->count; k++)
+        memcpy(all->touch[k].last, all->touch[k].impulse, sizeof all->touch[k].last);
+    for (int k = 0; k < all->count; k++)
+        most = fmax(most, solve_contact(s, &all->touch[k]));
+    return most;
 }
 
 /* Sweeps until no velocity changes by more than the tolerance. */
@@ -137,34 +278,50 @@ static inline void solve_impulses(struct scene *s, struct solution *all, double 
         memset(all->touch[k].way, 0, sizeof all->touch[k].way);
         apply(s, &all->touch[k], all->touch[k].impulse);
     }
-    for (all->sweeps = 0; all->sweeps < RB_SCENE_SWEEPS && all->count > 0;) {
-        double most = 0.0;
-        for (int k = 0; k < all->count; k++)
-            memcpy(all->touch[k].last, all->touch[k].impulse, sizeof all->touch[k].last);
-        for (int k = 0; k < all->count; k++)
-            most = fmax(most, solve_contact(s, &all->touch[k]));
-        all->residual = most;
-        if (++all->sweeps == RB_SCENE_SWEEPS || most <= tolerance)
+    for (int k = 0; k < RB_STOPS; k++) {
+        all->stop[k].way = 0.0;
+        push_stop(s, &all->stop[k], all->stop[k].impulse);
+    }
+    for (all->sweeps = 0; all->sweeps < RB_SCENE_SWEEPS && all->count + RB_STOPS > 0;) {
+        all->residual = sweep_once(s, all);
+        if (++all->sweeps == RB_SCENE_SWEEPS || all->residual <= tolerance)
             break;
         go_on(s, all, &before);
     }
 }
 
+/* The velocity along the normal with which a body is moved apart. */
+static inline double push_speed(const struct scene *s, const struct touch *c, int side)
+{
+    const int k = side ? c->b : c->a;
+    const struct body *body = &s->body[k];
+    double u[3], sum = 0.0;
+    if (RB_LEAF[k] < 0) {
+        cross(body->push_w, side ? c->arm_b : c->arm_a, u);
+        along(u, 1.0, body->push_v, u);
+        return dot(c->frame[0], u);
+    }
+    for (int d = RB_LEAF[k], at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
+        sum += c->rows[side].j[0][at] * s->push_qd[d];
+    return sum;
+}
+
 /* One contact in a sweep that moves bodies apart without giving them a velocity. */
 static inline void push_apart(struct scene *s, struct touch *c)
 {
-    struct body *a = &s->body[c->a], *b = &s->body[c->b];
-    double u[3], v[3], p[3];
-    cross(a->push_w, c->arm_a, u);
-    along(u, 1.0, a->push_v, u);
-    cross(b->push_w, c->arm_b, v);
-    along(v, 1.0, b->push_v, v);
-    difference(u, v, u);
-    const double next = fmax(0.0, c->pushed - (dot(c->frame[0], u) - c->push) / c->mass[0]);
-    times(next - c->pushed, c->frame[0], p);
+    const double speed = push_speed(s, c, 0) - push_speed(s, c, 1);
+    const double next = fmax(0.0, c->pushed - (speed - c->push) / c->mass[0]);
+    const double change[3] = {next - c->pushed, 0.0, 0.0};
+    double p[3];
+    times(change[0], c->frame[0], p);
     c->pushed = next;
-    push_body(a, 1.0, c->arm_a, p, a->push_v, a->push_w);
-    push_body(b, -1.0, c->arm_b, p, b->push_v, b->push_w);
+    for (int side = 0; side < 2; side++) {
+        struct body *body = &s->body[side ? c->b : c->a];
+        if (RB_LEAF[side ? c->b : c->a] >= 0)
+            push_tree(c, side, change, s->push_qd);
+        else
+            push_body(body, side ? -1.0 : 1.0, side ? c->arm_b : c->arm_a, p, body->push_v, body->push_w);
+    }
 }
 
 #endif
