@@ -50,7 +50,7 @@ from rigidblocks.library import (
     WrenchSum,
 )
 from rigidblocks.mechanisms import five_bar, four_bar, in_space
-from sample import two_boxes
+from sample import hand_and_block, two_boxes
 
 RECORD = "time,a,b\n0.0,1.0,-1.0\n0.011,2.0,3.0\n0.02,-1.0,0.5\n0.09,0.0,0.25\n"
 SENSOR = Frame("sensor", "body4", random_transform(np.random.default_rng(4)))
@@ -191,6 +191,10 @@ BLOCKS = {
     "rigid contact": (
         two_boxes(),
         {("f_ext", port.name) for port in two_boxes().outputs},
+    ),
+    "a robot in rigid contact": (
+        hand_and_block(),
+        {(u, port.name) for u in ("tau", "f_ext") for port in hand_and_block().outputs},
     ),
     "joint limits": (
         JointLimits(MODELS["planar2"](), (-0.2, -np.inf), (0.1, 0.3), 200.0, (5.0, 1.0)),

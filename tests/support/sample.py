@@ -15,12 +15,14 @@ from rigidblocks.block.integrators import RK4, ROS2
 from rigidblocks.block.memory import Memory
 from rigidblocks.fmi.native import fmu_sources
 from rigidblocks.fmi.variables import Variables
+from rigidblocks.formats.description import Freedoms
 from rigidblocks.kernels.contact import contacts_header
 from rigidblocks.kernels.derivatives import structure_header
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import model_header
 from rigidblocks.library import RigidContactPlant
 from rigidblocks.model.shapes import Box
+from rigidblocks.robots import gripper
 from rigidblocks.system.fused import GAUSS_SEIDEL
 
 
@@ -86,7 +88,7 @@ def generated_c() -> dict[str, str]:
     texts |= {f"runner/{name}": text for name, text in _runner().items()}
     texts["algorithms/structure.h"] = structure_header(auto_tree(3), inverse=False)
     texts["algorithms/contacts.h"] = contacts_header(2, 1, 10, cone=True)
-    texts["contact/tables.h"] = two_boxes().tables
+    texts["contact/tables.h"] = hand_and_block().tables
     return texts
 
 
@@ -121,3 +123,18 @@ def two_boxes() -> RigidContactPlant:
     )
     q0 = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.1, 0.05, 0.0, 0.31)
     return RigidContactPlant(model, q0=q0, max_contacts=8)
+
+
+def hand_and_block() -> RigidContactPlant:
+    """A hand on a vertical slide with a block between its fingers, which have stops."""
+    nv = gripper().nv
+    fingers = np.arange(nv) < 3
+    freedoms = Freedoms.of(
+        nv,
+        lower=np.where(fingers, -0.2, -np.inf),
+        upper=np.where(fingers, 0.2, np.inf),
+        friction=0.1 * fingers,
+        damping=1.0 * fingers,
+    )
+    q0 = (0.1, 0.02, 0.02, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1)
+    return RigidContactPlant(gripper(), q0=q0, max_contacts=12, freedoms=freedoms)

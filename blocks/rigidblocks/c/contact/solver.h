@@ -34,15 +34,20 @@ struct solution {
     double residual;
 };
 
+/* The velocity of a point of a body that moves with v and w. */
+static inline void point_velocity(const double *v, const double *w, const double *arm, double *out)
+{
+    cross(w, arm, out);
+    along(out, 1.0, v, out);
+}
+
 /* The velocity of a body at a contact, along its frame. */
 static inline void speed_at(const struct scene *s, const struct touch *c, int side, double *out)
 {
     const int k = side ? c->b : c->a;
-    const struct body *body = &s->body[k];
-    double u[3];
     if (RB_LEAF[k] < 0) {
-        cross(body->w, side ? c->arm_b : c->arm_a, u);
-        along(u, 1.0, body->v, u);
+        double u[3];
+        point_velocity(s->body[k].v, s->body[k].w, side ? c->arm_b : c->arm_a, u);
         for (int i = 0; i < 3; i++)
             out[i] = dot(c->frame[i], u);
         return;
@@ -294,11 +299,10 @@ static inline void solve_impulses(struct scene *s, struct solution *all, double 
 static inline double push_speed(const struct scene *s, const struct touch *c, int side)
 {
     const int k = side ? c->b : c->a;
-    const struct body *body = &s->body[k];
-    double u[3], sum = 0.0;
+    double sum = 0.0;
     if (RB_LEAF[k] < 0) {
-        cross(body->push_w, side ? c->arm_b : c->arm_a, u);
-        along(u, 1.0, body->push_v, u);
+        double u[3];
+        point_velocity(s->body[k].push_v, s->body[k].push_w, side ? c->arm_b : c->arm_a, u);
         return dot(c->frame[0], u);
     }
     for (int d = RB_LEAF[k], at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)

@@ -296,37 +296,41 @@ static inline void through_inertia(const struct scene *s, double *x)
     solve_downwards(s, 0, RB_DOFS, x);
 }
 
-/* The position variables of a joint after a step with the velocities qd [1/s] over h: that of a turning frame is as it is
-   in the middle of the step. */
+/* A frame that turns and moves with velocities in its own coordinates, which are as in the middle of the step. */
+static inline void move_frame(const double *q, const double *qd, double h, int moves, double *out)
+{
+    double r[9], angle[3], middle[4], way[3];
+    unit_rotation(q, r);
+    turn(r, qd, angle);
+    times(h, angle, angle);
+    turned_by(q, angle, out);
+    if (!moves)
+        return;
+    times(0.5, angle, angle);
+    turned_by(q, angle, middle);
+    rotation_of(middle, r);
+    turn(r, qd + 3, way);
+    along(q + 4, h, way, out + 4);
+}
+
+/* The position variables of a joint after a step with the velocities qd over h. */
 static inline void move_joint(int i, const double *q, const double *qd, double h, double *out)
 {
-    double r[9], angle[3], way[3];
-    const double *linear = qd + (RB_LINK_JOINT[i] == RB_FREE_JOINT ? 3 : 1);
     switch (RB_LINK_JOINT[i]) {
     case RB_AXIAL_JOINT:
         out[0] = q[0] + h * qd[0];
         break;
     case RB_BALL_JOINT:
     case RB_FREE_JOINT:
-        unit_rotation(q, r);
-        turn(r, qd, angle);
-        times(h, angle, angle);
-        turned_by(q, angle, out);
-        if (RB_LINK_JOINT[i] == RB_FREE_JOINT) {
-            double middle[4];
-            times(0.5, angle, angle);
-            turned_by(q, angle, middle);
-            rotation_of(middle, r);
-            turn(r, linear, way);
-            along(q + 4, h, way, out + 4);
-        }
+        move_frame(q, qd, h, RB_LINK_JOINT[i] == RB_FREE_JOINT, out);
         break;
-    case RB_FLAT_JOINT:
+    case RB_FLAT_JOINT: {
+        const double middle = q[0] + 0.5 * h * qd[0], c = cos(middle), s = sin(middle);
         out[0] = q[0] + h * qd[0];
-        angle[1] = q[0] + 0.5 * h * qd[0];
-        out[1] = q[1] + h * (cos(angle[1]) * linear[0] - sin(angle[1]) * linear[1]);
-        out[2] = q[2] + h * (sin(angle[1]) * linear[0] + cos(angle[1]) * linear[1]);
+        out[1] = q[1] + h * (c * qd[1] - s * qd[2]);
+        out[2] = q[2] + h * (s * qd[1] + c * qd[2]);
         break;
+    }
     default:
         break;
     }

@@ -1,0 +1,282 @@
+"""Robots in rigid contact: the laws of mechanics, closed forms, and a second algorithm."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from random_models import random_tree
+from rigid_scenes import run
+from rigidblocks import Model, box_inertia
+from rigidblocks.algebra.spatial import identity, mcI, xlt
+from rigidblocks.contact import PointContact, contact_step, projected_sweeps
+from rigidblocks.contact.tree_tables import TreeTables, neighbours
+from rigidblocks.dynamics import aba, momentum, point_position
+from rigidblocks.dynamics.joint_space import expanded_parent
+from rigidblocks.formats.description import Freedoms
+from rigidblocks.joint import Fixed, Planar, Prismatic, Revolute, SixDoF, Spherical, Universal
+from rigidblocks.kernels.stepper import numpy_stepper
+from rigidblocks.library import RigidContactPlant
+from rigidblocks.model.configuration import neutral, normalized, rate
+from rigidblocks.model.shapes import Box, Plane, PointSet, Sphere
+from rigidblocks.robots import auto_tree, gripper, quadruped
+
+UP = np.array([0.0, 0.0, 1.0])
+STANCE = np.tile([0.0, 0.7, -1.4], 4)
+STANDING = np.concatenate([[1.0, 0, 0, 0, 0, 0, 0.326], STANCE])
+KINDS = (SixDoF(), Revolute((0, 1, 0)), Spherical(), Prismatic(), Planar(), Fixed(), Revolute())
+
+
+def held(now):
+    """Forces that keep a quadruped's stance."""
+    return np.concatenate([np.zeros(6), 150 * (STANCE - now.q[7:]) - 3 * now.qd[6:]])
+
+
+def with_a_point(model):
+    """The model with something to touch with, far from everything."""
+    return replace(model, contact=((PointSet(((0.0, 0.0, 0.0),)),), *[()] * (model.nb - 1)))
+
+
+def flight(model, q, qd, T, steps):
+    """Where a robot without contact is after T, by steps of Runge and Kutta."""
+    tau, h = np.zeros(model.nv), T / steps
+
+    def slope(q, qd):
+        q = normalized(model, q)
+        return np.array(rate(model, q, qd)), aba(model, q, qd, tau)
+
+    for _ in range(steps):
+        a = slope(q, qd)
+        b = slope(q + h / 2 * a[0], qd + h / 2 * a[1])
+        c = slope(q + h / 2 * b[0], qd + h / 2 * b[1])
+        d = slope(q + h * c[0], qd + h * c[1])
+        q, qd = (x + h / 6 * (a[k] + 2 * b[k] + 2 * c[k] + d[k]) for k, x in enumerate((q, qd)))
+    return normalized(model, q)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_tables_are_those_of_the_expanded_tree(seed):
+    rng = np.random.default_rng(seed)
+    parent = (-1, *(int(rng.integers(-1, i)) for i in range(1, 7)))
+    model = random_tree(rng, parent, KINDS)
+    tables = TreeTables(model, Freedoms.of(model.nv))
+    place = {j: d for d, (_, j) in enumerate(tables.dofs)}
+    expanded = expanded_parent(model)
+    for d, (_, j) in enumerate(tables.dofs):
+        assert tables.before[d] == place.get(expanded[j], -1)
+        first, count = tables.spans[d]
+        assert first <= d < first + count
+    for i, leaf in enumerate(tables.leaf):
+        if leaf >= 0 and model.joint[i].nv:
+            assert tables.dofs[leaf][1] == model.v_slices[i].stop - 1
+
+
+def test_neighbours_are_bodies_with_a_joint_or_a_massless_body_between_them():
+    none = mcI(0.0, np.zeros(3), np.zeros((3, 3)))
+    box = box_inertia((1, 1, 1), mass=1)
+    model = Model("wrist", (-1, 0, 1), (Revolute(),) * 3, (identity(),) * 3, (box, none, box),
+                  body_names=("a", "b", "c"), massless=("b",))  # fmt: skip
+    assert set(neighbours(model)) == {(0, 1), (1, 2), (0, 2)}
+
+
+def test_what_rigid_contact_does_not_know_is_refused():
+    model = with_a_point(auto_tree(2))
+    with pytest.raises(ValueError, match="of type Universal, and rigid contact knows Fixed"):
+        RigidContactPlant(replace(model, joint=(Universal(), Revolute())))
+    with pytest.raises(ValueError, match="'hand' in `apart` is no body"):
+        RigidContactPlant(model, apart=(("hand", "ground"),))
+    with pytest.raises(ValueError, match="is of 3 freedoms"):
+        RigidContactPlant(model, freedoms=Freedoms.of(3))
+    ball = replace(model, joint=(Spherical(), Revolute()))
+    with pytest.raises(ValueError, match="no coordinates"):
+        RigidContactPlant(ball, freedoms=Freedoms.of(4, friction=1.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_free_motion_is_that_of_the_articulated_body_algorithm_to_second_order(seed):
+    rng = np.random.default_rng(seed)
+    parent = (-1, *(int(rng.integers(0, i)) for i in range(1, 7)))
+    model = with_a_point(random_tree(rng, parent, KINDS))
+    q0 = np.concatenate([joint.random(rng) for joint in model.joint])
+    qd0 = rng.normal(size=model.nv) / 2
+    exact, errors = flight(model, q0, qd0, 0.4, 100), []
+    for h in (2e-3, 1e-3):
+        y = run(RigidContactPlant(model, (), q0=q0, qd0=qd0, sample_time=h), 0.4)
+        errors.append(np.abs(y.q[-1] - exact).max())
+    assert errors[1] < 1e-4
+    assert errors[0] / errors[1] == pytest.approx(4, rel=0.15)
+
+
+@pytest.mark.slow
+def test_a_step_is_that_of_the_dense_algorithm():
+    model = quadruped()
+    rng = np.random.default_rng(3)
+    shanks = [i for i, name in enumerate(model.body_names) if name.endswith("shank")]
+    q = np.concatenate([[1.0, 0, 0, 0, 0, 0, 0], STANCE])
+    foot = np.array([0.0, 0.0, -0.2])
+    q[6] = 0.02 - point_position(model, q, shanks[0], foot)[2]
+    qd, tau = 0.1 * rng.normal(size=18), rng.normal(size=18)
+    qd[5] = -1.0
+    plant = RigidContactPlant(model, q0=q, qd0=qd, mu=0.4)
+    y = run(plant, 1e-3, lambda _: tau)
+    points = [point_position(model, q, i, foot) - [0, 0, 0.02] for i in shanks]
+    contacts = [PointContact(i, p, UP, mu=0.4) for i, p in zip(shanks, points, strict=True)]
+    # the first step has half the force, for its velocity is that of the middle
+    many = partial(projected_sweeps, sweeps=1000)
+    want = contact_step(model, q, qd, tau, contacts, 0.5e-3, correction=0.0, solve=many)
+    assert want.residual < 1e-9
+    assert y.qd[-1] == pytest.approx(want.qd, abs=1e-4)
+    f = y.f_contact[-1].reshape(-1, 6)[shanks, 3:] * plant.sample_time
+    assert f[:, 2] == pytest.approx(want.impulse[:, 0], abs=1e-3)
+
+
+@pytest.mark.slow
+def test_a_quadruped_stands_and_the_ground_bears_its_weight():
+    model = quadruped()
+    plant = RigidContactPlant(model, q0=STANDING, mu=0.8)
+    y = run(plant, 5.0, held)
+    weight = 9.81 * sum(body.m for body in model.inertia)
+    f = y.f_contact.reshape(len(y.q), -1, 6)
+    assert f[-1, :, 5].sum() == pytest.approx(weight, rel=1e-6)
+    assert y.in_contact[-1].sum() == 4
+    assert np.abs(y.qd[-1]).max() < 1e-6
+    at = [np.linalg.norm(y.centre_of_pressure[-1].reshape(-1, 3)[i]) > 0 for i in range(13)]
+    assert at == [bool(touches) for touches in y.in_contact[-1]]
+    for i in np.flatnonzero(y.in_contact[-1]):  # a foot's wrench acts at its centre of pressure
+        n, force = f[-1, i, :3], f[-1, i, 3:]
+        p = y.centre_of_pressure[-1].reshape(-1, 3)[i]
+        assert np.cross(p, force) == pytest.approx(n, abs=1e-9)
+    h = plant.sample_time
+    p = np.array([momentum(model, q, qd)[3:] for q, qd in zip(y.q, y.qd, strict=True)])
+    given = np.cumsum(f[:, :, 3:].sum(axis=1) - [0, 0, weight], axis=0) * h
+    assert p - p[0] == pytest.approx(given - given[0], abs=2e-3 * weight * h * 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mu", [0.5, 0.04])
+def test_a_gripper_holds_a_block_by_friction_or_lets_it_slide(mu):
+    model = gripper()
+    q0 = neutral(model)
+    q0[0] = q0[-1] = 0.3
+    squeeze, weight = 20.0, 0.2 * 9.81
+
+    def forces(now):
+        lift = 1.4 * 9.81 + 200 * (0.3 - now.q[0]) - 40 * now.qd[0]
+        return np.array([lift, squeeze, squeeze, *np.zeros(6)])
+
+    holds = 2 * mu * squeeze > weight
+    y = run(RigidContactPlant(model, (), q0=q0, mu=mu), 2.0 if holds else 0.1, forces)
+    block = y.f_contact.reshape(len(y.q), -1, 6)[-1, 3]
+    if holds:
+        assert block[5] == pytest.approx(weight, abs=1e-6)
+        assert np.ptp(y.q[1000:, -1] - y.q[1000:, 0]) < 1e-7
+    else:
+        assert 0.97 < block[5] / (2 * mu * squeeze) < 1 + 1e-6  # it turns a little as it slides
+        assert y.qd[-1, -1] < -0.1
+
+
+def pendulum(**freedoms):
+    """A rod of 1 m that turns about y, along -z at q = 0, with a box of 10 cm at its end."""
+    rod = mcI(1.0, [0, 0, -0.5], np.diag([1 / 12, 1 / 12, 1e-3]))
+    end = Box((0.1, 0.1, 0.1), xlt((0, 0, -1.0)))
+    model = Model(
+        "pendulum", (-1,), (Revolute((0, 1, 0)),), (identity(),), (rod,), contact=((end,),)
+    )
+    return model, Freedoms.of(1, **freedoms)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("e", [0.0, 0.5, 1.0])
+def test_a_pendulum_hits_a_wall_and_comes_back_as_fast_as_restitution_says(e):
+    model, _ = pendulum()
+    wall = Plane((1.0, 0, 0), (-0.05, 0, 0))  # where the box just touches it at q = 0
+    plant = RigidContactPlant(model, (wall,), q0=[-1.0], e=e, mu=0.0, sample_time=2e-4)
+    y = run(plant, 1.6)
+    assert y.q.max() < 1e-3
+    fastest = np.sqrt(3 * 9.81 * (1 - np.cos(1.0)))
+    before, after = y.qd[:, 0].max(), y.qd[:, 0].min()
+    assert before == pytest.approx(fastest, rel=1e-3)
+    assert after == pytest.approx(-e * fastest, abs=2e-3 * fastest)
+    if e == 0:
+        assert y.q[-1] == pytest.approx([0.0], abs=1e-5)
+
+
+@pytest.mark.slow
+def test_a_stop_holds_a_joint_and_pushes_it_nowhere():
+    model, freedoms = pendulum(lower=-0.5, upper=0.7)
+    y = run(RigidContactPlant(model, (), q0=[0.0], qd0=[2.0], freedoms=freedoms), 3.0,
+            lambda now: np.array([20.0 if now.t < 1.5 else -20.0]))  # fmt: skip
+    assert y.q[1000, 0] == pytest.approx(0.7, abs=1e-9)
+    assert y.q[-1, 0] == pytest.approx(-0.5, abs=1e-9)
+    assert y.q.max() < 0.7 + 1e-9
+    assert y.q.min() > -0.5 - 1e-9
+
+
+@pytest.mark.slow
+def test_dry_friction_holds_up_to_its_force_and_brakes_with_it():
+    model, freedoms = pendulum(friction=2.0)
+    model = replace(model, gravity=np.zeros(3))
+    I = 1 / 3
+    held = run(RigidContactPlant(model, (), freedoms=freedoms), 1.0, lambda _: np.array([1.99]))
+    assert np.abs(held.q).max() < 1e-12
+    y = run(RigidContactPlant(model, (), qd0=[3.0], freedoms=freedoms), 1.0)
+    assert y.q[-1, 0] == pytest.approx(I * 3.0**2 / 2 / 2.0, abs=2e-3)
+    assert y.qd[-1, 0] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.slow
+def test_a_spring_a_damper_and_a_rotor_at_a_joint_are_as_in_closed_form():
+    model, freedoms = pendulum(stiffness=40.0, damping=0.5, armature=0.2, rest=0.3)
+    model = replace(model, gravity=np.zeros(3))
+    I, h = 1 / 3 + 0.2, 1e-4
+    y = run(RigidContactPlant(model, (), freedoms=freedoms, sample_time=h), 1.0)
+    t, d = h * np.arange(1, len(y.q) + 1), 0.5 / 2 / I
+    w = np.sqrt(40 / I - d * d)
+    exact = 0.3 * (1 - np.exp(-d * t) * (np.cos(w * t) + d / w * np.sin(w * t)))
+    assert y.q[:, 0] == pytest.approx(exact, abs=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("angle", [0.3, 0.9, 1.3])
+def test_painleves_rod_neither_stops_the_run_nor_gains_energy(angle):
+    """A rod that slides on its end with much friction: where it jams there is no finite force."""
+    length, mu = 1.0, 2.5
+    rod = mcI(1.0, np.zeros(3), np.diag([1e-3, 1 / 12, 1 / 12]))
+    joints = (Prismatic((1, 0, 0)), Prismatic((0, 0, 1)), Revolute((0, 1, 0)))
+    none = mcI(0.0, np.zeros(3), np.zeros((3, 3)))
+    ends = PointSet(((-length / 2, 0, 0), (length / 2, 0, 0)))
+    model = Model("rod", (-1, 0, 1), joints, (identity(),) * 3, (none, none, rod),
+                  body_names=("x", "z", "rod"), massless=("x", "z"),
+                  contact=((), (), (ends,)))  # fmt: skip
+    q0 = np.array([0.0, length / 2 * np.sin(angle), angle])
+    plant = RigidContactPlant(model, q0=q0, qd0=[2.0, 0, 0], mu=mu)
+    y = run(plant, 2.0)
+    assert np.isfinite(y.q).all()
+    z = y.q[:, 1] - plant.sample_time / 2 * y.qd[:, 1]
+    E = (y.qd[:, 0] ** 2 + y.qd[:, 1] ** 2 + y.qd[:, 2] ** 2 / 12) / 2 + 9.81 * z
+    assert np.diff(E).max() < 1e-3 * E[0]
+    assert y.depth.max() < 2e-3
+    assert np.abs(y.qd[-1]).max() < 1e-3  # it lies
+
+
+@pytest.mark.slow
+def test_neighbours_and_those_named_do_not_touch_others_do():
+    ball = Sphere(0.3)
+    body = box_inertia((0.3, 0.3, 0.3), mass=1)
+    model = Model("chain", (-1, 0, 1), (Prismatic((1, 0, 0)),) * 3,
+                  (identity(), xlt((0.4, 0, 0)), xlt((0.1, 0, 0))), (body,) * 3,
+                  body_names=("a", "b", "c"), contact=((ball,),) * 3)  # fmt: skip
+    y = run(RigidContactPlant(model, ()), 0.01)
+    assert (y.contacts == 1).all()  # a and c, which overlap by 0.1
+    y = run(RigidContactPlant(model, (), apart=(("c", "a"),)), 0.01)
+    assert (y.contacts == 0).all()
+
+
+@pytest.mark.slow
+def test_numpy_and_the_kernel_give_the_same_bytes():
+    plant = RigidContactPlant(quadruped(), q0=STANDING)
+    one, two = (run(plant, 0.2, held, *stepper) for stepper in ((), (numpy_stepper,)))
+    assert one.q.tobytes() == two.q.tobytes()
+    assert one.f_contact.tobytes() == two.f_contact.tobytes()
