@@ -66,6 +66,7 @@ def energy(plant, y):
     return total
 
 
+@pytest.mark.slow
 def test_three_equal_cubes_stay_on_each_other():
     model, q0 = scene(*(box((1, 1, 1), 1e3, (0, 0, 0.5 + k)) for k in range(3)))
     y = run(RigidContactPlant(model, q0=q0), 10.0)
