@@ -369,9 +369,11 @@ def mcI(m: Any, c: ArrayLike, I_C: ArrayLike) -> RigidInertia:
     c, I_C = np.asarray(c), np.asarray(I_C)
     check_symmetric(I_C, f"the rotational inertia I_C of a body of {m} kg")
     x, y, z = c.tolist()
-    xx, yy, zz, xy, yz, zx = x * x, y * y, z * z, x * y, y * z, z * x
-    C = np.array([[-(yy + zz), xy, zx], [xy, -(zz + xx), yz], [zx, yz, -(xx + yy)]])
-    return RigidInertia(m, m * c, symmetric(I_C - m * C))
+    (a, _, _), (d, b, _), (f, e, g) = I_C.tolist()
+    xx, yy, zz = x * x, y * y, z * z
+    d, e, f = d - m * (x * y), e - m * (y * z), f - m * (z * x)
+    a, b, g = a - m * -(yy + zz), b - m * -(zz + xx), g - m * -(xx + yy)
+    return RigidInertia(m, m * c, np.array([[a, d, f], [d, b, e], [f, e, g]]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """What a file says of a robot: its model, and what it says beyond that."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -85,19 +85,15 @@ class Freedoms:
     @classmethod
     def joined(cls, parts: Iterable[tuple[int, Mapping[str, Any]]]) -> "Freedoms":
         """Those of several joints, one after the other, each as in `of`."""
-        given = [
-            (nv, {"backward": said["friction"], **said} if "friction" in said else said)
-            for nv, said in parts
-        ]
-        return cls(*(np.array(_listed(given, name)) for name in _NONE))
-
-
-def _listed(parts: Iterable[tuple[int, Mapping[str, Any]]], name: str) -> list[float]:
-    values: list[float] = []
-    for nv, said in parts:
-        value = said.get(name, _NONE[name])
-        values += [value] * nv if isinstance(value, float) else np.full(nv, value).tolist()
-    return values
+        rows: list[Sequence[float]] = []
+        for nv, said in parts:
+            both = {"backward": said["friction"]} if "friction" in said else {}
+            values = list((_NONE | both | dict(said)).values())
+            if nv == 1 and set(map(type, values)) == {float}:
+                rows.append(values)
+            else:
+                rows += np.array([np.full(nv, value) for value in values]).T.tolist()
+        return cls(*np.array(rows, dtype=float).reshape(-1, len(_NONE)).T)
 
 
 _NONE = {"lower": -np.inf, "upper": np.inf, "velocity": np.inf, "effort": np.inf} | dict.fromkeys(

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
-from rigidblocks.algebra.spatial import Transform
+from rigidblocks.algebra.spatial import Transform, read_only
 from rigidblocks.formats.refusal import FormatError, wrong
 
 Element = Any  # of lxml, which has no types
+Children = dict[str, Element]  # the first of each name
 
 
 def parsed(data: bytes, path: Path) -> Element:
@@ -44,11 +45,9 @@ def refused(element: Element, text: str) -> FormatError:
     return wrong(element.getroottree().docinfo.URL, element.sourceline, text)
 
 
-def child(element: Element, name: str) -> Element | None:
-    """The first child element with a name, if there is one."""
-    for found in element.iterchildren(name):
-        return found
-    return None
+def first_of_each(element: Element) -> Children:
+    """The first child element of each name."""
+    return {part.tag: part for part in element.iterchildren("*", reversed=True)}
 
 
 def children(element: Element, name: str) -> Iterator[Element]:
@@ -69,19 +68,23 @@ def number(element: Element, name: str, default: float | None = None) -> float:
     text = element.get(name)
     if text is None and default is not None:
         return default
-    if text and len(values := _quick(text)) == 1:
-        return values[0]
+    try:
+        value = float(text)
+        if isfinite(value) and text.isascii() and "_" not in text:
+            return value
+    except (TypeError, ValueError):
+        pass
     return floats(element, required(element, name), 1, f"{name} of <{element.tag}>")[0]
 
 
 def numbers(
     element: Element, name: str, count: int, default: Sequence[float] | None = None
-) -> list[float]:
+) -> Sequence[float]:
     """The attribute `name` as `count` finite numbers; `default` where it is missing."""
     text = element.get(name)
     if text is None and default is not None:
-        return list(default)
-    if text and len(values := _quick(text)) == count:
+        return default
+    if text and len(values := _FREQUENT.get(text) or _quick(text)) == count:
         return values
     return floats(element, required(element, name), count, f"{name} of <{element.tag}>")
 
@@ -110,6 +113,10 @@ def _quick(text: str) -> list[float]:
     return values if text.isascii() and "_" not in text and isfinite(sum(values)) else []
 
 
+_FREQUENT = {"0 0 0": (0.0, 0.0, 0.0), "0 0 1": (0.0, 0.0, 1.0), "1 0 0": (1.0, 0.0, 0.0)}
+_FREQUENT |= {"0.0 0.0 0.0": (0.0, 0.0, 0.0), "0 1 0": (0.0, 1.0, 0.0)}
+
+
 def _count(count: int) -> str:
     return "a finite number" if count == 1 else f"{count} finite numbers"
 
@@ -131,7 +138,7 @@ def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
     What the rounding of quarter turns leaves is cleared: zeros are what makes a traced model small.
     """
     if not any(rpy):
-        return Transform(np.eye(3), np.array(r))
+        return Transform(STRAIGHT, np.array(r))
     (cr, cp, cy), (sr, sp, sy) = map(cos, rpy), map(sin, rpy)
     rows = (
         (cp * cy, cp * sy, -sp),
@@ -139,6 +146,9 @@ def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
         (cr * sp * cy + sr * sy, cr * sp * sy - sr * cy, cr * cp),
     )
     return Transform(np.array([[_dusted(x) for x in row] for row in rows]), np.array(r))
+
+
+STRAIGHT = read_only(np.eye(3))  # the rotation of what is not turned
 
 
 def _dusted(x: float) -> float:

@@ -108,14 +108,14 @@ def described(listed: Assembly) -> RobotDescription:
     frames = {name: places[name] for name in (link.name for link in listed.links)}
     frames |= {name: _beyond(places[link], X) for name, link, X in listed.frames}
     couplings, more = _couplings(listed, numbers, model)
-    shapes = [link for link in listed.links if places[link.name].body < 0]
+    base = [link for link in listed.links if places[link.name].body < 0]
     return RobotDescription(
         model,
         Freedoms.joined((c.joint.nv, c.freedoms) for c in moving),
         frames,
         couplings,
-        tuple(s for link in shapes for s in _placed(link.appearance, places[link.name])),
-        tuple(s for link in shapes for s in _placed(link.contact, places[link.name])),
+        _shapes([(link.appearance, places[link.name]) for link in base]),
+        _shapes([(link.contact, places[link.name]) for link in base]),
         (*warnings, *more),
         tuple(actuator._replace(joint=numbers[joint]) for joint, actuator in listed.actuators),
     )
@@ -261,11 +261,12 @@ def _beyond(place: Place, X: Transform) -> Place:
     return Place(place.body, X @ place.placement)
 
 
-def _placed(shapes: Iterable[Shape], place: Place) -> list[Shape]:
+def _placed(shapes: tuple[Shape, ...], place: Place) -> tuple[Shape, ...]:
     """Shapes of a link in the coordinates of its body."""
-    if place.placement is SAME:
-        return list(shapes)
-    return [shape.moved(place.placement.inverse()) for shape in shapes]
+    if not shapes or place.placement is SAME:
+        return shapes
+    X = place.placement.inverse()
+    return tuple(shape.moved(X) for shape in shapes)
 
 
 def _judged(listed: Assembly) -> list[str]:
@@ -311,10 +312,10 @@ def _model(
             np.array(listed.gravity),
             names,
             tuple(c.name for c in moving),
-            tuple(_shapes(links, "appearance", places) for links in merged),
+            tuple(_shapes([(a.appearance, places[a.name]) for a in links]) for links in merged),
             tuple(n for n, body in zip(names, inertia, strict=True) if not _any(body)),
             tuple(_loop(c, places) for c in rest),
-            tuple(_shapes(links, "contact", places) for links in merged),
+            tuple(_shapes([(a.contact, places[a.name]) for a in links]) for links in merged),
             tuple(n for n, body in zip(names, inertia, strict=True) if _is_unphysical(body)),
         )
     except ImmobileError as error:
@@ -325,11 +326,10 @@ def _model(
 
 def _idle(listed: Assembly, model: Model) -> list[str]:
     """The warning of a joint for which forward dynamics have no answer."""
-    return [
-        _at(c.line, f"joint '{c.name}' can move without moving any inertia")
-        for c in listed.connections
-        if c.name == model.idle_joint
-    ]
+    if (idle := model.idle_joint) is None:
+        return []
+    line = next((c.line for c in listed.connections if c.name == idle), 0)
+    return [_at(line, f"joint '{idle}' can move without moving any inertia")]
 
 
 def _inertia(links: Iterable[Link], places: dict[str, Place]) -> RigidInertia:
@@ -351,10 +351,11 @@ def _is_unphysical(body: RigidInertia) -> bool:
     return bool(unphysical(body)) if body.m else _any(body)
 
 
-def _shapes(links: Iterable[Link], kind: str, places: dict[str, Place]) -> tuple[Shape, ...]:
-    return tuple(
-        shape for link in links for shape in _placed(getattr(link, kind), places[link.name])
-    )
+def _shapes(links: Sequence[tuple[tuple[Shape, ...], Place]]) -> tuple[Shape, ...]:
+    """The shapes of several links, each in the coordinates of its body."""
+    if len(links) == 1:
+        return _placed(*links[0])
+    return tuple(shape for shapes, place in links for shape in _placed(shapes, place))
 
 
 def _loop(c: Connection, places: dict[str, Place]) -> LoopJoint:

@@ -15,6 +15,7 @@ from rigidblocks.formats.sdf import read_sdf
 from rigidblocks.formats.urdf import read_urdf
 
 LARGEST = 32 * 2**20  # bytes
+_MOST = 2**18  # that robots have
 
 
 def load_model(
@@ -65,7 +66,9 @@ def content(path: Path) -> bytes:
         raise wrong(path, None, "this is a folder; a robot is a file")
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(_MOST)  # more at once would cost as much as reading a small robot
+            if len(data) == _MOST:
+                data += file.read(LARGEST + 1 - _MOST)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
         reason = getattr(error, "strerror", None) or str(error)
         raise wrong(path, None, f"the file cannot be read: {reason.lower()}") from None
@@ -73,7 +76,7 @@ def content(path: Path) -> bytes:
         raise wrong(path, None, "the file has more than 32 MB, which no robot needs")
     if data.startswith(b"PK"):
         raise wrong(path, None, "this is an archive, such as an FMU; a robot is a URDF file")
-    if not data.strip():
+    if not data or data.isspace():
         raise wrong(path, None, "the file is empty")
     return data
 

@@ -1,6 +1,6 @@
 """URDF, the Unified Robot Description Format of ROS, version 1.0."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, mcI
 from rigidblocks.formats.document import (
+    STRAIGHT,
+    Children,
     Element,
-    child,
     children,
+    first_of_each,
     number,
     numbers,
     placement,
@@ -37,7 +39,7 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
         name,
         [read_link(element) for element in children(root, "link")],
         [read_connection(element, warnings) for element in joints],
-        [_following(element) for element in joints if child(element, "mimic") is not None],
+        [_following(element) for element in joints if element.find("mimic") is not None],
         floating=floating,
         strict=strict,
         warnings=warnings,
@@ -47,21 +49,25 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
 def read_link(element: Element) -> Link:
     """The link of a <link>; raises FormatError, with the line, for what is wrong in it."""
     name = required(element, "name")
-    return Link(
-        name,
-        element.sourceline,
-        _inertia(child(element, "inertial"), name),
-        tuple(s for visual in children(element, "visual") for s in _shapes(visual)),
-        tuple(s for collision in children(element, "collision") for s in _shapes(collision)),
-    )
+    inertial, appearance, contact = None, list[Shape](), list[Shape]()
+    for part in element.iterchildren("inertial", "visual", "collision"):
+        match part.tag:
+            case "visual":
+                appearance += _shapes(part)
+            case "collision":
+                contact += _shapes(part)
+            case _ if inertial is None:
+                inertial = part
+    inertia = NOTHING if inertial is None else _inertia(inertial, name)
+    return Link(name, element.sourceline, inertia, tuple(appearance), tuple(contact))
 
 
 def _inertia(element: Element, link: str) -> RigidInertia:
-    if element is None:
-        return NOTHING
-    X, mass, I = _origin(element), _part(element, "mass"), _part(element, "inertia")
+    inside = first_of_each(element)
+    X = _origin(inside)
+    mass, moments = (_needed(element, inside, name) for name in ("mass", "inertia"))
     m = number(mass, "value")
-    xx, xy, xz, yy, yz, zz = (number(I, name, 0.0) for name in _MOMENTS)
+    xx, xy, xz, yy, yz, zz = [number(moments, name, 0.0) for name in _MOMENTS]
     return inertia(mass, link, m, X, np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
 
 
@@ -77,30 +83,29 @@ def inertia(element: Element, link: str, m: float, X: Transform, I_C: Array) -> 
     """
     if m < 0:
         raise refused(element, f"the mass of link '{link}' is {m} kg; it must not be negative")
-    if min(moments := np.diag(I_C).tolist()) < -1e-12 * m:
+    if min(moments := I_C.diagonal().tolist()) < -1e-12 * m:
         text = f"the moments of inertia of link '{link}' are {moments} kg m^2; none may be negative"
         raise refused(element, text)
-    if X is not SAME:
+    if X.E is not STRAIGHT:
         I_C = X.E.T @ I_C @ X.E
-    return mcI(m, X.r, (I_C + I_C.T) / 2)
+        I_C = (I_C + I_C.T) / 2
+    return mcI(m, X.r, I_C)
 
 
-def _part(element: Element, name: str) -> Element:
-    part = child(element, name)
-    if part is None:
+def _needed(element: Element, inside: Children, name: str) -> Element:
+    if name not in inside:
         raise refused(element, f"<{element.tag}> needs a <{name}>")
-    return part
+    return inside[name]
 
 
-def _origin(element: Element) -> Transform:
-    given = _given_origin(element)
+def _origin(inside: Children) -> Transform:
+    given = _given_origin(inside)
     return placement(*given) if given else SAME
 
 
-def _given_origin(element: Element) -> tuple[list[float], list[float]] | None:
+def _given_origin(inside: Children) -> tuple[Sequence[float], Sequence[float]] | None:
     """Position [m] and roll, pitch and yaw [rad] of the <origin>."""
-    origin = child(element, "origin")
-    if origin is None:
+    if (origin := inside.get("origin")) is None:
         return None
     return numbers(origin, "xyz", 3, ZERO), numbers(origin, "rpy", 3, ZERO)
 
@@ -111,42 +116,44 @@ def _given_origin(element: Element) -> tuple[list[float], list[float]] | None:
 def read_connection(element: Element, warnings: list[str]) -> Connection:
     """The joint of a <joint>, with warnings to those that there are; raises FormatError."""
     name, kind = required(element, "name"), required(element, "type")
-    turn, joint = _joint(element, name, kind)
-    origin = _origin(element)
+    inside = first_of_each(element)
+    turn, joint = _joint(element, inside, name, kind)
+    origin = _origin(inside)
     return Connection(
         name,
         element.sourceline,
-        required(_part(element, "parent"), "link"),
-        required(_part(element, "child"), "link"),
+        required(_needed(element, inside, "parent"), "link"),
+        required(_needed(element, inside, "child"), "link"),
         joint,
         origin if turn is None else turn @ origin,
         SAME if turn is None else turn,
-        _freedoms(element, name, kind, joint, warnings),
+        _freedoms(element, inside, name, kind, joint, warnings),
     )
 
 
-def _joint(element: Element, name: str, kind: str) -> tuple[Transform | None, Joint]:
+def _joint(
+    element: Element, inside: Children, name: str, kind: str
+) -> tuple[Transform | None, Joint]:
     """The joint, and the transform from the coordinates of the links to those of its two frames
     where these are turned.
     """
     match kind:
         case "revolute" | "continuous":
-            return None, Revolute(_axis(element, name))
+            return None, Revolute(_axis(inside, name))
         case "prismatic":
-            return None, Prismatic(_axis(element, name))
+            return None, Prismatic(_axis(inside, name))
         case "fixed":
             return None, Fixed()
         case "floating":
             return None, SixDoF()
         case "planar":
-            return Transform(_normal_to_z(np.array(_axis(element, name))), np.zeros(3)), Planar()
+            return Transform(_normal_to_z(np.array(_axis(inside, name))), np.zeros(3)), Planar()
     known = "revolute, continuous, prismatic, fixed, floating, planar"
     raise refused(element, f"joint '{name}' has the type '{kind}'; it must be one of {known}")
 
 
-def _axis(element: Element, name: str) -> tuple[float, float, float]:
-    axis = child(element, "axis")
-    if axis is None:
+def _axis(inside: Children, name: str) -> tuple[float, float, float]:
+    if (axis := inside.get("axis")) is None:
         return (1.0, 0.0, 0.0)
     x, y, z = numbers(axis, "xyz", 3, (1.0, 0.0, 0.0))
     if not (x or y or z):
@@ -165,10 +172,10 @@ def _normal_to_z(normal: Array) -> Array:
 
 
 def _freedoms(
-    element: Element, name: str, kind: str, joint: Joint, warnings: list[str]
+    element: Element, inside: Children, name: str, kind: str, joint: Joint, warnings: list[str]
 ) -> dict[str, float]:
     values: dict[str, float] = {}
-    limit, dynamics = child(element, "limit"), child(element, "dynamics")
+    limit, dynamics = inside.get("limit"), inside.get("dynamics")
     if limit is not None:
         values = {k: number(limit, k, inf) for k in ("velocity", "effort")}
     if limit is not None and kind in ("revolute", "prismatic") and _has_bounds(limit):
@@ -197,7 +204,7 @@ def _resistance(element: Element, key: str, joint: str) -> float:
 
 
 def _following(element: Element) -> Following:
-    mimic = _part(element, "mimic")
+    mimic = element.find("mimic")
     return Following(
         mimic.sourceline,
         required(element, "name"),
@@ -214,8 +221,9 @@ def _shapes(element: Element) -> Iterator[Shape]:
     """The shapes of a <visual> or <collision> in the coordinates of its link; none for a mesh,
     whose file is not opened.
     """
-    geometry, origin = child(element, "geometry"), _given_origin(element)
-    for solid in () if geometry is None else geometry.iterchildren("*"):
+    inside = first_of_each(element)
+    origin = _given_origin(inside)
+    for solid in inside["geometry"].iterchildren("*") if "geometry" in inside else ():
         if solid.tag == "mesh":
             _check_inside(solid)
         elif (shape := _shape(solid, placement(*origin) if origin else SAME)) is not None:
@@ -237,7 +245,7 @@ def _shape(element: Element, X: Transform) -> Shape | None:
     return None
 
 
-def _positive(element: Element, sizes: list[float]) -> bool:
+def _positive(element: Element, sizes: Sequence[float]) -> bool:
     """Whether the sizes are positive: a shape without extent is none, a negative one refused."""
     if min(sizes) < 0:
         raise refused(element, f"a <{element.tag}> has the negative size {min(sizes)} m")
@@ -246,7 +254,8 @@ def _positive(element: Element, sizes: list[float]) -> bool:
 
 def _check_inside(mesh: Element) -> None:
     """Refuses a mesh in a path that leaves the package it names."""
-    name = required(mesh, "filename")
+    if ".." not in (name := required(mesh, "filename")):
+        return
     scheme, _, path = name.partition("://")
     if scheme in ("package", "model"):
         depth = 0

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cache
+from math import hypot, isfinite
 from typing import Any
 
 import numpy as np
@@ -29,15 +30,17 @@ def unit_axis(axis: Any, joint: str) -> Axis:
     """The unit vector along `axis`, which a unit vector is itself; raises ValueError, naming the
     type of joint, for one that has no direction.
     """
-    vector = np.array(axis, dtype=float)
-    if vector.shape != (3,) or not np.all(np.isfinite(vector)) or not np.any(vector):
+    try:
+        x, y, z = map(float, axis)
+    except (TypeError, ValueError):
+        x = y = z = 0.0
+    if not (x or y or z) or not all(map(isfinite, (x, y, z))):
         raise ValueError(
             f"the axis of a {joint} joint needs 3 finite components, not all zero; it was {axis}"
         )
-    if abs(np.hypot(np.hypot(*vector[:2]), vector[2]) - 1.0) > _ROUNDING:
-        vector = vector / np.abs(vector).max()
-        vector = vector / np.sqrt(vector @ vector)
-    x, y, z = vector.tolist()
+    if abs(hypot(x, y, z) - 1.0) > _ROUNDING:
+        vector = np.array([x, y, z]) / max(abs(x), abs(y), abs(z))
+        x, y, z = (vector / np.sqrt(vector @ vector)).tolist()
     return x, y, z
 
 

@@ -1,5 +1,6 @@
 """What a model must be; every way in which one can be wrong is refused where it is made."""
 
+from collections import Counter
 from math import isfinite
 from typing import Any
 
@@ -52,7 +53,7 @@ def check_structure(tree: Tree) -> None:
     """
     _check_lengths(tree)
     for names in (tree.body_names, tree.joint_names):
-        if double := sorted({name for name in names if names.count(name) > 1}):
+        if double := _doubled(names):
             raise ValueError(
                 f"model '{tree.name}' has two bodies or two joints with the name "
                 f"{', '.join(double)}"
@@ -65,6 +66,11 @@ def check_structure(tree: Tree) -> None:
                 f"body {i} of model '{tree.name}' has parent {p}; a parent must be numbered below "
                 f"its child, so one of -1 (the base) .. {i - 1}"
             )
+
+
+def _doubled(names: tuple[str, ...]) -> list[str]:
+    """The names that are there twice."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def _check_lengths(tree: Tree) -> None:
@@ -116,8 +122,7 @@ def check_loops(tree: Tree) -> None:
     """Raises TypeError or ValueError for a loop joint between a body and itself, of bodies that are
     not there, of another algebra, or with frames that are not finite, and for two with one name.
     """
-    names = (*tree.joint_names, *tree.loop_names)
-    if double := sorted({name for name in names if names.count(name) > 1}):
+    if double := _doubled((*tree.joint_names, *tree.loop_names)):
         raise ValueError(
             f"model '{tree.name}' has two joints with the name {', '.join(double)}; a loop joint "
             "needs its own"
@@ -208,6 +213,8 @@ def _check_joint(joint: Any, where: str) -> None:
 
 def _check_array_sizes(model: Any, i: int, where: str) -> None:
     X, inertia = model.Xtree[i], model.inertia[i]
+    if np.shape(X.E) == np.shape(inertia.I) == (3, 3) and np.shape(X.r) == (3,) == inertia.h.shape:
+        return
     arrays = (
         ("Xtree", "E", X.E, (3, 3)),
         ("Xtree", "r", X.r, (3,)),
@@ -223,13 +230,24 @@ def _check_array_sizes(model: Any, i: int, where: str) -> None:
 
 def _check_inertia(model: Any, i: int) -> None:
     """Refuses a mass that is not positive, and moments that are not symmetric or not physical."""
-    inertia, where = model.inertia[i], f"body {i} ({model.body_names[i]}) of model '{model.name}'"
-    kept = model.body_names[i] in model.unphysical
+    inertia, name = model.inertia[i], model.body_names[i]
+    if name not in model.massless and _is_sound(inertia):
+        return  # what follows takes several times as long
+    where, kept = f"body {i} ({name}) of model '{model.name}'", name in model.unphysical
     if not _has_mass(model, i, where) and not kept:
         return
     check_symmetric(inertia.I, f"the rotational inertia of {where}")
     if not kept and (why := unphysical(inertia)):
         raise ValueError(f"the rotational inertia of {where} is not physical: {why}")
+
+
+def _is_sound(body: RigidInertia) -> bool:
+    """Whether a rigid body has this inertia, all of it numbers, without a question of rounding."""
+    I = body.I.tolist()
+    (_, b, c), (d, _, f), (g, h, _) = I
+    return (
+        body.m > 0.0 and b == d and c == g and f == h and _is_physical(body.m, body.h.tolist(), I)
+    )
 
 
 def unphysical(inertia: RigidInertia) -> str:
@@ -253,14 +271,14 @@ def _is_physical(m: float, h: list[float], I_O: list[list[float]]) -> bool:
     """Whether the second moments of the mass about its centre, (tr I / 2) 1 - I, are positive
     definite but for less rounding than is let pass: three pivots.
     """
-    x, y, z = (component / m for component in h)
-    trace_O = I_O[0][0] + I_O[1][1] + I_O[2][2]
-    trace = trace_O - 2.0 * m * (x * x + y * y + z * z)
+    (a, _, _), (d, b, _), (e, f, c) = I_O
+    x, y, z = h[0] / m, h[1] / m, h[2] / m
+    xx, yy, zz = x * x, y * y, z * z
+    trace_O = a + b + c
+    trace = trace_O - 2.0 * m * (xx + yy + zz)
     half = trace / 2.0 + 1e-10 * trace + 4e-15 * trace_O
-    a = half - I_O[0][0] + m * (y * y + z * z)
-    b = half - I_O[1][1] + m * (z * z + x * x)
-    c = half - I_O[2][2] + m * (x * x + y * y)
-    d, e, f = -I_O[1][0] - m * x * y, -I_O[2][0] - m * z * x, -I_O[2][1] - m * y * z
+    a, b, c = half - a + m * (yy + zz), half - b + m * (zz + xx), half - c + m * (xx + yy)
+    d, e, f = -d - m * x * y, -e - m * z * x, -f - m * y * z
     if not (a > 0.0 and (second := b - d * d / a) > 0.0):
         return False
     across = f - d * e / a

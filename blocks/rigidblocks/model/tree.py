@@ -193,8 +193,10 @@ def freeze(tree: Tree) -> None:
 
 def _is_frozen(*values: Any) -> bool:
     """Whether no one can write to any of these: numbers, or read-only arrays that are no views."""
-    arrays = [value for value in values if isinstance(value, np.ndarray)]
-    return not any(array.flags.writeable or not array.flags.owndata for array in arrays)
+    for value in values:
+        if isinstance(value, np.ndarray) and (value.flags.writeable or not value.flags.owndata):
+            return False
+    return True
 
 
 def _read_only_or_number(value: Any) -> Any:
