@@ -137,14 +137,15 @@ def wired_robot(
     Raises ValueError for a frame that the file does not have, and for a controller of joints with
     several freedoms.
     """
-    from rigidblocks.library.described import described_motors
+    from rigidblocks.library.described import described_motors, described_scales
     from rigidblocks.library.kinematics import FrameKinematics
     from rigidblocks.library.plant import RobotPlant
     from rigidblocks.system.continuous import ContinuousSystem
     from rigidblocks.system.system import System
 
     if {"q", "qd"} - {port.name for port in plant.outputs}:
-        plant = RobotPlant(robot.model, elements=plant.elements)  # type: ignore[arg-type]
+        scales = described_scales(robot)
+        plant = RobotPlant(robot.model, elements=plant.elements, nominal=scales)  # type: ignore[arg-type]
     system = System()
     system.add("robot", plant)
     if frames:

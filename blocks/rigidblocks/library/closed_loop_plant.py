@@ -1,8 +1,8 @@
 """Plants with kinematic loops, which are kept closed inside the step."""
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from rigidblocks.library.ports import (
     force_port,
     gravity_port,
     motion_states,
+    scaled,
     start_configuration,
     wrench_port,
 )
@@ -83,6 +84,7 @@ class ClosedLoopPlant(JointPlant):
     `tolerance` is the part of the largest below which a constraint counts as dependent on others.
     Numbers that were written with six digits make constraints that are to depend on each other
     independent by 1e-6 of it, and lock a mechanism that is to move: there it must be larger.
+    `nominal` is that of `RobotPlant`.
 
     The log of a run tells near what singular configurations it came. Raises ValueError for a model
     without loops and for a start that leaves them open.
@@ -102,6 +104,7 @@ class ClosedLoopPlant(JointPlant):
     independent: tuple[str | int, ...] | None = None
     keep_energy: bool = False
     tolerance: float = TOLERANCE
+    nominal: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.model.constrained:
@@ -153,7 +156,8 @@ class ClosedLoopPlant(JointPlant):
     @cached_property
     def states(self) -> tuple[Port, ...]:
         """q (nq,) and qd (nv,), what the elements remember, and the energy that there is to be."""
-        motion = (*motion_states(self.model.joint, self.q0, self.qd0), *self._elements.states)
+        joints = scaled(motion_states(self.model.joint, self.q0, self.qd0), self.nominal)
+        motion = (*joints, *self._elements.states)
         if not self.keep_energy:
             return motion
         return (
@@ -171,7 +175,7 @@ class ClosedLoopPlant(JointPlant):
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """tau (nv,), and f_ext (nb, 6) and loop_tau when asked for."""
-        ports = [force_port(self.model.joint)]
+        ports = [*scaled([force_port(self.model.joint)], self.nominal)]
         if self.external_wrenches:
             ports.append(wrench_port(self.model))
         if self.loop_forces:

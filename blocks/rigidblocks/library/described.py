@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
+from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics.elements import AlongJoint, ForceElement
 from rigidblocks.dynamics.laws import Friction, Spring
 from rigidblocks.dynamics.sweeps import behind_six_freedoms
 from rigidblocks.dynamics.transmissions import Gear, Rotor
 from rigidblocks.formats.description import RobotDescription
+from rigidblocks.joint import Prismatic
 from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
 from rigidblocks.library.floating_plant import FloatingBasePlant
 from rigidblocks.library.inertias import TunableInertia
@@ -29,14 +32,45 @@ def described_plant(
     With `inertias` that can be tuned a base floats on a joint of a RobotPlant. Raises ValueError
     for a joint that moves no inertia.
     """
-    elements = described_elements(robot, resistance)
-    if robot.model.constrained:
-        return ClosedLoopPlant(robot.model, elements=elements, inertias=inertias, tolerance=DIGITS)
-    if inertias is not None:
-        return RobotPlant(robot.model, elements=elements, inertias=inertias)  # type: ignore[arg-type]
-    if isinstance(robot.model, Model) and behind_six_freedoms(robot.model) is not None:
-        return FloatingBasePlant(robot.model, elements=elements)
-    return RobotPlant(robot.model, elements=elements)  # type: ignore[arg-type]  # or planar
+    model: Any = robot.model  # a RobotPlant takes planar ones too
+    given: dict[str, Any] = {"elements": described_elements(robot, resistance)}
+    given["nominal"] = described_scales(robot)
+    if model.constrained:
+        return ClosedLoopPlant(model, inertias=inertias, tolerance=DIGITS, **given)
+    base = behind_six_freedoms(model) if isinstance(model, Model) else None
+    if base is not None and inertias is None:
+        given["nominal"] = described_scales(robot, base + 1)
+        return FloatingBasePlant(model, **given)
+    return RobotPlant(model, inertias=inertias, **given)
+
+
+LEAST, MOST = 1e-3, 1e5  # of a limit that can be an order of magnitude: others stand for none
+
+
+def described_scales(robot: RobotDescription, first: int = 0) -> dict[str, Array]:
+    """The orders of magnitude of q, qd and tau of the joints from number `first` on, as the limits
+    of a file have them: those of effort and speed, of positions of sliding joints the larger one.
+
+    It is 1 for what has no limit, and for limits which are zero or so large that they are not
+    meant. That of a position or a speed is 10 at most: the tolerances of adaptive steps go by them.
+    """
+    model, f = robot.model, robot.freedoms
+    far = np.maximum(np.abs(f.lower), np.abs(f.upper))
+    q = [
+        np.minimum(_scale(far[v]), 10.0) if isinstance(joint, Prismatic) else np.ones(joint.nq)
+        for joint, v in zip(model.joint, model.v_slices, strict=True)
+    ]
+    start = sum(joint.nv for joint in model.joint[:first])
+    qd, tau = np.minimum(_scale(f.velocity), 10.0), _scale(f.effort)
+    return {
+        "q": np.concatenate([np.zeros(0), *q[first:]]),
+        "qd": qd[start:],
+        "tau": tau[start:],
+    }
+
+
+def _scale(limit: Array) -> Array:
+    return np.where((limit >= LEAST) & (limit <= MOST), limit, 1.0)
 
 
 def described_motors(robot: RobotDescription, plant: Plant) -> JointMotors:

@@ -1,7 +1,7 @@
 """A plant on a floating base, whose orientation is a quaternion."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,7 @@ from rigidblocks.library.ports import (
     force_port,
     gravity_port,
     motion_states,
+    scaled,
     wrench_port,
 )
 from rigidblocks.model.model import Model
@@ -51,6 +52,7 @@ class FloatingBasePlant(Plant):
     momentum [about the fixed origin; linear], both in fixed coordinates. With `external_wrenches`
     there is an input `f_ext` (nb, 6), in fixed coordinates. `elements` are those of `RobotPlant`,
     at joints behind the base, between bodies, or from them to fixed points.
+    `nominal` is that of `RobotPlant`.
     """
 
     model: Model
@@ -61,6 +63,7 @@ class FloatingBasePlant(Plant):
     qd0: Any = 0.0
     external_wrenches: bool = False
     elements: tuple[Element, ...] = ()
+    nominal: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_open(self.model, "FloatingBasePlant")
@@ -129,7 +132,7 @@ class FloatingBasePlant(Plant):
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """tau (nv - 6,) where there are joints, and f_ext (nb, 6) when asked for."""
-        tau = (force_port(self._joints),) if self._has_joints else ()
+        tau = scaled([force_port(self._joints)] if self._has_joints else [], self.nominal)
         return (*tau, wrench_port(self.model)) if self.external_wrenches else tau
 
     @cached_property
@@ -165,7 +168,7 @@ class FloatingBasePlant(Plant):
             ),
         )
         joints = motion_states(self._joints, self.q0, self.qd0) if self._has_joints else ()
-        return (*base, *joints, *self._elements.states)
+        return (*base, *scaled(joints, self.nominal), *self._elements.states)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:

@@ -1,8 +1,8 @@
 """Robot plants: the dynamics of a model as a block."""
 
 import abc
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ from rigidblocks.library.ports import (
     force_port,
     gravity_port,
     motion_states,
+    scaled,
     start_configuration,
     wrench_port,
 )
@@ -83,11 +84,13 @@ class JointPlant(Plant):
     q0: Any
     qd0: Any
     elements: tuple[Element, ...]
+    nominal: Mapping[str, Any]
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
         """q (nq,) and qd (nv,), and what the elements remember."""
-        return (*motion_states(self.model.joint, self.q0, self.qd0), *self._elements.states)
+        motion = motion_states(self.model.joint, self.q0, self.qd0)
+        return (*scaled(motion, self.nominal), *self._elements.states)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -136,6 +139,9 @@ class RobotPlant(JointPlant):
     numbers are parameters, their forces outputs, and their energy is in the output energy. Joints
     that gears drive have states like others, which follow. `inertias` makes the masses of links and
     a payload parameters (`TunableInertia`).
+
+    `nominal` has by name the orders of magnitude of the ports q, qd and tau, which tools and the
+    tolerances of adaptive steps go by; 1 unless given.
     """
 
     model: Model
@@ -145,6 +151,7 @@ class RobotPlant(JointPlant):
     rotor_inertia: Any = None
     elements: tuple[Element, ...] = ()
     inertias: TunableInertia | None = None
+    nominal: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.rotor_inertia is not None:
@@ -168,8 +175,8 @@ class RobotPlant(JointPlant):
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """tau (nv,), and f_ext (nb, 6) when asked for."""
-        tau = force_port(self.model.joint)
-        return (tau, wrench_port(self.model)) if self.external_wrenches else (tau,)
+        tau = scaled([force_port(self.model.joint)], self.nominal)
+        return (*tau, wrench_port(self.model)) if self.external_wrenches else tau
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:

@@ -1,6 +1,7 @@
 """The ports and units that all blocks of a model share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +85,14 @@ def wrench_port(model: Tree, start: Any = 0.0) -> Port:
     units = {6: ("N.m",) * 3 + ("N",) * 3, 3: ("N.m", "N", "N")}[size] * model.nb
     text = "wrench [n; f] on each body, base coordinates"
     return Port("f_ext", (model.nb, size), units, text, start)
+
+
+def scaled(ports: Iterable[Port], nominal: Mapping[str, Any]) -> tuple[Port, ...]:
+    """The ports, with the `nominal` values of those that are named there."""
+    return tuple(
+        replace(port, nominal=nominal[port.name]) if port.name in nominal else port
+        for port in ports
+    )
 
 
 def force_port(joints: Sequence[Joint], name: str = "tau", doc: str = "joint forces") -> Port:
