@@ -8,7 +8,7 @@ import pytest
 from published import published
 from rigidblocks import load_model, show
 from rigidblocks.dynamics.kinematics import body_poses
-from rigidblocks.view.meshes import coarse, found_file, meshes
+from rigidblocks.view.meshes import coarse, meshes
 
 # a mesh on a link that is fixed to the one that moves, turned and moved itself
 TURNED = """<robot name="one">
@@ -63,23 +63,6 @@ def test_flat_and_tiny_meshes_are_made_coarse_too():
     assert len(coarse(flat, 500)) <= 500
     assert np.isfinite(coarse(flat * 1e-9 + 1e3, 500)).all()
     assert len(coarse(np.zeros((5000, 3, 3)), 500)) == 0
-
-
-@pytest.mark.parametrize(
-    "name", ["package://arm/meshes/a.stl", "../meshes/a.stl", "{}/meshes/a.stl"]
-)
-def test_a_mesh_is_found_beside_its_robot_or_in_its_package(name, tmp_path):
-    package = tmp_path / "arm"
-    for folder in ("meshes", "urdf"):
-        (package / folder).mkdir(parents=True)
-    mesh = package / "meshes/a.stl"
-    mesh.write_bytes(stl(CORNERS))
-    found = found_file(name.format(package), package / "urdf/arm.urdf")
-    assert found.resolve() == mesh
-    assert (
-        found_file(name.format(package).replace("a.stl", "b.stl"), package / "urdf/arm.urdf")
-        is None
-    )
 
 
 @pytest.mark.interop

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from rigidblocks.cli.application import APP, Floating, Json, say
+from rigidblocks.cli.application import APP, Floating, Json, parts, say
 from rigidblocks.cli.given import robot_of, system_of
 from rigidblocks.cli.runs import Step
 
 if TYPE_CHECKING:
+    from rigidblocks.system.system import System
     from rigidblocks.view.page import Page
 
 Out = Annotated[
@@ -24,6 +25,9 @@ def view(
     result: Annotated[Path | None, Argument(help="A run of it: .arrow, .csv, .parquet.")] = None,
     output: Out = None,
     floating: Floating = False,
+    packages: Annotated[
+        str | None, Option(help="Folders with the packages of meshes, with commas.")
+    ] = None,
     open_it: Open = False,
     as_json: Json = False,
 ) -> None:
@@ -31,8 +35,10 @@ def view(
     from rigidblocks.simulation.result import Result
     from rigidblocks.view.show import RobotFile, animate, show
 
-    is_system = robot.suffix in (".py", ".ssp")
-    seen = system_of(robot).system if is_system else RobotFile(robot_of(robot, floating), robot)
+    if robot.suffix in (".py", ".ssp"):
+        seen: System | RobotFile = system_of(robot).system
+    else:
+        seen = RobotFile(robot_of(robot, floating), robot, tuple(parts(packages) or ()))
     page = show(seen) if result is None else animate(Result.load(result), seen)
     _written(page, output or Path(robot.stem + ".html"), open_it, as_json)
 

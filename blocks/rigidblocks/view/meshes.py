@@ -3,7 +3,7 @@ coarse.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from rigidblocks.algebra.spatial import Array, Transform
 from rigidblocks.formats.description import RobotDescription
 from rigidblocks.formats.document import Element, numbers, parsed, placement
 from rigidblocks.formats.load import content
+from rigidblocks.formats.packages import found_file
 from rigidblocks.view.solids import Solid
 
 MOST, LEAST = 80_000, 400  # triangles of a robot, and at least of each mesh
@@ -21,9 +22,12 @@ DARKEST = 0.14  # of a colour's parts: in black no shape is seen
 PLAIN = (0.80, 0.82, 0.84)
 
 
-def meshes(robot: RobotDescription, path: Path) -> tuple[Solid, ...]:
+def meshes(
+    robot: RobotDescription, path: Path, packages: Sequence[str | Path] = ()
+) -> tuple[Solid, ...]:
     """The meshes that a URDF file shows of a robot, on the bodies that have its links, with no more
-    than some 80,000 triangles in all; none of another file.
+    than some 80,000 triangles in all; none of another file. `packages` are folders to look for
+    packages in (`formats.packages`).
 
     Warns of those that are not found or cannot be read, and where trimesh is not installed.
     """
@@ -38,7 +42,7 @@ def meshes(robot: RobotDescription, path: Path) -> tuple[Solid, ...]:
         return ()
     limit, missing, found = max(LEAST, MOST // max(len(named), 1)), list[str](), list[Solid]()
     for name, scale, colour, body, X in named:
-        file = found_file(name, path)
+        file = found_file(name, path, packages)
         triangles = None if file is None else _triangles(file, limit)
         if triangles is None or not len(triangles):
             missing.append(name)
@@ -49,21 +53,6 @@ def meshes(robot: RobotDescription, path: Path) -> tuple[Solid, ...]:
         text = f"{len(missing)} of {len(named)} meshes cannot be read, such as {missing[0]}"
         warnings.warn(text, stacklevel=3)
     return tuple(found)
-
-
-def found_file(name: str, robot: Path) -> Path | None:
-    """Where a mesh is that a robot's file names: beside it, or in a package that the file is in."""
-    scheme, _, rest = name.partition("://")
-    if scheme not in ("package", "model"):
-        path = Path(rest if scheme == "file" else name)
-        path = path if path.is_absolute() else robot.parent / path
-        return path if path.is_file() else None
-    package, _, inside = rest.partition("/")
-    for folder in robot.resolve().parents:
-        path = folder / inside if folder.name == package else folder / package / inside
-        if path.is_file():
-            return path
-    return None
 
 
 def coarse(triangles: Array, limit: int) -> Array:

@@ -33,10 +33,13 @@ FAR = 1e12  # [rad, m]: what is farther away is not seen
 
 
 class RobotFile(NamedTuple):
-    """What a file says of a robot, and where it is, from which it names its meshes."""
+    """What a file says of a robot, and where it is, from which it names its meshes; `packages` are
+    folders to look for them in.
+    """
 
     robot: RobotDescription
     path: Path
+    packages: tuple[str | Path, ...] = ()
 
 
 Drawn = tuple[DrawnRobot, Sequence[str]]  # with the names of the ports of its q
