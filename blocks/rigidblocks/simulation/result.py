@@ -179,24 +179,15 @@ class Result:
 
         Without names these are all signals of up to 12 numbers, or all where there are no such.
         """
-        from matplotlib.figure import Figure
-
         names = names or self._usual()
-        panels: dict[Any, list[str]] = {}
+        by_unit: dict[Any, list[str]] = {}
         for name in names:
-            panels.setdefault(self.unit(name), []).append(name)
-        figure = Figure(figsize=(9, 2 + 2.2 * len(panels)), layout="constrained")
-        axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
-        for axis, (unit, signals) in zip(axes, panels.items(), strict=True):
+            by_unit.setdefault(self.unit(name), []).append(name)
+        figure, axes = panels(len(by_unit), _listed(names) + self._when())
+        for axis, (unit, signals) in zip(axes, by_unit.items(), strict=True):
             axis.set_ylabel(unit if isinstance(unit, str) else ", ".join(dict.fromkeys(unit)))
             self._draw(axis, signals)
-        axes[-1].set_xlabel("time [s]")
-        figure.suptitle(_listed(names) + self._when(), fontsize="medium")
-        setattr(figure, "_repr_png_", partial(_png, figure))  # noqa: B010 - what notebooks call
-        if path is not None:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, dpi=120)
-        return figure
+        return finished_figure(figure, path)
 
     def _usual(self) -> tuple[str, ...]:
         """The signals that a figure has without being asked for any."""
@@ -214,8 +205,32 @@ class Result:
             axis.plot(self.time, elements, style, label=self.port(name).element_names)
         for event in self.events:
             axis.axvline(event.t, color="k", lw=0.4, alpha=0.4)
+
+
+def panels(n: int, title: str, height: float = 2.2) -> tuple["Figure", Sequence["Axes"]]:
+    """A figure with a title and n panels over time, one below the other, each `height` inches."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 2 + height * n), layout="constrained")
+    axes = figure.subplots(n, sharex=True, squeeze=False)[:, 0]
+    axes[-1].set_xlabel("time [s]")
+    figure.suptitle(title, fontsize="medium")
+    return figure, list(axes)
+
+
+def finished_figure(figure: "Figure", path: str | Path | None = None) -> "Figure":
+    """The figure with grids and legends beside its panels, which notebooks show as a picture; saved
+    to `path` when given.
+    """
+    for axis in figure.axes:
         axis.grid(alpha=0.3)
-        axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
+    setattr(figure, "_repr_png_", partial(_png, figure))  # noqa: B010 - what notebooks call
+    if path is not None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=120)
+    return figure
 
 
 def _listed(names: Sequence[str]) -> str:

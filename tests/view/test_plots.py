@@ -1,0 +1,117 @@
+"""Figures: the curves in them are the numbers that they are named for."""
+
+import numpy as np
+import pytest
+
+from rigidblocks import Port, Result, RobotPlant, linearize, planar2, simulate
+from rigidblocks.cli.runs import _planar2ctrl
+from rigidblocks.library import StateSpace
+from rigidblocks.simulation.recording import Fall
+from rigidblocks.view.plots import (
+    frequency_response,
+    plot_contact,
+    plot_energy,
+    plot_frequency_response,
+    plot_phase,
+    plot_steps,
+    plot_tracking,
+    work,
+)
+
+pytest.importorskip("matplotlib")
+
+
+def curves(figure):
+    """The label and the values of each curve of each panel."""
+    return [
+        {line.get_label(): np.array(line.get_ydata()) for line in axis.lines}
+        for axis in figure.axes
+    ]
+
+
+def oscillation():
+    t = np.linspace(0, 10, 2001)
+    q, qd = np.sin(2 * t), 2 * np.cos(2 * t)
+    ports = {"a.q": ("rad", q), "a.qd": ("rad/s", qd), "a.energy": ("J", qd**2 / 2)}
+    ports |= {"a.q_ref": ("rad", 0.5 * q), "a.weight": ("N.m", -3 + 0 * q)}
+    signals = [(Port(name, (1,), unit), values) for name, (unit, values) in ports.items()]
+    force = np.stack([0 * t, 0.1 * t, 1 + t, 0 * t, 0 * t, 2 - 0 * t], axis=1)
+    signals.append((Port("a.force", (2, 3), "N"), force))
+    return Result.of_signals(t, signals, {}, (Fall(3.0, "a.q"), Fall(5.0, "b")))
+
+
+def test_a_signal_over_its_command_and_the_error(tmp_path):
+    result = oscillation()
+    above, below = curves(plot_tracking(result, "a.q_ref", "a.q", tmp_path / "new" / "t.png"))
+    np.testing.assert_array_equal(above["a.q[1]"], result["a.q"][:, 0])
+    np.testing.assert_allclose(below["error [1]"], -0.5 * result["a.q"][:, 0])
+    assert (tmp_path / "new" / "t.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="is no command of"):
+        plot_tracking(result, "a.q", "a.qd")
+    with pytest.raises(KeyError, match="no signal 'x'"):
+        plot_tracking(result, "x", "a.q")
+
+
+def test_the_phase_plot_of_an_oscillation_is_an_ellipse():
+    (axis,) = plot_phase(oscillation(), "a.q", "a.qd").axes
+    x, y = axis.lines[0].get_data()
+    np.testing.assert_allclose(x**2 + (y / 2) ** 2, 1.0)
+    assert (axis.get_xlabel(), axis.get_ylabel()) == ("a.q [rad]", "a.qd [rad/s]")
+
+
+def test_the_work_of_a_constant_force_is_the_force_times_the_way():
+    result = oscillation()
+    way = result["a.q"][:, 0] - result["a.q"][0, 0]
+    np.testing.assert_allclose(work(result, "a.weight", "a.q"), -3.0 * way, atol=1e-12)
+    above, rest = curves(plot_energy(result, "a.energy", [("a.weight", "a.q")]))
+    total = above["work of a.weight"] + rest["not explained"]
+    np.testing.assert_allclose(total, above["a.energy since the start"], atol=1e-12)
+
+
+def test_forces_of_contact_along_the_normal_across_it_and_in_all():
+    top, middle, low = curves(plot_contact(oscillation(), "a.force"))
+    t = oscillation().time
+    np.testing.assert_allclose(top["point 1"], 1 + t)
+    np.testing.assert_allclose(next(iter(middle.values())), 0.1 * t)
+    np.testing.assert_allclose(low["z"], 3 + t)
+    with pytest.raises(ValueError, match="forces of contact are"):
+        plot_contact(oscillation(), "a.q")
+
+
+def test_the_frequency_response_of_a_lag_and_of_its_samples():
+    linear = linearize(StateSpace(A=[[-4.0]], B=[[4.0]], C=[[1.0]], D=[[0.0]]))
+    u, y = linear.input_names[0], linear.output_names[0]
+    f = np.array([0.1, 1.0, 10.0])
+    s = 2j * np.pi * f
+    np.testing.assert_allclose(frequency_response(linear, u, y, f), 4 / (s + 4), rtol=1e-12)
+    gain, phase = curves(plot_frequency_response(linear, u, y))
+    (values,) = gain.values()
+    assert values[0] == pytest.approx(1.0, abs=0.01)
+    assert next(iter(phase.values()))[-1] == pytest.approx(-90.0, abs=6.0)
+    with pytest.raises(KeyError, match="there is no x in the linearization"):
+        frequency_response(linear, "x", y, f)
+
+
+def test_steps_and_events_have_their_panels():
+    steps, events = curves(plot_steps(oscillation()))
+    np.testing.assert_allclose(steps["from row to row"], 0.005)
+    assert list(events) == ["a.q: 1", "b: 1"]
+
+
+@pytest.mark.slow
+def test_figures_of_a_robot_that_follows_its_command():
+    system = _planar2ctrl()
+    result = simulate(system, 4.0, 1e-3, progress=False)
+    balance = plot_energy(result, "robot.energy", [("pd.tau", "robot.q")])
+    assert abs(curves(balance)[1]["not explained"]).max() < 1e-6  # of 8 J: RK4 at 1 ms
+    for figure in (
+        result.plot(),
+        plot_tracking(result, "command.y", "robot.q"),
+        balance,
+        plot_frequency_response(
+            linearize(RobotPlant(planar2()), at={"q": [0.3, 0.4]}), "tau[1]", "q[1]"
+        ),
+    ):
+        assert figure._repr_png_().startswith(b"\x89PNG")
+        assert figure.get_suptitle()
+        assert all(axis.get_ylabel() for axis in figure.axes)
