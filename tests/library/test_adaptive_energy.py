@@ -7,6 +7,7 @@ The bound is the one asked for: 1e-3 J of some ten to a hundred.
 import numpy as np
 import pytest
 
+from bricard import bricard
 from rigidblocks.block.adaptive import memory_for, method_of
 from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant
@@ -18,6 +19,7 @@ MECHANISMS = {
     "four-bar": four_bar,
     "slider-crank": slider_crank,
     "bennett": bennett,
+    "bricard": bricard,
 }
 
 
@@ -37,9 +39,28 @@ def drift(mechanism, t_stop, rtol=None, dt=1e-3, starts=None):
     return np.array(found)
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "bricard")) for n in MECHANISMS]
+)
 def test_energy_stays_for_a_hundred_seconds(name):
     assert drift(MECHANISMS[name](), 100.0) < BOUND
+
+
+@pytest.mark.slow
+def test_joints_of_bricards_linkage_move_as_its_closure_says():
+    """cos a + cos b + cos a cos b = 0, a and b its angles in turn (Chen, You and Tarnai 2005)."""
+    mechanism, method = bricard(), method_of("adaptive")
+    memory = memory_for(ClosedLoopPlant(*mechanism), method)
+    stepper, m = compiled_stepper(memory, method), memory.start()
+    rows = np.zeros((10000, memory.size))
+    stepper.initialize(m, 0.0)
+    assert stepper.run(m, 0.0, 1e-3, rows) == len(rows)
+    q = rows[:, memory.where["q"]] * [-1, 1, 1, -1, 1]
+    assert np.abs(q[:, [2, 4]] - q[:, :1]).max() < 1e-10
+    assert np.abs(q[:, 3] - q[:, 1]).max() < 1e-10
+    a, b = np.cos(np.pi / 2 + q[:, :2]).T
+    assert np.abs(a + b + a * b).max() < 1e-10
+    assert np.ptp(q[:, 0]) > 4.0
 
 
 @pytest.mark.parametrize("dt", [1e-3, 1e-2, 1e-1])

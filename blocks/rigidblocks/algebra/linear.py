@@ -150,6 +150,9 @@ def _exchange(U: Array, j: int, i: int) -> Any:
     return larger
 
 
+_AS_LARGE = 1.0 + 1e-9  # squares of columns of which one is not larger but for rounding
+
+
 def orthonormal(M: Array, limit: Any) -> tuple[Array, Array, tuple[Any, ...]]:
     """Q = M V with orthonormal columns, made from M's, the largest remainder first; and the
     remainders' sizes.
@@ -172,7 +175,9 @@ def orthonormal(M: Array, limit: Any) -> tuple[Array, Array, tuple[Any, ...]]:
 
 
 def _largest_column(columns: list[Array], n: int) -> tuple[Array, Any, list[Array]]:
-    """The column with the largest square of its first n elements, this square, and the others."""
+    """The column with the largest square of its first n elements, this square, and the others; of
+    those that rounding alone tells apart the first.
+    """
     best, others = columns[0], []
     square = best[:n] @ best[:n]
     for column in columns[1:]:
@@ -180,7 +185,7 @@ def _largest_column(columns: list[Array], n: int) -> tuple[Array, Any, list[Arra
         if is_number(other, 0.0):
             others.append(column)
             continue
-        larger = less(square, other)
+        larger = less(_AS_LARGE * square, other)
         others.append(select(larger, best, column))
         best, square = select(larger, column, best), select(larger, other, square)
     return best, square, others
