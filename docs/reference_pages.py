@@ -91,7 +91,16 @@ def block_page(name: str, block: Block) -> str:
     run = ReferenceRun(TracedEvaluator(Memory(block)), RK4, 1e-3)
     told = "\n".join(ports_and_run(run)).replace("<h2>", "\n<h3>").replace("</h2>", "</h3>\n")
     module = public_names()["library"][name]
-    return f"# {name}\n\n::: {module}.{name}\n\n## An example\n\n{told}\n"
+    headless = "    options: {show_root_heading: false, show_root_toc_entry: true}"
+    made = f"```python\n{_call(name, type(block))}\n```"
+    return f"# {name}\n\n{made}\n\n::: {module}.{name}\n{headless}\n\n## An example\n\n{told}\n"
+
+
+def _call(name: str, block_type: type) -> str:
+    """How a block is made, with what its fields are unless given."""
+    fields = inspect.signature(block_type).parameters.values()
+    texts = [str(field.replace(annotation=field.empty)) for field in fields]
+    return f"{name}({', '.join(texts)})"
 
 
 def index_of_blocks(blocks: Mapping[str, Block]) -> str:

@@ -13,6 +13,8 @@ from urllib.parse import unquote, urlsplit
 import matplotlib
 import pytest
 
+import rigidblocks.library
+
 ROOT = Path(__file__).parents[1]
 CLICKS = 3
 # what the reader of a page has already
@@ -127,6 +129,16 @@ def test_every_page_is_reached_from_the_first_and_every_public_name_is_on_one(si
     names = {f"{module}.{name}" for of in public_names().values() for name, module in of.items()}
     assert len(names) > 400
     assert names - anchors == set()
+
+
+@pytest.mark.interop
+def test_every_block_of_the_library_has_a_page(site):
+    blocks = {
+        name
+        for name, thing in vars(rigidblocks.library).items()
+        if isinstance(thing, type) and issubclass(thing, rigidblocks.Block)
+    }
+    assert {page.stem for page in (site / "reference/blocks").glob("*.html")} == blocks
 
 
 @pytest.mark.interop
