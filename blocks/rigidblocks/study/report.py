@@ -82,6 +82,7 @@ def save_report(
     if path.suffix not in kinds:
         raise ValueError(f"a report is a .txt, .html or .xml file, not '{path}'")
     text = kinds[path.suffix]()
+    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
     try:
         part.write_text(text, encoding="utf-8")
