@@ -78,6 +78,9 @@ def fmu(
     dt: Annotated[float | None, _option("The step [s] of a system that becomes one FMU.")] = None,
     order: Annotated[str | None, _option("gauss-seidel or jacobi, of a system's parts.")] = None,
     deflate: Annotated[bool, Option("--deflate", help="Compress the archive.")] = False,
+    page: Annotated[
+        bool, Option("--page", help="Put a page into its documentation in which it runs.")
+    ] = False,
     author: Annotated[str | None, _option("The author in the model description.")] = None,
     version: Annotated[str | None, _option("The version in the model description.")] = None,
     copyright: Annotated[str | None, _option("The copyright there.")] = None,  # noqa: A002
@@ -95,6 +98,7 @@ def fmu(
     }
     asked |= {"rtol": rtol, "atol": atol, "max_inner_steps": max_inner_steps}
     asked |= {"dt": dt, "order": order, "bundle": bundle, "deflate": deflate}
+    asked["page"] = page
     asked["platforms"] = "all" if platforms == "all" else parts(platforms)
     asked["metadata"] = _metadata(author, version, copyright, license, description)
     of_robot = {"resistance": resistance, "frames": parts(frames), "controller": controller}

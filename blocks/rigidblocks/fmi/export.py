@@ -38,6 +38,7 @@ def export_fmu(
     bundle: bool = False,
     metadata: Metadata = Metadata(),  # noqa: B008 - frozen
     deflate: bool = False,
+    page: bool = False,
 ) -> Path:
     """The path of the FMU written there, made of a block, of a system or of an FMU script.
 
@@ -57,6 +58,7 @@ def export_fmu(
                 FMU as a FusedSystem
     metadata    author, version, copyright, license and description of the FMU
     deflate     whether to compress the archive; its bytes then depend on the version of zlib
+    page        whether its documentation has a page in which the robot runs, compiled by ziglang
 
     Raises ValueError for what is not known and for an option that the source or the target has no
     use for, and what `native_fmu`, `python_fmu` and `FusedSystem` raise.
@@ -78,13 +80,15 @@ def export_fmu(
         changes = {"tunable": tunable, "name": name} | stepping
         if isinstance(source, str | Path):
             _refuse(changes, "a script says what its FMU is: it takes no")
-            return python_fmu(source, path, bundle=bundle, metadata=metadata, deflate=deflate)
+            fmu = python_fmu(source, path, bundle=bundle, metadata=metadata, deflate=deflate)
+            return _with_page(fmu, _made(source, dt, order).block, dt, deflate) if page else fmu
         with tempfile.TemporaryDirectory() as folder:
             script = _object_script(_made(source, dt, order), Path(folder), changes)
-            return python_fmu(script, path, bundle=bundle, metadata=metadata, deflate=deflate)
+            fmu = python_fmu(script, path, bundle=bundle, metadata=metadata, deflate=deflate)
+            return _with_page(fmu, source, dt, deflate) if page else fmu
     _refuse({"bundle": bundle or None}, "only a Python FMU has use for")
     made = _made(source, dt, order)
-    return native_fmu(
+    fmu = native_fmu(
         made.block,
         path,
         name=made.name if name is None else name,
@@ -97,6 +101,16 @@ def export_fmu(
         metadata=metadata,
         deflate=deflate,
     )
+    shown = source if isinstance(source, System) else made.block
+    return _with_page(fmu, shown, dt, deflate) if page else fmu
+
+
+def _with_page(fmu: Path, source: Block | System, dt: float | None, deflate: bool) -> Path:
+    """The FMU with a page in which it runs."""
+    from rigidblocks.fmi.page import add_page  # only where it is wanted: it needs what draws robots
+
+    add_page(fmu, source, dt, deflate)
+    return fmu
 
 
 @dataclass(frozen=True, eq=False)
