@@ -135,7 +135,8 @@ if TYPE_CHECKING:
     from rigidblocks.tracing.differentiate import jacobian
     from rigidblocks.tracing.function import compiled
     from rigidblocks.view.live import LiveView
-    from rigidblocks.view.show import animate, show
+    from rigidblocks.view.played import animate
+    from rigidblocks.view.show import show
     from rigidblocks.view.simulation_page import simulation_page
 
 __version__ = "0.1.0"
@@ -344,7 +345,8 @@ _NAMES = {
     "tracing.differentiate": "jacobian",
     "tracing.function": "compiled",
     "view.live": "LiveView",
-    "view.show": "animate show",
+    "view.played": "animate",
+    "view.show": "show",
     "view.simulation_page": "simulation_page",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -218,3 +218,24 @@ def test_sliders_end_at_the_limits_of_a_file(tmp_path):
             assert (slider["low"], slider["high"]) == (lower[k], upper[k])
         else:
             assert slider["high"] - slider["low"] == pytest.approx(2 * np.pi)
+
+
+def test_several_runs_are_played_on_one_another():
+    fast = run_of([0, 1, 2], [0, 0, 1, 2, 2, 4])
+    slow = run_of([0, 2, 4], [0, 0, 1, 2, 2, 4])
+    page = data(animate({"fast": fast, "slow": slow}, planar2()))
+    first, second = page["robots"]
+    assert first["poses"] == second["poses"]
+    assert {one["layer"] for one in second["solids"]} == {"links"}
+    assert all(one["opacity"] < 1 for one in second["solids"])
+    run = page["run"]
+    time, q = numbers(run["time"], "<f8"), numbers(run["q"]).reshape(-1, 4)
+    assert (time[0], time[-1]) == (0.0, 4.0)
+    np.testing.assert_allclose(q[:, 0], np.minimum(time, 2.0), atol=1e-2)  # it stands still
+    np.testing.assert_allclose(q[:, 2], time / 2, atol=1e-6)
+    (signal,) = run["signals"]
+    assert signal["elements"] == ["[1] fast", "[2] fast", "[1] slow", "[2] slow"]
+    at = numbers(run["plotTime"], "<f8")
+    np.testing.assert_allclose(numbers(signal["columns"][3]), at, atol=1e-5)
+    with pytest.raises(ValueError, match="there is nothing to show"):
+        animate({}, planar2())

@@ -22,7 +22,9 @@ Open = Annotated[bool, Option("--open", help="Open the page in the browser.")]
 @APP.command("view")
 def view(
     robot: Annotated[Path, Argument(help="A robot's file, or a script that makes a `system`.")],
-    result: Annotated[Path | None, Argument(help="A run of it: .arrow, .csv, .parquet.")] = None,
+    results: Annotated[
+        list[Path] | None, Argument(help="A run of it, or some: .arrow, .csv, .parquet.")
+    ] = None,
     output: Out = None,
     floating: Floating = False,
     packages: Annotated[
@@ -31,15 +33,19 @@ def view(
     open_it: Open = False,
     as_json: Json = False,
 ) -> None:
-    """Make a page of one file that shows a robot with a slider for each joint, or plays a run."""
+    """Make a page of one file that shows a robot with sliders for its joints, or plays its runs."""
     from rigidblocks.simulation.result import Result
-    from rigidblocks.view.show import RobotFile, animate, show
+    from rigidblocks.view.played import animate
+    from rigidblocks.view.show import RobotFile, show
 
     if robot.suffix in (".py", ".ssp"):
         seen: System | RobotFile = system_of(robot).system
     else:
         seen = RobotFile(robot_of(robot, floating), robot, tuple(parts(packages) or ()))
-    page = show(seen) if result is None else animate(Result.load(result), seen)
+    runs = {path.stem: Result.load(path) for path in results or ()}
+    page = (
+        animate(runs if len(runs) > 1 else next(iter(runs.values())), seen) if runs else show(seen)
+    )
     _written(page, output or Path(robot.stem + ".html"), open_it, as_json)
 
 

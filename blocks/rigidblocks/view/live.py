@@ -15,9 +15,10 @@ from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
 from rigidblocks.view.encoding import encoded
 from rigidblocks.view.page import Page, page
+from rigidblocks.view.played import played
 from rigidblocks.view.robot import outlook
 from rigidblocks.view.server import LOOPBACK, News, Server
-from rigidblocks.view.show import drawn_robots, force_port, ground_of, in_order, played, title_of
+from rigidblocks.view.show import drawn_robots, force_port, ground_of, in_order, title_of
 
 RUNNING, OVER = "row", "over"
 

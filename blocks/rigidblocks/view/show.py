@@ -1,4 +1,4 @@
-"""Robots to be looked at, and runs of them."""
+"""Robots to be looked at, and what a page is to know of their runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -61,42 +61,6 @@ def show(robot: Drawable, q: ArrayLike | None = None, path: str | Path | None = 
     return made
 
 
-def animate(
-    result: Result,
-    robot: Drawable,
-    path: str | Path | None = None,
-    signals: Sequence[str] = (),
-) -> Page:
-    """The page of a run, which plays it above plots of its `signals`, all of them unless named.
-
-    `robot` is the system that ran, or the robot in it as `show` takes it, whose motion is then the
-    one result that can be its. The page is saved to `path` when given. Raises ValueError where the
-    result has no rows or not the motion of the robot, and KeyError for a signal that there is not.
-    """
-    made = played(result, list(drawn_robots(robot, None)), robot, signals)
-    if path is not None:
-        made.save(path)
-    return made
-
-
-def played(
-    result: Result,
-    pairs: Sequence[Drawn],
-    robot: Drawable,
-    signals: Sequence[str] = (),
-    more: Mapping[str, Any] | None = None,
-) -> Page:
-    """The page of a run of robots that are drawn already, with more for its script to read."""
-    if not len(result.time):
-        raise ValueError("a result without rows has nothing to show")
-    drawn = [one for one, _ in pairs]
-    columns = [_columns(result, one.model.nq, ports) for one, ports in pairs]
-    forces = [_forces(result, one, ports) for one, ports in pairs]
-    run = described_run(result, np.concatenate(columns, axis=1), forces, signals)
-    data = {"run": run, **ground_of(robot), **(more or {})}
-    return page(title_of(drawn), drawn, outlook(drawn[0].model), data)
-
-
 def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
     """The robots to draw, each with the names of the ports of its q one after the other, those of a
     system with the names of their parts.
@@ -149,7 +113,13 @@ def force_port(robot: DrawnRobot, ports: Sequence[str], shapes: Mapping[str, Any
     return name if found else None
 
 
-def _forces(result: Result, robot: DrawnRobot, ports: Sequence[str]) -> Array | None:
+def motion_of(result: Result, pairs: Sequence[Drawn]) -> Array:
+    """q of all robots over time, side by side."""
+    columns = [_columns(result, one.model.nq, ports) for one, ports in pairs]
+    return np.concatenate(columns, axis=1)
+
+
+def forces_on(result: Result, robot: DrawnRobot, ports: Sequence[str]) -> Array | None:
     """The forces on a robot over time (n, 3 k) [N], where they are recorded."""
     name = force_port(robot, ports, {port.name: port.shape for port in result.ports})
     return None if name is None else np.asarray(result[name], float).reshape(len(result.time), -1)
@@ -174,18 +144,24 @@ def described_run(
             np.column_stack([np.interp(frames, time[:end], column[:end]) for column in values.T])
         )
 
-    rows = np.unique(np.linspace(0, len(time) - 1, POINTS).astype(int))
     return {
         "time": encoded(frames, "<f8"),
         "q": filmed(q),
         "forces": [None if one is None else filmed(one) for one in forces],
-        "plotTime": encoded(time[rows], "<f8"),
+        "plotTime": encoded(time[_plotted(result)], "<f8"),
         "events": [float(event.t) for event in result.events][:200],
-        "signals": [_signal(result, name, rows) for name in signals or _numbers(result)],
+        "signals": [signal_of(result, name) for name in signals or _numbers(result)],
     }
 
 
-def _signal(result: Result, name: str, rows: Array) -> dict[str, Any]:
+def _plotted(result: Result) -> Array:
+    """The rows of a result that are enough for a plot."""
+    return np.unique(np.linspace(0, len(result.time) - 1, POINTS).astype(int))
+
+
+def signal_of(result: Result, name: str) -> dict[str, Any]:
+    """What the script reads of a signal, at points enough for a plot."""
+    rows = _plotted(result)
     values = np.asarray(result[name], dtype=float).reshape(len(result.time), -1)[rows]
     whole = name in {port.name for port in result.ports}
     elements = result.port(name).element_names if whole else (name,)

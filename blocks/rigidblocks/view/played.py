@@ -1,0 +1,134 @@
+"""Runs that are over, as pages that play them: one, or several on one another."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.simulation.result import Result
+from rigidblocks.view.page import Page, page
+from rigidblocks.view.robot import outlook
+from rigidblocks.view.show import (
+    Drawable,
+    Drawn,
+    described_run,
+    drawn_robots,
+    forces_on,
+    ground_of,
+    motion_of,
+    signal_of,
+    title_of,
+)
+from rigidblocks.view.solids import PALETTE
+
+THROUGH = 0.5  # how little of a shadow one sees through
+MOST = 60_001  # points of time that all runs are taken at
+
+
+def animate(
+    result: Result | Mapping[str, Result],
+    robot: Drawable,
+    path: str | Path | None = None,
+    signals: Sequence[str] = (),
+) -> Page:
+    """The page of a run, which plays it above plots of its `signals`, all of them unless named.
+
+    Several results, by names for them, are played on one another: the robot of the first in its
+    colours, those of the others as shadows.
+
+    `robot` is the system that ran, or the robot in it as `show` takes it, whose motion is then the
+    one result that can be its. The page is saved to `path` when given. Raises ValueError where the
+    result has no rows or not the motion of the robot, and KeyError for a signal that there is not.
+    """
+    pairs = list(drawn_robots(robot, None))
+    if isinstance(result, Mapping):
+        made = played_together(result, pairs, robot, signals)
+    else:
+        made = played(result, pairs, robot, signals)
+    if path is not None:
+        made.save(path)
+    return made
+
+
+def played(
+    result: Result,
+    pairs: Sequence[Drawn],
+    robot: Drawable,
+    signals: Sequence[str] = (),
+    more: Mapping[str, Any] | None = None,
+) -> Page:
+    """The page of a run of robots that are drawn already, with more for its script to read."""
+    if not len(result.time):
+        raise ValueError("a result without rows has nothing to show")
+    drawn = [one for one, _ in pairs]
+    forces = [forces_on(result, one, ports) for one, ports in pairs]
+    run = described_run(result, motion_of(result, pairs), forces, signals)
+    data = {"run": run, **ground_of(robot), **(more or {})}
+    return page(title_of(drawn), drawn, outlook(drawn[0].model), data)
+
+
+def played_together(
+    results: Mapping[str, Result], pairs: Sequence[Drawn], robot: Any, signals: Sequence[str]
+) -> Page:
+    """The page of runs by their names, from the first beginning to the last end; one that begins
+    later or ends earlier stands still meanwhile. Its plots have the signals of all.
+
+    Raises ValueError without a run, and what `animate` raises.
+    """
+    if not results or not all(len(one.time) for one in results.values()):
+        raise ValueError("there is nothing to show: no result, or one without rows")
+    names = list(results)
+    runs = _at_the_same_times(list(results.values()))
+    drawn = [one for one, _ in pairs]
+    q = np.concatenate([motion_of(run, pairs) for run in runs], axis=1)
+    forces = [forces_on(run, *pair) for run in runs for pair in pairs]
+    first = described_run(runs[0], q, forces, signals)
+    for one in first["signals"]:
+        one |= _of_all(runs, names, one["name"])
+    own = [one.described(k) for k, one in enumerate(drawn)]
+    shadows = [
+        _shadow(one, name, PALETTE[k % len(PALETTE)])
+        for k, name in enumerate(names[1:], 3)
+        for one in own
+    ]
+    note = f"in its colours {names[0]}; shadows: {', '.join(names[1:])}"
+    more = {"robots": own + shadows, "run": first, "note": note, **ground_of(robot)}
+    return page(title_of(drawn), drawn, outlook(drawn[0].model), more)
+
+
+def _at_the_same_times(results: Sequence[Result]) -> list[Result]:
+    """The results, each between its rows, at times that all of them have."""
+    first, last = (f(r.time[k] for r in results) for f, k in ((min, 0), (max, -1)))
+    n = int(np.clip(max(len(one.time) for one in results), 2, MOST))
+    time = np.linspace(first, last, n)
+
+    def between(values: Array, at: Array) -> Array:
+        columns = [np.interp(time, at, column) for column in values.T]
+        return np.column_stack(columns) if columns else np.zeros((n, 0))
+
+    return [
+        replace(one, time=time, values=between(np.asarray(one.values), one.time)) for one in results
+    ]
+
+
+def _of_all(runs: Sequence[Result], names: Sequence[str], signal: str) -> dict[str, Any]:
+    """The elements and columns of a signal in all runs that have it."""
+    found: dict[str, Any] = {"elements": [], "columns": []}
+    for run, name in zip(runs, names, strict=True):
+        try:
+            one = signal_of(run, signal)
+        except KeyError:
+            continue
+        found["elements"] += [f"{element} {name}".strip() for element in one["elements"]]
+        found["columns"] += one["columns"]
+    return found
+
+
+def _shadow(robot: dict[str, Any], name: str, colour: tuple[float, float, float]) -> dict[str, Any]:
+    """The same robot in one colour that lets light through, with nothing drawn over it."""
+    links = [one for one in robot["solids"] if one["layer"] == "links"]
+    solids = [{**one, "colour": list(colour), "opacity": THROUGH} for one in links]
+    return {**robot, "name": f"{robot['name']}, {name}", "solids": solids, "sliders": []}
