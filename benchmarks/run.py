@@ -1,5 +1,6 @@
 """All benchmarks; every comparison is made within one run."""
 
+import batches
 import contact
 import derivatives
 import grounded
@@ -15,6 +16,8 @@ if __name__ == "__main__":
     kernels.large()
     print()
     derivatives.main()
+    print()
+    batches.main()
     print()
     loops.main()
     print()

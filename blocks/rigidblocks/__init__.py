@@ -118,6 +118,7 @@ if TYPE_CHECKING:
         planar3,
         planar_n,
     )
+    from rigidblocks.simulation.batch import BatchResult, simulate_batch
     from rigidblocks.simulation.contact_events import simulate_contact
     from rigidblocks.simulation.independent_motion import move_independently
     from rigidblocks.simulation.prepare import prepare
@@ -152,6 +153,7 @@ __all__ = [
     "ROS2",
     "SEMI_IMPLICIT_EULER",
     "AlongJoint",
+    "BatchResult",
     "Between",
     "Block",
     "BodyContact",
@@ -276,6 +278,7 @@ __all__ = [
     "select",
     "show",
     "simulate",
+    "simulate_batch",
     "simulate_contact",
     "simulation_page",
     "sphere_inertia",
@@ -328,6 +331,7 @@ _NAMES = {
     "model.planar": "PlanarModel",
     "model.solids": "box_inertia capsule_inertia cylinder_inertia sphere_inertia",
     "robots": "DHRow auto_tree auto_tree_p dh_chain dh_frames planar2 planar3 planar_n",
+    "simulation.batch": "BatchResult simulate_batch",
     "simulation.contact_events": "simulate_contact",
     "simulation.independent_motion": "move_independently",
     "simulation.prepare": "prepare",

@@ -20,6 +20,7 @@ LONGEST = 12  # of the lists of 20,000 states: 1 to 4 on average, as of any numb
 STRICT = (
     *("-std=c99", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic"),
     *("-Wconversion", "-Wshadow", "-Werror"),
+    "-Wno-psabi",  # that a processor without registers for them has vectors in memory
 )
 
 
@@ -35,6 +36,7 @@ FMI = {
 RUNNER = folders(C / "runner", SAMPLE / "runner", C / "kernel")
 ALGORITHMS = folders(SAMPLE / "algorithms")
 CONTACT = folders(SAMPLE / "contact")
+LANES = [[f"-DRB_LANES={n}", *folders(C / "lanes", SAMPLE / "lanes")] for n in (2, 4, 8)]
 OPTIONS = {  # of a build
     fmi: [
         [],
@@ -56,6 +58,7 @@ WAYS = {  # the ways to compile each file by itself, by its folder
     "runner": [RUNNER],
     "contact": [CONTACT],
     "algorithms": [ALGORITHMS, ["-DRB_INVERSE_DYNAMICS", *ALGORITHMS]],
+    "lanes": LANES,
 }
 UNITS = [  # the files that are compiled, with the folders that they need
     ("kernel/kernel.c", KERNEL),
@@ -70,6 +73,9 @@ UNITS = [  # the files that are compiled, with the folders that they need
     ("contact/plant.h", CONTACT),
     ("algorithms/sweeps.h", ALGORITHMS),
     ("algorithms/derivatives.h", ALGORITHMS),
+    ("lanes/batch.c", LANES[0]),
+    ("lanes/run.c", LANES[0]),
+    ("lanes/widest.c", []),
 ]
 # what headers of targets define: letters, and words that an FMU's C might use too
 TARGET = (

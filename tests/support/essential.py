@@ -15,6 +15,16 @@ BLOCKS += ["trapezoid", "playback", "sampled pd", "encoder", "springs in a loop"
 SCRIPTS = ["planar2_robot_fmu", "planar2_sampled_pd_fmu"]  # a plant, a sampled block
 
 ESSENTIAL = {
+    "simulation/test_batches_of_runs.py": {
+        "test_a_free_block_with_quaternions_runs_alone_in_a_batch": [],
+    },
+    "kernels/test_batched_dynamics.py": {
+        "test_a_batch_is_the_algorithm_in_numpy": ["satellite-aba"],
+        "test_loops_over_the_bodies_run_in_lanes": ["aba"],
+        "test_derivatives_run_in_lanes": [],
+        "test_large_models_are_loops_in_a_batch_too": [],
+        "test_dynamics_with_loops_run_in_lanes": [],
+    },
     "simulation/test_prepared_runs.py": {
         "test_after_a_failure_a_run_goes_on_from_what_was_saved": ["compiled"],
         "test_a_saved_moment_is_gone_back_to_as_often_as_one_likes": ["compiled"],

@@ -23,7 +23,10 @@ from rigidblocks.kernels.kernel import model_header
 from rigidblocks.library import RigidContactPlant
 from rigidblocks.model.shapes import Box
 from rigidblocks.robots import gripper
+from rigidblocks.simulation.batch import steps_header
 from rigidblocks.system.fused import GAUSS_SEIDEL
+from rigidblocks.tracing.batch import function_header
+from rigidblocks.tracing.trace import trace
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,9 @@ def generated_c() -> dict[str, str]:
         texts[f"{name}/model.h"] = model_header(evaluator, method, 1e-3)
     texts |= {f"runner/{name}": text for name, text in _runner().items()}
     texts["algorithms/structure.h"] = structure_header(auto_tree(3), inverse=False)
+    waves = trace("waves", lambda x: {"y": np.sin(x), "z": np.cos(x)}, {"x": (2,)})
+    texts["lanes/function.h"] = function_header(waves)[0]
+    texts["lanes/steps.h"] = steps_header(Memory(Turntable()), RK4, 1e-3, 1e-3)
     texts["algorithms/contacts.h"] = contacts_header(2, 1, 10, cone=True)
     texts["contact/tables.h"] = hand_and_block().tables
     return texts

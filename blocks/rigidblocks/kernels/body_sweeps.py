@@ -18,16 +18,17 @@ from rigidblocks.kernels.leaves import (
 )
 from rigidblocks.model.model import Model
 from rigidblocks.tracing.ccode import c_number
-from rigidblocks.tracing.function import WrittenFunction
+from rigidblocks.tracing.notation import SCALAR, Notation
+from rigidblocks.tracing.written import WrittenFunction
 
 
-def body_sweeps(model: Model, name: str) -> WrittenFunction:
+def body_sweeps(model: Model, name: str, notation: Notation = SCALAR) -> WrittenFunction:
     """The algorithm `name` ("aba" or "rnea") for a model of any size, in C that does not grow with
     it but for its data.
     """
     algorithm = ALGORITHMS[name]
     place, types = body_types(model)
-    bodies = [traced_body(model, i, pattern, algorithm) for i, pattern in types]
+    bodies = [traced_body(model, i, pattern, algorithm, notation) for i, pattern in types]
     leaves = [leaf for k, body in enumerate(bodies) for leaf in _leaves(name, k, body)]
     cells = max(body.cells for body in bodies)  # as the leaves have made it
     shapes = {
@@ -38,23 +39,23 @@ def body_sweeps(model: Model, name: str) -> WrittenFunction:
     base, a = np.zeros(cells), bodies[0].offsets["a"]
     base[a : a + 6] = minus_gravity(model, None)
     tables = _tables(model, place, [pattern for _, pattern in types], base)
-    head = f"\nstatic void {name}(const double *in, double *cells, double *out)\n{{"
-    text = "\n".join(
-        [*tables, *leaves, head, *_body(model, algorithm, name, len(types), cells), "}\n"]
-    )
+    real = notation.real
+    head = f"\nstatic void {name}(const {real} *in, {real} *cells, {real} *out)\n{{"
+    body = _body(model, algorithm, name, len(types), cells, notation)
+    text = "\n".join([*tables, *leaves, head, *body, "}\n"])
     return WrittenFunction(name, shapes, output, text, (model.nb + 1) * cells)
 
 
 def _leaves(name: str, number: int, body: BodyType) -> Iterator[str]:
     """The C functions of the passes at bodies of this type, in order."""
     for k, step in enumerate(body.algorithm.passes):
-        head = f"static void {name}_{k}_{number}({_parameters(body.algorithm)})"
+        head = f"static void {name}_{k}_{number}({_parameters(body.algorithm, body.notation.real)})"
         yield f"{head}\n{{\n{body.leaf(step)}\n}}\n"
 
 
-def _parameters(algorithm: Algorithm) -> str:
-    inputs = ", ".join(f"const double *{name}" for name in algorithm.inputs)
-    return f"const double *k, double *w, double *p, {inputs}, double *{algorithm.output}"
+def _parameters(algorithm: Algorithm, real: str) -> str:
+    inputs = ", ".join(f"const {real} *{name}" for name in algorithm.inputs)
+    return f"const double *k, {real} *w, {real} *p, {inputs}, {real} *{algorithm.output}"
 
 
 def _tables(
@@ -79,14 +80,17 @@ def _table(kind: str, name: str, values: Iterable[str]) -> str:
     return f"static const {kind} {name}[] = {{{', '.join(values)}}};"
 
 
-def _body(model: Model, algorithm: Algorithm, name: str, types: int, cells: int) -> Iterator[str]:
+def _body(
+    model: Model, algorithm: Algorithm, name: str, types: int, cells: int, notation: Notation
+) -> Iterator[str]:
     """The sweeps: one for each pass, outward or inward."""
-    start = 0
+    start, real = 0, notation.real
     for key in algorithm.inputs:
-        yield f"    const double *{key} = in + {start};"
+        yield f"    const {real} *{key} = in + {start};"
         start += model.nq if key == "q" else model.nv
-    yield f"    double *{algorithm.output} = out, *base = cells + {model.nb * cells};"
-    yield f"    for (int j = 0; j < {cells}; j++)\n        base[j] = BASE[j];"
+    yield f"    {real} *{algorithm.output} = out, *base = cells + {model.nb * cells};"
+    of_base = notation.number("BASE[j]")
+    yield f"    for (int j = 0; j < {cells}; j++)\n        base[j] = {of_base};"
     at = ", ".join(
         f"{key} + {'Q_AT' if key == 'q' else 'V_AT'}[i]"
         for key in (*algorithm.inputs, algorithm.output)

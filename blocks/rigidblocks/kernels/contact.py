@@ -8,8 +8,9 @@ import numpy as np
 
 from rigidblocks.contact.sweeps import contact_error, contact_forces, contact_rates, goes_on
 from rigidblocks.tracing.ccode import c_function, c_text
-from rigidblocks.tracing.function import CompiledFunction, WrittenFunction
+from rigidblocks.tracing.function import CompiledFunction
 from rigidblocks.tracing.trace import trace
+from rigidblocks.tracing.written import WrittenFunction
 
 
 def compiled_sweeps(n: int, k: int, sweeps: int = 30, cone: bool = True) -> CompiledFunction:

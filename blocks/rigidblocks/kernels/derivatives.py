@@ -1,7 +1,7 @@
 """Exact derivatives of traced functions."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import casadi as ca
 import numpy as np
@@ -26,12 +26,26 @@ from rigidblocks.dynamics.sweeps import (
 )
 from rigidblocks.joint import Joint
 from rigidblocks.model.model import Model
+from rigidblocks.tracing.batch import CompiledBatch
 from rigidblocks.tracing.ccode import c_text
-from rigidblocks.tracing.function import CompiledFunction, Finish
+from rigidblocks.tracing.function import CompiledFunction, compiled_form
 from rigidblocks.tracing.trace import Traced, trace
+from rigidblocks.tracing.written import Finish
 
 
-def derivatives(model: Model, algorithm: str) -> CompiledFunction:
+@overload
+def derivatives(model: Model, algorithm: str) -> CompiledFunction: ...
+
+
+@overload
+def derivatives(
+    model: Model, algorithm: str, *, batch: Literal[True], lanes: int | None = None
+) -> CompiledBatch: ...
+
+
+def derivatives(
+    model: Model, algorithm: str, *, batch: bool = False, lanes: int | None = None
+) -> CompiledFunction | CompiledBatch:
     """The compiled exact derivatives of forward dynamics, "aba", or of inverse dynamics, "rnea".
 
     Of (q, qd, tau) the first gives qdd and dqdd_dq, dqdd_dqd and dqdd_dtau = H^-1; of (q, qd, qdd)
@@ -45,7 +59,8 @@ def derivatives(model: Model, algorithm: str) -> CompiledFunction:
 
         dqdd/dq = -H^-1 dtau/dq,  dqdd/dqd = -H^-1 dtau/dqd        at qdd = aba(q, qd, tau)
 
-    Raises ValueError for another algorithm and for a planar model.
+    A `batch` is of arrays (n, nq), (n, nv) and (n, nv), in `lanes` and threads. Raises ValueError
+    for another algorithm and for a planar model.
     """
     if algorithm not in ("aba", "rnea"):
         raise ValueError(
@@ -68,7 +83,8 @@ def derivatives(model: Model, algorithm: str) -> CompiledFunction:
     graph = trace(f"{algorithm}_columns", columns, {"q": (model.nq,), "qd": (n,), last: (n,)})
     outputs = {result: (n,)} | {f"d{result}_d{x}": (n, n) for x in ("q", "qd", last)}
     text = structure_header(model, inverse) + c_text("algorithms/derivatives.h")
-    return CompiledFunction(graph, Finish(text, outputs, scratch=0 if inverse else 4 * n * n + n))
+    finish = Finish(text, outputs, scratch=0 if inverse else 4 * n * n + n)
+    return compiled_form(graph, batch, lanes, finish)
 
 
 def _columns(model: Model, q: Array, qd: Array, qdd: Array) -> tuple[Array, dict[str, Array]]:

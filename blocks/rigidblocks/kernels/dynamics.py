@@ -1,6 +1,7 @@
 """The compiled algorithms of a model, in the form of C that suits its size."""
 
 from collections.abc import Callable
+from typing import Literal, overload
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics import aba, crba, rnea
@@ -10,7 +11,9 @@ from rigidblocks.kernels.leaves import ALGORITHMS
 from rigidblocks.model.model import Model
 from rigidblocks.model.resistance import check_resistance
 from rigidblocks.model.tree import Tree
-from rigidblocks.tracing.function import CompiledFunction
+from rigidblocks.tracing.batch import CompiledBatch
+from rigidblocks.tracing.function import CompiledFunction, compiled_form
+from rigidblocks.tracing.notation import IN_LANES, SCALAR
 from rigidblocks.tracing.trace import Graph, trace
 
 # up to here straight-line C is faster, by a third at 5 bodies and a tenth at 20; beyond, it takes
@@ -33,13 +36,33 @@ def straight_line(model: Tree, algorithm: str) -> Graph:
     )
 
 
-def compiled_dynamics(model: Tree, algorithm: str) -> CompiledFunction:
+@overload
+def compiled_dynamics(model: Tree, algorithm: str) -> CompiledFunction: ...
+
+
+@overload
+def compiled_dynamics(
+    model: Tree, algorithm: str, *, batch: Literal[True], lanes: int | None = None
+) -> CompiledBatch: ...
+
+
+@overload
+def compiled_dynamics(
+    model: Tree, algorithm: str, *, batch: bool, lanes: int | None = None
+) -> CompiledFunction | CompiledBatch: ...
+
+
+def compiled_dynamics(
+    model: Tree, algorithm: str, *, batch: bool = False, lanes: int | None = None
+) -> CompiledFunction | CompiledBatch:
     """`algorithm` of a model, compiled: "rnea" (q, qd, qdd -> tau), "crba" (q -> H) or "aba" (q,
     qd, tau -> qdd).
 
     It computes with the `equivalent` model, straight through for a small one; "rnea" and "aba" of
     more than `MOST_BODIES_IN_A_LINE` bodies are loops over the bodies, of which any number compile
-    in a second. Raises ValueError for another algorithm, and CompilerError without a C compiler.
+    in a second. A `batch` is of arrays (n, nq), (n, nv), ... in `lanes` and threads
+    (`CompiledBatch`). Raises ValueError for another algorithm, and CompilerError without a C
+    compiler.
     """
     if algorithm not in _FUNCTIONS:
         raise ValueError(
@@ -48,5 +71,6 @@ def compiled_dynamics(model: Tree, algorithm: str) -> CompiledFunction:
     if algorithm == "aba":
         check_resistance(model)
     if model.nb > MOST_BODIES_IN_A_LINE and algorithm in ALGORITHMS and isinstance(model, Model):
-        return CompiledFunction(body_sweeps(equivalent(model), algorithm))
-    return CompiledFunction(straight_line(model, algorithm))
+        notation = IN_LANES if batch else SCALAR
+        return compiled_form(body_sweeps(equivalent(model), algorithm, notation), batch, lanes)
+    return compiled_form(straight_line(model, algorithm), batch, lanes)

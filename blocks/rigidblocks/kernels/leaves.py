@@ -24,6 +24,7 @@ from rigidblocks.dynamics.forward import acceleration, behind_joint, body_alone
 from rigidblocks.dynamics.inverse import net_force, transmitted
 from rigidblocks.model.model import Model
 from rigidblocks.tracing.ccode import statements
+from rigidblocks.tracing.notation import SCALAR, Notation
 from rigidblocks.tracing.trace import Traced
 
 
@@ -104,6 +105,7 @@ class BodyType:
     inertia: RigidInertia
     Xtree: Transform
     names: dict[int, str]  # the C name of each symbol, by its node
+    notation: Notation = SCALAR
     cells: int = 0
     values: dict[str, Any] = field(default_factory=dict)
     symbols: list[ca.SX] = field(default_factory=list)
@@ -132,7 +134,7 @@ class BodyType:
         assignments: dict[str, ca.SX] = {}
         for name, value in zip(step.results, results, strict=True):
             assignments.update(self._keep(name, value))
-        return _assigned(assignments, self.symbols, self.names)
+        return _assigned(assignments, self.symbols, self.names, self.notation)
 
     def _argument(self, name: str) -> Any:
         if name in ("q", "qd", "qdd", "tau"):
@@ -211,14 +213,19 @@ def _each(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def _assigned(
-    assignments: Mapping[str, ca.SX], symbols: list[ca.SX], names: Mapping[int, str]
+    assignments: Mapping[str, ca.SX],
+    symbols: list[ca.SX],
+    names: Mapping[int, str],
+    notation: Notation,
 ) -> str:
     """The C statements of the assignments; everything is read before anything is written."""
     results = ca.cse(ca.densify(ca.vertcat(*assignments.values())))
     used = [sx for sx in symbols if ca.depends_on(results, sx)]
     function = ca.Function("leaf", [ca.vertcat(*used)], [results])
-    lines = [f"const double x{k} = {names[sx.element_hash()]};" for k, sx in enumerate(used)]
-    lines += statements(function, [f"x{k}" for k in range(len(used))], list(assignments))
+    places = [names[sx.element_hash()] for sx in used]
+    values = [notation.number(one) if one.startswith("k") else one for one in places]
+    lines = [f"const {notation.real} x{k} = {value};" for k, value in enumerate(values)]
+    lines += statements(function, [f"x{k}" for k in range(len(used))], list(assignments), notation)
     return "\n".join(f"    {line}" for line in lines)
 
 
@@ -281,7 +288,9 @@ def _common(patterns: list[Array]) -> Array:
     return reduce(lambda one, two: np.where(one == two, one, np.nan), patterns)
 
 
-def traced_body(model: Model, i: int, pattern: Array, algorithm: Algorithm) -> BodyType:
+def traced_body(
+    model: Model, i: int, pattern: Array, algorithm: Algorithm, notation: Notation
+) -> BodyType:
     """The type of body i with the numbers of the pattern as they are, and the others as symbols
     k[0], k[1], ...
     """
@@ -299,4 +308,4 @@ def traced_body(model: Model, i: int, pattern: Array, algorithm: Algorithm) -> B
     for name, parameter in zip(_parameters(joint), parameters, strict=True):
         object.__setattr__(joint, name, parameter)
     inertia = RigidInertia(m, _array(h), I)
-    return BodyType(algorithm, joint, inertia, Xtree, names, symbols=symbols)
+    return BodyType(algorithm, joint, inertia, Xtree, names, notation, symbols=symbols)

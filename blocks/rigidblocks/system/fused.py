@@ -61,6 +61,15 @@ class FusedSystem(Composite):
         """The states and computed outputs of the parts."""
         return tuple(port for part in self._parts.by_name.values() for port in _remembered(part))
 
+    @cached_property
+    def computed(self) -> frozenset[str]:
+        """Those of the sampled states that are outputs which the parts compute: no run starts with
+        them.
+        """
+        return frozenset(
+            port.name for part in self._parts.by_name.values() for port in part.outputs
+        )
+
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
         return self._parts.conditions

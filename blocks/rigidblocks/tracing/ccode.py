@@ -12,57 +12,22 @@ from typing import NamedTuple
 
 import casadi as ca
 
+from rigidblocks.tracing.notation import SCALAR, Notation
 from rigidblocks.tracing.tables import table_named
 from rigidblocks.tracing.trace import Graph, element_names, instructions
 
 LONG, PART = 5000, 1000  # statements: of a function that is divided, and of its parts
-_BINARY = {
-    ca.OP_ADD: "{a} + {b}",
-    ca.OP_SUB: "{a} - {b}",
-    ca.OP_MUL: "{a} * {b}",
-    ca.OP_DIV: "{a} / {b}",
-    ca.OP_LT: "({a} < {b}) ? 1.0 : 0.0",
-    ca.OP_LE: "({a} <= {b}) ? 1.0 : 0.0",
-    ca.OP_EQ: "({a} == {b}) ? 1.0 : 0.0",
-    ca.OP_NE: "({a} != {b}) ? 1.0 : 0.0",
-    ca.OP_AND: "({a} != 0.0 && {b} != 0.0) ? 1.0 : 0.0",
-    ca.OP_OR: "({a} != 0.0 || {b} != 0.0) ? 1.0 : 0.0",
-    ca.OP_IF_ELSE_ZERO: "({a} != 0.0) ? {b} : 0.0",
-    ca.OP_POW: "pow({a}, {b})",
-    ca.OP_CONSTPOW: "pow({a}, {b})",
-    ca.OP_ATAN2: "atan2({a}, {b})",
-    ca.OP_FMIN: "({a} < {b} || {a} != {a}) ? {a} : {b}",
-    ca.OP_FMAX: "({a} > {b} || {a} != {a}) ? {a} : {b}",
-}
-_UNARY = {
-    ca.OP_ASSIGN: "{a}",
-    ca.OP_NEG: "-{a}",
-    ca.OP_SQ: "{a} * {a}",
-    ca.OP_TWICE: "{a} + {a}",
-    ca.OP_INV: "1.0 / {a}",
-    ca.OP_NOT: "({a} == 0.0) ? 1.0 : 0.0",
-    ca.OP_SIGN: "({a} > 0.0) ? 1.0 : (({a} < 0.0) ? -1.0 : 0.0)",
-    ca.OP_SQRT: "sqrt({a})",
-    ca.OP_SIN: "sin({a})",
-    ca.OP_COS: "cos({a})",
-    ca.OP_TAN: "tan({a})",
-    ca.OP_ASIN: "asin({a})",
-    ca.OP_ACOS: "acos({a})",
-    ca.OP_ATAN: "atan({a})",
-    ca.OP_TANH: "tanh({a})",
-    ca.OP_EXP: "exp({a})",
-    ca.OP_LOG: "log({a})",
-    ca.OP_FABS: "fabs({a})",
-    ca.OP_FLOOR: "floor({a})",
-    ca.OP_CEIL: "ceil({a})",
-}
 
 
 def c_function(
-    graph: Graph, *, inline: bool = False, names: Mapping[str, str] = MappingProxyType({})
+    graph: Graph,
+    *,
+    inline: bool = False,
+    names: Mapping[str, str] = MappingProxyType({}),
+    notation: Notation = SCALAR,
 ) -> str:
     """The C99 text of the static function `void name(const double *in, double *out)` that the graph
-    describes.
+    describes; in another notation its numbers are of another type.
 
     With `inline` it is one for a header, which need not be used. `names` tells what elements of
     `in` and `out` are: the first statement that reads or writes one says so. A long one is made of
@@ -73,7 +38,7 @@ def c_function(
     inputs = [f"in[{k}]" for k in range(graph.function.nnz_in())]
     outputs = [f"out[{k}]" for k in range(graph.function.nnz_out())]
     try:
-        assignments = list(_named(_assignments(graph.function, inputs, outputs), names))
+        assignments = list(_named(_assignments(graph.function, inputs, outputs, notation), names))
     except ValueError as error:  # a constant that has no literal
         raise ValueError(
             f"the traced function {graph.name} has the constant NaN in "
@@ -82,10 +47,10 @@ def c_function(
         ) from error
     tables = table_texts(graph.function)
     if len(assignments) > LONG:
-        return tables + _in_parts(graph.name, assignments, inline)
+        return tables + _in_parts(graph.name, assignments, inline, notation.real)
     return tables + _definition(
         graph.name,
-        "const double *in, double *out",
+        f"const {notation.real} *in, {notation.real} *out",
         [one.text for one in assignments],
         ("in", "out"),
         inline,
@@ -102,36 +67,37 @@ def _definition(
     return f"{kind} {name}({arguments})\n{{\n{body}\n}}\n"
 
 
-def _in_parts(name: str, assignments: Sequence["Assignment"], inline: bool) -> str:
+def _in_parts(name: str, assignments: Sequence["Assignment"], inline: bool, real: str) -> str:
     """The function as calls of parts that are compiled by themselves; what one leaves to another is
     in an array.
     """
     parts = [assignments[k : k + PART] for k in range(0, len(assignments), PART)]
     last = {read: k for k, part in enumerate(parts) for one in part for read in one.reads}
-    left, text = _Left(), ""
+    left, text = _Left(real), ""
     for k, part in enumerate(parts):
         lines = [*left.read_by(part), *left.written_by(part, k, last)]
         left.forget(value for value in list(left.place) if last[value] == k)
-        arguments = "const double *in, double *out, double *left"
+        arguments = f"const {real} *in, {real} *out, {real} *left"
         text += "#if defined(__GNUC__)\n__attribute__((noinline))\n#endif\n"
         text += _definition(f"{name}_{k}", arguments, lines, ("in", "out", "left"))
     calls = [f"{name}_{k}(in, out, left);" for k in range(len(parts))]
-    lines = [f"double left[{max(left.size, 1)}];", *calls]
-    return text + _definition(name, "const double *in, double *out", lines, (), inline)
+    lines = [f"{real} left[{max(left.size, 1)}];", *calls]
+    return text + _definition(name, f"const {real} *in, {real} *out", lines, (), inline)
 
 
 class _Left:
     """The array `left` of a function in parts: where the values are that later parts read."""
 
-    def __init__(self) -> None:
+    def __init__(self, real: str) -> None:
         self.place: dict[str, int] = {}
         self.size = 0
+        self._real = real
         self._free: list[int] = []
 
     def read_by(self, part: Iterable["Assignment"]) -> list[str]:
         """The statements by which a part reads what others have left."""
         read = dict.fromkeys(x for one in part for x in one.reads if x in self.place)
-        return [f"const double {value} = left[{self.place[value]}];" for value in read]
+        return [f"const {self._real} {value} = left[{self.place[value]}];" for value in read]
 
     def written_by(
         self, part: Iterable["Assignment"], k: int, last: Mapping[str, int]
@@ -141,10 +107,11 @@ class _Left:
         """
         for one in part:
             yield one.text
-            if last.get(one.target, k) > k:
-                self.place[one.target] = self._free.pop() if self._free else self.size
-                self.size = max(self.size, self.place[one.target] + 1)
-                yield f"left[{self.place[one.target]}] = {one.target};"
+            for target in one.targets:
+                if last.get(target, k) > k:
+                    self.place[target] = self._free.pop() if self._free else self.size
+                    self.size = max(self.size, self.place[target] + 1)
+                    yield f"left[{self.place[target]}] = {target};"
 
     def forget(self, values: Iterable[str]) -> None:
         """Frees the places of values that are not read any more."""
@@ -205,15 +172,18 @@ def _reached_by_nan(graph: Graph, names: Mapping[str, str]) -> list[str]:
 
 
 class Assignment(NamedTuple):
-    """A C statement that gives `target` its one value, from those named in `reads`."""
+    """A C statement that gives `targets` their one value each, from those named in `reads`."""
 
-    target: str
+    targets: tuple[str, ...]
     reads: tuple[str, ...]
     text: str
 
 
 def statements(
-    function: ca.Function, inputs: Sequence[str], outputs: Sequence[str]
+    function: ca.Function,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    notation: Notation = SCALAR,
 ) -> Iterator[str]:
     """One C statement an operation, each value assigned once; divisions by one value share its
     reciprocal.
@@ -221,42 +191,69 @@ def statements(
     `inputs` and `outputs` are the C names of the flat inputs and outputs, which are read and
     written where they occur.
     """
-    return (one.text for one in _assignments(function, inputs, outputs))
+    return (one.text for one in _assignments(function, inputs, outputs, notation))
 
 
 def _assignments(
-    function: ca.Function, inputs: Sequence[str], outputs: Sequence[str]
+    function: ca.Function, inputs: Sequence[str], outputs: Sequence[str], notation: Notation
 ) -> Iterator[Assignment]:
-    operations = list(_operations(function, inputs, outputs))
+    operations = list(_operations(function, inputs, outputs, notation))
     called = {f"v{k}": name for k, name in _called(function).items()}
     results = set(outputs)
     divisors = Counter(operands[1] for _, code, operands in operations if code == ca.OP_DIV)
     reciprocals: dict[str, str] = {}
+    paired = _pairs(operations) if notation.sine_and_cosine else {}
     for target, code, operands in operations:
         value, reads = "", tuple(operands)
+        if pair := paired.get(target):
+            if target == pair[0]:
+                yield _sine_and_cosine(operands[0], code, pair, notation)
+            continue
         if code == ca.OP_DIV and divisors[operands[1]] > 1:
             a, b = operands
             if b not in reciprocals:
                 r = reciprocals[b] = f"r{len(reciprocals)}"
-                yield Assignment(r, (b,), f"const double {r} = 1.0 / {b};")
+                inverse = notation.expression(ca.OP_INV, [b])
+                yield Assignment((r,), (b,), f"const {notation.real} {r} = {inverse};")
             value, reads = f"{a} * {reciprocals[b]}", (a, reciprocals[b])
         elif code == ca.OP_CALL:
-            value = f"{called[target]}({operands[0]})" if table_named(called[target]) else "0.0"
-        declared = target if target in results else f"const double {target}"
-        yield Assignment(target, reads, f"{declared} = {value or _expression(code, operands)};")
+            table = notation.table.format(name=called[target], a=operands[0])
+            value = table if table_named(called[target]) else notation.number("0.0")
+        declared = target if target in results else f"const {notation.real} {target}"
+        text = f"{declared} = {value or notation.expression(code, operands)};"
+        yield Assignment((target,), reads, text)
+
+
+def _pairs(operations: Iterable[tuple[str, int, list[str]]]) -> dict[str, tuple[str, str]]:
+    """The sines and cosines of one angle, as they come, by the name of either."""
+    of: dict[str, dict[int, str]] = {}
+    for target, code, operands in operations:
+        if code in (ca.OP_SIN, ca.OP_COS):
+            of.setdefault(operands[0], {})[code] = target
+    pairs = [tuple(both.values()) for both in of.values() if len(both) == 2]
+    return {target: (one, other) for one, other in pairs for target in (one, other)}
+
+
+def _sine_and_cosine(
+    angle: str, code: int, pair: tuple[str, str], notation: Notation
+) -> Assignment:
+    """The statement of a sine and a cosine, `code` being the first of the pair."""
+    sine, cosine = pair if code == ca.OP_SIN else pair[::-1]
+    call = notation.sine_and_cosine.format(a=angle, sine=sine, cosine=cosine)
+    return Assignment(pair, (angle,), f"{notation.real} {sine}, {cosine}; {call}")
 
 
 def _named(assignments: Iterable[Assignment], names: Mapping[str, str]) -> Iterator[Assignment]:
     """The assignments, each with a comment on what it is the first to read or write."""
     left = dict(names)
     for one in assignments:
-        places = (*one.reads, one.target)
+        places = (*one.reads, *one.targets)
         said = dict.fromkeys(left.pop(place) for place in places if place in left)
         yield one._replace(text=f"{one.text} /* {', '.join(said)} */") if said else one
 
 
 def _operations(
-    function: ca.Function, arguments: Sequence[str], results: Sequence[str]
+    function: ca.Function, arguments: Sequence[str], results: Sequence[str], notation: Notation
 ) -> Iterator[tuple[str, int, list[str]]]:
     """The target, operation code and operands of each statement, in single-assignment form."""
     name: dict[int, str] = {}  # what each of CasADi's reused work variables holds now
@@ -266,17 +263,7 @@ def _operations(
         elif code == ca.OP_INPUT:
             name[outputs[0]] = arguments[inputs[1]]
         elif code == ca.OP_CONST:
-            literal = c_number(function.instruction_constant(k))
-            name[outputs[0]] = f"({literal})" if literal.startswith("-") else literal
+            name[outputs[0]] = notation.number(c_number(function.instruction_constant(k)))
         else:
             yield f"v{k}", code, [name[i] for i in inputs]
             name[outputs[0]] = f"v{k}"
-
-
-def _expression(code: int, operands: list[str]) -> str:
-    template = _BINARY.get(code) or _UNARY.get(code)
-    if template is None:
-        raise NotImplementedError(
-            f"a traced function uses operation {code} of CasADi, which has no C form here"
-        )
-    return template.format(**dict(zip("ab", operands, strict=False)))

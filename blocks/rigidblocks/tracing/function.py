@@ -2,17 +2,18 @@
 
 import ctypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.tracing.batch import CompiledBatch
 from rigidblocks.tracing.ccode import c_function
 from rigidblocks.tracing.compiler import shared_library
 from rigidblocks.tracing.trace import Graph, Shapes, trace
+from rigidblocks.tracing.written import Finish, WrittenFunction
 
 _EXPORT = """
 #if defined(_WIN32)
@@ -27,35 +28,6 @@ void call(const double *in, double *work, double *out)
     {body}
 }}
 """
-
-
-@dataclass(frozen=True, eq=False)
-class WrittenFunction:
-    """A function in C text, `static void name(const double *in, double *cells, double *out)`, not
-    traced as a whole.
-
-    `cells` has room for `work` doubles. `inputs` and `outputs` are as in `Graph`.
-    """
-
-    name: str
-    inputs: Shapes
-    outputs: Shapes
-    text: str
-    work: int
-
-
-@dataclass(frozen=True)
-class Finish:
-    """C that goes on where a graph ends: the text of `static void finish(double *work, double
-    *out)`.
-
-    `work` has the outputs of the graph, and behind them room for `scratch` more numbers; `out` has
-    the `outputs`.
-    """
-
-    text: str
-    outputs: Shapes
-    scratch: int
 
 
 class CompiledFunction:
@@ -101,15 +73,51 @@ class CompiledFunction:
         return results[0] if len(results) == 1 else tuple(results)
 
 
+def compiled_form(
+    graph: Graph | WrittenFunction,
+    batch: bool,
+    lanes: int | None = None,
+    finish: Finish | None = None,
+) -> CompiledFunction | CompiledBatch:
+    """A function compiled for one argument or, in lanes, for many."""
+    if batch:
+        return CompiledBatch(graph, finish, lanes=lanes)
+    if lanes is not None:
+        raise ValueError(f"lanes = {lanes} are those of a batch; take batch=True")
+    return CompiledFunction(graph, finish)
+
+
+@overload
 def compiled(
     name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes
-) -> CompiledFunction:
+) -> CompiledFunction: ...
+
+
+@overload
+def compiled(
+    name: str,
+    function: Callable[..., Mapping[str, Array]],
+    inputs: Shapes,
+    *,
+    batch: Literal[True],
+    lanes: int | None = None,
+) -> CompiledBatch: ...
+
+
+def compiled(
+    name: str,
+    function: Callable[..., Mapping[str, Array]],
+    inputs: Shapes,
+    *,
+    batch: bool = False,
+    lanes: int | None = None,
+) -> CompiledFunction | CompiledBatch:
     """`function`, which takes `inputs` by position and returns its outputs by name, traced and
-    compiled to C.
+    compiled to C; a `batch` takes arrays (n, ...) of them in `lanes` and threads.
 
     Raises TraceError where it branches on a traced value, and CompilerError without a C compiler.
     """
-    return CompiledFunction(trace(name, function, inputs))
+    return compiled_form(trace(name, function, inputs), batch, lanes)
 
 
 def _source(graph: Graph | WrittenFunction, finish: Finish | None) -> tuple[str, int]:

@@ -1,0 +1,152 @@
+"""Forward dynamics of 4,096 states at once: lanes against a loop of the scalar C and against
+Pinocchio's parallel function, per core; and a thousand runs of planar2ctrl.
+
+CPU time, the least of many rounds in which all take turns; both answers are compared first.
+"""
+
+import ctypes
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pinocchio
+from models import check_equal, in_pinocchio
+
+from rigidblocks import (
+    PDController,
+    RepeatingSequence,
+    RobotPlant,
+    System,
+    auto_tree,
+    compiled_dynamics,
+    planar2,
+    prepare,
+    simulate_batch,
+)
+from rigidblocks.kernels.dynamics import straight_line
+from rigidblocks.tracing.batch import CompiledBatch
+from rigidblocks.tracing.ccode import c_function
+from rigidblocks.tracing.compiler import shared_library
+from rigidblocks.tracing.lanes import LANES, widest
+from rigidblocks.tracing.trace import Graph
+
+N, ROUNDS = 4096, 40
+RUNS, T_STOP, DT = 1000, 10.0, 1e-3
+
+
+def least_times(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The least CPU time of each call, of all threads [s], taken in turn."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            begin = time.process_time()
+            call()
+            times[name].append(time.process_time() - begin)
+    return {name: min(measured) for name, measured in times.items()}
+
+
+def scalar_loop(graph: Graph, rows: np.ndarray, results: np.ndarray) -> Callable[[], object]:
+    """The scalar C in a C loop over the rows, which writes the results."""
+    text = c_function(graph).replace(f"void {graph.name}(", "void function(")
+    with open(__file__.replace(".py", ".c")) as file:
+        sources = {"function.h": text, "loop.c": file.read()}
+    loop = ctypes.CDLL(str(shared_library(sources, "loop.c"))).loop
+    places = (
+        ctypes.c_void_p(rows.ctypes.data),
+        rows.shape[1],
+        ctypes.c_void_p(results.ctypes.data),
+        results.shape[1],
+        ctypes.c_long(len(rows)),
+    )
+    return lambda: loop(*places)
+
+
+def dynamics(joints: int) -> None:
+    """Prints how many forward dynamics a core does in a second, by each."""
+    model, rng = auto_tree(joints, skew=0.7), np.random.default_rng(0)
+    graph = straight_line(model, "aba")
+    q, qd, tau = rng.normal(size=(3, N, joints))
+    ours = {n: CompiledBatch(graph, lanes=n) for n in LANES if n <= widest()}
+    results = {n: batch(q, qd, tau) for n, batch in ours.items()}
+    rows, scalar = np.hstack([q, qd, tau]), np.empty((N, joints))
+    loop = scalar_loop(graph, rows, scalar)
+    loop()
+    other = in_pinocchio(model)
+    pool = pinocchio.ModelPool(other, 1)
+    columns = [np.asfortranarray(values.T) for values in (q, qd, tau)]
+    theirs = np.empty((joints, N), order="F")
+    pinocchio.abaInParallel(1, pool, *columns, theirs)
+    for n, result in results.items():
+        check_equal(f"{joints} joints, {n} lanes and 2", result, results[2], 0.0)
+        check_equal(f"{joints} joints, {n} lanes and the loop", result, scalar)
+        check_equal(f"{joints} joints, {n} lanes and Pinocchio", result, theirs.T, 1e-11)
+    kernel = compiled_dynamics(model, "aba")
+    check_equal(f"{joints} joints, lanes and a call", results[2][7], kernel(q[7], qd[7], tau[7]))
+    calls: dict[str, Callable[[], object]] = {
+        "scalar loop": loop,
+        "Pinocchio": lambda: pinocchio.abaInParallel(1, pool, *columns, theirs),
+    } | {
+        f"{n} lanes": lambda batch=batch: batch(q, qd, tau, threads=1) for n, batch in ours.items()
+    }
+    times = least_times(calls, ROUNDS)
+    for name, seconds in times.items():
+        print(
+            f"{joints:3} joints  {name:12} {N / seconds / 1e6:6.2f} million a core-second "
+            f"{times['scalar loop'] / seconds:6.2f} x the scalar loop "
+            f"{times['Pinocchio'] / seconds:6.2f} x Pinocchio"
+        )
+
+
+def planar2ctrl() -> System:
+    """A robot of two links that follows a command under a PD controller."""
+    system = System()
+    system.add("robot", RobotPlant(planar2().with_gravity((0.0, 0.0, -9.81))))
+    system.add("pd", PDController(kp=[1000, 1000], kd=[15, 15]))
+    command = RepeatingSequence(t=[0, 1, 2, 3, 4], y=[[0, 0], [1, 1.5], [1, 1.5], [0, 0], [0, 0]])
+    system.add("command", command)
+    system.connect("command.y", "pd.q_ref")
+    system.connect("command.slope", "pd.qd_ref")
+    system.connect("robot.q", "pd.q")
+    system.connect("robot.qd", "pd.qd")
+    system.connect("pd.tau", "robot.tau")
+    return system
+
+
+def runs() -> None:
+    """Prints the CPU time of a thousand runs in lanes, and of one after the other in C."""
+    system, rng = planar2ctrl(), np.random.default_rng(0)
+    start = {"robot.q": rng.normal(scale=0.3, size=(RUNS, 2))}
+    run = prepare(system, DT, form="fused", record=["robot.q"], every=10)
+    known = [n for n in LANES if n <= widest()]
+
+    def batch(lanes: int) -> np.ndarray:
+        options = {"record": ["robot.q"], "every": 10, "lanes": lanes}
+        return simulate_batch(system, T_STOP, DT, start=start, **options).values
+
+    def one(k: int) -> np.ndarray:
+        own = {"robot.q": start["robot.q"][k]}
+        return run.simulate(T_STOP, start=own, progress=False)["robot.q"]
+
+    for lanes in known:
+        values = batch(lanes)
+        check_equal(f"runs, {lanes} lanes and 2", values, batch(2), 0.0)
+        for k in (0, 500, 999):
+            check_equal(f"run {k}, {lanes} lanes and fused", values[k], one(k))
+    calls: dict[str, Callable[[], object]] = {
+        "fused, a tenth": lambda: [one(k) for k in range(100)]
+    }
+    calls |= {f"{n} lanes": lambda n=n: batch(n) for n in known}
+    times = least_times(calls, 5)
+    for name, seconds in times.items():
+        print(f"{RUNS} runs of planar2ctrl, 10 s: {name:14} {seconds:6.2f} s of CPU time")
+
+
+def main() -> None:
+    """Prints all."""
+    for joints in (7, 18):
+        dynamics(joints)
+    runs()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+#ifndef RB_FUNCTION_H
+#define RB_FUNCTION_H
+
+#include "sine.h"
+
+static void waves(const real *in, real *out)
+{
+    (void)in;
+    (void)out;
+    real v1, v6; sine_and_cosine(in[0], &v1, &v6);
+    out[0] = v1;
+    real v4, v8; sine_and_cosine(in[1], &v4, &v8);
+    out[1] = v4;
+    out[2] = v6;
+    out[3] = v8;
+}
+
+static void evaluate(const real *in, real *out, real *work)
+{
+    (void)work;
+    waves(in, out);
+}
+
+enum { RB_IN = 2, RB_OUT = 4 };
+enum { RB_INPUTS = 1, RB_OUTPUTS = 2 };
+static const int RB_INPUT_SIZES[] = {2, 0};
+static const int RB_OUTPUT_SIZES[] = {2, 2, 0};
+
+#endif

@@ -1,0 +1,131 @@
+"""Many runs at once: each is the run of `simulate`, whatever the lanes and threads, and knows
+nothing of the others.
+"""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from planar2ctrl import parts, wired
+from rigidblocks import (
+    FloatingBasePlant,
+    FusedSystem,
+    RobotPlant,
+    System,
+    auto_tree,
+    floating_base,
+    planar2,
+    prepare,
+    simulate_batch,
+)
+from rigidblocks.tracing.lanes import LANES
+
+RTOL = 1e-12  # of the largest value: rounding, over a short run
+T_STOP, DT = 0.2, 1e-3
+
+
+def starts(rng, n):
+    return {"robot.q": rng.normal(size=(n, 2)), "pd.kp": rng.uniform(50.0, 100.0, (n, 2))}
+
+
+def close(actual, expected):
+    assert_allclose(actual, expected, rtol=0.0, atol=RTOL * max(1.0, np.max(np.abs(expected))))
+
+
+def test_every_run_of_a_batch_is_that_of_simulate(rng):
+    system = wired(parts())
+    start = starts(rng, 11)
+    batch = simulate_batch(system, T_STOP, DT, start=start, every=3)
+    run = prepare(system, DT, every=3)
+    assert len(batch) == 11
+    assert np.isnan(batch.failed).all()
+    for k in range(11):
+        one = run.simulate(T_STOP, start={name: values[k] for name, values in start.items()})
+        assert_array_equal(batch.time, one.time)
+        for port in one.ports:
+            close(batch[port.name][k], one[port.name])
+            close(batch.run(k)[port.name], one[port.name])
+
+
+def test_lanes_and_threads_change_no_bit(rng):
+    system, start = wired(parts()), starts(rng, 37)
+    expected = simulate_batch(system, T_STOP, DT, start=start, lanes=2, threads=1)
+    for lanes in LANES[1:]:
+        for threads in (None, 3):
+            batch = simulate_batch(system, T_STOP, DT, start=start, lanes=lanes, threads=threads)
+            assert_array_equal(batch.values, expected.values)
+    fused = FusedSystem(system, DT)
+    assert_array_equal(simulate_batch(fused, T_STOP, DT, start=start).values, expected.values)
+
+
+def test_a_run_that_fails_is_told_and_leaves_the_others_as_they_are(rng):
+    system, start = wired(parts()), starts(rng, 9)
+    good = simulate_batch(system, T_STOP, DT, start=start, record=["robot.q"], every=7)
+    assert [port.name for port in good.ports] == ["robot.q"]
+    start["robot.qd"] = np.zeros((9, 2))
+    start["robot.qd"][4] = 1e160  # its square is infinite
+    bad = simulate_batch(system, T_STOP, DT, start=start, record=["robot.q"], every=7)
+    assert np.flatnonzero(np.isfinite(bad.failed)).tolist() == [4]
+    assert 0.0 <= bad.failed[4] <= T_STOP
+    late = bad.time >= bad.failed[4]
+    assert np.isnan(bad["robot.q"][4][late]).all()
+    rest = np.arange(9) != 4
+    assert_array_equal(bad.values[rest], good.values[rest])
+
+
+def test_a_free_block_with_quaternions_runs_alone_in_a_batch(rng):
+    plant = FloatingBasePlant(floating_base(auto_tree(2, skew=0.7)))
+    start = {"velocity": rng.normal(size=(5, 6)), "qd": rng.normal(size=(5, 1))}
+    batch = simulate_batch(plant, 0.05, 5e-3, start=start, h=5e-3)
+    system = System()
+    system.add("robot", plant)
+    run = prepare(system, 5e-3, h=5e-3)
+    for k in range(5):
+        one = run.simulate(0.05, start={f"robot.{name}": start[name][k] for name in start})
+        for port in batch.ports:
+            close(batch[port.name][k], one[f"robot.{port.name}"])
+
+
+def test_what_does_not_fit_is_refused_in_words():
+    system = wired(parts())
+
+    def run(start, part=system, **options):
+        return simulate_batch(part, 0.01, DT, start=start, **options)
+
+    q = np.zeros((3, 2))
+    wrong = [
+        (KeyError, "there is no 'robot.x' to start with", {"robot.x": q}),
+        (KeyError, "there is no 'robot.energy' to start with", {"robot.energy": np.zeros(3)}),
+        (KeyError, "there is no 'pd.q' to start with", {"pd.q": q}),
+        (ValueError, "must agree: robot.q 3, pd.kp 2", {"robot.q": q, "pd.kp": q[:2]}),
+        (ValueError, "must agree: there are none", {"robot.q": q[0]}),
+        (
+            ValueError,
+            r"the shape \(3, 3\); it is \(2,\) in a run, \(n, 2\)",
+            {"robot.q": np.eye(3)},
+        ),
+        (ValueError, "not finite or out of bounds: .*nan", {"robot.q": q * np.nan}),
+    ]
+    for error, message, start in wrong:
+        with pytest.raises(error, match=message):
+            run(start)
+    with pytest.raises(ValueError, match="takes steps of fixed length"):
+        run({"robot.q": q}, method="adaptive")
+    with pytest.raises(KeyError, match=r"robot\.x"):
+        run({"robot.q": q}, record=["robot.x"])
+    with pytest.raises(TypeError, match="of a System or a block, not of a dict"):
+        run({"robot.q": q}, part={})
+
+
+def test_parts_with_adaptive_steps_are_refused():
+    system = System()
+    system.add("robot", RobotPlant(planar2()), method="adaptive", start={"tau": [0.0, 0.0]})
+    with pytest.raises(ValueError, match="a part with adaptive steps cannot run in a batch"):
+        simulate_batch(system, 0.01, DT, start={"robot.q": np.zeros((3, 2))})
+
+
+def test_no_runs_at_all_are_no_rows():
+    batch = simulate_batch(
+        wired(parts()), 0.01, DT, start={"robot.q": np.zeros((0, 2))}, record=["robot.q"]
+    )
+    assert batch["robot.q"].shape == (0, 11, 2)
