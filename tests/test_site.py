@@ -27,6 +27,7 @@ for source, target in (("robot.q", "pd.q"), ("robot.qd", "pd.qd"), ("pd.tau", "r
     system.connect(source, target)
 """
 GRANTED = {
+    "docs/batches.md": SYSTEM,
     "docs/closed_loops.md": "import logging\n",
     "docs/fmu.md": SYSTEM,
     "docs/integrators.md": f"{NAMES}system, plant = System(), RobotPlant(planar2())\n",
