@@ -50,11 +50,13 @@ class Hold(Block):
 
 @pytest.fixture
 def host(tmp_path):
-    """A function that makes an instance of the FMU of a block, freed at the end."""
+    """A function that makes an instance of the FMU of a block with steps of RK4 unless asked for
+    others, freed at the end.
+    """
     made = []
 
     def instance(block, **options):
-        path = native_fmu(block, tmp_path / f"{len(made)}.fmu", **options)
+        path = native_fmu(block, tmp_path / f"{len(made)}.fmu", **{"method": RK4} | options)
         made.append(Host(path, tmp_path))
         return made[-1]
 

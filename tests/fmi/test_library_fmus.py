@@ -17,6 +17,7 @@ from model_exchange_host import FixedStepHost
 from rigidblocks import library
 from rigidblocks.block.block import Block
 from rigidblocks.block.integrators import RK4
+from rigidblocks.block.memory import Memory
 from rigidblocks.fmi.export import export_fmu
 from rigidblocks.fmi.python import python_fmu
 from rigidblocks.fmi.script import slave_of
@@ -118,9 +119,11 @@ def assert_all_forms_are_the_same(script, folder):
     read, archive, inputs = slave_of(script), Archive(script, folder), random_inputs(script, STEPS)
     flat, kept = read.memory, (read.method, read.h)
     expected = rows(InMemory(numpy_stepper(flat, *kept)), flat, inputs)
-    assert_same(rows(InMemory(compiled_stepper(flat, *kept)), flat, inputs), expected, "compiled")
+    compiled = rows(InMemory(compiled_stepper(flat, *kept)), flat, inputs)
+    assert_same(compiled[:, : flat.s.start], expected[:, : flat.s.start], "compiled")
     # in model exchange the integrator is the host's
-    exchanged = rows(InMemory(numpy_stepper(flat, RK4, DT)), flat, inputs)
+    plain = Memory(flat.block, flat.tunable)
+    exchanged = rows(InMemory(numpy_stepper(plain, RK4, DT)), plain, inputs)
     forms = (
         ("Python FMU", lambda: Host(archive.python(), folder / "python"), expected),
         (
@@ -134,7 +137,7 @@ def assert_all_forms_are_the_same(script, folder):
     )
     for name, made, wanted in forms:
         form = made()
-        assert_same(rows(form, flat, inputs), wanted, name)
+        assert_same(rows(form, flat, inputs)[:, : plain.size], wanted[:, : plain.size], name)
         form.fmu.freeInstance()
 
 

@@ -127,7 +127,7 @@ def test_in_a_c_host_ten_seconds_equal_numpy_and_allocate_nothing(tmp_path):
     flags = ("-std=c99", "-D_DEFAULT_SOURCE", "-O2", "-rdynamic", "-I", FMI_HEADERS)
     source = Path(__file__).with_name("c_host") / "host.c"
     run_compiler((*compiler(), *flags, str(source), "-o", str(program), "-lm", "-ldl"), tmp_path)
-    path = native_fmu(BLOCKS["planar2"], tmp_path / "a.fmu", h=dt)
+    path = native_fmu(BLOCKS["planar2"], tmp_path / "a.fmu", method=RK4, h=dt)
     loaded = Host(path, tmp_path)
     arguments = (dt, steps, flat.u.start, flat.u.stop - flat.u.start, flat.size)
     command = [str(program), loaded.fmu.dll._name, loaded.description.guid, *map(str, arguments)]

@@ -63,6 +63,7 @@ def fmu(tmp_path_factory):
         tmp_path_factory.mktemp("all") / "arm.fmu",
         platforms="all",
         name="arm",
+        method="rk4",
         h=1e-2,
     )
 

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 
 from block_runs import DT, assert_same, begun, go_on, memory, random_inputs, reference_run
 from hosts import instantiated, references, run_in_ecos, run_in_fmpy, run_in_libcosim, start
+from rigidblocks.block.adaptive import memory_for, method_of
 from rigidblocks.block.stepper import NumpyStepper
 from rigidblocks.fmi.archive import write_archive
 from rigidblocks.fmi.python import python_fmu
@@ -211,7 +212,7 @@ def test_start_values_of_states_and_parameters_can_be_set(fmus, tmp_path):
     flat = slave_of(ROBOT).memory
     m = flat.start()
     m[[vr["q[1]"], vr["qd[2]"], vr["gravity[2]"]]] = 0.3, -2.0, -9.81
-    stepper = NumpyStepper(flat)
+    stepper = NumpyStepper(flat, slave_of(ROBOT).method, slave_of(ROBOT).h)
     stepper.initialize(m, 0.0)
     start(slave)
     assert_same(memory(slave, ROBOT), m)
@@ -317,13 +318,15 @@ def test_every_host_gives_the_same_loop(fmus, host, pd, tmp_path):
     assert np.abs(expected[:, 0]).max() > 0.9  # the robot did move
 
 
-def test_what_pythonfmu_knows_of_a_slave_is_what_the_model_description_says():
+@pytest.mark.parametrize("method", ["rk4", "adaptive or stiff"])
+def test_what_pythonfmu_knows_of_a_slave_is_what_the_model_description_says(method):
     for script in SCRIPTS:
-        flat = slave_of(script).memory
+        read = slave_of(script).memory
+        flat = memory_for(read.block, method_of(method), read.tunable)
 
         class Plain(BlockSlave):
             def __init__(self, flat=flat, **kwargs):
-                super().__init__(flat.block, tunable=flat.tunable, **kwargs)
+                super().__init__(flat.block, tunable=flat.tunable, method=method, **kwargs)
 
         slave = Plain(instance_name="plain")
         for variable, described in zip(

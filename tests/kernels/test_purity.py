@@ -94,7 +94,8 @@ def test_system_refuses_what_is_not_pure_and_names_the_part():
 
 def test_fused_system_names_the_part():
     system = System()
-    system.add("filter", Noisy("derivative", time.time))  # adding evaluates no derivative
+    noisy = Noisy("derivative", time.time)
+    system.add("filter", noisy, method="rk4")  # adding evaluates no derivative
     evaluator = TracedEvaluator(Memory(FusedSystem(system, 0.1)))
     expected = r"^FusedSystem\.update, called twice, gives filter\.x\[2\]"
     with pytest.raises(ImpureBlockError, match=expected):

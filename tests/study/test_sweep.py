@@ -33,7 +33,7 @@ class Decay(Block):
 
 def decay():
     system = System()
-    system.add("decay", Decay())
+    system.add("decay", Decay(), method="adaptive or stiff", rtol=1e-10)
     return system
 
 

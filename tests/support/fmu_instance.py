@@ -19,6 +19,7 @@ from fmpy.fmi2 import (
 from fmpy.fmi3 import FMU3Slave
 
 from fmu_blocks import BLOCKS
+from rigidblocks.block.integrators import RK4
 from rigidblocks.fmi.native import native_fmu
 
 DISCARD, ERROR = 2, 3
@@ -63,7 +64,7 @@ class Archive:
         """The path of an FMU and the folder that it is unpacked to."""
         path = self.folder / f"{name} {fmi}.fmu"
         if not path.exists():
-            native_fmu(BLOCKS[name], path, fmi=fmi)
+            native_fmu(BLOCKS[name], path, method=RK4, fmi=fmi)
             fmpy.extract(str(path), str(path.with_suffix("")))
         return path, path.with_suffix("")
 

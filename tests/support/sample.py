@@ -107,7 +107,7 @@ def _runner() -> dict[str, str]:
         peer="127.0.0.1:5005",
         listen="127.0.0.1:0",
     )
-    system.add("table", Turntable())
+    system.add("table", Turntable(), method="rk4")
     system.add("link", link)
     system.connect("table.d", "link.d")
     system.connect("link.w_ref", "table.w_ref")

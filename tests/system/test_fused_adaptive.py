@@ -10,10 +10,12 @@ import fmpy.validation
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.linalg import expm
 
-from rigidblocks import FusedSystem, System, export_fmu, simulate
+from rigidblocks import FusedSystem, System, export_fmu, linearize, simulate
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
+from rigidblocks.block.step import initialize
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.feedthrough import feedthrough
 from rigidblocks.library import ClosedLoopPlant, PDController, RobotPlant
@@ -73,6 +75,36 @@ def test_all_that_a_part_knows_goes_into_its_steps():
     fixed = feedthrough(NumpyEvaluator(Memory(FusedSystem(system("rk4"), 0.02))))
     chosen = feedthrough(NumpyEvaluator(Memory(FusedSystem(system(), 0.02))))
     assert fixed <= chosen
+
+
+def test_the_derivatives_of_a_fused_system_are_those_of_its_exact_flow():
+    made = System()
+    made.add("robot", RobotPlant(planar2(), [0.3, -0.5]), method="adaptive or stiff")
+    sampled, flow = linearize(FusedSystem(made, 2e-3)), linearize(made)
+    at = [sampled.state_names.index(name) for name in flow.state_names]
+    n, m = len(flow.A), flow.B.shape[1]
+    expected = expm(2e-3 * np.block([[flow.A, flow.B], [np.zeros((m, n + m))]]))
+    assert_allclose(sampled.A[np.ix_(at, at)], expected[:n, :n], rtol=0, atol=1e-12)
+    assert_allclose(sampled.B[at], expected[:n, n:], rtol=0, atol=1e-9)
+    assert not any("steps" in name for name in sampled.state_names)
+
+
+def test_the_sample_by_graphs_is_that_of_the_functions():
+    memory = Memory(FusedSystem(system(), 0.02))
+    m = initialize(NumpyEvaluator(memory), memory.start(), 0.0)
+    m[0] = 0.02
+    graphs, functions = TracedEvaluator(memory).update(m), NumpyEvaluator(memory).update(m)
+    assert_allclose(graphs, functions, rtol=1e-11, atol=SAME)
+
+
+@pytest.mark.slow
+def test_a_fused_system_in_a_fused_system_takes_the_same_steps():
+    outer = System()
+    outer.add("inner", FusedSystem(system(), 0.02))
+    outer.add("beside", RobotPlant(planar2(), qd0=[1.0, 2.0]), method="adaptive")
+    fused, apart = (simulate(outer, 0.4, 0.02, form=form) for form in ("fused", "compiled"))
+    for name in ("inner.robot.q", "inner.bars.q", "inner.pd.tau", "beside.q"):
+        assert_allclose(fused[name], apart[name], rtol=1e-10, atol=SAME, err_msg=name)
 
 
 def test_what_cannot_be_traced_says_so():

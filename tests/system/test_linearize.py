@@ -245,8 +245,8 @@ def test_small_perturbations_grow_as_the_exponential_of_a():
 
 def test_a_fused_system_is_the_discrete_system_of_its_step(rng):
     # its step from k to k + 1, differenced
-    system = System()
-    system.add("robot", RobotPlant(planar2()), start={"q": [0.1, 0.2], "qd": [0.3, -0.4]})
+    system, start = System(), {"q": [0.1, 0.2], "qd": [0.3, -0.4]}
+    system.add("robot", RobotPlant(planar2()), start=start, method="rk4")
     system.add(
         "pd", PDController(kp=[1000.0, 1000.0], kd=[15.0, 15.0]), start={"q_ref": [0.3, 0.2]}
     )

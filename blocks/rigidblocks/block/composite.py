@@ -57,6 +57,18 @@ class Composite(Block):
         """Whether all inner blocks read what the others were before any of them steps."""
 
     @abc.abstractmethod
+    def by_graphs(self) -> Block:
+        """The same block, whose inner blocks run the graphs of their functions on numbers: much
+        faster, and the same numbers but for rounding.
+        """
+
+    @abc.abstractmethod
+    def by_fixed_steps(self) -> Block:
+        """The same block with steps of RK4 instead of those that inner blocks choose, which can be
+        traced; it remembers no steps.
+        """
+
+    @abc.abstractmethod
     def structure(self) -> Block:
         """A block with the same ports that can be traced, and in which everything depends on what
         it depends on here; its values mean nothing.

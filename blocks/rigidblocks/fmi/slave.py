@@ -133,7 +133,7 @@ class BlockSlave(Fmi2Slave):
             self.layout.where[name].start <= index < self.layout.where[name].stop
             for name in state_outputs(self.layout.block)
         )
-        sampled = self.layout.z.start <= index < self.layout.z.stop
+        sampled = any(where.start <= index < where.stop for where in (self.layout.z, self.layout.s))
         return (
             Fmi2Causality.output if shown else Fmi2Causality.local,
             Fmi2Variability.discrete if sampled else Fmi2Variability.continuous,

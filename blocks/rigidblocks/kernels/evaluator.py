@@ -1,6 +1,6 @@
 """The functions of a block as graphs, traced once for all that is made of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -102,12 +102,21 @@ class TracedEvaluator(Evaluator):
         return self.graph("initial")(m)
 
     def update(self, m: Array) -> Array:
-        block = self.memory.block
-        if isinstance(block, WrittenBlock) or (
-            isinstance(block, Composite) and block.inner_blocks(self.memory)
-        ):
+        if isinstance(self.memory.block, WrittenBlock):
             return self._functions.update(m)
+        if self._of_graphs is not None:
+            return self._of_graphs.update(m)
         return self.graph("update")(m)
+
+    @cached_property
+    def _of_graphs(self) -> NumpyEvaluator | None:
+        """The functions of a block whose sample cannot be traced, for its inner blocks choose their
+        steps; they run the graphs of these.
+        """
+        block = self.memory.block
+        if not (isinstance(block, Composite) and block.inner_blocks(self.memory)):
+            return None
+        return NumpyEvaluator(replace(self.memory, block=block.by_graphs()))
 
     def output(self, m: Array) -> Array:
         return self.graph("output")(m)

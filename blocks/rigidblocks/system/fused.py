@@ -2,6 +2,7 @@
 as a pure function.
 """
 
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import chooses_steps
+from rigidblocks.block.adaptive import Adaptive, chooses_steps, longest_step
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.block.composite import Composite, Copy, InnerBlock, copies, total
+from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
+from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory, put
 from rigidblocks.block.step import advance, initialize, put_outputs
+from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.system.memories import Memories, WiredPart, WiredParts, values_of
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
@@ -105,9 +109,7 @@ class FusedSystem(Composite):
 
     def inner_blocks(self, memory: Memory) -> tuple[InnerBlock, ...]:
         parts = self._parts
-        if not any(
-            chooses_steps(part.method, part.memory.block) for part in parts.by_name.values()
-        ):
+        if not any(map(_chooses_steps, parts.by_name.values())):
             return ()
         order = parts.wiring.stepping_order
         return tuple(self._inner_block(parts.by_name[name], memory, order) for name in order)
@@ -140,6 +142,21 @@ class FusedSystem(Composite):
             copies((to, own[part.own_names[name]]) for to, name in remembered),
         )
 
+    def by_graphs(self) -> Block:
+        parts = self._parts
+        return self._of(WiredParts(parts.wiring, parts.exposure, TracedEvaluator))
+
+    def by_fixed_steps(self) -> Block:
+        parts = self._parts
+        return self._of(WiredParts(_with_fixed_steps(parts.wiring), parts.exposure))
+
+    def _of(self, parts: WiredParts) -> "FusedSystem":
+        """The same step of these parts."""
+        made = copy(self)
+        made._parts = parts
+        made.__dict__.pop("sampled", None)  # which follows from the parts
+        return made
+
     def structure(self) -> Block:
         return _Structure(self._parts, self.sample_time or 0.0, self._jacobi)
 
@@ -166,13 +183,42 @@ class _Structure(FusedSystem):
         self._parts = parts
 
     def _advanced(self, part: WiredPart, m: Array, t: Any) -> Array:
-        if not chooses_steps(part.method, part.memory.block):
+        if not _chooses_steps(part):
             return super()._advanced(part, m, t)
         for place in (part.memory.x, part.memory.s):
             m = put(m, place, m[place] + total(m))
         if part.memory.block.sample_time is not None:
-            m = put(m, part.memory.z, part.evaluator.update(m))
+            m = put(m, part.memory.z, _structure_of(part).update(m))
         return put_outputs(part.evaluator, put(m, 0, t))
+
+
+def _chooses_steps(part: WiredPart) -> bool:
+    """Whether a part chooses inner steps, or one of a system that is a part does."""
+    block = part.memory.block
+    if isinstance(block, Composite):
+        return bool(block.inner_blocks(part.memory))
+    return chooses_steps(part.method, block)
+
+
+def _structure_of(part: WiredPart) -> Evaluator:
+    """The functions of a part that can be traced, for what depends on what."""
+    block = part.memory.block
+    if not isinstance(block, Composite):
+        return part.evaluator
+    return NumpyEvaluator(replace(part.memory, block=block.structure()))
+
+
+def _with_fixed_steps(wiring: Wiring) -> Wiring:
+    """The same with steps of RK4 of at most 1 ms for the parts that choose theirs."""
+    parts = {}
+    for name, part in wiring.parts.items():
+        method, h = part.stepping
+        if isinstance(method, Adaptive):
+            part = replace(part, method=RK4, h=min(h, longest_step(RK4)))
+        if isinstance(part.component, Composite):
+            part = replace(part, component=part.component.by_fixed_steps())
+        parts[name] = part
+    return Wiring(parts, wiring.connections)
 
 
 def _remembered(part: WiredPart) -> tuple[Port, ...]:

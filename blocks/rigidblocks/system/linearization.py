@@ -10,6 +10,7 @@ import numpy as np
 from rigidblocks.algebra.linear import block_diagonal
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, finite
+from rigidblocks.block.composite import Composite
 from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
 from rigidblocks.system.continuous import ContinuousSystem
@@ -78,18 +79,27 @@ def linearize(
 
     A sampled block gives the discrete-time system of its sample time, where x is the state before a
     sample instant and y the outputs after it, as they are in every run; for a sampled system give
-    `FusedSystem(system, dt)`. Whether the point is an equilibrium is not asked: the residual tells.
+    `FusedSystem(system, dt)`. What its parts choose of their inner steps is no smooth function: the
+    derivatives are those of steps of RK4 of at most 1 ms, and a stiff part is given a linearly
+    implicit method by name. Whether the point is an equilibrium is not asked: the residual tells.
 
     Raises KeyError for a name in `at`, `inputs` or `outputs` that there is not, and ValueError for
     a value of another shape or not finite, for a block with both continuous and sampled states, for
     sampled quaternions, and for a system that `ContinuousSystem` refuses.
     """
-    memory = Memory(ContinuousSystem(target) if isinstance(target, System) else target)
+    memory = Memory(_traceable(target))
     _refuse(memory)
     u_ports = _choose("input", memory.block.inputs, inputs)
     y_ports = _choose("output", memory.block.outputs, outputs)
     m = _operating_point(memory, at or {}, t)
     return _in_coordinates(memory, m, _point(memory, m, u_ports, y_ports), u_ports, y_ports)
+
+
+def _traceable(target: Block | System) -> Block:
+    """The block whose derivatives are asked for, with steps that can be traced."""
+    if isinstance(target, System):
+        return ContinuousSystem(target)
+    return target.by_fixed_steps() if isinstance(target, Composite) else target
 
 
 class _Point(NamedTuple):

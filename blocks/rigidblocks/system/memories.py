@@ -2,7 +2,7 @@
 into.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import Method, memory_for
 from rigidblocks.block.block import Block, Port, Record, Values, computed_outputs
-from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.evaluate import Evaluator
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.kernels.evaluator import numpy_evaluator
@@ -33,11 +33,12 @@ class WiredPart:
     method: Method
     h: float
     exposure: Exposure = EVERYTHING
+    evaluate: Callable[[Memory], Evaluator] = numpy_evaluator
 
     @cached_property
-    def evaluator(self) -> NumpyEvaluator:
+    def evaluator(self) -> Evaluator:
         """The functions of the block."""
-        return numpy_evaluator(self.memory)
+        return self.evaluate(self.memory)
 
     def renamed(self, ports: Iterable[Port]) -> tuple[Port, ...]:
         """The ports under the names that they have in the system, with the part's start values."""
@@ -73,7 +74,12 @@ class WiredParts:
     without a start value.
     """
 
-    def __init__(self, wiring: Wiring, exposure: Exposure = EVERYTHING):
+    def __init__(
+        self,
+        wiring: Wiring,
+        exposure: Exposure = EVERYTHING,
+        evaluate: Callable[[Memory], Evaluator] = numpy_evaluator,
+    ):
         self.wiring, self.exposure = wiring, exposure
         _ = wiring.evaluation_order  # raises for an algebraic loop
         self.by_name: dict[str, WiredPart] = {}
@@ -90,7 +96,7 @@ class WiredParts:
             method, h = part.stepping
             memory = memory_for(part.component, method)
             start = dict(part.start)
-            self.by_name[name] = WiredPart(name, memory, start, method, h, exposure)
+            self.by_name[name] = WiredPart(name, memory, start, method, h, exposure, evaluate)
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
