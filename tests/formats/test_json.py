@@ -20,6 +20,7 @@ from rigidblocks.formats.load import load_model
 from rigidblocks.formats.refusal import FormatError
 from rigidblocks.joint import Joint, Revolute
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
+from rigidblocks.model.figures import Polyhedron, Polyline
 from rigidblocks.model.shapes import Box, Cylinder, PointSet, Sphere
 from rigidblocks.robots import planar2, quadruped
 from urdf_text import ARM
@@ -50,6 +51,8 @@ def shapes(rng):
         Capsule(0.1, 0.4, random_transform(rng)),
         Ellipsoid((0.1, 0.2, 0.3), random_transform(rng)),
         ConvexHull(rng.normal(size=(5, 3))),
+        Polyline(rng.normal(size=(4, 3))),
+        Polyhedron(rng.normal(size=(5, 3)), [[0, 1, 2, 3], [0, 4, 1]]),
         Sphere(d, rng.normal(size=3)),
     )
 

@@ -1,12 +1,16 @@
 """What is drawn over a robot: ellipsoids, closed loops, forces, the ends whose paths are drawn."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from test_pages import data, numbers
 
 from rigidblocks import ContactPlant, FloatingBasePlant, System, animate, show, simulate
+from rigidblocks.formats.description import Freedoms, RobotDescription
 from rigidblocks.mechanisms import four_bar, stewart_platform
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
+from rigidblocks.model.figures import Polyhedron, Polyline
 from rigidblocks.model.shapes import Box
 from rigidblocks.robots import auto_tree, auto_tree_p, planar2, quadruped
 from rigidblocks.view.overlays import overlays, rotational_inertia, semi_axes, tips
@@ -78,3 +82,26 @@ def test_the_forces_of_contact_are_those_of_the_run():
     np.testing.assert_allclose(rows[:, 0], np.transpose(expected), atol=1e-3)
     assert robot["weight"] == pytest.approx(9.81 * sum(one.m for one in quadruped().inertia))
     assert data(show(system))["robots"][0]["touching"] == robot["touching"]
+
+
+def test_the_primitives_of_spatial_v1_are_drawn_on_bodies_and_on_the_base():
+    """A pyramid, a line along its edges, and a box under it."""
+    V = np.array([[1, 1, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0], [0, 0, 1.0]])
+    faces = [[3, 2, 1, 0], [0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4]]
+    look = (Polyhedron(V, faces), Polyline(V[[0, 1, 2, 3, 0, 4]]))
+    model = replace(planar2(), appearance=(look, ()))
+    base = (Box.between([-2, -2, -1], [2, 2, 0]),)
+    robot = RobotDescription(model, Freedoms.of(2), base_appearance=base)
+    shown = data(show(robot))["robots"][0]["solids"]
+    (mesh,) = [one for one in shown if one["kind"] == "mesh"]
+    a, b, c = np.moveaxis(numbers(mesh["points"]).reshape(-1, 3, 3), 1, 0)
+    volume = np.sum(np.cross(a, b) * c) / 6
+    assert volume == pytest.approx(4 / 3)  # of a pyramid, the faces turned outward
+    rods = [one for one in shown if one["kind"] == "rod"]
+    assert [rods[-1][end] for end in ("from", "to")] == [[1, 1, 0], [0, 0, 1]]
+    assert ["box", -1, [4, 4, 1]] in [[one["kind"], one["body"], one["size"]] for one in shown]
+    for wrong in ([[0, 1]], [[0, 1, 5]], [[0, 0, 1]], [[0, 1, -1]], []):
+        with pytest.raises(ValueError, match="face"):
+            Polyhedron(V, wrong)
+    with pytest.raises(ValueError, match="at least 2"):
+        Polyline([[0, 0, 0]])

@@ -12,13 +12,25 @@ from rigidblocks.algebra.spatial import Transform
 from rigidblocks.formats.node import Node
 from rigidblocks.joint import Joint
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
+from rigidblocks.model.figures import Polyhedron, Polyline
 from rigidblocks.model.shapes import Box, Cylinder, PointSet, Shape, Sphere
 
 _PUBLIC = [getattr(joints, name) for name in joints.__all__]
 JOINTS = {c.__name__: c for c in _PUBLIC if isinstance(c, type) and issubclass(c, Joint)}
 del JOINTS["Joint"]
 SHAPES = {
-    cls.__name__: cls for cls in (Box, Capsule, ConvexHull, Cylinder, Ellipsoid, PointSet, Sphere)
+    cls.__name__: cls
+    for cls in (
+        Box,
+        Capsule,
+        ConvexHull,
+        Cylinder,
+        Ellipsoid,
+        PointSet,
+        Polyhedron,
+        Polyline,
+        Sphere,
+    )
 }
 
 

@@ -4,7 +4,7 @@ between their joints.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array, Transform, identity, xlt
 from rigidblocks.joint import Joint
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
+from rigidblocks.model.figures import Polyhedron, Polyline
 from rigidblocks.model.shapes import Box, Cylinder, PointSet, Shape, Sphere
 from rigidblocks.model.tree import Tree
 
@@ -70,7 +71,7 @@ def solids(model: Tree, is_seen: bool = False) -> tuple[Solid, ...]:
         colour = PALETTE[i % len(PALETTE)]
         bulky = tuple(one for one in contact[i] if not isinstance(one, PointSet))
         seen = appearance[i] or (() if is_seen else bulky)
-        found += of_shapes(seen, i, colour)
+        found += of_shapes(seen, i, colour, dot=radius / 2)
         is_whole = any(not isinstance(one, Sphere) for one in seen)
         if not (is_seen or is_whole):
             # where two links end in one place, one of the two is seen
@@ -110,6 +111,13 @@ def of_shapes(
                 yield Solid("ellipsoid", body, size, colour, X, layer)
             case ConvexHull():
                 yield Solid("mesh", body, (), colour, layer=layer, points=_hull(shape.points))
+            case Polyhedron():
+                corners = shape.points[shape.faces].reshape(-1, 9)
+                yield Solid("mesh", body, (), colour, layer=layer, points=corners)
+            case Polyline():
+                for a, b in pairwise(shape.points):
+                    ends = {"other": body, "start": a, "end": b}
+                    yield Solid("rod", body, (dot / 2,), colour, layer=layer, **ends)
 
 
 def _hull(points: Array) -> Array:

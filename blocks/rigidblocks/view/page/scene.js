@@ -45,7 +45,7 @@ void main() {
 
 class Scene {
   constructor(canvas, description) {
-    const gl = canvas.getContext("webgl2", { antialias: true, preserveDrawingBuffer: true });
+    const gl = canvas.getContext("webgl2", { alpha: false, antialias: true, preserveDrawingBuffer: true });
     if (!gl) throw new Error("this browser has no WebGL 2, which the drawing needs");
     Object.assign(this, { canvas, gl, up: unit(description.up), eye: unit(description.eye) });
     this.lightUp();
