@@ -2,6 +2,7 @@
 
 import batches
 import contact
+import costs
 import derivatives
 import grounded
 import hosting
@@ -24,6 +25,8 @@ if __name__ == "__main__":
     masters.main()
     print()
     steps.main()
+    print()
+    costs.main()
     print()
     hosting.main()
     print()

@@ -1,0 +1,124 @@
+"""What steps that know their error cost where nothing happens: the CPU time of a communication step
+of 1 ms by the adaptive methods against that of one step of RK4, in one run.
+
+Before the times, what is reached by the methods is compared.
+"""
+
+from collections.abc import Callable, Iterator
+from time import process_time
+
+import numpy as np
+
+from rigidblocks import (
+    Block,
+    ClosedLoopPlant,
+    FusedSystem,
+    Model,
+    PDController,
+    RepeatingSequence,
+    RobotPlant,
+    System,
+    auto_tree,
+    planar2,
+)
+from rigidblocks.block.adaptive import memory_for, method_of
+from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.library import FloatingBasePlant
+from rigidblocks.mechanisms import n_four_bar
+from rigidblocks.robots import quadruped
+
+DT, N, ROUNDS = 1e-3, 1000, 15
+METHODS = ("rk4", "adaptive", "adaptive or stiff")
+AGREEMENT = 1e-6  # of the states at the end, relative to the largest
+STANCE = np.tile([0.0, 0.7, -1.4], 4)
+KP, KD = (1000.0, 1000.0), (15.0, 15.0)
+
+# a block that takes steps by this method, and the method for the steps of the whole
+Case = tuple[Block, str]
+
+
+def planar2ctrl(method: str) -> Case:
+    """The planar robot with its controller and command, fused."""
+    system = System()
+    system.add("robot", RobotPlant(planar2()), method=method)
+    system.add("pd", PDController(KP, KD))
+    table = [[0, 0], [1, 1.5], [1, 1.5], [0, 0], [0, 0]]
+    system.add("command", RepeatingSequence(t=[0, 1, 2, 3, 4], y=table))
+    wires = (
+        ("command.y", "pd.q_ref"),
+        ("command.slope", "pd.qd_ref"),
+        ("robot.q", "pd.q"),
+        ("robot.qd", "pd.qd"),
+        ("pd.tau", "robot.tau"),
+    )
+    for source, target in wires:
+        system.connect(source, target)
+    return FusedSystem(system, DT), "rk4"
+
+
+def alone(block: Callable[[], Block]) -> Callable[[str], Case]:
+    """A block that nothing drives."""
+    return lambda method: (block(), method)
+
+
+def swinging(model: Model) -> RobotPlant:
+    """A robot whose joints swing freely."""
+    return RobotPlant(model, q0=np.full(model.nq, 0.3), qd0=np.full(model.nv, 0.5))
+
+
+CASES: dict[str, Callable[[str], Case]] = {
+    "planar2ctrl": planar2ctrl,
+    "planar2": alone(lambda: swinging(planar2())),
+    "7 joints": alone(lambda: swinging(auto_tree(7, skew=0.7))),
+    "quadruped": alone(lambda: FloatingBasePlant(quadruped(), q0=STANCE, qd0=0.5)),
+    "four-bars, N = 40": alone(lambda: ClosedLoopPlant(*n_four_bar(40))),
+}
+
+
+def run_of(case: Case) -> tuple[Callable[[], float], Callable[[], np.ndarray]]:
+    """Of a case what takes N steps from its start and returns their CPU time [s], and the outputs
+    after them.
+    """
+    block, name = case
+    method = method_of(name)
+    stepper = compiled_stepper(memory_for(block, method), method)
+    rows, where = np.zeros((N, stepper.memory.size)), stepper.memory.where
+
+    def run() -> float:
+        m = stepper.memory.start()
+        stepper.initialize(m, 0.0)
+        start = process_time()
+        if stepper.run(m, 0.0, DT, rows) != N:
+            raise RuntimeError(f"{stepper.memory.name} by '{name}' does not come to its end")
+        return process_time() - start
+
+    names = [port.name for port in block.outputs if port.name.endswith(("q", "qd"))]
+    return run, lambda: np.concatenate([rows[-1, where[name]] for name in names])
+
+
+def measured(name: str) -> Iterator[float]:
+    """The median time of a step [s] by each method, rounds of all in turn.
+
+    Raises RuntimeError where they do not come to the same state.
+    """
+    runs = [run_of(CASES[name](method)) for method in METHODS]
+    times = np.array([[run() for run, _ in runs] for _ in range(ROUNDS)])
+    ends = [end() for _, end in runs]
+    for method, end in zip(METHODS[1:], ends[1:], strict=True):
+        difference = np.abs(end - ends[0]).max() / np.abs(ends[0]).max()
+        if not difference < AGREEMENT:
+            raise RuntimeError(f"{name}: '{method}' and RK4 differ by {difference:.1e}")
+    yield from np.median(times, axis=0) / N
+
+
+def main() -> None:
+    """Prints the table."""
+    print(f"{'a step of 1 ms by':20}{'RK4':>10}" + "".join(f"{one:>20}" for one in METHODS[1:]))
+    for name in CASES:
+        rk4, *others = measured(name)
+        ratios = "".join(f"{one / rk4:18.2f} x" for one in others)
+        print(f"{name:20}{rk4 * 1e6:7.2f} us{ratios}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
