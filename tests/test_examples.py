@@ -58,6 +58,11 @@ EXPECTED = {
         [r"each part: \[2, 7, 7\]", r"that of the whole, relative", r"left alone: \d\.\de-1\d"],
         [],
     ),
+    "28_trot": (
+        [],
+        [r"native FMU: \d+ x real time", r"way in ten seconds \[m\] +[4-5]\.\d"],
+        ["build/trot/quadruped.fmu", "build/trot/result.html"],
+    ),
     "21_sprung_arm": (
         [],
         [r"off the balance of power by \d\.\de-0[1-9] J of 227 J"],
@@ -76,6 +81,7 @@ LONG = {
     "20_planar2_wall",
     "21_sprung_arm",
     "22_arm_bench",
+    "28_trot",
 }
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 

@@ -188,14 +188,8 @@ BLOCKS = {
         ),
         {(u, y) for u in ("q", "qd") for y in ("f_ext", "force", "in_contact")} | {("q", "depth")},
     ),
-    "rigid contact": (
-        two_boxes(),
-        {("f_ext", port.name) for port in two_boxes().outputs},
-    ),
-    "a robot in rigid contact": (
-        hand_and_block(),
-        {(u, port.name) for u in ("tau", "f_ext") for port in hand_and_block().outputs},
-    ),
+    "rigid contact": (two_boxes(), set()),
+    "a robot in rigid contact": (hand_and_block(), set()),
     "joint limits": (
         JointLimits(MODELS["planar2"](), (-0.2, -np.inf), (0.1, 0.3), 200.0, (5.0, 1.0)),
         {(u, y) for u in ("q", "qd") for y in ("tau", "at_limit")},

@@ -25,7 +25,8 @@ class WrittenBlock(Block):
     parameters, and writes the sampled states. In NumPy it is called in a library that is compiled
     when it is first needed; a kernel and a native FMU have its text in theirs. So its code does not
     grow as a trace would, but it cannot be part of another trace: `linearize` and a fused system
-    refuse it. Every output is taken to depend on every input and on every state.
+    refuse it. It is the step of a plant from the sample before, over which the inputs are held: no
+    output reads an input at once, and every output is taken to depend on every state.
     """
 
     @property
@@ -115,8 +116,8 @@ class WrittenBlock(Block):
         return {port.name: getattr(x, port.name) for port in self.sampled}
 
     def structure(self) -> Block:
-        """A block with the same ports that can be traced, and in which everything depends on
-        everything.
+        """A block with the same ports that can be traced, and in which everything depends on all
+        states and parameters.
         """
         return _Structure(self)
 
@@ -145,9 +146,9 @@ class _Structure(Block):
         return self._block.initial(x)
 
     def update(self, x: Record, u: Record, p: Record) -> Values:
-        names = [port.name for port in (*self.parameters, *self.inputs)]
+        del u
         given = [np.sum(vars(x)[port.name]) for port in self.sampled]
-        given += [np.sum(getattr(u, name, getattr(p, name, 0.0))) for name in names]
+        given += [np.sum(getattr(p, port.name, 0.0)) for port in self.parameters]
         whole = np.sum(given)
         return {port.name: np.full(port.shape, whole) for port in self.sampled}
 

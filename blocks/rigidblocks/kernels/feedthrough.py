@@ -63,8 +63,8 @@ def element_feedthrough(evaluator: Evaluator) -> frozenset[ElementPair]:
 
 def _read_off(evaluator: Evaluator) -> frozenset[tuple[str, str]]:
     memory, block = evaluator.memory, evaluator.memory.block
-    if isinstance(block, WrittenBlock):  # without the matrix of thousands of states
-        return frozenset((u.name, y.name) for y in block.outputs for u in block.inputs)
+    if isinstance(block, WrittenBlock):  # a step, over which inputs are held
+        return frozenset()
     depends = after_sample(evaluator).depends
 
     def reads(output: Port, source: Port) -> bool:

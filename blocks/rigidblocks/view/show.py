@@ -16,6 +16,7 @@ from rigidblocks.formats.load import load_model
 from rigidblocks.library.contact_plant import ContactPlant
 from rigidblocks.library.floating_plant import FloatingBasePlant
 from rigidblocks.library.plant import Plant
+from rigidblocks.library.rigid_contact_plant import RigidContactPlant
 from rigidblocks.mechanisms import Mechanism
 from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Plane
@@ -78,7 +79,7 @@ def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
             yield DrawnRobot(robot.model, q=robot.q0 if q is None else q), ("q",)
         case Tree():
             yield _of_model(robot, q)
-        case Plant() | ContactPlant():
+        case Plant() | ContactPlant() | RigidContactPlant():
             yield _of_plant(robot, {}, "", q)
         case _:
             raise TypeError(
@@ -191,17 +192,21 @@ def in_order(names: Sequence[str]) -> list[str]:
 
 
 def _of_system(system: System) -> Iterator[Drawn]:
-    plants = {name: plant_of(part.component) for name, part in system.parts.items()}
-    if not any(plants.values()):
-        raise ValueError(
-            f"there is no robot to draw in the system; its parts are: {', '.join(plants) or 'none'}"
-        )
-    for name, plant in plants.items():
-        if plant is not None:
-            yield _of_plant(plant, system.parts[name].start, name, None)
+    drawn = (Plant, ContactPlant, RigidContactPlant)
+    robots = {
+        name: part for name, part in system.parts.items() if isinstance(part.component, drawn)
+    }
+    if not robots:
+        names = ", ".join(system.parts) or "none"
+        raise ValueError(f"there is no robot to draw in the system; its parts are: {names}")
+    for name, part in robots.items():
+        yield _of_plant(part.component, part.start, name, None)
 
 
 def _of_plant(block: Block, start: Mapping[str, Any], name: str, q: ArrayLike | None) -> Drawn:
+    if isinstance(block, RigidContactPlant):
+        q = start.get("q", block.q0) if q is None else q
+        return DrawnRobot(block.model, name, q), (f"{name}.q".lstrip("."),)
     plant = plant_of(block)
     assert plant is not None
     states = {port.name: np.asarray(start.get(port.name, port.start)) for port in plant.states}
@@ -273,9 +278,10 @@ def ground_of(robot: Any) -> dict[str, Any]:
         [part.component for part in robot.parts.values()] if isinstance(robot, System) else [robot]
     )
     for block in blocks:
-        plane = getattr(block, "ground", None)
-        if isinstance(plane, Plane):
-            return {"ground": float(np.asarray(plane.normal) @ np.asarray(plane.point))}
+        ground = getattr(block, "ground", None)
+        for plane in ground if isinstance(ground, tuple) else (ground,):
+            if isinstance(plane, Plane):
+                return {"ground": float(np.asarray(plane.normal) @ np.asarray(plane.point))}
     return {}
 
 

@@ -1,0 +1,120 @@
+"""A quadruped trots for ten seconds, open loop: PD control along a gait that knows nothing of where
+the robot is.
+
+Its plant is rigid contact with Coulomb friction: feet land, stick, slip and lift off within steps
+of 1 ms. Diagonal legs swing together, twice a second. Checked are what the ground may do (no pull,
+friction within its cone), the momentum of the robot, which feet and weight alone change, and that
+it keeps its height and gets somewhere. The plant runs as a native FMU too, with the same numbers.
+Writes build/trot/result.html, in which it walks.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from rigidblocks import (
+    PDController,
+    RepeatingSequence,
+    RigidContactPlant,
+    System,
+    animate,
+    export_fmu,
+    simulate,
+)
+from rigidblocks.dynamics import momentum
+from rigidblocks.robots import quadruped
+
+BUILD = Path("build/trot")
+T_STOP, DT, MU = 10.0, 1e-3, 0.8
+PERIOD, LIFT, STRIDE = 0.5, 0.35, 0.18  # [s, rad, rad]
+STANCE = np.array([0.0, 0.7, -1.4])  # of a leg: abduction, hip, knee
+START = np.concatenate([[1, 0, 0, 0, 0, 0, 0.33], np.tile(STANCE, 4)])
+
+
+def leg(phase):
+    """The joints of a leg at phases (n,) [rad]: it swings forward in the first half of a turn."""
+    lift = np.maximum(np.sin(phase), 0.0)
+    hip = STANCE[1] + LIFT * lift + STRIDE * np.cos(phase)
+    return np.stack([0 * phase, hip, STANCE[2] - 2 * LIFT * lift], axis=1)
+
+
+def gait():
+    """A period of all legs, those at opposite corners together, as a sequence that repeats."""
+    t = np.linspace(0, PERIOD, 17)
+    phase = 2 * np.pi * t / PERIOD
+    shifts = (0.0, np.pi, np.pi, 0.0)
+    return RepeatingSequence(t=t, y=np.hstack([leg(phase + shift) for shift in shifts]))
+
+
+def trot(robot):
+    """The system of the robot, its controller and the gait."""
+    system = System()
+    system.add("robot", robot)
+    system.add("pd", PDController([150.0] * 12, [3.0] * 12))
+    system.add("gait", gait())
+    wires = (
+        ("gait.y", "pd.q_ref"),
+        ("robot.q[8:19]", "pd.q"),
+        ("robot.qd[7:18]", "pd.qd"),
+        ("pd.tau", "robot.tau[7:18]"),
+    )
+    for source, target in wires:
+        system.connect(source, target)
+    return system
+
+
+def checks(result, model):
+    """What must hold, with what was found, and the least and the most that it may be."""
+    f = result["robot.f_contact"][:, :, 3:]
+    shanks = [k for k, name in enumerate(model.body_names) if name.endswith("shank")]
+    feet = f[:, shanks]
+    beyond = np.hypot(feet[..., 0], feet[..., 1]) - MU * feet[..., 2]
+    yield "the ground pulls [N]", max(0.0, -feet[..., 2].min()), 0.0, 1e-9
+    yield "friction beyond its cone [N]", beyond.max(), -np.inf, 1e-9
+    rows = zip(result["robot.q"], result["robot.qd"], strict=True)
+    p = np.array([momentum(model, q, qd)[3:] for q, qd in rows])
+    weight = sum(body.m for body in model.inertia) * model.gravity
+    given = np.cumsum((f.sum(axis=1) + weight) * DT, axis=0)
+    change = np.abs((p - p[0]) - (given - given[0]))
+    yield "momentum from nowhere [N s]", change.max(), 0.0, 0.1
+    q = result["robot.q"][1000:]
+    yield "least height of the trunk [m]", q[:, 6].min(), 0.28, 0.35
+    lean = 2 * np.linalg.norm(q[:, 1:3], axis=1)
+    yield "it leans by [rad]", lean.max(), 0.0, 0.15
+    yield "way in ten seconds [m]", np.linalg.norm(q[-1, 4:6]), 2.0, 10.0
+    yield "feet on the ground at a time", result["robot.in_contact"].sum(axis=1).mean(), 1.5, 3.5
+    yield "deepest contact [m]", result["robot.depth"].max(), 0.0, 1e-4
+
+
+def main():
+    """Runs the plant and its FMU, checks, and writes the page."""
+    model = quadruped()
+    robot = RigidContactPlant(model, q0=START, mu=MU)
+    system = trot(robot)
+    result = simulate(system, T_STOP, DT, progress=False)
+    fmu = export_fmu(robot, BUILD / "quadruped.fmu")
+    begin = time.process_time()
+    run = simulate(trot(fmu), T_STOP, DT, progress=False)
+    faster = T_STOP / (time.process_time() - begin)
+    apart = np.abs(run["robot.q"] - result["robot.q"]).max()
+    print(f"native FMU: {faster:.0f} x real time at 1 kHz with its controller,", end=" ")
+    print(f"{apart:.1e} from the block in memory\n")
+    trots = apart < 1e-12
+    for name, found, least, most in checks(result, model):
+        trots = trots and least <= found <= most
+        print(f"{name:32} {found:10.2e}  within {least:g} .. {most:g}")
+    begin = time.process_time()
+    simulate(system, T_STOP, DT, progress=False)
+    print(
+        f"\n{T_STOP / (time.process_time() - begin):.0f} x real time at 1 kHz with its controller"
+    )
+    animate(result, system, BUILD / "result.html", signals=["robot.contacts", "pd.tau"])
+    print(f"\nopen {BUILD}/result.html to see it trot")
+    if not trots:
+        sys.exit("it does not trot as it must")
+
+
+if __name__ == "__main__":
+    main()
