@@ -192,15 +192,14 @@ def in_order(names: Sequence[str]) -> list[str]:
 
 
 def _of_system(system: System) -> Iterator[Drawn]:
-    drawn = (Plant, ContactPlant, RigidContactPlant)
-    robots = {
-        name: part for name, part in system.parts.items() if isinstance(part.component, drawn)
-    }
+    drawn, robots = (Plant, ContactPlant, RigidContactPlant), 0
+    for name, part in system.parts.items():
+        if isinstance(part.component, drawn):
+            robots += 1
+            yield _of_plant(part.component, part.start, name, None)
     if not robots:
         names = ", ".join(system.parts) or "none"
         raise ValueError(f"there is no robot to draw in the system; its parts are: {names}")
-    for name, part in robots.items():
-        yield _of_plant(part.component, part.start, name, None)
 
 
 def _of_plant(block: Block, start: Mapping[str, Any], name: str, q: ArrayLike | None) -> Drawn:
