@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from fmpy import simulate_fmu
 
+from rigidblocks import load_model
 from rigidblocks.cli import main
 from urdf_text import ARM
 
@@ -128,3 +129,10 @@ def test_a_controller_and_frames_can_be_inside(capsys):
     assert abs(result["robot.q[1]"][-1] - 0.3) < 1e-3
     assert abs(result["robot.q[2]"][-1]) < 1e-3
     capsys.readouterr()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_robot_is_converted_to_json(capsys):
+    assert main(["convert", "arm.urdf", "arm.json"]) == 0
+    assert capsys.readouterr().out == "arm.json\n"
+    assert load_model("arm.json").model.joint_names == load_model("arm.urdf").model.joint_names

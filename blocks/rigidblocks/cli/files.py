@@ -127,12 +127,22 @@ def _sheet(file: Path, as_json: bool) -> bool:
 
 @APP.command("convert")
 def convert(
-    log: Annotated[Path, Argument(help="A record, such as run.csv.arrow of a killed run.")],
-    out: Annotated[Path, Argument(help="The .arrow, .csv, .mf4 or .parquet file to write.")],
+    file: Annotated[
+        Path, Argument(help="A record, such as run.csv.arrow of a killed run; or a robot's file.")
+    ],
+    out: Annotated[
+        Path, Argument(help="The .arrow, .csv, .mf4 or .parquet file to write; a robot's .json.")
+    ],
     as_json: Json = False,
 ) -> None:
-    """Make another file of a run's record, of what is whole in it."""
-    made = str(_result(log).save(out))
+    """Make another file of a run's record, of what is whole in it; or JSON of a robot's file."""
+    if out.suffix == ".json":
+        from rigidblocks.formats.json_file import save_model
+
+        save_model(robot_of(file), out)
+        made = str(out)
+    else:
+        made = str(_result(file).save(out))
     say(made, {"file": made}, as_json)
 
 

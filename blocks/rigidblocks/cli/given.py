@@ -138,12 +138,14 @@ def wired_robot(
     several freedoms.
     """
     from rigidblocks.library.described import described_motors, described_scales
+    from rigidblocks.library.floating_plant import FloatingBasePlant
     from rigidblocks.library.kinematics import FrameKinematics
     from rigidblocks.library.plant import RobotPlant
     from rigidblocks.system.continuous import ContinuousSystem
     from rigidblocks.system.system import System
 
-    if {"q", "qd"} - {port.name for port in plant.outputs}:
+    alone = {"q", "qd"} - {port.name for port in plant.outputs}
+    if alone or (frames and isinstance(plant, FloatingBasePlant)):  # frames go by q of all joints
         scales = described_scales(robot)
         plant = RobotPlant(robot.model, elements=plant.elements, nominal=scales)  # type: ignore[arg-type]
     system = System()
