@@ -102,9 +102,7 @@ def sweep(
     wiring = system.wiring()
     options = {"form": "fused" if _is_traced(wiring) else "compiled"} | options
     first = prepare(system, dt, **options)
-    pairs = (zip(design.names, row, strict=True) for row in design.rows)
-    starts = [start_of(wiring, one) for one in pairs]
-    wiring.started(starts[0])  # raises for what does not fit
+    wiring.started(_start(wiring, design, 0))  # raises for what does not fit
     texts = {name: given if isinstance(given, str) else "" for name, given in measure.items()}
     told = None if scenario is None else Scenario.of(scenario)
     settings = [t_stop, dt, sorted(options.items()), *([] if told is None else [told.text()])]
@@ -114,7 +112,7 @@ def sweep(
     runs = _runs_of(lambda: prepare(system, dt, **options), first)
 
     def one(k: int) -> Row:
-        return _measured(runs, t_stop, starts[k], told, measures)
+        return _measured(runs, t_stop, _start(wiring, design, k), told, measures)
 
     count = threads or os.cpu_count() or 1
     with (
@@ -126,6 +124,11 @@ def sweep(
             record.add(done)
             bar.update(len(done))
     return _sweep_of(design, tuple(measures), record.rows)
+
+
+def _start(wiring: Wiring, design: Design, k: int) -> dict[str, Any]:
+    """The start values of the k-th run."""
+    return start_of(wiring, zip(design.names, design.rows[k], strict=True))
 
 
 def _is_traced(wiring: Wiring) -> bool:

@@ -19,7 +19,7 @@ def start_of(wiring: Wiring, given: Iterable[tuple[str, Any]]) -> dict[str, Any]
     for name, value in given:
         part, _, rest = name.partition(".")
         port_name, index = split(rest)
-        port = startable(wiring, part).get(port_name)
+        port = None if index is None else startable(wiring, part).get(port_name)
         if index is None or port is None:
             start[name] = value
             continue
