@@ -1,7 +1,7 @@
 """The commands that make web pages: view, page."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rigidblocks.view.page import Page
 
 Out = Annotated[
-    Path | None, Option("-o", "--output", help="The .html file, named after it unless given.")
+    Path | None,
+    Option("-o", "--output", help="The .html file, named after it; of one run also .gif, .mp4."),
 ]
 Open = Annotated[bool, Option("--open", help="Open the page in the browser.")]
 
@@ -43,9 +44,11 @@ def view(
     else:
         seen = RobotFile(robot_of(robot, floating), robot, tuple(parts(packages) or ()))
     runs = {path.stem: Result.load(path) for path in results or ()}
-    page = (
-        animate(runs if len(runs) > 1 else next(iter(runs.values())), seen) if runs else show(seen)
-    )
+    played = runs if len(runs) > 1 else next(iter(runs.values()), None)
+    if output and output.suffix not in ("", ".html", ".htm"):
+        _filmed(played, seen, output, as_json)
+        return
+    page = show(seen) if played is None else animate(played, seen)
     _written(page, output or Path(robot.stem + ".html"), open_it, as_json)
 
 
@@ -62,6 +65,17 @@ def page(
 
     made = simulation_page(system_of(system).system, dt)
     _written(made, output or Path(system.stem + ".html"), open_it, as_json)
+
+
+def _filmed(result: Any, robot: Any, path: Path, as_json: bool) -> None:
+    """Writes a film of one run and says where it is."""
+    from rigidblocks.simulation.result import Result
+    from rigidblocks.view.film import film
+
+    if not isinstance(result, Result):
+        raise ValueError(f"{path} is a film of one run: name its file behind that of the robot")
+    size = film(result, robot, path).stat().st_size
+    say(f"wrote {path}, {size / 1e3:.0f} kB", {"file": str(path), "bytes": size}, as_json)
 
 
 def _written(page: "Page", path: Path, open_it: bool, as_json: bool) -> None:
