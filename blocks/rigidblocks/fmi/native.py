@@ -11,6 +11,8 @@ from math import inf
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
+
 from rigidblocks.block.adaptive import DEFAULT_METHOD, Adaptive, Method, longest_step, memory_for
 from rigidblocks.block.block import Block
 from rigidblocks.block.memory import Memory
@@ -196,6 +198,7 @@ def fmu_header(variables: Variables, guid: str, fmi: int) -> str:
         [
             "#ifndef RB_FMU_H\n#define RB_FMU_H\n\n#include <math.h>\n",
             f"#define RB_GUID {c_string(guid)}",
+            f"#define RB_SUSPICION {c_string(_suspicion(variables.memory))}",
             f"static const char *const RB_LOG_CATEGORIES[] = {{{categories}, 0}};",
             f"static const char *const RB_NAMES[] = {{\n    {names}}};",
             "/* how many elements the variable with a value reference has; 0 where there is none "
@@ -216,6 +219,15 @@ def fmu_header(variables: Variables, guid: str, fmi: int) -> str:
             "#endif\n",
         ]
     )
+
+
+def _suspicion(memory: Memory) -> str:
+    """What in the states may be why a step fails, in brackets behind a space; empty where there is
+    nothing.
+    """
+    unknown = np.full(memory.size, np.nan)
+    suspects = "; ".join(memory.block.suspects(memory.argument("x", unknown)))
+    return f" ({suspects})" if suspects else ""
 
 
 def _watched(memory: Memory) -> Iterator[str]:

@@ -129,9 +129,10 @@ class EulerSpherical(Joint):
     def singular(self, q: Array) -> str:
         if abs(np.cos(q[1])) > NEAR_POLE:  # False where it is not a number
             return ""
+        pitch = "" if np.isnan(q[1]) else f" at a pitch of {np.degrees(q[1]):.6g} degrees"
         return (
-            f"has Euler angles at a pitch of {np.degrees(q[1]):.6g} degrees, and is singular at "
-            "90: a Spherical joint has no such pose, nor have angles of a frame turned otherwise"
+            f"has Euler angles{pitch}, and is singular at a pitch of 90 degrees: a Spherical joint "
+            "has no such pose, nor have angles of a frame turned otherwise"
         )
 
     def nearest(self, X: Transform) -> Array:

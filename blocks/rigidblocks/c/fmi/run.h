@@ -118,7 +118,8 @@ static inline Status undo(Instance *fmu, const double *before, double t, double 
     const int culprit = first_not_finite(fmu->now.m, RB_SIZE);
     store(fmu->now.m, before, RB_SIZE);
     fmu->now.mode = RB_FAILED;
-    return report(fmu, RB_DISCARD, "%s is not finite at t = %g s: the step of %g s is undone", RB_NAMES[culprit], t, dt);
+    return report(fmu, RB_DISCARD, "%s is not finite at t = %g s: the step of %g s is undone%s", RB_NAMES[culprit], t, dt,
+                  RB_SUSPICION);
 }
 
 /* A step, after which the inputs are held again at the end of their course. */

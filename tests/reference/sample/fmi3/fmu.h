@@ -4,6 +4,7 @@
 #include <math.h>
 
 #define RB_GUID "{sample}"
+#define RB_SUSPICION ""
 static const char *const RB_LOG_CATEGORIES[] = {"logStatusWarning", "logStatusDiscard", "logStatusError", "logStatusFatal", "logAll", 0};
 static const char *const RB_NAMES[] = {
     "time",
