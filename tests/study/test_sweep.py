@@ -222,3 +222,16 @@ def test_the_command_sweeps(tmp_path, capsys, monkeypatch):
     assert_allclose(values, [(a, a) for a in (1.0, 2.0, 3.0, 4.0)], rtol=1e-12)
     assert main(["sweep", "wave.py", "--vary", "wave.amplitude", *options]) == 2
     assert "as wave.amplitude=1,2 or =1:4:7" in capsys.readouterr().err
+
+
+@pytest.mark.interop
+def test_a_sweep_is_a_dataset_and_a_file_of_it(tmp_path):
+    import xarray
+
+    design = grid({"decay.k": [1.0, -1e6, 2.0]})
+    done = sweep(decay(), design, 1.0, DT, {"end": "last decay.x"}, progress=False)
+    done.to_xarray().to_netcdf(tmp_path / "runs.nc", engine="scipy")
+    with xarray.open_dataset(tmp_path / "runs.nc", engine="scipy") as read:
+        assert_array_equal(read["end"], done["end"])
+        assert_array_equal(read["decay.k"], [1.0, -1e6, 2.0])
+        assert [bool(said) for said in read["error"].values.tolist()] == [False, True, False]

@@ -27,6 +27,7 @@ from rigidblocks.system.wiring import Wiring
 
 if TYPE_CHECKING:
     import pandas
+    import xarray
 
 _AHEAD = 4  # runs of each thread that wait to be taken
 
@@ -63,6 +64,22 @@ class Sweep:
         import pandas
 
         return pandas.DataFrame({**self.varied, **self.measured})
+
+    def to_xarray(self) -> "xarray.Dataset":
+        """An xarray Dataset over the dimension `run`: measures are its variables, what was varied
+        its coordinates, and `error` what was said of runs that failed. Its `to_netcdf` writes a
+        file.
+
+        Raises ImportError without the package xarray.
+        """
+        try:
+            import xarray
+        except ImportError as error:
+            raise ImportError("a dataset needs xarray: pip install xarray") from error
+        said = [self.failures.get(k, "") for k in range(len(self))]
+        variables = {name: ("run", values) for name, values in self.measured.items()}
+        coordinates = {name: ("run", values) for name, values in self.varied.items()}
+        return xarray.Dataset({**variables, "error": ("run", said)}, coordinates)
 
 
 def sweep(
