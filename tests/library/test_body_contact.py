@@ -258,3 +258,17 @@ def test_what_cannot_touch_is_refused():
         BodyContact(gripper(), (ContactPair(0, 3, Plane()),), K, D)
     with pytest.raises(ValueError, match=r"the start value of D_t is 0 N.s/m; it must be positive"):
         BodyContact(brick_and_ball(), (ContactPair(0, 1, Sphere(R)),), K, 0.0)
+
+
+def test_boxes_whose_corners_are_not_enough_are_refused():
+    body = mcI(1.0, np.zeros(3), np.eye(3) / 6)
+    cube, slab = Box((1.0, 1.0, 1.0)), Box((3.0, 3.0, 0.2))
+    model = Model("cubes", (-1, -1), (SixDoF(),) * 2, (identity(),) * 2, (body,) * 2,
+                  contact=((cube,), (cube,)))  # fmt: skip
+    BodyContact(model, (ContactPair(0, 1, slab),), K, D).outputs  # noqa: B018
+    with pytest.raises(ValueError, match="'body1', 1 m long, could pass through a Box 1 m wide"):
+        BodyContact(model, (ContactPair(0, 1, cube),), K, D).outputs  # noqa: B018
+    with pytest.raises(ValueError, match="use RigidContactPlant"):
+        BodyContact(model, (ContactPair(0, 1, Sphere(0.1)),), K, D).outputs  # noqa: B018
+    with pytest.raises(ValueError, match="use RigidContactPlant"):
+        GroundContact(model, K, D, ground=cube)

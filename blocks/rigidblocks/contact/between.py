@@ -9,7 +9,7 @@ import numpy as np
 
 from rigidblocks.algebra.factored import factored
 from rigidblocks.algebra.spatial import Array, Transform, cross, identity
-from rigidblocks.contact.points import body_points
+from rigidblocks.contact.points import body_points, check_corners
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Surface
@@ -57,11 +57,13 @@ class PairMotion:
 def pair_points(model: Model, pairs: Sequence[ContactPair]) -> tuple[PairPoints, ...]:
     """The contact points of each pair.
 
-    Raises ValueError for bodies that the model has not, a body against itself, and a touching body
-    without shapes, and TypeError for a surface that is none.
+    Raises ValueError for bodies that the model has not, a body against itself, a touching body
+    without shapes and one whose points are not enough (`check_corners`), and TypeError for a
+    surface that is none.
     """
     for k, pair in enumerate(pairs):
         _check_pair(model, k, pair)
+        check_corners(model, [pair.touching], pair.surface)
     points = body_points(model)
     found = []
     for k, pair in enumerate(pairs):

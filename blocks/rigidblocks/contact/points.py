@@ -1,5 +1,6 @@
 """The points with which a model touches: which body has them, where they are, how they move."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +10,10 @@ from rigidblocks.algebra.spatial import Array, cross
 from rigidblocks.dynamics.jacobian import point_jacobian
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 from rigidblocks.dynamics.operational import inverse_inertia
+from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.hull import unit_normal
 from rigidblocks.model.model import Model
+from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere, Surface
 
 
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
@@ -41,6 +44,46 @@ def body_points(model: Model) -> BodyPoints:
         np.concatenate([shape.points for _, shape in shapes]),
         np.concatenate([np.full(len(shape.points), shape.reach) for _, shape in shapes]),
     )
+
+
+def check_corners(model: Model, bodies: Iterable[int], surface: Surface) -> None:
+    """Raises ValueError for a shape of these bodies that soft contact may let pass through a
+    surface, because it knows of its points alone: one with edges and faces that is not smaller
+    than a box, or longer than a ball, which it is against.
+    """
+    is_box = isinstance(surface, Box)
+    if isinstance(surface, Box):
+        width = float(np.sort(surface.sides)[1])
+    elif isinstance(surface, Sphere):
+        width = 2 * float(surface.radius)
+    else:
+        return
+    for name, shapes in ((model.body_names[i], model.contact[i]) for i in bodies):
+        for shape in shapes:
+            length = _length(shape)
+            if length > width or (is_box and length == width):
+                raise ValueError(
+                    f"soft contact knows of a {type(shape).__name__} its points alone: that of "
+                    f"body '{name}', {length:g} m long, could pass through a "
+                    f"{type(surface).__name__} {width:g} m wide, whose edges and faces touch it "
+                    "between them; use RigidContactPlant, or list as PointSet the points that are "
+                    "to touch"
+                )
+
+
+def _length(shape: Shape) -> float:
+    """The largest length of a shape with edges and faces, zero for points and balls."""
+    match shape:
+        case Box():
+            return float(np.max(shape.sides))
+        case Cylinder():
+            return float(max(2 * shape.radius, shape.height))
+        case Capsule():
+            return float(shape.height + 2 * shape.radius)
+        case ConvexHull() | Ellipsoid():
+            return float(np.ptp(shape.points, axis=0).max())
+        case _:
+            return 0.0
 
 
 def point_motion(

@@ -11,7 +11,7 @@ import numpy as np
 from rigidblocks.algebra.scalar import minimum
 from rigidblocks.algebra.spatial import Array, cross
 from rigidblocks.block.block import Block, Port, Record, Values, finite
-from rigidblocks.contact.points import BodyPoints, body_points, point_motion
+from rigidblocks.contact.points import BodyPoints, body_points, check_corners, point_motion
 from rigidblocks.contact.soft import ContactForce, SoftLaw, SurfaceState, wrench
 from rigidblocks.dynamics.jacobian import point_jacobian
 from rigidblocks.library.compliance import (
@@ -77,7 +77,8 @@ class GroundContact(Block):
     co-simulation, with and without lead.
 
     K_t and D_t are K and D unless given; `depth_ref` [m] makes the normal ones stiffer with depth
-    (`contact.SoftLaw`).
+    (`contact.SoftLaw`). Raises ValueError for a shape whose points alone are not enough on such a
+    ground (`contact.points.check_corners`).
     """
 
     model: Model
@@ -104,6 +105,7 @@ class GroundContact(Block):
             raise TypeError(
                 f"the ground of a contact must be a Surface such as Plane(), not {self.ground!r}"
             )
+        check_corners(self.model, range(self.model.nb), self.ground)
 
     @cached_property
     def _points(self) -> BodyPoints:
