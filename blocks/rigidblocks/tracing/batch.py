@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Iterable
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -16,7 +17,7 @@ from rigidblocks.tracing.trace import Graph, Shapes
 from rigidblocks.tracing.written import Finish, WrittenFunction
 
 _C = ("lanes.h", "sine.h", "rows.h")
-_PART = 256  # rows: a thread costs more than it saves with less
+_FEWEST, _MOST = 256, 1024  # rows that threads are worth it for, and of one call in a thread
 _EVALUATE = """
 static void evaluate(const real *in, real *out, real *work)
 {{
@@ -24,9 +25,10 @@ static void evaluate(const real *in, real *out, real *work)
 }}
 
 enum {{ RB_IN = {numbers_in}, RB_OUT = {numbers_out} }};
-enum {{ RB_INPUTS = {inputs}, RB_OUTPUTS = {outputs} }};
-static const int RB_INPUT_SIZES[] = {{{input_sizes}}};
-static const int RB_OUTPUT_SIZES[] = {{{output_sizes}}};
+#define RB_READ(count) \\
+{reads}
+#define RB_WRITE(count) \\
+{writes}
 """
 
 
@@ -82,7 +84,8 @@ class CompiledBatch:
             own = room(self._room, self.lanes)
             self._batch(*places, first, last, own.ctypes.data)
 
-        in_threads(work, n, 1 if n <= _PART else threads, _PART)
+        alone = threads == 1 or n <= _FEWEST
+        in_threads(work, n, 1 if alone else threads, n if alone else _MOST)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _array(self, k: int, value: Any) -> Array:
@@ -141,10 +144,8 @@ def function_header(
         body=body,
         numbers_in=_numbers(inputs.values()),
         numbers_out=_numbers(outputs.values()),
-        inputs=len(inputs),
-        outputs=len(outputs),
-        input_sizes=_sizes(inputs.values()),
-        output_sizes=_sizes(outputs.values()),
+        reads=_calls("read_rows(inputs[{0}] + row * {1}, {1}, count, in + {2});", inputs),
+        writes=_calls("write_rows(outputs[{0}] + row * {1}, {1}, count, out + {2});", outputs),
     )
     return in_header("function", text + evaluate), size
 
@@ -153,8 +154,16 @@ def _numbers(shapes: Iterable[tuple[int, ...]]) -> int:
     return sum(map(prod, shapes))
 
 
-def _sizes(shapes: Iterable[tuple[int, ...]]) -> str:
-    return ", ".join([*(str(prod(shape)) for shape in shapes), "0"])
+def _calls(call: str, shapes: Shapes) -> str:
+    """The text of a macro: a call for each array with its number, its size and its place."""
+    sizes = [prod(shape) for shape in shapes.values()]
+    starts = accumulate(sizes, initial=0)
+    calls = (
+        call.format(k, size, at)
+        for k, (size, at) in enumerate(zip(sizes, starts, strict=False))
+        if size
+    )
+    return " \\\n".join(f"    {one}" for one in calls)
 
 
 def _addresses(arrays: list[Array]) -> Any:

@@ -45,8 +45,9 @@ def lane_flags(lanes: int) -> tuple[str, ...]:
     """
     here = platform.machine().lower() in ("x86_64", "amd64")
     own = _PROCESSORS.get(min(lanes, widest())) if here else None
-    # -w: that vectors are passed in memory where there are no registers for them
-    return (*PORTABLE_FLAGS, f"-DRB_LANES={lanes}", *([f"-march={own}"] if own else []))
+    # -O3 unrolls the loops over lanes
+    more = ("-O3", "-Wno-psabi", f"-DRB_LANES={lanes}")
+    return (*PORTABLE_FLAGS, *more, *([f"-march={own}"] if own else []))
 
 
 def room(numbers: int, lanes: int) -> Array:
@@ -66,7 +67,7 @@ def in_threads(work: Callable[[int, int], None], n: int, threads: int | None, mo
     count = _processors() if threads is None else threads
     if count < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
-    size = max(LANES) * max(min(most, -(-n // count)) // max(LANES), 1)
+    size = max(LANES) * max(-(-min(most, -(-n // count)) // max(LANES)), 1)
     starts, stopped = iter(range(0, n, size)), threading.Event()
 
     def parts() -> None:

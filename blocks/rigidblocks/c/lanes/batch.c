@@ -1,10 +1,12 @@
 /* A function of many arguments, RB_LANES of them at once.
 
-   The generated function.h has the function `evaluate`; RB_IN and RB_OUT, how many numbers it reads and writes;
-   RB_INPUTS and RB_OUTPUTS, how many arrays these are; RB_INPUT_SIZES and RB_OUTPUT_SIZES, how many numbers of each. */
+   The generated function.h has the function `evaluate`; RB_IN and RB_OUT, how many numbers it reads and writes; and
+   RB_READ(row) and RB_WRITE(row), which call read and write for each array of its inputs and outputs: the number of the
+   array, the length of its rows, and where they are among all inputs or outputs. */
+
+#include "rows.h"
 
 #include "function.h"
-#include "rows.h"
 
 RB_EXPORT void batch(const double *const *inputs, double *const *outputs, long first, long last, real *work);
 
@@ -12,15 +14,16 @@ RB_EXPORT void batch(const double *const *inputs, double *const *outputs, long f
 RB_EXPORT void batch(const double *const *inputs, double *const *outputs, long first, long last, real *work)
 {
     real *in = work, *out = in + RB_IN;
-    for (long row = first; row < last; row += RB_LANES) {
-        const int count = last - row < RB_LANES ? (int)(last - row) : RB_LANES;
-        for (int i = 0, at = 0; i < RB_INPUTS; at += RB_INPUT_SIZES[i++])
-            read_rows(inputs[i] + row * RB_INPUT_SIZES[i], RB_INPUT_SIZES[i], count, in + at);
+    long row = first;
+    for (; row + RB_LANES <= last; row += RB_LANES) {
+        RB_READ(RB_LANES)
         evaluate(in, out, out + RB_OUT);
-        for (int i = 0, at = 0; i < RB_OUTPUTS; at += RB_OUTPUT_SIZES[i++])
-            if (count == RB_LANES) /* known, so that it is unrolled */
-                write_rows(outputs[i] + row * RB_OUTPUT_SIZES[i], RB_OUTPUT_SIZES[i], RB_LANES, out + at);
-            else
-                write_rows(outputs[i] + row * RB_OUTPUT_SIZES[i], RB_OUTPUT_SIZES[i], count, out + at);
+        RB_WRITE(RB_LANES)
+    }
+    if (row < last) {
+        const int count = (int)(last - row);
+        RB_READ(count)
+        evaluate(in, out, out + RB_OUT);
+        RB_WRITE(count)
     }
 }

@@ -147,10 +147,10 @@ static inline void sine_and_cosine(real x, real *sine, real *cosine)
     const real cube = z * y, one = lanes(1.0), w = one - half;
     const real sin_y = y - ((z * (lanes(0.5) * y1 - cube * s) - y1) - cube * lanes(-0.16666666666666632));
     const real cos_y = w + (((one - w) - half) + (zz * c - y * y1));
-    const bits odd = -(n & all_bits(1));
-    const bits sine_turned = (n & all_bits(2)) << 62, cosine_turned = ((n + all_bits(1)) & all_bits(2)) << 62;
-    *sine = (real)((bits)choice(odd, cos_y, sin_y) ^ sine_turned);
-    *cosine = (real)((bits)choice(odd, sin_y, cos_y) ^ cosine_turned);
+    /* in an odd quarter they change places, and their signs turn in the third and fourth, and the second and third */
+    const bits exchanged = -(n & all_bits(1)) & ((bits)sin_y ^ (bits)cos_y), top = all_bits((long long)(1ULL << 63));
+    *sine = (real)((bits)sin_y ^ exchanged ^ (n << 62 & top));
+    *cosine = (real)((bits)cos_y ^ exchanged ^ ((n + all_bits(1)) << 62 & top));
 }
 
 static inline real sine_of(real x)

@@ -22,8 +22,10 @@ static void evaluate(const real *in, real *out, real *work)
 }
 
 enum { RB_IN = 2, RB_OUT = 4 };
-enum { RB_INPUTS = 1, RB_OUTPUTS = 2 };
-static const int RB_INPUT_SIZES[] = {2, 0};
-static const int RB_OUTPUT_SIZES[] = {2, 2, 0};
+#define RB_READ(count) \
+    read_rows(inputs[0] + row * 2, 2, count, in + 0);
+#define RB_WRITE(count) \
+    write_rows(outputs[0] + row * 2, 2, count, out + 0); \
+    write_rows(outputs[1] + row * 2, 2, count, out + 2);
 
 #endif
