@@ -189,3 +189,10 @@ def test_everything_public_is_documented(module):
         elif inspect.isfunction(value) and not value.__doc__:
             missing.append(key)
     assert not missing
+
+
+@pytest.mark.parametrize("name", ["aba", "crba", "rnea", "closed_loop_dynamics"])
+def test_help_begins_with_a_signature_that_can_be_read(name):
+    signature = str(inspect.signature(getattr(rigidblocks, name)))
+    assert "dtype" not in signature
+    assert "numpy.ndarray" in signature

@@ -13,14 +13,17 @@ Everything works on floats and on traced scalars.
 from dataclasses import dataclass
 from functools import reduce
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rigidblocks.algebra.symmetric import check_symmetric, symmetric
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    Array = NDArray[Any]
+else:  # what `help` shows: the alias would fill lines
+    Array = np.ndarray
 
 CYCLIC = ((0, 1, 2), (1, 2, 0), (2, 0, 1))  # each axis with the two that follow
 
