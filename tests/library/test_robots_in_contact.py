@@ -94,7 +94,7 @@ def test_what_rigid_contact_does_not_know_is_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_free_motion_is_that_of_the_articulated_body_algorithm_to_second_order(seed):
     rng = np.random.default_rng(seed)
     parent = (-1, *(int(rng.integers(0, i)) for i in range(1, 7)))
@@ -188,7 +188,7 @@ def pendulum(**freedoms):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("e", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("e", [0.0, 0.5])
 def test_a_pendulum_hits_a_wall_and_comes_back_as_fast_as_restitution_says(e):
     model, _ = pendulum()
     wall = Plane((1.0, 0, 0), (-0.05, 0, 0))  # where the box just touches it at q = 0
@@ -239,7 +239,7 @@ def test_a_spring_a_damper_and_a_rotor_at_a_joint_are_as_in_closed_form():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("angle", [0.3, 0.9, 1.3])
+@pytest.mark.parametrize("angle", [0.9, 1.3])
 def test_painleves_rod_neither_stops_the_run_nor_gains_energy(angle):
     """A rod that slides on its end with much friction: where it jams there is no finite force."""
     length, mu = 1.0, 2.5
