@@ -27,6 +27,11 @@ class Evaluator(abc.ABC):
     def projects(self) -> bool:
         """Whether the block moves any continuous state back after an inner step."""
 
+    def held_at(self, t: float) -> "Evaluator":
+        """The same with the inputs held as they are at t, where they are on a course (`course`)."""
+        del t
+        return self
+
     @abc.abstractmethod
     def derivative(self, m: Array) -> Array:
         """The rates of the continuous states."""

@@ -90,9 +90,11 @@ def inner_step(evaluator: Evaluator, m: Array, t: Any, h: float, method: Integra
     """The continuous states after one step of length h from t, before they are moved back to where
     they belong.
     """
-    x, f = m[evaluator.memory.x], rates(evaluator, m)
+    x = m[evaluator.memory.x]
     if method.implicit is None:
-        return integrate(method, f, t, x, h, evaluator.memory.position)
+        return integrate(method, rates(evaluator, m), t, x, h, evaluator.memory.position)
+    evaluator = evaluator.held_at(t + 0.5 * h)
+    f = rates(evaluator, m)
 
     def slopes(t: Any, x: Array) -> tuple[Array, Array]:
         return evaluator.slopes(_put_states(evaluator, m, t, x))

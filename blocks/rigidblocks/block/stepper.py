@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import Method, chooses_steps, longest_step
+from rigidblocks.block.adaptive import Adaptive, Method, chooses_steps, longest_step
+from rigidblocks.block.course import Following
 from rigidblocks.block.evaluate import NumpyEvaluator, Slopes
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
@@ -64,6 +65,12 @@ class Stepper(abc.ABC):
     def part(self, m: Array, t: float, end: float, samples: bool) -> None:
         """Steps from t to the end, a part of a step in which nothing is sampled but, where it
         `samples`, at the end. Raises what `step` raises.
+        """
+
+    @abc.abstractmethod
+    def follow(self, m: Array, course: Array, t: float, dt: float) -> None:
+        """Steps from t to t + dt with the inputs on a course (ORDER + 1, n) that starts at t, at
+        whose end they are then (`course`). Raises what `step` raises.
         """
 
     @abc.abstractmethod
@@ -121,6 +128,17 @@ class NumpyStepper(Stepper):
             m[:] = part_of_step(self.evaluator, m, t, end, samples, self.method, self.h)
         self._check(m, end)
 
+    def follow(self, m: Array, course: Array, t: float, dt: float) -> None:
+        if isinstance(self.method, Adaptive) and self.method.stiff is not None:
+            raise ValueError(
+                f"in NumPy the inputs of {self.memory.name} are held in a step of "
+                f"'{self.method.name}'; take the form compiled"
+            )
+        on_course = Following(self.evaluator, course, t)
+        with np.errstate(all="ignore"):
+            m[:] = on_course.with_inputs(advance(on_course, m, t, dt, self.method, self.h))
+        self._check(m, t + dt)
+
     def bound(self, m: Array) -> Callable[[float, float], None]:
         return partial(self.step, m)
 
@@ -132,10 +150,11 @@ class NumpyStepper(Stepper):
 @dataclass(frozen=True, eq=False)
 class CompiledStepper(Stepper):
     """Steps by the block's kernel in C, which was compiled for this memory, method and inner step:
-    the shared library at `path`.
+    the shared library at `path`, and for inputs on a course that at `follow_path`.
     """
 
     path: Path = field(kw_only=True)
+    follow_path: Path | None = field(default=None, kw_only=True)
 
     @cached_property
     def kernel(self) -> Any:
@@ -172,6 +191,21 @@ class CompiledStepper(Stepper):
 
     def part(self, m: Array, t: float, end: float, samples: bool) -> None:
         self.judge(self.kernel.block_part(m.ctypes.data, t, end, samples), m, end, end - t)
+
+    @cached_property
+    def _block_follow(self) -> Any:
+        if self.follow_path is None:
+            raise ValueError(
+                f"{self.memory.name} was compiled without courses of its inputs; take "
+                "`compiled_stepper(..., follows=True)`"
+            )
+        function = ctypes.CDLL(str(self.follow_path)).block_follow
+        function.argtypes = (ctypes.c_void_p, ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
+        return function
+
+    def follow(self, m: Array, course: Array, t: float, dt: float) -> None:
+        rows = np.ascontiguousarray(course)
+        self.judge(self._block_follow(m.ctypes.data, t, dt, rows.ctypes.data), m, t + dt, dt)
 
     def bound(self, m: Array) -> Callable[[float, float], None]:
         block_step, address = self.kernel.block_step, m.ctypes.data

@@ -17,11 +17,15 @@ from rigidblocks.tracing.compiler import compiler, shared_library, version
 
 
 def compiled_stepper(
-    memory: Memory, method: Method = RK4, h: float | None = None
+    memory: Memory, method: Method = RK4, h: float | None = None, *, follows: bool = False
 ) -> CompiledStepper:
-    """The stepper of a block by its kernel, compiled here. Needs a C compiler."""
+    """The stepper of a block by its kernel, compiled here; with `follows` one that takes inputs on
+    a course too. Needs a C compiler.
+    """
     h = longest_step(method, h)
-    return CompiledStepper(memory, method, h, path=kernel_library(memory, method, h))
+    path = kernel_library(memory, method, h)
+    beside = kernel_library(memory, method, h, "follow.c") if follows else None
+    return CompiledStepper(memory, method, h, path=path, follow_path=beside)
 
 
 def numpy_stepper(memory: Memory, method: Method = RK4, h: float | None = None) -> NumpyStepper:
@@ -31,19 +35,20 @@ def numpy_stepper(memory: Memory, method: Method = RK4, h: float | None = None) 
     return NumpyStepper(memory, method, longest_step(method, h), TracedEvaluator(memory).slopes)
 
 
-def kernel_library(memory: Memory, method: Method, h: float) -> Path:
-    """The compiled kernel of a block, from the cache when it is there. Needs a C compiler.
+def kernel_library(memory: Memory, method: Method, h: float, main: str = "kernel.c") -> Path:
+    """The compiled kernel of a block, from the cache when it is there; `main` is its C file with
+    what it exports. Needs a C compiler.
 
     One of a block of this package is found by what the block is, and nothing is traced then.
     """
     command = compiler()
-    key = fingerprint("kernel", memory, method, h, command, version(command))
+    key = fingerprint(main.removesuffix(".c"), memory, method, h, command, version(command))
     if key and (known := known_text(key)) and (path := known_library(known)):
         return path
     sources = {"model.h": model_header(TracedEvaluator(memory), method, h)}
-    for name in (*KERNEL, "kernel.c"):
+    for name in (*KERNEL, main):
         sources[name] = c_text(f"kernel/{name}")
-    path = shared_library(sources, "kernel.c")
+    path = shared_library(sources, main)
     if key:
         keep_text(key, key_of(path))
     return path

@@ -16,7 +16,8 @@ from rigidblocks.block.block import Block, Record
 from rigidblocks.simulation.ending import ending, saved
 from rigidblocks.simulation.grid import Grid
 from rigidblocks.simulation.interrupts import Interrupts
-from rigidblocks.simulation.masters import Master, master_of
+from rigidblocks.simulation.choice import master_of
+from rigidblocks.simulation.masters import Master
 from rigidblocks.simulation.network import Network
 from rigidblocks.simulation.pace import Pace
 from rigidblocks.simulation.plan import Plan
@@ -75,7 +76,8 @@ def course(
         raise ending(failure, unsaved, wanted, interrupts.name, rows.t, result) from (
             failure or unsaved
         )
-    for level, message in _remarks(plan.wiring, result):
+    result = replace(result, meta={**result.meta, **master.report()})
+    for level, message in (*_remarks(plan.wiring, result), *master.remarks()):
         LOG.log(level, message)
     if idle is not None and master.network.restarts:
         idle.append(master)

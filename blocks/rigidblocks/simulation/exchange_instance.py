@@ -5,7 +5,9 @@ from math import inf
 
 import numpy as np
 
+from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import longest_step
+from rigidblocks.block.course import inputs_at
 from rigidblocks.simulation.exchange_model import ExchangeModel
 from rigidblocks.simulation.exchange_steps import ExchangeSteps, check_method
 from rigidblocks.simulation.fmu_instance import EVENTS, Moment, RunningFmu
@@ -48,6 +50,19 @@ class ExchangeInstance(RunningFmu):
         else:
             raise self.fmi.refuse(f"it has more than {EVENTS} events in a step of {dt:g} s")
         self.results.get()
+
+    def follow(self, course: Array, t: float, dt: float) -> None:
+        def set_inputs(now: float) -> None:
+            self.given.flat[:] = inputs_at(course, now - t)
+            self._set_held()
+
+        self.given.flat[:] = course[0]
+        self._model.set_inputs = set_inputs
+        try:
+            self.step(t, dt)
+        finally:
+            self._model.set_inputs = None
+        self.given.flat[:] = inputs_at(course, dt)
 
     def _to_event(self, t: float, end: float) -> float:
         """Goes to the next event, or to the end; returns the time there."""

@@ -1,6 +1,7 @@
 """A model exchange FMU as equations: its continuous states, their rates and event indicators."""
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,16 @@ from rigidblocks.simulation.fmu_interface import Interface
 
 
 class ExchangeModel:
-    """The right-hand side of a model exchange FMU in continuous-time mode."""
+    """The right-hand side of a model exchange FMU in continuous-time mode.
+
+    Where its inputs are on a course, `set_inputs` sets them to what they are at a time.
+    """
 
     def __init__(self, fmi: Interface):
         self._fmi = fmi
         n, m = self._sizes()
         self._x, self._rates, self._z = np.zeros(n), np.zeros(n), np.zeros(m)
+        self.set_inputs: Callable[[float], None] | None = None
         self._to_x, self._to_rates, self._to_z = map(_pointer, (self._x, self._rates, self._z))
         is_2 = fmi.prefix == "fmi2"
         derivatives = "GetDerivatives" if is_2 else "GetContinuousStateDerivatives"
@@ -55,6 +60,8 @@ class ExchangeModel:
         """Sets time [s] and states."""
         self._fmi.log.clock[0] = t
         self._set_time(t)
+        if self.set_inputs is not None:
+            self.set_inputs(t)
         if len(x):
             self._x[:] = x
             self._set_states(self._to_x, len(x))

@@ -4,12 +4,14 @@ import abc
 import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import factorial
 from typing import Any
 
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
+from rigidblocks.block.course import ORDER, inputs_at, mean_inputs
 from rigidblocks.block.signal_types import texts_in
 from rigidblocks.simulation.fmi2_interface import Fmi2
 from rigidblocks.simulation.fmi3_interface import Fmi3
@@ -59,10 +61,10 @@ class RunningFmu(Instance):
         self._kept_by_number: dict[int, Moment] = {}
         self.may_return = np.zeros(1, dtype=np.int32)
         self.fmi = interface_of(part)
-        self.inputs = PortValues(self.fmi, self._fmu.inputs)
+        self.given = PortValues(self.fmi, self._fmu.inputs)
         self.results = PortValues(self.fmi, self._fmu.outputs)
-        self._discrete = [g for g in self.inputs.groups if self._has_events and g.is_discrete]
-        self._held = [g for g in self.inputs.groups if g not in self._discrete]
+        self._discrete = [g for g in self.given.groups if self._has_events and g.is_discrete]
+        self._held = [g for g in self.given.groups if g not in self._discrete]
         self._clocks = Clocks(self.fmi, self.results, self._has_events)
         self._last, self._t_start = _copies(self._discrete), 0.0
 
@@ -72,17 +74,25 @@ class RunningFmu(Instance):
         return self._fmu.kind == MODEL_EXCHANGE or self.fmi.uses_events
 
     def input(self, name: str) -> Array:
-        return self.inputs.flat[self.inputs.where[name]]
+        return self.given.flat[self.given.where[name]]
 
     def output(self, name: str) -> Array:
         return self.results.flat[self.results.where[name]]
+
+    @property
+    def inputs(self) -> Array:
+        return self.given.flat
+
+    @property
+    def follows(self) -> bool:
+        return follows(self._fmu)
 
     def outputs(self) -> Array:
         return self.results.flat
 
     def values(self) -> tuple[Array, Array]:
         """The values of all inputs and of all outputs, which stay valid."""
-        return self.inputs.flat, self.results.flat
+        return self.given.flat, self.results.flat
 
     def texts(self) -> list[str | bytes]:
         """The texts among the values of the outputs, which they carry by their numbers."""
@@ -94,7 +104,7 @@ class RunningFmu(Instance):
             set_start(self.fmi, (*self._fmu.parameters, *self._fmu.states))
             self.fmi.enter_initialization(t)
             self._started, self._t_start = True, t
-        self.inputs.set()
+        self.given.set()
         self._last = _copies(self._discrete)
         self.results.get()
 
@@ -110,7 +120,7 @@ class RunningFmu(Instance):
 
     def view(self, name: str) -> Array | None:
         """The values of an input or output, which stay valid; None for another name."""
-        if name in self.inputs.where:
+        if name in self.given.where:
             return self.input(name)
         return self.output(name) if name in self.results.where else None
 
@@ -170,11 +180,11 @@ class RunningFmu(Instance):
 
     def _moment(self) -> "Moment":
         """What there is beside the FMU's own state."""
-        values = self.inputs.flat.copy(), self.results.flat.copy()
+        values = self.given.flat.copy(), self.results.flat.copy()
         return Moment(ctypes.c_void_p(), *values, self._last, self._clocks.state())
 
     def _go_to(self, moment: "Moment") -> None:
-        self.inputs.flat[:], self.results.flat[:] = moment.inputs, moment.outputs
+        self.given.flat[:], self.results.flat[:] = moment.inputs, moment.outputs
         self._last = moment.last
         self._clocks.go_back(moment.clocks)
 
@@ -238,12 +248,32 @@ class FmuInstance(RunningFmu):
         if self._has_events:
             self._step_through_events(t, dt)
         else:
-            self.inputs.set()
+            self.given.set()
             self.fmi.do_step(t, dt, bool(self.may_return[0]))
         self.results.get()
 
+    def follow(self, course: Array, t: float, dt: float) -> None:
+        if self.follows:
+            self.given.flat[:] = course[0]
+            self.fmi.log.clock[0] = t
+            self.given.set()
+            self._set_derivatives(course)
+            self.fmi.do_step(t, dt, bool(self.may_return[0]))
+            self.results.get()
+        else:
+            self.given.flat[:] = mean_inputs(course, dt)
+            self.step(t, dt)
+        self.given.flat[:] = inputs_at(course, dt)
+
+    def _set_derivatives(self, course: Array) -> None:
+        """Tells the derivatives of the inputs at the beginning of a step."""
+        for k in range(1, ORDER + 1):
+            for group in self._held:
+                if group.type == "Real" and np.any(course[k][group.where]):
+                    group.set_derivatives(k, factorial(k) * course[k][group.where])
+
     def entry(self) -> Entry:
-        to, of = self.inputs.variables("Set"), self.results.variables("Get")
+        to, of = self.given.variables("Set"), self.results.variables("Get")
         if self._has_events or to is None or of is None:
             return super().entry()
         version = FMI2 if self._fmu.version == 2 else FMI3
@@ -283,6 +313,15 @@ class FmuInstance(RunningFmu):
         self.fmi.call("EnterEventMode")
         self._handle_event(t)
         self.fmi.call("EnterStepMode")
+
+
+def follows(fmu: Fmu) -> bool:
+    """Whether inputs can follow polynomials within a step: FMI 2.0 has derivatives of inputs for
+    FMUs that take them, and the equations of model exchange are integrated here.
+    """
+    if fmu.kind == MODEL_EXCHANGE:
+        return True
+    return fmu.version == 2 and bool(fmu.interface.canInterpolateInputs)
 
 
 def _copies(groups: Iterable[Group]) -> list[Array]:

@@ -140,6 +140,14 @@ class Group:
             self._pack()
         self._move("Set")
 
+    def set_derivatives(self, order: int, values: Array) -> None:
+        """Tells the FMU, of FMI 2.0, the derivatives of an order of these inputs."""
+        name, function, component = self._fmi.bound("SetRealInputDerivatives")
+        orders = (ctypes.c_int * self.n)(*[order] * self.n)
+        numbers = (ctypes.c_double * self.n)(*values)
+        if status := function(component, self._references, self.n, orders, numbers):
+            self._fmi.judge(name, status)
+
     def get(self) -> None:
         """Brings the values from the FMU; raises FmuError for one that no double is equal to."""
         self._move("Get")

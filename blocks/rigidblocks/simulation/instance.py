@@ -55,6 +55,22 @@ class Instance(abc.ABC):
         del whole
         self.step(t, dt)
 
+    @property
+    @abc.abstractmethod
+    def inputs(self) -> Array:
+        """The flat values of all inputs, in the order of the ports, to write into."""
+
+    @property
+    def follows(self) -> bool:
+        """Whether its inputs can follow polynomials within a step."""
+        return True
+
+    @abc.abstractmethod
+    def follow(self, course: Array, t: float, dt: float) -> None:
+        """Goes from t to t + dt with the inputs on a course that starts at t (`block.course`), at
+        whose end they are then; one that does not follow gets their mean, held.
+        """
+
     def entry(self) -> Entry:
         """How the loop in C steps it; by `step`, unless it has functions in C."""
         return Entry(HOSTED)
@@ -137,6 +153,14 @@ class BlockInstance(Instance):
 
     def input(self, name: str) -> Array:
         return self._memory[self._layout.where[name]]
+
+    @property
+    def inputs(self) -> Array:
+        return self._memory[self._layout.u]
+
+    def follow(self, course: Array, t: float, dt: float) -> None:
+        self._memory[self._layout.u] = course[0]
+        self._stepper.follow(self._memory, course, t, dt)
 
     def output(self, name: str) -> Array:
         return self._memory[self._layout.where[name]]

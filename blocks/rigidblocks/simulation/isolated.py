@@ -19,7 +19,7 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.signal_types import learn, texts_in
-from rigidblocks.simulation.fmu_instance import RunningFmu
+from rigidblocks.simulation.fmu_instance import RunningFmu, follows
 from rigidblocks.simulation.fmu_values import places
 from rigidblocks.simulation.instance import Instance
 from rigidblocks.simulation.running import running_fmu
@@ -79,6 +79,18 @@ class IsolatedInstance(Instance):
     def step(self, t: float, dt: float) -> None:
         self._t = t
         self._ask("step", t, dt)
+
+    @property
+    def inputs(self) -> Array:
+        return self._u
+
+    @property
+    def follows(self) -> bool:
+        return follows(self._fmu)
+
+    def follow(self, course: Array, t: float, dt: float) -> None:
+        self._t = t
+        self._ask("follow", course, t, dt)
 
     def save(self) -> None:
         self._ask("save")

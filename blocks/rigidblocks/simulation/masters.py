@@ -1,8 +1,9 @@
-"""The masters of a run: a loop over its parts in Python, and the same loop in C."""
+"""The masters of plain steps: a loop over the parts of a run in Python, and the same loop in C."""
 
 import abc
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -40,18 +41,13 @@ class Master(abc.ABC):
         """Whether the loop is in C."""
         return False
 
+    def report(self) -> Mapping[str, str]:
+        """What the result is to say of how the steps went."""
+        return {}
 
-def master_of(plan: Plan) -> Master:
-    """The fastest master that a plan can have here. The one in Python goes back to events, steps
-    what is to run in NumPy, and is there without a compiler.
-    """
-    if plan.form == "fused":
-        return CompiledLoop(plan, OneMemory(plan))
-    network = Instances(plan)
-    if plan.form == "compiled" and not plan.events:
-        with contextlib.suppress(CompilerError, CacheError):
-            return CompiledLoop(plan, network)
-    return CoSimulation(plan, network)
+    def remarks(self) -> Iterator[tuple[int, str]]:
+        """What the user is to be told of a run, with its level in the log."""
+        yield from ()
 
 
 class CoSimulation(Master):
@@ -65,18 +61,8 @@ class CoSimulation(Master):
 
     def go(self, recording: Recording, hold: Hold, pace: Pace | None) -> Iterator[int]:
         del hold  # a step in Python may be interrupted
-        t_start, dt = self._points
-        for k in range(recording.k, recording.grid.n):
-            if pace is not None:
-                pace.wait()
-            if len(self._events):
-                self._step_through_events(recording, t_start + k * dt, dt)
-            else:
-                self.step(t_start + k * dt, dt)
-            recording.add(self.network.row())
-            if pace is not None:
-                pace.ended(t_start + (k + 1) * dt)
-            yield 1
+        step = partial(self._step_through_events, recording) if len(self._events) else self.step
+        return in_python(step, self.network, self._points, recording, pace)
 
     def step(self, t: float, dt: float) -> None:
         self._step_within((t, dt), t, dt)
@@ -134,6 +120,25 @@ class CoSimulation(Master):
         """
         now = self.network.row()[self._events]
         return np.asarray(self._events[(before > 0) & (now <= 0)])
+
+
+def in_python(
+    step: Callable[[float, float], None],
+    network: Network,
+    points: tuple[float, float],
+    recording: Recording,
+    pace: Pace | None,
+) -> Iterator[int]:
+    """The loop of `Master.go` in Python, over `step(t, dt)` at the points (t_start, dt)."""
+    t_start, dt = points
+    for k in range(recording.k, recording.grid.n):
+        if pace is not None:
+            pace.wait()
+        step(t_start + k * dt, dt)
+        recording.add(network.row())
+        if pace is not None:
+            pace.ended(t_start + (k + 1) * dt)
+        yield 1
 
 
 class CompiledLoop(Master):

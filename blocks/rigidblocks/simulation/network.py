@@ -3,7 +3,7 @@ whole system.
 """
 
 import abc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -109,7 +109,7 @@ class Instances(Network):
     """An instance for each part of a plan."""
 
     def __init__(self, plan: Plan):
-        self._wiring, self.order = plan.wiring, plan.wiring.stepping_order
+        self._wiring, self.order = plan.wiring, plan.stepping_order
         steppers = plan.steppers
         self.by_name: dict[str, Instance] = {}
         try:
@@ -135,17 +135,15 @@ class Instances(Network):
         }
 
     def start(self, t: float) -> None:
+        self._initialize(t)
+        for name, instance in self.by_name.items():
+            self.guarded(name, instance.begin)
+
+    def _initialize(self, t: float) -> None:
+        """The outputs of all parts at the start."""
         for name in self._wiring.evaluation_order:
             self.read_inputs(name)
-            try:
-                self.by_name[name].initialize(t)
-            except Exception as error:
-                raise _named(name, error) from error
-        for name, instance in self.by_name.items():
-            try:
-                instance.begin()
-            except Exception as error:
-                raise _named(name, error) from error
+            self.guarded(name, partial(self.by_name[name].initialize, t))
 
     @property
     def restarts(self) -> bool:
@@ -206,10 +204,14 @@ class Instances(Network):
 
     def step_within(self, whole: tuple[float, float], number: int, t: float, dt: float) -> None:
         """Steps one part as `step`, in a step with this start and length that events divide."""
+        self.guarded(self.order[number], partial(self._in_order[number].step_within, whole, t, dt))
+
+    def guarded(self, name: str, call: Callable[[], None]) -> None:
+        """Makes a call on a part, whose errors name it."""
         try:
-            self._in_order[number].step_within(whole, t, dt)
+            call()
         except (Exception, SystemExit) as error:
-            raise _named(self.order[number], error) from error
+            raise _named(name, error) from error
 
     def judge(self, number: int, call: int, status: int, t: float, dt: float) -> None:
         try:

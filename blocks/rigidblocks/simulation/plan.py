@@ -1,7 +1,7 @@
 """What a run needs that no number decides: who steps whom, and the compiled code."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -11,6 +11,8 @@ from rigidblocks.block.memory import Memory
 from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.stepper import CompiledStepper, Stepper
 from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.simulation.coupling import Coupling
+from rigidblocks.simulation.links import Links
 from rigidblocks.simulation.provenance import provenance
 from rigidblocks.system.fmu import FmuError
 from rigidblocks.system.fused import JACOBI, FusedSystem
@@ -32,11 +34,26 @@ class Plan:
     order: str
     form: str
     events: tuple[str, ...] = ()
+    coupling: Coupling = field(default_factory=Coupling)
 
     @property
     def is_simultaneous(self) -> bool:
         """Whether all parts read what the others were before any of them steps."""
         return self.order == JACOBI
+
+    @property
+    def stepping_order(self) -> tuple[str, ...]:
+        """The parts in the order of their steps; where algebraic loops are solved, each group of
+        those that read each other behind those that it reads.
+        """
+        if self.coupling.solves:
+            return tuple(name for group in self.links.groups for name in group)
+        return self.wiring.stepping_order
+
+    @cached_property
+    def links(self) -> Links:
+        """What the inputs of all parts read."""
+        return Links(self.wiring)
 
     @cached_property
     def steppers(self) -> Mapping[str, Stepper]:
@@ -60,6 +77,7 @@ class Plan:
             "order": self.order,
             "dt": repr(self.dt),
             "form": self.form,
+            **{key: str(value) for key, value in vars(self.coupling).items() if value},
             **provenance(self.wiring),
         }
 
@@ -80,7 +98,7 @@ class Plan:
     def started(self, wiring: Wiring) -> "Plan":
         """The same with a wiring that differs in its start values alone."""
         plan = replace(self, wiring=wiring)
-        for name in ("steppers", "fused"):
+        for name in ("steppers", "fused", "links"):
             if name in vars(self):
                 vars(plan)[name] = vars(self)[name]
         return plan
@@ -89,8 +107,10 @@ class Plan:
         assert isinstance(part.component, Block)
         method, h = part.stepping
         called_back = self.form == "numpy" or isinstance(part.component, PythonBlock)
-        form = numpy_stepper if called_back else compiled_stepper
-        return form(memory_for(part.component, method), method, h)
+        memory = memory_for(part.component, method)
+        if called_back:
+            return numpy_stepper(memory, method, h)
+        return compiled_stepper(memory, method, h, follows=self.coupling.follows)
 
 
 def of_part(name: str, make: Callable[[], Any]) -> Any:

@@ -8,6 +8,7 @@ from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, method_of
 from rigidblocks.block.record import offer
 from rigidblocks.block.step import sample_spans
 from rigidblocks.simulation.arguments import check_count, check_names, check_numbers
+from rigidblocks.simulation.coupling import Coupling, check_returns
 from rigidblocks.simulation.plan import FORMS, Plan
 from rigidblocks.simulation.recording import chosen
 from rigidblocks.simulation.run import Run
@@ -30,6 +31,11 @@ def prepare(
     atol: float | None = None,
     max_inner_steps: int | None = None,
     events: Sequence[str] = (),
+    extrapolate: int = 0,
+    iterate: bool | str = False,
+    step_tol: float | None = None,
+    step_min: float | None = None,
+    bonds: bool | Sequence[tuple[str, str]] = False,
     record: Sequence[str] = ("*",),
     every: int = 1,
 ) -> Run:
@@ -44,7 +50,9 @@ def prepare(
     those of `simulate`; later changes of the system have no effect. Raises what `simulate` raises
     for them, but for what depends on the end of a run.
     """
-    plan = planned(system, dt, t_start, order, form, method, h, rtol, atol, max_inner_steps, events)
+    coupling = Coupling(extrapolate, iterate, step_tol, step_min, bonds)  # type: ignore[arg-type]
+    options = rtol, atol, max_inner_steps, events, coupling
+    plan = planned(system, dt, t_start, order, form, method, h, *options)
     check_names({"record": record})
     check_count("every", every)
     chosen(plan.wiring.outputs, record)  # raises for a pattern that names nothing
@@ -64,6 +72,7 @@ def planned(
     atol: float | None,
     max_inner_steps: int | None,
     events: Sequence[str],
+    coupling: Coupling,
 ) -> Plan:
     """The arguments of a run, checked."""
     if not isinstance(system, System):
@@ -77,9 +86,15 @@ def planned(
     wiring = system.wiring().stepped_by(own, h)
     _check_steps(wiring, t_start, dt)
     _ = wiring.open_inputs  # raises for an input left open
-    _ = wiring.stepping_order  # raises for an algebraic loop
+    if not coupling.solves:
+        _ = wiring.stepping_order  # raises for an algebraic loop
     _check_events(wiring, events, form)
-    return Plan(wiring, float(t_start), float(dt), order, form, tuple(events))
+    coupling.check(wiring, form, events)
+    plan = Plan(wiring, float(t_start), float(dt), order, form, tuple(events), coupling)
+    if coupling.iterate:
+        circles = [group for group in plan.links.groups if len(plan.links.interface(group))]
+        check_returns(wiring, (name for group in circles for name in group), "iterate")
+    return plan
 
 
 def _check_steps(wiring: Wiring, t_start: float, dt: float) -> None:

@@ -18,7 +18,8 @@ from rigidblocks.block.signal_types import carried, shown
 from rigidblocks.simulation.arguments import check_count, check_numbers, check_path
 from rigidblocks.simulation.course import course
 from rigidblocks.simulation.grid import communication_points
-from rigidblocks.simulation.masters import Master, master_of
+from rigidblocks.simulation.choice import master_of
+from rigidblocks.simulation.masters import Master
 from rigidblocks.simulation.network import Network
 from rigidblocks.simulation.plan import Plan
 from rigidblocks.simulation.recording import Wanted, check_finite

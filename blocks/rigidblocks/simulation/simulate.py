@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.block.adaptive import Method
 from rigidblocks.simulation.arguments import check_count, check_names, check_numbers, check_path
+from rigidblocks.simulation.coupling import Coupling
 from rigidblocks.simulation.course import course
 from rigidblocks.simulation.ending import Interrupted, SimulationError
 from rigidblocks.simulation.grid import communication_points
@@ -36,6 +37,11 @@ def simulate(
     atol: float | None = None,
     max_inner_steps: int | None = None,
     events: Sequence[str] = (),
+    extrapolate: int = 0,
+    iterate: bool | str = False,
+    step_tol: float | None = None,
+    step_min: float | None = None,
+    bonds: bool | Sequence[tuple[str, str]] = False,
     record: Sequence[str] = ("*",),
     every: int = 1,
     save: str | Path | None = None,
@@ -62,6 +68,16 @@ def simulate(
     a shorter step leads on to the next multiple of dt; blocks sample where they would without it.
     The `events` of the result have the time and, as their kind, the output. What goes below zero
     and comes back within one step is not seen.
+
+    Better steps than those with held inputs, each an option, are in docs/masters.md. With
+    `extrapolate` 1 or 2, for "jacobi", inputs follow polynomials of that degree through the last
+    outputs. With `iterate` the parts that read each other in circles take each step a second time
+    from saved states, their inputs now through the outputs that they came to; with "newton" until
+    these agree to 1e-12, which solves algebraic loops too. With `step_tol` steps are dt or a part
+    of it, dt / 2, dt / 4 and so on, as their error asks for: less than step_tol in a second of each
+    output's size; no step is shorter than `step_min`. `bonds` are pairs of outputs, a force and the
+    speed that it acts on, such as ("motor.tau", "load.qd"), or True for all pairs whose product is
+    a power: the energy that the coupling makes at each is logged.
 
     `record` names the outputs to keep by patterns, such as ["robot.*", "pd.tau"], and with `every`
     only each such communication point is kept, beside the events. `save` names an .arrow, .csv,
@@ -99,7 +115,9 @@ def simulate(
     if real_time is not None:
         check_numbers({"real_time": real_time})
     grid = communication_points(t_start, t_stop, dt)
-    plan = planned(system, dt, t_start, order, form, method, h, rtol, atol, max_inner_steps, events)
+    coupling = Coupling(extrapolate, iterate, step_tol, step_min, bonds)  # type: ignore[arg-type]
+    options = rtol, atol, max_inner_steps, events, coupling
+    plan = planned(system, dt, t_start, order, form, method, h, *options)
     told = None if scenario is None else Scenario.of(scenario)
     if told is not None:
         plan = in_scenario(plan, told)

@@ -1,0 +1,160 @@
+"""What the inputs of each part read among all outputs of a system, and which parts read each other
+in circles.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Block
+from rigidblocks.block.signal_types import REAL
+from rigidblocks.simulation.fmu_values import places
+from rigidblocks.system.fmu import Fmu
+from rigidblocks.system.part import Part
+from rigidblocks.system.wiring import Wiring
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """The inputs `to` of a part, by their places among its inputs, are factor y + offset of the
+    outputs `of`, by their places among those of all parts.
+    """
+
+    of: Array
+    to: Array
+    factor: Array
+    offset: Array
+
+
+class Links:
+    """The links of all parts.
+
+    `held` (n,) marks the outputs that change at samples and events alone, `algebraic` those that
+    read inputs at once; `owner` has the part of each, `nominal` their usual size. `groups` are the
+    parts that read each other in circles, each behind those that it reads.
+    """
+
+    def __init__(self, wiring: Wiring):
+        outputs = wiring.outputs
+        where = places(outputs)
+        names = [port.name.partition(".")[0] for port in outputs]
+        sizes = [port.size for port in outputs]
+        self.owner = np.repeat(np.array(names, dtype=object), sizes)
+        self.nominal = np.concatenate([np.zeros(0), *(np.ravel(port.nominal) for port in outputs)])
+        held = [
+            is_held(part, port.name)
+            for part in wiring.parts.values()
+            for port in part.component.outputs
+        ]
+        self.held = np.repeat(np.array(held, dtype=bool), sizes)
+        at_once = [
+            any(y == port.name for _, y in part.feedthrough)
+            for part in wiring.parts.values()
+            for port in part.component.outputs
+        ]
+        self.algebraic = np.repeat(np.array(at_once, dtype=bool), sizes)
+        self.by_part = {name: _link(wiring, name, where) for name in wiring.parts}
+        self.groups = groups(
+            {
+                name: {self.owner[k] for k in link.of if not self.held[k]}
+                for name, link in self.by_part.items()
+            }
+        )
+        self._at_once = _at_once(wiring)
+
+    def interface(self, group: tuple[str, ...]) -> Array:
+        """The outputs of a group that parts of it read and that change within a step."""
+        read = np.concatenate([self.by_part[name].of for name in group])
+        return np.array([k for k in np.unique(read) if self.owner[k] in group and not self.held[k]])
+
+    def in_order(self, group: tuple[str, ...]) -> tuple[str, ...]:
+        """The parts of a group, as far as may be each behind those whose outputs its own read at
+        once.
+        """
+        levels = {name: self._level(name, group) for name in group}
+        return tuple(sorted(group, key=lambda name: (levels[name], name)))
+
+    def depth(self, group: tuple[str, ...]) -> int:
+        """Through how many parts of a group, one behind the other, outputs are read at once."""
+        return max(self._level(name, group) for name in group)
+
+    def _level(self, name: str, group: tuple[str, ...]) -> int:
+        level, now = 0, {name}
+        while level < len(group) and (now := {a for b in now for a in self._at_once[b]}):
+            now &= set(group)
+            level += bool(now)
+        return level
+
+    def readers(self, k: int) -> set[str]:
+        """The parts that read an output."""
+        return {name for name, link in self.by_part.items() if k in link.of}
+
+
+def _at_once(wiring: Wiring) -> dict[str, set[str]]:
+    """The parts whose outputs each part's outputs read at once."""
+    found: dict[str, set[str]] = {name: set() for name in wiring.parts}
+    for (a, _), (b, u), *_ in wiring.connections:
+        if any(source == u for source, _ in wiring.parts[b].feedthrough):
+            found[b].add(a)
+    return found
+
+
+def is_held(part: Part, output: str) -> bool:
+    """Whether an output changes at samples and events alone, as far as is known."""
+    component = part.component
+    if isinstance(component, Fmu):
+        port = part.output(output)
+        return port.type not in REAL or component.is_discrete(output)
+    assert isinstance(component, Block)
+    if component.sample_time is None and not component.sampled:
+        return False
+    if any(port.name == output for port in component.states):
+        return False
+    return not component.states or all(y != output for _, y in part.feedthrough)
+
+
+def groups(reads: Mapping[str, set[str]]) -> tuple[tuple[str, ...], ...]:
+    """The parts that read each other in circles, also through others, as groups; each behind those
+    that it reads.
+    """
+    reached = {name: _reached(name, reads) for name in reads}
+    group_of = {
+        name: tuple(sorted({name} | {one for one in reached[name] if name in reached[one]}))
+        for name in reads
+    }
+    graph = {
+        group: {group_of[one] for name in group for one in reads[name]} - {group}
+        for group in sorted(set(group_of.values()))
+    }
+    return tuple(TopologicalSorter(graph).static_order())
+
+
+def _reached(name: str, reads: Mapping[str, set[str]]) -> set[str]:
+    found, more = set[str](), [name]
+    while more:
+        new = reads[more.pop()] - found
+        found |= new
+        more += new
+    return found
+
+
+def _link(wiring: Wiring, name: str, outputs: Mapping[str, slice]) -> Link:
+    inputs = places(wiring.parts[name].component.inputs)
+    of, to, factor, offset = [], [], [], []
+    for wire in wiring.wires_to(name):
+        (a, y), (_, u), start, first, n = wire
+        conversion = wiring.conversion(wire)
+        of.append(outputs[f"{a}.{y}"].start + start + np.arange(n))
+        to.append(inputs[u].start + first + np.arange(n))
+        factor.append(np.ones(n) if conversion is None else conversion.factor)
+        offset.append(np.zeros(n) if conversion is None else conversion.offset)
+    whole, no = np.zeros(0, dtype=int), np.zeros(0)
+    return Link(
+        np.concatenate([whole, *of]),
+        np.concatenate([whole, *to]),
+        np.concatenate([no, *factor]),
+        np.concatenate([no, *offset]),
+    )
