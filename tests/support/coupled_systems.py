@@ -1,5 +1,5 @@
-"""Mechanical systems cut in two, of which the couplings of a run are tried: each part gives what the
-other needs, and the whole is an equation that others solve.
+"""Mechanical systems cut in two, of which the couplings of a run are tried: each part gives what
+the other needs, and the whole is an equation that others solve.
 """
 
 from collections.abc import Callable
@@ -132,34 +132,33 @@ def of_result(result):
 
 
 def oscillator(d=0.5):
-    """Two masses between walls: the usual example of co-simulation (Busch and Schweizer 2010)."""
+    """Two masses between walls: the usual example of co-simulation (Busch 2012)."""
     return Case(
-        Driver(1.0, 60.0, d, lambda t, q, v: -20.0 * q - 0.2 * v, 0.3, 0.5),
-        Load(0.5, lambda t, q, v: -30.0 * q - 0.1 * v, -0.1, 1.0),
-        2.0,
+        Driver(1.0, 60.0, d, lambda _t, q, v: -20.0 * q - 0.2 * v, 0.3, 0.5),
+        Load(0.5, lambda _t, q, v: -30.0 * q - 0.1 * v, -0.1, 1.0),
     )
 
 
 def quarter_car():
-    """A wheel on a wavy road that carries a quarter of a car: the wheel, its tyre and the suspension
-    are one part, the body is the other.
+    """A wheel on a wavy road that carries a quarter of a car: the wheel, its tyre and the
+    suspension are one part, the body is the other.
     """
 
-    def tyre(t, q, v):
+    def tyre(t, q, _v):
         return 150e3 * (0.02 * np.sin(12.0 * t) - q)
 
-    return Case(Driver(40.0, 15e3, 1e3, tyre), Load(400.0, lambda t, q, v: 0.0 * q), 1.0)
+    return Case(Driver(40.0, 15e3, 1e3, tyre), Load(400.0, lambda _t, q, _v: 0.0 * q), 0.5)
 
 
 def drivetrain():
-    """A motor that drives a load with stick and slip through a shaft: Stribeck's friction, whose
-    jump at rest is drawn out over 0.1 rad/s.
+    """A motor that drives a load with stick and slip through a shaft: it sticks, breaks loose and
+    slips. The friction is Stribeck's, its jump at rest drawn out over 0.2 m/s.
     """
 
-    def motor(t, q, v):
+    def motor(_t, _q, v):
         return 8.0 * (1.5 - v)
 
-    def friction(t, q, v):
-        return -np.tanh(v / 0.1) * (2.0 + 3.0 * np.exp(-((v / 0.5) ** 2))) - 0.05 * v
+    def friction(_t, _q, v):
+        return -np.tanh(v / 0.2) * (2.0 + 3.0 * np.exp(-((v / 0.5) ** 2))) - 0.05 * v
 
-    return Case(Driver(0.1, 40.0, 0.2, motor), Load(0.2, friction), 1.5)
+    return Case(Driver(0.3, 15.0, 0.2, motor), Load(0.6, friction))

@@ -15,7 +15,7 @@ ORDER = 3  # the highest power of the time
 def inputs_at(course: Array, s: float) -> Array:
     """The inputs (n,) at the time s after the start of a course (ORDER + 1, n):
 
-        u = c_0 + c_1 s + c_2 s^2 + c_3 s^3
+    u = c_0 + c_1 s + c_2 s^2 + c_3 s^3
     """
     u: Array = np.zeros(course.shape[1])
     for c in course[::-1]:

@@ -18,7 +18,9 @@ def master_of(plan: Plan) -> Master:
     if plan.form == "fused":
         return CompiledLoop(plan, OneMemory(plan))
     if not plan.coupling.is_plain:
-        return CoupledSimulation(plan, LoopedInstances(plan) if plan.coupling.solves else Instances(plan))
+        return CoupledSimulation(
+            plan, LoopedInstances(plan) if plan.coupling.solves else Instances(plan)
+        )
     network = Instances(plan)
     if plan.form == "compiled" and not plan.events:
         with contextlib.suppress(CompilerError, CacheError):

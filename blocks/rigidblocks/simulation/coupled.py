@@ -98,10 +98,12 @@ class PolynomialStep(Scheme):
             if len(plan.links.interface(group))
             for name in group
         )
+        self._columns = {
+            group: columns for group in self._groups if len(columns := plan.links.interface(group))
+        }
         self._equations = {
             group: equations_of(plan.links, group, columns)
-            for group in self._groups
-            if len(columns := plan.links.interface(group))
+            for group, columns in self._columns.items()
         }
         self._outputs = {
             name: np.flatnonzero(plan.links.owner == name) for name in plan.wiring.parts
@@ -150,7 +152,7 @@ class PolynomialStep(Scheme):
 
     def _solve(self, group: tuple[str, ...], t: float, dt: float) -> None:
         """The step whose new outputs are those that it was taken with."""
-        columns = self._links.interface(group)
+        columns = self._columns[group]
 
         def outputs(values: Array) -> Array:
             self._new[columns], self._known[columns] = values, True

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
-from numbers import Real
 from typing import Any
 
 from rigidblocks.system.fmu import Fmu
@@ -98,17 +97,19 @@ def returns(wiring: Wiring, name: str) -> bool:
 def _check_positive(what: str, value: Any) -> None:
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{what} must be a number, not {value!r}")
     if not (isfinite(value) and value > 0):
         raise ValueError(f"{what} must be finite and positive, not {value}")
 
 
 def _pairs(given: Any) -> tuple[tuple[str, str], ...]:
-    text = f"bonds must be True or pairs of outputs, such as ('motor.tau', 'load.qd'), not {given!r}"
+    text = (
+        f"bonds must be True or pairs of outputs, such as ('motor.tau', 'load.qd'), not {given!r}"
+    )
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(text)
     pairs = tuple(tuple(pair) if isinstance(pair, tuple | list) else (pair,) for pair in given)
     if any(len(pair) != 2 or not all(isinstance(name, str) for name in pair) for pair in pairs):
         raise TypeError(text)
-    return pairs  # type: ignore[return-value]
+    return pairs

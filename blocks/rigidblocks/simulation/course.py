@@ -13,10 +13,10 @@ from tqdm import tqdm
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import Adaptive, step_remarks
 from rigidblocks.block.block import Block, Record
+from rigidblocks.simulation.choice import master_of
 from rigidblocks.simulation.ending import ending, saved
 from rigidblocks.simulation.grid import Grid
 from rigidblocks.simulation.interrupts import Interrupts
-from rigidblocks.simulation.choice import master_of
 from rigidblocks.simulation.masters import Master
 from rigidblocks.simulation.network import Network
 from rigidblocks.simulation.pace import Pace
@@ -152,7 +152,7 @@ def _bar(steps: int, progress: bool) -> Iterator[Callable[[int], Any]]:
 def warnings_of(plan: Plan, network: Network) -> Iterator[str]:
     """What is wrong with the steps of a run that has started."""
     shapes = {
-        f"{name}.{port.name}": port.shape
+        plan.wiring.whole_name(name, port.name): port.shape
         for name, part in plan.wiring.parts.items()
         for port in part.component.outputs
     }
@@ -173,8 +173,9 @@ def _remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
         block = part.component
         if not isinstance(block, Block) or type(block).remarks is Block.remarks:
             continue
-        if recorded.issuperset(f"{name}.{port.name}" for port in block.outputs):
-            outputs = {port.name: result[f"{name}.{port.name}"] for port in block.outputs}
+        names = {port.name: wiring.whole_name(name, port.name) for port in block.outputs}
+        if recorded.issuperset(names.values()):
+            outputs = {port: result[whole] for port, whole in names.items()}
             y = Record(outputs, "output", f"block '{name}'")
             knows = isinstance(part.stepping[0], Adaptive)
             advice = "" if knows else "; steps of a fixed length may err there, take 'adaptive'"

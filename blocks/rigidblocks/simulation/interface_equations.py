@@ -1,4 +1,4 @@
-"""The equations of parts that read each other in circles: what each gives is what the others got."""
+"""The equations of parts that read each other in circles: what each gives, the others got."""
 
 from collections.abc import Callable, Sequence
 

@@ -40,7 +40,7 @@ class Links:
     def __init__(self, wiring: Wiring):
         outputs = wiring.outputs
         where = places(outputs)
-        names = [port.name.partition(".")[0] for port in outputs]
+        names = [name for name, part in wiring.parts.items() for _ in part.component.outputs]
         sizes = [port.size for port in outputs]
         self.owner = np.repeat(np.array(names, dtype=object), sizes)
         self.nominal = np.concatenate([np.zeros(0), *(np.ravel(port.nominal) for port in outputs)])
@@ -147,7 +147,7 @@ def _link(wiring: Wiring, name: str, outputs: Mapping[str, slice]) -> Link:
     for wire in wiring.wires_to(name):
         (a, y), (_, u), start, first, n = wire
         conversion = wiring.conversion(wire)
-        of.append(outputs[f"{a}.{y}"].start + start + np.arange(n))
+        of.append(outputs[wiring.whole_name(a, y)].start + start + np.arange(n))
         to.append(inputs[u].start + first + np.arange(n))
         factor.append(np.ones(n) if conversion is None else conversion.factor)
         offset.append(np.zeros(n) if conversion is None else conversion.offset)

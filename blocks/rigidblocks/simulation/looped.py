@@ -51,4 +51,4 @@ class LoopedInstances(Instances):
 def equations_of(links: Links, group: tuple[str, ...], columns: Array) -> InterfaceEquations:
     """The equations of the values that the parts of a group exchange."""
     readers = [links.readers(k) & set(group) for k in columns]
-    return InterfaceEquations(links.owner[columns], readers, " and ".join(map(repr, group)))
+    return InterfaceEquations(list(links.owner[columns]), readers, " and ".join(map(repr, group)))

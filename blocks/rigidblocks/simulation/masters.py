@@ -8,13 +8,11 @@ from functools import partial
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.simulation.network import Instances, Network, OneMemory
+from rigidblocks.simulation.network import Instances, Network
 from rigidblocks.simulation.pace import Pace
 from rigidblocks.simulation.plan import Plan
 from rigidblocks.simulation.recording import Hold, Recording, check_finite
 from rigidblocks.simulation.table import DONE, FAILED, HOSTED, STEP, Loop
-from rigidblocks.tracing.cache import CacheError
-from rigidblocks.tracing.compiler import CompilerError
 
 CLOSE = 1e-12  # of dt: how closely an event is located
 EVENTS = 100  # in one step of dt: more than that do not end

@@ -129,7 +129,7 @@ class Instances(Network):
                 self._scales[b].append((target, *conversion))
         self._in_order = [self.by_name[name] for name in self.order]
         self.outputs = {
-            f"{name}.{port.name}": self.by_name[name].output(port.name)
+            plan.wiring.whole_name(name, port.name): self.by_name[name].output(port.name)
             for name, part in plan.wiring.parts.items()
             for port in part.component.outputs
         }
@@ -196,8 +196,12 @@ class Instances(Network):
 
     @property
     def unchecked(self) -> Iterable[Array]:
-        checked = {name for name, one in self.by_name.items() if one.entry().kind == BLOCK}
-        return [y for name, y in self.outputs.items() if name.partition(".")[0] not in checked]
+        return [
+            one.output(port.name)
+            for name, one in self.by_name.items()
+            if one.entry().kind != BLOCK
+            for port in self._wiring.parts[name].component.outputs
+        ]
 
     def step(self, number: int, t: float, dt: float) -> None:
         self.step_within((t, dt), number, t, dt)

@@ -77,6 +77,9 @@ class Plan:
             "order": self.order,
             "dt": repr(self.dt),
             "form": self.form,
+            **(
+                {"transparent": "; ".join(sorted(self.wiring.merged))} if self.wiring.merged else {}
+            ),
             **{key: str(value) for key, value in vars(self.coupling).items() if value},
             **provenance(self.wiring),
         }

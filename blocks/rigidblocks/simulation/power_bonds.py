@@ -9,6 +9,7 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.record import offer
+from rigidblocks.simulation.fmu_values import places
 from rigidblocks.simulation.links import Links
 from rigidblocks.simulation.network import Instances
 from rigidblocks.simulation.plan import Plan
@@ -20,24 +21,14 @@ _MUCH = 0.01  # of the energy that goes through a bond
 
 @dataclass(frozen=True, eq=False)
 class Bond:
-    """The force of one part on another, which gives it its speed: where they are among all outputs,
-    and where each is read among the inputs of the other part.
+    """The force of one part on another, which gives it its speed: the `parts`, where they are among
+    all outputs, and where each is read among the inputs of the other part.
     """
 
-    force: str
-    speed: str
+    name: str
+    parts: tuple[str, str]
     given: tuple[Array, Array]
     read: tuple[Array, Array]
-
-    @property
-    def name(self) -> str:
-        """Both ports."""
-        return f"{self.force} and {self.speed}"
-
-    @property
-    def parts(self) -> tuple[str, str]:
-        """The parts that give the force and the speed."""
-        return self.force.partition(".")[0], self.speed.partition(".")[0]
 
 
 class PowerBonds:
@@ -77,6 +68,7 @@ class PowerBonds:
             self.through[k] += dt * abs(float(f @ v))
 
     def report(self) -> Mapping[str, object]:
+        """The energy made [J], and that which went through, by bond."""
         return {
             "energy made [J]": {
                 bond.name: [float(made), float(through)]
@@ -85,6 +77,7 @@ class PowerBonds:
         }
 
     def remarks(self) -> Iterator[tuple[int, str]]:
+        """The worst bond, a warning where it is bad."""
         if not len(self.bonds):
             return
         worst = int(np.argmax(np.abs(self.made)))
@@ -159,7 +152,7 @@ def _exchanged(wiring: Wiring) -> Iterator[tuple[str, str]]:
             if (other, to) != (b, a) or a == b:
                 continue
             if wiring.parts[a].output(y).size == wiring.parts[b].output(z).size:
-                yield f"{a}.{y}", f"{b}.{z}"
+                yield wiring.whole_name(a, y), wiring.whole_name(b, z)
 
 
 _FORCES = {"N": "m/s", "N.m": "rad/s"}
@@ -174,12 +167,12 @@ def _is_power(wiring: Wiring, force: str, speed: str) -> bool:
 
 
 def _bond(wiring: Wiring, links: Links, force: str, speed: str) -> Bond:
-    numbers = {port.name: k for k, port in enumerate(wiring.outputs)}
-    ends = np.cumsum([0, *(port.size for port in wiring.outputs)])
-    given, read = [], []
-    for name, reader in ((force, speed), (speed, force)):
-        columns = np.arange(ends[numbers[name]], ends[numbers[name] + 1])
-        link = links.by_part[reader.partition(".")[0]]
-        given.append(columns)
-        read.append(np.array([link.to[np.flatnonzero(link.of == k)[0]] for k in columns]))
-    return Bond(force, speed, (given[0], given[1]), (read[0], read[1]))
+    where = places(wiring.outputs)
+    columns = [np.arange(where[name].start, where[name].stop) for name in (force, speed)]
+    giver, mover = (str(links.owner[some[0]]) for some in columns)
+    read = []
+    for some, reader in zip(columns, (mover, giver), strict=True):
+        link = links.by_part[reader]
+        read.append(np.array([link.to[np.flatnonzero(link.of == k)[0]] for k in some]))
+    given = columns[0], columns[1]
+    return Bond(f"{force} and {speed}", (giver, mover), given, (read[0], read[1]))

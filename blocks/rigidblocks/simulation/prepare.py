@@ -1,5 +1,6 @@
 """A system made ready to run as often as one likes."""
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,8 +15,11 @@ from rigidblocks.simulation.recording import chosen
 from rigidblocks.simulation.run import Run
 from rigidblocks.system.fmu import Fmu
 from rigidblocks.system.fused import GAUSS_SEIDEL, ORDERS
+from rigidblocks.system.merged import merged
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
+
+LOG = logging.getLogger("rigidblocks")
 
 
 def prepare(
@@ -73,6 +77,7 @@ def planned(
     max_inner_steps: int | None,
     events: Sequence[str],
     coupling: Coupling,
+    transparent: bool = False,
 ) -> Plan:
     """The arguments of a run, checked."""
     if not isinstance(system, System):
@@ -83,7 +88,10 @@ def planned(
         if value not in known:
             raise ValueError(f"{what} must be one of {', '.join(known)}, not {value!r}")
     own = method_of(method or DEFAULT_METHOD, rtol, atol, max_inner_steps)
-    wiring = system.wiring().stepped_by(own, h)
+    wiring = system.wiring()
+    if transparent:
+        wiring = _merged(wiring, form)
+    wiring = wiring.stepped_by(own, h)
     _check_steps(wiring, t_start, dt)
     _ = wiring.open_inputs  # raises for an input left open
     if not coupling.solves:
@@ -95,6 +103,16 @@ def planned(
         circles = [group for group in plan.links.groups if len(plan.links.interface(group))]
         check_returns(wiring, (name for group in circles for name in group), "iterate")
     return plan
+
+
+def _merged(wiring: Wiring, form: str) -> Wiring:
+    """The wiring with its continuous blocks coupled transparently, which the log is told."""
+    if form == "fused":
+        raise ValueError("a fused run is not transparent; take the form compiled or numpy")
+    new, circles = merged(wiring)
+    for circle in circles:
+        LOG.info("coupled without a hold, as one block: %s", ", ".join(circle))
+    return new
 
 
 def _check_steps(wiring: Wiring, t_start: float, dt: float) -> None:
@@ -128,7 +146,7 @@ def _check_events(wiring: Wiring, events: Sequence[str], form: str) -> None:
                 "length alone (canHandleVariableCommunicationStepSize is false)"
             )
     known = [
-        f"{name}.{element}"
+        wiring.whole_name(name, element)
         for name, part in wiring.parts.items()
         for y in part.component.outputs
         for element in y.element_names

@@ -16,9 +16,9 @@ from rigidblocks.block.block import Port, finite
 from rigidblocks.block.record import offer
 from rigidblocks.block.signal_types import carried, shown
 from rigidblocks.simulation.arguments import check_count, check_numbers, check_path
+from rigidblocks.simulation.choice import master_of
 from rigidblocks.simulation.course import course
 from rigidblocks.simulation.grid import communication_points
-from rigidblocks.simulation.choice import master_of
 from rigidblocks.simulation.masters import Master
 from rigidblocks.simulation.network import Network
 from rigidblocks.simulation.plan import Plan

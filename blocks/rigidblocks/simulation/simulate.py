@@ -42,6 +42,7 @@ def simulate(
     step_tol: float | None = None,
     step_min: float | None = None,
     bonds: bool | Sequence[tuple[str, str]] = False,
+    transparent: bool = False,
     record: Sequence[str] = ("*",),
     every: int = 1,
     save: str | Path | None = None,
@@ -77,7 +78,9 @@ def simulate(
     of it, dt / 2, dt / 4 and so on, as their error asks for: less than step_tol in a second of each
     output's size; no step is shorter than `step_min`. `bonds` are pairs of outputs, a force and the
     speed that it acts on, such as ("motor.tau", "load.qd"), or True for all pairs whose product is
-    a power: the energy that the coupling makes at each is logged.
+    a power: the energy that the coupling makes at each is logged. With `transparent` all continuous
+    blocks that are connected are integrated as one (`ContinuousSystem`), by the method of the run,
+    without any hold between them; the log and `meta` say which.
 
     `record` names the outputs to keep by patterns, such as ["robot.*", "pd.tau"], and with `every`
     only each such communication point is kept, beside the events. `save` names an .arrow, .csv,
@@ -117,7 +120,7 @@ def simulate(
     grid = communication_points(t_start, t_stop, dt)
     coupling = Coupling(extrapolate, iterate, step_tol, step_min, bonds)  # type: ignore[arg-type]
     options = rtol, atol, max_inner_steps, events, coupling
-    plan = planned(system, dt, t_start, order, form, method, h, *options)
+    plan = planned(system, dt, t_start, order, form, method, h, *options, transparent)
     told = None if scenario is None else Scenario.of(scenario)
     if told is not None:
         plan = in_scenario(plan, told)

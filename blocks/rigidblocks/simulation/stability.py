@@ -47,7 +47,7 @@ def steps_too_long(wiring: Wiring, dt: float, values: Callable[[str], Array]) ->
             continue
         if type(block).modes is Block.modes:
             continue
-        shown = {port: values(f"{name}.{port}") for port in state_outputs(block)}
+        shown = {port: values(wiring.whole_name(name, port)) for port in state_outputs(block)}
         modes = block.modes(Record(shown, "state", f"block '{name}'"), _parameters(name, part))
         if grows(method, min(h, dt) * modes):
             fastest = float(np.abs(modes).max())
@@ -104,7 +104,11 @@ def _upstream(wiring: Wiring, name: str, values: Callable[[str], Array]) -> Reco
         for port in wiring.parts[part].component.inputs:
             wires = [wire for wire in wiring.wires_to(part) if wire.target[1] == port.name]
             start = wiring.parts[part].start.get(port.name, port.start)
-            found.setdefault(port.name, _read(port, start, wires, values))
+
+            def read(wire: Wire) -> Array:
+                return values(wiring.whole_name(*wire.source))
+
+            found.setdefault(port.name, _read(port, start, wires, read))
             for source in dict.fromkeys(wire.source for wire in wires):
                 if source[0] not in seen and _at_once(wiring, *source):
                     parts.append(source[0])
@@ -112,13 +116,14 @@ def _upstream(wiring: Wiring, name: str, values: Callable[[str], Array]) -> Reco
     return Record(found, "input", f"block '{name}'")
 
 
-def _read(port: Port, start: Any, wires: list[Wire], values: Callable[[str], Array]) -> Any:
+def _read(port: Port, start: Any, wires: list[Wire], values: Callable[[Wire], Array]) -> Any:
     """The values of an input: what its wires bring, and elsewhere its start values."""
     if not wires:
         return start
     flat = np.array(np.broadcast_to(0.0 if start is None else start, port.shape)).ravel()
-    for source, _, begin, to, length in wires:
-        flat[to : to + length] = np.ravel(values(".".join(source)))[begin : begin + length]
+    for wire in wires:
+        _, _, begin, to, length = wire
+        flat[to : to + length] = np.ravel(values(wire))[begin : begin + length]
     return flat.reshape(port.shape)
 
 

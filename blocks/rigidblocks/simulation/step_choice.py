@@ -17,6 +17,7 @@ from rigidblocks.simulation.plan import Plan
 _WHOLE = -3  # the number of the moment that a step goes back to
 _MOST_HALVINGS = 20  # of the longest step, where no shortest one is given
 _SAFETY = 0.9
+_NO_LESS, _ENOUGH = 0.7, 3  # so many halvings that leave so much of the error are in vain
 
 
 class Scheme(abc.ABC):
@@ -32,6 +33,7 @@ class Scheme(abc.ABC):
 
     def go_back(self, kept: Any) -> None:
         """Goes back to what it remembered."""
+        del kept
 
     def report(self) -> Mapping[str, object]:
         """What there is to tell of the run."""
@@ -50,7 +52,8 @@ class StepChoice(Scheme):
     for all outputs that change within a step, y_1 after one step of h and y_2 after two halves,
     which are kept; without the h for outputs that read inputs at once, whose errors do not add up.
     A step is the longest one, which sample times are multiples of, halved as often
-    as needed, and starts at a multiple of itself; the time is counted in the shortest.
+    as needed, and starts at a multiple of itself; the time is counted in the shortest. Where
+    halving does not make the error less, as where outputs carry one from before, it ends.
     """
 
     def __init__(self, plan: Plan, network: Instances, scheme: Scheme):
@@ -72,7 +75,7 @@ class StepChoice(Scheme):
         self._halvings = 0
         self._nominal, self._judged = plan.links.nominal, ~plan.links.held
         self._algebraic = plan.links.algebraic
-        self._taken = self._refused = self._at_floor = 0
+        self._taken = self._refused = self._above = 0
         self._shortest = inf
 
     def __call__(self, t: float, dt: float) -> None:
@@ -92,33 +95,41 @@ class StepChoice(Scheme):
             "steps": self._taken,
             "refused": self._refused,
             "shortest": self._shortest,
-            "at floor": self._at_floor,
+            "above tolerance": self._above,
         }
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        if self._at_floor:
+        if self._above:
             yield (
                 logging.WARNING,
-                f"{self._at_floor} steps of the coupling were taken at their shortest, "
-                f"{self._shortest:g} s, with an error above step_tol",
+                f"{self._above} of {self._taken} steps of the coupling were taken with an error "
+                "above step_tol, where shorter ones were not allowed or would not have helped",
             )
 
     def _through(self, t: float, span: float) -> None:
         """From t over a span in which nothing is sampled but at its end."""
         done, whole = 0, 1 << self._most
         while done < whole:
-            ticks = whole >> self._halvings
-            h, start = span * ticks / whole, t + span * done / whole
-            error = self._tried(start, h)
-            if error > 1.0 and self._halvings < self._most:
-                self._refused += 1
-                self._halvings += 1
-                continue
+            error, ticks = self._step_of(t, span, done)
             self._taken += 1
-            self._at_floor += error > 1.0
-            self._shortest = min(self._shortest, h / 2)
+            self._above += error > 1.0
+            self._shortest = min(self._shortest, span * ticks / whole / 2)
             done += ticks
             self._lengthen(error, done)
+
+    def _step_of(self, t: float, span: float, done: int) -> tuple[float, int]:
+        """One step, as short as its error asks for; the error, and its length in the shortest."""
+        whole, last, in_vain = 1 << self._most, inf, 0
+        while True:
+            ticks = whole >> self._halvings
+            is_last = self._halvings == self._most or in_vain == _ENOUGH
+            error = self._tried(t + span * done / whole, span * ticks / whole, is_last)
+            if error <= 1.0 or is_last:
+                return error, ticks
+            self._refused += 1
+            self._halvings += 1
+            in_vain = in_vain + 1 if error > _NO_LESS * last else 0
+            last = error
 
     def _lengthen(self, error: float, done: int) -> None:
         """Doubles the next step where its error lets it, and it starts at a multiple of itself."""
@@ -126,13 +137,13 @@ class StepChoice(Scheme):
         if self._halvings and error * 2.0**self._p <= _SAFETY and done % doubled == 0:
             self._halvings -= 1
 
-    def _tried(self, t: float, h: float) -> float:
+    def _tried(self, t: float, h: float, is_last: bool) -> float:
         """The error, in tolerances, of the two halves that are taken; where it is above one they
-        are taken back, unless they are the shortest.
+        are taken back, unless it `is_last`.
         """
         self._parts.keep(_WHOLE)
         remembered = self._scheme.copy()
-        error, is_last = inf, self._halvings == self._most
+        error = inf
         try:
             self._scheme(t, h)
             one = self._parts.row()

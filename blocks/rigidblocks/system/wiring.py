@@ -50,26 +50,36 @@ class Wiring:
     """The parts of a system and their connections as they are when it is made; what follows from
     them is found once for all who share it.
 
-    No element of an input is in two of the `connections`.
+    No element of an input is in two of the `connections`. The ports of `merged` parts have the
+    names of parts in theirs.
     """
 
     parts: Mapping[str, Part]
     connections: tuple[Connection, ...] = ()
+    merged: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
 
     def __reduce__(self) -> tuple[type["Wiring"], tuple[Any, ...]]:
-        return Wiring, (dict(self.parts), self.connections)  # a proxy cannot be pickled
+        return Wiring, (
+            dict(self.parts),
+            self.connections,
+            self.merged,
+        )  # a proxy cannot be pickled
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """All outputs of the parts, each named `part.port`."""
         return tuple(
-            replace(port, name=f"{name}.{port.name}")
+            replace(port, name=self.whole_name(name, port.name))
             for name, part in self.parts.items()
             for port in part.component.outputs
         )
+
+    def whole_name(self, part: str, port: str) -> str:
+        """The name `part.port` of a port."""
+        return port if part in self.merged else f"{part}.{port}"
 
     @cached_property
     def wires(self) -> tuple[Wire, ...]:
@@ -102,7 +112,7 @@ class Wiring:
             else replace(part, method=method, h=h if part.h is None else part.h)
             for name, part in self.parts.items()
         }
-        return Wiring(parts, self.connections)
+        return Wiring(parts, self.connections, self.merged)
 
     def started(self, start: Mapping[str, Any]) -> "Wiring":
         """The same with other start values, by `part.port`.
@@ -128,7 +138,7 @@ class Wiring:
             )
             for name, part in self.parts.items()
         }
-        other = Wiring(parts, self.connections)
+        other = Wiring(parts, self.connections, self.merged)
         same = ("outputs", "wires", "evaluation_order", "stepping_order")
         vars(other).update({name: known for name, known in vars(self).items() if name in same})
         return other

@@ -1,0 +1,103 @@
+"""The continuous blocks of a system that are wired to each other, as one block each, without a hold
+between them.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from rigidblocks.block.block import Block
+from rigidblocks.block.composite import Composite
+from rigidblocks.block.python_block import PythonBlock
+from rigidblocks.block.written import WrittenBlock
+from rigidblocks.system.continuous import ContinuousSystem
+from rigidblocks.system.part import Part, component_of
+from rigidblocks.system.system import System
+from rigidblocks.system.wiring import Connection, PartPort, Wiring
+
+
+def merged(wiring: Wiring) -> tuple[Wiring, tuple[tuple[str, ...], ...]]:
+    """The wiring with each circle of continuous blocks that are wired to each other as one part,
+    whose ports keep their names, and which parts these are.
+
+    An own method of such a part has no meaning then. Raises ValueError where nothing is to be
+    merged, and for an algebraic loop.
+    """
+    circles = tuple(_circles(wiring))
+    if not circles:
+        fit = ", ".join(name for name, part in wiring.parts.items() if _is_continuous(part))
+        raise ValueError(
+            "there is nothing to couple transparently: no two continuous blocks are connected; "
+            f"continuous are: {fit or 'none'}"
+        )
+    owner = {name: " and ".join(circle) for circle in circles for name in circle}
+    parts = {name: part for name, part in wiring.parts.items() if name not in owner}
+    for circle in circles:
+        parts[owner[circle[0]]] = _part(wiring, circle)
+    connections = [
+        moved for one in wiring.connections for moved in _moved(one, owner, parts, wiring)
+    ]
+    whole = frozenset(owner.values())
+    return Wiring(parts, tuple(connections), whole), circles
+
+
+def _circles(wiring: Wiring) -> Iterator[tuple[str, ...]]:
+    """The continuous parts that are connected, also through others of them, two or more."""
+    near: dict[str, set[str]] = {
+        name: set() for name, part in wiring.parts.items() if _is_continuous(part)
+    }
+    for (a, _), (b, _), *_ in wiring.connections:
+        if a in near and b in near and a != b:
+            near[a].add(b)
+            near[b].add(a)
+    seen: set[str] = set()
+    for name in sorted(near):
+        found = {name}
+        while more := {b for a in found for b in near[a]} - found:
+            found |= more
+        if len(found) > 1 and name not in seen:
+            yield tuple(sorted(found))
+        seen |= found
+
+
+def _is_continuous(part: Part) -> bool:
+    component = part.component
+    return (
+        isinstance(component, Block)
+        and not isinstance(component, PythonBlock | WrittenBlock | Composite)
+        and component.sample_time is None
+        and not component.sampled
+    )
+
+
+def _part(wiring: Wiring, circle: tuple[str, ...]) -> Part:
+    """The parts of a circle as one, wired as they are."""
+    system = System()
+    system.parts = {name: wiring.parts[name] for name in circle}
+    system.connections = [
+        one
+        for one in wiring.connections
+        if one.source[0] in system.parts and one.target[0] in system.parts
+    ]
+    component, pairs = component_of(ContinuousSystem(system))
+    return Part(" and ".join(circle), component, pairs)
+
+
+def _moved(
+    one: Connection, owner: Mapping[str, str], parts: Mapping[str, Part], wiring: Wiring
+) -> Iterator[Connection]:
+    """A connection between the new parts; several where it goes to elements of an input whose
+    others are connected within a part.
+    """
+    (a, y), (b, u) = one.source, one.target
+    if a in owner and owner.get(b) == owner[a]:
+        return
+    source: PartPort = (owner[a], f"{a}.{y}") if a in owner else one.source
+    if b not in owner:
+        yield one._replace(source=source)
+        return
+    known = {port.name for port in parts[owner[b]].component.inputs}
+    if f"{b}.{u}" in known:
+        yield one._replace(source=source, target=(owner[b], f"{b}.{u}"))
+        return
+    names = wiring.parts[b].input(u).element_names
+    for start, to in zip(one.start, one.to, strict=True):
+        yield Connection(source, (owner[b], f"{b}.{names[to]}"), (start,), (0,), one.names)
