@@ -19,8 +19,9 @@ from unittest import mock
 import numpy as np
 
 from rigidblocks import PDController, RobotPlant, System, export_fmu, planar2, prepare
+from rigidblocks.simulation.choice import master_of
 from rigidblocks.simulation.grid import Grid
-from rigidblocks.simulation.masters import CoSimulation, master_of
+from rigidblocks.simulation.masters import CoSimulation
 from rigidblocks.simulation.network import Instances
 from rigidblocks.simulation.recording import Recording, Wanted
 from rigidblocks.simulation.run import Run

@@ -10,7 +10,7 @@ import pytest
 from foreign_fmu import foreign_fmu
 from planar2ctrl import parts, wired
 from rigidblocks import Block, PDController, Port, Sine, System, export_fmu, simulate
-from rigidblocks.simulation import course, masters, prepare
+from rigidblocks.simulation import choice, course, masters, prepare
 from rigidblocks.simulation.masters import CoSimulation
 from rigidblocks.simulation.network import Instances
 from rigidblocks.simulation.simulate import Interrupted, SimulationError
@@ -30,7 +30,7 @@ def both(monkeypatch):
 
     def run(system, t_stop, dt, **arguments):
         results = []
-        for master in (masters.master_of, in_python):
+        for master in (choice.master_of, in_python):
             monkeypatch.setattr(course, "master_of", master)
             results.append(outcome(system, t_stop, dt, **arguments))
         return results
