@@ -17,7 +17,7 @@ import numpy as np
 from rigidblocks import System, simulate
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
-from coupled_systems import Case, drivetrain, of_result, oscillator, quarter_car  # noqa: E402
+from coupled_systems import Case, drivetrain, of_result, oscillator, quarter_car
 
 STEPS = (5e-3, 2.5e-3, 1.25e-3)
 SCHEMES = {

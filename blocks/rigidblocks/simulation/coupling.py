@@ -113,3 +113,6 @@ def _pairs(given: Any) -> tuple[tuple[str, str], ...]:
     if any(len(pair) != 2 or not all(isinstance(name, str) for name in pair) for pair in pairs):
         raise TypeError(text)
     return pairs
+
+
+PLAIN = Coupling()

@@ -9,7 +9,7 @@ from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, method_of
 from rigidblocks.block.record import offer
 from rigidblocks.block.step import sample_spans
 from rigidblocks.simulation.arguments import check_count, check_names, check_numbers
-from rigidblocks.simulation.coupling import Coupling, check_returns
+from rigidblocks.simulation.coupling import PLAIN, Coupling, check_returns
 from rigidblocks.simulation.plan import FORMS, Plan
 from rigidblocks.simulation.recording import chosen
 from rigidblocks.simulation.run import Run
@@ -76,7 +76,7 @@ def planned(
     atol: float | None,
     max_inner_steps: int | None,
     events: Sequence[str],
-    coupling: Coupling,
+    coupling: Coupling = PLAIN,
     transparent: bool = False,
 ) -> Plan:
     """The arguments of a run, checked."""

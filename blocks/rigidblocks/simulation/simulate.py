@@ -118,6 +118,10 @@ def simulate(
     if real_time is not None:
         check_numbers({"real_time": real_time})
     grid = communication_points(t_start, t_stop, dt)
+    if transparent and scenario is not None:
+        raise ValueError(
+            "a scenario sets values of parts, and transparent parts are one: leave one"
+        )
     coupling = Coupling(extrapolate, iterate, step_tol, step_min, bonds)  # type: ignore[arg-type]
     options = rtol, atol, max_inner_steps, events, coupling
     plan = planned(system, dt, t_start, order, form, method, h, *options, transparent)
