@@ -62,6 +62,7 @@ WAYS = {  # the ways to compile each file by itself, by its folder
 }
 UNITS = [  # the files that are compiled, with the folders that they need
     ("kernel/kernel.c", KERNEL),
+    ("kernel/follow.c", KERNEL),
     *(("kernel/kernel.c", folders(SAMPLE / method) + KERNEL) for method in METHODS),
     ("fmi/fmi2/fmi2.c", FMI[2]),
     ("fmi/fmi3/fmi3.c", FMI[3]),

@@ -298,6 +298,7 @@ def test_equations_of_fmus_follow_polynomials(fmus, version):
     np.testing.assert_allclose(of_result(runs[0]), of_result(runs[1]), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_prepared_steps_are_those_of_a_run_and_go_back():
     options = {"order": "jacobi", "extrapolate": 1, "form": "numpy", "h": 0.01}
     with prepare(oscillator().system(), 0.01, **options) as run:
