@@ -224,6 +224,15 @@ def test_the_command_sweeps(tmp_path, capsys, monkeypatch):
     assert "as wave.amplitude=1,2 or =1:4:7" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a file that takes nothing")
+def test_a_record_that_the_disk_does_not_take_is_named(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.symlink_to("/dev/full")
+    design = grid({"decay.k": [1.0, 2.0]})
+    with pytest.raises(OSError, match=r"No space left on device: '.*runs\.csv'"):
+        sweep(decay(), design, 1.0, DT, {"end": "last decay.x"}, save=path, progress=False)
+
+
 @pytest.mark.interop
 def test_a_sweep_is_a_dataset_and_a_file_of_it(tmp_path):
     import xarray

@@ -1,10 +1,11 @@
 """The record of a sweep: a line for each run, whole whatever ends the program."""
 
+import contextlib
 import csv
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TextIO
 
@@ -58,8 +59,9 @@ class Record:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self._path.open("a", newline="")
             if self._file.tell() == 0:
-                self._file.write(self._mark + "\n" + _line(self._head))
-                self._file.flush()
+                with self._named():
+                    self._file.write(self._mark + "\n" + _line(self._head))
+                    self._file.flush()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -67,13 +69,28 @@ class Record:
             self._file.close()
 
     def add(self, rows: Mapping[int, Row]) -> None:
-        """Adds rows, and hands them to the operating system."""
+        """Adds rows, and hands them to the operating system; raises OSError with the name of the
+        file where it does not take them.
+        """
         self.rows |= rows
-        if self._file is not None:
+        if self._file is None:
+            return
+        with self._named():
             for k, row in rows.items():
                 numbers = map(repr, (*self._design.numbers(k), *row.values))
                 self._file.write(_line([k, *numbers, row.error]))
             self._file.flush()
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Gives an OSError the name of the file, which is closed."""
+        try:
+            yield
+        except OSError as error:
+            assert self._file is not None
+            with contextlib.suppress(OSError):  # for what is not written yet
+                self._file.close()
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
 
     def _read(self) -> dict[int, Row]:
         """The whole lines of the file; a last one that a kill has cut is taken off it."""
