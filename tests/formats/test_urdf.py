@@ -11,6 +11,7 @@ from rigidblocks.dynamics.kinematics import body_poses
 from rigidblocks.formats.load import load_model
 from rigidblocks.formats.refusal import FormatError
 from rigidblocks.joint import Planar, Prismatic, Revolute, SixDoF
+from rigidblocks.model.convex import Capsule
 from rigidblocks.model.shapes import Box, Sphere
 from urdf_text import ARM, line_of
 
@@ -82,6 +83,13 @@ def test_shapes_are_those_of_the_bodies(read):
     assert_array_equal(box.sides, [0.1, 0.2, 0.3])
     assert isinstance(sphere, Sphere)
     assert_array_equal(sphere.centre, [0.0, 0.0, 0.1])
+
+
+def test_a_capsule_is_one(read):
+    solid = "<collision><geometry><capsule radius='0.1' length='0.4'/></geometry></collision>"
+    robot = read(ARM.replace('<link name="tool">', f'<link name="tool">{solid}'))
+    (capsule,) = [shape for shape in robot.model.contact[1] if isinstance(shape, Capsule)]
+    assert (capsule.radius, capsule.height) == (0.1, 0.4)
 
 
 def test_a_shape_of_a_fixed_link_moves_to_its_body(read):

@@ -21,6 +21,7 @@ from rigidblocks.joint import (
     Universal,
 )
 from rigidblocks.model.model import STANDARD_GRAVITY
+from rigidblocks.model.convex import Capsule
 from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
 
 UNLIMITED = 1e16  # what a limit is at least where there is none
@@ -127,6 +128,9 @@ def _shape(element: Element) -> Shape | None:
         case "cylinder":
             radius, length = _number(element, "radius"), _number(element, "length")
             return Cylinder(radius, length) if min(radius, length) > 0 else None
+        case "capsule":
+            radius, length = _number(element, "radius"), _number(element, "length")
+            return Capsule(radius, length) if min(radius, length) > 0 else None
         case "sphere":
             radius = _number(element, "radius")
             return Sphere(radius) if radius > 0 else None

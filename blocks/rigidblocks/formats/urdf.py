@@ -21,6 +21,7 @@ from rigidblocks.formats.document import (
 )
 from rigidblocks.formats.links import NOTHING, SAME, Assembly, Connection, Following, Link
 from rigidblocks.joint import Fixed, Joint, Planar, Prismatic, Revolute, SixDoF
+from rigidblocks.model.convex import Capsule
 from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
 
 ZERO = (0.0, 0.0, 0.0)
@@ -239,6 +240,9 @@ def _shape(element: Element, X: Transform) -> Shape | None:
             size = [number(element, "radius"), number(element, "length")]
             if _positive(element, size):
                 return Cylinder(size[0], size[1], placement=X)
+        case "capsule":  # an extension that readers of ROS know
+            size = [number(element, "radius"), number(element, "length")]
+            return Capsule(size[0], size[1], X) if _positive(element, size) else None
         case "sphere":
             radius = number(element, "radius")
             return Sphere(radius, X.r) if _positive(element, [radius]) else None
