@@ -20,8 +20,8 @@ from rigidblocks.joint import (
     Spherical,
     Universal,
 )
-from rigidblocks.model.model import STANDARD_GRAVITY
 from rigidblocks.model.convex import Capsule
+from rigidblocks.model.model import STANDARD_GRAVITY
 from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
 
 UNLIMITED = 1e16  # what a limit is at least where there is none
