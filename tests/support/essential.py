@@ -15,6 +15,10 @@ BLOCKS += ["trapezoid", "playback", "sampled pd", "encoder", "springs in a loop"
 SCRIPTS = ["planar2_robot_fmu", "planar2_sampled_pd_fmu"]  # a plant, a sampled block
 
 ESSENTIAL = {
+    "view/test_live.py": {
+        "test_a_run_that_is_seen_is_the_run": [],
+        "test_when_a_run_is_over_the_page_plays_it": [],
+    },
     "system/test_python_parts.py": {
         "test_a_function_moves_the_arm_as_the_block_does": ["compiled"],
     },
