@@ -23,10 +23,11 @@ def random_body(rng, triangle):
 def test_a_body_is_physical_by_its_pivots_where_it_is_by_its_moments(rng, triangle, monkeypatch):
     bodies = [random_body(rng, triangle) for _ in range(50)]
     quick = [checks.unphysical(body) for body in bodies]
+    pivots = {checks._is_physical(body.m, body.h.tolist(), body.I.tolist()) for body in bodies}
     monkeypatch.setattr(checks, "_is_physical", lambda *_: False)
     assert quick == [checks.unphysical(body) for body in bodies]
     if abs(triangle - 1.0) > 1e-9:
-        assert {not text for text in quick} == {0 < triangle < 1}
+        assert {not text for text in quick} == {0 < triangle < 1} == pivots
 
 
 @pytest.mark.parametrize("lightest", [1.0, 1e-6, 1e-12, 0.0])
