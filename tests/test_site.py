@@ -123,13 +123,21 @@ def test_every_page_is_reached_from_the_first_and_every_public_name_is_on_one(si
     from reference_pages import public_names
 
     reached = clicks_to(site)
-    all_pages = {page for page in site.rglob("*.html") if page.name != "404.html"}
+    written = {page for page in site.rglob("*.html") if page.parent.name != "live"}
+    all_pages = {page for page in written if page.name != "404.html"}
     assert all_pages - set(reached) == set()
     assert max(reached.values()) <= CLICKS
     anchors = set().union(*(Page(page).anchors for page in all_pages))
     names = {f"{module}.{name}" for of in public_names().values() for name, module in of.items()}
     assert len(names) > 400
     assert names - anchors == set()
+
+
+@pytest.mark.interop
+def test_the_live_page_shows_the_pages_that_there_are(site):
+    shown = re.findall(r'<iframe src="([^"]*)"', (site / "live.html").read_text())
+    assert {site / name for name in shown} == set((site / "live").glob("*.html"))
+    assert all((site / name).stat().st_size < 1e6 for name in shown)
 
 
 @pytest.mark.interop
