@@ -15,6 +15,13 @@ BLOCKS += ["trapezoid", "playback", "sampled pd", "encoder", "springs in a loop"
 SCRIPTS = ["planar2_robot_fmu", "planar2_sampled_pd_fmu"]  # a plant, a sampled block
 
 ESSENTIAL = {
+    "tracing/test_waits.py": {
+        "test_wait_of_more_than_a_second_is_told_on_stderr": [],
+    },
+    "simulation/test_loop_in_c.py": {
+        "test_an_isolated_fmu_is_stepped_by_python_within_the_loop": [],
+        "test_ctrl_c_ends_the_loop_in_c": ["compiled"],
+    },
     "view/test_live.py": {
         "test_a_run_that_is_seen_is_the_run": [],
         "test_when_a_run_is_over_the_page_plays_it": [],
@@ -36,6 +43,7 @@ ESSENTIAL = {
         "test_dynamics_with_loops_run_in_lanes": [],
     },
     "simulation/test_prepared_runs.py": {
+        "test_threads_do_not_disturb_each_other": ["compiled"],
         "test_steps_are_those_of_a_whole_run": ["fused"],
         "test_after_a_failure_a_run_goes_on_from_what_was_saved": ["compiled"],
         "test_a_saved_moment_is_gone_back_to_as_often_as_one_likes": ["compiled"],
@@ -110,12 +118,13 @@ ESSENTIAL = {
         "test_a_state_that_leaves_the_numbers_is_an_error_and_no_endless_step": [],
     },
     "block/test_dense_output.py": {
-        "test_error_of_the_events_time_falls_at_the_order_of_the_method": ["rk4", "rodas3"],
+        "test_error_of_the_events_time_falls_at_the_order_of_the_method": ["rk4"],
     },
     "block/test_flat.py": {
         "test_compiled_stages_are_at_the_times_of_numpys": ["rk4", "rodas3"],
     },
     "block/test_integrate.py": {
+        "test_semi_implicit_euler_keeps_the_energy_bounded_where_euler_gains": [],
         "test_error_falls_at_the_declared_order_when_the_rate_depends_on_time": [
             "euler",
             "rk4",
@@ -195,10 +204,10 @@ ESSENTIAL = {
         "test_a_part_of_a_system_is_refused_with_the_bound": ["input", "parameter below"],
     },
     "fmi/test_c_sources.py": {
-        "test_every_file_compiles_by_itself_without_a_warning": ["gcc"],
+        "test_every_file_compiles_by_itself_without_a_warning": [],
     },
     "fmi/test_co_simulation.py": {
-        "test_validates_without_a_message": ["fmi2-servo", "fmi3-planar2", "fmi3-sampled pd"],
+        "test_validates_without_a_message": ["fmi2-servo", "fmi3-planar2"],
         "test_equals_the_block_in_numpy_under_random_inputs_and_parameters": KINDS,
         "test_an_instance_of_another_fmu_is_refused": ["fmi2"],
     },
@@ -243,6 +252,7 @@ ESSENTIAL = {
         "test_all_forms_of_a_script_are_the_same": ["planar2_sampled_pd_fmu"],
     },
     "fmi/test_model_exchange.py": {
+        "test_only_a_derivative_that_is_asked_for_has_to_be_finite": ["fmi2"],
         "test_directional_and_adjoint_derivatives_equal_finite_differences": ["planar2"],
         "test_fixed_steps_of_a_host_equal_the_block_in_numpy": KINDS,
         "test_a_quaternion_is_brought_back_to_unit_length_in_an_event": [],
@@ -380,13 +390,14 @@ ESSENTIAL = {
         "test_springs_keep_the_energy_to_the_order_of_the_integrator": [],
     },
     "library/test_ground_contact.py": {
+        "test_mass_comes_to_rest_at_its_weight_over_the_stiffness": [],
         "test_friction_that_sticks_is_stable_below_its_limit_and_unstable_above": ["False"],
         "test_run_warns_where_the_start_values_make_the_hold_too_long": ["compiled"],
         "test_disc_of_sixteen_sides_stays_in_the_friction_cone_and_loses_energy": [],
         "test_bounce_has_the_restitution_of_the_spring_damper_as_the_step_goes_to_zero": ["False"],
         "test_all_forms_of_the_co_simulation_are_the_same": ["compiled"],
         "test_elastic_bounces_keep_their_energy_with_a_lead_and_gain_without": ["0.0008"],
-        "test_wiring_is_stable_below_the_limit_and_unstable_above": ["0.3-held", "1.5-held"],
+        "test_wiring_is_stable_below_the_limit_and_unstable_above": ["0.3-held"],
     },
     "loops/test_loop_constraints.py": {
         "test_constraints_are_the_relative_velocity_in_the_joint": LOOPS,
@@ -400,6 +411,7 @@ ESSENTIAL = {
         "test_traced_constraints_equal_numpy": ["planar loops"],
     },
     "loops/test_maximal_loops.py": {
+        "test_sparse_factors_of_a_chain_of_loops_grow_with_its_length": [],
         "test_sparse_solution_is_the_dense_one": LOOPS,
         "test_accelerations_are_those_of_the_spanning_tree_with_loops": LOOPS,
         "test_matrix_is_symmetric_and_has_blocks_where_bodies_meet_joints": LOOPS,
