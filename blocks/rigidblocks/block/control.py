@@ -91,7 +91,7 @@ class Steps:
         if self.approach is not None:
             self.approach.begin()
         floor, shortened, signs = _least(t, end), False, s[_OF_STIFFNESS]
-        while not self._is_used_up and self.tried < MOST_TRIES:
+        while self._may_try:
             self.tried += 1
             arrival = end if h == left else start_time + (done + h)
             trial = self._trial(start, h, arrival, s, slopes)
@@ -100,7 +100,7 @@ class Steps:
                 h = self._shortened(s, max(before, 2.0 * floor))
                 continue
             shorter = _shorter(h, trial.error)
-            if trial.error <= 1.0 or (trial.error <= _LARGEST and shorter < floor):
+            if _is_good(trial.error, is_shortest=shorter < floor):
                 self._look_for_calm(s, h, start.x, slopes)
                 y = self._take(start, h, arrival, trial, s, shortened)
                 return self._put(start, y, arrival, s), length if h == left else done + h
@@ -180,10 +180,10 @@ class Steps:
         return self._cut_short(start, left, end, s)
 
     @property
-    def _is_used_up(self) -> bool:
-        """Whether there are no more inner steps in this communication step."""
+    def _may_try(self) -> bool:
+        """Whether there are more inner steps in this communication step."""
         bound = self.method.max_inner_steps
-        return bound is not None and self.tried >= bound
+        return self.tried < (MOST_TRIES if bound is None else min(bound, MOST_TRIES))
 
     def _take(
         self, start: Start, h: float, end: float, trial: Trial, s: Array, shortened: bool
@@ -372,6 +372,11 @@ def _first_length(h: float, left: float) -> float:
 def _least(t: float, end: float) -> float:
     """The shortest step that the numbers of these times can tell."""
     return 16.0 * float(np.finfo(float).eps) * max(abs(t), abs(end))
+
+
+def _is_good(error: float, is_shortest: bool) -> bool:
+    """Whether a step with this error is taken: in spite of it where time has no shorter one."""
+    return error <= 1.0 or (is_shortest and error <= _LARGEST)
 
 
 def _shorter(h: float, error: float) -> float:

@@ -78,14 +78,9 @@ def export_fmu(
         options = {"fmi": None if fmi == 2 else fmi, "platforms": platforms}
         _refuse(options, "a Python FMU is FMI 2.0 for all platforms: it takes no")
         changes = {"tunable": tunable, "name": name} | stepping
-        if isinstance(source, str | Path):
-            _refuse(changes, "a script says what its FMU is: it takes no")
-            fmu = python_fmu(source, path, bundle=bundle, metadata=metadata, deflate=deflate)
-            return _with_page(fmu, _made(source, dt, order).block, dt, deflate) if page else fmu
-        with tempfile.TemporaryDirectory() as folder:
-            script = _object_script(_made(source, dt, order), Path(folder), changes)
-            fmu = python_fmu(script, path, bundle=bundle, metadata=metadata, deflate=deflate)
-            return _with_page(fmu, source, dt, deflate) if page else fmu
+        packaging = {"bundle": bundle, "metadata": metadata, "deflate": deflate}
+        fmu = _python_fmu(source, path, (dt, order), changes, packaging)
+        return _with_page(fmu, source, dt, deflate) if page else fmu
     _refuse({"bundle": bundle or None}, "only a Python FMU has use for")
     made = _made(source, dt, order)
     fmu = native_fmu(
@@ -101,15 +96,33 @@ def export_fmu(
         metadata=metadata,
         deflate=deflate,
     )
-    shown = source if isinstance(source, System) else made.block
-    return _with_page(fmu, shown, dt, deflate) if page else fmu
+    return _with_page(fmu, source, dt, deflate) if page else fmu
 
 
-def _with_page(fmu: Path, source: Block | System, dt: float | None, deflate: bool) -> Path:
+def _python_fmu(
+    source: Block | System | str | Path,
+    path: str | Path,
+    steps: tuple[float | None, str | None],
+    changes: dict[str, Any],
+    packaging: dict[str, Any],
+) -> Path:
+    """A Python FMU of a script, or of an object as it is."""
+    if isinstance(source, str | Path):
+        _refuse(changes, "a script says what its FMU is: it takes no")
+        return python_fmu(source, path, **packaging)
+    with tempfile.TemporaryDirectory() as folder:
+        script = _object_script(_made(source, *steps), Path(folder), changes)
+        return python_fmu(script, path, **packaging)
+
+
+def _with_page(
+    fmu: Path, source: Block | System | str | Path, dt: float | None, deflate: bool
+) -> Path:
     """The FMU with a page in which it runs."""
     from rigidblocks.fmi.page import add_page  # only where it is wanted: it needs what draws robots
 
-    add_page(fmu, source, dt, deflate)
+    shown = source if isinstance(source, System) else _made(source, None, None).block
+    add_page(fmu, shown, dt, deflate)
     return fmu
 
 

@@ -297,10 +297,7 @@ def _model(
         text = f"robot '{listed.name}' has no joint that moves; its base can, on a floating base"
         raise wrong(listed.path, None, text)
     names = tuple(c.child for c in moving)
-    merged: list[list[Link]] = [[] for _ in names]
-    for link in listed.links:
-        if places[link.name].body >= 0:
-            merged[places[link.name].body].append(link)
+    merged = _merged(listed.links, places, len(names))
     inertia = tuple(_inertia(links, places) for links in merged)
     try:
         return Model(
@@ -322,6 +319,15 @@ def _model(
         raise wrong(listed.path, moving[error.joint].line, f"joint {error}") from None
     except ValueError as error:
         raise wrong(listed.path, None, str(error)) from None
+
+
+def _merged(links: Iterable[Link], places: dict[str, Place], nb: int) -> list[list[Link]]:
+    """The links that each of the nb bodies has."""
+    merged: list[list[Link]] = [[] for _ in range(nb)]
+    for link in links:
+        if places[link.name].body >= 0:
+            merged[places[link.name].body].append(link)
+    return merged
 
 
 def _idle(listed: Assembly, model: Model) -> list[str]:

@@ -101,14 +101,8 @@ def fit(
     dt = float(np.min(np.diff(rows.time))) if dt is None else dt
     options = {"t_start": float(rows.time[0])} | options
     replay = replay_of(system, rows, numbers, dt, exact, options)
-    sigma = _given_noise(replay, noise)
     _check_near(replay, names, first)
-    z, J, r = _least_squares(replay, first, sigma if noise is not None else replay.spread)
-    for _ in range(0 if noise is not None else _REWEIGHTED):
-        last, sigma = sigma, replay.noise(r, len(first))
-        z, J, r = _least_squares(replay, z, sigma)
-        if np.all(np.abs(sigma - last) <= 1e-3 * sigma):
-            break
+    z, J, r, sigma = _weighted(replay, first, noise)
     identifiable(names, J, exact=replay.exact)
     found = estimated(z, J, r / sigma[replay.column], level, scaled=noise is None)
     low, high = replay.bounds
@@ -125,6 +119,22 @@ def fit(
         runs=replay.runs,
         at_bound=at_bound,
     )
+
+
+def _weighted(
+    replay: Replay, first: Array, noise: Mapping[str, ArrayLike] | None
+) -> tuple[Array, Array, Array, Array]:
+    """The solution of the least squares with its derivatives and what is left, and the noise that
+    they are weighted with: the given one, or that of what is left.
+    """
+    sigma = _given_noise(replay, noise)
+    z, J, r = _least_squares(replay, first, sigma if noise is not None else replay.spread)
+    for _ in range(0 if noise is not None else _REWEIGHTED):
+        last, sigma = sigma, replay.noise(r, len(first))
+        z, J, r = _least_squares(replay, z, sigma)
+        if np.all(np.abs(sigma - last) <= 1e-3 * sigma):
+            break
+    return z, J, r, sigma
 
 
 def _numbers(

@@ -97,12 +97,7 @@ def _said(one: Checked) -> str:
 
 def _plot(one: Checked, result: Result) -> str:
     """The signal over time as SVG, its bounds dashed, the worst moment marked."""
-    t = result.time
-    signal = np.asarray(result[one.requirement.signal], dtype=float).reshape(len(t), -1)
-    lines = list(signal.T)
-    if isinstance(one.requirement, TrackingError):
-        reference = np.asarray(result[one.requirement.reference], dtype=float)
-        lines += list(reference.reshape(len(t), -1).T)
+    t, lines = result.time, _signals(one, result)
     levels = [level for level in _levels(one) if np.isfinite(level)]
     low, high = (f([f(y) for y in lines] + levels) for f in (np.min, np.max))
     room = 0.05 * (high - low) or 1.0
@@ -123,6 +118,16 @@ def _plot(one: Checked, result: Result) -> str:
     return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" fill="none">{"".join(body)}</svg>'.replace(
         "<text", '<text fill="#333"'
     )
+
+
+def _signals(one: Checked, result: Result) -> list[Array]:
+    """The signal of a requirement, and its reference if it has one, element by element."""
+    names = [one.requirement.signal]
+    if isinstance(one.requirement, TrackingError):
+        names.append(one.requirement.reference)
+    count = len(result.time)
+    found = [np.asarray(result[name], dtype=float).reshape(count, -1) for name in names]
+    return [column for values in found for column in values.T]
 
 
 def _line(t: Array, y: Array, place: object, color: str) -> str:

@@ -120,10 +120,9 @@ def sweep(
     options = {"form": "fused" if _is_traced(wiring) else "compiled"} | options
     first = prepare(system, dt, **options)
     wiring.started(_start(wiring, design, 0))  # raises for what does not fit
-    texts = {name: given if isinstance(given, str) else "" for name, given in measure.items()}
     told = None if scenario is None else Scenario.of(scenario)
     settings = [t_stop, dt, sorted(options.items()), *([] if told is None else [told.text()])]
-    key = digest(wiring, design, settings, texts)
+    key = digest(wiring, design, settings, _texts(measure))
     record = Record(None if save is None else Path(save), design, tuple(measures), key)
     todo = [k for k in range(len(design)) if k not in record.rows]
     runs = _runs_of(lambda: prepare(system, dt, **options), first)
@@ -141,6 +140,11 @@ def sweep(
             record.add(done)
             bar.update(len(done))
     return _sweep_of(design, tuple(measures), record.rows)
+
+
+def _texts(measure: Mapping[str, Measure | str]) -> dict[str, str]:
+    """What is known of the measures: the texts; of a function there is its name alone."""
+    return {name: given if isinstance(given, str) else "" for name, given in measure.items()}
 
 
 def _start(wiring: Wiring, design: Design, k: int) -> dict[str, Any]:

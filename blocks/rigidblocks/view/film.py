@@ -181,16 +181,22 @@ def _background(camera: Camera, level: float) -> Array:
     across = np.eye(3)[0] if abs(camera.up[0]) < 0.7 else np.eye(3)[1]
     across = across - (across @ camera.up) * camera.up
     across = across / np.linalg.norm(across)
-    shade = np.ones(meets.shape)
-    for axis in (across, np.cross(camera.up, across)):
-        x = p @ axis / cell
+    shade = _grid(p / cell, (across, np.cross(camera.up, across)))
+    haze = np.clip(np.linalg.norm(p - camera.place, axis=-1) / (8 * camera.scale) - 0.35, 0, 1)
+    haze = np.where(meets, haze, 1.0)[..., None]
+    return np.asarray((1 - haze) * GROUND * shade[..., None] + haze * SKY)
+
+
+def _grid(p: Array, axes: tuple[Array, Array]) -> Array:
+    """How bright the ground is at points (height, width, 3) in cells, for the lines of its grid."""
+    shade = np.ones(p.shape[:-1])
+    for axis in axes:
+        x = p @ axis
         step = np.maximum(np.abs(np.gradient(x, axis=0)), np.abs(np.gradient(x, axis=1))) + 1e-12
         for every, dark in ((1.0, 0.86), (5.0, 0.72)):
             near = np.abs((x / every + 0.5) % 1.0 - 0.5) * every < step
             shade = np.where(near & (step < 0.3), np.minimum(shade, dark), shade)
-    haze = np.clip(np.linalg.norm(p - camera.place, axis=-1) / (8 * camera.scale) - 0.35, 0, 1)
-    haze = np.where(meets, haze, 1.0)[..., None]
-    return np.asarray((1 - haze) * GROUND * shade[..., None] + haze * SKY)
+    return shade
 
 
 def _picture(
@@ -201,25 +207,39 @@ def _picture(
     """
     from PIL import Image, ImageDraw
 
-    light, up = camera.light, camera.up
-    mask = Image.new("L", camera.size, 0)
-    shadow = ImageDraw.Draw(mask)
-    above = np.maximum(corners @ up - level, 0.0)
-    flat, _ = camera.pixels(corners - (above / (light @ up))[..., None] * light)
-    for one in flat:
-        shadow.polygon([*map(tuple, one)], fill=255)
-    dark = 1.0 - 0.2 * np.asarray(mask)[..., None] / 255.0
+    dark = 1.0 - 0.2 * _shadow(camera, level, corners)[..., None]
     picture = Image.fromarray((255 * behind * dark).astype(np.uint8))
+    shades, is_front = _lit(camera, corners, colours)
+    at, depth = camera.pixels(corners)
+    draw = ImageDraw.Draw(picture)
+    order = np.argsort(-depth.mean(axis=1))
+    for k in order[is_front[order] | ~closed[order]]:
+        draw.polygon([*map(tuple, at[k])], fill=tuple(shades[k].tolist()))
+    small = picture.resize((camera.size[0] // FINE, camera.size[1] // FINE), Image.Resampling.BOX)
+    return np.asarray(small)
+
+
+def _shadow(camera: Camera, level: float, corners: Array) -> Array:
+    """Where the triangles' shadow on the ground is seen (height, width): 1 there, else 0."""
+    from PIL import Image, ImageDraw
+
+    mask = Image.new("L", camera.size, 0)
+    draw = ImageDraw.Draw(mask)
+    above = np.maximum(corners @ camera.up - level, 0.0)
+    along = above / (camera.light @ camera.up)
+    flat, _ = camera.pixels(corners - along[..., None] * camera.light)
+    for one in flat:
+        draw.polygon([*map(tuple, one)], fill=255)
+    return np.asarray(mask) / 255.0
+
+
+def _lit(camera: Camera, corners: Array, colours: Array) -> tuple[Array, Array]:
+    """The colours (n, 3) of triangles in the light, 0 to 255, and which have their outer side
+    before the camera.
+    """
     n = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     n = n / np.maximum(np.linalg.norm(n, axis=1), 1e-300)[:, None]
     facing = np.sum(n * (camera.place - corners[:, 0]), axis=1)
     n = n * np.where(facing < 0, -1.0, 1.0)[:, None]
-    bright = 0.48 + 0.18 * (0.5 + 0.5 * n @ up) + 0.48 * np.maximum(n @ -light, 0.0)
-    shades = (255 * np.clip(colours * bright[:, None], 0, 1)).astype(int)
-    at, depth = camera.pixels(corners)
-    draw = ImageDraw.Draw(picture)
-    order = np.argsort(-depth.mean(axis=1))
-    for k in order[(facing > 0)[order] | ~closed[order]]:
-        draw.polygon([*map(tuple, at[k])], fill=tuple(shades[k].tolist()))
-    small = picture.resize((camera.size[0] // FINE, camera.size[1] // FINE), Image.Resampling.BOX)
-    return np.asarray(small)
+    bright = 0.48 + 0.18 * (0.5 + 0.5 * n @ camera.up) + 0.48 * np.maximum(n @ -camera.light, 0.0)
+    return (255 * np.clip(colours * bright[:, None], 0, 1)).astype(int), facing > 0

@@ -91,24 +91,13 @@ def of_shapes(
     """The solids of shapes on a body; points are spheres with the radius `dot` [m]."""
     for shape in shapes:
         match shape:
-            case Box():
-                size, X = tuple(np.ravel(shape.sides).tolist()), shape.placement
-                yield Solid("box", body, size, colour, X, layer)
-            case Cylinder():
-                size, X = (float(shape.radius), float(shape.height)), shape.placement
-                yield Solid("cylinder", body, size, colour, X, layer)
-            case Sphere():
-                X = xlt(np.asarray(shape.centre))
-                yield Solid("sphere", body, (float(shape.radius),), colour, X, layer)
+            case Box() | Cylinder() | Sphere() | Capsule() | Ellipsoid():
+                yield Solid(
+                    type(shape).__name__.lower(), body, _size(shape), colour, _at(shape), layer
+                )
             case PointSet():
                 for point in shape.points:
                     yield Solid("sphere", body, (dot,), colour, xlt(point), layer)
-            case Capsule():
-                size, X = (float(shape.radius), float(shape.height)), shape.placement
-                yield Solid("capsule", body, size, colour, X, layer)
-            case Ellipsoid():
-                size, X = tuple(np.ravel(shape.semi_axes).tolist()), shape.placement
-                yield Solid("ellipsoid", body, size, colour, X, layer)
             case ConvexHull():
                 yield Solid("mesh", body, (), colour, layer=layer, points=_hull(shape.points))
             case Polyhedron():
@@ -118,6 +107,21 @@ def of_shapes(
                 for a, b in pairwise(shape.points):
                     ends = {"other": body, "start": a, "end": b}
                     yield Solid("rod", body, (dot / 2,), colour, layer=layer, **ends)
+
+
+def _size(shape: Box | Cylinder | Sphere | Capsule | Ellipsoid) -> tuple[float, ...]:
+    match shape:
+        case Box():
+            return tuple(np.ravel(shape.sides).tolist())
+        case Ellipsoid():
+            return tuple(np.ravel(shape.semi_axes).tolist())
+        case Sphere():
+            return (float(shape.radius),)
+    return float(shape.radius), float(shape.height)
+
+
+def _at(shape: Box | Cylinder | Sphere | Capsule | Ellipsoid) -> Transform:
+    return xlt(np.asarray(shape.centre)) if isinstance(shape, Sphere) else shape.placement
 
 
 def _hull(points: Array) -> Array:
