@@ -36,7 +36,8 @@ def systems() -> Iterator[tuple[str, System]]:
     yield "planar2ctrl", controlled(RobotPlant(planar2()), [1000.0] * 2, [15.0] * 2, command())
     for name, mechanism in (("four_bar", four_bar()), ("five_bar", five_bar())):
         alone = System()
-        alone.add("linkage", ClosedLoopPlant(*mechanism), start={"tau": 0.0})
+        plant = ClosedLoopPlant(*mechanism)
+        alone.add("linkage", plant, start={"tau": 0.0}, method="adaptive")
         yield name, alone
     robot = FloatingBasePlant(quadruped(), position0=(0.0, 0.0, 0.36), q0=STANCE)
     standing = ContactPlant(robot, K=5e3, D=60.0, mu=0.8)
