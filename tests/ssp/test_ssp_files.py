@@ -218,6 +218,20 @@ def test_connections_convert_units_and_then_transform(fmus, tmp_path, caplog):
     assert_allclose(last(again)["d.y"], end["d.y"], rtol=1e-15)
 
 
+def test_a_connector_of_another_dimension_than_its_variable_is_refused(fmus, tmp_path):
+    for unit in ("kg", "K"):
+        real = f'<ssd:Connector name="y" kind="output"><ssc:Real unit="{unit}"/></ssd:Connector>'
+        inside = f"<ssd:Connectors>{real}</ssd:Connectors>"
+        text = f'<ssd:Component name="a" source="resources/hot.fmu">{inside}</ssd:Component>'
+        path = archive(tmp_path / f"{unit}.ssp", described(text), {"hot": fmus["hot"]})
+        if unit == "K":
+            load_system(path)
+        else:
+            said = r"connector 'a\.y' is in kg, its FMU's variable in K, which has another"
+            with pytest.raises(FormatError, match=said):
+                load_system(path)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -54,7 +54,8 @@ def load_system(
     initialized.
 
     Raises FormatError, with file and line, for what is no such file and for what cannot be
-    simulated: components that are no FMUs, transformations that are not linear; and what
+    simulated: components that are no FMUs, transformations that are not linear, connectors with
+    units that their FMU's do not fit; and what
     `System.add` and `System.connect` raise.
     """
     path = Path(path)
@@ -64,6 +65,7 @@ def load_system(
     folder = _unpacked(path, structure.components.values(), files)
     names = dict(_part_names(structure.components))
     fmus = {at: Fmu(folder / c.source, c.kind) for at, c in structure.components.items()}
+    _check_units(path, structure, fmus)
     starts = {at: dict[str, Any]() for at in fmus}
     for node, bound in structure.values.items():
         _put(starts[node.path], fmus[node.path], node, bound, structure)
@@ -75,6 +77,21 @@ def load_system(
         way = _along(link, _port(fmus[a].outputs, y), _port(fmus[b].inputs, u), structure)
         system.connect(f"{names[a]}.{y}", f"{names[b]}.{u}", conversion=way)
     return Loaded(system, structure.experiment)
+
+
+def _check_units(path: Path, structure: Structure, fmus: Mapping[str, Fmu]) -> None:
+    """Refuses a connector with a unit of another dimension than that of its FMU's variable."""
+    for node, connector in structure.connectors.items():
+        fmu = fmus.get(node.path)
+        ports = () if fmu is None else (*fmu.inputs, *fmu.outputs, *fmu.parameters)
+        if connector.unit is None or (chosen := _port(ports, node.connector)) is None:
+            continue
+        unit = chosen.units[0]
+        known = {**chosen.port.meanings, **structure.units}
+        here, there = (known.get(one) or quantity_of(one) for one in (connector.unit, unit))
+        if unit and here and there and here.exponents != there.exponents:
+            text = f"connector '{node.path}.{node.connector}' is in {connector.unit}, its FMU's "
+            raise wrong(path, None, f"{text}variable in {unit}, which has another dimension")
 
 
 def _files(path: Path) -> dict[str, bytes]:
