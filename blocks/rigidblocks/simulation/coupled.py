@@ -68,12 +68,7 @@ class HeldStep(Scheme):
         self._parts, self._simultaneous = network, plan.is_simultaneous
 
     def __call__(self, t: float, dt: float) -> None:
-        if self._simultaneous:
-            for name in self._parts.order:
-                self._parts.read_inputs(name)
-        for number, name in enumerate(self._parts.order):
-            if not self._simultaneous:
-                self._parts.read_inputs(name)
+        for number in self._parts.in_turn(self._simultaneous):
             self._parts.step(number, t, dt)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from rigidblocks.simulation.arguments import check_numbers
 from rigidblocks.system.fmu import Fmu
 from rigidblocks.system.wiring import Wiring
 
@@ -97,8 +98,7 @@ def returns(wiring: Wiring, name: str) -> bool:
 def _check_positive(what: str, value: Any) -> None:
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{what} must be a number, not {value!r}")
+    check_numbers({what: value})
     if not (isfinite(value) and value > 0):
         raise ValueError(f"{what} must be finite and positive, not {value}")
 

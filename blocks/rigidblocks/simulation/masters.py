@@ -69,12 +69,7 @@ class CoSimulation(Master):
         """Steps all parts from t to t + dt, in a step with this start and length that events
         divide.
         """
-        if self._simultaneous:
-            for name in self._parts.order:
-                self._parts.read_inputs(name)
-        for number, name in enumerate(self._parts.order):
-            if not self._simultaneous:
-                self._parts.read_inputs(name)
+        for number in self._parts.in_turn(self._simultaneous):
             self._parts.step_within(whole, number, t, dt)
 
     def _step_through_events(self, recording: Recording, t: float, dt: float) -> None:

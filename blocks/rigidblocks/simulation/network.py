@@ -181,6 +181,18 @@ class Instances(Network):
         for instance in self.by_name.values():
             instance.forget(number)
 
+    def in_turn(self, is_simultaneous: bool) -> Iterator[int]:
+        """The numbers of the parts in the order in which they step, each when its inputs are read:
+        those of all before the first steps (Jacobi), or before its own step (Gauss and Seidel).
+        """
+        if is_simultaneous:
+            for name in self.order:
+                self.read_inputs(name)
+        for number, name in enumerate(self.order):
+            if not is_simultaneous:
+                self.read_inputs(name)
+            yield number
+
     def read_inputs(self, name: str) -> None:
         """Copies the connected inputs of a part from their sources, and converts their units."""
         for source, target in self.wires[name]:
