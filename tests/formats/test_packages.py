@@ -75,3 +75,8 @@ def test_a_package_is_in_or_is_a_folder_of_the_search_path(arm):
 def test_no_path_leaves_its_package(name, arm):
     name = name.format(arm.parent)
     assert found_file(name, arm / "urdf/arm.urdf", [arm, arm.parent]) is None
+
+
+def test_three_slashes_are_two(arm):
+    found = found_file("package:///arm/meshes/a.stl", arm / "urdf/arm.urdf")
+    assert found == found_file("package://arm/meshes/a.stl", arm / "urdf/arm.urdf") is not None

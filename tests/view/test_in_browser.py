@@ -143,6 +143,38 @@ def test_a_run_plays_and_the_cursor_tells_what_it_was(tab, tmp_path):
     assert tab.errors() == []
 
 
+# chooses the path of the second body in the list, and chooses it again
+CHOOSE = """
+const { over, scene } = window.rigidblocks, list = document.querySelector("#layers select");
+const before = over.paths.tips.map(({ name, points }) => [name, points.length]);
+const choose = () => {
+  list.value = [...list.options].find((one) => /body2/.test(one.text)).value;
+  list.dispatchEvent(new Event("change"));
+};
+choose();
+const { points } = over.paths.tips[1], more = over.paths.tips.length;
+choose();
+return [before, points, more, over.paths.tips.length, scene.layers.has("paths")];
+"""
+
+
+def test_the_path_of_a_frame_is_drawn_by_its_name(tab, tmp_path):
+    """Through where the frame was, and no more once it is chosen again."""
+    system = _planar2ctrl()
+    result = simulate(system, 2.0, 1e-3, progress=False)
+    opened(tab, animate(result, system, paths=["body1"]), tmp_path)
+    told = tab.run(CHOOSE)
+    (before,), points, more, fewer, is_shown = told
+    assert before[0] == "body1"
+    assert (more, fewer, is_shown) == (2, 1, True)
+    model = planar2()
+    where = [body_poses(model, q)[1].r for q in result["robot.q"]]
+    far = np.linalg.norm(np.array(points)[:, None] - np.array(where)[None], axis=2)
+    assert len(points) > 20
+    assert far.min(axis=1).max() < 2e-3
+    assert tab.errors() == []
+
+
 def test_a_page_follows_a_run_and_plays_it_when_it_is_over(tab):
     """The last row that was sent is the pose, the numbers beside the cursor, and the clock."""
     system = _planar2ctrl()

@@ -4,10 +4,12 @@ import struct
 
 import numpy as np
 import pytest
+from test_pages import data
 
 from published import published
 from rigidblocks import load_model, show
 from rigidblocks.dynamics.kinematics import body_poses
+from rigidblocks.formats.refusal import FormatError
 from rigidblocks.view.meshes import coarse, meshes
 
 # a mesh on a link that is fixed to the one that moves, turned and moved itself
@@ -24,6 +26,23 @@ TURNED = """<robot name="one">
   <joint name="weld" type="fixed"><parent link="arm"/><child link="tip"/>
     <origin xyz="0 3 0"/></joint>
 </robot>"""
+COLLADA = """<?xml version="1.0"?>
+<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1">
+  <library_materials><material id="red"><instance_effect url="#none"/></material>
+  </library_materials>
+  <library_geometries><geometry id="g"><mesh>
+    <source id="p"><float_array id="a" count="18">{}</float_array><technique_common>
+      <accessor source="#a" count="6" stride="3"><param name="X" type="float"/>
+      <param name="Y" type="float"/><param name="Z" type="float"/></accessor>
+    </technique_common></source>
+    <vertices id="v"><input semantic="POSITION" source="#p"/></vertices>
+    <triangles material="red" count="2"><input semantic="VERTEX" source="#v" offset="0"/>
+      <p>0 1 2 3 4 5</p></triangles></mesh></geometry></library_geometries>
+  <library_visual_scenes><visual_scene id="s"><node><instance_geometry url="#g"><bind_material>
+    <technique_common><instance_material symbol="red" target="#red"/></technique_common>
+    </bind_material></instance_geometry></node></visual_scene></library_visual_scenes>
+  <scene><instance_visual_scene url="#s"/></scene>
+</COLLADA>"""
 CORNERS = np.array([[[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 0, 0], [0, 1, 0], [0, 0, 1]]], float)
 
 
@@ -71,7 +90,7 @@ def test_a_mesh_is_where_its_link_is(tmp_path):
     path = tmp_path / "one.urdf"
     path.write_text(TURNED.format(name="a.stl"))
     robot = load_model(path)
-    (solid,) = meshes(robot, path)
+    (solid,) = meshes(robot, path).solids
     assert solid.colour == (1.0, 0.14, 0.14)
     q = np.array([np.pi / 2])
     X = body_poses(robot.model, q)[solid.body]
@@ -93,6 +112,56 @@ def test_meshes_that_are_not_there_are_told(tmp_path):
         with pytest.warns(UserWarning, match=f"1 of 1 meshes cannot be read, such as {name}"):
             page = show(path)
         assert '"kind":"mesh"' not in page.html
+
+
+TWO = TURNED.replace(
+    """<mass value="1"/>
+    <inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>""",
+    """<mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>
+    <visual><geometry><mesh filename="a.stl"/></geometry></visual>""",
+).replace('name="weld" type="fixed"', 'name="weld" type="continuous"')
+
+
+@pytest.mark.interop
+def test_of_a_mesh_that_is_missing_a_body_has_rods_instead(tmp_path):
+    """The tip has no mass here: it can be looked at all the same."""
+    (tmp_path / "a.stl").write_bytes(stl(CORNERS))
+    path = tmp_path / "one.urdf"
+    path.write_text(TWO.format(name="none.stl"))
+    with pytest.raises(FormatError, match="joint weld of model 'one' moves no mass"):
+        load_model(path)
+    with (
+        pytest.warns(UserWarning, match="not to be simulated"),
+        pytest.warns(UserWarning, match="1 of 2 meshes"),
+    ):
+        (robot,) = data(show(path))["robots"]
+    links = [(one["kind"], one["body"]) for one in robot["solids"] if one["layer"] == "links"]
+    assert links == [("sphere", 1), ("mesh", 0)]
+    seen = [one["body"] for one in robot["solids"] if one["layer"] == "inertias"]
+    assert seen == [0]
+
+
+@pytest.mark.interop
+def test_a_mesh_of_collada_is_read_whatever_is_wrong_with_its_materials(tmp_path):
+    """Its colour has an effect that is not there."""
+    text = COLLADA.format(" ".join(f"{x:g}" for x in CORNERS.ravel()))
+    (tmp_path / "a.dae").write_text(text)
+    path = tmp_path / "one.urdf"
+    path.write_text(TURNED.format(name="a.dae"))
+    (solid,) = meshes(load_model(path), path).solids
+    np.testing.assert_allclose(solid.points, 2 * CORNERS.reshape(2, 9))
+
+
+@pytest.mark.parametrize("inside", ["", '<link name="x"/>'])
+def test_what_is_no_robot_is_refused_as_by_its_reader(inside, tmp_path):
+    path = tmp_path / "one.urdf"
+    path.write_text(f'<robot name="one">{inside}</robot>')
+    if inside:  # one body that floats
+        with pytest.warns(UserWarning, match="no joint that moves; its base can"):
+            assert data(show(path))["robots"][0]["bodies"] == ["x"]
+    else:
+        with pytest.raises(FormatError, match="robot 'one' has no link"):
+            show(path)
 
 
 @pytest.mark.interop

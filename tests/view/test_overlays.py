@@ -6,12 +6,31 @@ import numpy as np
 import pytest
 from test_pages import data, numbers
 
-from rigidblocks import ContactPlant, FloatingBasePlant, System, animate, show, simulate
+from rigidblocks import (
+    ContactPlant,
+    FloatingBasePlant,
+    Model,
+    Prismatic,
+    RobotPlant,
+    SixDoF,
+    System,
+    animate,
+    show,
+    simulate,
+)
+from rigidblocks.algebra.spatial import identity, mcI, xlt
 from rigidblocks.formats.description import Freedoms, RobotDescription
+from rigidblocks.library import (
+    Frame,
+    FrameKinematics,
+    GroundContact,
+    PointKinematics,
+    RigidContactPlant,
+)
 from rigidblocks.mechanisms import four_bar, stewart_platform
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.figures import Polyhedron, Polyline
-from rigidblocks.model.shapes import Box
+from rigidblocks.model.shapes import Box, Sphere
 from rigidblocks.robots import auto_tree, auto_tree_p, planar2, quadruped
 from rigidblocks.view.overlays import overlays, rotational_inertia, semi_axes, tips
 from rigidblocks.view.solids import centre_of_mass, of_shapes
@@ -105,3 +124,61 @@ def test_the_primitives_of_spatial_v1_are_drawn_on_bodies_and_on_the_base():
             Polyhedron(V, wrong)
     with pytest.raises(ValueError, match="at least 2"):
         Polyline([[0, 0, 0]])
+
+
+def bouncing():
+    """A ball on a vertical slide over a ground that is a block of its own, and a frame on it."""
+    inertia = mcI(0.5, np.zeros(3), 5e-4 * np.eye(3))
+    model = Model(
+        "ball", (-1,), (Prismatic(),), (identity(),), (inertia,), contact=((Sphere(0.05),),)
+    )
+    system = System()
+    system.add("ball", RobotPlant(model, q0=[0.06], external_wrenches=True), start={"tau": 0.0})
+    system.add("points", PointKinematics(model))
+    system.add("ground", GroundContact(model, 5e3, 8.0, sample_time=1e-3))
+    system.add("top", FrameKinematics(model, (Frame("pole", 0, xlt([0, 0, 0.05])),)))
+    for target in ("points", "top"):
+        for port in ("q", "qd"):
+            system.connect(f"ball.{port}", f"{target}.{port}")
+    for port in ("p", "v", "w"):
+        system.connect(f"points.{port}", f"ground.{port}")
+    system.connect("ground.f_ext", "ball.f_ext")
+    return system
+
+
+def test_the_forces_of_a_ground_beside_the_plant_are_drawn_on_it():
+    system = bouncing()
+    result = simulate(system, 0.1, 1e-3, form="numpy", progress=False)
+    page = data(animate(result, system, paths=["pole"]))
+    (forces,) = page["run"]["forces"]
+    time = numbers(page["run"]["time"], "<f8")
+    rows = numbers(forces).reshape(len(time), 3)
+    assert rows[:, 2].max() > 5.0
+    expected = [np.interp(time, result.time, column) for column in result["ground.force"][:, 0].T]
+    np.testing.assert_allclose(rows, np.transpose(expected), rtol=1e-6)
+    assert page["paths"] == ["pole"]
+    frames = {name: place for name, *place in page["robots"][0]["frames"]}
+    assert frames == {"body1": [0, 0, 0, 0], "pole": [0, 0, 0, 0.05]}
+    with pytest.raises(KeyError, match=r"no frame 'pale'.*did you mean pole"):
+        animate(result, system, paths=["pale"])
+
+
+@pytest.mark.slow
+def test_the_forces_on_bodies_in_rigid_contact_are_drawn_where_they_act():
+    """Two cubes at rest, one on the other: each force goes through the middle of a face."""
+    side = (Box([0.2, 0.2, 0.2]),)
+    free = (SixDoF(), SixDoF())
+    inertia = (mcI(1.0, np.zeros(3), 0.01 * np.eye(3)),) * 2
+    model = Model("two", (-1, -1), free, (identity(),) * 2, inertia, contact=(side, side))
+    system = System()
+    q0 = [1, 0, 0, 0, 0, 0, 0.1, 1, 0, 0, 0, 0, 0, 0.3]
+    system.add("cubes", RigidContactPlant(model, q0=q0))
+    result = simulate(system, 0.1, 1e-3, progress=False)
+    page = data(animate(result, system))
+    (forces,), (robot,) = page["run"]["forces"], page["robots"]
+    rows = numbers(forces).reshape(-1, 2, 6)
+    np.testing.assert_allclose(rows[-1, 1, :3], [0, 0, 9.81], atol=1e-3)
+    np.testing.assert_allclose(rows[-1, 0, :3], [0, 0, 9.81], atol=1e-3)  # 2 g up, g down
+    np.testing.assert_allclose(rows[-1, 1, 3:], [0, 0, 0.2], atol=1e-3)
+    assert (robot["pressed"], robot["touching"]) == (2, [])
+    assert robot["weight"] == pytest.approx(9.81)

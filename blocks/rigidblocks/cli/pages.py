@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from rigidblocks.cli.application import APP, Floating, Json, parts, say
-from rigidblocks.cli.given import robot_of, system_of
+from rigidblocks.cli.application import APP, Floating, Json, parts, say, warn
+from rigidblocks.cli.given import system_of
 from rigidblocks.cli.runs import Step
 
 if TYPE_CHECKING:
@@ -31,24 +31,30 @@ def view(
     packages: Annotated[
         str | None, Option(help="Folders with the packages of meshes, with commas.")
     ] = None,
+    paths: Annotated[
+        str | None, Option(help="Frames or bodies whose path is drawn, with commas.")
+    ] = None,
     open_it: Open = False,
     as_json: Json = False,
 ) -> None:
     """Make a page of one file that shows a robot with sliders for its joints, or plays its runs."""
     from rigidblocks.simulation.result import Result
+    from rigidblocks.view.file import RobotFile, robot_file
     from rigidblocks.view.played import animate
-    from rigidblocks.view.show import RobotFile, show
+    from rigidblocks.view.show import show
 
     if robot.suffix in (".py", ".ssp"):
         seen: System | RobotFile = system_of(robot).system
     else:
-        seen = RobotFile(robot_of(robot, floating), robot, tuple(parts(packages) or ()))
+        seen = robot_file(robot, floating, tuple(parts(packages) or ()))
+        warn(robot, seen.robot.warnings)
     runs = {path.stem: Result.load(path) for path in results or ()}
     played = runs if len(runs) > 1 else next(iter(runs.values()), None)
     if output and output.suffix not in ("", ".html", ".htm"):
         _filmed(played, seen, output, as_json)
         return
-    page = show(seen) if played is None else animate(played, seen)
+    named = parts(paths) or ()
+    page = show(seen) if played is None else animate(played, seen, paths=named)
     _written(page, output or Path(robot.stem + ".html"), open_it, as_json)
 
 

@@ -13,16 +13,17 @@ def found_file(name: str, robot: Path, search: Iterable[str | Path] = ()) -> Pat
     model:// name a package and a path in it. A package is a folder: one of those that the robot's
     file is in or beside one of them, or one of or in the folders `search`, in those of
     ROS_PACKAGE_PATH, or in share/ of those of AMENT_PREFIX_PATH, in this order. A path that leaves
-    its package by .. is not followed; links are, of which installed packages are made.
+    its package by .. is not followed; links are, of which installed packages are made. A third
+    slash, as in package:///arm/meshes/a.stl, says no more than two.
     """
     scheme, _, rest = name.partition("://")
     if scheme not in ("package", "model"):
         path = Path(unquote(urlsplit(name).path) if scheme == "file" else name)
         path = path if path.is_absolute() else robot.parent / path
         return path if path.is_file() else None
-    package, _, inside = rest.partition("/")
+    package, _, inside = rest.lstrip("/").partition("/")
     inside = os.path.normpath(inside.lstrip("/"))
-    if package in ("", ".", "..") or inside.split(os.sep)[0] == os.pardir:
+    if package in ("", ".", "..") or inside.split(os.sep)[0] in (os.curdir, os.pardir):
         return None
     for folder in _folders(package, robot, search):
         if (path := folder / inside).is_file():

@@ -14,11 +14,12 @@ from rigidblocks.simulation.watch import Watcher
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
 from rigidblocks.view.encoding import encoded
+from rigidblocks.view.forces import force_places
 from rigidblocks.view.page import Page, page
 from rigidblocks.view.played import played
 from rigidblocks.view.robot import outlook
 from rigidblocks.view.server import LOOPBACK, News, Server
-from rigidblocks.view.show import drawn_robots, force_port, ground_of, in_order, title_of
+from rigidblocks.view.show import drawn_robots, ground_of, in_order, title_of
 
 RUNNING, OVER = "row", "over"
 
@@ -100,11 +101,10 @@ class LiveView(Watcher):
         """The page that follows a run."""
         places = _places(self._ports)
         shapes = {port.name: port.shape for port in self._ports}
-        forces = [force_port(robot, ports, shapes) for robot, ports in self._pairs]
         drawn = [robot for robot, _ in self._pairs]
         live = {
             "places": [k for _, ports in self._pairs for name in ports for k in places[name]],
-            "forces": [None if name is None else list(places[name]) for name in forces],
+            "forces": [force_places(robot, places, shapes) for robot in drawn],
             "signals": list(_signals(self._ports, places)),
         }
         more = {"live": live, **ground_of(self._system)}

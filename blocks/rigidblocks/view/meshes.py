@@ -4,8 +4,9 @@ coarse.
 
 import warnings
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,12 +20,21 @@ from rigidblocks.view.solids import Solid
 MOST, LEAST = 80_000, 400  # triangles of a robot, and at least of each mesh
 OFFSET = 0.37  # of a cell: so that planes of symmetry, where rounding decides, do not divide cells
 DARKEST = 0.14  # of a colour's parts: in black no shape is seen
+LOOKS = ("bind_material", "library_effects", "library_materials", "library_images")
 PLAIN = (0.80, 0.82, 0.84)
 
 
-def meshes(
-    robot: RobotDescription, path: Path, packages: Sequence[str | Path] = ()
-) -> tuple[Solid, ...]:
+class Meshes(NamedTuple):
+    """Meshes of a robot, and the bodies of which some could not be read."""
+
+    solids: tuple[Solid, ...] = ()
+    incomplete: frozenset[int] = frozenset()
+
+
+NO_MESHES = Meshes()
+
+
+def meshes(robot: RobotDescription, path: Path, packages: Sequence[str | Path] = ()) -> Meshes:
     """The meshes that a URDF file shows of a robot, on the bodies that have its links, with no more
     than some 80,000 triangles in all; none of another file. `packages` are folders to look for
     packages in (`formats.packages`).
@@ -32,27 +42,30 @@ def meshes(
     Warns of those that are not found or cannot be read, and where trimesh is not installed.
     """
     if path.suffix != ".urdf":
-        return ()
+        return NO_MESHES
     named = list(_named(parsed(content(path), path), robot))
     try:
         import trimesh  # noqa: F401
     except ImportError:
         if named:
             warnings.warn("meshes are left out: `pip install rigidblocks[view]`", stacklevel=3)
-        return ()
-    limit, missing, found = max(LEAST, MOST // max(len(named), 1)), list[str](), list[Solid]()
+        return Meshes(incomplete=frozenset(body for _, _, _, body, _ in named))
+    limit = max(LEAST, MOST // max(len(named), 1))
+    missing, found = dict[str, int](), list[Solid]()
     for name, scale, colour, body, X in named:
         file = found_file(name, path, packages)
         triangles = None if file is None else _triangles(file, limit)
         if triangles is None or not len(triangles):
-            missing.append(name)
+            missing[name] = body
         else:
             points = triangles * scale
             found.append(Solid("mesh", body, (), colour, X, points=points.reshape(-1, 9)))
     if missing:
-        text = f"{len(missing)} of {len(named)} meshes cannot be read, such as {missing[0]}"
+        text = (
+            f"{len(missing)} of {len(named)} meshes cannot be read, such as {next(iter(missing))}"
+        )
         warnings.warn(text, stacklevel=3)
-    return tuple(found)
+    return Meshes(tuple(found), frozenset(missing.values()))
 
 
 def coarse(triangles: Array, limit: int) -> Array:
@@ -126,7 +139,10 @@ def _triangles(file: Path, limit: int) -> Array | None:
     import trimesh
 
     try:
-        scene: Any = trimesh.load(file, force="scene", process=False)
+        if file.suffix.lower() == ".dae":
+            scene: Any = trimesh.load(_collada(file), "dae", force="scene", process=False)
+        else:
+            scene = trimesh.load(file, force="scene", process=False)
         mesh = (
             scene.to_geometry() if hasattr(scene, "to_geometry") else scene.dump(concatenate=True)
         )
@@ -135,3 +151,13 @@ def _triangles(file: Path, limit: int) -> Array | None:
         return None
     finite = np.isfinite(triangles).all(axis=(1, 2))
     return coarse(triangles[finite], limit)
+
+
+def _collada(file: Path) -> BytesIO:
+    """A COLLADA file without its materials: one that is not whole would take its mesh along."""
+    from lxml import etree
+
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
+    root = etree.fromstring(file.read_bytes(), parser)
+    etree.strip_elements(root, *(f"{{*}}{name}" for name in LOOKS), with_tail=False)
+    return BytesIO(etree.tostring(root))

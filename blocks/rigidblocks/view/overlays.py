@@ -23,6 +23,7 @@ from rigidblocks.view.solids import (
 )
 
 RED, GREEN, BLUE, YELLOW = (0.82, 0.2, 0.2), (0.2, 0.6, 0.25), (0.15, 0.35, 0.8), (1.0, 0.8, 0.1)
+SPECK = 1e-9  # of the whole mass: less stands in for a mass that a file lacks
 LONG = 0.3  # of the length of a usual link: an axis of a frame
 
 
@@ -63,9 +64,10 @@ def _masses(model: Tree, radius: float) -> Iterator[Solid]:
     """A ball at the centre of mass of each body, and around it the solid ellipsoid of one density
     that has the mass and the inertia of the body.
     """
+    least = SPECK * sum(float(body.m) for body in model.inertia)
     for i, name in enumerate(model.body_names):
         inertia = model.inertia[i]
-        if name in model.massless or not inertia.m > 0:
+        if name in model.massless or not inertia.m > least:
             continue
         c = centre_of_mass(model, i)
         yield Solid("sphere", i, (1.2 * radius,), YELLOW, xlt(c), "centres of mass")

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.record import offer
 from rigidblocks.simulation.result import Result
+from rigidblocks.view.forces import forces_on
 from rigidblocks.view.page import Page, page
 from rigidblocks.view.robot import outlook
 from rigidblocks.view.show import (
@@ -16,7 +18,6 @@ from rigidblocks.view.show import (
     Drawn,
     described_run,
     drawn_robots,
-    forces_on,
     ground_of,
     motion_of,
     signal_of,
@@ -33,24 +34,37 @@ def animate(
     robot: Drawable,
     path: str | Path | None = None,
     signals: Sequence[str] = (),
+    paths: Sequence[str] = (),
 ) -> Page:
-    """The page of a run, which plays it above plots of its `signals`, all of them unless named.
+    """The page of a run, which plays it above plots of its `signals`, all of them unless named,
+    with the paths of frames or bodies by name.
 
     Several results, by names for them, are played on one another: the robot of the first in its
     colours, those of the others as shadows.
 
     `robot` is the system that ran, or the robot in it as `show` takes it, whose motion is then the
     one result that can be its. The page is saved to `path` when given. Raises ValueError where the
-    result has no rows or not the motion of the robot, and KeyError for a signal that there is not.
+    result has no rows or not the motion of the robot, and KeyError for a signal or a frame that
+    there is not.
     """
     pairs = list(drawn_robots(robot, None))
+    more = {"paths": list(_known(paths, pairs))}
     if isinstance(result, Mapping):
-        made = played_together(result, pairs, robot, signals)
+        made = played_together(result, pairs, robot, signals, more)
     else:
-        made = played(result, pairs, robot, signals)
+        made = played(result, pairs, robot, signals, more)
     if path is not None:
         made.save(path)
     return made
+
+
+def _known(paths: Sequence[str], pairs: Sequence[Drawn]) -> Sequence[str]:
+    """The names of frames; raises KeyError where no robot has one."""
+    names = [name for robot, _ in pairs for name in (*robot.model.body_names, *robot.frames)]
+    for path in paths:
+        if path not in names:
+            raise KeyError(f"there is no frame '{path}'; {offer(path, names)}")
+    return paths
 
 
 def played(
@@ -64,14 +78,18 @@ def played(
     if not len(result.time):
         raise ValueError("a result without rows has nothing to show")
     drawn = [one for one, _ in pairs]
-    forces = [forces_on(result, one, ports) for one, ports in pairs]
+    forces = [forces_on(result, one) for one in drawn]
     run = described_run(result, motion_of(result, pairs), forces, signals)
     data = {"run": run, **ground_of(robot), **(more or {})}
     return page(title_of(drawn), drawn, outlook(drawn[0].model), data)
 
 
 def played_together(
-    results: Mapping[str, Result], pairs: Sequence[Drawn], robot: Any, signals: Sequence[str]
+    results: Mapping[str, Result],
+    pairs: Sequence[Drawn],
+    robot: Any,
+    signals: Sequence[str],
+    more: Mapping[str, Any],
 ) -> Page:
     """The page of runs by their names, from the first beginning to the last end; one that begins
     later or ends earlier stands still meanwhile. Its plots have the signals of all.
@@ -84,7 +102,7 @@ def played_together(
     runs = _at_the_same_times(list(results.values()))
     drawn = [one for one, _ in pairs]
     q = np.concatenate([motion_of(run, pairs) for run in runs], axis=1)
-    forces = [forces_on(run, *pair) for run in runs for pair in pairs]
+    forces = [forces_on(run, one) for run in runs for one, _ in pairs]
     first = described_run(runs[0], q, forces, signals)
     for one in first["signals"]:
         one |= _of_all(runs, names, one["name"])
@@ -95,8 +113,8 @@ def played_together(
         for one in own
     ]
     note = f"in its colours {names[0]}; shadows: {', '.join(names[1:])}"
-    more = {"robots": own + shadows, "run": first, "note": note, **ground_of(robot)}
-    return page(title_of(drawn), drawn, outlook(drawn[0].model), more)
+    data = {"robots": own + shadows, "run": first, "note": note, **ground_of(robot), **more}
+    return page(title_of(drawn), drawn, outlook(drawn[0].model), data)
 
 
 def _at_the_same_times(results: Sequence[Result]) -> list[Result]:

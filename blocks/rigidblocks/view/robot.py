@@ -1,9 +1,9 @@
 """What a page knows of a robot: its solids, where its bodies are at q, and what may be moved."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -25,19 +25,32 @@ from rigidblocks.view.solids import Solid, axis_of, in_space, solids
 TURN, SLIDE = np.pi, 0.5  # the ends of a slider without limits [rad], and in links' lengths
 
 
+class Part(NamedTuple):
+    """Of an output (n, wide), the columns from `first` to before `last`."""
+
+    port: str
+    first: int
+    last: int
+
+
 @dataclass(frozen=True, eq=False)
 class DrawnRobot:
     """A model to be drawn under a name, at the configuration `q` (nq,), neutral unless given.
 
-    `more` are solids beyond its own, `limits` (lower, upper) the positions (nq,) that sliders end
-    at, infinite where they have no limit.
+    `more` are solids beyond its own, `bare` the bodies of which some of them are missing, `limits`
+    (lower, upper) the positions (nq,) that sliders end at, infinite where they have no limit.
+    `forces` are the outputs with the forces at its points, or on its bodies and then where these
+    act; `frames` have the body and the place on it of points whose paths can be drawn, by name.
     """
 
     model: Tree
     name: str = ""
     q: Any = None
     more: tuple[Solid, ...] = ()
+    bare: frozenset[int] = frozenset()
     limits: tuple[Any, Any] | None = None
+    forces: tuple[Part, ...] = ()
+    frames: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         q = neutral(self.model) if self.q is None else checked(self.model, self.q)
@@ -46,19 +59,28 @@ class DrawnRobot:
     @cached_property
     def solids(self) -> tuple[Solid, ...]:
         """All that is drawn of it."""
-        own = solids(self.model, any(s.kind == "mesh" for s in self.more))
+        own = solids(self.model, self._bare)
         return (*own, *self.more, *overlays(self.model))
+
+    @property
+    def _bare(self) -> frozenset[int] | None:
+        """The bodies that are to be drawn as rods; None where it is any that has no shapes."""
+        shown = {one.body for one in self.more if one.kind == "mesh"}
+        return self.bare - shown if shown else None
 
     @cached_property
     def touching(self) -> BodyPoints | None:
-        """The points with which its bodies touch, if it has some."""
+        """The points with which its bodies touch, if it has some and forces are at these."""
         model = self.model
+        if len(self.forces) > 1:
+            return None
         return body_points(model) if isinstance(model, Model) and any(model.contact) else None
 
     @property
     def weight(self) -> float:
-        """Its weight on the earth [N]."""
-        return 9.81 * sum(float(body.m) for body in self.model.inertia)
+        """Its weight on the earth [N]; of many bodies that touch each other, the heaviest's."""
+        masses = [float(body.m) for body in self.model.inertia]
+        return 9.81 * (max(masses) if len(self.forces) > 1 else sum(masses))
 
     @cached_property
     def poses(self) -> Graph:
@@ -123,6 +145,8 @@ class DrawnRobot:
             "sliders": list(self.sliders()),
             "tips": [[body, *_rounded(p).tolist()] for body, p in tips(self.model)],
             "touching": self._touching(),
+            "pressed": self.model.nb if len(self.forces) > 1 else 0,
+            "frames": [[name, *place] for name, place in self._frames()],
             "weight": self.weight,
         }
 
@@ -132,6 +156,13 @@ class DrawnRobot:
             return []
         pairs = zip(self.touching.body, self.touching.position, strict=True)
         return [[body, *_rounded(p).tolist()] for body, p in pairs]
+
+    def _frames(self) -> Iterable[tuple[str, list[float]]]:
+        """The body and the place on it of each frame and body, by name."""
+        bodies = {name: (i, np.zeros(3)) for i, name in enumerate(self.model.body_names)}
+        for name, (body, r) in {**bodies, **self.frames}.items():
+            if body >= 0:
+                yield name, [body, *_rounded(np.append(r, np.zeros(3 - len(r)))).tolist()]
 
     def functions(self, number: int) -> str:
         """The functions that `described` names, as properties of an object of JavaScript."""

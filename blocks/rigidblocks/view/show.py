@@ -1,8 +1,9 @@
 """Robots to be looked at, and what a page is to know of their runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,9 +13,9 @@ from rigidblocks.block.block import Block, Record
 from rigidblocks.block.record import offer
 from rigidblocks.dynamics.floating import floating_body
 from rigidblocks.formats.description import RobotDescription
-from rigidblocks.formats.load import load_model
 from rigidblocks.library.contact_plant import ContactPlant
 from rigidblocks.library.floating_plant import FloatingBasePlant
+from rigidblocks.library.kinematics import FrameKinematics
 from rigidblocks.library.plant import Plant
 from rigidblocks.library.rigid_contact_plant import RigidContactPlant
 from rigidblocks.mechanisms import Mechanism
@@ -24,23 +25,15 @@ from rigidblocks.model.tree import Tree
 from rigidblocks.simulation.result import Result
 from rigidblocks.system.system import System
 from rigidblocks.view.encoding import encoded
-from rigidblocks.view.meshes import meshes
+from rigidblocks.view.file import RobotFile, robot_file
+from rigidblocks.view.forces import force_parts
+from rigidblocks.view.meshes import NO_MESHES, Meshes, meshes
 from rigidblocks.view.page import Page, page
 from rigidblocks.view.robot import DrawnRobot, outlook
-from rigidblocks.view.solids import Solid, of_shapes
+from rigidblocks.view.solids import of_shapes
 
 FRAMES, MOST, POINTS = 60.0, 600_000, 1200  # per second; bytes of all frames; of a plot
 FAR = 1e12  # [rad, m]: what is farther away is not seen
-
-
-class RobotFile(NamedTuple):
-    """What a file says of a robot, and where it is, from which it names its meshes; `packages` are
-    folders to look for them in.
-    """
-
-    robot: RobotDescription
-    path: Path
-    packages: tuple[str | Path, ...] = ()
 
 
 Drawn = tuple[DrawnRobot, Sequence[str]]  # with the names of the ports of its q
@@ -68,7 +61,7 @@ def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
     """
     match robot:
         case str() | Path():
-            yield from drawn_robots(RobotFile(load_model(robot), Path(robot)), q)
+            yield from drawn_robots(robot_file(Path(robot)), q)
         case RobotFile():
             yield _described(robot.robot, q, meshes(*robot)), ("q",)
         case System():
@@ -107,23 +100,10 @@ def configuration_ports(plant: Plant) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found[int(k)] for k in q))
 
 
-def force_port(robot: DrawnRobot, ports: Sequence[str], shapes: Mapping[str, Any]) -> str | None:
-    """The port with the forces at all points with which a robot touches, beside those of its q."""
-    name = f"{ports[0].rpartition('.')[0]}.force".lstrip(".")
-    found = robot.touching is not None and shapes.get(name) == (len(robot.touching.body), 3)
-    return name if found else None
-
-
 def motion_of(result: Result, pairs: Sequence[Drawn]) -> Array:
     """q of all robots over time, side by side."""
     columns = [_columns(result, one.model.nq, ports) for one, ports in pairs]
     return np.concatenate(columns, axis=1)
-
-
-def forces_on(result: Result, robot: DrawnRobot, ports: Sequence[str]) -> Array | None:
-    """The forces on a robot over time (n, 3 k) [N], where they are recorded."""
-    name = force_port(robot, ports, {port.name: port.shape for port in result.ports})
-    return None if name is None else np.asarray(result[name], float).reshape(len(result.time), -1)
 
 
 def described_run(
@@ -196,7 +176,10 @@ def _of_system(system: System) -> Iterator[Drawn]:
     for name, part in system.parts.items():
         if isinstance(part.component, drawn):
             robots += 1
-            yield _of_plant(part.component, part.start, name, None)
+            one, ports = _of_plant(part.component, part.start, name, None)
+            forces = force_parts(part.component, name, system)
+            frames = dict(_frames(system, part.component, one.model))
+            yield replace(one, forces=forces, frames=frames), ports
     if not robots:
         names = ", ".join(system.parts) or "none"
         raise ValueError(f"there is no robot to draw in the system; its parts are: {names}")
@@ -205,15 +188,28 @@ def _of_system(system: System) -> Iterator[Drawn]:
 def _of_plant(block: Block, start: Mapping[str, Any], name: str, q: ArrayLike | None) -> Drawn:
     if isinstance(block, RigidContactPlant):
         q = start.get("q", block.q0) if q is None else q
-        return DrawnRobot(block.model, name, q), (f"{name}.q".lstrip("."),)
+        return DrawnRobot(block.model, name, q, forces=force_parts(block)), (
+            f"{name}.q".lstrip("."),
+        )
     plant = plant_of(block)
     assert plant is not None
     states = {port.name: np.asarray(start.get(port.name, port.start)) for port in plant.states}
     of_start, _ = plant.configuration(Record(states))
     ports = configuration_ports(plant)
     names = tuple(f"{name}.{port}" for port in ports) if name else ports
-    drawn = DrawnRobot(plant.configuration_model, name, of_start if q is None else q)
-    return drawn, names
+    q = of_start if q is None else q
+    return DrawnRobot(plant.configuration_model, name, q, forces=force_parts(block)), names
+
+
+def _frames(system: System, block: Block, drawn: Tree) -> Iterator[tuple[str, tuple[int, Array]]]:
+    """The frames whose motion a system computes of the model of a plant, by name."""
+    for part in system.parts.values():
+        frames = part.component
+        if isinstance(frames, FrameKinematics) and frames.model is getattr(block, "model", None):
+            for frame in frames.frames:
+                body = frames.model.body_names[frame.body_of(frames.model)]
+                if body in drawn.body_names:
+                    yield frame.name, (drawn.body_names.index(body), frame.placement.r)
 
 
 def _of_model(model: Tree, q: ArrayLike | None) -> Drawn:
@@ -232,7 +228,7 @@ def _floats(model: Model) -> bool:
 
 
 def _described(
-    robot: RobotDescription, q: ArrayLike | None, more: tuple[Solid, ...] = ()
+    robot: RobotDescription, q: ArrayLike | None, seen: Meshes = NO_MESHES
 ) -> DrawnRobot:
     model, free = robot.model, robot.freedoms
     limits = None
@@ -240,8 +236,9 @@ def _described(
         limits = (free.lower, free.upper)
         if q is None:
             q = np.clip(np.zeros(model.nq), free.lower, free.upper)
-    more += tuple(of_shapes(robot.base_appearance, -1, (0.45, 0.49, 0.53)))
-    return DrawnRobot(model, q=q, more=more, limits=limits)
+    more = (*seen.solids, *of_shapes(robot.base_appearance, -1, (0.45, 0.49, 0.53)))
+    frames = {name: (place.body, place.placement.r) for name, place in robot.frames.items()}
+    return DrawnRobot(model, q=q, more=more, bare=seen.incomplete, limits=limits, frames=frames)
 
 
 def _columns(result: Result, nq: int, ports: Sequence[str]) -> Array:

@@ -1,6 +1,7 @@
 """A page in which a whole system runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from rigidblocks.model.planar import PlanarModel
 from rigidblocks.system.fused import FusedSystem
 from rigidblocks.system.system import System
 from rigidblocks.view.encoding import encoded
+from rigidblocks.view.forces import force_places
 from rigidblocks.view.page import Page, page
-from rigidblocks.view.robot import outlook
-from rigidblocks.view.show import drawn_robots, force_port, ground_of, in_order, plant_of, title_of
+from rigidblocks.view.robot import Part, outlook
+from rigidblocks.view.show import drawn_robots, ground_of, in_order, plant_of, title_of
 from rigidblocks.view.solids import usual_length
 from rigidblocks.view.wasm import wasm_kernel
 
@@ -38,13 +40,15 @@ def simulation_page(system: System, dt: float = 1e-3, path: str | Path | None = 
     pairs = list(drawn_robots(system, None))
     drawn = [robot for robot, _ in pairs]
     shapes = {port.name: port.shape for port in memory.block.outputs}
+    where = {name: _places(memory, name) for name in shapes}
+    exposed = [replace(one, forces=tuple(_exposed(system, one.forces))) for one in drawn]
     named = [[system.exposure.name(port) for port in ports] for _, ports in pairs]
-    forces = [force_port(robot, ports, shapes) for robot, ports in zip(drawn, named, strict=True)]
+    forces = [force_places(robot, where, shapes) for robot in exposed]
     kernel = {
         "wasm": encoded(np.frombuffer(wasm_kernel(memory, h=dt), np.uint8), "u1"),
         "dt": dt,
         "places": [k for ports in named for name in ports for k in _places(memory, name)],
-        "forces": [None if name is None else list(_places(memory, name)) for name in forces],
+        "forces": forces,
         "settable": dict(_settable(memory)),
         "signals": list(_signals(memory)),
         "pulls": list(_pulls(system, memory)),
@@ -91,6 +95,12 @@ def _pulls(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
             "planar": isinstance(drawn, PlanarModel),
             "stiffness": 5.0 * 9.81 * mass / (drawn.nb * usual_length(drawn)),
         }
+
+
+def _exposed(system: System, parts: Iterable[Part]) -> Iterator[Part]:
+    """Parts of outputs by the names that these have outside the system."""
+    for part in parts:
+        yield part._replace(port=system.exposure.name(part.port))
 
 
 def _places(memory: Memory, name: str) -> range:

@@ -2,7 +2,7 @@
 between their joints.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any
@@ -57,11 +57,11 @@ class Solid:
     opacity: float = 1.0
 
 
-def solids(model: Tree, is_seen: bool = False) -> tuple[Solid, ...]:
+def solids(model: Tree, bare: Collection[int] | None = None) -> tuple[Solid, ...]:
     """The solids of all bodies of a model: the shapes of its field `appearance`, else those that
     touch, and of bodies without any, rods from their joint to those of their children and to their
-    ends of loops; what touches in a layer of its own. A model that `is_seen` anyway, by its meshes,
-    has no rods.
+    ends of loops; what touches in a layer of its own. Of a model with meshes the `bare` bodies
+    alone, which have none, are rods.
     """
     appearance = getattr(model, "appearance", ()) or ((),) * model.nb
     contact = getattr(model, "contact", ()) or ((),) * model.nb
@@ -70,6 +70,7 @@ def solids(model: Tree, is_seen: bool = False) -> tuple[Solid, ...]:
     for i in range(model.nb):
         colour = PALETTE[i % len(PALETTE)]
         bulky = tuple(one for one in contact[i] if not isinstance(one, PointSet))
+        is_seen = bare is not None and i not in bare
         seen = appearance[i] or (() if is_seen else bulky)
         found += of_shapes(seen, i, colour, dot=radius / 2)
         is_whole = any(not isinstance(one, Sphere) for one in seen)
@@ -77,7 +78,7 @@ def solids(model: Tree, is_seen: bool = False) -> tuple[Solid, ...]:
             # where two links end in one place, one of the two is seen
             found += _link(model, i, (1.0 - 0.02 * (i % 4)) * radius, colour)
         found += of_shapes(contact[i], i, PALETTE[3], "contact shapes", radius / 2)
-    found += () if is_seen else _base(model, radius)
+    found += _base(model, radius) if bare is None else ()
     return tuple(found)
 
 

@@ -46,7 +46,7 @@ const scene = new Scene(at("scene"), { solids: robots.solids, up: page.up, eye: 
 scene.height = page.ground;
 at("note").textContent = page.note ?? "";
 
-const over = { forces: new Forces(), paths: new Paths() };
+const over = { forces: new Forces(), paths: new Paths(page.paths) };
 
 /** Draws the robots at q, with the forces on each where they are known. */
 function show(q, forces = []) {
@@ -69,14 +69,32 @@ function viewButtons() {
   const isThere = { "contact forces": hasRun && (page.run ?? page.kernel ?? page.live).forces?.some(Boolean), paths: hasRun };
   const layers = [...new Set(scene.solids.map((solid) => solid.layer ?? "links"))].filter((name) => name !== "links" && (isThere[name] ?? true));
   for (const name of layers) {
-    const button = node("button", { type: "button", "aria-pressed": "false", onclick: () => {
+    const button = node("button", { type: "button", "aria-pressed": String(scene.layers.has(name)), onclick: () => {
       if (!scene.layers.delete(name)) scene.layers.add(name);
       button.setAttribute("aria-pressed", scene.layers.has(name));
       over.paths.make();
       scene.draw(scene.poses);
     } }, name);
     at("layers").append(button);
+    if (name === "paths") at("layers").append(framePaths(button));
   }
+}
+
+/** A list of frames, each of which has its path drawn once it is chosen, and no more when it is chosen again. */
+function framePaths(button) {
+  const { frames } = over.paths, text = ({ name, robot }) => robots.parts.length > 1 ? `${robot}: ${name}` : name;
+  const options = frames.map((one, k) => node("option", { value: k }, text(one)));
+  const list = node("select", { "aria-label": "path of", onchange: () => {
+    const one = frames[list.value];
+    over.paths.follow(one);
+    options[list.value].textContent = (over.paths.tips.includes(one) ? "\u2713 " : "") + text(one);
+    list.value = "";
+    page.player?.trace();
+    if (!scene.layers.has("paths")) button.click();
+    over.paths.make();
+    scene.draw(scene.poses);
+  } }, node("option", { value: "" }, "path of …"), ...options);
+  return list;
 }
 
 /** Sliders for the joints, which keep loops closed. */

@@ -2,44 +2,60 @@
 
 const PATH = 400, FORCE = [0.85, 0.16, 0.22]; // points of a path at most; the colour of forces
 
-/** An arrow at each point that touches, as long as the robot's size where the force is its weight. */
+/** An arrow at each point that touches, or where bodies are pressed; one as long as 0.6 of the picture's size is the robot's weight. */
 class Forces {
   constructor() {
     this.arrows = [];
     robots.parts.forEach(({ robot, body }, k) => {
-      const mesh = robot.touching.length ? scene.upload(cornersOf({ kind: "arrow" })) : null;
-      for (const [own, ...local] of robot.touching) {
+      const places = robot.pressed ? Array(robot.pressed).fill(null) : robot.touching;
+      const mesh = places.length ? scene.upload(cornersOf({ kind: "arrow" })) : null;
+      for (const place of places) {
         const arrow = { kind: "arrow", layer: "contact forces", colour: FORCE, mesh, from: [0, 0, 0], to: [0, 0, 0], body: -1, other: -1 };
-        this.arrows.push({ arrow, body: body + own, local, robot: k, weight: robot.weight });
+        const on = place && { body: body + place[0], local: place.slice(1) };
+        this.arrows.push({ arrow, on, robot: k, weight: robot.weight });
         scene.solids.push(arrow);
       }
     });
   }
 
-  /** Puts the arrows at the poses; `forces` has of each robot [x, y, z, ...] in newtons, or null. */
+  /** Puts the arrows at the poses; `forces` has of each robot [x, y, z, ...] in newtons, each with its place where bodies are pressed, or null. */
   show(poses, forces) {
     const next = robots.parts.map(() => 0);
-    for (const { arrow, body, local, robot, weight } of this.arrows) {
-      const own = forces[robot], k = 3 * next[robot]++;
+    for (const { arrow, on, robot, weight } of this.arrows) {
+      const own = forces[robot], k = (on ? 3 : 6) * next[robot]++;
       const f = own ? [own[k], own[k + 1], own[k + 2]] : [0, 0, 0];
-      arrow.from = placed(poses.subarray(12 * body, 12 * body + 12), local);
+      if (on) arrow.from = placed(poses.subarray(12 * on.body, 12 * on.body + 12), on.local);
+      else if (own) arrow.from = [own[k + 3], own[k + 4], own[k + 5]];
       arrow.to = add(arrow.from, scaled(f, 1.2 * scene.radius / (weight || 1)));
       arrow.hidden = !(length(f) > 1e-6 * weight);
     }
   }
 }
 
-/** The way that the ends of the robots' last bodies have gone. */
+/** The way that points of the robots have gone: the ends of the last bodies, unless frames are named. */
 class Paths {
-  constructor() {
-    this.tips = robots.parts.flatMap(({ robot, body }) =>
-      robot.tips.map(([own, ...local]) => ({ body: body + own, local, points: [] })));
-    this.solids = this.tips.map(({ body }) => {
-      const of = scene.solids.find((solid) => solid.body === body && (solid.layer ?? "links") === "links");
-      const solid = { kind: "path", layer: "paths", colour: of?.colour ?? FORCE, body: -1, pose: IDENTITY, mesh: scene.upload([]) };
-      scene.solids.push(solid);
-      return solid;
-    });
+  constructor(named = []) {
+    this.frames = robots.parts.flatMap(({ robot, body }) =>
+      robot.frames.map(([name, own, ...local]) => ({ name, robot: robot.name, body: body + own, local })));
+    const ends = robots.parts.flatMap(({ robot, body }) =>
+      robot.tips.map(([own, ...local]) => ({ body: body + own, local })));
+    this.tips = [];
+    for (const one of named.length ? this.frames.filter(({ name }) => named.includes(name)) : ends) this.follow(one);
+    if (named.length) scene.layers.add("paths");
+  }
+
+  /** Draws the path of a point from now on, or no more. */
+  follow(one) {
+    if (this.tips.includes(one)) {
+      this.tips = this.tips.filter((tip) => tip !== one);
+      scene.solids = scene.solids.filter((solid) => solid !== one.solid);
+      return;
+    }
+    const of = scene.solids.find((solid) => solid.body === one.body && (solid.layer ?? "links") === "links");
+    one.solid ??= { kind: "path", layer: "paths", colour: of?.colour ?? FORCE, body: -1, pose: IDENTITY, mesh: scene.upload([]) };
+    one.points = [];
+    scene.solids.push(one.solid);
+    this.tips.push(one);
   }
 
   clear() { this.tips.forEach((tip) => { tip.points = []; }); }
@@ -57,8 +73,8 @@ class Paths {
 
   /** Their surfaces, tubes of four sides. */
   make() {
-    this.tips.forEach(({ points }, k) => {
-      const { mesh } = this.solids[k], thick = 0.008 * scene.radius, corners = [];
+    this.tips.forEach(({ points, solid: { mesh } }) => {
+      const thick = 0.008 * scene.radius, corners = [];
       for (let i = 0; i + 1 < points.length; i++) {
         const z = unit(sub(points[i + 1], points[i])), x = perpendicular(z), y = cross(z, x);
         const around = [x, y, scaled(x, -1), scaled(y, -1), x];

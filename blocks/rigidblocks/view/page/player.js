@@ -67,6 +67,7 @@ class Player {
 
   /** The paths of the whole run. */
   trace(some = 400) {
+    over.paths.clear();
     for (let k = 0; k <= some; k++)
       over.paths.add(robots.at(this.rowOf(this.first + (this.last - this.first) * k / some)));
   }
