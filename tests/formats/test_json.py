@@ -21,6 +21,7 @@ from rigidblocks.formats.refusal import FormatError
 from rigidblocks.joint import Joint, Revolute
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.figures import Polyhedron, Polyline
+from rigidblocks.model.material import Material
 from rigidblocks.model.shapes import Box, Cylinder, PointSet, Sphere
 from rigidblocks.robots import planar2, quadruped
 from urdf_text import ARM
@@ -48,7 +49,7 @@ def shapes(rng):
         Box((a, b, c), random_transform(rng)),
         Cylinder(a, b, 5, random_transform(rng)),
         PointSet(rng.normal(size=(4, 3))),
-        Capsule(0.1, 0.4, random_transform(rng)),
+        Capsule(0.1, 0.4, random_transform(rng), material=Material("rubber", 0.9, e=0.1)),
         Ellipsoid((0.1, 0.2, 0.3), random_transform(rng)),
         ConvexHull(rng.normal(size=(5, 3))),
         Polyline(rng.normal(size=(4, 3))),

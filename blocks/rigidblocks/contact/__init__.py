@@ -52,6 +52,7 @@ from rigidblocks.contact.sweeps import contact_residual, projected_sweeps
 from rigidblocks.contact.unilateral import ContactState, JointLimit, PointContact, contact_state
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.hull import hull_vertices
+from rigidblocks.model.material import Material, combined
 from rigidblocks.model.shapes import (
     Box,
     Contact,
@@ -85,6 +86,7 @@ __all__ = [
     "HeightField",
     "Impact",
     "JointLimit",
+    "Material",
     "Motion",
     "PairMotion",
     "PairPoints",
@@ -103,6 +105,7 @@ __all__ = [
     "body_points",
     "collision",
     "collision_with_friction",
+    "combined",
     "complementarity",
     "contact",
     "contact_bias",

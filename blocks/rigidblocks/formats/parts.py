@@ -1,7 +1,7 @@
 """Joints, shapes, transforms and inertias as JSON, and back."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +13,7 @@ from rigidblocks.formats.node import Node
 from rigidblocks.joint import Joint
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.figures import Polyhedron, Polyline
+from rigidblocks.model.material import Material
 from rigidblocks.model.shapes import Box, Cylinder, PointSet, Shape, Sphere
 
 _PUBLIC = [getattr(joints, name) for name in joints.__all__]
@@ -41,13 +42,16 @@ def part_to_json(part: Joint | Shape, types: Mapping[str, type]) -> dict[str, An
     name = type(part).__name__
     if types.get(name) is not type(part):
         raise TypeError(f"a {name} cannot be saved; it must be one of {', '.join(types)}")
-    return {"type": name} | {f.name: to_json(getattr(part, f.name)) for f in fields(part)}  # type: ignore[arg-type]  # all shapes are dataclasses
+    values = {f.name: getattr(part, f.name) for f in fields(part)}
+    return {"type": name} | {k: to_json(v) for k, v in values.items() if v is not None}
 
 
 def to_json(value: Any) -> Any:
-    """A field of a part: a joint, a transform, a text or numbers."""
+    """A field of a part: a joint, a material, a transform, a text or numbers."""
     if isinstance(value, Joint):
         return part_to_json(value, JOINTS)
+    if isinstance(value, Material):
+        return {k: v for k, v in asdict(value).items() if v is not None}
     if isinstance(value, str):
         return value
     if hasattr(value, "E"):
@@ -88,12 +92,28 @@ def _field(name: str, node: Node) -> Any:
         return joint_from_json(node)
     if name == "placement":
         return transform(node)
+    if name == "material":
+        return material(node)
     if isinstance(node.value, str):
         return node.value
     if isinstance(node.value, list):
         nested = bool(node.value) and isinstance(node.value[0], list)
         return node.array(-1, 3) if nested else tuple(node.array(-1).tolist())
     return node.integer() if isinstance(node.value, int) else node.number()
+
+
+def material(node: Node) -> Material:
+    """The material; raises FormatError for what is none."""
+    known = [f.name for f in fields(Material)]
+    node.keys(set(known))
+    found = {key: member for key in known if (member := node.get(key)) is not None}
+    values: dict[str, Any] = {
+        key: member.text() if key == "name" else member.number() for key, member in found.items()
+    }
+    try:
+        return Material(**values)
+    except ValueError as error:
+        raise node.refused(f"is no material: {error}") from None
 
 
 def transform(node: Node, algebra: ModuleType | None = None) -> Any:

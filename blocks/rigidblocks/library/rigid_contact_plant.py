@@ -7,8 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port, finite
 from rigidblocks.block.written import WrittenBlock
+from rigidblocks.contact.material_tables import (
+    COEFFICIENTS,
+    MaterialTables,
+    PairOfMaterials,
+    checked_pairs,
+)
 from rigidblocks.contact.scene_tables import scene_tables, shape_count
 from rigidblocks.contact.tree_tables import KINDS, TreeTables, neighbours
 from rigidblocks.formats.description import Freedoms
@@ -49,9 +56,15 @@ class RigidContactPlant(WrittenBlock):
     the fastest, at most `sweeps` times. All is C in loops over tables: compile time does not grow
     with the number of pairs.
 
-    `mu` and `e` (friction and Newton's restitution) are numbers or (nb + 1,), of each body and, at
-    the end, of what is at rest; a pair has sqrt(mu_i mu_j) and sqrt(e_i e_j). Restitution acts in
-    the step in which the gap would close.
+    `mu`, `e` (friction and Newton's restitution), `mu_static` (friction of what sticks, `mu` unless
+    given), `torsional` and `rolling` [m] are numbers or (nb + 1,), of each body and, at the end, of
+    what is at rest; a shape with a `Material` has that of its own. Of a pair mu, mu_static and e
+    are the geometric means, torsional and rolling the larger of the two, unless `pairs` says it,
+    by the names of two materials: (name, name, Material). Moments at each point of contact are at
+    most torsional p_n about the normal and rolling p_n about the tangents, against the relative
+    spin. Restitution acts in the step in which the gap would close. The parameters of the block
+    have the numbers of materials, in the order in which they come, and of pairs behind those of
+    bodies.
 
     q (nq,) and qd (nv,) are those of the model; qd is the velocity in the middle of the step before
     (leapfrog: free flight is exact, an elastic bounce keeps its energy). Inputs are tau (nv,), the
@@ -78,6 +91,10 @@ class RigidContactPlant(WrittenBlock):
     sweeps: int = 200
     freedoms: Freedoms | None = None
     apart: tuple[tuple[str, str], ...] = ()
+    mu_static: Any = None
+    torsional: Any = 0.0
+    rolling: Any = 0.0
+    pairs: tuple[PairOfMaterials, ...] = ()
 
     def __post_init__(self) -> None:
         _check_joints(self.model)
@@ -87,9 +104,9 @@ class RigidContactPlant(WrittenBlock):
         object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
         qd0 = np.zeros(self.model.nv) if self.qd0 is None else self.qd0
         object.__setattr__(self, "qd0", finite(qd0, (self.model.nv,), "the start value of 'qd'"))
-        for name in ("mu", "e"):
-            value = np.broadcast_to(np.asarray(getattr(self, name), float), (self.model.nb + 1,))
-            object.__setattr__(self, name, value.copy())
+        object.__setattr__(self, "pairs", checked_pairs(self.pairs))
+        self._set_coefficients()
+        _ = self._coefficients
         if self.max_contacts is None:
             object.__setattr__(self, "max_contacts", _usual_contacts(self.model))
         if self.max_contacts < 1 or self.sweeps < 1:  # type: ignore[operator]
@@ -105,6 +122,21 @@ class RigidContactPlant(WrittenBlock):
         _check_freedoms(self.model, self._trees.freedoms)
         object.__setattr__(self, "apart", tuple((a, b) for a, b in self.apart))
         _check_names(self.model, self.apart)
+
+    def _set_coefficients(self) -> None:
+        """Each as an array (nb + 1,), mu_static where any differs from mu."""
+        for name in COEFFICIENTS:
+            if (value := getattr(self, name)) is not None:
+                size = self.model.nb + 1
+                array = finite(np.broadcast_to(np.asarray(value, float), (size,)), (size,), name)
+                object.__setattr__(self, name, array)
+                if np.any(array < 0.0):
+                    raise ValueError(f"{name} must not be negative, as {array.tolist()}")
+                if name == "mu_static" and np.any(array < self.mu):
+                    raise ValueError(
+                        f"what sticks holds at least what slides: mu_static = {array.tolist()} is "
+                        f"below mu = {self.mu.tolist()}"
+                    )
 
     @cached_property
     def _trees(self) -> TreeTables:
@@ -126,13 +158,46 @@ class RigidContactPlant(WrittenBlock):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """gravity (3,), and mu and e (nb + 1,)."""
-        shape = (self.model.nb + 1,)
+        """gravity (3,), and of the bodies, what is at rest, and materials mu and e, and mu_static,
+        torsional and rolling where they are not those of plain friction.
+        """
+        of = "of each body, of what is at rest, of materials"
+        texts = {
+            "mu": ("1", f"friction {of}"),
+            "e": ("1", "restitution of the same"),
+            "mu_static": ("1", "friction of the same where they stick"),
+            "torsional": ("m", "moment about the normal by the normal force, of the same"),
+            "rolling": ("m", "moment about the tangents by the normal force, of the same"),
+        }
         return (
             gravity_port(self.model),
-            Port("mu", shape, "1", "friction of each body, and of what is at rest", self.mu, min=0),
-            Port("e", shape, "1", "restitution of the same", self.e, min=0, max=1),
+            *(
+                Port(name, value.shape, unit, text, value, min=0, max=1 if name == "e" else np.inf)
+                for name, (unit, text) in texts.items()
+                if (value := self._coefficients.get(name)) is not None
+            ),
         )
+
+    @cached_property
+    def _materials(self) -> MaterialTables:
+        return MaterialTables(self.model, self.ground, self.pairs)
+
+    @cached_property
+    def _coefficients(self) -> dict[str, Array]:
+        """The start values of the parameters by name, those alone that differ from plain
+        friction.
+        """
+        given = {name: getattr(self, name) for name in COEFFICIENTS}
+        given["mu_static"] = self.mu if self.mu_static is None else self.mu_static
+        all_of = {name: self._materials.joined(name, value) for name, value in given.items()}
+        if np.array_equal(all_of["mu_static"], all_of["mu"]):
+            del all_of["mu_static"]
+        return {name: v for name, v in all_of.items() if name in ("mu", "e") or v.any()}
+
+    @property
+    def _turns_resist(self) -> bool:
+        """Whether there is torsional or rolling friction."""
+        return bool({"torsional", "rolling"} & self._coefficients.keys())
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
@@ -140,6 +205,7 @@ class RigidContactPlant(WrittenBlock):
         q, qd = motion_states(self.model.joint, self.q0, self.qd0)
         f, n, nb = wrench_port(self.model), self.max_contacts, self.model.nb
         assert n is not None
+        impulse = ("N.s",) * 3 + ("N.m.s",) * (3 if self._turns_resist else 0)
         stops = tuple("N.m.s" if self._turns(d) else "N.s" for d, *_ in self._trees.stops)
         text = "impulse of each stop and of each dry friction in the last step"
         return (
@@ -155,9 +221,15 @@ class RigidContactPlant(WrittenBlock):
             Port("depth", (), "m", "of the deepest contact", 0.0, min=0),
             Port("steps", (), "1", "steps made", 0.0, min=0),
             Port("key", (n,), "1", "which contact the impulse is of", 0.0),
-            Port("impulse", (n, 3), "N.s", "of each contact in the last step", 0.0),
+            Port("impulse", (n, len(impulse)), impulse * n, "of each contact's last step", 0.0),
+            *([Port("sticks", (n,), "1", "whether it stuck", 0.0)] if self._sticks else []),
             *([Port("stop_impulse", (len(stops),), stops, text, 0.0)] if stops else []),
         )
+
+    @property
+    def _sticks(self) -> bool:
+        """Whether anything sticks with more than it slides."""
+        return "mu_static" in self._coefficients
 
     def _turns(self, d: int) -> bool:
         """Whether a freedom of the trees is an angle."""
@@ -173,11 +245,11 @@ class RigidContactPlant(WrittenBlock):
 
     @property
     def function(self) -> str:
-        return "robot_contact_step" if self._trees.links else "contact_step"
+        return "contact_step"
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        return (*(port.name for port in self.inputs), "gravity", "mu", "e")
+        return tuple(port.name for port in (*self.inputs, *self.parameters))
 
     @property
     def headers(self) -> tuple[str, ...]:
@@ -191,21 +263,29 @@ class RigidContactPlant(WrittenBlock):
         for port in self.sampled:
             at.append(f"RB_AT_{port.name.upper()} = {k}")
             k += port.size
-        if not self._trees.stops:
-            at.append(f"RB_AT_STOP_IMPULSE = {k}")
+        names = {port.name for port in self.sampled}
+        at += [
+            f"RB_AT_{name.upper()} = {k}"
+            for name in ("sticks", "stop_impulse")
+            if name not in names
+        ]
         counts = (
             f"RB_BODIES = {self.model.nb}, RB_SHAPES = {shapes}, RB_CONTACTS = {n}, "
-            f"RB_PAIRS = {2 * n + shapes}, RB_SCENE_SWEEPS = {self.sweeps}"
+            f"RB_PAIRS = {2 * n + shapes}, RB_SCENE_SWEEPS = {self.sweeps}, "
+            f"RB_PARTS = {6 if self._turns_resist else 3}"
         )
         return "\n".join(
             [
                 "#define RB_TABLES_H",
+                f"#define RB_ARGUMENTS {', '.join(f'const double *{a}' for a in self.arguments)}",
+                f"#define RB_GIVEN {', '.join(f'.{a} = {a}' for a in self.arguments)}",
                 f"enum {{ {counts} }};",
                 f"enum {{ {', '.join(at)} }};",
                 f"static const double RB_SCENE_STEP = {self.sample_time!r};",
                 f"static const double RB_SCENE_TOLERANCE = {TOLERANCE!r};",
                 self._trees.text(self._apart),
                 scene_tables(self.model, self.ground),
+                self._materials.text(),
                 "",
             ]
         )

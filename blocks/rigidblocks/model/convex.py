@@ -1,6 +1,6 @@
 """Convex shapes that touch all over: capsules, ellipsoids and hulls of points."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,7 +38,7 @@ class Capsule(Shape):
         return self.radius
 
     def moved(self, X: Transform) -> "Capsule":
-        return Capsule(self.radius, self.height, self.placement @ X.inverse())
+        return replace(self, placement=self.placement @ X.inverse())
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Ellipsoid(Shape):
         return placed(np.concatenate([ends, -ends]), self.placement)
 
     def moved(self, X: Transform) -> "Ellipsoid":
-        return Ellipsoid(self.semi_axes, self.placement @ X.inverse())
+        return replace(self, placement=self.placement @ X.inverse())
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,4 +100,4 @@ class ConvexHull(Shape):
         return np.asarray(self.vertices)
 
     def moved(self, X: Transform) -> "ConvexHull":
-        return ConvexHull((self.points - X.r) @ X.E.T)
+        return replace(self, vertices=(self.points - X.r) @ X.E.T)

@@ -1,7 +1,7 @@
 """Shapes to be drawn that are made of vertices: lines through them and faces between them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +28,7 @@ class Polyline(Shape):
         return np.asarray(self.vertices)
 
     def moved(self, X: Transform) -> "Polyline":
-        return Polyline((self.points - X.r) @ X.E.T)
+        return replace(self, vertices=(self.points - X.r) @ X.E.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Polyhedron(Shape):
         return np.asarray(self.vertices)
 
     def moved(self, X: Transform) -> "Polyhedron":
-        return Polyhedron((self.points - X.r) @ X.E.T, self.faces)
+        return replace(self, vertices=(self.points - X.r) @ X.E.T)
 
 
 def _triangles(face: Sequence[int], n: int) -> list[tuple[int, int, int]]:

@@ -8,7 +8,7 @@ the functions take one point (3,) or many (..., 3), floats or traced.
 """
 
 import abc
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from rigidblocks.algebra.spatial import Array, Transform, check_frame, identity, read_only, xlt
 from rigidblocks.model.gaps import box_gap, field_gap, plane_gap, sphere_gap
 from rigidblocks.model.hull import unit_normal
+from rigidblocks.model.material import Material
 
 LARGEST_FIELD = 1024  # nodes: a traced height field reads each of them
 
@@ -34,8 +35,11 @@ class Contact(NamedTuple):
     point: Array
 
 
+@dataclass(frozen=True, eq=False)
 class Surface(abc.ABC):
-    """What points can touch."""
+    """What points can touch; `material` is what rigid contact knows of it."""
+
+    material: Material | None = field(default=None, kw_only=True)
 
     @abc.abstractmethod
     def gap(self, p: Array) -> tuple[Any, Array]:
@@ -44,10 +48,13 @@ class Surface(abc.ABC):
         """
 
 
+@dataclass(frozen=True, eq=False)
 class Shape(abc.ABC):
     """A part of a body, to be drawn and to touch with: points, and how far it reaches around each
-    of them, in the body's coordinates.
+    of them, in the body's coordinates; `material` as in `Surface`.
     """
+
+    material: Material | None = field(default=None, kw_only=True)
 
     @property
     @abc.abstractmethod
@@ -112,7 +119,7 @@ class Sphere(Surface, Shape):
         return self.radius
 
     def moved(self, X: Transform) -> "Sphere":
-        return Sphere(self.radius, X.E @ (self.centre - X.r))
+        return replace(self, centre=X.E @ (self.centre - X.r))
 
     def gap(self, p: Array) -> tuple[Any, Array]:
         return sphere_gap(p, np.asarray(self.centre), self.radius)
@@ -149,7 +156,7 @@ class Box(Surface, Shape):
         return placed(signs * self.sides / 2, self.placement)
 
     def moved(self, X: Transform) -> "Box":
-        return Box(self.sides, self.placement @ X.inverse())
+        return replace(self, placement=self.placement @ X.inverse())
 
     def gap(self, p: Array) -> tuple[Any, Array]:
         X = self.placement
@@ -201,7 +208,7 @@ class Cylinder(Shape):
         return placed(np.concatenate(edges), self.placement)
 
     def moved(self, X: Transform) -> "Cylinder":
-        return Cylinder(self.radius, self.height, self.rim, self.placement @ X.inverse())
+        return replace(self, placement=self.placement @ X.inverse())
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +239,7 @@ class PointSet(Shape):
         return np.asarray(self.positions)
 
     def moved(self, X: Transform) -> "PointSet":
-        return PointSet((self.points - X.r) @ X.E.T)
+        return replace(self, positions=(self.points - X.r) @ X.E.T)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,10 @@
 
 #include "solver.h"
 
-/* What a step is made from: the sampled states, the wrenches on the bodies, and the parameters. */
+/* What a step is made from: the sampled states, the wrenches on the bodies, and the parameters: gravity, and of each material
+   and each pair of materials that the tables name what it is. NULL where there are no trees, and where the tables say so. */
 struct given {
-    const double *state, *tau, *f_ext, *gravity, *mu, *e; /* tau is NULL where there are no trees */
+    const double *state, *tau, *f_ext, *gravity, *mu, *e, *mu_static, *torsional, *rolling;
 };
 
 /* The angular velocity from the angular momentum, where the body will be in the middle of the step: about its own motion,
@@ -142,6 +143,56 @@ static inline void start_body(const struct given *in, int k, struct body *body)
     spin(body, unit, RB_INERTIA[k], momentum, RB_ISOTROPIC[k]);
 }
 
+/* Where a pair of materials is that is named as one, -1 where it is not. */
+static inline int named_pair(int a, int b)
+{
+    const double key = (double)(a < b ? a : b) * RB_MATERIALS + (a < b ? b : a);
+    for (int k = 0; k < RB_NAMED_PAIRS; k++)
+        if (!(RB_NAMED_PAIR[k] < key) && !(RB_NAMED_PAIR[k] > key))
+            return RB_MATERIALS + k;
+    return -1;
+}
+
+/* The geometric mean of two materials, or what is said of the pair. */
+static inline double mean_of(const double *values, int a, int b, int pair)
+{
+    return pair >= 0 ? values[pair] : sqrt(values[a] * values[b]);
+}
+
+static inline double larger_of(const double *values, int a, int b, int pair)
+{
+    if (!values)
+        return 0.0;
+    return pair >= 0 ? values[pair] : fmax(values[a], values[b]);
+}
+
+/* Whether what was not pressed before slides: more than by what gravity gives it in a step. */
+static inline int arrives_sliding(const struct given *in, const struct scene *s, const struct touch *c)
+{
+    double w[3];
+    slip(s, c, w);
+    return sqrt(w[1] * w[1] + w[2] * w[2]) > 2.0 * RB_SCENE_STEP * norm(in->gravity);
+}
+
+/* The friction of a contact between the materials a and b, after `recall`. Returns the restitution. */
+static inline double resist(const struct given *in, const struct scene *s, int a, int b, struct touch *c)
+{
+    const int pair = RB_NAMED_PAIRS > 0 ? named_pair(a, b) : -1;
+    c->mu = mean_of(in->mu, a, b, pair);
+    if (in->mu_static && (c->impulse[0] > 0.0 ? c->sticks : !arrives_sliding(in, s, c)))
+        c->mu = fmax(c->mu, mean_of(in->mu_static, a, b, pair));
+    c->torsional = larger_of(in->torsional, a, b, pair);
+    c->rolling = larger_of(in->rolling, a, b, pair);
+    return mean_of(in->e, a, b, pair);
+}
+
+/* Whether friction is less than the most that it can be. */
+static inline int sticks(const struct touch *c)
+{
+    const double limit = c->mu * c->impulse[0];
+    return sqrt(c->impulse[1] * c->impulse[1] + c->impulse[2] * c->impulse[2]) < (1.0 - 1e-9) * limit;
+}
+
 /* The impulse of a contact in the step before, zero for a new one: keys are in order. */
 static inline void recall(const struct given *in, double key, struct touch *c)
 {
@@ -155,10 +206,11 @@ static inline void recall(const struct given *in, double key, struct touch *c)
             high = middle;
     }
     if (low < (int)in->state[RB_AT_CONTACTS] && !(keys[low] > key)) {
-        const double *p = in->state + RB_AT_IMPULSE + 3 * low;
-        for (int i = 0; i < 3; i++)
-            c->impulse[i] = dot(c->frame[i], p);
+        const double *p = in->state + RB_AT_IMPULSE + RB_PARTS * low;
+        for (int i = 0; i < RB_PARTS; i++)
+            c->impulse[i] = dot(c->frame[i % 3], p + i / 3 * 3);
         c->impulse[0] = fmax(c->impulse[0], 0.0);
+        c->sticks = in->mu_static && in->state[RB_AT_STICKS + low] > 0.0;
     }
 }
 
@@ -201,14 +253,16 @@ static inline void touch_pair(const struct given *in, struct scene *s, const str
         across(m.n, c->frame[1], c->frame[2]);
         difference(m.point[k], s->body[i].x, c->arm_a);
         difference(m.point[k], s->body[j].x, c->arm_b);
-        c->mu = sqrt(in->mu[i] * in->mu[j]);
+        recall(in, c->key, c);
         c->push = fmax(0.0, 0.2 * (-c->gap - slack) / RB_SCENE_STEP);
         if (!prepare(s, c)) {
             all->count--;
             continue;
         }
-        demand(s, c, sqrt(in->e[i] * in->e[j]));
-        recall(in, c->key, c);
+        const double e = resist(in, s, RB_SHAPE_MATERIAL[pair->a], RB_SHAPE_MATERIAL[pair->b], c);
+        if (c->torsional > 0.0 || c->rolling > 0.0)
+            prepare_turning(s, c);
+        demand(s, c, e);
     }
 }
 
@@ -271,25 +325,29 @@ static inline void add_pressure(double *out, int k, double weight, const double 
 }
 
 /* The impulses for the next step, and the forces that they are over this one. */
-static inline void end_contacts(const struct scene *s, const struct solution *all, double *out)
+static inline void end_contacts(const struct given *in, const struct scene *s, const struct solution *all, double *out)
 {
     double depth = 0.0;
     memset(out + RB_AT_KEY, 0, RB_CONTACTS * sizeof *out);
-    memset(out + RB_AT_IMPULSE, 0, 3 * RB_CONTACTS * sizeof *out);
+    memset(out + RB_AT_IMPULSE, 0, RB_PARTS * RB_CONTACTS * sizeof *out);
+    if (in->mu_static)
+        memset(out + RB_AT_STICKS, 0, RB_CONTACTS * sizeof *out);
     memset(out + RB_AT_F_CONTACT, 0, 6 * RB_BODIES * sizeof *out);
     memset(out + RB_AT_IN_CONTACT, 0, RB_BODIES * sizeof *out);
     memset(out + RB_AT_CENTRE_OF_PRESSURE, 0, 3 * RB_BODIES * sizeof *out);
     for (int k = 0; k < all->count; k++) {
         const struct touch *c = &all->touch[k];
-        double p[3], force[3], moment[3], point[3];
-        times(c->impulse[0], c->frame[0], p);
-        along(p, c->impulse[1], c->frame[1], p);
-        along(p, c->impulse[2], c->frame[2], p);
+        double p[6] = {0.0}, force[3], moment[3], point[3];
+        for (int i = 0; i < RB_PARTS; i++)
+            along(p + i / 3 * 3, c->impulse[i], c->frame[i % 3], p + i / 3 * 3);
         out[RB_AT_KEY + k] = c->key;
-        memcpy(out + RB_AT_IMPULSE + 3 * k, p, sizeof p);
+        memcpy(out + RB_AT_IMPULSE + RB_PARTS * k, p, RB_PARTS * sizeof *p);
+        if (in->mu_static)
+            out[RB_AT_STICKS + k] = sticks(c);
         times(1.0 / RB_SCENE_STEP, p, force);
         along(s->body[c->a].x, 1.0, c->arm_a, point);
         cross(point, force, moment);
+        along(moment, 1.0 / RB_SCENE_STEP, p + 3, moment);
         for (int side = 0; side < 2; side++) {
             double *f = out + RB_AT_F_CONTACT + 6 * (side ? c->b : c->a);
             const double sign = side ? -1.0 : 1.0;
@@ -339,23 +397,14 @@ static inline void step_scene(const struct given *in, double *out)
         if (RB_FREE[k])
             end_body(in, k, &s.body[k], out);
     end_trees(in, &s, &all, out);
-    end_contacts(&s, &all, out);
+    end_contacts(in, &s, &all, out);
     out[RB_AT_STEPS] = in->state[RB_AT_STEPS] + 1.0;
 }
 
-/* The same of free bodies alone. */
-static inline void contact_step(const double *state, const double *f_ext, const double *gravity, const double *mu,
-                                const double *e, double *out)
+/* The same, of what the tables call its arguments. */
+static inline void contact_step(const double *state, RB_ARGUMENTS, double *out)
 {
-    const struct given given = {state, NULL, f_ext, gravity, mu, e};
-    step_scene(&given, out);
-}
-
-/* The same with trees, on whose joints tau acts. */
-static inline void robot_contact_step(const double *state, const double *tau, const double *f_ext, const double *gravity,
-                                      const double *mu, const double *e, double *out)
-{
-    const struct given given = {state, tau, f_ext, gravity, mu, e};
+    const struct given given = {.state = state, RB_GIVEN};
     step_scene(&given, out);
 }
 

@@ -7,9 +7,10 @@
 #include "trees.h"
 
 /* What a contact is for the freedoms of a tree: its velocity along the frame by those that move the body, from the last
-   to the first, and what unit impulses change of all of them. */
+   to the first, and what unit impulses change of all of them; where there is torsional or rolling friction (RB_PARTS is 6, not
+   3), the angular velocity and unit moments behind. */
 struct rows {
-    double j[3][RB_DEPTH], w[3][RB_SPAN];
+    double j[RB_PARTS][RB_DEPTH], w[RB_PARTS][RB_SPAN];
 };
 
 /* A freedom that is kept between two velocities by an impulse of at most `most`: a stop, or dry friction. */
@@ -19,11 +20,11 @@ struct stop {
 };
 
 /* A contact: its bodies, the normal towards a and two tangents, the arms from the centres of mass; the least velocity along
-   the normal; impulses. */
+   the normal; friction, `mu` being that of what sticks where it stuck; impulses, and the moments of torsion and rolling. */
 struct touch {
-    int a, b;
-    double frame[3][3], arm_a[3], arm_b[3], least, push, mu, key, gap;
-    double mass[9], rate, impulse[3], pushed, last[3], way[3];
+    int a, b, sticks;
+    double frame[3][3], arm_a[3], arm_b[3], least, push, mu, torsional, rolling, lever, key, gap;
+    double mass[9], rate, twist, roll, impulse[RB_PARTS], pushed, last[RB_PARTS], way[RB_PARTS];
     struct rows rows[2];
 };
 
@@ -86,6 +87,19 @@ static inline void push_tree(const struct touch *c, int side, const double *chan
     const double sign = side ? -1.0 : 1.0, x = sign * change[0], y = sign * change[1], z = sign * change[2];
     for (int k = 0; k < RB_DOF_COUNT[leaf]; k++)
         qd[first + k] += rows->w[0][k] * x + rows->w[1][k] * y + rows->w[2][k] * z;
+    for (int i = 3; i < RB_PARTS; i++)
+        for (int k = 0; k < RB_DOF_COUNT[leaf]; k++)
+            qd[first + k] += rows->w[i][k] * sign * change[i];
+}
+
+/* A free body with the moments of a contact. */
+static inline void twist_body(struct body *body, const struct touch *c, double sign, const double *change)
+{
+    double moment[3] = {0.0, 0.0, 0.0};
+    for (int i = 3; i < RB_PARTS; i++)
+        along(moment, change[i], c->frame[i - 3], moment);
+    turn(body->turning, moment, moment);
+    along(body->w, sign, moment, body->w);
 }
 
 /* Both bodies with an impulse along the frame of a contact. */
@@ -97,10 +111,13 @@ static inline void apply(struct scene *s, const struct touch *c, const double *c
     along(p, change[2], c->frame[2], p);
     for (int side = 0; side < 2; side++) {
         struct body *body = &s->body[side ? c->b : c->a];
-        if (RB_LEAF[side ? c->b : c->a] >= 0)
+        if (RB_LEAF[side ? c->b : c->a] >= 0) {
             push_tree(c, side, change, s->qd);
-        else
-            push_body(body, side ? -1.0 : 1.0, side ? c->arm_b : c->arm_a, p, body->v, body->w);
+            continue;
+        }
+        push_body(body, side ? -1.0 : 1.0, side ? c->arm_b : c->arm_a, p, body->v, body->w);
+        if (RB_PARTS > 3 && body->lightness > 0.0)
+            twist_body(body, c, side ? -1.0 : 1.0, change);
     }
 }
 
@@ -133,8 +150,10 @@ static inline void make_rows(const struct scene *s, struct touch *c, int side)
         along(v, 1.0, s->column[d] + 3, v);
         for (int i = 0; i < 3; i++)
             c->rows[side].j[i][at] = dot(c->frame[i], v);
+        for (int i = 3; i < RB_PARTS; i++)
+            c->rows[side].j[i][at] = dot(c->frame[i - 3], s->column[d]);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < RB_PARTS; i++) {
         memset(x + first, 0, (size_t)count * sizeof *x);
         for (int d = leaf, at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
             x[d] = c->rows[side].j[i][at];
@@ -152,6 +171,56 @@ static inline void add_tree_mobility(struct touch *c, int of, int by)
         for (int i = 0; i < 3; i++)
             for (int j = 0; j < 3; j++)
                 c->mass[3 * i + j] += (of == by ? 1.0 : -1.0) * c->rows[of].j[i][at] * c->rows[by].w[j][d - first];
+}
+
+/* The angular velocity of A against B at a contact, along its frame. */
+static inline void turning_at(const struct scene *s, const struct touch *c, double *out)
+{
+    memset(out, 0, 3 * sizeof *out);
+    for (int side = 0; side < 2; side++) {
+        const int k = side ? c->b : c->a;
+        const double sign = side ? -1.0 : 1.0;
+        for (int i = 0; RB_LEAF[k] < 0 && i < 3; i++)
+            out[i] += sign * dot(c->frame[i], s->body[k].w);
+        for (int d = RB_LEAF[k], at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
+            for (int i = 3; i < RB_PARTS; i++)
+                out[i - 3] += sign * c->rows[side].j[i][at] * s->qd[d];
+    }
+}
+
+/* What unit moments change of the angular velocity of one side by those on another (3 x 3, added). */
+static inline void add_turning(const struct scene *s, const struct touch *c, int of, int by, double *mass)
+{
+    const int k = of ? c->b : c->a, leaf = RB_LEAF[k];
+    double u[3];
+    for (int j = 0; leaf < 0 && j < 3; j++) {
+        turn(s->body[k].turning, c->frame[j], u);
+        for (int i = 0; i < 3; i++)
+            mass[3 * i + j] += dot(c->frame[i], u);
+    }
+    for (int d = leaf, at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
+        for (int i = 3; i < RB_PARTS; i++)
+            for (int j = 3; j < RB_PARTS; j++)
+                mass[3 * (i - 3) + j - 3] += (of == by ? 1.0 : -1.0) * c->rows[of].j[i][at] *
+                                             c->rows[by].w[j][d - RB_DOF_FIRST[leaf]];
+}
+
+/* How much a moment changes of the spin about the normal, and at most of the rolling. */
+static inline void prepare_turning(const struct scene *s, struct touch *c)
+{
+    const int a = RB_LEAF[c->a], b = RB_LEAF[c->b];
+    double mass[9] = {0.0};
+    add_turning(s, c, 0, 0, mass);
+    add_turning(s, c, 1, 1, mass);
+    c->lever = fmax(c->a < RB_BODIES ? norm(c->arm_a) : 0.0, c->b < RB_BODIES ? norm(c->arm_b) : 0.0);
+    if (a >= 0 && b >= 0 && RB_DOF_FIRST[a] == RB_DOF_FIRST[b]) {
+        add_turning(s, c, 0, 1, mass);
+        add_turning(s, c, 1, 0, mass);
+    }
+    const double mean = 0.5 * (mass[4] + mass[8]), half = 0.5 * (mass[4] - mass[8]);
+    const double most = mean + sqrt(half * half + mass[5] * mass[5]);
+    c->twist = mass[0] > 1e-12 * most ? 1.0 / mass[0] : 0.0;
+    c->roll = most > 1e-12 * mass[0] ? 1.0 / most : 0.0;
 }
 
 /* What is particular to a contact. Returns 0 for one whose impulse could move nothing. */
@@ -177,10 +246,36 @@ static inline int prepare(const struct scene *s, struct touch *c)
     return c->mass[0] > 1e-12 * most && c->mass[0] > 0.0;
 }
 
+/* The moments of one contact with all others as they are. Returns the velocity of a point by which they changed. */
+static inline double solve_turning(struct scene *s, struct touch *c)
+{
+    double w[3], next[RB_PARTS], change[RB_PARTS] = {0.0};
+    const double most = c->torsional * c->impulse[0], limit = c->rolling * c->impulse[0];
+    turning_at(s, c, w);
+    memcpy(next, c->impulse, sizeof next);
+    for (int i = 3; i < RB_PARTS; i++)
+        next[i] -= (i == 3 ? c->twist : c->roll) * w[i - 3];
+    next[RB_PARTS - 3] = limited(next[RB_PARTS - 3], -most, most);
+    const double length = sqrt(next[RB_PARTS - 2] * next[RB_PARTS - 2] + next[RB_PARTS - 1] * next[RB_PARTS - 1]);
+    for (int i = 4; i < RB_PARTS && length > limit; i++)
+        next[i] *= limit / length;
+    double turned = 0.0;
+    for (int i = 3; i < RB_PARTS; i++) {
+        const double rate = i == 3 ? c->twist : c->roll;
+        change[i] = next[i] - c->impulse[i];
+        turned = rate > 0.0 ? fmax(turned, fabs(change[i]) / rate) : turned;
+    }
+    if (!(turned > 0.0))
+        return 0.0;
+    memcpy(c->impulse, next, sizeof next);
+    apply(s, c, change);
+    return turned * c->lever;
+}
+
 /* The impulse of one contact with all others as they are. Returns the velocity by which it changed. */
 static inline double solve_contact(struct scene *s, struct touch *c)
 {
-    double w[3], next[3], change[3];
+    double w[3], next[3], change[RB_PARTS] = {0.0};
     slip(s, c, w);
     next[0] = fmax(0.0, c->impulse[0] - (w[0] - c->least) / c->mass[0]);
     change[0] = next[0] - c->impulse[0];
@@ -225,7 +320,7 @@ static inline double squared_way(const struct solution *all)
     double squared = 0.0;
     for (int k = 0; k < all->count; k++) {
         const struct touch *c = &all->touch[k];
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < RB_PARTS; i++)
             squared += (c->impulse[i] - c->last[i]) * (c->impulse[i] - c->last[i]);
     }
     for (int k = 0; k < RB_STOPS; k++)
@@ -240,8 +335,8 @@ static inline void go_on(struct scene *s, struct solution *all, double *before)
     const double kept = part <= 1.0 ? part : 0.0;
     for (int k = 0; k < all->count; k++) {
         struct touch *c = &all->touch[k];
-        double change[3];
-        for (int i = 0; i < 3; i++) {
+        double change[RB_PARTS];
+        for (int i = 0; i < RB_PARTS; i++) {
             change[i] = kept * c->way[i];
             c->way[i] = change[i] + c->impulse[i] - c->last[i];
             c->impulse[i] += change[i];
@@ -269,8 +364,12 @@ static inline double sweep_once(struct scene *s, struct solution *all)
     }
     for (int k = 0; k < all->count; k++)
         memcpy(all->touch[k].last, all->touch[k].impulse, sizeof all->touch[k].last);
-    for (int k = 0; k < all->count; k++)
-        most = fmax(most, solve_contact(s, &all->touch[k]));
+    for (int k = 0; k < all->count; k++) {
+        struct touch *c = &all->touch[k];
+        most = fmax(most, solve_contact(s, c));
+        if (RB_PARTS > 3 && (c->torsional > 0.0 || c->rolling > 0.0))
+            most = fmax(most, solve_turning(s, c));
+    }
     return most;
 }
 
@@ -315,7 +414,7 @@ static inline void push_apart(struct scene *s, struct touch *c)
 {
     const double speed = push_speed(s, c, 0) - push_speed(s, c, 1);
     const double next = fmax(0.0, c->pushed - (speed - c->push) / c->mass[0]);
-    const double change[3] = {next - c->pushed, 0.0, 0.0};
+    const double change[RB_PARTS] = {next - c->pushed};
     double p[3];
     times(change[0], c->frame[0], p);
     c->pushed = next;
