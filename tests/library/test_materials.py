@@ -8,15 +8,12 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.integrate import solve_ivp
 
 import rigid_scenes
 from rigidblocks import Model, SixDoF, cylinder_inertia, sphere_inertia
-from rigidblocks.algebra.rotation import quaternion_rotation
-from rigidblocks.algebra.spatial import RigidInertia, identity, mcI, xlt
+from rigidblocks.algebra.spatial import RigidInertia, identity
 from rigidblocks.contact import Material, Plane, Sphere, combined
 from rigidblocks.library import RigidContactPlant
-from rigidblocks.model.convex import Ellipsoid
 from rigidblocks.model.shapes import Box, Cylinder
 
 G, R = 9.81, 0.1
