@@ -137,6 +137,30 @@ def test_the_error_follows_the_tolerance_over_four_decades():
         assert tolerance / 10 < error < 10 * tolerance
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{}, {"order": "jacobi"}, {"order": "jacobi", "extrapolate": 2}]
+)
+def test_the_error_follows_the_tolerance_without_repeated_steps(options):
+    case = oscillator(0.0)
+    for tolerance in (1.0, 0.1, 0.01):
+        error = error_of(case, 0.1, step_tol=tolerance, **options)
+        assert tolerance / 10 < error < 10 * tolerance
+
+
+def test_what_no_step_keeps_is_told_at_once_and_in_the_end(caplog):
+    result = simulate(
+        oscillator().system(), 0.2, 0.1, step_tol=1e-6, step_min=0.1 / 16, form="numpy"
+    )
+    first, last = (record.getMessage() for record in caplog.records[-2:])
+    assert first.startswith("at t = 0 s the shortest steps, of 0.00625 s, have ")
+    assert "take iterate=True with extrapolate=1" in first
+    assert last.startswith("16 of 16 steps of the coupling were taken with an error above step_tol")
+    told = json.loads(result.meta["coupling"])
+    assert told["shortest"] == 0.1 / 16
+    assert told["largest error [step_tol]"] > 100.0
+
+
 @dataclass(frozen=True)
 class Sampler(Block):
     """A sampled spring."""

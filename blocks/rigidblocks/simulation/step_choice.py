@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.simulation.coupling import Coupling
 from rigidblocks.simulation.network import Instances
 from rigidblocks.simulation.plan import Plan
 
+LOG = logging.getLogger("rigidblocks")
+
 _WHOLE = -3  # the number of the moment that a step goes back to
-_MOST_HALVINGS = 20  # of the longest step, where no shortest one is given
+_MOST_HALVINGS = 16  # of the longest step, where no shortest one is given
 _SAFETY = 0.9
 _NO_LESS, _ENOUGH = 0.7, 3  # so many halvings that leave so much of the error are in vain
 
@@ -53,7 +56,8 @@ class StepChoice(Scheme):
     which are kept; without the h for outputs that read inputs at once, whose errors do not add up.
     A step is the longest one, which sample times are multiples of, halved as often
     as needed, and starts at a multiple of itself; the time is counted in the shortest. Where
-    halving does not make the error less, as where outputs carry one from before, it ends.
+    halving does not make the error less, as where outputs carry one from before, it ends. The
+    log says at once where the shortest step is too long, and what would do.
     """
 
     def __init__(self, plan: Plan, network: Instances, scheme: Scheme):
@@ -61,6 +65,7 @@ class StepChoice(Scheme):
         assert coupling.step_tol is not None
         self._parts, self._scheme, self._tol = network, scheme, coupling.step_tol
         self._factor, self._p = 2.0**coupling.order - 1.0, coupling.order
+        self._advice = _advice(coupling)
         self._spans = spans_between_samples(plan)
         self._dt, longest = plan.dt, plan.dt / self._spans
         most = _MOST_HALVINGS
@@ -76,7 +81,7 @@ class StepChoice(Scheme):
         self._nominal, self._judged = plan.links.nominal, ~plan.links.held
         self._algebraic = plan.links.algebraic
         self._taken = self._refused = self._above = 0
-        self._shortest = inf
+        self._shortest, self._largest = inf, 0.0
 
     def __call__(self, t: float, dt: float) -> None:
         span = dt / self._spans
@@ -96,6 +101,7 @@ class StepChoice(Scheme):
             "refused": self._refused,
             "shortest": self._shortest,
             "above tolerance": self._above,
+            "largest error [step_tol]": self._largest,
         }
 
     def remarks(self) -> Iterator[tuple[int, str]]:
@@ -103,7 +109,8 @@ class StepChoice(Scheme):
             yield (
                 logging.WARNING,
                 f"{self._above} of {self._taken} steps of the coupling were taken with an error "
-                "above step_tol, where shorter ones were not allowed or would not have helped",
+                f"above step_tol, up to {self._largest:.3g} times it, where shorter ones were not "
+                "allowed or would not have helped",
             )
 
     def _through(self, t: float, span: float) -> None:
@@ -111,11 +118,23 @@ class StepChoice(Scheme):
         done, whole = 0, 1 << self._most
         while done < whole:
             error, ticks = self._step_of(t, span, done)
-            self._taken += 1
-            self._above += error > 1.0
-            self._shortest = min(self._shortest, span * ticks / whole / 2)
+            self._count(error, t + span * done / whole, span * ticks / whole)
             done += ticks
             self._lengthen(error, done)
+
+    def _count(self, error: float, t: float, h: float) -> None:
+        """Counts a step of h from t on, and tells of the first whose error no step may mend."""
+        is_told = self._above > 0
+        self._taken += 1
+        self._above += error > 1.0
+        self._shortest = min(self._shortest, h / 2)
+        self._largest = max(self._largest, error)
+        if error > 1.0 and not is_told and self._halvings == self._most:
+            LOG.warning(
+                "at t = %g s the shortest steps, of %.3g s, have %.3g times the error that step_tol "
+                "= %g allows; the run goes on with them: %s",
+                *(t, h / 2, error, self._tol, self._advice),
+            )
 
     def _step_of(self, t: float, span: float, done: int) -> tuple[float, int]:
         """One step, as short as its error asks for; the error, and its length in the shortest."""
@@ -168,6 +187,15 @@ class StepChoice(Scheme):
         errors = (np.abs(two - one) / self._factor / scale)[self._judged]
         largest = float(errors.max(initial=0.0))
         return largest if np.isfinite(largest) else inf
+
+
+def _advice(coupling: Coupling) -> str:
+    """What lets longer steps keep the tolerance."""
+    better = "a larger step_tol, or a shorter step_min"
+    if coupling.order >= 3:
+        return f"take {better}"
+    more = "iterate=True" if coupling.extrapolate else "iterate=True with extrapolate=1"
+    return f"take {more}, whose error falls with a higher power of the step; or {better}"
 
 
 def spans_between_samples(plan: Plan) -> int:
