@@ -150,7 +150,7 @@ def test_the_error_follows_the_tolerance_without_repeated_steps(options):
 
 def test_what_no_step_keeps_is_told_at_once_and_in_the_end(caplog):
     result = simulate(
-        oscillator().system(), 0.2, 0.1, step_tol=1e-6, step_min=0.1 / 16, form="numpy"
+        oscillator().system(), 0.2, 0.1, step_tol=1e-6, step_min=0.1 / 16, h=0.01, form="numpy"
     )
     first, last = (record.getMessage() for record in caplog.records[-2:])
     assert first.startswith("at t = 0 s the shortest steps, of 0.00625 s, have ")

@@ -131,8 +131,8 @@ class StepChoice(Scheme):
         self._largest = max(self._largest, error)
         if error > 1.0 and not is_told and self._halvings == self._most:
             LOG.warning(
-                "at t = %g s the shortest steps, of %.3g s, have %.3g times the error that step_tol "
-                "= %g allows; the run goes on with them: %s",
+                "at t = %g s the shortest steps, of %.3g s, have %.3g times the error that "
+                "step_tol = %g allows; the run goes on with them: %s",
                 *(t, h / 2, error, self._tol, self._advice),
             )
 
