@@ -1,6 +1,7 @@
 """The command: what it loads, its exit codes, and JSON for programs."""
 
 import json
+import runpy
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from fmpy import simulate_fmu
 
-from rigidblocks import load_model
+from rigidblocks import load_model, simulate
 from rigidblocks.cli import main
 from urdf_text import ARM
 
@@ -64,6 +65,10 @@ def test_the_package_is_the_command():
         ["info", "none.urdf"],
         ["run", "none.py"],
         ["run", "none.fmu"],
+        ["run", "arm.urdf", "--dt", "0"],
+        ["run", "arm.urdf", "--extrapolate", "3"],
+        ["run", "arm.urdf", "--order", "newton"],
+        ["run", "arm.urdf", "--step-min", "0.1"],
         ["info", "none.fmu"],
         ["plot", "none.csv"],
         ["fmu", "arm.urdf", "arm.urdf", "-o", "a.fmu"],
@@ -91,6 +96,35 @@ def test_a_run_that_fails_has_exit_code_1(folder, capsys):
     )
     assert main(["run", "far.py", "--stop", "10", "--dt", "1"]) == 1
     assert "robot" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_couplings_are_those_of_simulate(folder, capsys):
+    (folder / "wired.py").write_text(
+        "from rigidblocks import PDController, RobotPlant, System, planar2\n"
+        "system = System()\n"
+        "system.add('robot', RobotPlant(planar2(), q0=[0.1, 0.2]))\n"
+        "system.add('pd', PDController([9.0, 9.0], [1.0, 1.0]), start={'q_ref': [0.0, 0.5]})\n"
+        "for a, b in (('robot.q', 'pd.q'), ('robot.qd', 'pd.qd'), ('pd.tau', 'robot.tau')):\n"
+        "    system.connect(a, b)\n"
+    )
+    system = runpy.run_path(str(folder / "wired.py"))["system"]
+    how = ["run", "wired.py", "--stop", "0.1", "--dt", "0.02", "--json"]
+    for given, options in (
+        (["--newton"], {"iterate": "newton"}),
+        (["--order", "jacobi", "--extrapolate", "2"], {"order": "jacobi", "extrapolate": 2}),
+        (
+            ["--iterate", "--step-tol", "0.1", "--step-min", "0.001"],
+            {"iterate": True, "step_tol": 0.1, "step_min": 0.001},
+        ),
+        (["--bonds"], {"bonds": True}),
+        (["--transparent"], {"transparent": True}),
+    ):
+        assert main(how + given) == 0
+        told = json.loads(capsys.readouterr().out)
+        result = simulate(system, 0.1, 0.02, progress=False, **options)
+        assert told["end"] == dict(zip(result.columns, result.values[-1].tolist(), strict=True))
+        assert told.get("coupling") == json.loads(result.meta.get("coupling", "null"))
 
 
 @pytest.mark.usefixtures("folder")

@@ -151,14 +151,15 @@ def quarter_car():
 
 
 def drivetrain():
-    """A motor that drives a load with stick and slip through a shaft: it sticks, breaks loose and
-    slips. The friction is Stribeck's, its jump at rest drawn out over 0.2 m/s.
+    """A motor that drives a load with stick and slip through a shaft: it sticks, breaks loose,
+    slips, sticks again, and once more. The friction is Stribeck's, its jump at rest drawn out over
+    0.1 m/s, a twelfth of the speed that it slips with.
     """
 
     def motor(_t, _q, v):
-        return 8.0 * (1.5 - v)
+        return 8.0 * (0.8 - v)
 
     def friction(_t, _q, v):
-        return -np.tanh(v / 0.2) * (2.0 + 3.0 * np.exp(-((v / 0.5) ** 2))) - 0.05 * v
+        return -np.tanh(v / 0.1) * (1.0 + 4.0 * np.exp(-((v / 0.5) ** 2))) - 0.05 * v
 
-    return Case(Driver(0.3, 15.0, 0.2, motor), Load(0.6, friction))
+    return Case(Driver(0.3, 40.0, 0.05, motor), Load(0.3, friction), 1.5)

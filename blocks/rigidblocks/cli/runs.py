@@ -1,5 +1,6 @@
 """The commands that run something: run, demo."""
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,6 +48,24 @@ def run(
     report: Annotated[
         list[Path] | None, Option(help="Of what it keeps: .txt, .html or .xml (JUnit); again.")
     ] = None,
+    order: Annotated[
+        str | None, Option(help="In a step: gauss-seidel, one after the other, or jacobi.")
+    ] = None,
+    extrapolate: Annotated[
+        int | None, Option(help="1 or 2: inputs follow lines or parabolas through the past.")
+    ] = None,
+    iterate: Annotated[bool, Option("--iterate", help="Take each step a second time.")] = False,
+    newton: Annotated[
+        bool, Option("--newton", help="Repeat each until the parts agree; algebraic loops.")
+    ] = False,
+    step_tol: Annotated[
+        float | None, Option(help="Choose steps: the error in a second, of each output's size.")
+    ] = None,
+    step_min: Annotated[float | None, Option(help="The shortest of chosen steps [s].")] = None,
+    bonds: Annotated[bool, Option("--bonds", help="Say what energy the coupling makes.")] = False,
+    transparent: Annotated[
+        bool, Option("--transparent", help="Integrate wired continuous blocks as one.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run a system, and say where its outputs end; 1 when the run fails."""
@@ -56,8 +75,11 @@ def run(
 
     wired, told = system_of(system)
     asked_for = _required(require, report)
-    asked = {"t_stop": stop, "dt": dt}
-    how = {"t_stop": 1.0, "dt": 1e-3} | dict(told) | {k: v for k, v in asked.items() if v}
+    how = {"t_stop": 1.0, "dt": 1e-3} | dict(told)
+    asked = {"t_stop": stop, "dt": dt, "order": order, "extrapolate": extrapolate}
+    asked |= {"iterate": "newton" if newton else iterate or None, "step_tol": step_tol}
+    asked |= {"step_min": step_min, "bonds": bonds or None, "transparent": transparent or None}
+    how |= {name: value for name, value in asked.items() if value is not None}
     with ExitStack() as open_while_it_runs:
         if view:
             live = open_while_it_runs.enter_context(_live(wired))
@@ -124,7 +146,7 @@ def ssp(
 
     wired, told = system_of(system)
     asked = {"t_stop": stop, "dt": dt}
-    how = dict(told) | {k: v for k, v in asked.items() if v}
+    how = dict(told) | {k: v for k, v in asked.items() if v is not None}
     chosen = "all" if platforms == "all" else parts(platforms)
     path = save_system(wired, output or Path(f"{system.stem}.ssp"), platforms=chosen, **how)
     say(str(path), {"ssp": str(path)}, as_json)
@@ -220,6 +242,9 @@ def _told(result: "Result", as_json: bool) -> None:
         f"  {name:32} {value:14.6g} {unit}"
         for (name, value), unit in zip(end.items(), result.units, strict=True)
     ]
+    if (coupling := result.meta.get("coupling")) is not None:
+        values["coupling"] = json.loads(coupling)
+        lines += [f"  {name}: {value}" for name, value in values["coupling"].items()]
     say("\n".join(lines), values, as_json)
 
 
