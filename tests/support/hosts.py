@@ -11,6 +11,7 @@ chain of dependencies settles.
     returns      (steps, len(observed)), a row after each step
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -144,8 +145,9 @@ def run_ssp_in_libcosim(folder: Path, steps: int, dt: float, observed: Sequence[
     execution = CosimExecution.from_ssp_file(str(folder), round(dt * 1e9))
     names = {split(variable)[0] for variable in observed}
     index = {name: execution.slave_index_from_instance_name(name) for name in names}
-    resources = folder / "resources"
-    vr = {f"{n}.{v}": r for n in names for v, r in references(resources / f"{n}.fmu").items()}
+    described = (folder / "SystemStructure.ssd").read_text()
+    sources = dict(re.findall(r'<ssd:Component name="([^"]*)"[^>]* source="([^"]*)"', described))
+    vr = {f"{n}.{v}": r for n in names for v, r in references(folder / sources[n]).items()}
     return _steps_of_libcosim(execution, index, vr, steps, observed)
 
 
