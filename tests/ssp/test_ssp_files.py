@@ -3,6 +3,7 @@ read as the standard says.
 """
 
 import logging
+import re
 import zipfile
 
 import numpy as np
@@ -11,7 +12,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from foreign_fmu import foreign_fmu
 from planar2ctrl import CONNECTIONS, parts
-from rigidblocks import Port, PythonBlock, System, load_system, save_system, simulate
+from rigidblocks import (
+    PDController,
+    Port,
+    PythonBlock,
+    System,
+    export_fmu,
+    load_system,
+    save_system,
+    simulate,
+)
 from rigidblocks.block.quantities import Conversion
 from rigidblocks.cli import main
 from rigidblocks.formats.refusal import FormatError
@@ -178,6 +188,37 @@ def test_outer_bindings_win_and_reach_parameters_through_connectors(fmus, tmp_pa
         load_system(path, parameters=[values])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sizes", "values", "said"),
+    [
+        ((2,), "800 900", ""),
+        ((1, 2), "800 900", ""),
+        ((3,), "800 900", "'kp': there are 2 values for an array of 3"),
+        ((3,), "1 2 3", "'pd.kp' has 2 elements, and 3 values are given"),
+        ((2,), "1 x", "'kp': 'x' is no Real"),
+    ],
+)
+def test_arrays_of_ssp_2_start_array_variables(tmp_path, sizes, values, said):
+    pd = export_fmu(PDController([1.0, 1.0], [0.0, 0.0]), tmp_path / "pd.fmu", fmi=3)
+    given = {"kp": (sizes, values), "q": ((2,), "-1 -2"), "q_ref": ((2,), "0 0")}
+    rows = "".join(
+        f'<ssv:Parameter name="{name}"><ssv:Float64 value="{text}"/>'
+        + "".join(f'<ssv:Dimension size="{n}"/>' for n in size)
+        + "</ssv:Parameter>"
+        for name, (size, text) in given.items()
+    )
+    inside = bound({}).replace("<ssv:Parameters>", f"<ssv:Parameters>{rows}")
+    text = described(component("pd", "pd", inside=inside, connectors=False))
+    text = text.replace('version="1.0"', 'version="2.0"')
+    path = archive(tmp_path / "a.ssp", text, {"pd": pd})
+    if said:
+        with pytest.raises(ValueError, match=re.escape(said)):
+            load_system(path)
+    else:
+        assert last(path) == {"pd.tau[1]": 800.0, "pd.tau[2]": 1800.0}
+
+
 def test_a_mapping_gives_other_names_and_scales(fmus, tmp_path):
     mapping = (
         '<ssd:ParameterMapping><ssm:ParameterMapping version="1.0">'
@@ -230,6 +271,22 @@ def test_a_connector_of_another_dimension_than_its_variable_is_refused(fmus, tmp
             said = r"connector 'a\.y' is in kg, its FMU's variable in K, which has another"
             with pytest.raises(FormatError, match=said):
                 load_system(path)
+
+
+def test_units_and_fmus_that_do_not_fit_are_named(fmus, tmp_path):
+    real = '<ssd:Connector name="y" kind="output"><ssc:Real unit="kg"/></ssd:Connector>'
+    a = component("a", inside=f"<ssd:Connectors>{real}</ssd:Connectors>", connectors=False)
+    path = archive(
+        tmp_path / "u.ssp", described(a + component("b", "hot"), wire("a.y", "b.u")), fmus
+    )
+    said = r"u\.ssp: the connection from a\.y to b\.u: kg and K have different dimensions"
+    with pytest.raises(FormatError, match=said):
+        load_system(path)
+    damaged = tmp_path / "damaged.fmu"
+    damaged.write_text("no archive")
+    path = archive(tmp_path / "d.ssp", described(component("a", "bad")), {"bad": damaged})
+    with pytest.raises(FormatError, match=r"d\.ssp: component 'a': .*'resources/bad\.fmu' is dam"):
+        load_system(path)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def load_system(
     structure = structure_of(files, variant, path, given)
     folder = _unpacked(path, structure.components.values(), files)
     names = dict(_part_names(structure.components))
-    fmus = {at: Fmu(folder / c.source, c.kind) for at, c in structure.components.items()}
+    fmus = {at: _fmu(path, at, c, folder) for at, c in structure.components.items()}
     _check_units(path, structure, fmus)
     starts = {at: dict[str, Any]() for at in fmus}
     for node, bound in structure.values.items():
@@ -74,9 +74,22 @@ def load_system(
         system.add(names[at], fmu.path, kind=fmu.kind, start=starts[at])
     for link in structure.links:
         (a, y), (b, u) = link.source, link.target
-        way = _along(link, _port(fmus[a].outputs, y), _port(fmus[b].inputs, u), structure)
+        try:
+            way = _along(link, _port(fmus[a].outputs, y), _port(fmus[b].inputs, u), structure)
+        except ValueError as error:
+            text = f"the connection from {link.source} to {link.target}: {error}"
+            raise wrong(path, None, text) from None
         system.connect(f"{names[a]}.{y}", f"{names[b]}.{u}", conversion=way)
     return Loaded(system, structure.experiment)
+
+
+def _fmu(path: Path, at: str, component: Component, folder: Path) -> Fmu:
+    """The FMU of a component, unpacked to a folder."""
+    try:
+        return Fmu(folder / component.source, component.kind)
+    except FmuError as error:
+        text = str(error).replace(str(folder / component.source), component.source)
+        raise wrong(path, None, f"component '{at}': {text}") from error
 
 
 def _check_units(path: Path, structure: Structure, fmus: Mapping[str, Fmu]) -> None:
@@ -159,6 +172,11 @@ def _put(start: dict[str, Any], fmu: Fmu, node: Node, bound: Bound, structure: S
         start[port.name] = bound.value.value
         return
     factor, offset = _scale(bound.value.unit, bound.hops, chosen, structure, {})
+    given = np.size(bound.value.value)
+    if given not in (1, len(chosen.places)):
+        raise ValueError(
+            f"'{node}' has {len(chosen.places)} elements, and {given} values are given"
+        )
     values = start.setdefault(port.name, np.array(port.start, dtype=float))
     values.reshape(-1)[list(chosen.places)] = factor * bound.value.value + offset
 

@@ -1,8 +1,11 @@
 """Values of parameters: sets (SSV), mappings (SSM), and what they are bound to."""
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rigidblocks.formats.document import refused
 from rigidblocks.ssp.schema import MAPPING, VALUES, Element, found, read, tag
@@ -26,20 +29,41 @@ def bound_values(element: Element, files: Mapping[str, bytes], path: Path) -> Va
 
 
 def parameter_set(root: Element) -> Iterator[tuple[str, Value]]:
-    """The values of a parameter set by name.
+    """The values of a parameter set by name; an array of SSP 2.0 is flat, in C order.
 
-    Raises FormatError for a value that is none of its type, and for an enumeration by its name.
+    Raises FormatError for a value that is none of its type, an array of another size than its
+    dimensions', and for an enumeration by its name.
     """
     for parameter in found(root, "ssv:Parameters/ssv:Parameter"):
         for of_type in parameter:
             if of_type.tag in _READERS and of_type.get("value") is not None:
-                kind, reader = _READERS[of_type.tag]
+                kind, _ = _READERS[of_type.tag]
                 try:
-                    value = reader(of_type.get("value"))
-                except ValueError:
-                    text = f"'{of_type.get('value')}' is no {kind}"
-                    raise refused(of_type, f"parameter '{parameter.get('name')}': {text}") from None
+                    value = _value(parameter, of_type)
+                except ValueError as error:
+                    text = f"parameter '{parameter.get('name')}': {error}"
+                    raise refused(of_type, text) from None
                 yield parameter.get("name"), Value(value, kind, of_type.get("unit"))
+
+
+def _value(parameter: Element, of_type: Element) -> Any:
+    """The value of a parameter, or the array of its values.
+
+    Raises ValueError for what is none.
+    """
+    kind, reader = _READERS[of_type.tag]
+    text, sizes = of_type.get("value"), [one.get("size") for one in parameter.iter(*_DIMENSION)]
+    values = []
+    for one in text.split() if sizes else [text]:
+        try:
+            values.append(reader(one))
+        except ValueError:
+            raise ValueError(f"'{one}' is no {kind}") from None
+    if not sizes:
+        return values[0]
+    if all(one and one.isdigit() for one in sizes) and len(values) != prod(map(int, sizes)):
+        raise ValueError(f"there are {len(values)} values for an array of {' by '.join(sizes)}")
+    return np.array(values)
 
 
 def _boolean(text: str) -> bool:
@@ -48,9 +72,11 @@ def _boolean(text: str) -> bool:
     return text in ("true", "1")
 
 
+_DIMENSION = tag("ssv:Dimension"), tag("ssc:Dimension")
+_WHOLE = tuple(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64))
 _READERS: dict[str, tuple[str, Any]] = {
-    tag("ssv:Real"): ("Real", float),
-    tag("ssv:Integer"): ("Integer", int),
+    **{tag(f"ssv:{name}"): ("Real", float) for name in ("Real", "Float64", "Float32")},
+    **{tag(f"ssv:{name}"): ("Integer", int) for name in ("Integer", *_WHOLE)},
     tag("ssv:Boolean"): ("Boolean", _boolean),
     tag("ssv:String"): ("String", str),
     tag("ssv:Enumeration"): ("Enumeration", int),

@@ -16,6 +16,7 @@ from rigidblocks.ssp.structure import Bound, Component, Connector, Hop, Link, No
 _LOG = logging.getLogger("rigidblocks")
 _FMU = "application/x-fmu-sharedlibrary"
 _KINDS = {"CoSimulation": "co-simulation", "ModelExchange": "model exchange", "any": None}
+_REALS = ("ssc:Real", "ssc:Float64", "ssc:Float32")
 _INWARD, _OUTWARD = ("input", "parameter"), ("output", "calculatedParameter")
 _COMPONENT, _SYSTEM, _BUS = map(
     tag, ("ssd:Component", "ssd:System", "ssd:SignalDictionaryReference")
@@ -83,7 +84,7 @@ def _component(element: Element) -> Component:
 def _connectors(elements: Elements) -> Iterator[tuple[Node, Connector]]:
     for path, element in elements.items():
         for one in found(element, "ssd:Connectors/ssd:Connector"):
-            units = [of_type.get("unit") for of_type in found(one, "ssc:Real")]
+            units = [kind.get("unit") for name in _REALS for kind in found(one, name)]
             yield Node(path, one.get("name")), Connector(one.get("kind"), *units)
 
 
