@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select
     from rigidblocks.bench.program import build_runner
+    from rigidblocks.bench.server import serve_fmus
     from rigidblocks.bench.udp_link import UdpLink
     from rigidblocks.block.block import Block, Port
     from rigidblocks.block.dense import first_event
@@ -276,6 +277,7 @@ __all__ = [
     "save_model",
     "save_system",
     "select",
+    "serve_fmus",
     "show",
     "simulate",
     "simulate_batch",
@@ -290,6 +292,7 @@ __all__ = [
 _NAMES = {
     "algebra.scalar": "clip less maximum minimum select",
     "bench.program": "build_runner",
+    "bench.server": "serve_fmus",
     "bench.udp_link": "UdpLink",
     "block.block": "Block Port",
     "block.dense": "first_event",

@@ -96,7 +96,7 @@ def _files(
         name = f"{OURS}_{k}" if isinstance(first.component, Block) else f"part_{k}"
         file = folder / f"{name}.fmu"
         if isinstance(first.component, Fmu):
-            file.write_bytes(first.component.path.read_bytes())
+            file.write_bytes(first.component.file.read_bytes())
         else:
             inner = _of_blocks({one: wiring.parts[one] for one in group}, wiring)
             export_fmu(inner, file, platforms=platforms, name=name, dt=dt, order=JACOBI)

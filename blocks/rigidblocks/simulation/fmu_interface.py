@@ -67,7 +67,7 @@ class Interface(abc.ABC):
     def _make(self) -> None:
         """Unpacks and instantiates the FMU."""
         self._check_once()
-        self._unpacked = Unpacked(self.fmu.path)
+        self._unpacked = Unpacked(self.fmu.file)
         if self.fmu.sources:
             self._compile(self._unpacked.folder)
         # FMPy leaves the working folder changed when a library does not load
@@ -77,7 +77,7 @@ class Interface(abc.ABC):
     def _compile(self, folder: Path) -> None:
         library = folder / self.fmu.library
         library.parent.mkdir(parents=True, exist_ok=True)
-        library.write_bytes(compiled(self.fmu.path, folder, self.fmu.sources, library.name))
+        library.write_bytes(compiled(self.fmu.file, folder, self.fmu.sources, library.name))
 
     @property
     def uses_events(self) -> bool:

@@ -48,6 +48,15 @@ class Instance(abc.ABC):
     def step(self, t: float, dt: float) -> None:
         """Goes from t to t + dt with the inputs held."""
 
+    @property
+    def is_distant(self) -> bool:
+        """Whether it runs in another process, where a step goes on beside those of others."""
+        return False
+
+    def send_step(self, t: float, dt: float) -> None:
+        """Begins the step that `step` then ends, of one that is distant."""
+        raise NotImplementedError
+
     def step_within(self, whole: tuple[float, float], t: float, dt: float) -> None:
         """Goes from t to t + dt as `step`, in a step that events divide: `whole` is its start and
         its length, whose samples fall where they would without events.

@@ -13,12 +13,14 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import STEP_PORTS
 from rigidblocks.block.block import Block
 from rigidblocks.simulation.instance import BlockInstance, Instance
-from rigidblocks.simulation.isolated import IsolatedInstance
+from rigidblocks.simulation.isolated import isolated_fmu
 from rigidblocks.simulation.plan import Plan, of_part
 from rigidblocks.simulation.running import running_fmu
+from rigidblocks.simulation.served import served_fmu
 from rigidblocks.simulation.table import BLOCK, Entry, Row, Scale, Wire
-from rigidblocks.system.fmu import FmuError
+from rigidblocks.system.fmu import Fmu, FmuError
 from rigidblocks.system.part import Part
+from rigidblocks.system.remote import RemoteFile
 
 
 class PartError(RuntimeError):
@@ -128,6 +130,8 @@ class Instances(Network):
             if (conversion := plan.wiring.conversion(wire)) is not None:
                 self._scales[b].append((target, *conversion))
         self._in_order = [self.by_name[name] for name in self.order]
+        distant = [k for k, one in enumerate(self._in_order) if one.is_distant]
+        self._sent_together = distant if plan.is_simultaneous else []
         self.outputs = {
             plan.wiring.whole_name(name, port.name): self.by_name[name].output(port.name)
             for name, part in plan.wiring.parts.items()
@@ -220,6 +224,10 @@ class Instances(Network):
 
     def step_within(self, whole: tuple[float, float], number: int, t: float, dt: float) -> None:
         """Steps one part as `step`, in a step with this start and length that events divide."""
+        if self._sent_together and number == self._sent_together[0]:
+            # all have read their inputs: those elsewhere step beside each other
+            for k in self._sent_together:
+                self.guarded(self.order[k], partial(self._in_order[k].send_step, t, dt))
         self.guarded(self.order[number], partial(self._in_order[number].step_within, whole, t, dt))
 
     def guarded(self, name: str, call: Callable[[], None]) -> None:
@@ -328,7 +336,9 @@ class OneMemory(Network):
 def _instance(part: Part, steppers: Mapping[str, Any]) -> Instance:
     if isinstance(part.component, Block):
         return BlockInstance(part, steppers[part.name])
-    return IsolatedInstance(part) if part.isolated else running_fmu(part)
+    if isinstance(part.component, Fmu) and isinstance(part.component.path, RemoteFile):
+        return served_fmu(part)
+    return isolated_fmu(part) if part.isolated else running_fmu(part)
 
 
 def _named(name: str, error: BaseException) -> Exception:

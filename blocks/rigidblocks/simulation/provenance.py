@@ -40,8 +40,10 @@ def _part(part: Part) -> dict[str, Any]:
     component = part.component
     about: dict[str, Any] = {"start": {name: _json(value) for name, value in part.start.items()}}
     if isinstance(component, Fmu):
-        with open(component.path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = component.digest
+        if not digest:
+            with open(component.file, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"fmu": str(component.path), "sha256": digest, **about}
     if isinstance(component, Block):
         parameters = {p.name: _json(part.start.get(p.name, p.start)) for p in component.parameters}

@@ -71,7 +71,7 @@ def load_system(
         _put(starts[node.path], fmus[node.path], node, bound, structure)
     system = System()
     for at, fmu in fmus.items():
-        system.add(names[at], fmu.path, kind=fmu.kind, start=starts[at])
+        system.add(names[at], fmu.file, kind=fmu.kind, start=starts[at])
     for link in structure.links:
         (a, y), (b, u) = link.source, link.target
         try:

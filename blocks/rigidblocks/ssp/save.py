@@ -83,7 +83,7 @@ def _fmu(part: Part, platforms: str | Iterable[str] | None) -> bytes:
     """The bytes of a part's FMU."""
     component = part.component
     if isinstance(component, Fmu):
-        return component.path.read_bytes()
+        return component.file.read_bytes()
     if isinstance(component, PythonBlock):
         raise ValueError(
             f"'{part.name}' is a Python part, which other tools cannot run; make it an FMU by a "

@@ -20,6 +20,7 @@ from rigidblocks.system.fmu_file import (
 )
 from rigidblocks.system.fmu_ports import Elements, elements_of, port_of, unit_meanings
 from rigidblocks.system.fmu_sources import check_compiler, source_sets
+from rigidblocks.system.remote import RemoteFile
 
 __all__ = ["Fmu", "FmuError"]
 _SETTABLE = ("exact", "approx")
@@ -33,31 +34,48 @@ class Fmu:
     is. The variables `q[1]`, `q[2]`, ... of one causality that fill an array, in whatever order the
     file has them, are one port `q`; any others are ports of their own, such as `q[7]`.
 
+    One that a server runs (`RemoteFile`) is described by it. `digest` is that of such a file.
+
     Without a binary for this platform its C sources are compiled, where it has them and there is a
     compiler: `sources` are the sets of those. Raises FmuError for a file that is missing, damaged,
     unsafe to unpack, of another FMI version or kind, or with neither.
     """
 
-    path: Path
+    path: Path | RemoteFile
     kind: str | None = None
     description: Any = field(init=False)
     intervals: Intervals = field(init=False)
     sources: tuple[Any, ...] = field(init=False)
+    digest: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        description, names, intervals = read_description(self.path)
+        names = None
+        if isinstance(self.path, RemoteFile):
+            description, intervals, digest = self.path.described()
+            object.__setattr__(self, "digest", digest)
+        else:
+            description, names, intervals = read_description(self.path)
         object.__setattr__(self, "intervals", intervals)
         object.__setattr__(self, "description", description)
         object.__setattr__(self, "kind", chosen_kind(self.path, description, self.kind))
-        identifier = self.interface.modelIdentifier
-        sources = source_sets(description, identifier, names)
-        if has_binary := self.library in names:
-            sources = []
-        object.__setattr__(self, "sources", tuple(sources))
-        if sources:
-            check_compiler(self.path)
-        elif not has_binary:
-            raise no_binary(self.path, names, PurePosixPath(self.library).parts[1])
+        object.__setattr__(self, "sources", () if names is None else self._sources(names))
+
+    def _sources(self, names: list[str]) -> tuple[Any, ...]:
+        """The sets of sources of a file with these names in it; none where it has a binary."""
+        if self.library in names:
+            return ()
+        sources = source_sets(self.description, self.interface.modelIdentifier, names)
+        if not sources:
+            raise no_binary(self.file, names, PurePosixPath(self.library).parts[1])
+        check_compiler(self.file)
+        return tuple(sources)
+
+    @property
+    def file(self) -> Path:
+        """The file; raises FmuError for one that a server has."""
+        if isinstance(self.path, RemoteFile):
+            raise FmuError(f"'{self.path}' is a server's, which alone can open it")
+        return self.path
 
     @property
     def library(self) -> str:

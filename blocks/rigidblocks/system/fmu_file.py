@@ -4,7 +4,7 @@ import re
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 import fmpy
 from lxml import etree
@@ -31,15 +31,21 @@ def read_description(path: Path) -> tuple[Any, list[str], Intervals]:
     """The model description of an FMU file, the names of the files in it, and the interval and the
     shift of each clock by its name [s].
     """
+    return description_in(path, str(path))
+
+
+def description_in(file: Path | IO[bytes], path: str) -> tuple[Any, list[str], Intervals]:
+    """The same of an archive, open or by its path; messages call it `path`."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             names = archive.namelist()
             check_archive(path, archive.infolist())
             damaged = archive.testzip()
             root = etree.fromstring(archive.read("modelDescription.xml"), _PARSER)
         _check_version(path, root.get("fmiVersion", "without a version"))
         clocks = _intervals(root)
-        description = fmpy.read_model_description(str(path), validate=False)
+        described = str(file) if isinstance(file, Path) else file
+        description = fmpy.read_model_description(described, validate=False)
     except FileNotFoundError:
         raise FmuError(f"there is no FMU file '{path}'") from None
     except FmuError:
@@ -51,7 +57,7 @@ def read_description(path: Path) -> tuple[Any, list[str], Intervals]:
     return description, names, clocks
 
 
-def chosen_kind(path: Path, description: Any, wanted: str | None) -> str:
+def chosen_kind(path: object, description: Any, wanted: str | None) -> str:
     """The kind of FMU that an FMU file is taken as: the one wanted, or co-simulation where it has
     both.
 
@@ -84,7 +90,7 @@ def no_binary(path: Path, names: Sequence[str], folder: str) -> FmuError:
     return FmuError(f"'{path}' has no binary for {folder}; it has: {has}")
 
 
-def _check_version(path: Path, version: str) -> None:
+def _check_version(path: str, version: str) -> None:
     if not re.fullmatch(r"[23]\.\d.*", version):
         raise FmuError(
             f"'{path}' is an FMI {version} FMU; FMI 2.0 and 3.0 can be used: ask for an export of "
@@ -108,7 +114,7 @@ def _intervals(root: Any) -> Intervals:
     return found
 
 
-def check_archive(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
+def check_archive(path: object, entries: Sequence[zipfile.ZipInfo]) -> None:
     """Raises FmuError for an archive that would unpack outside its folder, or to too much."""
     for name in (entry.filename for entry in entries):
         if "\\" in name or ":" in name or name.startswith("/") or ".." in PurePosixPath(name).parts:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,7 +64,7 @@ def _arrays(name: str, elements: dict[tuple[int, ...], Any]) -> dict[str, Elemen
 
 
 def port_of(
-    path: Path, name: str, elements: Elements, meanings: Mapping[str, Quantity | None]
+    path: object, name: str, elements: Elements, meanings: Mapping[str, Quantity | None]
 ) -> Port:
     """The port of the elements. An FMU that names no unit leaves it open: ''."""
     shape, variables = elements

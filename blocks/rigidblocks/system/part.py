@@ -15,6 +15,7 @@ from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.feedthrough import ElementPair, feedthrough
 from rigidblocks.kernels.feedthrough import element_feedthrough as element_feedthrough_of
 from rigidblocks.system.fmu import Fmu
+from rigidblocks.system.remote import SCHEME, remote_file
 from rigidblocks.system.selection import Selection, selected, split, whole
 
 
@@ -100,9 +101,9 @@ def element_feedthrough(part: Part) -> frozenset[ElementPair]:
 
 
 def component_of(
-    given: Block | str | Path, kind: str | None = None
+    given: Block | str | Path, kind: str | None = None, key_file: str | Path | None = None
 ) -> tuple[Component, frozenset[tuple[str, str]]]:
-    """A block, or the FMU at a path taken as a `kind` of FMU, and its feedthrough.
+    """A block, or the FMU at a path or an address taken as a `kind` of FMU, and its feedthrough.
 
     Raises TypeError for what is neither, FmuError for an FMU file that cannot be used, and
     ValueError for a kind that there is not.
@@ -117,7 +118,10 @@ def component_of(
         raise TypeError(
             f"a part is a block or the path of an FMU file, not a {type(given).__name__}"
         )
-    fmu = Fmu(Path(given), kind)
+    is_remote = isinstance(given, str) and given.startswith(SCHEME)
+    if key_file is not None and not is_remote:
+        raise ValueError(f"a key is for the server of a remote FMU, {SCHEME}..., not for '{given}'")
+    fmu = Fmu(remote_file(str(given), key_file) if is_remote else Path(given), kind)
     return fmu, fmu.feedthrough
 
 

@@ -12,7 +12,9 @@ from rigidblocks.block.record import near
 from rigidblocks.kernels.purity import ImpureBlockError
 from rigidblocks.system.drawing import drawn, graphviz, mermaid, summary
 from rigidblocks.system.exposure import Exposure
+from rigidblocks.system.fmu import Fmu
 from rigidblocks.system.part import Part, component_of, name_list, start_values
+from rigidblocks.system.remote import RemoteFile
 from rigidblocks.system.selection import Selection, converted
 from rigidblocks.system.wiring import Connection, Wiring
 from rigidblocks.tracing.trace import TraceError
@@ -49,6 +51,7 @@ class System:
         isolated: bool = False,
         time_limit: float = 60.0,
         kind: str | None = None,
+        key_file: str | Path | None = None,
     ) -> None:
         """Adds a block, or an FMU by the path of its file, under a name.
 
@@ -59,7 +62,10 @@ class System:
         The equations of one in model exchange are integrated here by `method`, an explicit one,
         adaptive unless given. An FMU that is `isolated`
         runs in a process of its own, so that its crash or exit, or a call that takes longer than
-        `time_limit` [s], ends the run with a message and not this process. Raises ValueError for a
+        `time_limit` [s], ends the run with a message and not this process. One at an address
+        "tcp://host:5555/robot.fmu" is run by the server there (`rigidblocks serve`), with the same
+        limit; `key_file` has the server's key, else the file that RIGIDBLOCKS_KEY_FILE names in the
+        environment. Raises ValueError for a
         name that is taken or has a dot, FmuError for an FMU file that cannot be used, TypeError for
         what is neither block nor file and for other arguments of a wrong type, KeyError for a
         method that there is not, and KeyError and ValueError for start values without a port, of
@@ -73,11 +79,13 @@ class System:
             )
         _check_types(name, h=1.0 if h is None else h, time_limit=time_limit)
         try:
-            used, pairs = component_of(component, kind)
+            used, pairs = component_of(component, kind, key_file)
         except (TraceError, ImpureBlockError) as error:
             raise type(error)(f"cannot add '{name}': {error}") from error
         if isolated and isinstance(used, Block):
             raise ValueError(f"'{name}' is a block; only an FMU can be isolated")
+        if isolated and isinstance(used, Fmu) and isinstance(used.path, RemoteFile):
+            raise ValueError(f"'{name}' runs in a process of its server; leave isolated out")
         if not time_limit > 0:
             raise ValueError(f"the time limit of '{name}' must be positive, not {time_limit} s")
         values = start_values(name, used, {} if start is None else start)
