@@ -98,6 +98,7 @@ if TYPE_CHECKING:
         Step,
         TaskSpacePD,
         TrapezoidalProfile,
+        World,
     )
     from rigidblocks.loops import assemble, closed_loop_dynamics, closed_loop_inverse_dynamics
     from rigidblocks.model.floating_chain import floating_base
@@ -224,6 +225,7 @@ __all__ = [
     "TrapezoidalProfile",
     "UdpLink",
     "Universal",
+    "World",
     "aba",
     "aba_floating",
     "animate",
@@ -326,7 +328,7 @@ _NAMES = {
         "HybridPlant IMU InverseDynamicsController InverseKinematics JointActuator JointLimits "
         "LoopClosure OperationalSpaceController PDController Playback PointKinematics "
         "QuinticProfile RepeatingSequence RigidContactPlant RobotPlant Sine Step TaskSpacePD "
-        "TrapezoidalProfile"
+        "TrapezoidalProfile World"
     ),
     "loops": "assemble closed_loop_dynamics closed_loop_inverse_dynamics",
     "model.floating_chain": "floating_base",

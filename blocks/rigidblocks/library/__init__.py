@@ -45,6 +45,7 @@ from rigidblocks.library.task_space import (
     OperationalSpaceController,
     TaskSpacePD,
 )
+from rigidblocks.library.world import World
 from rigidblocks.library.wrenches import FrameWrenches, JointWrenches, WrenchSum
 
 __all__ = [
@@ -112,6 +113,7 @@ __all__ = [
     "TransportDelay",
     "TrapezoidalProfile",
     "UnitDelay",
+    "World",
     "WrenchSum",
     "ZeroOrderHold",
 ]

@@ -256,8 +256,21 @@ class RigidContactPlant(WrittenBlock):
         names = ("vector", "shape", "gjk", "epa", "proximity", "boxes", "manifold")
         return tuple(f"contact/{name}.h" for name in (*names, "scene", "trees", "solver", "plant"))
 
-    @cached_property
+    @property
     def tables(self) -> str:
+        names = ", ".join(f"const double *{name}" for name in self.arguments)
+        given = ", ".join(f".{name} = {name}" for name in self.arguments)
+        arguments = (
+            f"#define RB_ARGUMENTS {names}",
+            "#define RB_GATHER",
+            f"#define RB_GIVEN {given}",
+            self.scene,
+        )
+        return "\n".join(arguments)
+
+    @cached_property
+    def scene(self) -> str:
+        """The tables without the names of the arguments."""
         shapes, n, at, k = shape_count(self.model, self.ground), self.max_contacts, [], 0
         assert n is not None
         for port in self.sampled:
@@ -277,8 +290,6 @@ class RigidContactPlant(WrittenBlock):
         return "\n".join(
             [
                 "#define RB_TABLES_H",
-                f"#define RB_ARGUMENTS {', '.join(f'const double *{a}' for a in self.arguments)}",
-                f"#define RB_GIVEN {', '.join(f'.{a} = {a}' for a in self.arguments)}",
                 f"enum {{ {counts} }};",
                 f"enum {{ {', '.join(at)} }};",
                 f"static const double RB_SCENE_STEP = {self.sample_time!r};",

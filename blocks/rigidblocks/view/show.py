@@ -18,6 +18,7 @@ from rigidblocks.library.floating_plant import FloatingBasePlant
 from rigidblocks.library.kinematics import FrameKinematics
 from rigidblocks.library.plant import Plant
 from rigidblocks.library.rigid_contact_plant import RigidContactPlant
+from rigidblocks.library.world_plant import WorldPlant
 from rigidblocks.mechanisms import Mechanism
 from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Plane
@@ -72,7 +73,7 @@ def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
             yield DrawnRobot(robot.model, q=robot.q0 if q is None else q), ("q",)
         case Tree():
             yield _of_model(robot, q)
-        case Plant() | ContactPlant() | RigidContactPlant():
+        case Plant() | ContactPlant() | RigidContactPlant() | WorldPlant():
             yield _of_plant(robot, {}, "", q)
         case _:
             raise TypeError(
@@ -172,7 +173,7 @@ def in_order(names: Sequence[str]) -> list[str]:
 
 
 def _of_system(system: System) -> Iterator[Drawn]:
-    drawn, robots = (Plant, ContactPlant, RigidContactPlant), 0
+    drawn, robots = (Plant, ContactPlant, RigidContactPlant, WorldPlant), 0
     for name, part in system.parts.items():
         if isinstance(part.component, drawn):
             robots += 1
@@ -191,6 +192,8 @@ def _of_plant(block: Block, start: Mapping[str, Any], name: str, q: ArrayLike | 
         return DrawnRobot(block.model, name, q, forces=force_parts(block)), (
             f"{name}.q".lstrip("."),
         )
+    if isinstance(block, WorldPlant):
+        return _of_world(block, start, name, q)
     plant = plant_of(block)
     assert plant is not None
     states = {port.name: np.asarray(start.get(port.name, port.start)) for port in plant.states}
@@ -199,6 +202,16 @@ def _of_plant(block: Block, start: Mapping[str, Any], name: str, q: ArrayLike | 
     names = tuple(f"{name}.{port}" for port in ports) if name else ports
     q = of_start if q is None else q
     return DrawnRobot(plant.configuration_model, name, q, forces=force_parts(block)), names
+
+
+def _of_world(block: WorldPlant, start: Mapping[str, Any], name: str, q: ArrayLike | None) -> Drawn:
+    ports = [f"{member.name}_q" for member in block.members]
+    parts = [
+        np.ravel(start.get(port, block.plant.q0[member.q]))
+        for port, member in zip(ports, block.members, strict=True)
+    ]
+    drawn = DrawnRobot(block.plant.model, name, np.concatenate(parts) if q is None else q)
+    return drawn, [f"{name}.{port}".lstrip(".") for port in ports]
 
 
 def _frames(system: System, block: Block, drawn: Tree) -> Iterator[tuple[str, tuple[int, Array]]]:

@@ -401,9 +401,10 @@ static inline void step_scene(const struct given *in, double *out)
     out[RB_AT_STEPS] = in->state[RB_AT_STEPS] + 1.0;
 }
 
-/* The same, of what the tables call its arguments. */
+/* The same, of what the tables call its arguments and gather from them. */
 static inline void contact_step(const double *state, RB_ARGUMENTS, double *out)
 {
+    RB_GATHER
     const struct given given = {.state = state, RB_GIVEN};
     step_scene(&given, out);
 }
