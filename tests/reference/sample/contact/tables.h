@@ -1,6 +1,7 @@
-#define RB_TABLES_H
 #define RB_ARGUMENTS const double *tau, const double *f_ext, const double *gravity, const double *mu, const double *e
+#define RB_GATHER
 #define RB_GIVEN .tau = tau, .f_ext = f_ext, .gravity = gravity, .mu = mu, .e = e
+#define RB_TABLES_H
 enum { RB_BODIES = 4, RB_SHAPES = 4, RB_CONTACTS = 12, RB_PAIRS = 28, RB_SCENE_SWEEPS = 200, RB_PARTS = 3 };
 enum { RB_AT_Q = 0, RB_AT_QD = 10, RB_AT_F_CONTACT = 19, RB_AT_IN_CONTACT = 43, RB_AT_CENTRE_OF_PRESSURE = 47, RB_AT_CONTACTS = 59, RB_AT_LEFT_OUT = 60, RB_AT_RESIDUAL = 61, RB_AT_SWEEPS_MADE = 62, RB_AT_DEPTH = 63, RB_AT_STEPS = 64, RB_AT_KEY = 65, RB_AT_IMPULSE = 77, RB_AT_STOP_IMPULSE = 113, RB_AT_STICKS = 119 };
 static const double RB_SCENE_STEP = 0.001;
