@@ -1,5 +1,6 @@
 """Many runs of one system: each is the run that it would be alone, and none is lost."""
 
+import json
 import math
 import os
 import signal
@@ -104,9 +105,9 @@ def test_designs_fill_their_ranges():
     ranges = {"a.p": (0.0, 1.0), "b.q": ([-1.0, 10.0], [1.0, 20.0])}
     for make in (latin_hypercube, sobol, uniform):
         design, again, other = make(ranges, 64), make(ranges, 64), make(ranges, 64, seed=1)
-        table = np.array([design.numbers(k) for k in range(64)])
-        assert_array_equal(table, [again.numbers(k) for k in range(64)])
-        assert np.any(table != [other.numbers(k) for k in range(64)])
+        table = design.table
+        assert_array_equal(table, again.table)
+        assert np.any(table != other.table)
         assert design.columns() == ("a.p", "b.q[1]", "b.q[2]")
         assert np.all((table >= [0, -1, 10]) & (table <= [1, 1, 20]))
         places = np.sort((table - [0, -1, 10]) / [1, 2, 10], axis=0)
@@ -141,8 +142,28 @@ def test_a_record_goes_on_and_is_of_one_sweep_alone(tmp_path):
         given = {"design": design, "t_stop": 1.0, "dt": DT, "measure": measure} | other
         with pytest.raises(ValueError, match="is no record of this sweep"):
             sweep(decay(), **given, save=path, progress=False)
-    with pytest.raises(ValueError, match=r"saved as \.csv"):
+    with pytest.raises(ValueError, match=r"saved as \.csv, \.nc, \.zarr, not as"):
         sweep(decay(), design, 1.0, DT, measure, save=tmp_path / "runs.txt", progress=False)
+
+
+@pytest.mark.slow
+def test_a_record_that_is_spoilt_is_refused_and_one_cut_in_its_first_lines_is_begun_anew(tmp_path):
+    path = tmp_path / "runs.csv"
+    design, measure = grid({"decay.k": np.linspace(0.5, 2.0, 8)}), {"end": "last decay.x"}
+    first = sweep(decay(), design, 1.0, DT, measure, save=path, progress=False)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("mine")
+    with pytest.raises(ValueError, match="is no record of this sweep"):
+        sweep(decay(), design, 1.0, DT, measure, save=path, progress=False)
+    assert path.read_text() == "mine"
+    path.write_text("".join([*lines[:4], "3,what,is,this\n", *lines[4:]]))
+    with pytest.raises(ValueError, match=r"line 5 of '.*runs.csv' is no run"):
+        sweep(decay(), design, 1.0, DT, measure, save=path, progress=False)
+    for cut in (len(lines[0]) + 9, len(lines[0]), len(lines[0]) - 4):  # killed in its first lines
+        path.write_text("".join(lines[:2])[:cut])
+        again = sweep(decay(), design, 1.0, DT, measure, save=path, progress=False)
+        assert_array_equal(again["end"], first["end"])
+        assert path.read_text().startswith("".join(lines[:2]))
 
 
 PROGRAM = """
@@ -200,6 +221,22 @@ def test_what_does_not_fit_is_refused_before_the_first_run():
         sweep(decay(), grid({"decay.k": [1.0]}), 1.0, DT, {})
     with pytest.raises(ValueError, match="one shape"):
         grid({"decay.k": [1.0, [1.0, 2.0]]})
+    with pytest.raises(ValueError, match=r"no values of decay.k"):
+        grid({"decay.k": []})
+    with pytest.raises(ValueError, match=r"a.p\[2\] twice"):
+        grid({"a.p": [[1.0, 2.0]], "a.p[2]": [3.0]})
+    with pytest.raises(ValueError, match=r"a.p must be finite in each run, not nan as in run 1"):
+        grid({"a.p": [1.0, math.nan]})
+    with pytest.raises(ValueError, match=r"a grid of 1,000,000,000 runs"):
+        grid({"a.p": range(1000), "b.p": range(1000), "c.p": range(1000)})
+    with pytest.raises(ValueError, match="a number of runs, from 1 to"):
+        sobol({"a.p": (0.0, 1.0)}, 0)
+    with pytest.raises(KeyError, match=r"decay\.z"):
+        go({"decay.k": [1.0]}, {"end": "last decay.z"})
+    with pytest.raises(ValueError, match="does not divide the run"):
+        sweep(decay(), grid({"decay.k": [1.0]}), 1.005, DT, {"end": "last decay.x"})
+    with pytest.raises(ValueError, match="threads are of this machine"):
+        go({"decay.k": [1.0]}, threads=2, scheduler="tcp://localhost:1")
     with pytest.raises(ValueError, match="needs its smallest values first"):
         uniform({"decay.k": (2.0, 1.0)}, 3)
     with pytest.raises(ValueError, match=r"needs a range \(smallest, largest\)"):
@@ -220,8 +257,30 @@ def test_the_command_sweeps(tmp_path, capsys, monkeypatch):
     assert rows[1] == "run,wave.amplitude,max wave.y,error"
     values = sorted(tuple(map(float, row.split(",")[1:3])) for row in rows[2:])
     assert_allclose(values, [(a, a) for a in (1.0, 2.0, 3.0, 4.0)], rtol=1e-12)
-    assert main(["sweep", "wave.py", "--vary", "wave.amplitude", *options]) == 2
-    assert "as wave.amplitude=1,2 or =1:4:7" in capsys.readouterr().err
+    for words, said in (
+        (["wave.amplitude"], "as wave.amplitude=1,2 or =1:4:7"),
+        (
+            ["wave.amplitude=1", "--vary", "wave.amplitude=2"],
+            "--vary wave.amplitude is given twice",
+        ),
+        (["wave.amplitude=1", "--measure", "max wave.y"], "--measure max wave.y is given twice"),
+        (["wave.amplitude=1", "--runs", "3"], "--runs is of a --sample"),
+        (["wave.amplitude=1:2", "--sample", "latin"], "needs --runs"),
+        (["wave.amplitude=1:2", "--sample", "halton"], "one of latin, sobol, uniform"),
+        (
+            ["wave.amplitude=1", "--sample", "latin", "--runs", "3"],
+            "write it as wave.amplitude=1:4",
+        ),
+        (["wave.amplitude=1", "--scheduler", "bench"], "write it as tcp://bench:8786"),
+    ):
+        given = options[:-2] if "--scheduler" in words else options
+        assert main(["sweep", "wave.py", "--vary", *words, *given]) == 2
+        assert said in capsys.readouterr().err
+    words = ["--vary", "wave.amplitude=1:3", "--sample", "uniform", "--runs", "4", "--json"]
+    assert main(["sweep", "wave.py", *words, *options[:-2]]) == 0
+    columns = json.loads(capsys.readouterr().out)["columns"]
+    assert_allclose(columns["wave.amplitude"], columns["max wave.y"], rtol=1e-12)
+    assert len(set(columns["wave.amplitude"])) == 4
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a file that takes nothing")
@@ -234,13 +293,27 @@ def test_a_record_that_the_disk_does_not_take_is_named(tmp_path):
 
 
 @pytest.mark.interop
-def test_a_sweep_is_a_dataset_and_a_file_of_it(tmp_path):
+@pytest.mark.parametrize("kind", ["nc", "zarr"])
+def test_a_sweep_is_a_dataset_and_a_file_of_it(tmp_path, kind):
     import xarray
 
-    design = grid({"decay.k": [1.0, -1e6, 2.0]})
-    done = sweep(decay(), design, 1.0, DT, {"end": "last decay.x"}, progress=False)
-    done.to_xarray().to_netcdf(tmp_path / "runs.nc", engine="scipy")
-    with xarray.open_dataset(tmp_path / "runs.nc", engine="scipy") as read:
-        assert_array_equal(read["end"], done["end"])
-        assert_array_equal(read["decay.k"], [1.0, -1e6, 2.0])
-        assert [bool(said) for said in read["error"].values.tolist()] == [False, True, False]
+    path = tmp_path / f"runs.{kind}"
+
+    def go(*values, **options):
+        design = grid({"decay.k": values})
+        return sweep(decay(), design, 1.0, DT, {"end": "last decay.x"}, progress=False, **options)
+
+    done = go(1.0, -1e6, 2.0, save=path)
+    how = {"engine": "scipy"} if kind == "nc" else {"engine": "zarr"}
+    for _ in range(2):  # also where all runs are known already
+        with xarray.open_dataset(path, **how) as read:
+            assert_array_equal(read["end"], done["end"])
+            assert_array_equal(read["decay.k"], [1.0, -1e6, 2.0])
+            assert [bool(said) for said in read["error"].values.tolist()] == [False, True, False]
+        assert {one.name for one in tmp_path.iterdir()} == {path.name, f"{path.name}.csv"}
+        assert_array_equal(go(1.0, -1e6, 2.0, save=path)["end"], done["end"])
+    with pytest.raises(ValueError, match="is no record of this sweep"):
+        go(1.0, save=path)
+    path.with_name(f"{path.name}.csv").unlink()
+    with pytest.raises(ValueError, match="is there, and not of this sweep"):
+        go(1.0, -1e6, 2.0, save=path)

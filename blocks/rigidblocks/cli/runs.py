@@ -9,10 +9,12 @@ from typer import Argument, Exit, Option
 
 from rigidblocks.cli.application import APP, Json, parts, say
 from rigidblocks.cli.given import system_of
+from rigidblocks.cli.varied import designed
 
 if TYPE_CHECKING:
     from rigidblocks.simulation.result import Result
     from rigidblocks.study.requirements import Requirement
+    from rigidblocks.study.sweep import Sweep
     from rigidblocks.system.system import System
     from rigidblocks.view.live import LiveView
 
@@ -26,6 +28,12 @@ Out = Annotated[
     Path | None, Option("-o", "--output", help="The .arrow, .csv, .mf4 or .parquet file to write.")
 ]
 
+Method = Annotated[str | None, Option(help="The integrator: rk4, adaptive, ros2, ...")]
+MaybeScenario = Annotated[
+    Path | None, Option(help="A .csv or .yaml of times and values of inputs and parameters.")
+]
+_TOLD = 20  # failures that are printed, of many
+
 
 @APP.command("run")
 def run(
@@ -35,13 +43,11 @@ def run(
     stop: MaybeStop = None,
     dt: MaybeStep = None,
     output: Out = None,
-    method: Annotated[str | None, Option(help="The integrator: rk4, adaptive, ros2, ...")] = None,
+    method: Method = None,
     view: Annotated[
         bool, Option("--view", help="Watch it in the browser, at the pace of the clock.")
     ] = False,
-    scenario: Annotated[
-        Path | None, Option(help="A .csv or .yaml of times and values of inputs and parameters.")
-    ] = None,
+    scenario: MaybeScenario = None,
     require: Annotated[
         Path | None, Option(help="A .yaml of what the run has to keep; 1 where it does not.")
     ] = None,
@@ -184,53 +190,55 @@ def sweep(
     ],
     measure: Annotated[
         list[str],
-        Option("--measure", help="last, max, peak, rms ... of a signal: 'max robot.q[1]'."),
+        Option("--measure", help="last, max, peak, rms ... of a signal: 'max robot.q[1]'; again."),
     ],
     stop: MaybeStop = None,
     dt: MaybeStep = None,
     output: Annotated[
         Path | None,
-        Option("-o", "--output", help="The .csv of all runs; begun before, it goes on."),
+        Option("-o", "--output", help="The .csv, .nc or .zarr of all runs; if begun, it goes on."),
     ] = None,
     threads: Annotated[int | None, Option(help="Runs at once; the processors.")] = None,
+    method: Method = None,
+    scenario: MaybeScenario = None,
+    sample: Annotated[
+        str | None, Option(help="latin, sobol or uniform: of ranges, as pd.kp[1]=20:80.")
+    ] = None,
+    runs: Annotated[int | None, Option(help="How many runs --sample takes.")] = None,
+    seed: Annotated[int, Option(help="Of the random numbers of --sample.")] = 0,
+    scheduler: Annotated[
+        str | None, Option(help="The address of a Dask cluster, as tcp://bench:8786.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a system for every combination of values, and measure each run."""
-    from rigidblocks.study.design import grid
     from rigidblocks.study.sweep import sweep as all_runs
 
+    if twice := {one for one in measure if measure.count(one) > 1}:
+        raise ValueError(f"--measure {twice.pop()} is given twice")
+    design = designed(vary, sample, runs, seed)
     wired, told = system_of(system)
     stop, dt = stop or told.get("t_stop", 1.0), dt or told.get("dt", 1e-3)
-    design = grid(dict(map(_varied, vary)))
-    measures = {one: one for one in measure}
-    done = all_runs(wired, design, stop, dt, measures, save=output, threads=threads)
-    lines = [f"{len(done)} runs, {len(done.failures)} failed"]
-    lines += [f"run {k}: {said}" for k, said in done.failures.items()]
-    for name, values in done.measured.items():
-        good = values[values == values]
-        if len(good):
-            lines.append(f"  {name}: from {good.min():.6g} to {good.max():.6g}")
+    how = {"save": output, "threads": threads, "scheduler": scheduler, "scenario": scenario}
+    how |= {"method": method}
+    done = all_runs(wired, design, stop, dt, {one: one for one in measure}, **how)  # type: ignore[arg-type]
     columns = {**done.varied, **done.measured}
     table = {name: column.tolist() for name, column in columns.items()}
-    say("\n".join(lines), {"columns": table, "failures": dict(done.failures)}, as_json)
+    say(_summary(done), {"columns": table, "failures": dict(done.failures)}, as_json)
 
 
-def _varied(text: str) -> tuple[str, list[float]]:
-    """The name and the values in `pd.kp=1,2` or `pd.kp=1:4:7`, which are 7 from 1 to 4."""
-    import numpy as np
-
-    name, equals, given = text.partition("=")
-    values: list[float] = []
-    try:
-        for part in given.split(","):
-            numbers = part.split(":")
-            many = (float(numbers[0]), float(numbers[1]), int(numbers[2])) if numbers[1:] else ()
-            values += np.linspace(*many).tolist() if many else [float(part)]
-    except (ValueError, IndexError):
-        equals = ""
-    if not equals:
-        raise ValueError(f"'{text}' varies nothing; write it as {name}=1,2 or =1:4:7")
-    return name, values
+def _summary(done: "Sweep") -> str:
+    """What came of a sweep, in lines."""
+    lines = [f"{len(done)} runs, {len(done.failures)} failed"]
+    failures = list(done.failures.items())
+    lines += [f"run {k}: {said}" for k, said in failures[:_TOLD]]
+    if len(failures) > _TOLD:
+        lines.append(f"... and {len(failures) - _TOLD} more")
+    for name, values in done.measured.items():
+        good = values[values == values]
+        text = f"from {good.min():.6g} to {good.max():.6g}" if len(good) else "no number in any run"
+        lines.append(f"  {name}: {text}")
+    return "\n".join(lines)
 
 
 def _told(result: "Result", as_json: bool) -> None:

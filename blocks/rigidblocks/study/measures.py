@@ -29,6 +29,8 @@ def measure_of(given: Measure | str) -> Measure:
     """
     if callable(given):
         return given
+    if not isinstance(given, str):
+        raise TypeError(f"a measure is a function of the result or a text, not {given!r}")
     statistic, _, signal = given.strip().partition(" ")
     if statistic not in STATISTICS or not signal:
         raise ValueError(

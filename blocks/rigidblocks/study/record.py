@@ -7,20 +7,18 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TextIO
+from typing import Any, Self, TextIO
 
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
 from rigidblocks.simulation.provenance import provenance
 from rigidblocks.study.design import Design
+from rigidblocks.study.work import Row
 from rigidblocks.system.wiring import Wiring
 
 _MARK = "# rigidblocks sweep "
-
-
-class Row(NamedTuple):
-    """The measures of a run, and what was said where it failed."""
-
-    values: list[float]
-    error: str
+_PIECE = 1 << 16  # bytes
 
 
 def digest(wiring: Wiring, design: Design, settings: list[Any], measures: Mapping[str, str]) -> str:
@@ -29,30 +27,31 @@ def digest(wiring: Wiring, design: Design, settings: list[Any], measures: Mappin
     sha = hashlib.sha256()
     for part in (about["parts"], about["connections"], repr(settings), json.dumps(dict(measures))):
         sha.update(part.encode() + b"\0")
-    sha.update(repr(design.names).encode())
-    for k in range(len(design)):
-        sha.update(repr(design.numbers(k)).encode())
+    sha.update(repr((design.names, design.shapes)).encode())
+    sha.update(np.ascontiguousarray(design.table).data)
     return sha.hexdigest()[:16]
 
 
 class Record:
-    """The `rows` of a sweep by the numbers of their runs, from 0 on, and the .csv file that has
-    them, where there is to be one: those that it has already are there from the start.
+    """What is known of the runs of a sweep, by their numbers from 0 on: `values` (n, measures) are
+    NaN where there are none, `done` (n,) says which there are, `errors` what was said of those that
+    failed. Where there is to be a .csv file of them, those that it has are there from the start.
 
     Raises ValueError for a file of something else, which is left as it is.
     """
 
     def __init__(self, path: Path | None, design: Design, measures: tuple[str, ...], key: str):
-        self.rows: dict[int, Row] = {}
+        n = len(design)
+        self.values: Array = np.full((n, len(measures)), np.nan)
+        self.done = np.zeros(n, dtype=bool)
+        self.errors: dict[int, str] = {}
         self._path, self._design = path, design
         self._file: TextIO | None = None
         self._head = ["run", *design.columns(), *measures, "error"]
-        self._mark, self._n = f"{_MARK}{key}", len(measures)
-        if path is not None:
-            if path.suffix != ".csv":
-                raise ValueError(f"the runs of a sweep are saved as .csv, not as '{path}'")
-            if path.exists() and path.stat().st_size:
-                self.rows |= self._read()
+        self._mark = f"{_MARK}{key}"
+        self._texts: dict[str, str] = {}  # of errors, of which many are the same
+        if path is not None and path.exists() and path.stat().st_size:
+            self._read(path)
 
     def __enter__(self) -> Self:
         if self._path is not None:
@@ -72,14 +71,20 @@ class Record:
         """Adds rows, and hands them to the operating system; raises OSError with the name of the
         file where it does not take them.
         """
-        self.rows |= rows
+        for k, row in rows.items():
+            self._keep(k, row)
         if self._file is None:
             return
         with self._named():
             for k, row in rows.items():
-                numbers = map(repr, (*self._design.numbers(k), *row.values))
+                numbers = map(repr, (*self._design.table[k].tolist(), *row.values))
                 self._file.write(_line([k, *numbers, row.error]))
             self._file.flush()
+
+    def _keep(self, k: int, row: Row) -> None:
+        self.values[k], self.done[k] = row.values, True
+        if row.error:
+            self.errors[k] = self._texts.setdefault(row.error, row.error)
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
@@ -92,26 +97,51 @@ class Record:
                 self._file.close()
             raise OSError(error.errno, error.strerror, str(self._path)) from error
 
-    def _read(self) -> dict[int, Row]:
+    def _read(self, path: Path) -> None:
         """The whole lines of the file; a last one that a kill has cut is taken off it."""
-        assert self._path is not None
-        data = self._path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        lines = whole.decode().split("\n", 1)
-        if lines[0] != self._mark:
+        head = f"{self._mark}\n{_line(self._head)}".encode()
+        with path.open("rb") as file:
+            begin = file.read(len(head))
+        if not begin.startswith(f"{self._mark}\n".encode()) and not head.startswith(begin):
             raise ValueError(
-                f"'{self._path}' is no record of this sweep, of the same system, design and "
+                f"'{path}' is no record of this sweep, of the same system, design and "
                 "measures: give another name, or remove it"
             )
-        if whole != data:
-            with self._path.open("r+b") as file:
-                file.truncate(len(whole))
-        rows = list(csv.reader(io.StringIO(lines[1])))[1:]
-        first = 1 + len(self._design.columns())
-        return {
-            int(row[0]): Row([float(v) for v in row[first : first + self._n]], row[-1])
-            for row in rows
-        }
+        _cut(path, _whole(path) if len(begin) == len(head) else 0)
+        with path.open(newline="", encoding="utf-8", errors="replace") as file:
+            for number, cells in enumerate(csv.reader(file), 1):
+                if number > 2:
+                    self._keep(*self._run(path, number, cells))
+
+    def _run(self, path: Path, number: int, cells: list[str]) -> tuple[int, Row]:
+        """The run in a line of the file."""
+        first, n = 1 + self._design.table.shape[1], self.values.shape[1]
+        try:
+            values = [float(cell) for cell in cells[first : first + n]]
+            k = range(len(self.done))[int(cells[0])]
+            return k, Row(values, cells[first + n])
+        except (ValueError, IndexError):
+            raise ValueError(f"line {number} of '{path}' is no run: mend or remove it") from None
+
+
+def _whole(path: Path) -> int:
+    """The length of a file up to its last whole line, in bytes."""
+    with path.open("rb") as file:
+        end = file.seek(0, io.SEEK_END)
+        while end:
+            begin = max(0, end - _PIECE)
+            file.seek(begin)
+            if (last := file.read(end - begin).rfind(b"\n")) >= 0:
+                return begin + last + 1
+            end = begin
+    return 0
+
+
+def _cut(path: Path, length: int) -> None:
+    """Takes off a file what is behind its first `length` bytes."""
+    if path.stat().st_size > length:
+        with path.open("r+b") as file:
+            file.truncate(length)
 
 
 def _line(cells: list[Any]) -> str:

@@ -1,10 +1,8 @@
 """Many runs of one system, on all processors, with a record that a kill leaves whole."""
 
-import itertools
+import contextlib
 import os
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,22 +12,26 @@ from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.block import Block
+from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.record import offer
-from rigidblocks.simulation.prepare import prepare
+from rigidblocks.simulation.arguments import check_count, check_path
 from rigidblocks.simulation.run import Run
 from rigidblocks.simulation.scenario import Scenario
+from rigidblocks.study.cluster import on_cluster
+from rigidblocks.study.dataset import record_of, save_dataset
 from rigidblocks.study.design import Design
-from rigidblocks.study.measures import Measure, measure_of
-from rigidblocks.study.record import Record, Row, digest
-from rigidblocks.system.starting import start_of
+from rigidblocks.study.measures import Measure
+from rigidblocks.study.processes import Child, takes_turns
+from rigidblocks.study.record import Record, digest
+from rigidblocks.study.threads import Hand, hand, in_threads, of_each_thread, twice
+from rigidblocks.study.work import Row, Work, started
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
 
 if TYPE_CHECKING:
     import pandas
     import xarray
-
-_AHEAD = 4  # runs of each thread that wait to be taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,7 @@ def sweep(
     *,
     save: str | Path | None = None,
     threads: int | None = None,
+    scheduler: str | None = None,
     scenario: Scenario | Mapping[str, ArrayLike] | str | Path | None = None,
     progress: bool = True,
     **options: Any,
@@ -102,122 +105,112 @@ def sweep(
     A measure is a function of the `Result`, or a text (`measure_of`). `options` are those of
     `prepare`; `form` is "fused" unless the system has an FMU or Python among its parts. The system
     is prepared once, and run in as many `threads` at once as there are processors: compiled blocks
-    and native FMUs do not wait for each other. What a run has recorded is let go when it is
-    measured.
-
+    and native FMUs do not wait for each other. Where an FMU runs Python, each thread has a process
+    instead. What a run has recorded is let go when it is measured. `scheduler` is the address of
+    one of Dask, as "tcp://bench:8786": the runs go to its workers, in tasks of about a second.
     A `scenario` is that of `simulate`, the same in each run.
 
-    `save` names a .csv file, to which each run is written when it is measured. A sweep that was
+    `save` names a .csv file, to which each run is written when it is measured, or a dataset, .nc
+    or .zarr, which is written at the end and has such a .csv file beside it. A sweep that was
     ended, also by a kill, goes on from there when it is called again; the file of another sweep is
     refused. A run that fails is taken once more, then it is reported in `failures`, and the others
     go on. Raises KeyError and ValueError for a design that does not fit the system, before the
-    first run.
+    first run; OSError where a file cannot be written, and ConnectionError where a scheduler goes
+    away: what was done until then is in the file.
     """
-    measures = {name: measure_of(given) for name, given in measure.items()}
-    if not measures:
+    if not measure:
         raise ValueError("a sweep needs something to measure, such as {'end': 'last robot.q[1]'}")
-    wiring = system.wiring()
-    options = {"form": "fused" if _is_traced(wiring) else "compiled"} | options
-    first = prepare(system, dt, **options)
-    wiring.started(_start(wiring, design, 0))  # raises for what does not fit
+    if threads is not None:
+        check_count("threads", threads)
+        if scheduler is not None:
+            raise ValueError(f"threads are of this machine, not of the scheduler at '{scheduler}'")
+    check_path("save", save)
+    path = None if save is None else record_of(Path(save))
     told = None if scenario is None else Scenario.of(scenario)
-    settings = [t_stop, dt, sorted(options.items()), *([] if told is None else [told.text()])]
-    key = digest(wiring, design, settings, _texts(measure))
-    record = Record(None if save is None else Path(save), design, tuple(measures), key)
-    todo = [k for k in range(len(design)) if k not in record.rows]
-    runs = _runs_of(lambda: prepare(system, dt, **options), first)
+    options = {"form": "fused" if _is_traced(system.wiring()) else "compiled"} | options
+    work = Work(system, t_stop, dt, options, told, dict(measure))
+    done = _done(work, design, path, threads, scheduler, progress)
+    if save is not None and path != Path(save):
+        save_dataset(done.to_xarray(), Path(save))
+    return done
 
-    def one(k: int) -> Row:
-        return _measured(runs, t_stop, _start(wiring, design, k), told, measures)
 
-    count = threads or os.cpu_count() or 1
+def _done(
+    work: Work,
+    design: Design,
+    path: Path | None,
+    threads: int | None,
+    scheduler: str | None,
+    progress: bool,
+) -> Sweep:
+    """The runs of a sweep, with their record at the path."""
+    wiring, first = work.system.wiring(), work.prepared()
+    work.check(wiring, started(wiring, design, design.table[0]))
+    key = _key(work, wiring, design)
+    with Record(path, design, tuple(work.measures), key) as record:
+        todo = np.flatnonzero(~record.done).tolist()
+        if scheduler is not None:
+            rows = on_cluster(scheduler, work, design, todo)
+        else:
+            rows = _here(work, wiring, design, first, todo, threads or os.cpu_count() or 1)
+        _taken(rows, record, progress)
+    return Sweep(
+        dict(zip(design.columns(), design.table.T, strict=True)),
+        dict(zip(work.measures, record.values.T, strict=True)),
+        dict(sorted(record.errors.items())),
+    )
+
+
+def _key(work: Work, wiring: Wiring, design: Design) -> str:
+    """What is known of a sweep: of a measure that is a function there is its name alone."""
+    told = [] if work.scenario is None else [work.scenario.text()]
+    settings = [work.t_stop, work.dt, sorted(work.options.items()), *told]
+    texts = {name: one if isinstance(one, str) else "" for name, one in work.measures.items()}
+    return digest(wiring, design, settings, texts)
+
+
+def _taken(rows: Iterator[dict[int, Row]], record: Record, progress: bool) -> None:
+    """Records rows as they come, and shows how far that is."""
+    disable = None if progress else True
+    count = int(record.done.sum())
     with (
-        record,
-        tqdm(total=len(design), unit="run", disable=None if progress else True, leave=False) as bar,
+        contextlib.closing(rows),  # type: ignore[type-var]
+        tqdm(
+            total=len(record.done), initial=count, unit="run", disable=disable, leave=False
+        ) as bar,
     ):
-        bar.update(len(record.rows))
-        for done in _completed(one, todo, count):
+        for done in rows:
             record.add(done)
             bar.update(len(done))
-    return _sweep_of(design, tuple(measures), record.rows)
 
 
-def _texts(measure: Mapping[str, Measure | str]) -> dict[str, str]:
-    """What is known of the measures: the texts; of a function there is its name alone."""
-    return {name: given if isinstance(given, str) else "" for name, given in measure.items()}
+def _here(
+    work: Work, wiring: Wiring, design: Design, first: Run, todo: list[int], count: int
+) -> Iterator[dict[int, Row]]:
+    """The rows of runs on this machine, in processes of their own where Python runs in them."""
+    with contextlib.ExitStack() as children:
+        there = list[Child]()
 
+        def child() -> Hand:
+            there.append(Child(work, design))
+            children.callback(there[-1].close)
+            return there[-1]
 
-def _start(wiring: Wiring, design: Design, k: int) -> dict[str, Any]:
-    """The start values of the k-th run."""
-    return start_of(wiring, zip(design.names, design.rows[k], strict=True))
+        def end() -> None:
+            for one in there:
+                one.stop()
+
+        def own() -> Hand:
+            return hand(work, wiring, design, work.prepared())
+
+        if takes_turns(wiring) and count > 1:
+            one = of_each_thread(child)
+        else:
+            one = of_each_thread(own, hand(work, wiring, design, first))
+        yield from in_threads(lambda k: twice(one, design.table[k]), todo, count, end)
 
 
 def _is_traced(wiring: Wiring) -> bool:
     """Whether the whole system can be one C loop."""
-    from rigidblocks.block.block import Block
-    from rigidblocks.block.python_block import PythonBlock
-
     parts = [part.component for part in wiring.parts.values()]
     return all(isinstance(one, Block) and not isinstance(one, PythonBlock) for one in parts)
-
-
-def _runs_of(make: Callable[[], Run], first: Run) -> Callable[[], Run]:
-    """A prepared run for each thread; what is compiled they share."""
-    local, spare, lock = threading.local(), [first], threading.Lock()
-
-    def own() -> Run:
-        if not hasattr(local, "run"):
-            with lock:
-                local.run = spare.pop() if spare else make()
-        run: Run = local.run
-        return run
-
-    return own
-
-
-def _measured(
-    runs: Callable[[], Run],
-    t_stop: float,
-    start: Mapping[str, Any],
-    scenario: Scenario | None,
-    measures: Mapping[str, Measure],
-) -> Row:
-    """The measures of a run; of one that fails twice, what was said."""
-    for attempt in (1, 2):
-        try:
-            result = runs().simulate(t_stop, start=start, scenario=scenario, progress=False)
-            return Row([float(measure(result)) for measure in measures.values()], "")
-        except Exception as error:
-            if attempt == 2:
-                said = " ".join(f"{type(error).__name__}: {error}".split())
-    return Row([np.nan] * len(measures), said)
-
-
-def _completed(
-    one: Callable[[int], Row], todo: list[int], threads: int
-) -> Iterator[dict[int, Row]]:
-    """What is done, as it comes; only so many runs wait that memory does not grow with them."""
-    left = iter(todo)
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            waiting: dict[Future[Row], int] = {
-                pool.submit(one, k): k for k in itertools.islice(left, _AHEAD * threads)
-            }
-            while waiting:
-                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                yield {waiting.pop(future): future.result() for future in done}
-                for k in itertools.islice(left, len(done)):
-                    waiting[pool.submit(one, k)] = k
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _sweep_of(design: Design, measures: tuple[str, ...], rows: Mapping[int, Row]) -> Sweep:
-    numbers = np.array([design.numbers(k) for k in range(len(design))])
-    values = np.array([rows[k].values for k in range(len(design))])
-    return Sweep(
-        dict(zip(design.columns(), numbers.T, strict=True)),
-        dict(zip(measures, values.T, strict=True)),
-        {k: row.error for k, row in sorted(rows.items()) if row.error},
-    )
