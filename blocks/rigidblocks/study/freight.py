@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rigidblocks.system.fmu import Fmu
+from rigidblocks.system.remote import RemoteFile
 from rigidblocks.system.system import System
 
 
@@ -30,10 +31,12 @@ def packed(what: Any) -> bytes:
 
 
 def fmus_of(system: System) -> dict[str, tuple[str, Path]]:
-    """The hash and the file of each part that is an FMU, by the name of the part."""
+    """The hash and the file of each part that is an FMU, by the name of the part; one that a server
+    runs stays there.
+    """
     found, known = {}, dict[Path, str]()
     for name, part in system.parts.items():
-        if isinstance(part.component, Fmu):
+        if isinstance(part.component, Fmu) and not isinstance(part.component.path, RemoteFile):
             path = Path(part.component.path)
             if path not in known:
                 known[path] = hashlib.sha256(path.read_bytes()).hexdigest()

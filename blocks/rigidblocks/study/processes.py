@@ -22,6 +22,7 @@ from rigidblocks.study.design import Design
 from rigidblocks.study.freight import packed
 from rigidblocks.study.work import Row, Work, started
 from rigidblocks.system.fmu import Fmu
+from rigidblocks.system.remote import RemoteFile
 from rigidblocks.system.wiring import Wiring
 
 _GRACE = 5.0  # s that a child gets to end by itself
@@ -36,6 +37,8 @@ def takes_turns(wiring: Wiring) -> bool:
 
 
 def _is_python(fmu: Fmu) -> bool:
+    if isinstance(fmu.path, RemoteFile):
+        return False
     with zipfile.ZipFile(fmu.path) as archive:
         names = archive.namelist()
     return any(name.startswith("resources/") and name.endswith(".py") for name in names)
