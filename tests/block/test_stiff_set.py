@@ -40,6 +40,15 @@ def test_stiff_problems_are_solved_to_the_tolerance(name, method, rtol):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("rtol", DECADES[::2])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_collocation_solves_stiff_problems_to_the_tolerance(name, rtol):
+    problem = PROBLEMS[name]
+    m, memory = walked(problem, method_of("radau", rtol), problem.end)
+    assert np.max(np.abs(m[memory.x] / problem.solution - 1.0)) < 10.0 * rtol
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("rtol", DECADES)
 def test_flyball_governor_is_where_the_benchmark_has_it(rtol):
     plant, method = flyball_governor(), method_of("adaptive or stiff", rtol)

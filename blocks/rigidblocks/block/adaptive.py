@@ -14,6 +14,7 @@ from rigidblocks.block.block import Block, Port
 from rigidblocks.block.integrators import (
     DORMAND_PRINCE,
     INTEGRATORS,
+    RADAU,
     RK4,
     RODAS3,
     RODAS4P,
@@ -42,8 +43,9 @@ class Adaptive:
 
     `explicit` is an embedded pair. Before it, one step of RK4 over the whole communication step is
     tried, whose change against a method of order 2 costs nothing to know; where nothing happens
-    that is all. `stiff` is a linearly implicit pair whose last stage is its error. With both, the
-    one changes to the other where stability limits its steps, and back.
+    that is all. `stiff` is a linearly implicit pair whose last stage is its error, or, alone, a
+    collocation method. With both, the one changes to the other where stability limits its steps,
+    and back.
 
     Without a bound a communication step that takes more than `MOST_TRIES` fails.
     After `max_inner_steps` tries in a communication step, for hard real time, one step of linearly
@@ -101,6 +103,7 @@ METHODS: dict[str, Method] = {
         STIFF,
         Adaptive("adaptive or stiff", DORMAND_PRINCE, RODAS4P, exact=False),
         Adaptive("adaptive rodas3", None, RODAS3),
+        Adaptive("radau", None, RADAU),
     )
 } | INTEGRATORS
 

@@ -3,6 +3,7 @@
 c/kernel/control.h does the same, by the same arithmetic in the same order.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from rigidblocks.block.adaptive import (
     Adaptive,
     nominal_values,
 )
+from rigidblocks.block.collocation import START_PART, Begin, Stages
 from rigidblocks.block.evaluate import Evaluator
 from rigidblocks.block.implicit import implicit_stages
 from rigidblocks.block.integrators import RK4, Integrator
@@ -69,6 +71,9 @@ class Steps:
         self.tried = 0
         self.rates: Array | None = None
         self.approach = Approach() if evaluator.margin_count else None
+        self.stages: Stages | None = None
+        if method.stiff is not None and method.stiff.collocation is not None:
+            self.stages = Stages(method.stiff, self._in_tolerances)
 
     def through(self, m: Array, start: float, length: float, end: float) -> Array:
         """The memory at the end."""
@@ -84,8 +89,9 @@ class Steps:
         not finite where none could be taken.
         """
         s, t, left = m[self.evaluator.memory.s].copy(), start_time + done, length - done
-        start, h = self._start(m, t), self._first_length(s, left)
-        slopes = self._slopes(start, h) if s[IS_STIFF] else None
+        start = self._start(m, t)
+        h = self._first_length(s, left, start)
+        slopes = self._slopes(start, h) if s[IS_STIFF] and self.stages is None else None
         if self._is_screened(s, h == left) and (y := self._by_screen(start, h, end, s)) is not None:
             return self._put(start, y, end, s), length
         if self.approach is not None:
@@ -119,13 +125,21 @@ class Steps:
             self.rates = self._rates(m, t, x)
         return Start(m, t, x, self.rates)
 
-    def _first_length(self, s: Array, left: float) -> float:
+    def _first_length(self, s: Array, left: float, start: Start) -> float:
         """The length that is tried first: the one remembered, or all that is left."""
         if self.method.explicit is None:
             s[IS_STIFF] = 1.0
         if s[LENGTH] == 0.0:
             s[LENGTH] = left
+            fastest, part = self._in_tolerances(start.f, start.x, start.x), self._start_part
+            if self.stages is not None and part < fastest * left < np.inf:
+                s[LENGTH] = coarse(part / fastest)
         return _first_length(min(s[LENGTH], self.longest), left)
+
+    @property
+    def _start_part(self) -> float:
+        """How many tolerances the first step of a collocation method changes a state at most."""
+        return START_PART / self.method.rtol
 
     def _is_screened(self, s: Array, whole: bool) -> bool:
         """Whether one step of RK4 over the whole communication step is tried first."""
@@ -154,6 +168,8 @@ class Steps:
         self, start: Start, h: float, end: float, s: Array, slopes: tuple[Array, Array] | None
     ) -> Trial:
         """A step of the explicit pair, or with slopes of the implicit one."""
+        if self.stages is not None:
+            return self._collocated(self.stages, start, h, end)
         if slopes is None:
             return self._pair(start, h, end, s)
         return self._implicit(start, h, end, slopes)
@@ -192,7 +208,9 @@ class Steps:
         ones.
         """
         if trial.error <= 1.0:
-            _remember(s, h, trial.error, shortened)
+            _remember(s, h, trial.error, shortened, _sixth if self.stages is not None else _root)
+            if self.stages is not None:
+                s[LENGTH] = self.stages.keep(h, s[LENGTH])
             if self.approach is not None:
                 s[LENGTH] = self.approach.next_length(h, s[LENGTH])
             self.rates = trial.rates
@@ -273,6 +291,19 @@ class Steps:
         k = implicit_stages(pair, rates, slopes, start.t, start.x, h, start.f)
         y = start.x + h * _sum(pair.b, k)
         error = self._in_tolerances(h * k[-1], start.x, y)
+        if not error <= 1.0:
+            return Trial(error, y)
+        move, y = self._arrive(start, end, y)
+        return Trial(max(error, move), y)
+
+    def _collocated(self, stages: Stages, start: Start, h: float, end: float) -> Trial:
+        """A step of the collocation method."""
+
+        def rates(t: float, x: Array) -> Array:
+            return self._rates(start.m, t, x)
+
+        begin = Begin(start.t, h, start.x, start.f)
+        error, y = stages.attempt(begin, rates, lambda: self._slopes(start, h))
         if not error <= 1.0:
             return Trial(error, y)
         move, y = self._arrive(start, end, y)
@@ -392,12 +423,21 @@ def _root(error: float, is_stiff: float) -> float:
     return float(np.sqrt(q) * np.sqrt(np.sqrt(q)) if is_stiff else np.sqrt(q))
 
 
-def _remember(s: Array, h: float, error: float, shortened: bool) -> None:
+def _sixth(error: float, is_stiff: float) -> float:
+    """About the sixth root of the error, which the length of a collocation method goes with."""
+    del is_stiff
+    q = np.sqrt(np.sqrt(error))
+    return float(np.sqrt(q) * np.sqrt(np.sqrt(np.sqrt(q))))
+
+
+def _remember(
+    s: Array, h: float, error: float, shortened: bool, root: Callable[[float, float], float]
+) -> None:
     """Keeps what a step that is taken leaves: the length of the next one, by its error and the one
     before.
     """
     now, last = max(error, 1e-8), s[ERROR] if s[ERROR] > 0.0 else 1e-4
-    factor = 0.9 / _root(now, s[IS_STIFF]) * np.sqrt(_root(last, s[IS_STIFF]))
+    factor = 0.9 / root(now, s[IS_STIFF]) * np.sqrt(root(last, s[IS_STIFF]))
     factor = min(max(factor, 0.2), 5.0)
     if shortened and factor > 1.0:
         factor = 1.0

@@ -30,9 +30,26 @@ class LinearlyImplicit:
 
 
 @dataclass(frozen=True)
+class Collocation:
+    """How the stages of a collocation method are found: in coordinates w = there z, in which its
+    matrix a is diagonal, and z = back w.
+
+    `roots` are the eigenvalues of a, the first one real, of each pair of the others one; a row of
+    `there` is of the real one, and two each are the real and the imaginary part of the others.
+    sum error_i z_i with h roots_0 times the rates at the start is the difference to a method of
+    lower order (Hairer and Wanner II, IV.8).
+    """
+
+    roots: tuple[complex, ...]
+    there: Tableau
+    back: Tableau
+    error: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Integrator:
     """A one-step method: a Butcher tableau a, b, c with the error order `order`, explicit unless
-    `implicit` is given.
+    `implicit` or `collocation` is given.
 
     `a_position` and `b_position` are the tableau of the states whose rate is another state
     (positions); without them all states share one tableau. `dense` has the coefficients of
@@ -51,6 +68,7 @@ class Integrator:
     dense: Tableau | None = None
     implicit: LinearlyImplicit | None = None
     error: tuple[float, ...] | None = None
+    collocation: Collocation | None = None
 
     @property
     def stages(self) -> int:
@@ -187,6 +205,128 @@ RODAS4P = Integrator(
         (0.25, -0.5, -0.023504, -0.0362, 0.0, 0.0),
     ),
     error=(0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
+)
+
+# Radau IIA with five stages, stiffly accurate and of order 9 (Hairer and Wanner 1999); its error is
+# the difference to a method of order 5
+RADAU = Integrator(
+    "radau",
+    9,
+    a=(
+        (
+            0.07299886431790333,
+            -0.02673533110794557,
+            0.018676929763984353,
+            -0.01287910609330644,
+            0.005042839233882015,
+        ),
+        (
+            0.15377523147918246,
+            0.14621486784749352,
+            -0.03644456890512809,
+            0.02123306311930472,
+            -0.007935579902728777,
+        ),
+        (
+            0.14006304568480987,
+            0.29896712949128346,
+            0.16758507013524895,
+            -0.03396910168661774,
+            0.010944288744192253,
+        ),
+        (
+            0.14489430810953477,
+            0.2765000687601592,
+            0.32579792291042103,
+            0.12875675325490976,
+            -0.015708917378805327,
+        ),
+        (0.14371356079122594, 0.28135601514946207, 0.31182652297574126, 0.22310390108357075, 0.04),
+    ),
+    b=(0.14371356079122594, 0.28135601514946207, 0.31182652297574126, 0.22310390108357075, 0.04),
+    c=(0.05710419611451768, 0.2768430136381238, 0.5835904323689168, 0.8602401356562195, 1.0),
+    collocation=Collocation(
+        roots=(
+            (0.15906584442746913 + 0j),
+            (0.13317907701829965 + 0.07499451183581861j),
+            (0.06506577854574351 + 0.11646852774031705j),
+        ),
+        there=(
+            (
+                27.697693775684066,
+                12.783337911304407,
+                3.2084893867134436,
+                -0.9514904122489136,
+                0.7415504960259902,
+            ),
+            (
+                -33.041880213518944,
+                -17.37695347906356,
+                -0.1721290632540259,
+                -0.099169777982543,
+                0.5312281158383051,
+            ),
+            (
+                8.611443979875306,
+                -9.699991409528778,
+                -1.914728639696876,
+                -2.4186920060849406,
+                1.0474634879353364,
+            ),
+            (
+                5.3441864378348845,
+                4.593615567759155,
+                -3.036360323459418,
+                1.0506601902314567,
+                -0.27277861186429536,
+            ),
+            (
+                -3.7480598074398097,
+                3.9849657363438684,
+                1.044415641608016,
+                -1.1840985681379481,
+                0.44991777015677953,
+            ),
+        ),
+        back=(
+            (
+                0.013576867344947851,
+                -0.011478515255229568,
+                0.014019858892875475,
+                -0.010242047817908826,
+                -0.04767387729029579,
+            ),
+            (
+                0.0016179004017191502,
+                -0.007668830749180203,
+                -0.024708578426518517,
+                0.050172864517371255,
+                0.09433181918161158,
+            ),
+            (
+                0.07915785334744688,
+                0.019398463998828754,
+                -0.0818003537037511,
+                -0.23053953404341834,
+                -0.10270304538012552,
+            ),
+            (
+                0.4122560826804609,
+                0.40760117128019857,
+                -0.19968242788680238,
+                0.37789390224886105,
+                -0.4667441303324945,
+            ),
+            (1.0, 1.0, 0.0, 1.0, 0.0),
+        ),
+        error=(
+            -4.418997716796381,
+            0.57923485225667,
+            -0.199237560953468,
+            0.09416748369194548,
+            -0.03181316888549383,
+        ),
+    ),
 )
 
 INTEGRATORS = {

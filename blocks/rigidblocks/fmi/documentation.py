@@ -11,6 +11,7 @@ import numpy as np
 import rigidblocks
 from rigidblocks.block.adaptive import Adaptive, Method
 from rigidblocks.block.block import Block, Port
+from rigidblocks.block.collocation import MOST_TRIES
 from rigidblocks.fmi.curves import curves
 from rigidblocks.fmi.prose import as_html
 from rigidblocks.fmi.reference import ReferenceRun
@@ -184,8 +185,12 @@ def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) ->
         slopes = (
             evaluator.rate_slopes.operation_count if method.exact else (n + 1) * (rates + 2 * n)
         )
-        linear = 2 / 3 * n**3 + stages * 2 * n**2
-        tries.append(slopes + linear + stages * rates + 2 * n * stages * (stages + 8))
+        if method.stiff.collocation is None:
+            linear = 2 / 3 * n**3 + stages * 2 * n**2
+            tries.append(slopes + linear + stages * rates + 2 * n * stages * (stages + 8))
+        else:  # with an old Jacobian, and with a new one; of its pairs of roots complex equations
+            linear, newton = 6 * n**3, stages * rates + 18 * n**2 + 8 * n * stages * (stages + 1)
+            tries.append(slopes + 2 * (linear + MOST_TRIES * newton) + 2 * rates + 4 * n**2)
     moved = operations("project") if evaluator.projects else 0
     seen = 4 * operations("margins") if evaluator.margin_count else 0
     ends = operations("output") + operations("update") + rates

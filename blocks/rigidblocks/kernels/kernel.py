@@ -21,8 +21,10 @@ from rigidblocks.block.adaptive import (
     stiff_part,
 )
 from rigidblocks.block.block import Block
+from rigidblocks.block.collocation import CLOSE, CONTRACTION, START_PART
+from rigidblocks.block.collocation import MOST_TRIES as MOST_NEWTON
 from rigidblocks.block.composite import Composite, InnerBlock
-from rigidblocks.block.integrators import Integrator
+from rigidblocks.block.integrators import Collocation, Integrator
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.written import WrittenBlock
 from rigidblocks.kernels.composite import of_its_own, sample_text
@@ -36,6 +38,8 @@ KERNEL = (
     "implicit.h",
     "margins.h",
     "stiffness.h",
+    "trial.h",
+    "collocation.h",
     "control.h",
     "step.h",
 )  # each may use those before
@@ -195,7 +199,25 @@ def _explicit_tableau(memory: Memory, method: Integrator) -> Iterable[str]:
         yield _array("RB_ERROR", method.error)
 
 
+def _collocation_tableau(method: Integrator, nodes: Collocation) -> Iterable[str]:
+    roots = [part for root in nodes.roots for part in (root.real, root.imag)]
+    yield _matrix("RB_COLLOCATION_A", method.a)
+    yield "#define RB_COLLOCATION 1"
+    yield _array("RB_NODE_TIMES", method.c)
+    yield _array("RB_ROOTS", (roots[0], *roots[2:]))
+    yield _matrix("RB_THERE", nodes.there)
+    yield _matrix("RB_BACK", nodes.back)
+    yield _array("RB_NODE_ERROR", nodes.error)
+    yield f"enum {{ RB_MOST_NEWTON = {MOST_NEWTON} }};"
+    yield f"static const double RB_NEWTON = {c_number(CLOSE)};"
+    yield f"static const double RB_CONTRACTION = {c_number(CONTRACTION)};"
+    yield f"static const double RB_START_PART = {c_number(START_PART)};"
+
+
 def _implicit_tableau(method: Integrator) -> Iterable[str]:
+    if method.collocation is not None:
+        yield from _collocation_tableau(method, method.collocation)
+        return
     assert method.implicit is not None
     yield f"enum {{ RB_IMPLICIT_STAGES = {method.stages} }};"
     yield f"static const double RB_GAMMA = {c_number(method.implicit.gamma)};"

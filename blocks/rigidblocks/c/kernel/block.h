@@ -14,6 +14,7 @@
        RB_PROJECTS                           1 when the states are moved back to where they belong
        RB_MARGINS                            the number of margins, where there are any that the method asks for
        RB_STAGES, RB_A, RB_C                 the integrator: its stages, its tableau with b as the last row
+       RB_COLLOCATION                        there for the method of collocation.h, with its tables
        RB_LINEARLY_IMPLICIT                  1 for an integrator with RB_GAMMA, RB_COUPLING, RB_TIME, as implicit.h has it;
                                              else RB_A_POSITION is the tableau of the states that RB_POSITION marks
 

@@ -10,10 +10,12 @@
 #include <float.h>
 #include <math.h>
 
+#include "collocation.h"
 #include "course.h"
 #include "implicit.h"
 #include "margins.h"
 #include "stiffness.h"
+#include "trial.h"
 
 #if RB_ADAPTIVE
 
@@ -24,6 +26,9 @@ typedef struct {
     double rates[RB_NX + 1]; /* at the states of the memory, if they are known */
     int known;
     int tried;
+#ifdef RB_COLLOCATION
+    Stages stages;
+#endif
 #ifdef RB_MARGINS
     Approach approach;
 #endif
@@ -36,80 +41,12 @@ static inline void start_progress(Progress *progress, double start, double lengt
     progress->end = end;
     progress->done = 0.0;
     progress->known = progress->tried = 0;
+#ifdef RB_COLLOCATION
+    start_stages(&progress->stages);
+#endif
 #ifdef RB_MARGINS
     progress->approach.resumed = 0.0;
 #endif
-}
-
-/* One inner step while it is tried: from the states x at t, with the rates f there, to y at t + h. */
-typedef struct {
-    double t, h, end;
-    double x[RB_NX + 1], f[RB_NX + 1], y[RB_NX + 1], next[RB_NX + 1]; /* next: the rates at y */
-    int next_known;
-#if RB_LINEARLY_IMPLICIT
-    double slopes[RB_NX * RB_NX + RB_NX + 1];
-    int slopes_known;
-#endif
-} Trial;
-
-/* The largest element of e in tolerances at the states x and y; infinite when one of e or y is not finite. */
-static inline double in_tolerances(const double *e, const double *x, const double *y)
-{
-    double largest = 0.0;
-    for (int i = 0; i < RB_NX; i++) {
-        const double a = fabs(x[i]), b = fabs(y[i]);
-        const double one = fabs(e[i]) / (RB_ATOL[i] + RB_RTOL * (a > b ? a : b));
-        if (!(one <= DBL_MAX && b <= DBL_MAX))
-            return INFINITY;
-        if (one > largest)
-            largest = one;
-    }
-    return largest;
-}
-
-/* h sum weight_i k_i */
-static inline void change(double h, const double *weights, double k[][RB_NX + 1], int n, double *e)
-{
-    for (int i = 0; i < RB_NX; i++) {
-        double sum = 0.0;
-        for (int r = 0; r < n; r++)
-            sum += weights[r] * k[r][i];
-        e[i] = h * sum;
-    }
-}
-
-/* The memory at t with the states x, and the rates there. */
-static inline void rates_at(double *m, double t, const double *x, const Course *course, double *rates)
-{
-    store(m + RB_X, x, RB_NX);
-    m[RB_T] = t;
-    follow(course, m, t);
-    derivative(m, rates);
-}
-
-/* The memory at the end of a step with the states y, moved back to where they belong; how far, in tolerances. */
-static inline double arrive(double *m, Trial *trial, const Course *course)
-{
-    store(m + RB_X, trial->y, RB_NX);
-    m[RB_T] = trial->end;
-    follow(course, m, trial->end);
-#if RB_PROJECTS
-    double back[RB_NX + 1], move[RB_NX + 1];
-    project(m, back);
-    for (int i = 0; i < RB_NX; i++) {
-        move[i] = back[i] - trial->y[i];
-        trial->y[i] = back[i];
-    }
-    store(m + RB_X, back, RB_NX);
-    return in_tolerances(move, trial->x, trial->y);
-#else
-    return 0.0;
-#endif
-}
-
-static inline double larger(double a, double b)
-{
-    return a > b ? a : b;
 }
 
 /* ---- the methods: each makes trial->y and tells its error ---- */
@@ -182,7 +119,7 @@ static inline double try_pair(double *m, Trial *trial, const Course *course)
 
 #endif
 
-#if RB_LINEARLY_IMPLICIT
+#if RB_LINEARLY_IMPLICIT && !defined(RB_COLLOCATION)
 
 /* A step of the linearly implicit pair, its last stage the error; inputs on a course are held in the middle. */
 static inline double try_implicit(double *m, Trial *trial, const Course *course)
@@ -208,8 +145,13 @@ static inline double try_implicit(double *m, Trial *trial, const Course *course)
 
 #endif
 
-static inline double try_step(double *m, Trial *trial, int screen, const Course *course)
+static inline double try_step(double *m, Trial *trial, Progress *progress, int screen, const Course *course)
 {
+#ifdef RB_COLLOCATION
+    (void)screen;
+    return try_stages(m, trial, &progress->stages, course);
+#else
+    (void)progress;
 #if RB_LINEARLY_IMPLICIT
     if (m[RB_S + RB_IS_STIFF] != 0.0)
         return try_implicit(m, trial, course);
@@ -220,6 +162,7 @@ static inline double try_step(double *m, Trial *trial, int screen, const Course 
     (void)screen;
     return INFINITY;
 #endif
+#endif
 }
 
 /* ---- the control of the length ---- */
@@ -228,6 +171,10 @@ static inline double try_step(double *m, Trial *trial, int screen, const Course 
 static inline double root(double error, double is_stiff)
 {
     const double q = sqrt(sqrt(error));
+#ifdef RB_COLLOCATION
+    (void)is_stiff;
+    return sqrt(q) * sqrt(sqrt(sqrt(q))); /* about the sixth */
+#endif
     return is_stiff != 0.0 ? sqrt(q) * sqrt(sqrt(q)) : sqrt(q);
 }
 
@@ -334,6 +281,18 @@ static inline double until_change(double *m, Trial *trial, Approach *approach, c
 }
 #endif
 
+/* The length that is tried first where nothing is remembered: all that is left, or what changes no state by much. */
+static inline double length_at_start(const Trial *trial, double left)
+{
+#ifdef RB_COLLOCATION
+    const double fastest = in_tolerances(trial->f, trial->x, trial->x), part = RB_START_PART / RB_RTOL;
+    return fastest <= DBL_MAX && part < fastest * left ? coarse(part / fastest) : left;
+#else
+    (void)trial;
+    return left;
+#endif
+}
+
 /* Takes one inner step; returns the time at its end. The states are not finite where none can be taken. */
 static inline double controlled_step(double *m, Progress *progress, const Course *course)
 {
@@ -346,14 +305,14 @@ static inline double controlled_step(double *m, Progress *progress, const Course
 #if !RB_EXPLICIT
     s[RB_IS_STIFF] = 1.0;
 #endif
-    if (s[RB_NEXT_STEP] == 0.0)
-        s[RB_NEXT_STEP] = left;
     trial.t = t;
-    trial.h = first_length(s, left);
     store(trial.x, m + RB_X, RB_NX);
     if (!progress->known)
         rates_at(m, t, trial.x, course, progress->rates);
     store(trial.f, progress->rates, RB_NX);
+    if (s[RB_NEXT_STEP] == 0.0)
+        s[RB_NEXT_STEP] = length_at_start(&trial, left);
+    trial.h = first_length(s, left);
 #if RB_LINEARLY_IMPLICIT
     trial.slopes_known = 0;
 #endif
@@ -387,7 +346,7 @@ static inline double controlled_step(double *m, Progress *progress, const Course
 #if RB_EXPLICIT && RB_LINEARLY_IMPLICIT
         const int was_stiff = s[RB_IS_STIFF] != 0.0;
 #endif
-        const double error = try_step(m, &trial, screen, course);
+        const double error = try_step(m, &trial, progress, screen, course);
 #ifdef RB_MARGINS
         const double before = error <= 1.0 ? until_change(m, &trial, &progress->approach, course) : 0.0;
         if (screen && before > 0.0) {
@@ -436,6 +395,9 @@ static inline double controlled_step(double *m, Progress *progress, const Course
 #ifdef RB_MARGINS
             if (!spite)
                 s[RB_NEXT_STEP] = length_after(&progress->approach, trial.h, s[RB_NEXT_STEP]);
+#endif
+#ifdef RB_COLLOCATION
+            s[RB_NEXT_STEP] = keep_stages(&progress->stages, trial.h, s[RB_NEXT_STEP]);
 #endif
             progress->known = trial.next_known && !spite;
             if (progress->known)

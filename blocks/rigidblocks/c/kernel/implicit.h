@@ -52,20 +52,22 @@ static inline void solve(double w[RB_NX + 1][RB_NX + 1], const int *pivot, doubl
     }
 }
 
-static inline double weighted(const double *weights, double k[RB_IMPLICIT_STAGES][RB_NX + 1], int n, int i)
-{
-    double sum = 0.0;
-    for (int r = 0; r < n; r++)
-        sum += weights[r] * k[r][i];
-    return sum;
-}
-
 /* 1 - length J */
 static inline void implicit_matrix(double w[RB_NX + 1][RB_NX + 1], double length, const double *slopes)
 {
     for (int i = 0; i < RB_NX; i++)
         for (int j = 0; j < RB_NX; j++)
             w[i][j] = (i == j) - length * slopes[i * RB_NX + j];
+}
+
+#ifndef RB_COLLOCATION
+
+static inline double weighted(const double *weights, double k[RB_IMPLICIT_STAGES][RB_NX + 1], int n, int i)
+{
+    double sum = 0.0;
+    for (int r = 0; r < n; r++)
+        sum += weights[r] * k[r][i];
+    return sum;
 }
 
 /* The stages k of a step from x at t, with the rates f there. */
@@ -103,6 +105,8 @@ static inline void integrate(double *m, double t, double h)
     for (int i = 0; i < RB_NX; i++)
         m[RB_X + i] = x[i] + h * weighted(RB_IMPLICIT_A[RB_IMPLICIT_STAGES], k, RB_IMPLICIT_STAGES, i);
 }
+#endif
+
 #endif
 
 #endif

@@ -1,0 +1,208 @@
+"""The step of a collocation method: many implicit stages on one polynomial, by Newton's method.
+
+c/kernel/collocation.h does the same, by the same arithmetic in the same order.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.algebra.linear import linear_solver
+from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.integrators import Collocation, Integrator
+from rigidblocks.block.stiffness import coarse
+
+Rates = Callable[[Any, Array], Array]
+Slopes = Callable[[], tuple[Array, Array]]
+InTolerances = Callable[[Array, Array, Array], float]
+
+CLOSE = 0.03  # tolerances: what is left of the stages after Newton's method
+MOST_TRIES = 10
+CONTRACTION = 0.2  # of Newton's method, that the next step is to have at most
+START_PART = 1e-3  # of the size of a state, that the first step is to change it by at most
+
+
+@dataclass(frozen=True, eq=False)
+class Begin:
+    """Where a step of length h begins: the states x at t and their rates f."""
+
+    t: float
+    h: float
+    x: Array
+    f: Array
+
+
+class Stages:
+    """The stages z_i = h sum a_ij f(t + c_j h, x + z_j), on the way through a communication step
+    from one inner step to the next (Hairer and Wanner II, IV.8; 1999).
+    """
+
+    def __init__(self, method: Integrator, in_tolerances: InTolerances):
+        assert method.collocation is not None
+        self.data: Collocation = method.collocation
+        self.a, self.c = method.a, method.c
+        self.in_tolerances = in_tolerances
+        self.J: Array | None = None
+        self.is_fresh = False
+        self.factored = 0.0
+        self.z: Array = np.zeros(0)
+        self.last = self.z
+        self.last_length, self.rest, self.rate, self.tries = 0.0, 1.0, 0.0, 0
+
+    def attempt(self, at: Begin, rates: Rates, slopes: Slopes) -> tuple[float, Array]:
+        """The error of a step in tolerances and the states at its end; 16, which halves the step,
+        where no stages are found.
+        """
+        while True:
+            if self.J is None:
+                self.J, self.is_fresh, self.factored = slopes()[0], True, 0.0
+            if self._is_found(at, rates):
+                break
+            if self.is_fresh:
+                return 16.0, at.x
+            self.J = None
+        y = at.x + self.z[-1]
+        e, error = self._error(at, at.f, y)
+        if 1.0 < error < np.inf:
+            e, error = self._error(at, rates(at.t, at.x + e), y)
+        if error > 1.0 and not self.is_fresh:
+            self.J = None
+        return error, y
+
+    def keep(self, h: float, length: float) -> float:
+        """Keeps what a step of length h that is taken leaves; the length of the next one, given
+        that by its error.
+        """
+        self.last, self.last_length, self.is_fresh = self.z, h, False
+        if self.tries > 2 and self.rate > 1e-3:
+            self.J = None
+        if self.rate * length > CONTRACTION * h:
+            length = coarse(CONTRACTION * h / self.rate)
+        return h if self.J is not None and h <= length < 1.2 * h else length
+
+    def _is_found(self, at: Begin, rates: Rates) -> bool:
+        """Whether Newton's method converges, or will within its tries, told by its contraction."""
+        self._factorize(at.h)
+        self.z, before = self._guess(at), 0.0
+        self.rest = float(np.sqrt(self.rest) * np.sqrt(np.sqrt(self.rest)))
+        self.rate = 0.0
+        for self.tries in range(1, MOST_TRIES + 1):
+            dz = self._newton_step(at, rates)
+            distance = max(self.in_tolerances(one, at.x, at.x) for one in dz)
+            self.z = self.z + dz
+            if not distance < np.inf:
+                return False
+            if self.tries > 1 and not self._converges(distance, before):
+                return False
+            if self.rest * distance <= CLOSE:
+                return True
+            before = distance
+        return False
+
+    def _converges(self, distance: float, before: float) -> bool:
+        """Whether it will within its tries, by the last two of its steps."""
+        self.rate = distance / before
+        if self.rate >= 0.99:
+            return False
+        self.rest = max(self.rate / (1.0 - self.rate), 1e-16)
+        left = self.rest * distance
+        for _ in range(self.tries, MOST_TRIES):
+            left *= self.rate
+        return left <= CLOSE
+
+    def _factorize(self, h: float) -> None:
+        """The factors of 1 - h root J for each root, where they are not those of h."""
+        if self.factored == h:
+            return
+        assert self.J is not None
+        self.factored = h
+        first, *pairs = self.data.roots
+        one = np.eye(len(self.J))
+        self.real = linear_solver(one - (h * first.real) * self.J)
+        self.pairs = [
+            _Pair(one - (h * root.real) * self.J, -(h * root.imag) * self.J) for root in pairs
+        ]
+
+    def _guess(self, at: Begin) -> Array:
+        """The first guess of z: the polynomial of the step before, where there is one."""
+        if self.last_length == 0.0:
+            return np.zeros((len(self.c), len(at.x)))
+        places, z = np.concatenate([[0.0], self.c]), []
+        for c in self.c:
+            where = 1.0 + c * at.h / self.last_length
+            one = -self.last[-1]
+            for j in range(1, len(places)):
+                weight = 1.0
+                for k, place in enumerate(places):
+                    weight *= 1.0 if k == j else (where - place) / (places[j] - place)
+                one = one + weight * self.last[j - 1]
+            z.append(one)
+        return np.array(z)
+
+    def _newton_step(self, at: Begin, rates: Rates) -> Array:
+        """Newton's step of all stages."""
+        f = [rates(at.t + c * at.h, at.x + z) for c, z in zip(self.c, self.z, strict=True)]
+        missing = [at.h * _sum(row, f) - z for row, z in zip(self.a, self.z, strict=True)]
+        w = [_sum(row, missing) for row in self.data.there]
+        w[0] = self.real(w[0])
+        for k, pair in enumerate(self.pairs):
+            w[1 + 2 * k : 3 + 2 * k] = pair.solution(*w[1 + 2 * k : 3 + 2 * k])
+        return np.array([_sum(row, w) for row in self.data.back])
+
+    def _error(self, at: Begin, f: Array, y: Array) -> tuple[Array, float]:
+        """The difference to a method of order 5, what decays fast taken out of it, and its size in
+        tolerances; f are the rates at the start.
+        """
+        e = at.h * self.data.roots[0].real * f + _sum(self.data.error, self.z)
+        e = self.real(e)
+        return e, self.in_tolerances(e, at.x, y)
+
+
+class _Pair:
+    """The factors of re + i im, by elimination with the largest pivot of each column."""
+
+    def __init__(self, re: Array, im: Array):
+        self.re, self.im = re.copy(), im.copy()
+        self.rows: list[int] = []
+        for j in range(len(re)):
+            self._eliminate(self.re, self.im, j)
+
+    def _eliminate(self, re: Array, im: Array, j: int) -> None:
+        """Column j, whose pivot is inverted in its place."""
+        row = j + int(np.argmax(np.abs(re[j:, j]) + np.abs(im[j:, j])))
+        self.rows.append(row)
+        for part in (re, im):
+            part[[j, row], j:] = part[[row, j], j:]
+        size = re[j, j] * re[j, j] + im[j, j] * im[j, j]
+        a, b = re[j, j] / size, -im[j, j] / size
+        p, q = re[j + 1 :, j] * a - im[j + 1 :, j] * b, re[j + 1 :, j] * b + im[j + 1 :, j] * a
+        re[j + 1 :, j], im[j + 1 :, j] = p, q
+        right = slice(j + 1, None)
+        re[right, right], im[right, right] = (
+            re[right, right] - (np.outer(p, re[j, right]) - np.outer(q, im[j, right])),
+            im[right, right] - (np.outer(p, im[j, right]) + np.outer(q, re[j, right])),
+        )
+        re[j, j], im[j, j] = a, b
+
+    def solution(self, a: Array, b: Array) -> tuple[Array, Array]:
+        """(re + i im)^-1 (a + i b)"""
+        a, b, (re, im) = a.copy(), b.copy(), (self.re, self.im)
+        for j, row in enumerate(self.rows):
+            a[[j, row]], b[[j, row]] = a[[row, j]], b[[row, j]]
+            self._take(a, b, j, slice(j + 1, None))
+        for j in reversed(range(len(a))):
+            a[j], b[j] = a[j] * re[j, j] - b[j] * im[j, j], a[j] * im[j, j] + b[j] * re[j, j]
+            self._take(a, b, j, slice(0, j))
+        return a, b
+
+    def _take(self, a: Array, b: Array, j: int, at: slice) -> None:
+        """What column j has in other rows."""
+        re, im = self.re[at, j], self.im[at, j]
+        a[at], b[at] = a[at] - (re * a[j] - im * b[j]), b[at] - (re * b[j] + im * a[j])
+
+
+def _sum(weights: Iterable[float], values: Iterable[Array]) -> Array:
+    total: Array = sum((w * v for w, v in zip(weights, values, strict=True)), start=np.zeros(1))
+    return total
