@@ -1,7 +1,6 @@
 """Robots built body by body, by name: numbers and the spanning tree are the library's business."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,8 @@ from numpy.typing import ArrayLike
 from rigidblocks.algebra.spatial import RigidInertia, Transform, check_frame, xlt
 from rigidblocks.formats.description import Freedoms, RobotDescription
 from rigidblocks.formats.document import nearest
-from rigidblocks.formats.links import (
-    NOTHING,
-    WORLD,
-    Assembly,
-    Connection,
-    Following,
-    Link,
-    described,
-)
+from rigidblocks.formats.links import described
+from rigidblocks.formats.listed import NOTHING, WORLD, Assembly, Connection, Following, Link
 from rigidblocks.joint import Fixed, Joint, Reversed
 from rigidblocks.model.model import STANDARD_GRAVITY, Model
 from rigidblocks.model.shapes import Shape
@@ -125,7 +117,7 @@ class RobotBuilder:
         old = self._joints[name]
         position = old.joint.neutral() if q is None else np.atleast_1d(np.asarray(q, dtype=float))
         XJ = old.joint.jcalc(position, np.zeros(old.joint.nv)).XJ
-        self._joints[name] = replace(old, joint=Fixed(), Xp=XJ @ old.Xp, freedoms={})
+        self._joints[name] = old._replace(joint=Fixed(), Xp=XJ @ old.Xp, freedoms={})
 
     def cut(self, body: str) -> None:
         """Removes a body and all that hangs on nothing but it, their joints and frames."""
@@ -212,7 +204,7 @@ def _outward(c: Connection, depth: dict[str, int]) -> Connection:
         return c
     joint = c.joint.joint if isinstance(c.joint, Reversed) else Reversed(c.joint)
     turned = joint if c.joint.nv else c.joint
-    return replace(c, parent=c.child, child=c.parent, joint=turned, Xp=c.Xs, Xs=c.Xp)
+    return c._replace(parent=c.child, child=c.parent, joint=turned, Xp=c.Xs, Xs=c.Xp)
 
 
 def _placement(at: Transform | ArrayLike, where: str) -> Transform:

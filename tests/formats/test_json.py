@@ -21,6 +21,7 @@ from rigidblocks.formats.refusal import FormatError
 from rigidblocks.joint import Joint, Revolute
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.figures import Polyhedron, Polyline
+from rigidblocks.model.later import Later
 from rigidblocks.model.material import Material
 from rigidblocks.model.shapes import Box, Cylinder, PointSet, Sphere
 from rigidblocks.robots import planar2, quadruped
@@ -36,7 +37,7 @@ def bits(value):
             return value
         case dict():
             return {key: bits(v) for key, v in value.items()}
-        case tuple() | list():
+        case tuple() | list() | Later():
             return [bits(v) for v in value]
         case int() | float() | np.ndarray() | np.number():
             return np.asarray(value, dtype=float).tobytes(), np.shape(value)

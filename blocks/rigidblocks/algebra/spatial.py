@@ -10,6 +10,7 @@ turned by +q about z.
 Everything works on floats and on traced scalars.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import isfinite
@@ -40,6 +41,20 @@ def read_only(values: ArrayLike) -> Array:
     copy = np.array(values)
     copy.setflags(write=False)
     return copy
+
+
+def is_frozen(*values: Any) -> bool:
+    """Whether no one can write to any of these: numbers, or read-only arrays that are no views of
+    others.
+    """
+    for value in values:
+        if isinstance(value, np.ndarray):
+            if value.flags.writeable:
+                return False
+            base = value.base
+            if base is not None and (not isinstance(base, np.ndarray) or base.flags.writeable):
+                return False
+    return True
 
 
 def rx(theta: Any) -> Array:
@@ -253,7 +268,7 @@ def check_frame(X: Any, where: str) -> None:
     """Raises ValueError where a transform of numbers, spatial or planar, is not finite or its E is
     no rotation.
     """
-    if len(X.E) == 3 and _is_frame(X.E.tolist(), X.r.tolist()):
+    if len(X.E) == 3 and is_frame(X.E.tolist(), X.r.tolist()):
         return  # what follows takes ten times as long
     if not (np.all(np.isfinite(X.E)) and np.all(np.isfinite(X.r))):
         raise ValueError(f"{where} is not finite: E = {X.E.tolist()}, r = {X.r.tolist()}")
@@ -263,7 +278,7 @@ def check_frame(X: Any, where: str) -> None:
         )
 
 
-def _is_frame(E: list[list[float]], r: list[float]) -> bool:
+def is_frame(E: list[list[float]], r: list[float]) -> bool:
     """Whether E (3, 3) turns without mirroring, to half of what rounding is let do, and r is
     finite.
     """
@@ -371,12 +386,21 @@ def mcI(m: Any, c: ArrayLike, I_C: ArrayLike) -> RigidInertia:
     """
     c, I_C = np.asarray(c), np.asarray(I_C)
     check_symmetric(I_C, f"the rotational inertia I_C of a body of {m} kg")
-    x, y, z = c.tolist()
-    (a, _, _), (d, b, _), (f, e, g) = I_C.tolist()
+    (xx, _, _), (xy, yy, _), (xz, yz, zz) = I_C.tolist()
+    return symmetric_inertia(m, c.tolist(), (xx, xy, xz, yy, yz, zz))
+
+
+def symmetric_inertia(m: Any, c: Sequence[Any], moments: Sequence[Any]) -> RigidInertia:
+    """The inertia of `mcI` from the entries xx, xy, xz, yy, yz, zz of I_C; read-only."""
+    x, y, z = c
+    a, d, f, b, e, g = moments
     xx, yy, zz = x * x, y * y, z * z
     d, e, f = d - m * (x * y), e - m * (y * z), f - m * (z * x)
     a, b, g = a - m * -(yy + zz), b - m * -(zz + xx), g - m * -(xx + yy)
-    return RigidInertia(m, m * c, np.array([[a, d, f], [d, b, e], [f, e, g]]))
+    h, I = np.array([m * x, m * y, m * z]), np.array([[a, d, f], [d, b, e], [f, e, g]])
+    h.setflags(write=False)
+    I.setflags(write=False)
+    return RigidInertia(m, h, I)
 
 
 @dataclass(frozen=True, eq=False)

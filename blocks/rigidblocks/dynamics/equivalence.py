@@ -2,6 +2,7 @@
 (RBDA 9.7).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -85,7 +86,7 @@ def with_aligned_loops(model: Model) -> Model:
 
 
 def _turn_shapes(
-    shapes: tuple[tuple[Shape, ...], ...], turns: list[Transform]
+    shapes: Sequence[tuple[Shape, ...]], turns: list[Transform]
 ) -> tuple[tuple[Shape, ...], ...]:
     return tuple(
         tuple(shape.moved(turn) for shape in some)

@@ -1,12 +1,12 @@
 """What a file says of a robot: its model, and what it says beyond that."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array, Transform, read_only
+from rigidblocks.algebra.spatial import Array, Transform, is_frozen, read_only
 from rigidblocks.model.model import Model
 from rigidblocks.model.planar import PlanarModel
 from rigidblocks.model.shapes import Shape
@@ -73,9 +73,9 @@ class Freedoms:
     backward: Array
 
     def __post_init__(self) -> None:
-        for part in fields(self):
-            values = np.asarray(getattr(self, part.name), dtype=float)
-            object.__setattr__(self, part.name, read_only(values))
+        for name in _NONE:
+            values = np.asarray(getattr(self, name), dtype=float)
+            object.__setattr__(self, name, values if is_frozen(values) else read_only(values))
 
     @classmethod
     def of(cls, nv: int, **values: Any) -> "Freedoms":
@@ -87,18 +87,22 @@ class Freedoms:
         """Those of several joints, one after the other, each as in `of`."""
         rows: list[Sequence[float]] = []
         for nv, said in parts:
-            both = {"backward": said["friction"]} if "friction" in said else {}
-            values = list((_NONE | both | dict(said)).values())
-            if nv == 1 and set(map(type, values)) == {float}:
+            values = list(_NONE.values())
+            for name, value in said.items():
+                values[_PLACE[name]] = value
+            if "friction" in said and "backward" not in said:
+                values[_PLACE["backward"]] = said["friction"]
+            if nv == 1 and set(map(type, said.values())) <= {float}:
                 rows.append(values)
             else:
                 rows += np.array([np.full(nv, value) for value in values]).T.tolist()
-        return cls(*np.array(rows, dtype=float).reshape(-1, len(_NONE)).T)
+        return cls(*read_only(np.array(rows, dtype=float).reshape(-1, len(_NONE)).T))
 
 
 _NONE = {"lower": -np.inf, "upper": np.inf, "velocity": np.inf, "effort": np.inf} | dict.fromkeys(
     ("damping", "friction", "armature", "stiffness", "rest", "backward"), 0.0
 )
+_PLACE = {name: k for k, name in enumerate(_NONE)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +121,7 @@ class RobotDescription:
     freedoms: Freedoms
     frames: Mapping[str, Place] = field(default_factory=dict)
     couplings: tuple[Coupling, ...] = ()
-    base_appearance: tuple[Shape, ...] = ()
-    base_contact: tuple[Shape, ...] = ()
-    warnings: tuple[str, ...] = ()
+    base_appearance: Sequence[Shape] = ()
+    base_contact: Sequence[Shape] = ()
+    warnings: Sequence[str] = ()
     actuators: tuple[Actuator, ...] = ()

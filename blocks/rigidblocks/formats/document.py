@@ -30,9 +30,10 @@ def parsed(data: bytes, path: Path) -> Element:
     except etree.XMLSyntaxError as error:
         said = str(error.msg or "there is nothing in it").partition(", line ")[0]
         raise wrong(path, error.lineno, f"this is no well-formed XML: {said}") from None
-    dtd = root.getroottree().docinfo.internalDTD
-    if dtd is not None and next(dtd.iterentities(), None) is not None:  # in UTF-16
-        raise wrong(path, 1, _ENTITIES)
+    if b"\0" in data:  # UTF-16
+        dtd = root.getroottree().docinfo.internalDTD
+        if dtd is not None and next(dtd.iterentities(), None) is not None:
+            raise wrong(path, 1, _ENTITIES)
     return root
 
 
@@ -47,7 +48,10 @@ def refused(element: Element, text: str) -> FormatError:
 
 def first_of_each(element: Element) -> Children:
     """The first child element of each name."""
-    return {part.tag: part for part in element.iterchildren("*", reversed=True)}
+    found = {part.tag: part for part in element}
+    if len(found) < len(element):
+        found = {part.tag: part for part in reversed(element)}
+    return found
 
 
 def children(element: Element, name: str) -> Iterator[Element]:
@@ -75,6 +79,29 @@ def number(element: Element, name: str, default: float | None = None) -> float:
     except (TypeError, ValueError):
         pass
     return floats(element, required(element, name), 1, f"{name} of <{element.tag}>")[0]
+
+
+def attributes(element: Element, names: Sequence[str], default: float) -> list[float]:
+    """The attributes `names` as finite numbers, each `default` where it is missing."""
+    texts = [element.get(name) for name in names]
+    try:
+        values = list(map(float, texts))
+        text = "".join(texts)
+        if text.isascii() and "_" not in text and isfinite(sum(values)):
+            return values
+    except (TypeError, ValueError):
+        pass
+    return [number(element, name, default) for name in names]
+
+
+def place(element: Element) -> tuple[Sequence[float], Sequence[float]]:
+    """The position [m] in the attribute xyz, and roll, pitch and yaw [rad] in rpy; 0 where they are
+    missing.
+    """
+    xyz, rpy = element.get("xyz"), element.get("rpy")
+    if xyz and rpy and (turn := _FREQUENT.get(rpy)) and len(values := _quick(xyz)) == 3:
+        return values, turn
+    return numbers(element, "xyz", 3, _ZERO), numbers(element, "rpy", 3, _ZERO)
 
 
 def numbers(
@@ -113,8 +140,8 @@ def _quick(text: str) -> list[float]:
     return values if text.isascii() and "_" not in text and isfinite(sum(values)) else []
 
 
-_FREQUENT = {"0 0 0": (0.0, 0.0, 0.0), "0 0 1": (0.0, 0.0, 1.0), "1 0 0": (1.0, 0.0, 0.0)}
-_FREQUENT |= {"0.0 0.0 0.0": (0.0, 0.0, 0.0), "0 1 0": (0.0, 1.0, 0.0)}
+_ZERO, _X, _Y, _Z = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+_FREQUENT = {"0 0 0": _ZERO, "0.0 0.0 0.0": _ZERO, "1 0 0": _X, "0 1 0": _Y, "0 0 1": _Z}
 
 
 def _count(count: int) -> str:
@@ -137,15 +164,20 @@ def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
 
     What the rounding of quarter turns leaves is cleared: zeros are what makes a traced model small.
     """
-    if not any(rpy):
-        return Transform(STRAIGHT, np.array(r))
-    (cr, cp, cy), (sr, sp, sy) = map(cos, rpy), map(sin, rpy)
+    origin = np.array(r)
+    origin.setflags(write=False)
+    roll, pitch, yaw = rpy
+    if not (roll or pitch or yaw):
+        return Transform(STRAIGHT, origin)
+    cr, sr, cp, sp, cy, sy = cos(roll), sin(roll), cos(pitch), sin(pitch), cos(yaw), sin(yaw)
     rows = (
         (cp * cy, cp * sy, -sp),
         (sr * sp * cy - cr * sy, sr * sp * sy + cr * cy, sr * cp),
         (cr * sp * cy + sr * sy, cr * sp * sy - sr * cy, cr * cp),
     )
-    return Transform(np.array([[_dusted(x) for x in row] for row in rows]), np.array(r))
+    E = np.array([[x if _DUST < abs(x) < _ONE else _dusted(x) for x in row] for row in rows])
+    E.setflags(write=False)
+    return Transform(E, origin)
 
 
 STRAIGHT = read_only(np.eye(3))  # the rotation of what is not turned
@@ -159,6 +191,7 @@ def _dusted(x: float) -> float:
 
 
 _DUST = 4e-16
+_ONE = 1.0 - _DUST
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

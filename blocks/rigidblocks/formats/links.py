@@ -2,89 +2,30 @@
 fixed to each other as one body, joints beyond the tree as loop joints (RBDA 4.1).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import RigidInertia, Transform, identity
-from rigidblocks.formats.description import Actuator, Coupling, Freedoms, Place, RobotDescription
-from rigidblocks.formats.document import nearest
+from rigidblocks.algebra.spatial import RigidInertia, Transform
+from rigidblocks.formats.description import Coupling, Freedoms, Place, RobotDescription
+from rigidblocks.formats.document import STRAIGHT, nearest
+from rigidblocks.formats.listed import (
+    NOTHING,
+    SAME,
+    WORLD,
+    Assembly,
+    Connection,
+    Following,
+    Link,
+)
 from rigidblocks.formats.refusal import FormatError, wrong
 from rigidblocks.joint import Fixed, Joint, LoopJoint, SixDoF
 from rigidblocks.model.checks import ImmobileError, unphysical
-from rigidblocks.model.model import STANDARD_GRAVITY, Model
+from rigidblocks.model.later import Later
+from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Shape
-
-NOTHING = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))
-SAME = identity()  # of coordinates to themselves; what is this very one costs nothing to apply
-WORLD = ""  # the name of what is no link: the fixed base
-
-
-@dataclass(frozen=True, eq=False)
-class Link:
-    """A link of a file: its inertia and its shapes in its own coordinates."""
-
-    name: str
-    line: int
-    inertia: RigidInertia = NOTHING
-    appearance: tuple[Shape, ...] = ()
-    contact: tuple[Shape, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Connection:
-    """A joint of a file, from link `parent` to link `child`; `Xp` takes the coordinates of the
-    parent link to the joint's frame F_p, `Xs` those of the child link to F_s. `freedoms` are as in
-    `Freedoms.of`.
-    """
-
-    name: str
-    line: int
-    parent: str
-    child: str
-    joint: Joint
-    Xp: Transform
-    Xs: Transform = SAME
-    freedoms: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Following:
-    """What a file says of a joint that follows another: q = ratio q_source + offset."""
-
-    line: int
-    joint: str
-    source: str
-    ratio: float
-    offset: float
-
-
-@dataclass(frozen=True, eq=False)
-class Assembly:
-    """What a file lists, in its order, and how it is to be read.
-
-    `loops` says whether a link may be the child of several joints, `floating` whether the first
-    link of all is to have the six freedoms of a floating base, `strict` whether an inertia that no
-    rigid body has is refused.
-    """
-
-    path: Path
-    name: str
-    links: Sequence[Link]
-    connections: Sequence[Connection]
-    followings: Sequence[Following] = ()
-    frames: Sequence[tuple[str, str, Transform]] = ()  # name, link, placement in the link
-    gravity: Sequence[float] = STANDARD_GRAVITY
-    loops: bool = False
-    floating: bool = False
-    strict: bool = False
-    warnings: Sequence[str] = ()
-    actuators: Sequence[tuple[str, Actuator]] = ()  # each with the name of its joint
-    origin: Transform | None = None  # where the link on the base is, if not at its origin
 
 
 def described(listed: Assembly) -> RobotDescription:
@@ -100,9 +41,9 @@ def described(listed: Assembly) -> RobotDescription:
     _check_ends(listed)
     tree, rest = _spanning_tree(listed)
     places = _places(tree)
-    warnings = [*listed.warnings, *_judged(listed)]
+    if listed.strict:
+        _judged(listed)
     model = _model(listed, tree, rest, places)
-    warnings += _idle(listed, model)
     numbers = {name: i for i, name in enumerate(model.joint_names)}
     moving = [c for c in tree if c.joint.nv]
     frames = {name: places[name] for name in (link.name for link in listed.links)}
@@ -114,9 +55,9 @@ def described(listed: Assembly) -> RobotDescription:
         Freedoms.joined((c.joint.nv, c.freedoms) for c in moving),
         frames,
         couplings,
-        _shapes([(link.appearance, places[link.name]) for link in base]),
-        _shapes([(link.contact, places[link.name]) for link in base]),
-        (*warnings, *more),
+        Later(lambda: _shapes((link.appearance, places[link.name]) for link in base)),
+        Later(lambda: _shapes((link.contact, places[link.name]) for link in base)),
+        Later(lambda: (*listed.warnings, *_judged(listed), *_idle(listed, model), *more)),
         tuple(actuator._replace(joint=numbers[joint]) for joint, actuator in listed.actuators),
     )
 
@@ -214,7 +155,7 @@ def _base(listed: Assembly, inward: dict[str, Connection]) -> Connection:
         )
         raise wrong(listed.path, link.line, text)
     joint: Joint = SixDoF() if listed.floating else Fixed()
-    X = listed.origin if listed.origin and not listed.floating else identity()
+    X = listed.origin if listed.origin and not listed.floating else SAME
     return Connection("root_joint", first.line, WORLD, first.name, joint, X)
 
 
@@ -248,9 +189,15 @@ def _places(tree: Sequence[Connection]) -> dict[str, Place]:
 
 
 def _after(X: Transform, first: Transform) -> Transform:
-    if first is SAME:
-        return X
-    return first if X is SAME else X @ first
+    """X @ first, where one of them does not turn without products of zeros."""
+    if first is SAME or X is SAME:
+        return X if first is SAME else first
+    if first.E is STRAIGHT:
+        return Transform(X.E, first.r + X.r)
+    if X.E is STRAIGHT:
+        return Transform(first.E, first.r + first.E.T @ X.r)
+    both: Transform = X @ first
+    return both
 
 
 def _back(X: Transform) -> Transform:
@@ -261,7 +208,7 @@ def _beyond(place: Place, X: Transform) -> Place:
     return Place(place.body, X @ place.placement)
 
 
-def _placed(shapes: tuple[Shape, ...], place: Place) -> tuple[Shape, ...]:
+def _placed(shapes: Sequence[Shape], place: Place) -> Sequence[Shape]:
     """Shapes of a link in the coordinates of its body."""
     if not shapes or place.placement is SAME:
         return shapes
@@ -299,6 +246,12 @@ def _model(
     names = tuple(c.child for c in moving)
     merged = _merged(listed.links, places, len(names))
     inertia = tuple(_inertia(links, places) for links in merged)
+    drawn = Later(
+        lambda: tuple(_shapes((a.appearance, places[a.name]) for a in some) for some in merged)
+    )
+    touching = Later(
+        lambda: tuple(_shapes((a.contact, places[a.name]) for a in some) for some in merged)
+    )
     try:
         return Model(
             listed.name,
@@ -309,10 +262,10 @@ def _model(
             np.array(listed.gravity),
             names,
             tuple(c.name for c in moving),
-            tuple(_shapes([(a.appearance, places[a.name]) for a in links]) for links in merged),
+            drawn if listed.sound_shapes else tuple(drawn),
             tuple(n for n, body in zip(names, inertia, strict=True) if not _any(body)),
             tuple(_loop(c, places) for c in rest),
-            tuple(_shapes([(a.contact, places[a.name]) for a in links]) for links in merged),
+            touching if listed.sound_shapes else tuple(touching),
             tuple(n for n, body in zip(names, inertia, strict=True) if _is_unphysical(body)),
         )
     except ImmobileError as error:
@@ -357,10 +310,8 @@ def _is_unphysical(body: RigidInertia) -> bool:
     return bool(unphysical(body)) if body.m else _any(body)
 
 
-def _shapes(links: Sequence[tuple[tuple[Shape, ...], Place]]) -> tuple[Shape, ...]:
+def _shapes(links: Iterable[tuple[Sequence[Shape], Place]]) -> tuple[Shape, ...]:
     """The shapes of several links, each in the coordinates of its body."""
-    if len(links) == 1:
-        return _placed(*links[0])
     return tuple(shape for shapes, place in links for shape in _placed(shapes, place))
 
 

@@ -1,10 +1,12 @@
 """One door to every file that describes a robot."""
 
+import os
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from rigidblocks.formats.closures import described_with_loops
 from rigidblocks.formats.description import RobotDescription
 from rigidblocks.formats.document import Element, parsed
 from rigidblocks.formats.json_file import read_json
@@ -15,7 +17,6 @@ from rigidblocks.formats.sdf import read_sdf
 from rigidblocks.formats.urdf import read_urdf
 
 LARGEST = 32 * 2**20  # bytes
-_MOST = 2**18  # that robots have
 
 
 def load_model(
@@ -37,8 +38,9 @@ def load_model(
     """
     if inertia not in ("warn", "strict"):
         raise ValueError(f"inertia must be 'warn' or 'strict', not '{inertia}'")
+    path = path if isinstance(path, Path) else Path(path)
     with np.errstate(all="ignore"):  # of numbers that are too large, the checks tell
-        return _read(Path(path), floating=floating, strict=inertia == "strict")
+        return _read(path, floating=floating, strict=inertia == "strict")
 
 
 def _read(path: Path, *, floating: bool, strict: bool) -> RobotDescription:
@@ -46,30 +48,32 @@ def _read(path: Path, *, floating: bool, strict: bool) -> RobotDescription:
     if data.lstrip().startswith(b"{"):
         return _saved(data, path, floating=floating, strict=strict)
     root = parsed(data, path)
-    if _is_xacro(root) or path.suffix == ".xacro":
+    if str(path).endswith(".xacro") or ((b"xacro" in data or b"\0" in data) and _is_xacro(root)):
         root = parsed(_expanded(path), path)
     if root.tag == "robot":
         return described(read_urdf(root, path, floating=floating, strict=strict))
     if root.tag == "sdf":
-        return described(read_sdf(root, path, floating=floating, strict=strict))
+        return described_with_loops(read_sdf(root, path, floating=floating, strict=strict))
     if root.tag == "mujoco":
         if floating:
             raise ValueError(f"{path} says itself whether its base floats: it takes no floating")
-        return described(read_mjcf(path, strict=strict))
+        return described_with_loops(read_mjcf(path, strict=strict))
     known = "a URDF starts with <robot>, an SDF with <sdf>, an MJCF with <mujoco>"
     raise wrong(path, root.sourceline, f"<{root.tag}> is no robot: {known}")
 
 
 def content(path: Path) -> bytes:
     """The bytes of a file that can be a robot; raises FormatError for others."""
-    if path.is_dir():
-        raise wrong(path, None, "this is a folder; a robot is a file")
     try:
-        with path.open("rb") as file:
-            data = file.read(_MOST)  # more at once would cost as much as reading a small robot
-            if len(data) == _MOST:
-                data += file.read(LARGEST + 1 - _MOST)
+        with open(path, "rb", buffering=0) as file:
+            size = min(os.fstat(file.fileno()).st_size, LARGEST) + 1
+            data = file.read(size)
+            if len(data) != size - 1:  # of what does not know its size, or is too large
+                while len(data) <= LARGEST and (more := file.read(LARGEST + 1 - len(data))):
+                    data += more
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        if path.is_dir():
+            raise wrong(path, None, "this is a folder; a robot is a file") from None
         reason = getattr(error, "strerror", None) or str(error)
         raise wrong(path, None, f"the file cannot be read: {reason.lower()}") from None
     if len(data) > LARGEST:

@@ -12,7 +12,7 @@ import numpy as np
 from rigidblocks.algebra.rotation import quaternion_rotation
 from rigidblocks.algebra.spatial import Array, Transform, identity, mcI, xlt
 from rigidblocks.formats.description import Actuator
-from rigidblocks.formats.links import WORLD, Assembly, Connection, Following, Link
+from rigidblocks.formats.listed import WORLD, Assembly, Connection, Following, Link
 from rigidblocks.formats.mujoco_parser import compiled_model, is_installed
 from rigidblocks.formats.refusal import FormatError, wrong
 from rigidblocks.joint import Fixed, Joint, Prismatic, Revolute, SixDoF, Spherical

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array, RigidInertia, Transform
+from rigidblocks.formats.closures import with_parallel_axes
 from rigidblocks.formats.document import Element, children, floats, nearest, refused, required
-from rigidblocks.formats.links import WORLD, Assembly, Connection, Following, Link
+from rigidblocks.formats.listed import SAME, WORLD, Assembly, Connection, Following, Link
 from rigidblocks.formats.poses import MODEL, Poses, base_of, pose
 from rigidblocks.formats.urdf import inertia
 from rigidblocks.joint import (
@@ -41,6 +42,9 @@ def read_sdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Asse
     reader = _Reader(model, version, warnings)
     links = [_link(element, warnings) for element in children(model, "link")]
     connections = reader.connections()
+    if len(connections) > len(links):  # some close loops
+        turned = {c.name: reader.poses[c.name].E for c in connections}
+        connections = with_parallel_axes(connections, turned)
     return Assembly(
         path,
         required(model, "name"),
@@ -99,16 +103,15 @@ def _inertia(link: Element, name: str, warnings: list[str]) -> RigidInertia:
     if element is None:
         text = f"link '{name}' has no <inertial>, which in SDF is 1 kg and moments of 1 kg m^2"
         warnings.append(f"line {link.sourceline}: {text}")
-        return inertia(link, name, 1.0, Transform(np.eye(3), np.zeros(3)), np.eye(3))
+        return inertia(link, name, 1.0, SAME, (1.0, 0.0, 0.0, 1.0, 0.0, 1.0))
     if element.get("auto") == "true" or element.find("fluid_added_mass") is not None:
         text = f"the inertia of link '{name}' is to be computed or has added mass: write it out"
         raise refused(element, text)
-    value = {
-        k: _number(element, f"inertia/i{k}", 1.0 if k[0] == k[1] else 0.0)
+    moments = [
+        _number(element, f"inertia/i{k}", 1.0 if k[0] == k[1] else 0.0)
         for k in ("xx", "xy", "xz", "yy", "yz", "zz")
-    }
-    I = np.array([[value["".join(sorted(i + j))] for j in "xyz"] for i in "xyz"])
-    return inertia(element, name, _number(element, "mass", 1.0), pose(element), I)
+    ]
+    return inertia(element, name, _number(element, "mass", 1.0), pose(element), moments)
 
 
 def _shapes(element: Element) -> list[Shape]:

@@ -1,27 +1,33 @@
 """URDF, the Unified Robot Description Format of ROS, version 1.0."""
 
-from collections.abc import Iterator, Sequence
-from math import inf
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf, isfinite
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from lxml import etree
 
-from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, mcI
+from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, symmetric_inertia
 from rigidblocks.formats.document import (
     STRAIGHT,
     Children,
     Element,
-    children,
+    attributes,
     first_of_each,
     number,
     numbers,
+    place,
     placement,
     refused,
     required,
 )
-from rigidblocks.formats.links import NOTHING, SAME, Assembly, Connection, Following, Link
+from rigidblocks.formats.listed import NOTHING, SAME, Assembly, Connection, Following, Link
 from rigidblocks.joint import Fixed, Joint, Planar, Prismatic, Revolute, SixDoF
+from rigidblocks.joint.axial import X, Y, Z
 from rigidblocks.model.convex import Capsule
+from rigidblocks.model.later import Later
 from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
 
 ZERO = (0.0, 0.0, 0.0)
@@ -34,63 +40,79 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
     if not name:
         name = path.stem
         warnings.append(f"line {root.sourceline}: <robot> has no name; it gets the file's, {name}")
-    joints = list(children(root, "joint"))
+    links, connections, followings = list[Link](), list[Connection](), list[Following]()
+    sound = _has_sound_shapes(root)
+    for element in root:
+        if element.tag == "link":
+            links.append(read_link(element, later=sound))
+        elif element.tag == "joint":
+            inside = first_of_each(element)
+            connections.append(_connection(element, inside, warnings))
+            if "mimic" in inside:
+                followings.append(_following(element, inside["mimic"]))
     return Assembly(
         path,
         name,
-        [read_link(element) for element in children(root, "link")],
-        [read_connection(element, warnings) for element in joints],
-        [_following(element) for element in joints if element.find("mimic") is not None],
+        links,
+        connections,
+        followings,
         floating=floating,
         strict=strict,
         warnings=warnings,
+        sound_shapes=sound,
     )
 
 
-def read_link(element: Element) -> Link:
-    """The link of a <link>; raises FormatError, with the line, for what is wrong in it."""
+def read_link(element: Element, later: bool = False) -> Link:
+    """The link of a <link>, with shapes that are made when they are first looked at if `later`;
+    raises FormatError, with the line, for what is wrong in it.
+    """
     name = required(element, "name")
-    inertial, appearance, contact = None, list[Shape](), list[Shape]()
-    for part in element.iterchildren("inertial", "visual", "collision"):
-        match part.tag:
-            case "visual":
-                appearance += _shapes(part)
-            case "collision":
-                contact += _shapes(part)
-            case _ if inertial is None:
-                inertial = part
-    inertia = NOTHING if inertial is None else _inertia(inertial, name)
-    return Link(name, element.sourceline, inertia, tuple(appearance), tuple(contact))
+    inertial, seen, touching = None, list[Element](), list[Element]()
+    for part in element:
+        tag = part.tag
+        if tag == "visual":
+            seen.append(part)
+        elif tag == "collision":
+            touching.append(part)
+        elif tag == "inertial" and inertial is None:
+            inertial = part
+    body = NOTHING if inertial is None else _inertia(inertial, name)
+    if later:
+        shapes = Later(partial(_shapes, seen)), Later(partial(_shapes, touching))
+        return Link(name, element.sourceline, body, *shapes)
+    return Link(name, element.sourceline, body, _shapes(seen), _shapes(touching))
 
 
 def _inertia(element: Element, link: str) -> RigidInertia:
     inside = first_of_each(element)
     X = _origin(inside)
     mass, moments = (_needed(element, inside, name) for name in ("mass", "inertia"))
-    m = number(mass, "value")
-    xx, xy, xz, yy, yz, zz = [number(moments, name, 0.0) for name in _MOMENTS]
-    return inertia(mass, link, m, X, np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+    return inertia(mass, link, number(mass, "value"), X, attributes(moments, _MOMENTS, 0.0))
 
 
 _MOMENTS = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 
-def inertia(element: Element, link: str, m: float, X: Transform, I_C: Array) -> RigidInertia:
-    """The inertia of a link with the mass `m` [kg] from the moments `I_C` (3, 3) [kg m^2] about its
-    centre of mass, in a frame there to which X takes the link's coordinates.
+def inertia(
+    element: Element, link: str, m: float, X: Transform, moments: Sequence[float]
+) -> RigidInertia:
+    """The inertia of a link with the mass `m` [kg] from the `moments` xx, xy, xz, yy, yz, zz [kg
+    m^2] about its centre of mass, in a frame there to which X takes the link's coordinates.
 
     Raises FormatError, at the element, for a negative mass or moment. Products of inertia that do
     not fit the moments are published with robots; they are judged with the whole.
     """
+    xx, xy, xz, yy, yz, zz = moments
     if m < 0:
         raise refused(element, f"the mass of link '{link}' is {m} kg; it must not be negative")
-    if min(moments := I_C.diagonal().tolist()) < -1e-12 * m:
-        text = f"the moments of inertia of link '{link}' are {moments} kg m^2; none may be negative"
-        raise refused(element, text)
+    if min(xx, yy, zz) < -1e-12 * m:
+        text = f"{[xx, yy, zz]} kg m^2; none may be negative"
+        raise refused(element, f"the moments of inertia of link '{link}' are {text}")
     if X.E is not STRAIGHT:
-        I_C = X.E.T @ I_C @ X.E
-        I_C = (I_C + I_C.T) / 2
-    return mcI(m, X.r, I_C)
+        I_C = X.E.T @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ X.E
+        (xx, xy, xz), (_, yy, yz), (_, _, zz) = ((I_C + I_C.T) / 2).tolist()
+    return symmetric_inertia(m, X.r.tolist(), (xx, xy, xz, yy, yz, zz))
 
 
 def _needed(element: Element, inside: Children, name: str) -> Element:
@@ -100,15 +122,8 @@ def _needed(element: Element, inside: Children, name: str) -> Element:
 
 
 def _origin(inside: Children) -> Transform:
-    given = _given_origin(inside)
-    return placement(*given) if given else SAME
-
-
-def _given_origin(inside: Children) -> tuple[Sequence[float], Sequence[float]] | None:
-    """Position [m] and roll, pitch and yaw [rad] of the <origin>."""
-    if (origin := inside.get("origin")) is None:
-        return None
-    return numbers(origin, "xyz", 3, ZERO), numbers(origin, "rpy", 3, ZERO)
+    origin = inside.get("origin")
+    return SAME if origin is None else placement(*place(origin))
 
 
 # ---- joints ----
@@ -116,8 +131,11 @@ def _given_origin(inside: Children) -> tuple[Sequence[float], Sequence[float]] |
 
 def read_connection(element: Element, warnings: list[str]) -> Connection:
     """The joint of a <joint>, with warnings to those that there are; raises FormatError."""
+    return _connection(element, first_of_each(element), warnings)
+
+
+def _connection(element: Element, inside: Children, warnings: list[str]) -> Connection:
     name, kind = required(element, "name"), required(element, "type")
-    inside = first_of_each(element)
     turn, joint = _joint(element, inside, name, kind)
     origin = _origin(inside)
     return Connection(
@@ -140,7 +158,7 @@ def _joint(
     """
     match kind:
         case "revolute" | "continuous":
-            return None, Revolute(_axis(inside, name))
+            return None, _REVOLUTE.get(axis := _axis(inside, name)) or Revolute(axis)
         case "prismatic":
             return None, Prismatic(_axis(inside, name))
         case "fixed":
@@ -151,6 +169,9 @@ def _joint(
             return Transform(_normal_to_z(np.array(_axis(inside, name))), np.zeros(3)), Planar()
     known = "revolute, continuous, prismatic, fixed, floating, planar"
     raise refused(element, f"joint '{name}' has the type '{kind}'; it must be one of {known}")
+
+
+_REVOLUTE = {axis: Revolute(axis) for x in (X, Y, Z) for axis in (x, (-x[0], -x[1], -x[2]))}
 
 
 def _axis(inside: Children, name: str) -> tuple[float, float, float]:
@@ -178,9 +199,9 @@ def _freedoms(
     values: dict[str, float] = {}
     limit, dynamics = inside.get("limit"), inside.get("dynamics")
     if limit is not None:
-        values = {k: number(limit, k, inf) for k in ("velocity", "effort")}
+        values = dict(zip(_LIMITS, attributes(limit, _LIMITS, inf), strict=True))
     if limit is not None and kind in ("revolute", "prismatic") and _has_bounds(limit):
-        values |= {k: number(limit, k, 0.0) for k in ("lower", "upper")}
+        values |= dict(zip(_BOUNDS, attributes(limit, _BOUNDS, 0.0), strict=True))
         if values["lower"] > values["upper"]:
             warnings.append(
                 f"line {limit.sourceline}: the limits of joint '{name}' are upside down: lower "
@@ -193,8 +214,11 @@ def _freedoms(
     return values
 
 
+_LIMITS, _BOUNDS = ("velocity", "effort"), ("lower", "upper")
+
+
 def _has_bounds(limit: Element) -> bool:
-    return not {"lower", "upper"}.isdisjoint(limit.keys())
+    return limit.get("lower") is not None or limit.get("upper") is not None
 
 
 def _resistance(element: Element, key: str, joint: str) -> float:
@@ -204,8 +228,7 @@ def _resistance(element: Element, key: str, joint: str) -> float:
     return value
 
 
-def _following(element: Element) -> Following:
-    mimic = element.find("mimic")
+def _following(element: Element, mimic: Element) -> Following:
     return Following(
         mimic.sourceline,
         required(element, "name"),
@@ -218,20 +241,77 @@ def _following(element: Element) -> Following:
 # ---- shapes ----
 
 
-def _shapes(element: Element) -> Iterator[Shape]:
-    """The shapes of a <visual> or <collision> in the coordinates of its link; none for a mesh,
-    whose file is not opened.
+def _has_sound_shapes(root: Element) -> bool:
+    """Whether nothing is wrong with any shape of a robot, as a quick look tells."""
+    if _LACKING(root) or any(".." in name or not name.strip() for name in set(_MESHES(root))):
+        return False
+    try:
+        sizes = _values(_SIDES(root), 3) + _values(_LENGTHS(root), 1)
+        _values(_ORIGINS(root), 3)
+    except ValueError:
+        return False
+    return min(sizes, default=0.0) >= 0.0
+
+
+def _values(texts: Sequence[str], count: int) -> list[float]:
+    """The numbers in texts of `count` each; raises ValueError where anything can be said of one."""
+    tokens = [text.split() for text in set(texts)]
+    if any(len(some) != count for some in tokens):
+        raise ValueError
+    values = [float(token) for some in tokens for token in some]
+    text = "".join(texts)
+    far = max(max(values, default=0.0), -min(values, default=0.0))
+    if not (text.isascii() and "_" not in text and isfinite(sum(values)) and far < _FAR):
+        raise ValueError
+    return values
+
+
+def _looked_up(path: str) -> Callable[[Element], Any]:
+    """The quickest way to ask for something of all shapes; what is found are plain texts."""
+    found: Callable[[Element], Any] = etree.XPath(
+        path.replace("SHAPES", "link/*/geometry/*"), smart_strings=False
+    )
+    return found
+
+
+_MESHES = _looked_up("SHAPES[self::mesh]/@filename")
+_ORIGINS = _looked_up("link/*[self::visual or self::collision]/origin/@*")
+_SIDES = _looked_up("SHAPES[self::box]/@size")
+_LENGTHS = _looked_up(
+    "SHAPES[self::sphere or self::cylinder or self::capsule]/@*[name()='radius' or name()='length']"
+)
+_LACKING = _looked_up(
+    "boolean(SHAPES[self::mesh[not(@filename)] or self::box[not(@size)] or "
+    "self::sphere[not(@radius)] or self::cylinder[not(@radius and @length)] or "
+    "self::capsule[not(@radius and @length)]])"
+)
+_FAR = 1e100  # further than any shape is
+
+
+def _shapes(elements: Sequence[Element]) -> tuple[Shape, ...]:
+    """The shapes of <visual> or <collision> elements in the coordinates of their link; none for a
+    mesh, whose file is not opened.
     """
+    return tuple(shape for element in elements for shape in _shapes_of(element))
+
+
+def _shapes_of(element: Element) -> list[Shape]:
     inside = first_of_each(element)
-    origin = _given_origin(inside)
-    for solid in inside["geometry"].iterchildren("*") if "geometry" in inside else ():
+    geometry, origin = inside.get("geometry"), inside.get("origin")
+    given = (ZERO, ZERO) if origin is None else place(origin)
+    found = []
+    for solid in () if geometry is None else geometry:
         if solid.tag == "mesh":
             _check_inside(solid)
-        elif (shape := _shape(solid, placement(*origin) if origin else SAME)) is not None:
-            yield shape
+        elif (shape := _shape(solid, *given)) is not None:
+            found.append(shape)
+    return found
 
 
-def _shape(element: Element, X: Transform) -> Shape | None:
+def _shape(element: Element, r: Sequence[float], rpy: Sequence[float]) -> Shape | None:
+    if element.tag not in ("box", "cylinder", "capsule", "sphere"):
+        return None
+    X = placement(r, rpy)
     match element.tag:
         case "box":
             sides = numbers(element, "size", 3)

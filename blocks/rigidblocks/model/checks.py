@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra import planar
-from rigidblocks.algebra.spatial import RigidInertia, check_frame
+from rigidblocks.algebra.spatial import RigidInertia, check_frame, is_frame
 from rigidblocks.algebra.symmetric import check_symmetric
 from rigidblocks.joint import Joint, LoopJoint, Prismatic, Revolute, StringConstraint
+from rigidblocks.model.later import Later
 from rigidblocks.model.shapes import Shape
 from rigidblocks.model.tree import Tree
 
@@ -26,14 +27,31 @@ def check_spatial_model(model: Any) -> None:
     """Raises ValueError or TypeError for what is no model of rigid bodies in space."""
     check_structure(model)
     for i in range(model.nb):
-        _check_sizes(model, i)
-        check_rotation(model, i)
-        _check_inertia(model, i)
+        if not _is_plain(model, i):  # what follows takes several times as long
+            _check_sizes(model, i)
+            check_rotation(model, i)
+            _check_inertia(model, i)
     check_massless(model)
     _check_named(model, model.unphysical, "unphysical")
     check_loops(model)
     _check_shapes(model, "appearance")
     _check_shapes(model, "contact")
+
+
+def _is_plain(model: Any, i: int) -> bool:
+    """Whether body i is one that most bodies are: of sound numbers, on a joint that is known to
+    fit.
+    """
+    X, body = model.Xtree[i], model.inertia[i]
+    E, r, h, I = X.E, X.r, body.h, body.I
+    if not np.shape(E) == np.shape(I) == (3, 3) or not np.shape(r) == np.shape(h) == (3,):
+        return False
+    if type(model.joint[i]) not in _PLAIN or model.body_names[i] in model.massless:
+        return False
+    return is_frame(E.tolist(), r.tolist()) and _is_sound(body.m, h.tolist(), I.tolist())
+
+
+_PLAIN = (Revolute, Prismatic)
 
 
 def check_planar_model(model: Any) -> None:
@@ -70,6 +88,8 @@ def check_structure(tree: Tree) -> None:
 
 def _doubled(names: tuple[str, ...]) -> list[str]:
     """The names that are there twice."""
+    if len(set(names)) == len(names):
+        return []
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
@@ -187,7 +207,7 @@ def _check_sizes(model: Any, i: int) -> None:
     """
     joint = model.joint[i]
     where = f"[{i}] ({model.joint_names[i]}) of model '{model.name}'"
-    if type(joint) not in (Revolute, Prismatic):  # most joints, known to fit
+    if type(joint) not in _PLAIN:
         _check_joint(joint, where)
     _check_array_sizes(model, i, where)
 
@@ -231,8 +251,6 @@ def _check_array_sizes(model: Any, i: int, where: str) -> None:
 def _check_inertia(model: Any, i: int) -> None:
     """Refuses a mass that is not positive, and moments that are not symmetric or not physical."""
     inertia, name = model.inertia[i], model.body_names[i]
-    if name not in model.massless and _is_sound(inertia):
-        return  # what follows takes several times as long
     where, kept = f"body {i} ({name}) of model '{model.name}'", name in model.unphysical
     if not _has_mass(model, i, where) and not kept:
         return
@@ -241,13 +259,10 @@ def _check_inertia(model: Any, i: int) -> None:
         raise ValueError(f"the rotational inertia of {where} is not physical: {why}")
 
 
-def _is_sound(body: RigidInertia) -> bool:
+def _is_sound(m: float, h: list[float], I_O: list[list[float]]) -> bool:
     """Whether a rigid body has this inertia, all of it numbers, without a question of rounding."""
-    I = body.I.tolist()
-    (_, b, c), (d, _, f), (g, h, _) = I
-    return (
-        body.m > 0.0 and b == d and c == g and f == h and _is_physical(body.m, body.h.tolist(), I)
-    )
+    (_, b, c), (d, _, f), (g, e, _) = I_O
+    return m > 0.0 and b == d and c == g and f == e and _is_physical(m, h, I_O)
 
 
 def unphysical(inertia: RigidInertia) -> str:
@@ -313,6 +328,8 @@ def _written(body: Any) -> str:
 def _check_shapes(model: Any, field: str) -> None:
     """Refuses shapes that are not a list for each body, and what is no shape."""
     lists = getattr(model, field)
+    if isinstance(lists, Later):
+        return  # readers of files make nothing else
     if len(lists) not in (0, model.nb):
         raise ValueError(
             f"{field} of model '{model.name}' lists shapes for {len(lists)} bodies; it needs a "

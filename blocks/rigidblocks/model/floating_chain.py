@@ -72,8 +72,8 @@ def floating_base(model: Model) -> Model:
         body_names=(*_NAMES[:5], *model.body_names),
         joint_names=(*_NAMES, *model.joint_names[1:]),
         massless=(*_NAMES[:5], *model.massless),
-        appearance=((),) * 5 + model.appearance if model.appearance else (),
-        contact=((),) * 5 + model.contact if model.contact else (),
+        appearance=((),) * 5 + tuple(model.appearance) if model.appearance else (),
+        contact=((),) * 5 + tuple(model.contact) if model.contact else (),
     )
 
 

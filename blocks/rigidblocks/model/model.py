@@ -1,5 +1,6 @@
 """The system model of a kinematic tree (RBDA 4.6): structure only, no state and no results."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import ClassVar
@@ -11,6 +12,7 @@ from rigidblocks.algebra import spatial
 from rigidblocks.algebra.spatial import Array, RigidInertia, Transform
 from rigidblocks.joint import Joint, LoopJoint, StringConstraint
 from rigidblocks.model.checks import check_spatial_model
+from rigidblocks.model.later import Later
 from rigidblocks.model.shapes import Shape
 from rigidblocks.model.tree import Tree, complete, freeze
 
@@ -45,10 +47,10 @@ class Model(Tree):
     gravity: Array = field(default_factory=lambda: np.array(STANDARD_GRAVITY))
     body_names: tuple[str, ...] = ()
     joint_names: tuple[str, ...] = ()
-    appearance: tuple[tuple[Shape, ...], ...] = ()
+    appearance: Sequence[tuple[Shape, ...]] = ()
     massless: tuple[str, ...] = ()
     loops: tuple[LoopJoint, ...] = ()
-    contact: tuple[tuple[Shape, ...], ...] = ()
+    contact: Sequence[tuple[Shape, ...]] = ()
     unphysical: tuple[str, ...] = ()
     strings: tuple[StringConstraint, ...] = ()
     algebra: ClassVar[ModuleType] = spatial
@@ -57,7 +59,9 @@ class Model(Tree):
     def __post_init__(self) -> None:
         complete(self, 3)
         for name in ("appearance", "contact"):
-            object.__setattr__(self, name, tuple(tuple(some) for some in getattr(self, name)))
+            shapes = getattr(self, name)
+            if not isinstance(shapes, Later):
+                object.__setattr__(self, name, tuple(tuple(some) for some in shapes))
         object.__setattr__(self, "unphysical", tuple(self.unphysical))
         check_spatial_model(self)
         freeze(self)

@@ -63,9 +63,13 @@ def _all_move_their_own_body(tree: Any) -> bool:
 
     D is at least S^T I S of the joint's own body, and the masses behind it, m in all, have at most
     the second moment s about its origin: that of a body further out grows by its distance d at most
-    to (sqrt(s) + d sqrt(m))^2.
+    to (sqrt(s) + d sqrt(m))^2. All of it holds of published inertias, too, that no rigid body has,
+    if none takes energy to move.
     """
-    if tree.unphysical or not all(isinstance(j, Revolute | Prismatic) for j in tree.joint):
+    if not all(type(joint) in (Revolute, Prismatic) for joint in tree.joint):
+        return False
+    bodies = zip(tree.body_names, tree.inertia, strict=True)
+    if tree.unphysical and not all(_resists(I) for n, I in bodies if n in tree.unphysical):
         return False
     mass, moment = [0.0] * tree.nb, [0.0] * tree.nb
     for i in reversed(range(tree.nb)):
@@ -82,6 +86,11 @@ def _all_move_their_own_body(tree: Any) -> bool:
             mass[p] += mass[i]
             moment[p] += (sqrt(moment[i]) + far * sqrt(mass[i])) ** 2
     return True
+
+
+def _resists(body: Any) -> bool:
+    """Whether no motion of a body has a negative kinetic energy."""
+    return bool(np.linalg.eigvalsh(body.matrix())[0] >= -1e-12 * np.trace(body.I))
 
 
 _ENOUGH = 1e-9  # times the largest inertia; `_is_regular` asks for far less

@@ -9,13 +9,21 @@ the functions take one point (3,) or many (..., 3), floats or traced.
 
 import abc
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array, Transform, check_frame, identity, read_only, xlt
+from rigidblocks.algebra.spatial import (
+    Array,
+    Transform,
+    check_frame,
+    identity,
+    is_frozen,
+    read_only,
+    xlt,
+)
 from rigidblocks.model.gaps import box_gap, field_gap, plane_gap, sphere_gap
 from rigidblocks.model.hull import unit_normal
 from rigidblocks.model.material import Material
@@ -309,11 +317,13 @@ def checked_placement(X: Transform, shape: str) -> Transform:
     if not isinstance(X, Transform):
         raise TypeError(f"the placement of {shape} must be a spatial.Transform, not {X!r}")
     check_frame(X, f"the placement of {shape}")
-    return Transform(read_only(X.E), read_only(X.r))
+    return X if is_frozen(X.E, X.r) else Transform(read_only(X.E), read_only(X.r))
 
 
 def check_positive(value: ArrayLike, what: str) -> None:
     """Raises ValueError for numbers that are not all positive and finite."""
+    if type(value) is float and 0.0 < value < inf:
+        return
     array = np.asarray(value, dtype=float)
     if not all(isfinite(size) and size > 0.0 for size in array.ravel().tolist()):
         raise ValueError(f"{what} must be positive, not {array.tolist()} m")

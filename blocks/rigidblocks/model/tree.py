@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array, read_only
+from rigidblocks.algebra.spatial import Array, is_frozen, read_only
 from rigidblocks.joint import LoopJoint, StringConstraint
 from rigidblocks.model.resistance import find_idle_joint
 
@@ -179,24 +179,16 @@ def freeze(tree: Tree) -> None:
     Transform, RigidInertia = tree.algebra.Transform, tree.algebra.RigidInertia
 
     def frame(X: Any) -> Any:
-        return X if _is_frozen(X.E, X.r) else Transform(read_only(X.E), read_only(X.r))
+        return X if is_frozen(X.E, X.r) else Transform(read_only(X.E), read_only(X.r))
 
     def inertia(body: Any) -> Any:
         m, h, I = body.m, body.h, body.I
-        return body if _is_frozen(h, I) else RigidInertia(m, read_only(h), _read_only_or_number(I))
+        return body if is_frozen(h, I) else RigidInertia(m, read_only(h), _read_only_or_number(I))
 
     loops = (replace(loop, Xp=frame(loop.Xp), Xs=frame(loop.Xs)) for loop in tree.loops)
     object.__setattr__(tree, "Xtree", tuple(map(frame, tree.Xtree)))
     object.__setattr__(tree, "inertia", tuple(map(inertia, tree.inertia)))
     object.__setattr__(tree, "loops", tuple(loops))
-
-
-def _is_frozen(*values: Any) -> bool:
-    """Whether no one can write to any of these: numbers, or read-only arrays that are no views."""
-    for value in values:
-        if isinstance(value, np.ndarray) and (value.flags.writeable or not value.flags.owndata):
-            return False
-    return True
 
 
 def _read_only_or_number(value: Any) -> Any:

@@ -2,7 +2,7 @@
 between their joints.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any
@@ -83,7 +83,7 @@ def solids(model: Tree, bare: Collection[int] | None = None) -> tuple[Solid, ...
 
 
 def of_shapes(
-    shapes: tuple[Shape, ...],
+    shapes: Sequence[Shape],
     body: int,
     colour: tuple[float, float, float],
     layer: str = "links",
