@@ -314,7 +314,7 @@ def _with_base(robot: RobotDescription) -> Any:
         body_names=(name, *model.body_names),
         joint_names=(f"{name}_joint", *model.joint_names),
         massless=(name, *model.massless),
-        appearance=(robot.base_appearance, *(model.appearance or nothing)),
-        contact=(robot.base_contact, *(model.contact or nothing)),
+        appearance=(tuple(robot.base_appearance), *(model.appearance or nothing)),
+        contact=(tuple(robot.base_contact), *(model.contact or nothing)),
         loops=tuple(_shifted(loop, loop.name, 1) for loop in model.loops),
     )

@@ -56,7 +56,7 @@ def _motionless(path: Path, floating: bool) -> RobotDescription | None:
         if root.tag != "robot":
             return None
         listed = read_urdf(root, path, floating=floating, strict=False)
-        links = [one if one.inertia.m > 0 else replace(one, inertia=SPECK) for one in listed.links]
+        links = [one if one.inertia.m > 0 else one._replace(inertia=SPECK) for one in listed.links]
         floats = floating or all(isinstance(one.joint, Fixed) for one in listed.connections)
         return described(replace(listed, links=links, floating=floats))
     except FormatError:
