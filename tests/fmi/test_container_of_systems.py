@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from host_systems import hosted
 from planar2ctrl import CONNECTIONS, parts
 from rigidblocks import Port, System, export_fmu, python_block, simulate
 from rigidblocks.fmi.container import export_container
@@ -35,6 +36,25 @@ def test_it_is_our_run_of_the_old_outputs(tmp_path, foreign):
     path = export_container(made, tmp_path / "out" / "whole.fmu", DT)
     settings = {"stop_time": T_STOP, "step_size": DT, "output_interval": DT}
     names = [f"{port}[{k}]" for port in ("robot.q", "robot.qd", "pd.tau") for k in (1, 2)]
+    rows = fmpy.simulate_fmu(str(path), validate=False, output=names, **settings)
+    expected = simulate(made, T_STOP, DT, order="jacobi", progress=False)
+    for name in names:
+        scale = np.abs(expected[name]).max()
+        assert_allclose(rows[name], expected[name], rtol=0, atol=SAME * max(1.0, scale))
+
+
+def test_an_fmu_of_another_hand_is_in_it_with_ours_fused(tmp_path):
+    made = System()
+    for name, block in parts().items():
+        if name != "pd":
+            made.add(name, block)
+    made.add("pd", hosted("mixed", tmp_path).fmus["pd"])  # written in C
+    for target, source in CONNECTIONS.items():
+        if target != "pd.qd_ref":
+            made.connect(source, target)
+    path = export_container(made, tmp_path / "out" / "whole.fmu", DT)
+    names = [f"{port}[{k}]" for port in ("robot.q", "pd.tau", "pd.work") for k in (1, 2)]
+    settings = {"stop_time": T_STOP, "step_size": DT, "output_interval": DT}
     rows = fmpy.simulate_fmu(str(path), validate=False, output=names, **settings)
     expected = simulate(made, T_STOP, DT, order="jacobi", progress=False)
     for name in names:
