@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from algebraic_laws import LOOPS, circle
 from coupled_systems import Case, Load, drivetrain, of_result, oscillator, quarter_car
 from rigidblocks import Block, Port, System, prepare, simulate
 from rigidblocks.fmi.native import native_fmu
@@ -83,43 +84,6 @@ def test_held_steps_in_python_are_those_of_the_loop_in_c_to_the_last_bit():
             for bonds in (False, True)
         ]
         np.testing.assert_array_equal(*(np.asarray(run.values) for run in runs))
-
-
-@dataclass(frozen=True)
-class Law(Block):
-    """An output that is a function of its input and the time."""
-
-    law: object
-
-    inputs = (Port("u", (), "1", "input", 0.0),)
-    outputs = (Port("y", (), "1", "output"),)
-
-    def output(self, t, u):
-        return {"y": self.law(t, u.u)}
-
-
-def circle(*laws):
-    """Blocks that each read the one before at once."""
-    system = System()
-    names = [f"law{k}" for k in range(len(laws))]
-    for name, law in zip(names, laws, strict=True):
-        system.add(name, Law(law))
-    for name, other in zip(names, names[1:] + names[:1], strict=True):
-        system.connect(f"{name}.y", f"{other}.u")
-    return system
-
-
-LOOPS = {
-    "gain -3": (lambda t, u: -3.0 * u + np.cos(t), lambda _t, u: u),
-    "gain 0.5": (lambda t, u: 0.5 * u + np.cos(t), lambda _t, u: u),
-    "gain 40 around three": (
-        lambda t, u: 4.0 * u + t,
-        lambda _t, u: -5.0 * u,
-        lambda _t, u: 2.0 * u + 1.0,
-    ),
-    "cubic": (lambda t, u: 2.0 * u + np.cos(t), lambda _t, u: -u * u * u - 2.0 * u + 1.0),
-    "sine": (lambda t, u: 5.0 * np.sin(u) + t, lambda _t, u: -u),
-}
 
 
 @pytest.mark.parametrize("name", LOOPS)

@@ -262,11 +262,7 @@ class OneMemory(Network):
         self._memory = np.empty(self._stepper.memory.size)
         self._kept: dict[int, Array] = {}
         self.restart(plan)
-        self.outputs = {
-            f"{name}.{port.name}": self._memory[where[f"{name}.{port.name}"]]
-            for name, part in self._parts.items()
-            for port in part.component.outputs
-        }
+        self.outputs = {port.name: self._memory[where[port.name]] for port in plan.wiring.outputs}
 
     def start(self, t: float) -> None:
         self._stepper.initialize(self._memory, t)

@@ -80,7 +80,8 @@ def simulate(
     speed that it acts on, such as ("motor.tau", "load.qd"), or True for all pairs whose product is
     a power: the energy that the coupling makes at each is logged. With `transparent` all continuous
     blocks that are connected are integrated as one (`ContinuousSystem`), by the method of the run,
-    without any hold between them; the log and `meta` say which.
+    without any hold between them, their algebraic loops solved, as those of a fused run are; the
+    log and `meta` say which.
 
     `record` names the outputs to keep by patterns, such as ["robot.*", "pd.tau"], and with `every`
     only each such communication point is kept, beside the events. `save` names an .arrow, .csv,

@@ -9,6 +9,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.block.step import put_outputs
+from rigidblocks.system.algebraic import AlgebraicLoop, evaluation
 from rigidblocks.system.memories import WiredPart, WiredParts, values_of
 from rigidblocks.system.system import System
 
@@ -23,14 +24,15 @@ class ContinuousSystem(Block):
     `System.expose` says. It is
     integrated as a whole, so the parts' own `method` and `h` have no meaning here. Where a source
     jumps at the end of a step, an integrator with a stage there sees it one step early, and loses
-    its order at that instant. The system is copied: later changes of it have no effect.
+    its order at that instant. Algebraic loops are solved by Newton's method (`AlgebraicLoop`). The
+    system is copied: later changes of it have no effect.
 
-    Raises ValueError for a part that samples, an FMU among the parts, an algebraic loop, or an open
-    input without a start value.
+    Raises ValueError for a part that samples, an FMU among the parts, or an open input without a
+    start value.
     """
 
     def __init__(self, system: System):
-        self._parts = WiredParts(system.wiring(), system.exposure)
+        self._parts = WiredParts(system.wiring(), system.exposure, loops=True)
         for name, part in self._parts.by_name.items():
             if part.memory.block.sample_time is not None or part.memory.block.sampled:
                 raise ValueError(
@@ -71,6 +73,16 @@ class ContinuousSystem(Block):
     def _shown(self) -> frozenset[str]:
         return frozenset(port.name for port in self.outputs)
 
+    @cached_property
+    def _evaluation(self) -> tuple[str | AlgebraicLoop, ...]:
+        """What is computed one behind the other: parts, and loops of them."""
+        wiring = self._parts.wiring
+        return (
+            wiring.evaluation_order
+            if not self._parts.has_loops
+            else evaluation(wiring, self._parts.by_name)
+        )
+
     def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         values: dict[str, Any] = {}
         for part, m in self._evaluate(t, x, u, p):
@@ -99,9 +111,13 @@ class ContinuousSystem(Block):
     ) -> Iterator[tuple[WiredPart, Array]]:
         """The parts, each with its memory, all of its inputs and outputs as they are at t."""
         memories = self._parts.memories(t, x, u, p)
-        for name in self._parts.wiring.evaluation_order:
-            evaluator = self._parts.by_name[name].evaluator
-            memories[name] = put_outputs(evaluator, self._parts.with_inputs(name, memories))
+        for step in self._evaluation:
+            names = (step,) if isinstance(step, str) else step.names
+            read = {name: self._parts.with_inputs(name, memories) for name in names}
+            if isinstance(step, str):
+                memories[step] = put_outputs(self._parts.by_name[step].evaluator, read[step])
+            else:
+                memories = step.solved(memories | read)
         for name, part in self._parts.by_name.items():
             yield part, self._parts.with_inputs(name, memories)
 

@@ -19,6 +19,7 @@ from rigidblocks.block.memory import Memory, put
 from rigidblocks.block.step import advance, initialize, put_outputs
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.system.memories import Memories, WiredPart, WiredParts, values_of
+from rigidblocks.system.merged import closed
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
 
@@ -33,10 +34,11 @@ class FusedSystem(Composite):
     All states and outputs of the parts are sampled states called `part.port`; the open inputs and
     the parameters of the parts are those of the system. What of these is shown, and under what
     name, is as `System.expose` says. The numbers are those of `simulate` with
-    the same `dt` and `order`. The system is copied: later changes of it have no effect.
+    the same `dt` and `order`. Continuous blocks in an algebraic loop are one part, which solves it
+    (`ContinuousSystem`). The system is copied: later changes of it have no effect.
 
-    Raises ValueError for an FMU among the parts, an algebraic loop, or an open input without a
-    start value.
+    Raises ValueError for an FMU among the parts, an algebraic loop through one that samples, or an
+    open input without a start value.
     """
 
     def __init__(self, system: System | Wiring, dt: float, order: str = GAUSS_SEIDEL):
@@ -45,9 +47,9 @@ class FusedSystem(Composite):
         self.sample_time = dt
         self._jacobi = order == JACOBI
         self._parts = (
-            WiredParts(system)
+            WiredParts(closed(system))
             if isinstance(system, Wiring)
-            else WiredParts(system.wiring(), system.exposure)
+            else WiredParts(closed(system.wiring()), system.exposure)
         )
 
     @property
@@ -218,7 +220,7 @@ def _with_fixed_steps(wiring: Wiring) -> Wiring:
         if isinstance(part.component, Composite):
             part = replace(part, component=part.component.by_fixed_steps())
         parts[name] = part
-    return Wiring(parts, wiring.connections)
+    return Wiring(parts, wiring.connections, wiring.merged)
 
 
 def _remembered(part: WiredPart) -> tuple[Port, ...]:

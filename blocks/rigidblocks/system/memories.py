@@ -34,6 +34,7 @@ class WiredPart:
     h: float
     exposure: Exposure = EVERYTHING
     evaluate: Callable[[Memory], Evaluator] = numpy_evaluator
+    is_merged: bool = False  # its ports are called as those of the parts that it is made of
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -54,7 +55,15 @@ class WiredPart:
 
     def shown_as(self, port: str) -> str:
         """The name of a port in the system."""
-        return self.exposure.name(f"{self.name}.{port}")
+        return self.exposure.name(self._whole_name(port))
+
+    def shown(self, ports: Iterable[Port]) -> tuple[Port, ...]:
+        """Those of some of its ports that are shown, under the names that they have there."""
+        shown = (port for port in ports if self.exposure.shows(self._whole_name(port.name)))
+        return self.renamed(shown)
+
+    def _whole_name(self, port: str) -> str:
+        return port if self.is_merged else f"{self.name}.{port}"
 
     @cached_property
     def own_names(self) -> dict[str, str]:
@@ -70,8 +79,8 @@ class WiredPart:
 class WiredParts:
     """The parts of a system, each with a flat memory of its own, and what feeds what.
 
-    Raises ValueError for an FMU among the parts, for an algebraic loop, and for an open input
-    without a start value.
+    Raises ValueError for an FMU among the parts, for an open input without a start value, and,
+    unless they may have `loops`, for an algebraic one.
     """
 
     def __init__(
@@ -79,9 +88,12 @@ class WiredParts:
         wiring: Wiring,
         exposure: Exposure = EVERYTHING,
         evaluate: Callable[[Memory], Evaluator] = numpy_evaluator,
+        loops: bool = False,
     ):
         self.wiring, self.exposure = wiring, exposure
-        _ = wiring.evaluation_order  # raises for an algebraic loop
+        self.has_loops = loops and wiring.has_loops
+        if not self.has_loops:
+            _ = wiring.evaluation_order  # raises for an algebraic loop
         self.by_name: dict[str, WiredPart] = {}
         for name, part in sorted(wiring.parts.items()):
             if not isinstance(part.component, Block):
@@ -96,24 +108,20 @@ class WiredParts:
             method, h = part.stepping
             memory = memory_for(part.component, method)
             start = dict(part.start)
-            self.by_name[name] = WiredPart(name, memory, start, method, h, exposure, evaluate)
+            how = method, h, exposure, evaluate, name in wiring.merged
+            self.by_name[name] = WiredPart(name, memory, start, *how)
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
         """The open inputs of the parts that are shown."""
-        groups = (
-            self.by_name[a].renamed(self.exposure.shown(a, [port]))
-            for a, port in self.wiring.open_inputs
-        )
+        groups = (self.by_name[a].shown([port]) for a, port in self.wiring.open_inputs)
         return tuple(port for group in groups for port in group)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """The outputs of the parts that are shown."""
         return tuple(
-            port
-            for name, part in self.by_name.items()
-            for port in part.renamed(self.exposure.shown(name, part.memory.block.outputs))
+            port for part in self.by_name.values() for port in part.shown(part.memory.block.outputs)
         )
 
     @cached_property
@@ -121,8 +129,8 @@ class WiredParts:
         """The parameters of the parts that are shown."""
         return tuple(
             port
-            for name, part in self.by_name.items()
-            for port in part.renamed(self.exposure.shown(name, part.memory.block.parameters))
+            for part in self.by_name.values()
+            for port in part.shown(part.memory.block.parameters)
         )
 
     @cached_property

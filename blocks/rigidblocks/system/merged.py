@@ -8,6 +8,7 @@ from rigidblocks.block.block import Block
 from rigidblocks.block.composite import Composite
 from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.written import WrittenBlock
+from rigidblocks.system.algebraic import loops
 from rigidblocks.system.continuous import ContinuousSystem
 from rigidblocks.system.part import Part, component_of
 from rigidblocks.system.system import System
@@ -19,7 +20,7 @@ def merged(wiring: Wiring) -> tuple[Wiring, tuple[tuple[str, ...], ...]]:
     whose ports keep their names, and which parts these are.
 
     An own method of such a part has no meaning then. Raises ValueError where nothing is to be
-    merged, and for an algebraic loop.
+    merged.
     """
     circles = tuple(_circles(wiring))
     if not circles:
@@ -28,6 +29,29 @@ def merged(wiring: Wiring) -> tuple[Wiring, tuple[tuple[str, ...], ...]]:
             "there is nothing to couple transparently: no two continuous blocks are connected; "
             f"continuous are: {fit or 'none'}"
         )
+    return _joined(wiring, circles), circles
+
+
+def closed(wiring: Wiring) -> Wiring:
+    """The wiring with the continuous blocks of each algebraic loop as one part, which solves it,
+    and whose ports keep their names; itself where there is none.
+
+    Raises ValueError for an algebraic loop through a part that samples, or that is no block.
+    """
+    if not wiring.has_loops:
+        return wiring
+    circles: list[set[str]] = []
+    for loop in loops(wiring):
+        names = {str(node[0]) for node in loop}
+        near = [one for one in circles if one & names]
+        circles = [one for one in circles if one not in near] + [names.union(*near)]
+    if not all(_is_continuous(wiring.parts[name]) for circle in circles for name in circle):
+        _ = wiring.evaluation_order  # raises with the ports of the loop
+    return _joined(wiring, tuple(tuple(sorted(circle)) for circle in circles))
+
+
+def _joined(wiring: Wiring, circles: tuple[tuple[str, ...], ...]) -> Wiring:
+    """The wiring with the parts of each circle as one."""
     owner = {name: " and ".join(circle) for circle in circles for name in circle}
     parts = {name: part for name, part in wiring.parts.items() if name not in owner}
     for circle in circles:
@@ -36,7 +60,7 @@ def merged(wiring: Wiring) -> tuple[Wiring, tuple[tuple[str, ...], ...]]:
         moved for one in wiring.connections for moved in _moved(one, owner, parts, wiring)
     ]
     whole = frozenset(owner.values())
-    return Wiring(parts, tuple(connections), whole), circles
+    return Wiring(parts, tuple(connections), whole | wiring.merged)
 
 
 def _circles(wiring: Wiring) -> Iterator[tuple[str, ...]]:

@@ -189,7 +189,7 @@ class Wiring:
             order = _parts_in_order(self._reads())
         except CycleError:  # of ports: there need be none of their elements
             try:
-                order = _parts_in_order(self._element_reads())
+                order = _parts_in_order(self.element_reads())
             except CycleError as error:
                 loop = dict.fromkeys(f"{name}.{port}" for name, _, port, _ in error.args[1])
                 raise ValueError(
@@ -198,6 +198,15 @@ class Wiring:
                 ) from None
         order += sorted(name for name in self.parts if name not in order)  # sinks have no outputs
         return tuple(name for k, name in enumerate(order) if k == 0 or order[k - 1] != name)
+
+    @cached_property
+    def has_loops(self) -> bool:
+        """Whether outputs read each other at once in circles."""
+        try:
+            _parts_in_order(self.element_reads())
+        except CycleError:
+            return True
+        return False
 
     def _reads(self) -> Reads:
         """What each port reads at the same instant: an input its source, an output inputs."""
@@ -210,8 +219,10 @@ class Wiring:
                 reads[name, "output", port.name] = inputs
         return reads
 
-    def _element_reads(self) -> Reads:
-        """The same of elements, each with its place."""
+    def element_reads(self) -> Reads:
+        """What each element of a port reads at the same instant, as (part, "input" or "output",
+        port, place): of an input its source, of an output inputs.
+        """
         reads: Reads = {}
         for (a, y), (b, u), start, to, *_ in self.connections:
             for i, j in zip(start, to, strict=True):
