@@ -13,7 +13,7 @@ from rigidblocks.algebra.spatial import RigidInertia, mcI
 from rigidblocks.block.block import Record
 from rigidblocks.cli import main
 from rigidblocks.dynamics import aba, energy
-from rigidblocks.library import ClosedLoopPlant, Frame
+from rigidblocks.library import ClosedLoopPlant, Frame, HybridPlant
 from rigidblocks.library.inertias import TunableInertia
 from rigidblocks.mechanisms import bennett, four_bar
 from urdf_text import ARM
@@ -114,6 +114,27 @@ def test_a_mechanism_with_loops_moves_as_the_one_that_has_these_masses(rng):
     for name, value in loaded.output(0.0, motion, given, values(loaded)).items():
         if name != "condition":  # of the elimination's pivots, which differ
             assert_allclose(y[name], value, err_msg=name, **EXACT)
+
+
+def test_a_plant_with_prescribed_joints_moves_as_the_one_that_has_these_masses(rng):
+    model = MODELS["six-axis"]()
+    tool = Frame("tool", model.nb - 1, random_transform(rng))
+    chosen = {"prescribed": (1, 4), "kp": 9.0, "kd": 6.0}
+    plant = HybridPlant(model, **chosen, inertias=TunableInertia(True, tool))
+    factor = rng.uniform(0.5, 2.0, model.nb)
+    bodies = [
+        RigidInertia(k * b.m, k * b.h, k * b.I) for k, b in zip(factor, model.inertia, strict=True)
+    ]
+    bodies[-1] = bodies[-1] + mcI(3.0, np.ones(3), np.eye(3)).to_parent(tool.placement)
+    loaded = HybridPlant(replace(model, inertia=tuple(bodies)), **chosen)
+    s = random_state(rng, model)
+    motion = Record({"q": s.q, "qd": s.qd})
+    given = Record({port.name: rng.normal(size=port.shape) for port in plant.inputs})
+    held = {"payload_mass": 3.0, "payload_com": np.ones(3), "payload_inertia": [1, 1, 1, 0, 0, 0]}
+    masses = factor * [body.m for body in model.inertia]
+    y = plant.output(motion, given, values(plant, link_mass=masses, **held))
+    for name, value in loaded.output(motion, given, values(loaded)).items():
+        assert_allclose(y[name], value, err_msg=name, **EXACT)
 
 
 def test_inertias_of_a_planar_model_are_not_tuned():

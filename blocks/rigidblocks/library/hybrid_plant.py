@@ -13,6 +13,7 @@ from rigidblocks.dynamics.elements import Acting, joint_number
 from rigidblocks.dynamics.transmissions import geared_accelerations
 from rigidblocks.joint import Joint
 from rigidblocks.library.elements import Element, Elements, with_loads
+from rigidblocks.library.inertias import TunableInertia
 from rigidblocks.library.ports import (
     acceleration_port,
     check_open,
@@ -45,7 +46,8 @@ class HybridPlant(Block):
     acceleration alone is prescribed, and what the integrator loses is not made good. The forces
     that the motion takes are the output `tau_prescribed`. `q0` and `qd0` are the state at the
     start: the neutral configuration at rest unless given. `elements` are those of `RobotPlant`;
-    what they do at a prescribed joint is part of what the motion takes.
+    what they do at a prescribed joint is part of what the motion takes. `inertias` makes masses of
+    links and a payload parameters, as there.
     """
 
     model: Model
@@ -55,6 +57,7 @@ class HybridPlant(Block):
     q0: Any = None
     qd0: Any = 0.0
     elements: tuple[Element, ...] = ()
+    inertias: TunableInertia | None = None
 
     def __post_init__(self) -> None:
         check_open(self.model, "HybridPlant")
@@ -127,7 +130,10 @@ class HybridPlant(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """kp and kd of the prescribed variables, gravity (3,), and the numbers of the elements."""
+        """kp and kd of the prescribed variables, gravity (3,), the numbers of the elements, and the
+        inertias that can be tuned.
+        """
+        tuned = () if self.inertias is None else self.inertias.parameters(self.model)
         shape = (sum(joint.nv for joint, _, _ in self._joints(False)),)
         return (
             Port(
@@ -138,6 +144,7 @@ class HybridPlant(Block):
             ),
             gravity_port(self.model),
             *self._elements.parameters,
+            *tuned,
         )
 
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
@@ -158,7 +165,7 @@ class HybridPlant(Block):
         q, qd = self._elements.moving(x.q, x.qd, p)
         acting = self._elements.acting(q, qd, x, p)
         qdd, tau = self._dynamics(q, qd, u, p, acting)
-        E = energy(self.model, q, qd, p.gravity) + self._elements.energy(acting, qd, p)
+        E = energy(self._tuned(p), q, qd, p.gravity) + self._elements.energy(acting, qd, p)
         return {
             "qdd": qdd,
             "tau_prescribed": self._of_prescribed(tau),
@@ -186,16 +193,18 @@ class HybridPlant(Block):
         qdd = u.qdd_ref + p.kp * self._error(q, u.q_ref) + p.kd * (u.qd_ref - followed)
         qdd = self._spread(qdd, False)
         tau, f_ext = with_loads(acting, self._spread(u.tau, True), None)
-        given = self._elements.transmissions(p)
+        model, given = self._tuned(p), self._elements.transmissions(p)
         if given is not None and given.driven:
             which = self._prescribed_variables
-            found = geared_accelerations(
-                self.model, given, q, qd, qdd, tau, which, f_ext, p.gravity
-            )
+            found = geared_accelerations(model, given, q, qd, qdd, tau, which, f_ext, p.gravity)
             return found.qdd, found.tau
         I_rot = None if given is None else given.rotor_inertia
-        found = hybrid_dynamics(self.model, self._fd, q, qd, qdd, tau, f_ext, p.gravity, I_rot)
+        found = hybrid_dynamics(model, self._fd, q, qd, qdd, tau, f_ext, p.gravity, I_rot)
         return found.qdd, found.tau if acting is None else found.tau - acting.loads.tau
+
+    def _tuned(self, p: Record) -> Model:
+        """The model that the parameters say: the given one without inertias to tune."""
+        return self.model if self.inertias is None else self.inertias.tuned(self.model, p)
 
     @cached_property
     def _prescribed_variables(self) -> tuple[int, ...]:
