@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select
+    from rigidblocks.bench.federation import federate
     from rigidblocks.bench.program import build_runner
     from rigidblocks.bench.server import serve_fmus
     from rigidblocks.bench.udp_link import UdpLink
@@ -249,6 +250,7 @@ __all__ = [
     "energy",
     "equivalent",
     "export_fmu",
+    "federate",
     "first_event",
     "fit",
     "floating_base",
@@ -293,6 +295,7 @@ __all__ = [
 # packaged block runs on machines without the tracer
 _NAMES = {
     "algebra.scalar": "clip less maximum minimum select",
+    "bench.federation": "federate",
     "bench.program": "build_runner",
     "bench.server": "serve_fmus",
     "bench.udp_link": "UdpLink",

@@ -1,11 +1,14 @@
-"""The commands for other processes and machines: serve."""
+"""The commands for other processes and machines: serve, federate."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-from rigidblocks.cli.application import APP
+from rigidblocks.cli.application import APP, Json, say
+from rigidblocks.cli.given import system_of
+from rigidblocks.cli.runs import MaybeStep, MaybeStop, Out, told_end
 
 
 @APP.command("serve")
@@ -20,3 +23,32 @@ def serve(
     from rigidblocks.bench.server import serve_fmus
 
     serve_fmus(folder, listen, key_file, ready=lambda at: print(f"serving at {at}", flush=True))
+
+
+@APP.command("federate")
+def federate(
+    system: Annotated[Path, Argument(help="A script that makes a `system`.")],
+    part: Annotated[list[str], Option("--part", help="A part that runs here; again for more.")],
+    broker: Annotated[str, Option(help="Where the broker is.")] = "127.0.0.1:23404",
+    core: Annotated[str, Option(help="The kind of the federation: zmq or tcp.")] = "zmq",
+    stop: MaybeStop = None,
+    dt: MaybeStep = None,
+    output: Out = None,
+    write_config: Annotated[
+        Path | None, Option(help="Write the .json of a federate that is these parts; run nothing.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run parts of a system as a federate of HELICS; the others are other people's."""
+    from rigidblocks.bench.federation import federate as join
+    from rigidblocks.bench.federation import federate_config
+
+    wired, told = system_of(system)
+    step = dt or told.get("dt", 1e-3)
+    if write_config is not None:
+        config = federate_config(wired, part, step, broker=broker, core=core)
+        write_config.write_text(json.dumps(config, indent=2))
+        say(str(write_config), {"config": str(write_config)}, as_json)
+        return
+    end = stop or told.get("t_stop", 1.0)
+    told_end(join(wired, part, end, step, broker=broker, core=core, save=output), as_json)

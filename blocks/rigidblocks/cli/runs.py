@@ -92,7 +92,7 @@ def run(
             how |= {"view": live, "real_time": 1.0}
         how |= {"method": method, "save": output, "scenario": scenario}
         result = simulate(wired, **how, progress=False)
-        _told(result, as_json)
+        told_end(result, as_json)
         if view and sys.stdin.isatty():
             input("the page plays the run now; Enter ends it ")
     if asked_for and not _kept(result, asked_for, report or [], system.stem, as_json):
@@ -241,7 +241,7 @@ def _summary(done: "Sweep") -> str:
     return "\n".join(lines)
 
 
-def _told(result: "Result", as_json: bool) -> None:
+def told_end(result: "Result", as_json: bool) -> None:
     """Prints where the signals of a run end."""
     end = dict(zip(result.columns, result.values[-1].tolist(), strict=True))
     values: dict[str, Any] = {"time": float(result.time[-1]), "end": end}
@@ -261,7 +261,7 @@ def demo(stop: Stop = 10.0, dt: Step = 1e-3, output: Out = None, as_json: Json =
     """Run a planar robot of two links that follows a command under a PD controller."""
     from rigidblocks.simulation.simulate import simulate
 
-    _told(simulate(_planar2ctrl(), stop, dt, save=output, progress=False), as_json)
+    told_end(simulate(_planar2ctrl(), stop, dt, save=output, progress=False), as_json)
 
 
 def _planar2ctrl() -> "System":

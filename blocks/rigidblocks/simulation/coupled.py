@@ -15,7 +15,7 @@ from rigidblocks.simulation.links import Links
 from rigidblocks.simulation.looped import equations_of
 from rigidblocks.simulation.masters import Master, in_python
 from rigidblocks.simulation.network import Instances
-from rigidblocks.simulation.pace import Pace
+from rigidblocks.simulation.pace import Turns
 from rigidblocks.simulation.past import Past, outlook
 from rigidblocks.simulation.plan import Plan
 from rigidblocks.simulation.power_bonds import PowerBonds
@@ -43,7 +43,7 @@ class CoupledSimulation(Master):
             self._step = self._choice
         self._taken = step
 
-    def go(self, recording: Recording, hold: Hold, pace: Pace | None) -> Iterator[int]:
+    def go(self, recording: Recording, hold: Hold, pace: Turns | None) -> Iterator[int]:
         del hold  # a step in Python may be interrupted
         return in_python(self._step, self.network, self._points, recording, pace)
 

@@ -19,7 +19,7 @@ from rigidblocks.simulation.grid import Grid
 from rigidblocks.simulation.interrupts import Interrupts
 from rigidblocks.simulation.masters import Master
 from rigidblocks.simulation.network import Network
-from rigidblocks.simulation.pace import Pace
+from rigidblocks.simulation.pace import Turns
 from rigidblocks.simulation.plan import Plan
 from rigidblocks.simulation.recording import Recording, Wanted
 from rigidblocks.simulation.result import Result
@@ -38,7 +38,7 @@ def course(
     progress: bool,
     callers: int,
     idle: list[Master] | None = None,
-    pace: Pace | None = None,
+    pace: Turns | None = None,
     view: Watcher | None = None,
     scenario: Scenario | None = None,
 ) -> Result:
@@ -66,7 +66,7 @@ def course(
                 failure = error
         result, unwritten = rows.finish()
         if pace is not None:
-            result = replace(result, meta={**result.meta, "real_time": pace.report()})
+            result = replace(result, meta={**result.meta, **pace.told()})
         unsaved = saved(result, wanted, unwritten, interrupts)
         if view is not None:
             view.end(result)
@@ -100,7 +100,7 @@ def _go(
     interrupts: Interrupts,
     progress: bool,
     callers: int,
-    pace: Pace | None,
+    pace: Turns | None,
     view: Watcher | None,
     scenario: Scenario | None,
 ) -> None:
@@ -108,6 +108,8 @@ def _go(
     looks = Looks(view, master.network)
     with _bar(rows.grid.n, progress) as told:
         master.network.start(plan.t_start)
+        if pace is not None:
+            pace.begin(master.network)
         rows.add(master.network.row())
         looks.at(rows.t)
         for message in plan.once("warnings", lambda: tuple(warnings_of(plan, master.network))):
@@ -125,7 +127,7 @@ def _steps(
     master: Master,
     rows: Recording,
     interrupts: Interrupts,
-    pace: Pace | None,
+    pace: Turns | None,
     scenario: Scenario | None,
 ) -> Iterator[int]:
     """The steps of a run, and what its scenario does between them."""

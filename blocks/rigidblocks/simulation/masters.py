@@ -9,7 +9,7 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.simulation.network import Instances, Network
-from rigidblocks.simulation.pace import Pace
+from rigidblocks.simulation.pace import Turns
 from rigidblocks.simulation.plan import Plan
 from rigidblocks.simulation.recording import Hold, Recording, check_finite
 from rigidblocks.simulation.table import DONE, FAILED, HOSTED, STEP, Loop
@@ -25,7 +25,7 @@ class Master(abc.ABC):
     network: Network
 
     @abc.abstractmethod
-    def go(self, recording: Recording, hold: Hold, pace: Pace | None) -> Iterator[int]:
+    def go(self, recording: Recording, hold: Hold, pace: Turns | None) -> Iterator[int]:
         """Runs on to the end of a record, yielding how many steps were taken since the last time;
         `hold` keeps interrupts away. With a pace each step is taken when it is due.
         """
@@ -57,7 +57,7 @@ class CoSimulation(Master):
         names = [name for port in plan.wiring.outputs for name in port.element_names]
         self._events = np.array([names.index(one) for one in dict.fromkeys(plan.events)], dtype=int)
 
-    def go(self, recording: Recording, hold: Hold, pace: Pace | None) -> Iterator[int]:
+    def go(self, recording: Recording, hold: Hold, pace: Turns | None) -> Iterator[int]:
         del hold  # a step in Python may be interrupted
         step = partial(self._step_through_events, recording) if len(self._events) else self.step
         return in_python(step, self.network, self._points, recording, pace)
@@ -120,7 +120,7 @@ def in_python(
     network: Network,
     points: tuple[float, float],
     recording: Recording,
-    pace: Pace | None,
+    pace: Turns | None,
 ) -> Iterator[int]:
     """The loop of `Master.go` in Python, over `step(t, dt)` at the points (t_start, dt)."""
     t_start, dt = points
@@ -155,7 +155,7 @@ class CompiledLoop(Master):
     def steps_in_c(self) -> bool:
         return True
 
-    def go(self, recording: Recording, hold: Hold, pace: Pace | None) -> Iterator[int]:
+    def go(self, recording: Recording, hold: Hold, pace: Turns | None) -> Iterator[int]:
         names = tuple(port.name for port in recording.chosen)
         if names != self._kept:  # as in the run before
             self._loop.keep(self.network.outputs[name] for name in names)

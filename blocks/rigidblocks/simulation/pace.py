@@ -1,10 +1,14 @@
 """Runs at the pace of the clock: when steps are due, and how well that was kept."""
 
+import abc
 import json
 import time
+from collections.abc import Mapping
 from math import isfinite
 
 import numpy as np
+
+from rigidblocks.simulation.network import Network
 
 CATCH_UP, SKIP, STOP = "catch-up", "skip", "stop"
 OVERRUNS = (CATCH_UP, SKIP, STOP)
@@ -12,12 +16,32 @@ SPIN = 200e-6  # s before a step is due, in which the processor is kept
 LATE = 0.1  # of a step
 
 
-class Pace:
+class Turns(abc.ABC):
+    """When the steps of a run are taken, one by one."""
+
+    @abc.abstractmethod
+    def begin(self, network: Network) -> None:
+        """The parts of the run, which has its first row."""
+
+    @abc.abstractmethod
+    def wait(self) -> None:
+        """Comes back when the next step is to be taken; what it raises ends the run."""
+
+    @abc.abstractmethod
+    def ended(self, t: float) -> None:
+        """A step has ended at t [s]."""
+
+    @abc.abstractmethod
+    def told(self) -> Mapping[str, str]:
+        """What the `meta` of the result is to say of it."""
+
+
+class Pace(Turns):
     """The times at which the steps of a run are due: `rate` seconds of simulation in one second.
 
     When a step ends after the next is due, the run catches up, or skips (the simulation stands
-    still meanwhile), or stops. Raises ValueError for a rate that is not positive and for another
-    word.
+    still meanwhile), or stops: `ended` raises RuntimeError then. Raises ValueError for a rate that
+    is not positive and for another word.
     """
 
     def __init__(self, rate: float, dt: float, overrun: str = CATCH_UP):
@@ -31,8 +55,10 @@ class Pace:
         self._work: list[float] = []  # s
         self._missed = 0
 
+    def begin(self, network: Network) -> None:
+        del network  # the clock alone says when
+
     def wait(self) -> None:
-        """Comes back when the next step is due; the first is at once."""
         now = time.perf_counter()
         self._due = self._due + self._length if self._late else now
         while (left := self._due - now) > 0:
@@ -43,9 +69,6 @@ class Pace:
         self._late.append(now - self._due)
 
     def ended(self, t: float) -> None:
-        """Counts the step that has ended at t; raises RuntimeError for one that took too long where
-        that is to stop the run.
-        """
         now = time.perf_counter()
         self._work.append(now - self._began)
         over = now - self._due - self._length
@@ -58,6 +81,9 @@ class Pace:
             )
         if self._overrun == SKIP:
             self._due = now - self._length
+
+    def told(self) -> Mapping[str, str]:
+        return {"real_time": self.report()}
 
     def report(self) -> str:
         """How well the pace was kept, as JSON: counts, and quantiles [us] of how late steps began
