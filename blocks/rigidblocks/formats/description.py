@@ -96,7 +96,10 @@ class Freedoms:
                 rows.append(values)
             else:
                 rows += np.array([np.full(nv, value) for value in values]).T.tolist()
-        return cls(*read_only(np.array(rows, dtype=float).reshape(-1, len(_NONE)).T))
+        columns = np.array(rows, dtype=float).reshape(-1, len(_NONE)).T
+        made = object.__new__(cls)  # of what needs no look at each
+        vars(made).update(zip(_NONE, read_only(columns), strict=True))
+        return made
 
 
 _NONE = {"lower": -np.inf, "upper": np.inf, "velocity": np.inf, "effort": np.inf} | dict.fromkeys(

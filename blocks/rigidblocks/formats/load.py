@@ -65,7 +65,7 @@ def _read(path: Path, *, floating: bool, strict: bool) -> RobotDescription:
 def content(path: Path) -> bytes:
     """The bytes of a file that can be a robot; raises FormatError for others."""
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb", buffering=0) as file:  # a buffer would cost as much as a small robot
             size = min(os.fstat(file.fileno()).st_size, LARGEST) + 1
             data = file.read(size)
             if len(data) != size - 1:  # of what does not know its size, or is too large

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import inf, isfinite
+from math import inf, isfinite, isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +78,11 @@ def read_link(element: Element, later: bool = False) -> Link:
         elif tag == "inertial" and inertial is None:
             inertial = part
     body = NOTHING if inertial is None else _inertia(inertial, name)
-    if later:
-        shapes = Later(partial(_shapes, seen)), Later(partial(_shapes, touching))
-        return Link(name, element.sourceline, body, *shapes)
-    return Link(name, element.sourceline, body, _shapes(seen), _shapes(touching))
+    appearance, contact = (
+        (Later(partial(_shapes, some)) if later else _shapes(some)) if some else ()
+        for some in (seen, touching)
+    )
+    return Link(name, element.sourceline, body, appearance, contact)
 
 
 def _inertia(element: Element, link: str) -> RigidInertia:
@@ -198,34 +199,41 @@ def _freedoms(
 ) -> dict[str, float]:
     values: dict[str, float] = {}
     limit, dynamics = inside.get("limit"), inside.get("dynamics")
+    ends = kind in ("revolute", "prismatic")
     if limit is not None:
-        values = dict(zip(_LIMITS, attributes(limit, _LIMITS, inf), strict=True))
-    if limit is not None and kind in ("revolute", "prismatic") and _has_bounds(limit):
-        values |= dict(zip(_BOUNDS, attributes(limit, _BOUNDS, 0.0), strict=True))
-        if values["lower"] > values["upper"]:
-            warnings.append(
-                f"line {limit.sourceline}: the limits of joint '{name}' are upside down: lower "
-                f"{values['lower']:g}, upper {values['upper']:g}"
-            )
-    elif kind in ("revolute", "prismatic"):
+        lower, upper, velocity, effort = attributes(limit, _LIMITS, nan)
+        values["velocity"] = inf if isnan(velocity) else velocity
+        values["effort"] = inf if isnan(effort) else effort
+        if ends and not (isnan(lower) and isnan(upper)):
+            values["lower"] = 0.0 if isnan(lower) else lower
+            values["upper"] = 0.0 if isnan(upper) else upper
+            _compare(values["lower"], values["upper"], limit, name, warnings)
+            ends = False
+    if ends:
         warnings.append(f"line {element.sourceline}: joint '{name}' has no limits")
     if dynamics is not None and joint.nv == 1:
-        values |= {k: _resistance(dynamics, k, name) for k in ("damping", "friction")}
+        values |= _resistance(dynamics, name)
     return values
 
 
-_LIMITS, _BOUNDS = ("velocity", "effort"), ("lower", "upper")
+_LIMITS = ("lower", "upper", "velocity", "effort")
 
 
-def _has_bounds(limit: Element) -> bool:
-    return limit.get("lower") is not None or limit.get("upper") is not None
+def _compare(lower: float, upper: float, limit: Element, name: str, warnings: list[str]) -> None:
+    if lower > upper:
+        warnings.append(
+            f"line {limit.sourceline}: the limits of joint '{name}' are upside down: lower "
+            f"{lower:g}, upper {upper:g}"
+        )
 
 
-def _resistance(element: Element, key: str, joint: str) -> float:
-    value = number(element, key, 0.0)
-    if value < 0:
-        raise refused(element, f"{key} of joint '{joint}' is {value}; it must not be negative")
-    return value
+def _resistance(element: Element, joint: str) -> dict[str, float]:
+    damping, friction = attributes(element, ("damping", "friction"), 0.0)
+    values = {"damping": damping, "friction": friction}
+    for key, value in values.items():
+        if value < 0:
+            raise refused(element, f"{key} of joint '{joint}' is {value}; it must not be negative")
+    return values
 
 
 def _following(element: Element, mimic: Element) -> Following:
