@@ -38,7 +38,7 @@ from matplotlib import pyplot as plt  # noqa: E402
 
 BUILD = Path("build/work_precision")
 TOLERANCES = 10.0 ** -np.arange(3.0, 10.0)
-OURS = ("adaptive or stiff", "stiff")
+OURS = ("adaptive or stiff", "stiff", "radau")
 
 
 class Work(NamedTuple):

@@ -40,7 +40,7 @@ def test_stiff_problems_are_solved_to_the_tolerance(name, method, rtol):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rtol", DECADES[::2])
+@pytest.mark.parametrize("rtol", [DECADES[0], DECADES[-1]])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_collocation_solves_stiff_problems_to_the_tolerance(name, rtol):
     problem = PROBLEMS[name]

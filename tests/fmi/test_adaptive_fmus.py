@@ -93,9 +93,10 @@ def test_fmu_takes_the_same_steps_as_in_memory(host, name, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [FMU2Slave, FMU3Slave])
-def test_a_saved_state_and_a_reset_go_on_with_the_same_steps(host, kind):
-    name = "adaptive"
+@pytest.mark.parametrize(
+    ("name", "kind"), [("adaptive", FMU2Slave), ("adaptive", FMU3Slave), ("radau", FMU3Slave)]
+)
+def test_a_saved_state_and_a_reset_go_on_with_the_same_steps(host, name, kind):
     memory, fmu, rows = memory_for(PLANT, METHODS[name]), host(name, kind), []
     fmu.initialize()
     for k in range(65):
@@ -115,6 +116,7 @@ def test_a_saved_state_and_a_reset_go_on_with_the_same_steps(host, kind):
         fmu.set(memory.u, force(k))
         fmu.advance(k * DT, DT)
         assert_array_equal(fmu.m, rows[k])
+    assert_array_equal(np.array(rows), in_memory(METHODS[name], len(rows)))
 
 
 def test_a_host_is_shown_each_inner_step_and_may_end_the_step_there(host):

@@ -141,6 +141,22 @@ def test_legs_of_a_table_bear_the_weight_at_every_stiffness(method, rng):
         assert_allclose(loads.sum(axis=0), [0, 0, 10.0 * G], atol=1e-3 * 10 * G)
 
 
+@pytest.mark.slow
+def test_stopping_distance_is_that_of_coulomb_to_the_first_order_in_the_compliance():
+    # a table whose mass is at its feet does not pitch
+    plant = ContactPlant(RobotPlant(table(com=(0.0, 0.0, -0.5))), 1e7, 1e4, 0.4)
+    chosen = method_of("adaptive or stiff")
+    stepper, v0 = compiled_stepper(memory_for(plant, chosen), chosen, np.inf), 0.8
+    errors = []
+    for K_t in (1e5, 1e6, 1e7):
+        start = {"q": [*UPRIGHT, 0, 0, 0.5 - 10 * G / 4e7], "qd": [0, 0, 0, v0, 0, 0]}
+        y = run(stepper, 0.6, 0.02, **start, K_t=K_t, D_t=2.0 * np.sqrt(K_t))
+        assert np.abs(y("qd")[-1]).max() < 1e-4
+        errors.append(abs(y("q")[-1, 4] - v0**2 / (2 * 0.4 * G)))
+    slope = np.polyfit(np.log([1e5, 1e6, 1e7]), np.log(errors), 1)[0]
+    assert slope == pytest.approx(-1, abs=0.1)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_numpy_and_c_go_through_a_contact_alike(method):
     start = {"K": 1e5, "D": 20.0, "q": [0.3]}
