@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -14,6 +15,12 @@ import rigidblocks
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.interop
+
+
+ARM = """<robot name="arm"><link name="base"/><link name="tip"><inertial><mass value="1"/>
+<origin xyz="0 0 -0.5"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/>
+</inertial></link><joint name="pin" type="continuous"><parent link="base"/>
+<child link="tip"/><axis xyz="0 1 0"/></joint></robot>"""
 
 
 def run(*command, cwd, env=None):
@@ -61,28 +68,43 @@ def test_they_have_every_file_of_the_package(built):
     assert names | {"README.md", "LICENSE"} <= inside
 
 
+def installed(target, *what):
+    """Installs these alone; what they need is where the tests run."""
+    install = ("-m", "pip", "install", "--quiet", "--no-deps", "--target", target, *what)
+    run(sys.executable, *install, cwd=target.parent)
+
+
+def runs_from(site, folder, *first):
+    """Runs the program of what is installed there, `first` of all with this Python code."""
+    path = {**os.environ, "PYTHONPATH": str(site)}
+    said = [run(sys.executable, "-c", code, cwd=folder, env=path) for code in first]
+    (folder / "arm.urdf").write_text(ARM)
+    said += [
+        run(sys.executable, "-m", "rigidblocks", *command.split(), cwd=folder, env=path)
+        for command in ("demo --stop 1", "fmu arm.urdf -o arm.fmu", "run arm.fmu --stop 1")
+    ]
+    assert re.search(r"arm\.q", said[-1])
+    return said
+
+
 def test_the_wheel_runs_without_the_repository(built, tmp_path):
     target = tmp_path / "site"
-    install = ("-m", "pip", "install", "--quiet", "--no-deps", "--target", target, built[1])
-    run(sys.executable, *install, cwd=tmp_path)
-    path = {**os.environ, "PYTHONPATH": str(target)}
-    where = run(
-        sys.executable, "-c", "import rigidblocks as r; print(r.__file__)", cwd=tmp_path, env=path
-    )
+    installed(target, built[1])
+    where = runs_from(target, tmp_path, "import rigidblocks as r; print(r.__file__)")[0]
     assert where.startswith(str(target))
-    (tmp_path / "arm.urdf").write_text(
-        '<robot name="arm"><link name="base"/><link name="tip"><inertial><mass value="1"/>'
-        '<origin xyz="0 0 -0.5"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/>'
-        '</inertial></link><joint name="pin" type="continuous"><parent link="base"/>'
-        '<child link="tip"/><axis xyz="0 1 0"/></joint></robot>'
+
+
+def test_it_runs_with_the_lowest_versions_that_it_asks_for(built, tmp_path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needs = [*project["dependencies"], *project["optional-dependencies"]["zig"]]
+    lowest = [need.replace(">=", "==") for need in needs]
+    target = tmp_path / "site"
+    installed(target, built[1], *lowest)
+    versions = "from importlib.metadata import version as v\n" + "\n".join(
+        f"assert v({name!r}) in ({number!r}, {number + '.0'!r}, {number + '.0.0'!r}), v({name!r})"
+        for name, number in (need.split("==") for need in lowest)
     )
-    for command in (
-        ("demo", "--stop", "1"),
-        ("fmu", "arm.urdf", "-o", "arm.fmu"),
-        ("run", "arm.fmu", "--stop", "1"),
-    ):
-        said = run(sys.executable, "-m", "rigidblocks", *command, cwd=tmp_path, env=path)
-    assert re.search(r"arm\.q", said)
+    runs_from(target, tmp_path, versions)
 
 
 def test_the_version_is_in_one_place():
