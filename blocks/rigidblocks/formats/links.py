@@ -57,7 +57,7 @@ def described(listed: Assembly) -> RobotDescription:
         couplings,
         Later(lambda: _shapes((link.appearance, places[link.name]) for link in base)),
         Later(lambda: _shapes((link.contact, places[link.name]) for link in base)),
-        Later(lambda: (*listed.warnings, *_judged(listed), *_idle(listed, model), *more)),
+        Later(lambda: (*listed.warnings, *_found(listed, model), *more)),
         tuple(actuator._replace(joint=numbers[joint]) for joint, actuator in listed.actuators),
     )
 
@@ -214,6 +214,12 @@ def _placed(shapes: Sequence[Shape], place: Place) -> Sequence[Shape]:
         return shapes
     X = place.placement.inverse()
     return tuple(shape.moved(X) for shape in shapes)
+
+
+def _found(listed: Assembly, model: Model) -> list[str]:
+    """What is wrong with the inertias and the joints that move them."""
+    with np.errstate(all="ignore"):  # of numbers that are too large, the words tell
+        return [*_judged(listed), *_idle(listed, model)]
 
 
 def _judged(listed: Assembly) -> list[str]:
