@@ -1,0 +1,65 @@
+"""The core of a runner on a processor without an operating system, a Cortex-M7 that qemu emulates:
+the numbers are those of this machine.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from planar2ctrl import parts, wired
+from random_models import MODELS
+from rigidblocks import PDController, RobotPlant, Sine, System, build_runner
+from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+SUPPORT = Path(__file__).parents[1] / "support"
+STEPS = 100
+M7 = ("-mcpu=cortex-m7", "-mfpu=fpv5-d16", "-mfloat-abi=hard", "-std=c99", "-O2")
+BOARD = ("-M", "mps2-an500", "-nographic", "-monitor", "none", "-serial", "none")
+
+
+def six_axis():
+    """An arm of six joints that follows a sine."""
+    system = System()
+    system.add("robot", RobotPlant(MODELS["six-axis"]()))
+    system.add("pd", PDController(kp=[400.0] * 6, kd=[40.0] * 6))
+    system.add("command", Sine(amplitude=[0.5] * 6))
+    for source, target in (
+        ("command.y", "pd.q_ref"),
+        ("robot.q", "pd.q"),
+        ("robot.qd", "pd.qd"),
+        ("pd.tau", "robot.tau"),
+    ):
+        system.connect(source, target)
+    return system
+
+
+def numbers(command, folder):
+    said = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+    return np.array([int(line, 16) for line in said.split()], dtype=np.uint64).view(float)
+
+
+@pytest.mark.parametrize("system", [lambda: wired(parts()), six_axis], ids=["planar2ctrl", "arm"])
+def test_the_core_on_a_cortex_m7_is_the_core_here(tmp_path, system):
+    for tool in ("arm-none-eabi-gcc", "qemu-system-arm"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"there is no {tool}")
+    folder = build_runner(system(), tmp_path / "core", 1e-3, platform="source")
+    sources = (SUPPORT / "core_steps.c", "core.c", f"-I{folder}", f"-DSTEPS={STEPS}", "-lm")
+    board = ("--specs=rdimon.specs", "-T", SUPPORT / "cortex_m7.ld")
+    own = [flag for flag in PORTABLE_FLAGS if flag not in ("-fPIC", "-shared")]
+    for command in (
+        ["arm-none-eabi-gcc", *M7, "-ffp-contract=off", *board, *sources, "-o", "there.elf"],
+        [*compiler(), *own, *sources, "-o", "here"],
+    ):
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    emulated = ["qemu-system-arm", *BOARD, "-semihosting-config", "enable=on,target=native"]
+    there = numbers([*emulated, "-kernel", "there.elf"], folder)
+    here = numbers([folder / "here"], folder)
+    assert len(here) > STEPS
+    assert np.ptp(here) > 1
+    assert_allclose(there, here, rtol=1e-12, atol=1e-12)
