@@ -21,20 +21,18 @@ static inline void add_point(struct manifold *m, const double *on_a, double gap,
     m->gap[m->count++] = gap;
 }
 
-/* The normal of a polygon along d, and whether it is d itself but for rounding. */
-static inline int is_face(double (*x)[3], int n, const double *d)
+/* The unit normal of a polygon, in either sense, the one that spans most of its corners. */
+static inline int normal_of(double (*x)[3], int n, double *out)
 {
-    double sum[3] = {0.0, 0.0, 0.0}, e[3], f[3], g[3];
-    if (n < 3)
-        return 0;
+    double e[3], f[3], g[3];
+    out[0] = out[1] = out[2] = 0.0;
     for (int k = 1; k + 1 < n; k++) {
         difference(x[k], x[0], e);
         difference(x[k + 1], x[0], f);
         cross(e, f, g);
-        along(sum, 1.0, g, sum);
+        along(out, 1.0, g, out);
     }
-    normalize(sum);
-    return fabs(dot(sum, d)) > 1.0 - 1e-6;
+    return n > 2 && normalize(out) > 0.0;
 }
 
 /* The part of a polygon or segment on the inner side of the plane g . x = s. */
@@ -101,20 +99,36 @@ static inline void edges_together(struct manifold *m, double (*x)[3], double (*y
     }
 }
 
-/* Of many points the deepest, the one farthest from it, and those that span most on both sides of their line. */
-static inline void reduce_manifold(struct manifold *m, double tiny)
+/* What a point counts for: less where its gap is more than `soon` above the least. */
+static inline double weight_of(const struct manifold *m, int k, double least, double soon)
+{
+    return soon / (soon + m->gap[k] - least);
+}
+
+static inline int nearest_point(const struct manifold *m, double tiny)
+{
+    int best = 0;
+    for (int k = 1; k < m->count; k++)
+        if (m->gap[k] < m->gap[best] - tiny)
+            best = k;
+    return best;
+}
+
+/* Of many points the deepest, the one farthest from it, and those that span most on both sides of their line; those that
+   are farther apart than the shapes come in a step, `soon`, count less. */
+static inline void reduce_manifold(struct manifold *m, double soon, double tiny)
 {
     int best[RB_MANIFOLD] = {0, 0, 0, 0}, count = 2;
     double most = -1.0, high = 0.0, low = 0.0, e[3], f[3], g[3];
     if (m->count <= RB_MANIFOLD)
         return;
-    for (int k = 1; k < m->count; k++)
-        if (m->gap[k] < m->gap[best[0]] - tiny)
-            best[0] = k;
+    best[0] = nearest_point(m, tiny);
+    const double least = m->gap[best[0]];
     for (int k = 0; k < m->count; k++) {
+        const double weight = weight_of(m, k, least, soon);
         difference(m->point[k], m->point[best[0]], e);
-        if (dot(e, e) > most) {
-            most = dot(e, e);
+        if (weight * weight * dot(e, e) > most) {
+            most = weight * weight * dot(e, e);
             best[1] = k;
         }
     }
@@ -122,7 +136,7 @@ static inline void reduce_manifold(struct manifold *m, double tiny)
     for (int k = 0; k < m->count; k++) {
         difference(m->point[k], m->point[best[0]], f);
         cross(e, f, g);
-        const double area = dot(g, m->n);
+        const double area = weight_of(m, k, least, soon) * dot(g, m->n);
         if (area > high + tiny * tiny) {
             high = area;
             best[2] = k;
@@ -173,7 +187,7 @@ static inline void on_half_space(const struct placed *a, const struct placed *b,
     double down[3], x[RB_CLIPPED][3];
     axis_of(b, 2, m->n);
     times(-1.0, m->n, down);
-    const int n = face(a, down, x);
+    const int n = face(a, down, fmax(margin, 1e-9 * a->shape[RB_SHAPE_SIZE]), x);
     for (int k = 0; k < n; k++) {
         along(x[k], -radius_of(a->shape), m->n, x[k]);
         difference(x[k], b->p, down);
@@ -181,38 +195,62 @@ static inline void on_half_space(const struct placed *a, const struct placed *b,
     }
 }
 
-/* The face of one shape against what the other one turns to it; nothing where no face of either is across the normal. */
+/* What one shape turns to the other one, clipped by a face of that: where and how far apart they are along the normal. A
+   face need not be across it: where it is not, only some of the points may touch soon. Returns 0 where there is no face. */
+static inline int on_face(struct manifold *m, double (*x)[3], int n, double (*y)[3], int sides, double tiny, double radii,
+                          double radius, int turned, double margin)
+{
+    double up[3], e[3];
+    if (n < 2 || !normal_of(y, sides, up) || fabs(dot(up, m->n)) < 0.3)
+        return 0;
+    const double across_it = dot(up, m->n), sign = turned ? -1.0 : 1.0;
+    n = clip_by(x, n, y, sides, m->n, tiny);
+    for (int k = 0; k < n; k++) {
+        difference(x[k], y[0], e);
+        const double apart = sign * dot(up, e) / across_it, gap = apart - radii;
+        along(x[k], turned ? gap + radius : -radius, m->n, e);
+        add_point(m, e, gap, margin);
+    }
+    return n > 0;
+}
+
+/* The faces and edges that two shapes turn to each other; nothing where they touch with a point. */
 static inline void faces_together(const struct placed *a, const struct placed *b, double margin, struct manifold *m)
 {
     const double tiny = 1e-9 * fmin(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]);
     const double radii = radius_of(a->shape) + radius_of(b->shape);
-    double down[3], x[RB_CLIPPED][3], y[RB_CLIPPED][3], e[3];
+    double down[3], x[RB_CLIPPED][3], y[RB_CLIPPED][3], up_a[3], up_b[3];
     times(-1.0, m->n, down);
-    int i = face(a, down, x), j = face(b, m->n, y);
-    const int on_b = is_face(y, j, m->n), on_a = !on_b && is_face(x, i, m->n);
+    int i = face(a, down, 0.0, x), j = face(b, m->n, 0.0, y);
+    const double flat_a = normal_of(x, i, up_a) ? fabs(dot(up_a, m->n)) : 0.0;
+    const double flat_b = normal_of(y, j, up_b) ? fabs(dot(up_b, m->n)) : 0.0;
     if (i == 2 && j == 2) {
         edges_together(m, x, y, radius_of(a->shape), radii, margin);
-    } else if (on_b) {
-        i = clip_by(x, i, y, j, m->n, tiny);
-        for (int k = 0; k < i; k++) {
-            difference(x[k], y[0], e);
-            const double gap = dot(m->n, e) - radii;
-            along(x[k], -radius_of(a->shape), m->n, e);
-            add_point(m, e, gap, margin);
-        }
-    } else if (on_a) {
-        j = clip_by(y, j, x, i, m->n, tiny);
-        for (int k = 0; k < j; k++) {
-            difference(x[0], y[k], e);
-            const double gap = dot(m->n, e) - radii;
-            along(y[k], gap + radius_of(b->shape), m->n, e);
-            add_point(m, e, gap, margin);
-        }
+    } else if (flat_b >= flat_a - 1e-6) {
+        if (kind_of(a->shape) == RB_HULL)
+            i = face(a, down, fmax(margin, tiny), x);
+        on_face(m, x, i, y, j, tiny, radii, radius_of(a->shape), 0, margin);
+    } else {
+        if (kind_of(b->shape) == RB_HULL)
+            j = face(b, m->n, fmax(margin, tiny), y);
+        on_face(m, y, j, x, i, tiny, radii, radius_of(b->shape), 1, margin);
     }
 }
 
-/* The points at which two shapes touch or are closer than `margin`, of which at most one is a half-space: up to four. */
-static inline void collide(const struct placed *a, const struct placed *b, double margin, struct manifold *m)
+/* The deepest point, where the faces do not have it. */
+static inline void add_deepest(struct manifold *m, const struct proximity *c, double tiny, double margin)
+{
+    for (int k = 0; k < m->count; k++)
+        if (m->gap[k] <= c->gap + tiny)
+            return;
+    if (m->count == RB_CLIPPED)
+        m->count--;
+    add_point(m, c->on_a, c->gap, margin);
+}
+
+/* The points at which two shapes touch or are closer than `margin`, of which at most one is a half-space: up to four, where
+   there are more those rather that are closer than `soon`. */
+static inline void collide(const struct placed *a, const struct placed *b, double margin, double soon, struct manifold *m)
 {
     struct proximity c = {{0.0, 0.0, 1.0}, 0.0, {0.0, 0.0, 0.0}, {0.0, 0.0, 0.0}};
     const double size = fmin(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]);
@@ -227,6 +265,8 @@ static inline void collide(const struct placed *a, const struct placed *b, doubl
         int crossed = 1;
         if (boxes) {
             crossed = of_boxes(a, b, &c);
+            if (c.gap > margin)
+                return;
         } else {
             core_proximity(a, b, &c);
             if (c.gap <= margin && !is_line(a) && !is_line(b))
@@ -237,10 +277,15 @@ static inline void collide(const struct placed *a, const struct placed *b, doubl
         if (c.gap > margin)
             return;
         faces_together(a, b, margin, m);
-        if (m->count == 0 && crossed)
-            add_point(m, c.on_a, c.gap, margin);
+        if (m->count == 0 && !crossed) { /* boxes that pass each other with an edge or a corner */
+            of_cores(a, b, &c);
+            memcpy(m->n, c.n, sizeof m->n);
+            crossed = 1;
+        }
+        if (crossed)
+            add_deepest(m, &c, 1e-9 * size, margin);
     }
-    reduce_manifold(m, 1e-9 * size);
+    reduce_manifold(m, soon + 1e-3 * size, 1e-9 * size);
 }
 
 #endif

@@ -231,13 +231,21 @@ static inline void demand(const struct scene *s, struct touch *c, double e)
         c->least = fmax(c->least, -e * approach);
 }
 
+/* How far two shapes are moved apart in a step: all of a small overlap, a fifth of a large one. */
+static inline double way_apart(double depth, double size)
+{
+    const double whole = fmax(0.0, depth - 1e-6 * size);
+    return fmax(0.2 * whole, fmin(whole, 0.1 * size));
+}
+
 /* The contacts of a pair of shapes. */
 static inline void touch_pair(const struct given *in, struct scene *s, const struct pair *pair, struct solution *all)
 {
     const int i = RB_SHAPE_BODY[pair->a], j = RB_SHAPE_BODY[pair->b];
-    const double slack = 1e-6 * fmin(s->shape[pair->a].shape[RB_SHAPE_SIZE], s->shape[pair->b].shape[RB_SHAPE_SIZE]);
+    const double size = fmin(s->shape[pair->a].shape[RB_SHAPE_SIZE], s->shape[pair->b].shape[RB_SHAPE_SIZE]);
     struct manifold m = {.count = 0};
-    collide(&s->shape[pair->a], &s->shape[pair->b], s->bounds[pair->a].margin + s->bounds[pair->b].margin, &m);
+    const struct bounds *a = &s->bounds[pair->a], *b = &s->bounds[pair->b];
+    collide(&s->shape[pair->a], &s->shape[pair->b], a->margin + b->margin, a->way + b->way, &m);
     for (int k = 0; k < m.count; k++) {
         if (all->count == RB_CONTACTS) {
             s->left_out++;
@@ -254,7 +262,7 @@ static inline void touch_pair(const struct given *in, struct scene *s, const str
         difference(m.point[k], s->body[i].x, c->arm_a);
         difference(m.point[k], s->body[j].x, c->arm_b);
         recall(in, c->key, c);
-        c->push = fmax(0.0, 0.2 * (-c->gap - slack) / RB_SCENE_STEP);
+        c->push = way_apart(-c->gap, size) / RB_SCENE_STEP;
         if (!prepare(s, c)) {
             all->count--;
             continue;
@@ -266,16 +274,18 @@ static inline void touch_pair(const struct given *in, struct scene *s, const str
     }
 }
 
-/* What overlaps is moved apart by a part of the overlap. */
+/* What overlaps is moved apart, until the last sweep changed a hundredth of what is asked for. */
 static inline void separate(struct scene *s, struct solution *all)
 {
-    int overlaps = 0;
+    double asked = 0.0, changed = INFINITY;
     for (int k = 0; k < all->count; k++)
-        overlaps |= all->touch[k].push > 0.0;
-    for (int sweep = 0; sweep < 20 && overlaps; sweep++)
+        asked = fmax(asked, all->touch[k].push);
+    for (int sweep = 0; sweep < 50 && changed > 0.01 * asked; sweep++) {
+        changed = 0.0;
         for (int k = 0; k < all->count; k++)
             if (all->touch[k].gap <= 0.0)
-                push_apart(s, &all->touch[k]);
+                changed = fmax(changed, push_apart(s, &all->touch[k]));
+    }
 }
 
 /* A body after the step. */

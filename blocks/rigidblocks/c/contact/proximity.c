@@ -41,7 +41,7 @@ RB_EXPORT int shapes_collide(const double *shape_a, const double *shape_b, const
     struct manifold m = {.count = 0};
     place(&a, shape_a, poses);
     place(&b, shape_b, poses + 12);
-    collide(&a, &b, margin, &m);
+    collide(&a, &b, margin, margin, &m);
     memcpy(out, m.n, sizeof m.n);
     for (int k = 0; k < m.count; k++) {
         memcpy(out + 3 + 4 * k, m.point[k], sizeof m.point[k]);

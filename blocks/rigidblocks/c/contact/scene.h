@@ -30,9 +30,9 @@ struct link {
     double mass, middle[3], inertia[9];
 };
 
-/* Bounds of a shape along the axes, with what it may move in a step. */
+/* Bounds of a shape along the axes, with what it may move in a step, and the way that its own speed would take it. */
 struct bounds {
-    double low[3], high[3], margin;
+    double low[3], high[3], margin, way;
 };
 
 struct pair {
@@ -124,7 +124,8 @@ static inline void place_shapes(struct scene *s, double h)
         product(body->r, RB_SHAPE_POSE[k], shape->r);
         turn(body->r, RB_SHAPE_POSE[k] + 9, shape->p);
         along(body->x, 1.0, shape->p, shape->p);
-        bounds->margin = RB_SHAPE_BODY[k] < RB_BODIES ? h * fmax(speed_of(s, k), 0.5 * fastest) + 1e-4 * size : 0.0;
+        bounds->way = h * speed_of(s, k);
+        bounds->margin = RB_SHAPE_BODY[k] < RB_BODIES ? fmax(bounds->way, 0.5 * h * fastest) + 1e-4 * size : 0.0;
         for (int i = 0; i < 3; i++) {
             double top[3], back[3];
             if (kind_of(shape->shape) == RB_HALF_SPACE) {

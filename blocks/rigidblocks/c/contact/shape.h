@@ -96,16 +96,84 @@ static inline void support(const struct placed *a, const double *d, double *out)
     along(out, 1.0, a->p, out);
 }
 
-/* The vertices of the face of a hull that is farthest along d: those less than `thick` below, around d. */
+/* The vertex of a hull to which it falls off least from `from`, by the drop along d for the way across it: the other end of
+   an edge. With `side`, of those on one side of the line along `edge` alone; -1 where there is none. */
+static inline int flattest(const double *shape, const double *from, const double *d, const double *side)
+{
+    int best = -1;
+    double most = -INFINITY;
+    for (int k = 0; k < (int)shape[RB_SHAPE_COUNT]; k++) {
+        double way[3], flat[3];
+        difference(shape + RB_SHAPE_VERTICES + 3 * k, from, way);
+        const double drop = dot(way, d);
+        along(way, -drop, d, flat);
+        const double length = side ? dot(way, side) : norm(flat);
+        if (!(length > 1e-9 * shape[RB_SHAPE_SIZE]))
+            continue;
+        const double slope = drop / length;
+        if (slope > most) {
+            most = slope;
+            best = k;
+        }
+    }
+    return best;
+}
+
+/* The unit normal of the facet of a hull at the vertex farthest along d that faces d most. */
+static inline void facet_normal(const double *shape, const double *d, double *out)
+{
+    const double *vertex = shape + RB_SHAPE_VERTICES, *from = vertex + 3 * farthest_vertex(shape, d);
+    const int other = flattest(shape, from, d, NULL);
+    double edge[3], up[3], side[3], best = -INFINITY;
+    memcpy(out, d, 3 * sizeof *out);
+    if (other < 0)
+        return;
+    difference(vertex + 3 * other, from, edge);
+    normalize(edge);
+    along(d, -dot(d, edge), edge, up);
+    if (!(normalize(up) > 0.0))
+        return;
+    for (int way = 0; way < 2; way++) {
+        double arm[3], n[3];
+        cross(edge, up, side);
+        times(way ? -1.0 : 1.0, side, side);
+        const int third = flattest(shape, from, up, side);
+        if (third < 0)
+            continue;
+        difference(vertex + 3 * third, from, arm);
+        cross(edge, arm, n);
+        normalize(n);
+        if (dot(n, d) < 0.0)
+            times(-1.0, n, n);
+        if (dot(n, d) > best) {
+            best = dot(n, d);
+            memcpy(out, n, sizeof n);
+        }
+    }
+}
+
+/* The vertices of a hull less than `thick` below the farthest one along d, the highest where there are many, around d. */
 static inline int hull_face(const double *shape, const double *d, double thick, double (*out)[3])
 {
     const double *vertex = shape + RB_SHAPE_VERTICES;
     const double top = dot(vertex + 3 * farthest_vertex(shape, d), d);
     double u[3], v[3], middle[3] = {0.0, 0.0, 0.0}, angle[RB_FACE];
     int n = 0;
-    for (int k = 0; k < (int)shape[RB_SHAPE_COUNT] && n < RB_FACE; k++)
-        if (dot(vertex + 3 * k, d) >= top - thick)
-            memcpy(out[n++], vertex + 3 * k, sizeof *out);
+    for (int k = 0; k < (int)shape[RB_SHAPE_COUNT]; k++) {
+        const double *p = vertex + 3 * k, height = dot(p, d);
+        int lowest = 0;
+        if (height < top - thick)
+            continue;
+        if (n < RB_FACE) {
+            memcpy(out[n++], p, sizeof *out);
+            continue;
+        }
+        for (int i = 1; i < n; i++)
+            if (dot(out[i], d) < dot(out[lowest], d))
+                lowest = i;
+        if (dot(out[lowest], d) < height)
+            memcpy(out[lowest], p, sizeof *out);
+    }
     for (int k = 0; k < n; k++)
         along(middle, 1.0 / n, out[k], middle);
     across(d, u, v);
@@ -155,19 +223,23 @@ static inline int cylinder_face(const double *half, const double *d, double (*ou
     return count;
 }
 
-/* The face, edge or point of a core that is farthest along the unit vector d: its vertices in space, in order. */
-static inline int face(const struct placed *a, const double *d, double (*out)[3])
+/* The face, edge or point of a core that is farthest along the unit vector d: its vertices in space, in order. Of a hull
+   the facet that faces d most, or with `thick` all vertices that are less below the farthest one. */
+static inline int face(const struct placed *a, const double *d, double thick, double (*out)[3])
 {
     const double *shape = a->shape;
-    double local[3];
+    double local[3], up[3];
     int n = 1;
     turn_back(a->r, d, local);
+    memcpy(up, local, sizeof up);
+    if (kind_of(shape) == RB_HULL && !(thick > 0.0))
+        facet_normal(shape, local, up);
     if (kind_of(shape) == RB_BOX)
         n = box_face(shape + 1, local, out);
     else if (kind_of(shape) == RB_CYLINDER)
         n = cylinder_face(shape + 1, local, out);
     else if (kind_of(shape) == RB_HULL)
-        n = hull_face(shape, local, 1e-3 * shape[RB_SHAPE_SIZE], out);
+        n = hull_face(shape, up, fmax(thick, 1e-3 * shape[RB_SHAPE_SIZE]), out);
     else
         local_support(shape, local, out[0]);
     if (kind_of(shape) == RB_SEGMENT) {

@@ -409,13 +409,15 @@ static inline double push_speed(const struct scene *s, const struct touch *c, in
     return sum;
 }
 
-/* One contact in a sweep that moves bodies apart without giving them a velocity. */
-static inline void push_apart(struct scene *s, struct touch *c)
+/* One contact in a sweep that moves bodies apart without giving them a velocity. Returns by how much it changed one. */
+static inline double push_apart(struct scene *s, struct touch *c)
 {
     const double speed = push_speed(s, c, 0) - push_speed(s, c, 1);
     const double next = fmax(0.0, c->pushed - (speed - c->push) / c->mass[0]);
     const double change[RB_PARTS] = {next - c->pushed};
     double p[3];
+    if (change[0] == 0.0)
+        return 0.0;
     times(change[0], c->frame[0], p);
     c->pushed = next;
     for (int side = 0; side < 2; side++) {
@@ -425,6 +427,7 @@ static inline void push_apart(struct scene *s, struct touch *c)
         else
             push_body(body, side ? -1.0 : 1.0, side ? c->arm_b : c->arm_a, p, body->push_v, body->push_w);
     }
+    return fabs(change[0]) * c->mass[0];
 }
 
 #endif
