@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from lxml import etree
+from numpy.testing import assert_allclose
 
 from rigidblocks import Port, Result
 from rigidblocks.cli import main
@@ -12,6 +13,7 @@ from rigidblocks.study.report import html_report, junit_report, save_report, tex
 from rigidblocks.study.requirements import (
     Always,
     Eventually,
+    Formula,
     Overshoot,
     SettlingTime,
     TrackingError,
@@ -141,6 +143,41 @@ def test_files_of_requirements(tmp_path):
         path.write_text(text)
         with pytest.raises(ValueError, match=said):
             load_requirements(path)
+
+
+@pytest.mark.interop
+@pytest.mark.filterwarnings("ignore:typing.io:DeprecationWarning")  # of antlr, for rtamt
+def test_formulas_of_temporal_logic_hold_by_what_their_definition_says(tmp_path):
+    y = step_answer(T)
+    late = T >= 5.0 - 1e-9
+    text = "always[5:10](abs(y - {plant.r}) <= 0.3)"
+    formula = Formula("plant.y", text)
+    assert_allclose(number(formula), np.min(0.3 - np.abs(y - 2.0)[late]), rtol=1e-12)
+    assert formula.check(RUN).kept
+    assert not Formula("plant.y", "always(y <= 3.0)").check(RUN).kept
+    assert_allclose(number(Formula("plant.y", "eventually[0:2](y > 2.9)")), y.max() - 2.9)
+    both = Formula("plant.q", "always[0:1](y >= -0.5)").check(RUN)  # of both elements
+    assert_allclose(both.number, 0.5, rtol=1e-12)
+    # whenever it is above its end it comes back within half a period
+    back = "always[0:8](y > 2.05 implies eventually[0:1.1](y <= 2.0))"
+    assert Formula("plant.y", back).check(RUN).kept
+    assert not Formula("plant.y", back.replace("1.1", "0.5")).check(RUN).kept
+    held = Formula("plant.y", "(y < 2.0) until[0:1] (y >= 1.9)", before=1.0)
+    assert held.check(RUN).kept
+    for wrong, said in (
+        ("alwys(y > 1", "is no formula: .*Syntax ERROR"),
+        ("z > 1", "'z' in 'z > 1' is none of: y"),
+        ("always[2:1](y > 1)", "in a wrong order"),
+        ("always[9:11](y > 1)", "looks 11 s ahead, and the run has 10 s"),
+        ("y > {plant.q}", "plant.q has 2 numbers"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            number(Formula("plant.y", wrong))
+    path = tmp_path / "keep.yaml"
+    path.write_text(f"- {{kind: formula, signal: plant.y, formula: '{text}'}}\n")
+    assert load_requirements(path) == (formula,)
+    page = html_report(check_requirements(RUN, [formula]), RUN)
+    assert "always[5:10](abs(y - {plant.r}) &lt;= 0.3) holds, by" in page
 
 
 @pytest.mark.slow

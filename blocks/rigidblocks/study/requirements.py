@@ -1,6 +1,7 @@
 """What a run has to keep, and whether it does."""
 
 import abc
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from math import inf
@@ -13,6 +14,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.record import offer
 from rigidblocks.simulation.result import Result
 from rigidblocks.simulation.scenario import parsed
+from rigidblocks.study.temporal import robustness
 
 
 class Found(NamedTuple):
@@ -173,12 +175,42 @@ class TrackingError(Requirement):
         return Found(error, error <= self.at_most, float(t[k]), text)
 
 
+_SIGNAL = re.compile(r"\{([^{}]+)\}")  # in a formula
+
+
+@dataclass(frozen=True)
+class Formula(Requirement):
+    """A formula of signal temporal logic holds at `after` (`robustness`), in which `y` is the
+    signal, each of its elements, and `{part.port[1]}` another one:
+
+        always(y > 1.2 implies eventually[0:0.5](abs({robot.qd[1]}) <= 0.1))
+    """
+
+    formula: str
+    after: float = 0.0
+    before: float = inf
+
+    def found(self, t: Array, y: Array, result: Result) -> Found:
+        names = list(dict.fromkeys(name.strip() for name in _SIGNAL.findall(self.formula)))
+        others = {}
+        for k, name in enumerate(names):
+            _, values = self._part(result.time, _columns(result, name))
+            if values.shape[1] != 1:
+                raise ValueError(f"{name} has {values.shape[1]} numbers: name an element of it")
+            others[f"signal_{k}"] = values[:, 0]
+        text = _SIGNAL.sub(lambda m: f"signal_{names.index(m[1].strip())}", self.formula)
+        worst = min(robustness(text, t, {"y": one, **others}) for one in y.T)
+        said = "holds" if worst >= 0 else "does not hold"
+        return Found(worst, worst >= 0, float(t[0]), f"{self.formula} {said}, by {worst:.6g}")
+
+
 KINDS: Mapping[str, type[Requirement]] = {
     "always": Always,
     "eventually": Eventually,
     "settling time": SettlingTime,
     "overshoot": Overshoot,
     "tracking error": TrackingError,
+    "formula": Formula,
 }
 
 
@@ -209,7 +241,7 @@ def load_requirements(path: str | Path) -> tuple[Requirement, ...]:
         {kind: overshoot, signal: "robot.q[1]", value: 1.0, at_most: 0.05, after: 0.2}
 
     with the fields of the classes here under their kind: always, eventually, settling time,
-    overshoot, tracking error. Raises ValueError for what is none.
+    overshoot, tracking error, formula. Raises ValueError for what is none.
     """
     given = parsed(Path(path))
     if not isinstance(given, list) or not given:
