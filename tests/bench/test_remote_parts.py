@@ -53,9 +53,7 @@ def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served")
     key = key_file(folder / "key")
     foreign_fmu(folder / "gain.fmu", step=GAIN)
-    foreign_fmu(folder / "hangs.fmu", step="if (i->steps == 5) for (;;) sleep(1);")
-    foreign_fmu(folder / "crashes.fmu", step="if (i->steps == 5) abort();")
-    foreign_fmu(folder.parent / "outside.fmu")
+    (folder.parent / "outside.fmu").write_text("not for clients")
     with served(folder, key) as (process, address):
         yield folder, key, process, address
         assert process.poll() is None  # whatever its clients did
@@ -156,7 +154,7 @@ def test_steps_of_jacobi_go_out_before_the_first_answer_is_awaited(server, monke
     monkeypatch.setattr(Channel, "send", noted)
     monkeypatch.setattr(Channel, "receive", awaited)
     system = remote(server, "gain.fmu")
-    system.add("other", server[0] / "gain.fmu", isolated=True)
+    system.add("other", f"tcp://{server[3]}/gain.fmu", key_file=server[1])
     simulate(system, 0.02, 0.01, order="jacobi")
     turns = [said[k : k + 4] for k, call in enumerate(said) if call == "step"]
     assert turns[::2] == [["step", "step", "await", "await"]] * 2
@@ -183,6 +181,8 @@ def test_a_server_that_is_killed_ends_the_run_with_its_result(tmp_path, moment):
 
 @pytest.mark.slow
 def test_what_an_fmu_does_to_its_process_is_told(server):
+    foreign_fmu(server[0] / "hangs.fmu", step="if (i->steps == 5) for (;;) sleep(1);")
+    foreign_fmu(server[0] / "crashes.fmu", step="if (i->steps == 5) abort();")
     with pytest.raises(SimulationError, match=r"'part' \(tcp:.*'step' at t = 0.04 s took longer"):
         simulate(remote(server, "hangs.fmu", time_limit=0.5), 0.1, 0.01)
     with pytest.raises(SimulationError, match=r"'step' at t = 0.04 s lost its server") as caught:
@@ -308,7 +308,6 @@ def test_a_message_that_is_wrong_is_answered_in_words(server, data, message):
         answer = Channel(link).receive()
     assert answer.call == "error"
     assert message in answer.text["error"]
-    lives(server)
 
 
 @pytest.mark.parametrize("n", [100, pytest.param(500, marks=pytest.mark.slow)])
