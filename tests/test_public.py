@@ -109,6 +109,14 @@ def test_rooms_need_only_their_packages(module):
     assert roots - set(sys.stdlib_module_names) <= known
 
 
+def test_pictures_alone_asks_the_face_of_the_package():
+    """For a public name; elsewhere, before the last rooms, it would be an arrow in secret."""
+    faces = rf"import_module\((FACE|.rigidblocks)|rigidblocks\.({'|'.join(rigidblocks.__all__)})\("
+    early = [m for m in ROOM_MODULES if ROOMS.index(m.split(".")[0]) < ROOMS.index("view")]
+    texts = {m: SOURCE.joinpath(*m.split(".")).with_suffix(".py").read_text() for m in early}
+    assert [module for module, text in texts.items() if re.search(faces, text)] == ["pictures"]
+
+
 def test_import_of_the_package_loads_nothing_else():
     """So the command starts at once, and a packaged block needs none of what it does not use."""
     assert [name for name, _ in imported(parsed("__init__")) if room(name)] == []

@@ -42,6 +42,9 @@ class RobotBuilder:
         self._frames: dict[str, tuple[str, str, Transform]] = {}
         self._followings: list[Following] = []
 
+    def __repr__(self) -> str:
+        return f"<RobotBuilder '{self.name}': {len(self._links)} links, {len(self._joints)} joints>"
+
     def add_body(
         self,
         name: str,

@@ -6,7 +6,8 @@ them.
 """
 
 from dataclasses import replace
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +28,7 @@ from rigidblocks.joint import (
 from rigidblocks.model.model import Model
 from rigidblocks.model.planar import PlanarModel
 from rigidblocks.model.tree import Tree
+from rigidblocks.pictures import Picture, picture
 
 GRAVITY = np.array([0.0, -9.81])
 PIN = PlanarRevolute()
@@ -38,6 +40,15 @@ class Mechanism(NamedTuple):
     model: Tree
     q0: Array
     qd0: Array
+
+    def __repr__(self) -> str:
+        return f"<Mechanism of {self.model!r}>"
+
+    def show(self, q: Any = None, path: str | Path | None = None) -> Picture:
+        """The page of the mechanism at q (nq,), or q0, with a slider for each joint, which keep its
+        loops closed, as of `show`.
+        """
+        return picture(self, q, path)
 
 
 def four_bar(

@@ -12,6 +12,7 @@ from test_pages import data
 
 from rigidblocks import LiveView, RobotPlant, SimulationError, System, planar2, prepare, simulate
 from rigidblocks.robots import auto_tree
+from rigidblocks.view import server
 
 
 def pendulum(qd0=(1.0, -2.0)):
@@ -117,6 +118,28 @@ def test_who_does_not_read_and_who_has_gone_are_not_waited_for():
             view.see(k, row)
         result = ran(system, view=view)
     assert len(result.time) == 11
+
+
+def test_a_run_looks_again_when_someone_has_seen_the_last_row():
+    system, row = pendulum(), np.zeros(8)
+    with LiveView(system) as view:
+        view.begin(system.wiring())
+        assert view.is_waiting
+        view.see(0.0, row)
+        assert not view.is_waiting
+        with listener(view) as one:
+            assert b"event: row" in one.recv(65536)
+            assert view.is_waiting
+
+
+@pytest.mark.parametrize(("part", "many", "expected"), [(1, 1, 0.3), (0.5, 1, 0.35), (0.5, 4, 1.4)])
+def test_who_sends_rests_until_the_program_has_computed_enough(part, many, expected, monkeypatch):
+    """1 ms of work in a program that gets a part of a processor."""
+    rests, clocks = [], iter([(0.0, 0.0, 0.0), (0.1, 0.1 * part, 1e-3)])
+    monkeypatch.setattr(server, "_clocks", lambda: next(clocks))
+    monkeypatch.setattr(server.time, "sleep", rests.append)
+    server.Rest().take(many)
+    assert rests == [pytest.approx(expected)]
 
 
 def test_when_a_run_is_over_the_page_plays_it():

@@ -12,6 +12,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.check import check
 from rigidblocks.block.port import Port, finite, flatten, record
 from rigidblocks.block.record import Record, Values
+from rigidblocks.pictures import described
 
 __all__ = [
     "Block",
@@ -75,6 +76,16 @@ class Block(abc.ABC):  # noqa: B024 - every function has a default, no block nee
             return f"<{type(self).__name__}: {' -> '.join(sides)}>"
         except Exception:  # one that is not yet whole, in a message of what is wrong with it
             return f"<{type(self).__name__}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: a table of the ports."""
+        sides = (("input", self.inputs), ("output", self.outputs), ("parameter", self.parameters))
+        rows = (
+            (side, port.name, str(port.shape), " ".join(dict.fromkeys(port.units)), port.doc)
+            for side, ports in sides
+            for port in ports
+        )
+        return described(type(self).__name__, ("", "port", "shape", "unit", ""), rows)
 
     def __init__(self, *values: Any, **named: Any) -> None:
         if values or named:

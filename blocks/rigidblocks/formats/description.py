@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +12,7 @@ from rigidblocks.algebra.spatial import Array, Transform, is_frozen, read_only
 from rigidblocks.model.model import Model
 from rigidblocks.model.planar import PlanarModel
 from rigidblocks.model.shapes import Shape
+from rigidblocks.pictures import Picture, picture
 
 
 class Place(NamedTuple):
@@ -128,3 +131,18 @@ class RobotDescription:
     base_contact: Sequence[Shape] = ()
     warnings: Sequence[str] = ()
     actuators: tuple[Actuator, ...] = ()
+
+    def __repr__(self) -> str:
+        lists = (self.frames, self.couplings, self.actuators, self.warnings)
+        kinds = ("frames", "couplings", "actuators", "warnings")
+        more = (f"{len(some)} {kind}" for some, kind in zip(lists, kinds, strict=True) if some)
+        return f"<RobotDescription: {', '.join([repr(self.model), *more])}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the bodies, and what is wrong with the file."""
+        told = "".join(f"<li>{escape(text)}</li>" for text in self.warnings)
+        return f"{self.model._repr_html_()}<ul>{told}</ul>" if told else self.model._repr_html_()
+
+    def show(self, q: Any = None, path: str | Path | None = None) -> Picture:
+        """The page of the robot at q (nq,), with a slider for each joint, as of `show`."""
+        return picture(self, q, path)

@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Self
 
@@ -16,6 +17,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array, is_frozen, read_only
 from rigidblocks.joint import LoopJoint, StringConstraint
 from rigidblocks.model.resistance import find_idle_joint
+from rigidblocks.pictures import Picture, described, picture
 
 
 class Tree(abc.ABC):
@@ -47,6 +49,22 @@ class Tree(abc.ABC):
             f"<{type(self).__name__} '{self.name}': {self.nb} bodies, nq = {self.nq}, nv = "
             f"{self.nv}{loops}, gravity ({gravity}) m/s2>"
         )
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: a table of the bodies."""
+        names = ("base", *self.body_names)
+        rows = zip(
+            self.body_names, self.joint_names, self.joint, self.parent, self.inertia, strict=True
+        )
+        cells = (
+            (body, joint, type(kind).__name__, names[parent + 1], f"{float(inertia.m):.4g}")
+            for body, joint, kind, parent, inertia in rows
+        )
+        return described(repr(self)[1:-1], ("body", "joint", "", "on", "mass [kg]"), cells)
+
+    def show(self, q: Any = None, path: str | Path | None = None) -> Picture:
+        """The page of the robot at q (nq,), with a slider for each joint, as of `show`."""
+        return picture(self, q, path)
 
     @property
     def nb(self) -> int:

@@ -29,6 +29,7 @@ from rigidblocks.simulation.watch import Looks, Watcher
 from rigidblocks.system.wiring import Wiring
 
 LOG = logging.getLogger("rigidblocks")
+DELAY = 1.0  # s after which a run shows how far it is
 
 
 def course(
@@ -143,12 +144,19 @@ def _steps(
 
 @contextlib.contextmanager
 def _bar(steps: int, progress: bool) -> Iterator[Callable[[int], Any]]:
-    """A progress bar, where it is wanted and there is a terminal: who is told of steps taken."""
-    if not (progress and sys.stderr is not None and sys.stderr.isatty()):
+    """A progress bar, where it is wanted and seen: who is told of steps taken."""
+    if not (progress and is_looked_at(sys.stderr)):
         yield int  # which does nothing
         return
-    with tqdm(total=steps, unit="step", delay=1.0, leave=False) as bar:
+    with tqdm(total=steps, unit="step", delay=DELAY, leave=False) as bar:
         yield bar.update
+
+
+def is_looked_at(stream: Any) -> bool:
+    """Whether someone sees what is written there grow: a terminal, or the cell of a notebook."""
+    if stream is None:
+        return False
+    return stream.isatty() or type(stream).__module__.partition(".")[0] == "ipykernel"
 
 
 def warnings_of(plan: Plan, network: Network) -> Iterator[str]:

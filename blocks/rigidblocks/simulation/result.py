@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from html import escape
 from io import BytesIO
 from itertools import cycle
 from pathlib import Path
@@ -16,6 +15,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
 from rigidblocks.block.record import offer
 from rigidblocks.block.signal_types import shown
+from rigidblocks.pictures import Picture, described, moving_picture
 from rigidblocks.simulation import files
 from rigidblocks.simulation.log import LoggedValues
 
@@ -62,10 +62,7 @@ class Result:
     def _repr_html_(self) -> str:
         """What notebooks show: a table of the ports."""
         rows = ((port.name, str(port.shape), _units(port), port.doc) for port in self.ports)
-        cells = ("".join(f"<td>{escape(text)}</td>" for text in row) for row in rows)
-        body = "".join(f"<tr>{row}</tr>" for row in cells)
-        head = "".join(f"<th>{text}</th>" for text in ("port", "shape", "unit", ""))
-        return f"<p>{escape(self._span())}</p><table><tr>{head}</tr>{body}</table>"
+        return described(self._span(), ("port", "shape", "unit", ""), rows)
 
     def _span(self) -> str:
         """How many rows there are, and from when to when."""
@@ -172,6 +169,18 @@ class Result:
         needs a package that is missing.
         """
         return cls(*files.load(Path(path)))
+
+    def animate(
+        self,
+        robot: Any,
+        path: str | Path | None = None,
+        signals: Sequence[str] = (),
+        paths: Sequence[str] = (),
+    ) -> Picture:
+        """The page that plays the run; `robot` is the system that ran, or the robot in it, as
+        of `animate`.
+        """
+        return moving_picture(self, robot, path, signals, paths)
 
     def plot(self, *names: str, path: str | Path | None = None) -> "Figure":
         """A figure of the signals over time, one panel for each unit, with a thin line at each

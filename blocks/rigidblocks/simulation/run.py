@@ -66,6 +66,10 @@ class Run:
         self._may_be_set = set[str]()
         self._outputs = plan.wiring.outputs
 
+    def __repr__(self) -> str:
+        parts = ", ".join(self._plan.wiring.parts)
+        return f"<Run of {parts}, dt = {self._plan.dt:g} s>"
+
     @property
     def dt(self) -> float:
         """The length of a step [s]."""

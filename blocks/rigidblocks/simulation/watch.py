@@ -19,6 +19,11 @@ class Watcher(abc.ABC):
     def begin(self, wiring: Wiring) -> None:
         """A run of this system begins; raises ValueError where it is not one to look at."""
 
+    @property
+    @abc.abstractmethod
+    def is_waiting(self) -> bool:
+        """Whether it would look at another row: it has done with the last."""
+
     @abc.abstractmethod
     def see(self, t: float, row: Array) -> None:
         """The run is at t [s], with this row of all outputs of the wiring, an array of its own."""
@@ -29,7 +34,9 @@ class Watcher(abc.ABC):
 
 
 class Looks:
-    """The looks that someone takes at a run, no more often than every 0.08 s; of nobody, none."""
+    """The looks that someone takes at a run when it waits for one, no more often than every 0.08 s;
+    of nobody, none.
+    """
 
     def __init__(self, watcher: Watcher | None, network: Network):
         self._watcher, self._network, self._due = watcher, network, 0.0
@@ -37,7 +44,8 @@ class Looks:
     def at(self, t: float) -> None:
         """Looks at the run, which is at t [s], when the time for it has come."""
         if self._watcher is not None and (now := monotonic()) >= self._due:
-            self._watcher.see(t, self._network.row())
+            if self._watcher.is_waiting:
+                self._watcher.see(t, self._network.row())
             self._due = now + OFTEN
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from rigidblocks.block.block import Block
 from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.record import offer
 from rigidblocks.simulation.arguments import check_count, check_path
+from rigidblocks.simulation.course import is_looked_at
 from rigidblocks.simulation.run import Run
 from rigidblocks.simulation.scenario import Scenario
 from rigidblocks.study.cluster import on_cluster
@@ -171,7 +173,7 @@ def _key(work: Work, wiring: Wiring, design: Design) -> str:
 
 def _taken(rows: Iterator[dict[int, Row]], record: Record, progress: bool) -> None:
     """Records rows as they come, and shows how far that is."""
-    disable = None if progress else True
+    disable = not (progress and is_looked_at(sys.stderr))
     count = int(record.done.sum())
     with (
         contextlib.closing(rows),  # type: ignore[type-var]

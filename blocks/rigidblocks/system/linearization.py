@@ -55,6 +55,12 @@ class Linearization:
     y: Array
     residual: Array
 
+    def __repr__(self) -> str:
+        names = (self.input_names, self.output_names)
+        sides = " -> ".join(", ".join(some) for some in names)
+        kind = "continuous" if self.dt is None else f"dt = {self.dt:g} s"
+        return f"<Linearization, {kind}, {len(self.state_names)} states: {sides}>"
+
     def __iter__(self) -> Iterator[Any]:
         return iter(
             (self.A, self.B, self.C, self.D)

@@ -10,6 +10,7 @@ from rigidblocks.block.block import Block
 from rigidblocks.block.quantities import Conversion
 from rigidblocks.block.record import near
 from rigidblocks.kernels.purity import ImpureBlockError
+from rigidblocks.pictures import Picture, picture
 from rigidblocks.system.drawing import drawn, graphviz, mermaid, summary
 from rigidblocks.system.exposure import Exposure
 from rigidblocks.system.fmu import Fmu
@@ -235,6 +236,12 @@ class System:
     def __repr__(self) -> str:
         n = len(self.connections)
         return f"<System: {summary(self.parts.values()) or 'no parts'}; {n} connections>"
+
+    def show(self, path: str | Path | None = None) -> Picture:
+        """The page of the robots in the system, where they start, with a slider for each joint, as
+        of `show`.
+        """
+        return picture(self, None, path)
 
     def _repr_markdown_(self) -> str | None:
         """What notebooks show: the diagram, where there is one."""

@@ -1,8 +1,10 @@
 """A run under way, to be seen in the browser while it goes on."""
 
 import webbrowser
+from binascii import b2a_base64
 from collections.abc import Mapping, Sequence
 from functools import partial
+from struct import pack
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +15,6 @@ from rigidblocks.simulation.result import Result
 from rigidblocks.simulation.watch import Watcher
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
-from rigidblocks.view.encoding import encoded
 from rigidblocks.view.forces import force_places
 from rigidblocks.view.page import Page, page
 from rigidblocks.view.played import played
@@ -71,12 +72,16 @@ class LiveView(Watcher):
             )
         self._run, self._result = self._run + 1, None
 
+    @property
+    def is_waiting(self) -> bool:
+        return self._news.is_seen
+
     def see(self, t: float, row: Array) -> None:
         self._news.send(RUNNING, partial(_told, self._run, t, row))
 
     def end(self, result: Result) -> None:
         self._result = result
-        self._news.send(OVER, f"{self._run} ".format)
+        self._news.send(OVER, f"{self._run} ".encode)
 
     def __enter__(self) -> Self:
         return self
@@ -111,9 +116,10 @@ class LiveView(Watcher):
         return page(title_of(drawn), drawn, outlook(drawn[0].model), more)
 
 
-def _told(run: int, t: float, row: Array) -> str:
-    """The number of a run and where it is."""
-    return f"{run} {encoded(np.append(t, row), '<f8')}"
+def _told(run: int, t: float, row: Array) -> bytes:
+    """The number of a run and where it is; a simulation waits for this, so it is plain."""
+    numbers = pack("<d", t) + np.asarray(row, "<f8").tobytes()
+    return b"%d %b" % (run, b2a_base64(numbers, newline=False))
 
 
 def _places(ports: Sequence[Port]) -> dict[str, range]:

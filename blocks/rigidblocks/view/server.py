@@ -13,7 +13,8 @@ from secrets import token_urlsafe
 from typing import Any
 
 LOOPBACK = "127.0.0.1"
-OFTEN, REST = 0.08, 400.0  # s between two events, and times as long as the work for the last took
+OFTEN, SELDOM = 0.08, 0.35  # s between two events, at least and at most
+REST = 300.0  # times the work for an event, until when the program computes before the next
 IDLE, STUCK = 2.0, 10.0  # s between signs of life, s that a browser may leave what it is sent
 
 
@@ -23,30 +24,62 @@ class News:
     """
 
     def __init__(self) -> None:
-        self.newest: tuple[int, str, Callable[[], str]] | None = None
+        self.newest: tuple[int, str, Callable[[], bytes]] | None = None
         self.is_over = False
-        self._count = 0
+        self._count = self._seen = 0
+        self._followers = set[object]()
 
-    def send(self, kind: str, text: Callable[[], str]) -> None:
+    @property
+    def is_seen(self) -> bool:
+        """Whether someone has got the newest event, or there is none."""
+        return self._seen == self._count
+
+    def send(self, kind: str, text: Callable[[], bytes]) -> None:
         """Takes the place of the event before; its text is made for who gets it."""
         self._count += 1
         self.newest = (self._count, kind, text)
 
-    def follow(self, write: Callable[[str], Any]) -> None:
-        """Writes the newest event again and again, as soon as there is another, but rests 400 times
-        as long as it works. Ends when all is over.
+    def follow(self, write: Callable[[bytes], Any]) -> None:
+        """Writes the newest event again and again, as soon as there is another, but rests in
+        between (`Rest`), the longer the more there are who follow. Ends when all is over.
         """
-        seen, heard = 0, time.monotonic()
-        while not self.is_over:
-            begin, event = time.thread_time(), self.newest
-            if event is not None and event[0] != seen:
-                seen, kind, text = event
-                write(f"event: {kind}\ndata: {text()}\n\n")
-                heard = time.monotonic()
-            elif time.monotonic() - heard > IDLE:
-                write(": still here\n\n")
-                heard = time.monotonic()
-            time.sleep(max(OFTEN, REST * (time.thread_time() - begin)))
+        seen, heard, rest = 0, time.monotonic(), Rest()
+        self._followers.add(rest)
+        try:
+            while not self.is_over:
+                event = self.newest
+                if event is not None and event[0] != seen:
+                    self._seen, kind, text = event
+                    seen, heard = self._seen, time.monotonic()
+                    write(b"event: %b\ndata: %b\n\n" % (kind.encode(), text()))
+                elif time.monotonic() - heard > IDLE:
+                    write(b": still here\n\n")
+                    heard = time.monotonic()
+                rest.take(len(self._followers))
+        finally:
+            self._followers.discard(rest)
+
+
+class Rest:
+    """The rests of a thread from its work, so long that the program computes 300 times as much
+    meanwhile, whatever part of a processor it gets; but no longer than 0.35 s.
+    """
+
+    def __init__(self) -> None:
+        self._clocks = _clocks()
+
+    def take(self, many: int = 1) -> None:
+        """Rests; `many` threads do."""
+        before, self._clocks = self._clocks, _clocks()
+        wall, program, own = (b - a for a, b in zip(before, self._clocks, strict=True))
+        part = program / wall if wall > 0 else 1.0
+        wanted = many * REST * own / max(part, 1e-3)
+        time.sleep(min(max(wanted, OFTEN), many * SELDOM))
+
+
+def _clocks() -> tuple[float, float, float]:
+    """What has passed since some moment, of this thread and of all of the program [s]."""
+    return time.monotonic(), time.process_time(), time.thread_time()
 
 
 class Server:
@@ -113,7 +146,7 @@ class _Answer(BaseHTTPRequestHandler):
         elif name == "events":
             self._head("text/event-stream")
             with suppress(OSError):  # the browser has gone
-                self.server.events.follow(lambda text: self.wfile.write(text.encode()))
+                self.server.events.follow(self.wfile.write)
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 

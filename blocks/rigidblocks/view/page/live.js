@@ -1,6 +1,6 @@
 // A run under way elsewhere: the newest of what it sends is shown.
 
-const KEPT = 1500, SMOOTH = 200; // points of the scope; the longest that a motion between two rows takes [ms]
+const KEPT = 1500, SMOOTH = 400; // points of the scope; the longest that a motion between two rows takes [ms]
 
 /** What the server sends: `tell` gets its kind, the number of the run and a row [t, outputs ...]. */
 function listen(tell, silent) {
