@@ -16,7 +16,7 @@ def scene_tables(model: Model, ground: Sequence[Shape | Surface]) -> str:
     """The tables of the bodies of a model, with the shapes in its field `contact`, and of the
     shapes of what is at rest, `ground`, in base coordinates.
     """
-    centres = [_centre(body) for body in model.inertia]
+    centres = [body_centre(body) for body in model.inertia]
     rows = list(_rows(model, ground, centres))
     starts = np.cumsum([0, *(len(row) for _, row, _ in rows)])[:-1]
     inertias = [_about_centre(body) for body in model.inertia]
@@ -56,13 +56,13 @@ def _rows(
             yield model.nb, row, X
 
 
-def _centre(body: RigidInertia) -> Array:
+def body_centre(body: RigidInertia) -> Array:
     """The centre of mass; the origin of a massless body."""
     return np.asarray(body.h / body.m if body.m > 0 else np.zeros(3))
 
 
 def _about_centre(body: RigidInertia) -> Array:
-    c = _centre(body)
+    c = body_centre(body)
     return np.asarray(body.I - body.m * (c @ c * np.eye(3) - np.outer(c, c)))
 
 

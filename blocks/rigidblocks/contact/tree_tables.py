@@ -98,7 +98,24 @@ class TreeTables:
         for d, p in enumerate(self.before):
             root.append(root[p] if p >= 0 else d)
         last = {r: d for d, r in enumerate(root)}
-        return tuple((r, last[r] - r + 1) for r in root)
+        first = {r: r for r in last}
+        for one, other in self._looped(root):
+            low, high = min(first[one], first[other]), max(last[one], last[other])
+            for r in (r for r in last if low <= first[r] and last[r] <= high):
+                first[r], last[r] = low, high
+        return tuple((first[r], last[r] - first[r] + 1) for r in root)
+
+    def _looped(self, root: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """The first freedoms of two trees, for each loop between two, until all are named that one
+        after the other makes one.
+        """
+        ends = [
+            [self.leaf[i] for i in (loop.predecessor, loop.successor) if i >= 0]
+            for loop in self.model.loops
+        ]
+        pairs = [(root[a], root[b]) for a, b in (e for e in ends if len(e) == 2) if min(a, b) >= 0]
+        for _ in pairs:
+            yield from pairs
 
     @cached_property
     def stops(self) -> tuple[tuple[int, int, float, float, float], ...]:
@@ -200,9 +217,12 @@ def _apart(nb: int, pairs: Sequence[tuple[int, int]]) -> str:
 
 def free_bodies(model: Model) -> tuple[bool, ...]:
     """Of each body, whether it is free: on a joint of six freedoms to the base, at its origin, and
-    without children.
+    without children and loops.
     """
-    parents = set(model.parent)
+    parents = {
+        *model.parent,
+        *(i for loop in model.loops for i in (loop.predecessor, loop.successor)),
+    }
     return tuple(
         isinstance(joint, SixDoF)
         and model.parent[i] == -1
@@ -215,6 +235,11 @@ def free_bodies(model: Model) -> tuple[bool, ...]:
 
 def neighbours(model: Model) -> Iterator[tuple[int, int]]:
     """The pairs of bodies that a joint connects, or joints with massless bodies between them."""
+    yield from (
+        (loop.predecessor, loop.successor)
+        for loop in model.loops
+        if min(loop.predecessor, loop.successor) >= 0
+    )
     massless = {model.body_names.index(name) for name in model.massless}
     for i, p in enumerate(model.parent):
         while p >= 0:

@@ -10,6 +10,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port, finite
 from rigidblocks.block.written import WrittenBlock
+from rigidblocks.contact.loop_tables import LoopTables
 from rigidblocks.contact.material_tables import (
     COEFFICIENTS,
     MaterialTables,
@@ -27,9 +28,11 @@ from rigidblocks.library.ports import (
     start_configuration,
     wrench_port,
 )
+from rigidblocks.loops.assembly import closure_errors, consistent_velocity
 from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Plane, Shape, Sphere, Surface
 
+CLOSED = 1e-6  # [rad, m]: of loops at the start
 TOLERANCE = 1e-5  # of the velocities at contacts, relative to the fastest body
 
 
@@ -76,8 +79,13 @@ class RigidContactPlant(WrittenBlock):
     `sweeps_made` changed a velocity, `depth` [m] how deep the deepest is. Overlaps, as at the
     start, are taken back over some steps, without giving velocity.
 
-    Raises ValueError for a model with loops, one with joints that are not among those above, and
-    one without shapes; TypeError for a shape that is not among those above.
+    Loop joints of the model (revolute, prismatic, cylindrical, spherical, planar, fixed) are in the
+    same problem: what contacts, stops and dry friction see is the inertia of the closed loops,
+    found by elimination, in which dependent constraints are dropped. Every step ends with loops
+    that are closed; `loop_error` is how far they were open before the last correction.
+
+    Raises ValueError for joints that are not among those above, for a start that leaves loops open,
+    and for a model without shapes; TypeError for a shape that is not among those above.
     """
 
     model: Model
@@ -103,7 +111,8 @@ class RigidContactPlant(WrittenBlock):
         object.__setattr__(self, "ground", tuple(self.ground))
         object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
         qd0 = np.zeros(self.model.nv) if self.qd0 is None else self.qd0
-        object.__setattr__(self, "qd0", finite(qd0, (self.model.nv,), "the start value of 'qd'"))
+        qd0 = finite(qd0, (self.model.nv,), "the start value of 'qd'")
+        object.__setattr__(self, "qd0", _closed_start(self.model, self.q0, qd0))
         object.__setattr__(self, "pairs", checked_pairs(self.pairs))
         self._set_coefficients()
         _ = self._coefficients
@@ -207,6 +216,7 @@ class RigidContactPlant(WrittenBlock):
         assert n is not None
         impulse = ("N.s",) * 3 + ("N.m.s",) * (3 if self._turns_resist else 0)
         stops = tuple("N.m.s" if self._turns(d) else "N.s" for d, *_ in self._trees.stops)
+        text_of_loops = "by how much the loop that is most open is so, rad or m"
         text = "impulse of each stop and of each dry friction in the last step"
         return (
             replace(q, rate=None),
@@ -223,6 +233,7 @@ class RigidContactPlant(WrittenBlock):
             Port("key", (n,), "1", "which contact the impulse is of", 0.0),
             Port("impulse", (n, len(impulse)), impulse * n, "of each contact's last step", 0.0),
             *([Port("sticks", (n,), "1", "whether it stuck", 0.0)] if self._sticks else []),
+            *([Port("loop_error", (), "1", text_of_loops, 0.0)] if self.model.loops else []),
             *([Port("stop_impulse", (len(stops),), stops, text, 0.0)] if stops else []),
         )
 
@@ -254,7 +265,9 @@ class RigidContactPlant(WrittenBlock):
     @property
     def headers(self) -> tuple[str, ...]:
         names = ("vector", "shape", "gjk", "epa", "proximity", "boxes", "manifold")
-        return tuple(f"contact/{name}.h" for name in (*names, "scene", "trees", "solver", "plant"))
+        return tuple(
+            f"contact/{name}.h" for name in (*names, "scene", "trees", "loops", "solver", "plant")
+        )
 
     @property
     def tables(self) -> str:
@@ -279,7 +292,7 @@ class RigidContactPlant(WrittenBlock):
         names = {port.name for port in self.sampled}
         at += [
             f"RB_AT_{name.upper()} = {k}"
-            for name in ("sticks", "stop_impulse")
+            for name in ("sticks", "stop_impulse", "loop_error")
             if name not in names
         ]
         counts = (
@@ -294,6 +307,7 @@ class RigidContactPlant(WrittenBlock):
                 f"enum {{ {', '.join(at)} }};",
                 f"static const double RB_SCENE_STEP = {self.sample_time!r};",
                 f"static const double RB_SCENE_TOLERANCE = {TOLERANCE!r};",
+                LoopTables(self.model).text(),
                 self._trees.text(self._apart),
                 scene_tables(self.model, self.ground),
                 self._materials.text(),
@@ -303,8 +317,9 @@ class RigidContactPlant(WrittenBlock):
 
 
 def _check_joints(model: Model) -> None:
-    """Raises ValueError for joints that rigid contact does not know, and for loops."""
-    check_open(model, "RigidContactPlant")
+    """Raises ValueError for joints that rigid contact does not know, also in loops."""
+    check_open(replace(model, loops=()), "RigidContactPlant")
+    LoopTables(model).check()
     for name, joint in zip(model.joint_names, model.joint, strict=True):
         if type(joint) not in KINDS:
             known = ", ".join(kind.__name__ for kind in KINDS)
@@ -312,6 +327,20 @@ def _check_joints(model: Model) -> None:
                 f"joint '{name}' of model '{model.name}' is of type {type(joint).__name__}, and "
                 f"rigid contact knows {known}: take several of these, with massless bodies between"
             )
+
+
+def _closed_start(model: Model, q0: Array, qd0: Array) -> Array:
+    """The velocities, or near ones that keep the loops closed, with a warning; raises ValueError
+    where the loops are open.
+    """
+    open_ = {name: e for name, e in closure_errors(model, q0).items() if max(e) > CLOSED}
+    if open_:
+        name, (angle, way) = next(iter(open_.items()))
+        raise ValueError(
+            f"q0 leaves loop joint '{name}' of model '{model.name}' open by {angle:.3g} rad and "
+            f"{way:.3g} m: assemble(model, q0) gives a configuration that closes the loops"
+        )
+    return consistent_velocity(model, q0, qd0)
 
 
 def _check_names(model: Model, apart: Sequence[tuple[str, str]]) -> None:

@@ -66,6 +66,8 @@ static inline void start_trees(const struct given *in, struct scene *s)
     move_links(s, s->qd);
     joint_inertia(s, RB_SCENE_STEP);
     factorize(s);
+    if (RB_LOOPS > 0)
+        find_loops(s);
     for (int k = 0; k < 6 * RB_BODIES; k++)
         wrench[k] = in->f_ext[k] + in->state[RB_AT_F_CONTACT + k];
     for (int i = 0; i < RB_LINKS; i++) {
@@ -78,12 +80,20 @@ static inline void start_trees(const struct given *in, struct scene *s)
         bias_forces(s, middle, in->gravity, last ? in->f_ext : wrench, force);
         for (int d = 0; d < RB_DOFS; d++)
             force[d] = in->tau[RB_DOF_QD[d]] - force[d] + element_force(in, d, s->qd[d]);
-        through_inertia(s, force);
+        solve_all_upwards(s, force);
+        keep_loops(s, 0, RB_DOFS, force);
+        solve_downwards(s, 0, RB_DOFS, force);
         for (int d = 0; d < RB_DOFS; d++)
             middle[d] = s->qd[d] + kick * force[d];
+        if (RB_LOOPS > 0 && !last)
+            hold_loops(s, middle);
         move_links(s, middle);
     }
     memcpy(s->qd, middle, sizeof middle);
+    if (RB_LOOPS > 0) {
+        close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 2, s->qd);
+        move_links(s, s->qd);
+    }
 }
 
 /* A stop as it starts the step: the velocities between which it keeps a freedom, and what its impulse changes. */
@@ -101,9 +111,13 @@ static inline void start_stop(const struct given *in, const struct scene *s, int
     stop->impulse = in->state[RB_AT_STOP_IMPULSE + k];
     x[d] = 1.0;
     solve_upwards(s, d, x);
+    const double open = x[d];
+    keep_loops(s, RB_DOF_FIRST[d], RB_DOF_COUNT[d], x);
     solve_downwards(s, RB_DOF_FIRST[d], RB_DOF_COUNT[d], x);
     memcpy(stop->w, x + RB_DOF_FIRST[d], (size_t)RB_DOF_COUNT[d] * sizeof *x);
     stop->mass = x[d];
+    if (!(x[d] > 1e-9 * open * open)) /* what loops hold needs no stop */
+        stop->mass = stop->most = stop->impulse = 0.0;
 }
 
 /* A body as it starts the step, with the velocities that it would have without contact. */
@@ -308,13 +322,15 @@ static inline void end_body(const struct given *in, int k, const struct body *bo
 }
 
 /* The trees after the step, and the impulses of their stops. */
-static inline void end_trees(const struct given *in, const struct scene *s, const struct solution *all, double *out)
+static inline void end_trees(const struct given *in, struct scene *s, const struct solution *all, double *out)
 {
     double moved[RB_DOFS + 1];
     for (int d = 0; d < RB_DOFS; d++) {
         out[RB_AT_QD + RB_DOF_QD[d]] = s->qd[d];
         moved[d] = s->qd[d] + s->push_qd[d];
     }
+    if (RB_LOOPS > 0)
+        out[RB_AT_LOOP_ERROR] = close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 3, moved);
     for (int i = 0; i < RB_LINKS; i++) {
         const int at = RB_AT_Q + RB_Q_AT[RB_LINK_BODY[i]];
         move_joint(i, in->state + at, moved + RB_LINK_DOF[i], RB_SCENE_STEP, out + at);
@@ -385,6 +401,7 @@ static inline void step_scene(const struct given *in, double *out)
     struct solution all;
     double fastest = RB_SCENE_STEP * norm(in->gravity);
     s.left_out = 0;
+    s.loops.count = 0;
     all.count = 0;
     memset(s.body, 0, sizeof s.body);
     s.body[RB_BODIES].r[0] = s.body[RB_BODIES].r[4] = s.body[RB_BODIES].r[8] = 1.0;

@@ -39,6 +39,12 @@ struct pair {
     int a, b;
 };
 
+/* The directions in which loops hold, in coordinates of unit inertia, the row that each comes from, and the parts of the rows. */
+struct loops {
+    double way[RB_LOOP_ROWS + 1][RB_DOFS + 1], part[RB_LOOP_ROWS + 1][RB_LOOP_ROWS + 1];
+    int row[RB_LOOP_ROWS + 1], taken[RB_LOOP_ROWS + 1], count;
+};
+
 struct scene {
     struct body body[RB_BODIES + 1];
     struct placed shape[RB_SHAPES];
@@ -47,6 +53,7 @@ struct scene {
     int order[RB_SHAPES], pairs, left_out;
     struct link link[RB_LINKS + 1]; /* the last is the base */
     double column[RB_DOFS + 1][6], factor[RB_ROWS + 1], qd[RB_DOFS + 1], push_qd[RB_DOFS + 1];
+    struct loops loops;
 };
 
 /* The rotation of a unit quaternion, scalar first, from body to base coordinates. */

@@ -4,7 +4,7 @@
 #ifndef RB_SOLVER_H
 #define RB_SOLVER_H
 
-#include "trees.h"
+#include "loops.h"
 
 /* What a contact is for the freedoms of a tree: its velocity along the frame by those that move the body, from the last
    to the first, and what unit impulses change of all of them; where there is torsional or rolling friction (RB_PARTS is 6, not
@@ -20,11 +20,11 @@ struct stop {
 };
 
 /* A contact: its bodies, the normal towards a and two tangents, the arms from the centres of mass; the least velocity along
-   the normal; friction, `mu` being that of what sticks where it stuck; impulses, and the moments of torsion and rolling. */
+   the normal; what unit impulses change, `open` being that with open loops; friction, `mu` being that of what sticks where it stuck; impulses, and the moments of torsion and rolling. */
 struct touch {
     int a, b, sticks;
     double frame[3][3], arm_a[3], arm_b[3], least, push, mu, torsional, rolling, lever, key, gap;
-    double mass[9], rate, twist, roll, impulse[RB_PARTS], pushed, last[RB_PARTS], way[RB_PARTS];
+    double mass[9], open, rate, twist, roll, impulse[RB_PARTS], pushed, last[RB_PARTS], way[RB_PARTS];
     struct rows rows[2];
 };
 
@@ -158,6 +158,9 @@ static inline void make_rows(const struct scene *s, struct touch *c, int side)
         for (int d = leaf, at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
             x[d] = c->rows[side].j[i][at];
         solve_upwards(s, leaf, x);
+        for (int k = 0; RB_LOOPS > 0 && i == 0 && k < count; k++)
+            c->open += x[first + k] * x[first + k];
+        keep_loops(s, first, count, x);
         solve_downwards(s, first, count, x);
         memcpy(c->rows[side].w[i], x + first, (size_t)count * sizeof *x);
     }
@@ -243,7 +246,7 @@ static inline int prepare(const struct scene *s, struct touch *c)
     const double mean = 0.5 * (c->mass[4] + c->mass[8]), half = 0.5 * (c->mass[4] - c->mass[8]);
     const double most = mean + sqrt(half * half + c->mass[5] * c->mass[5]); /* the largest eigenvalue of the tangents */
     c->rate = most > 1e-12 * c->mass[0] ? 1.0 / most : 0.0;
-    return c->mass[0] > 1e-12 * most && c->mass[0] > 0.0;
+    return c->mass[0] > 1e-12 * most && c->mass[0] > 1e-9 * c->open;
 }
 
 /* The moments of one contact with all others as they are. Returns the velocity of a point by which they changed. */
@@ -304,6 +307,8 @@ static inline void push_stop(struct scene *s, const struct stop *stop, double ch
 /* The impulse of a stop with all others as they are. Returns the velocity by which it changed. */
 static inline double solve_stop(struct scene *s, struct stop *stop)
 {
+    if (!(stop->mass > 0.0))
+        return 0.0;
     const double free = s->qd[stop->dof] - stop->mass * stop->impulse;
     const double wanted = (limited(free, stop->low, stop->high) - free) / stop->mass;
     const double change = limited(wanted, -stop->most, stop->most) - stop->impulse;

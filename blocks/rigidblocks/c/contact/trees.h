@@ -284,8 +284,8 @@ static inline void solve_downwards(const struct scene *s, int first, int count, 
     }
 }
 
-/* H^-1 x for all freedoms. */
-static inline void through_inertia(const struct scene *s, double *x)
+/* L^-T x for all freedoms. */
+static inline void solve_all_upwards(const struct scene *s, double *x)
 {
     for (int k = RB_DOFS - 1; k >= 0; k--) {
         const double *row = s->factor + RB_DOF_ROW[k];
@@ -293,7 +293,6 @@ static inline void through_inertia(const struct scene *s, double *x)
         for (int i = RB_DOF_PARENT[k]; i >= 0; i = RB_DOF_PARENT[i])
             x[i] -= row[RB_DOF_DEPTH[k] - RB_DOF_DEPTH[i]] * x[k];
     }
-    solve_downwards(s, 0, RB_DOFS, x);
 }
 
 /* A frame that turns and moves with velocities in its own coordinates, which are as in the middle of the step. */

@@ -3,9 +3,16 @@
 #define RB_GIVEN .tau = tau, .f_ext = f_ext, .gravity = gravity, .mu = mu, .e = e
 #define RB_TABLES_H
 enum { RB_BODIES = 4, RB_SHAPES = 4, RB_CONTACTS = 12, RB_PAIRS = 28, RB_SCENE_SWEEPS = 200, RB_PARTS = 3 };
-enum { RB_AT_Q = 0, RB_AT_QD = 10, RB_AT_F_CONTACT = 19, RB_AT_IN_CONTACT = 43, RB_AT_CENTRE_OF_PRESSURE = 47, RB_AT_CONTACTS = 59, RB_AT_LEFT_OUT = 60, RB_AT_RESIDUAL = 61, RB_AT_SWEEPS_MADE = 62, RB_AT_DEPTH = 63, RB_AT_STEPS = 64, RB_AT_KEY = 65, RB_AT_IMPULSE = 77, RB_AT_STOP_IMPULSE = 113, RB_AT_STICKS = 119 };
+enum { RB_AT_Q = 0, RB_AT_QD = 10, RB_AT_F_CONTACT = 19, RB_AT_IN_CONTACT = 43, RB_AT_CENTRE_OF_PRESSURE = 47, RB_AT_CONTACTS = 59, RB_AT_LEFT_OUT = 60, RB_AT_RESIDUAL = 61, RB_AT_SWEEPS_MADE = 62, RB_AT_DEPTH = 63, RB_AT_STEPS = 64, RB_AT_KEY = 65, RB_AT_IMPULSE = 77, RB_AT_STOP_IMPULSE = 113, RB_AT_STICKS = 119, RB_AT_LOOP_ERROR = 119 };
 static const double RB_SCENE_STEP = 0.001;
 static const double RB_SCENE_TOLERANCE = 1e-05;
+enum { RB_LOOPS = 0, RB_LOOP_ROWS = 0, RB_POSITIONS = 10 };
+static const int RB_LOOP_BODY[1][2] = {{4, 4}};
+static const double RB_LOOP_FRAME[1][12] = {{1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0}};
+static const int RB_LOOP_TURN[1] = {0};
+static const double RB_LOOP_AXIS[1][3] = {{0.0, 0.0, 0.0}};
+static const int RB_ROW_LOOP[1] = {0};
+static const double RB_LOOP_ROW[1][6] = {{0.0, 0.0, 0.0, 0.0, 0.0, 0.0}};
 enum { RB_LINKS = 3, RB_DOFS = 3, RB_ROWS = 5, RB_DEPTH = 2, RB_SPAN = 3, RB_STOPS = 6 };
 static const int RB_FREE[4] = {0, 0, 0, 1};
 static const int RB_Q_AT[4] = {0, 1, 2, 3};

@@ -1,0 +1,233 @@
+"""Closed-loop robots in rigid contact: free motion, one step, standing and walking."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import rigid_scenes
+from rigidblocks import (
+    Cylindrical,
+    Fixed,
+    Planar,
+    Prismatic,
+    Revolute,
+    RobotBuilder,
+    SixDoF,
+    Spherical,
+    System,
+    Universal,
+    box_inertia,
+    crba,
+    simulate,
+)
+from rigidblocks.algebra.spatial import mcI, xlt
+from rigidblocks.contact import PointContact, Sphere, contact_matrix, projected_sweeps
+from rigidblocks.contact.loop_tables import LoopTables
+from rigidblocks.dynamics import bias_force
+from rigidblocks.dynamics.kinematics import point_position
+from rigidblocks.library import ClosedLoopPlant, RigidContactPlant
+from rigidblocks.loops import loop_constraints
+from rigidblocks.loops.assembly import closure_errors
+from rigidblocks.mechanisms import five_bar, four_bar, in_space
+from rigidblocks.model.shapes import PointSet
+
+UP = np.array([0.0, 0.0, 1.0])
+UPPER, LOWER, FOOT = 0.1, 0.2, 0.02
+HIPS = {"lf": (0.2, 0.1), "rf": (0.2, -0.1), "lh": (-0.2, 0.1), "rh": (-0.2, -0.1)}
+
+
+def leg_angles(x, z):
+    """The hips and knees of a leg of five bars whose foot is at (x, z) below the hips."""
+    r, phi = np.hypot(x, z), np.arctan2(-x, -z)
+    alpha = np.arccos((r**2 + UPPER**2 - LOWER**2) / (2 * r * UPPER))
+    hips, knees = (phi + alpha, phi - alpha), []
+    for hip in hips:
+        dx, dz = x + UPPER * np.sin(hip), z + UPPER * np.cos(hip)
+        knees.append(np.arctan2(-dx, -dz) - hip)
+    return (*hips, *knees)
+
+
+def rod_inertia(length):
+    """A rod of 0.1 kg that hangs from the origin."""
+    return mcI(0.1, (0.0, 0.0, -length / 2), 0.1 / 12 * np.diag([length**2, length**2, 1e-4]))
+
+
+def five_bar_quadruped():
+    """A body on four legs of five bars each: two hips on one axis, and the shanks joined at the
+    foot.
+    """
+    robot = RobotBuilder("five-bar quadruped")
+    robot.add_body("body", joint=SixDoF(), inertia=box_inertia((0.4, 0.2, 0.1), mass=4.0))
+    y = Revolute((0.0, 1.0, 0.0))
+    for leg, (x, side) in HIPS.items():
+        for k in "12":
+            thigh, shank = f"{leg}_thigh{k}", f"{leg}_shank{k}"
+            rod = rod_inertia(UPPER)
+            robot.add_body(thigh, "body", y, (x, side, 0), rod)
+            rod = rod_inertia(LOWER)
+            foot = [Sphere(FOOT, (0, 0, -LOWER))] if k == "1" else []
+            robot.add_body(shank, thigh, y, (0, 0, -UPPER), rod, contact=foot)
+        tip = (0, 0, -LOWER)
+        robot.add_joint(f"{leg}_foot", f"{leg}_shank1", f"{leg}_shank2", y, tip, tip)
+    return robot.model()
+
+
+def posture(model, height, feet):
+    """q with the feet of the legs at (x, z) below their hips, and the number of each hip in qd."""
+    q = np.zeros(model.nq)
+    q[0], q[6] = 1.0, height
+    for leg, place in feet.items():
+        names = [f"{leg}_{part}{k}_joint" for part in ("thigh", "shank") for k in "12"]
+        for name, angle in zip(names, leg_angles(*place), strict=True):
+            q[model.q_slices[model.joint_names.index(name)]] = angle
+    return q
+
+
+def hips(model):
+    names = [f"{leg}_thigh{k}_joint" for leg in HIPS for k in "12"]
+    return np.array([model.v_slices[model.joint_names.index(name)].start for name in names])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [four_bar, five_bar])
+def test_free_motion_is_that_of_the_closed_loop_plant_to_second_order(mechanism):
+    mechanism = in_space(mechanism())
+    nothing = ((),) * (mechanism.model.nb - 1)
+    model = replace(mechanism.model, contact=((PointSet([[0.0, 0, 0]]),), *nothing))
+    system, T = System(), 0.4
+    system.add("bars", ClosedLoopPlant(model, q0=mechanism.q0), method="adaptive")
+    exact = simulate(system, T, dt=T)["bars.q"][-1]
+    errors = []
+    for h in (2e-3, 1e-3):
+        plant = RigidContactPlant(model, (), q0=mechanism.q0, sample_time=h)
+        y = rigid_scenes.run(plant, T)
+        errors.append(np.abs(y.q[-1] - exact).max())
+        assert max(max(e) for e in closure_errors(model, y.q[-1]).values()) < 1e-13
+    assert errors[0] / errors[1] == pytest.approx(4, rel=0.15)
+
+
+@pytest.mark.slow
+def test_a_step_is_that_of_the_dense_equations_of_loops_and_contacts():
+    model, rng = five_bar_quadruped(), np.random.default_rng(3)
+    q = posture(model, 0.25, dict.fromkeys(HIPS, (0.02, -0.25 + FOOT)))
+    H, h, mu = crba(model, q), 0.5e-3, 0.4  # the first step has half the force
+    K = loop_constraints(model, q, np.zeros(model.nv)).K
+    W = np.linalg.inv(H)
+    P = W - W @ K.T @ np.linalg.pinv(K @ W @ K.T, rcond=1e-9) @ K @ W
+    qd, tau = P @ H @ (0.3 * rng.normal(size=model.nv)), np.zeros(model.nv)
+    qd[5] -= 1.0
+    tau[hips(model)] = rng.normal(size=8)
+    drift = W @ K.T @ np.linalg.pinv(K @ W @ K.T, rcond=1e-9) @ loop_constraints(model, q, qd).k
+    free = qd + h * (P @ (tau - bias_force(model, q, qd)) + drift)
+    feet = [model.body_names.index(f"{leg}_shank1") for leg in HIPS]
+    points = [point_position(model, q, i, np.array([0, 0, -LOWER])) - FOOT * UP for i in feet]
+    contacts = [PointContact(i, p, UP, mu=mu) for i, p in zip(feet, points, strict=True)]
+    T = contact_matrix(model, q, contacts)
+    lam = projected_sweeps(T.T @ P @ T, T.T @ free, np.full(4, mu), sweeps=2000)
+    plant = RigidContactPlant(model, q0=q, qd0=qd, mu=mu)
+    y = rigid_scenes.run(plant, 1e-3, lambda _: tau)
+    assert y.qd[-1] == pytest.approx(free + P @ T @ lam, abs=1e-3 * np.abs(qd).max())
+    f = y.f_contact[-1].reshape(-1, 6)[feet, 5] * plant.sample_time
+    assert f == pytest.approx(lam[:4], abs=2e-3 * lam[:4].max())
+
+
+def held(model, wanted):
+    """PD control of the hips on what `wanted` says of the time, as a force of a run."""
+    at = hips(model)
+    where = at + 1  # q has one number more, of the quaternion
+
+    def force(now):
+        tau = np.zeros(model.nv)
+        tau[at] = 40.0 * (wanted(now.t)[where] - now.q[where]) - 1.0 * now.qd[at]
+        return tau
+
+    return force
+
+
+@pytest.mark.slow
+def test_a_robot_on_legs_of_five_bars_stands_and_the_ground_bears_its_weight():
+    model = five_bar_quadruped()
+    q0 = posture(model, 0.25, dict.fromkeys(HIPS, (0.0, -0.25 + FOOT)))
+    plant = RigidContactPlant(model, q0=q0, mu=0.8)
+    y = rigid_scenes.run(plant, 3.0, held(model, lambda _: q0))
+    weight = 9.81 * sum(body.m for body in model.inertia)
+    force = y.f_contact.reshape(len(y.q), -1, 6)[:, :, 3:].sum(axis=1)
+    assert force[-1] == pytest.approx([0, 0, weight], abs=1e-4 * weight)
+    assert np.abs(y.qd[-1]).max() < 1e-4
+    assert max(max(e) for e in closure_errors(model, y.q[-1]).values()) < 1e-12
+
+
+@pytest.mark.slow
+def test_it_trots_with_its_loops_closed():
+    model = five_bar_quadruped()
+
+    def wanted(t):
+        feet = {}
+        for leg in HIPS:
+            phase = (2.0 * t + (0.5 if leg in ("rf", "lh") else 0.0)) % 1.0
+            swings = phase < 0.5
+            x = 0.04 * np.cos(2 * np.pi * phase) * -1
+            z = -0.23 + (0.03 * np.sin(2 * np.pi * phase) if swings else 0.0)
+            feet[leg] = (x * min(1.0, t), z)
+        return posture(model, 0.25, feet)
+
+    q0 = wanted(0.0)
+    y = rigid_scenes.run(RigidContactPlant(model, q0=q0, mu=0.8), 5.0, held(model, wanted))
+    assert y.q[-1, 4] > 0.3
+    assert y.q[:, 6].min() > 0.2
+    assert y.depth.max() < 1e-4
+    errors = [max(closure_errors(model, q).values()) for q in y.q[::500]]
+    assert np.max(errors) < 1e-10
+
+
+@pytest.mark.parametrize("joint", [Fixed(), Revolute(), Prismatic(), Cylindrical(), Spherical()])
+def test_a_loop_joint_leaves_its_freedoms(joint):
+    robot = RobotBuilder("two")
+    robot.add_body("a", joint=SixDoF(), inertia=box_inertia((1, 1, 1), mass=1.0))
+    robot.add_body("b", joint=Planar(), inertia=box_inertia((1, 1, 1), mass=1.0))
+    robot.add_joint("loop", "a", "b", joint)
+    assert len(LoopTables(robot.model()).rows) == 6 - joint.nv
+
+
+def test_loops_that_rigid_contact_does_not_know_are_refused():
+    robot = RobotBuilder("two")
+    for name in "ab":
+        robot.add_body(name, joint=SixDoF(), inertia=box_inertia((1, 1, 1), mass=1.0),
+                       contact=[Sphere(0.1)])  # fmt: skip
+    robot.add_joint("shaft", "a", "b", Universal())
+    with pytest.raises(ValueError, match=r"loop joint 'shaft'.*closes loops with Fixed"):
+        RigidContactPlant(robot.model())
+    model = five_bar_quadruped()
+    with pytest.raises(ValueError, match=r"q0 leaves loop joint .* open"):
+        RigidContactPlant(model, q0=np.linspace(0.1, 1.0, model.nq))
+
+
+def pair(joint, as_loop):
+    """Two boxes that a joint joins, the second on a tree or by a loop."""
+    inertia = box_inertia((0.3, 0.2, 0.1), mass=2.0)
+    robot = RobotBuilder("pair")
+    robot.add_body("a", joint=SixDoF(), inertia=inertia, contact=[PointSet([[0.0, 0, 0]])])
+    if as_loop:
+        robot.add_body("b", joint=SixDoF(), inertia=inertia)
+        robot.add_joint("loop", "a", "b", joint, (0.2, 0, 0), (-0.1, 0, 0))
+    else:
+        robot.add_body("b", "a", joint, (0.2, 0, 0), box_inertia((0.3, 0.2, 0.1), mass=2.0,
+                       at=xlt((0.1, 0, 0))))  # fmt: skip
+    return robot.model()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("joint", [Prismatic((0.0, 0.6, 0.8)), Spherical(), Revolute()])
+def test_two_free_bodies_joined_by_a_loop_move_as_on_a_tree(joint):
+    loop, tree = pair(joint, True), pair(joint, False)
+    w = np.array([0.5, -1.0, 2.0])
+    v = np.cross(w, [0.3, 0, 0])
+    one = RigidContactPlant(
+        loop, (), q0=[1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0.3, 0, 0], qd0=[*w, 0, 0, 0, *w, *v]
+    )
+    q0 = np.concatenate([[1.0, 0, 0, 0, 0, 0, 0], joint.neutral()])
+    two = RigidContactPlant(tree, (), q0=q0, qd0=np.concatenate([w, np.zeros(3 + joint.nv)]))
+    x, y = rigid_scenes.run(one, 0.5), rigid_scenes.run(two, 0.5)
+    assert x.q[-1, :7] == pytest.approx(y.q[-1, :7], abs=2e-5)
+    assert max(max(e) for e in closure_errors(loop, x.q[-1]).values()) < 1e-12
