@@ -53,7 +53,7 @@ class LoopTables:
             np.array([end if end >= 0 else n for end in (loop.predecessor, loop.successor)])
             for loop in model.loops
         ]
-        counts = {"LOOPS": len(model.loops), "LOOP_ROWS": len(rows), "POSITIONS": model.nq}
+        counts = {"CLOSURES": len(model.loops), "LOOP_ROWS": len(rows), "POSITIONS": model.nq}
         axes = [_axis(loop.joint) for loop in model.loops]
         return "\n".join(
             [

@@ -2,7 +2,7 @@
    loops let move, and positions are brought back to where the loops are closed.
 
    In the coordinates L qd, in which the inertia is 1, the constraints are brought to orthonormal directions (Gram and Schmidt,
-   with pivoting; dependent ones are dropped); H^-1 becomes L^-1 (1 - Q Q^T) L^-T. The generated text has RB_LOOPS and their
+   with pivoting; dependent ones are dropped); H^-1 becomes L^-1 (1 - Q Q^T) L^-T. The generated text has RB_CLOSURES and their
    tables: RB_LOOP_BODY (of F_p and of F_s, RB_BODIES for what is at rest), RB_LOOP_FRAME (9 + 3 each of both, about the centres
    of mass), RB_LOOP_TURN (whether it turns: 0 no, 1 about RB_LOOP_AXIS, 3 each, in both frames, 2 all ways); RB_LOOP_ROWS and
    theirs: RB_LOOP_ROW (what of the error they take, an angle and a way in F_p, 3 + 3 each), RB_ROW_LOOP; RB_POSITIONS, the
@@ -146,7 +146,7 @@ static inline void find_loops(struct scene *s)
 /* What the loops leave of L^-T x, for the freedoms of a tree. */
 static inline void keep_loops(const struct scene *s, int first, int count, double *x)
 {
-    for (int i = 0; RB_LOOPS > 0 && i < s->loops.count; i++) {
+    for (int i = 0; RB_CLOSURES > 0 && i < s->loops.count; i++) {
         const double *way = s->loops.way[i];
         double part = 0.0;
         for (int d = first; d < first + count; d++)

@@ -66,7 +66,7 @@ static inline void start_trees(const struct given *in, struct scene *s)
     move_links(s, s->qd);
     joint_inertia(s, RB_SCENE_STEP);
     factorize(s);
-    if (RB_LOOPS > 0)
+    if (RB_CLOSURES > 0)
         find_loops(s);
     for (int k = 0; k < 6 * RB_BODIES; k++)
         wrench[k] = in->f_ext[k] + in->state[RB_AT_F_CONTACT + k];
@@ -85,12 +85,12 @@ static inline void start_trees(const struct given *in, struct scene *s)
         solve_downwards(s, 0, RB_DOFS, force);
         for (int d = 0; d < RB_DOFS; d++)
             middle[d] = s->qd[d] + kick * force[d];
-        if (RB_LOOPS > 0 && !last)
+        if (RB_CLOSURES > 0 && !last)
             hold_loops(s, middle);
         move_links(s, middle);
     }
     memcpy(s->qd, middle, sizeof middle);
-    if (RB_LOOPS > 0) {
+    if (RB_CLOSURES > 0) {
         close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 2, s->qd);
         move_links(s, s->qd);
     }
@@ -329,7 +329,7 @@ static inline void end_trees(const struct given *in, struct scene *s, const stru
         out[RB_AT_QD + RB_DOF_QD[d]] = s->qd[d];
         moved[d] = s->qd[d] + s->push_qd[d];
     }
-    if (RB_LOOPS > 0)
+    if (RB_CLOSURES > 0)
         out[RB_AT_LOOP_ERROR] = close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 3, moved);
     for (int i = 0; i < RB_LINKS; i++) {
         const int at = RB_AT_Q + RB_Q_AT[RB_LINK_BODY[i]];

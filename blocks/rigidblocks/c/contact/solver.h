@@ -158,8 +158,8 @@ static inline void make_rows(const struct scene *s, struct touch *c, int side)
         for (int d = leaf, at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
             x[d] = c->rows[side].j[i][at];
         solve_upwards(s, leaf, x);
-        for (int k = 0; RB_LOOPS > 0 && i == 0 && k < count; k++)
-            c->open += x[first + k] * x[first + k];
+        for (int d = 0; RB_CLOSURES > 0 && i == 0 && d < count; d++)
+            c->open += x[first + d] * x[first + d];
         keep_loops(s, first, count, x);
         solve_downwards(s, first, count, x);
         memcpy(c->rows[side].w[i], x + first, (size_t)count * sizeof *x);
