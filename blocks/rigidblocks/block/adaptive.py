@@ -15,7 +15,6 @@ from rigidblocks.block.integrators import (
     DORMAND_PRINCE,
     INTEGRATORS,
     RADAU,
-    RK4,
     RODAS3,
     RODAS4P,
     Integrator,
@@ -95,13 +94,14 @@ Method = Integrator | Adaptive
 
 ADAPTIVE = Adaptive("adaptive", DORMAND_PRINCE)
 STIFF = Adaptive("stiff", None, RODAS4P)
-DEFAULT_METHOD: Method = RK4
+AUTOMATIC = Adaptive("adaptive or stiff", DORMAND_PRINCE, RODAS4P, exact=False)
+DEFAULT_METHOD: Method = AUTOMATIC
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         ADAPTIVE,
         STIFF,
-        Adaptive("adaptive or stiff", DORMAND_PRINCE, RODAS4P, exact=False),
+        AUTOMATIC,
         Adaptive("adaptive rodas3", None, RODAS3),
         Adaptive("radau", None, RADAU),
     )
