@@ -32,7 +32,7 @@ def box():
 def run(h):
     """The motion with inner steps of h."""
     system = System()
-    system.add("box", FloatingBasePlant(box(), velocity0=VELOCITY), h=h)
+    system.add("box", FloatingBasePlant(box(), velocity0=VELOCITY), method="rk4", h=h)
     return simulate(system, T_STOP, STEPS[0], progress=False)
 
 

@@ -79,7 +79,7 @@ def test_a_free_block_with_quaternions_runs_alone_in_a_batch(rng):
     batch = simulate_batch(plant, 0.05, 5e-3, start=start, h=5e-3)
     system = System()
     system.add("robot", plant)
-    run = prepare(system, 5e-3, h=5e-3)
+    run = prepare(system, 5e-3, method="rk4", h=5e-3)
     for k in range(5):
         one = run.simulate(0.05, start={f"robot.{name}": start[name][k] for name in start})
         for port in batch.ports:

@@ -146,7 +146,7 @@ def test_error_of_the_events_time_falls_at_the_order_of_the_integrator():
     for n in counts:
         h = exact / (n + 0.4)
         system = System()
-        system.add("pendulum", RobotPlant(model, [np.pi / 2]), h=h)
+        system.add("pendulum", RobotPlant(model, [np.pi / 2]), method="rk4", h=h)
         result = simulate(system, (n + 2) * h, (n + 2) * h, events=["pendulum.q[1]"])
         errors.append(abs(result.time[1] - exact))
     assert abs(np.polyfit(np.log(exact / (counts + 0.4)), np.log(errors), 1)[0] - 4) < 0.3
