@@ -317,7 +317,7 @@ def test_methods_are_found_by_name_and_refused_with_the_near_ones():
 @pytest.mark.parametrize("form", [numpy_stepper, compiled_stepper])
 def test_a_step_that_would_take_a_million_inner_ones_fails_in_words(form, monkeypatch):
     if form is numpy_stepper:  # which takes its time
-        monkeypatch.setattr(control, "MOST_TRIES", 20)
+        monkeypatch.setattr(control, "TEST_TRIES", 20)
     block, method = RobotPlant(planar2(), qd0=[1e9, -1e9]), METHODS["adaptive or stiff"]
     memory = memory_for(block, method)
     stepper, m = form(memory, method), memory.start()

@@ -23,6 +23,7 @@ from rigidblocks.block.memory import Memory
 from rigidblocks.block.record import offer
 
 MOST_TRIES = 1_000_000  # inner steps in a communication step, beyond which it fails
+TEST_TRIES = 10_000  # of which must lead over a hundredth of it
 SCREEN_PAUSE = 16  # communication steps that go without the screen after it failed
 ENOUGH_SIGNS = 15  # in a row, of stiffness or of its end
 MOST_PATIENCE = 63.0
@@ -46,7 +47,8 @@ class Adaptive:
     collocation method. With both, the one changes to the other where stability limits its steps,
     and back.
 
-    Without a bound a communication step that takes more than `MOST_TRIES` fails.
+    Without a bound a communication step that takes more than `MOST_TRIES` fails, and soon where the
+    first hundredth of those has not led over a hundredth of it.
     After `max_inner_steps` tries in a communication step, for hard real time, one step of linearly
     implicit Euler, or of RK4 where there is no `stiff`, covers the rest, and is counted in what the
     block remembers (`STEP_PORTS`).

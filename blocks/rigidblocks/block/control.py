@@ -24,6 +24,7 @@ from rigidblocks.block.adaptive import (
     SIGNS,
     SPITE,
     STIFFNESS,
+    TEST_TRIES,
     Adaptive,
     nominal_values,
 )
@@ -97,7 +98,7 @@ class Steps:
         if self.approach is not None:
             self.approach.begin()
         floor, shortened, signs = _least(t, end), False, s[_OF_STIFFNESS]
-        while self._may_try:
+        while self._may_try(done, length):
             self.tried += 1
             arrival = end if h == left else start_time + (done + h)
             trial = self._trial(start, h, arrival, s, slopes)
@@ -195,9 +196,10 @@ class Steps:
             return self._put(start, put(start.x, 0, np.nan), end, s)
         return self._cut_short(start, left, end, s)
 
-    @property
-    def _may_try(self) -> bool:
+    def _may_try(self, done: float, length: float) -> bool:
         """Whether there are more inner steps in this communication step."""
+        if self.tried == TEST_TRIES and done < 0.01 * length:
+            return False
         bound = self.method.max_inner_steps
         return self.tried < (MOST_TRIES if bound is None else min(bound, MOST_TRIES))
 

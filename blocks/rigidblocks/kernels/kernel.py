@@ -12,6 +12,7 @@ from rigidblocks.block.adaptive import (
     MOST_TRIES,
     SCREEN_PAUSE,
     STABLE,
+    TEST_TRIES,
     Adaptive,
     Method,
     chooses_steps,
@@ -235,7 +236,7 @@ def _control(memory: Memory, method: Adaptive) -> Iterable[str]:
     yield from _choice(memory, method)
     yield f"enum {{ RB_MAX_INNER_STEPS = {method.max_inner_steps or 0}, "
     yield f"       RB_ENOUGH_SIGNS = {ENOUGH_SIGNS}, RB_SCREEN_PAUSE = {SCREEN_PAUSE},"
-    yield f"       RB_MOST_TRIES = {MOST_TRIES} }};"
+    yield f"       RB_MOST_TRIES = {MOST_TRIES}, RB_TEST_TRIES = {TEST_TRIES} }};"
 
 
 def _choice(memory: Memory, method: Adaptive) -> Iterable[str]:

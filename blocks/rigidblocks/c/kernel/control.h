@@ -333,7 +333,8 @@ static inline double controlled_step(double *m, Progress *progress, const Course
             progress->done = progress->length;
             return end;
         }
-        if (progress->tried >= RB_MOST_TRIES) {
+        const int crawls = progress->tried == RB_TEST_TRIES && progress->done < 0.01 * progress->length;
+        if (crawls || progress->tried >= RB_MOST_TRIES) {
             if (RB_MAX_INNER_STEPS > 0)
                 cut_short(m, &trial, left, end, course);
             else

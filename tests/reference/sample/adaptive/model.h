@@ -44,7 +44,7 @@ static const double RB_ATOL[] = {1e-07, 1e-07, 1e-07, 1.0};
 static const double RB_STABLE = 1.6;
 enum { RB_MAX_INNER_STEPS = 0, 
        RB_ENOUGH_SIGNS = 15, RB_SCREEN_PAUSE = 16,
-       RB_MOST_TRIES = 1000000 };
+       RB_MOST_TRIES = 1000000, RB_TEST_TRIES = 10000 };
 #define RB_ADAPTIVE 1
 #define RB_EXPLICIT 1
 #define RB_LINEARLY_IMPLICIT 0

@@ -43,7 +43,7 @@ static const double RB_RTOL = 1e-07;
 static const double RB_ATOL[] = {1e-07, 1e-07, 1e-07, 1.0};
 enum { RB_MAX_INNER_STEPS = 20, 
        RB_ENOUGH_SIGNS = 15, RB_SCREEN_PAUSE = 16,
-       RB_MOST_TRIES = 1000000 };
+       RB_MOST_TRIES = 1000000, RB_TEST_TRIES = 10000 };
 #define RB_ADAPTIVE 1
 #define RB_EXPLICIT 0
 #define RB_LINEARLY_IMPLICIT 1
