@@ -34,11 +34,11 @@ def parts(gravity=(0.0, 0.0, -9.81)):
     }
 
 
-def wired(components) -> System:
-    """The system of these parts."""
+def wired(components, method=None) -> System:
+    """The system of these parts, added with a method."""
     system = System()
     for name, component in components.items():
-        system.add(name, component)
+        system.add(name, component, method=method)
     for target, source in CONNECTIONS.items():
         system.connect(source, target)
     return system

@@ -62,7 +62,7 @@ def events_of(one, last="over"):
 def test_rows_that_are_sent_are_those_of_the_run():
     system = pendulum()
     with LiveView(system) as view, listener(view) as one:
-        result = ran(system, view=view)
+        result = ran(system, 2.0, view=view)
         kinds, runs, rows = zip(*events_of(one), strict=True)
     assert kinds == ("row",) * (len(kinds) - 1) + ("over",)
     assert set(runs) == {1}

@@ -129,7 +129,7 @@ class NumpyStepper(Stepper):
         self._check(m, end)
 
     def follow(self, m: Array, course: Array, t: float, dt: float) -> None:
-        if isinstance(self.method, Adaptive) and self.method.stiff is not None:
+        if _takes_exact_slopes(self.method, self.memory):
             raise ValueError(
                 f"in NumPy the inputs of {self.memory.name} are held in a step of "
                 f"'{self.method.name}'; take the form compiled"
@@ -241,3 +241,12 @@ class CompiledStepper(Stepper):
         if status:
             sample_time = self.memory.block.sample_time
             raise ValueError(Refusal(status).text(float(m[0]), np.inf, dt, self.h, sample_time))
+
+
+def _takes_exact_slopes(method: Method, memory: Memory) -> bool:
+    """Whether the steps of a block need the exact derivatives of its rates, to which the course of
+    its inputs belongs.
+    """
+    if not (isinstance(method, Adaptive) and chooses_steps(method, memory.block)):
+        return False
+    return method.stiff is not None and method.exact

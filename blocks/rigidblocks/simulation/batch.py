@@ -155,7 +155,10 @@ def _block(
             f"{type(system).__name__} is in no trace, and only what is traced runs in a batch"
         )
     if isinstance(system, Composite) and system.inner_blocks(Memory(system)):
-        raise ValueError("a part with adaptive steps cannot run in a batch, whose runs are in step")
+        raise ValueError(
+            "a part with adaptive steps cannot run in a batch, whose runs are in step; add "
+            "the parts of a FusedSystem with steps of fixed length, such as method='rk4'"
+        )
     return system
 
 
