@@ -114,7 +114,7 @@ def test_projection_of_an_unknown_state_is_named():
 
 def test_part_of_a_fused_system_is_moved_back_too():
     system = System()
-    system.add("table", Turntable())
+    system.add("table", Turntable(), method="rk4")
     flat = Memory(FusedSystem(system, 0.1))
     m, run = flat.start(), compiled_stepper(flat, RK4, 0.1)
     run.initialize(m, 0.0)

@@ -95,7 +95,7 @@ def test_a_script_says_how_it_is_stepped_unless_something_else_is_asked_for(tmp_
     made = {
         digest(export_fmu(robot, tmp_path / f"{k}.fmu", "source", **options))
         for k, options in enumerate(
-            [{}, {"method": RK4, "h": 1e-3}, {"method": EULER}, {"h": 1e-4}]
+            [{}, {"method": "adaptive or stiff"}, {"method": EULER}, {"h": 1e-4}]
         )
     }
     assert len(made) == 3  # the first two are the same

@@ -131,6 +131,7 @@ def test_a_joint_at_its_limit_stays_and_the_other_goes_on():
     q = result["ik.q"]
     assert q[:, 0].max() <= 0.2 + 1e-12
     assert q[-1, 0] == pytest.approx(0.2, abs=1e-8)
+    assert result["ik.qd"][-1, 0] == 0.0
     elbow = np.linspace(-2, 2, 40001)
     tips = np.array([np.cos(0.2) + np.cos(0.2 + elbow), np.sin(0.2) + np.sin(0.2 + elbow)])
     nearest = np.hypot(*(tips - [[-1.0], [1.2]])).min()

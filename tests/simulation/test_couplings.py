@@ -282,7 +282,7 @@ def test_equations_of_fmus_follow_polynomials(fmus, version):
         system = System()
         for name in ("driver", "load"):
             block = {"driver": case.driver, "load": case.load}[name]
-            given = {"kind": kind, "method": "rk4", "h": 1.25e-3} if kind else {}
+            given = {"method": "rk4", "h": 1.25e-3} | ({"kind": kind} if kind else {})
             system.add(name, fmus[name, version] if kind else block, **given)
         for wire in case.wires:
             system.connect(*wire)

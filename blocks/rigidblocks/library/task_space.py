@@ -143,9 +143,10 @@ class InverseKinematics(Block):
         J = frame_jacobian(self.model, q, self._body, self.frame.placement)
         J = J if self.rotation else J[3:]
         wanted = _velocity(u, self.rotation) + p.gain * _lack(u, self._pose(q), self.rotation)
-        qd = damped_step(J, wanted, p.damping)
+        qd, free = damped_step(J, wanted, p.damping), np.ones(self.model.nv)
         for _ in range(2 if np.any(np.isfinite([self.lower, self.upper])) else 0):
-            qd = damped_step(J * self._free(q, qd), wanted, p.damping)
+            free = free * self._free(q, qd)
+            qd = damped_step(J * free, wanted, p.damping)
         return qd
 
     def _free(self, q: Array, qd: Array) -> Array:

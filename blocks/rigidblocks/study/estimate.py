@@ -36,13 +36,12 @@ def estimated(z: Array, J: Array, residuals: Array, level: float, scaled: bool) 
     scale = np.linalg.norm(J, axis=0)
     inverse = np.linalg.pinv(J / scale)
     C = inverse @ inverse.T / np.outer(scale, scale)
-    if scaled:
-        C = C * (residuals @ residuals / freedoms)
     deviations = np.sqrt(np.diag(C))
+    correlation = C / np.outer(deviations, deviations)
+    if scaled:
+        deviations = deviations * np.sqrt(residuals @ residuals / freedoms)
     half = t.ppf((1 + level) / 2, freedoms) * deviations
-    return Estimate(
-        deviations, np.stack([z - half, z + half], axis=1), C / np.outer(deviations, deviations)
-    )
+    return Estimate(deviations, np.stack([z - half, z + half], axis=1), correlation)
 
 
 def identifiable(names: Sequence[str], J: Array, exact: bool) -> None:

@@ -65,7 +65,7 @@ static inline void start_trees(const struct given *in, struct scene *s)
     place_links(s, in->state + RB_AT_Q);
     move_links(s, s->qd);
     joint_inertia(s, RB_SCENE_STEP);
-    factorize(s);
+    factorize_inertia(s);
     if (RB_CLOSURES > 0)
         find_loops(s);
     for (int k = 0; k < 6 * RB_BODIES; k++)

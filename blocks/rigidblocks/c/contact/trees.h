@@ -246,7 +246,7 @@ static inline void joint_inertia(struct scene *s, double h)
 }
 
 /* H = L^T L in its place (RBDA Table 6.3). */
-static inline void factorize(struct scene *s)
+static inline void factorize_inertia(struct scene *s)
 {
     for (int k = RB_DOFS - 1; k >= 0; k--) {
         double *row = s->factor + RB_DOF_ROW[k];
