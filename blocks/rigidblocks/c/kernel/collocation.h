@@ -228,7 +228,7 @@ static inline double error_of_stages(const Trial *trial, Stages *stages, const d
 /* A step of the collocation method: trial->y and its error. One of 16, which halves the step, where there are no stages. */
 static inline double try_stages(double *m, Trial *trial, Stages *stages, const Course *course)
 {
-    double e[RB_NX + 1], f[RB_NX + 1];
+    double e[RB_NX + 1];
     trial->next_known = 0;
     for (int found = 0; !found;) {
         if (!stages->have_slopes)
@@ -245,6 +245,7 @@ static inline double try_stages(double *m, Trial *trial, Stages *stages, const C
         trial->y[i] = trial->x[i] + stages->z[RB_NODES - 1][i];
     double error = error_of_stages(trial, stages, trial->f, e);
     if (error > 1.0 && error <= DBL_MAX) { /* once more, without what decays fast in its own first rates */
+        double f[RB_NX + 1];
         for (int i = 0; i < RB_NX; i++)
             e[i] += trial->x[i];
         rates_at(m, trial->t, e, course, f);
