@@ -77,7 +77,8 @@ def test_an_fmu_is_its_block_in_numpy(fmus, script, t, tmp_path):
     expected = reference_run(script, inputs, t)
     slave = begun(instantiated(fmus[script.stem], tmp_path), script, inputs, t)
     assert_same(memory(slave, script), expected[0])
-    assert_same(go_on(slave, script, inputs[1:], t=t), expected[1:])
+    ports = [where for where in slave_of(script).memory.where.values() if isinstance(where, slice)]
+    assert_same(go_on(slave, script, inputs[1:], t=t), expected[1:], ports=ports)
     slave.freeInstance()
 
 

@@ -57,10 +57,12 @@ def go_on(slave, script: Path, inputs: np.ndarray, first: int = 0, t: float = 0.
     return np.array(rows)
 
 
-def assert_same(actual, expected, what: str = "") -> None:
-    """The same to rounding, each variable relative to its largest value; `what` is said when it is
-    not.
+def assert_same(actual, expected, what: str = "", ports=()) -> None:
+    """The same to rounding, each variable relative to its largest value, those of `ports`, slices,
+    to the largest value of the port; `what` is said when it is not.
     """
     rows = np.atleast_2d(expected)
     scale = np.maximum(1.0, np.abs(rows).max(axis=0))
+    for port in ports:
+        scale[port] = scale[port].max()
     assert_allclose(np.atleast_2d(actual) / scale, rows / scale, rtol=0, atol=AGREE, err_msg=what)

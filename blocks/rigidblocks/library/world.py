@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, check_frame, identity, xlt
 from rigidblocks.block.port import finite
 from rigidblocks.formats.description import Freedoms, RobotDescription
-from rigidblocks.formats.load import load_model
 from rigidblocks.joint import Fixed, Joint, LoopJoint, SixDoF
 from rigidblocks.library.ports import start_configuration
 from rigidblocks.library.rigid_contact_plant import RigidContactPlant
@@ -79,6 +78,8 @@ class World:
         self._check_name(name)
         X = _placement(at, name)
         if isinstance(robot, str | Path):
+            from rigidblocks.formats.load import load_model  # which reads files, as FMUs do not
+
             robot = load_model(robot, floating=floating)
         elif floating:
             raise ValueError(f"robot '{name}' is no file: its model says whether its base floats")
