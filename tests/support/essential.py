@@ -15,6 +15,15 @@ BLOCKS += ["trapezoid", "playback", "sampled pd", "encoder", "springs in a loop"
 SCRIPTS = ["planar2_robot_fmu", "planar2_sampled_pd_fmu"]  # a plant, a sampled block
 
 ESSENTIAL = {
+    "library/test_writing_a_block.py": {
+        "test_block_of_the_page_runs_in_every_form": [],
+    },
+    "study/test_fit.py": {
+        "test_sensitivities_of_a_coupled_and_sampled_run_are_its_difference_quotients": [],
+    },
+    "fmi/test_intermediate_update.py": {
+        "test_a_block_that_has_nothing_to_show_within_a_step_offers_no_intermediate_update": [],
+    },
     "tracing/test_waits.py": {
         "test_wait_of_more_than_a_second_is_told_on_stderr": [],
     },
@@ -34,10 +43,11 @@ ESSENTIAL = {
     },
     "simulation/test_batches_of_runs.py": {
         "test_a_free_block_with_quaternions_runs_alone_in_a_batch": [],
+        "test_lanes_and_threads_change_no_bit": [],
     },
     "kernels/test_batched_dynamics.py": {
         "test_a_batch_is_the_algorithm_in_numpy": ["satellite-aba"],
-        "test_loops_over_the_bodies_run_in_lanes": ["aba"],
+        "test_loops_over_the_bodies_run_in_lanes": [],
         "test_derivatives_run_in_lanes": [],
         "test_large_models_are_loops_in_a_batch_too": [],
         "test_dynamics_with_loops_run_in_lanes": [],
@@ -49,9 +59,11 @@ ESSENTIAL = {
         "test_a_saved_moment_is_gone_back_to_as_often_as_one_likes": ["compiled"],
         "test_other_start_values_are_those_of_a_system_made_with_them": ["compiled"],
         "test_fmus_step_by_step_are_blocks_step_by_step": [],
+        "test_a_whole_system_in_a_system_is_prepared_too": [],
     },
     "system/test_exposure.py": {
         "test_an_fmu_of_adaptive_parts_shows_what_is_exposed": [],
+        "test_hidden_parameters_and_inputs_keep_their_start_values": [],
     },
     "library/test_filters.py": {
         "test_anti_windup_lowers_the_overshoot_and_keeps_the_end": [],
@@ -77,7 +89,7 @@ ESSENTIAL = {
     },
     "library/test_library_control.py": {
         "test_computed_torque_in_a_loop_follows_the_closed_form": [],
-        "test_robot_with_motors_and_encoders_comes_to_rest_at_the_end_of_its_profile": ["fused"],
+        "test_robot_with_motors_and_encoders_comes_to_rest_at_the_end_of_its_profile": [],
     },
     "library/test_loop_closure_blocks.py": {
         "test_errors_of_held_forces_fall_with_the_step": [],
@@ -89,6 +101,8 @@ ESSENTIAL = {
     "library/test_body_contact.py": {
         "test_momentum_is_conserved_through_a_collision": [],
         "test_bodies_collide_and_part_again": [],
+        "test_run_that_holds_the_forces_between_two_masses_too_long_warns": [],
+        "test_energy_is_kept_in_flight_and_lost_in_a_collision": [],
     },
     "library/test_library_plants.py": {
         "test_without_gravity_momentum_and_energy_are_kept_and_the_centre_of_mass_moves_straight": [
@@ -100,7 +114,7 @@ ESSENTIAL = {
         "test_floating_plant_moves_as_the_plant_with_a_six_dof_joint": [],
     },
     "library/test_blocks_with_loops.py": {
-        "test_a_four_bar_with_one_motor_and_gravity_compensation_does_not_move": ["numpy"],
+        "test_a_four_bar_with_one_motor_and_gravity_compensation_does_not_move": [],
     },
     "library/test_transmissions.py": {
         "test_gears_are_kept_to_rounding_and_the_energy_to_the_order_of_the_integrator": [],
@@ -195,6 +209,7 @@ ESSENTIAL = {
         "test_a_saved_state_and_a_reset_go_on_with_the_same_steps": ["FMU3Slave"],
         "test_fmu_takes_the_same_steps_as_in_memory": [],
         "test_inner_steps_are_bounded_and_counted_where_asked_for": [],
+        "test_a_host_is_shown_each_inner_step_and_may_end_the_step_there": [],
     },
     "fmi/test_bounds.py": {
         "test_a_start_value_beyond_its_bounds_is_refused_with_the_bound": [
@@ -352,7 +367,7 @@ ESSENTIAL = {
     "library/test_adaptive_energy.py": {
         "test_energy_stays_for_a_hundred_seconds": [],
         "test_energy_stays_from_any_start": [],
-        "test_energy_of_the_five_bar_falls_with_the_tolerance": ["0.01"],
+        "test_energy_of_the_five_bar_falls_with_the_tolerance": [],
         "test_a_mechanism_goes_straight_on_through_a_pose_in_which_it_may_fold": ["1e-07"],
     },
     "library/test_blocks.py": {
@@ -361,12 +376,13 @@ ESSENTIAL = {
         "test_compiled_steps_equal_numpy_steps_with_every_integrator": ["rk4", "rodas3"],
         "test_input_that_is_not_finite_is_named": ["nan-*-numpy_stepper"],
         "test_compiled_steps_equal_numpy_steps": [f"{block}-0.004" for block in BLOCKS],
+        "test_functions_are_pure_and_repeatable": BLOCKS,
     },
     "library/test_closed_loop_plant.py": {
         "test_unstabilized_loops_drift_and_projected_ones_do_not": [],
         "test_loop_joint_force_is_worth_its_reactions_on_both_bodies": [],
         "test_rank_drops_and_condition_grows_where_the_bars_are_in_line": [],
-        "test_log_tells_the_singular_configurations_of_a_run": ["compiled"],
+        "test_log_tells_the_singular_configurations_of_a_run": [],
         "test_every_solver_gives_the_same_motion": ["kkt"],
     },
     "library/test_contact_plant.py": {
@@ -538,12 +554,13 @@ ESSENTIAL = {
         "test_a_continuous_system_keeps_the_order_of_the_integrator": [],
     },
     "system/test_linearize.py": {
-        "test_linearization_of_quaternions_is_how_neighbouring_motions_part": ["None"],
+        "test_linearization_of_quaternions_is_how_neighbouring_motions_part": [],
         "test_linearization_equals_differences_of_the_blocks_own_functions": ["pendulum"],
     },
     "tracing/test_compile.py": {
         "test_long_function_in_parts_computes_the_same_bits": [],
         "test_compiled_dynamics_equal_numpy": ["planar2"],
+        "test_second_process_compiles_nothing": [],
     },
     "tracing/test_trace.py": {
         "test_traced_dynamics_equal_numpy": ["planar2"],
