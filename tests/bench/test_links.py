@@ -72,6 +72,7 @@ def columns(path, *names):
     return [values[:, head.index(name)] for name in names]
 
 
+@pytest.mark.slow
 def test_program_and_simulate_are_the_same_in_lock_step(programs, tmp_path):
     program, addresses = programs["lock"]
     record = tmp_path / "run.csv"

@@ -248,6 +248,7 @@ def test_inner_steps_that_are_used_up_are_counted_and_never_not_finite(form):
     assert m[memory.s][CUT_SHORT] == 0
 
 
+@pytest.mark.slow
 def test_a_state_that_leaves_the_numbers_is_an_error_and_no_endless_step():
     @dataclass(frozen=True)
     class Explosion(Block):

@@ -100,6 +100,7 @@ def energies(method, n, h):
     return np.array(result) + 9.81 * np.cos(1.0)
 
 
+@pytest.mark.slow
 def test_semi_implicit_euler_keeps_the_energy_bounded_where_euler_gains():
     # about a hundred swings: a symplectic method's error oscillates at the order of h, an explicit
     # one's accumulates

@@ -112,6 +112,7 @@ def test_projection_of_an_unknown_state_is_named():
         initialize(NumpyEvaluator(flat), flat.start(), 0.0)
 
 
+@pytest.mark.slow
 def test_part_of_a_fused_system_is_moved_back_too():
     system = System()
     system.add("table", Turntable(), method="rk4")
@@ -178,6 +179,7 @@ def test_positions_change_at_the_rate_of_the_configuration(model, rng):
     assert_array_equal(NumpyEvaluator(flat).derivative(m)[: model.nq], rate(model, s.q, s.qd))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "method"), [("all joints", RK4), ("satellite", SEMI_IMPLICIT_EULER)]
 )
@@ -219,6 +221,7 @@ class FreeBodies(BlockSlave):
 '''
 
 
+@pytest.mark.slow
 def test_python_fmu_of_a_plant_with_quaternions_is_its_block_in_numpy(tmp_path):
     script = tmp_path / "free_bodies_fmu.py"
     script.write_text(SCRIPT.lstrip())
@@ -244,6 +247,7 @@ def run(model, q, qd, seconds, dt=1e-2):
     return rows[:, flat.where["q"]], rows[:, flat.where["qd"]], rows[:, flat.where["energy"]]
 
 
+@pytest.mark.slow
 def test_quaternions_keep_their_length_over_a_long_run(rng):
     model = bodies(rng)
     s = random_state(rng, model)
@@ -252,6 +256,7 @@ def test_quaternions_keep_their_length_over_a_long_run(rng):
     assert_allclose(lengths(model, q), 1.0, rtol=0, atol=UNIT)
 
 
+@pytest.mark.slow
 def test_quaternions_of_euler_steps_keep_their_length_too(rng):
     model = bodies(rng)
     s = random_state(rng, model)
@@ -281,6 +286,7 @@ def test_body_without_torque_keeps_its_energy_and_its_angular_momentum_in_the_wo
     assert np.ptp(momenta, axis=0).max() < KEPT * np.abs(momenta).max()
 
 
+@pytest.mark.slow
 def test_satellite_keeps_its_momentum_and_energy_while_its_arms_swing(rng):
     model = MODELS["satellite"]()
     s = random_state(rng, model)

@@ -165,6 +165,7 @@ def test_stiff_plant_comes_to_rest_at_steps_far_beyond_the_explicit_limit(method
         run(compiled_stepper, flat, RK4, h, 60 * h, z=1e-3, v=-0.1)
 
 
+@pytest.mark.slow
 @METHODS
 def test_error_on_a_stiff_plant_falls_at_the_order_beyond_the_explicit_limit(method):
     # dx/dt = A x + (0, w): x = c + exp(A t) (x0 - c), A c = -(0, w)

@@ -230,8 +230,9 @@ def worst_of(kind, scenes, seed, *, rebound=False, correction=0.0):
     return worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SCENES)
-@pytest.mark.parametrize("scenes", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scenes", [1_000, 100_000])
 def test_random_scenes_stay_finite_and_never_gain_energy(kind, scenes):
     gained, grown, depth = worst_of(kind, round(scenes * SHARE[kind]), seed=scenes)
     assert gained < ROUNDING
@@ -239,6 +240,7 @@ def test_random_scenes_stay_finite_and_never_gain_energy(kind, scenes):
     assert depth < DEEPEST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SCENES)
 def test_contacts_that_rebound_in_random_scenes_give_no_kinetic_energy(kind):
     # of the whole energy a step of the first order may lose or gain a part h in a rebound, for it
@@ -248,6 +250,7 @@ def test_contacts_that_rebound_in_random_scenes_give_no_kinetic_energy(kind):
     assert depth < DEEPEST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SCENES)
 def test_random_scenes_that_undo_penetration_stay_finite(kind):
     assert worst_of(kind, 200, seed=3, correction=0.2)[2] < DEEPEST

@@ -76,6 +76,7 @@ def test_brick_sticks_below_and_slips_above_the_friction_angle(solve, cone):
     )
 
 
+@pytest.mark.slow
 def test_sliding_brick_stops_after_the_distance_of_its_friction():
     # v^2 / (2 mu g), to the first order of the step
     model, v, mu, h = brick_model((0.4, 0.3, 1e-3)), 1.0, 0.5, 1e-3
@@ -164,6 +165,7 @@ def test_step_without_correction_and_restitution_adds_no_energy(rng):
             assert after <= before * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_no_step_of_ten_thousand_with_rebound_and_friction_adds_energy(rng):
     # whatever the restitution, the friction and what few sweeps leave; without correction, which
     # may add some

@@ -61,6 +61,7 @@ def at_height(z, v=0.0):
     return Drop(z[:, None] * UP, np.full_like(z, v)[:, None] * UP, np.zeros((len(z), 3)))
 
 
+@pytest.mark.slow
 def test_restitution_of_the_linear_spring_damper_is_the_closed_form():
     # no gravity: contact time (pi - 2 asin zeta) / wd, restitution exp(-zeta w0 t_c), loss at p =
     # -D v / K
@@ -78,6 +79,7 @@ def test_restitution_of_the_linear_spring_damper_is_the_closed_form():
     assert p[lost] == pytest.approx(-D * e * v0 / K, abs=2 * h * v0)
 
 
+@pytest.mark.slow
 def test_undamped_hertzian_impact_is_as_deep_as_its_energy_reaches():
     # m v^2 / 2 = 2/5 K d^2.5, and it comes back as fast as it came
     m, K, v0 = 1.0, 1e6, 0.5
@@ -109,6 +111,7 @@ def test_elastic_drop_keeps_its_energy_as_the_step_goes_to_zero(move, order):
     )  # a held spring gives pi w0 h / 2 of the energy a bounce
 
 
+@pytest.mark.slow
 def test_damped_drop_only_loses_energy_and_rests_at_its_weight_over_the_stiffness():
     law = SoftLaw(1e4, 60.0, 0.5, 1e4, 60.0)
     path = rk4(law, at_height([0.05, 0.02]), 1e-3, 1000)
@@ -157,6 +160,7 @@ def test_mass_sticks_below_the_friction_angle_and_slips_above(move):
     assert_allclose(way[-1], a / 2, rtol=1e-2)  # but for how it begins to slip
 
 
+@pytest.mark.slow
 def test_stopping_distance_is_that_of_coulomb_to_the_first_order_in_the_compliance():
     mu, v0, h = 0.4, 0.8, 4e-4
     stiffness = np.array([4e3, 8e3, 16e3, 32e3])

@@ -351,6 +351,7 @@ def test_compiled_sweeps_keep_nan(cone, rng):
     keeps_nan(lambda M, d, mu, c, start: function(M, d, mu, c, start), inputs, rng)
 
 
+@pytest.mark.slow
 def test_collisions_keep_nan(rng):
     I1, I2 = random_inertia(rng), random_inertia(rng)
     point, axes = rng.normal(size=3), np.linalg.qr(rng.normal(size=(3, 3)))[0]

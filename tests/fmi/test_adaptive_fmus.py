@@ -76,6 +76,7 @@ def force(k):
     return np.array([3.0, 0.0, -2.0, 0.0]) * (k % 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [FMU2Slave, FMU3Slave])
 @pytest.mark.parametrize("name", NAMES)
 def test_fmu_takes_the_same_steps_as_in_memory(host, name, kind):
@@ -119,6 +120,7 @@ def test_a_saved_state_and_a_reset_go_on_with_the_same_steps(host, name, kind):
     assert_array_equal(np.array(rows), in_memory(METHODS[name], len(rows)))
 
 
+@pytest.mark.slow
 def test_a_host_is_shown_each_inner_step_and_may_end_the_step_there(host):
     method = METHODS["adaptive"]
     memory, times = memory_for(PLANT, method), []
@@ -157,6 +159,7 @@ def test_python_fmu_takes_the_same_steps(tmp_path):
     assert_allclose(seen["q[1]"][1:], rows[:, memory.where["q"].start], rtol=0, atol=SAME)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmi", [2, 3])
 def test_the_description_has_what_is_remembered_and_no_fixed_step(built, fmi):
     path, _ = built("adaptive", fmi)
@@ -171,6 +174,7 @@ def test_the_description_has_what_is_remembered_and_no_fixed_step(built, fmi):
     assert "fixedInternalStepSize" not in root.find("CoSimulation").attrib
 
 
+@pytest.mark.slow
 def test_inner_steps_are_bounded_and_counted_where_asked_for(tmp_path):
     method = method_of("adaptive", 1e-10, max_inner_steps=2)
     path = export_fmu(

@@ -132,6 +132,7 @@ def test_a_python_fmu_keeps_the_bounds_of_parameters_during_a_run(slave):
     assert slave.do_step(1e-3, 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BEYOND)
 def test_a_part_of_a_system_is_refused_with_the_bound(case, tmp_path):
     name, values, message = BEYOND[case]

@@ -110,6 +110,7 @@ def test_the_c_of_the_sample_is_the_golden_one(request):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gcc", "clang"])
 def test_every_file_compiles_by_itself_without_a_warning(name):
     needs(name)

@@ -92,6 +92,7 @@ def by_cvode(path, interval, names):
     return rows["time"], np.column_stack([rows[name].reshape(len(rows), -1) for name in names])
 
 
+@pytest.mark.slow
 def test_the_error_of_a_solver_does_not_grow_as_its_output_becomes_finer(tmp_path, fmi, asked):
     path = native_fmu(Bob(), tmp_path / "bob.fmu", fmi=fmi)
     errors = []
@@ -157,6 +158,7 @@ def test_an_event_is_asked_for_from_a_drift_on_that_the_solver_tolerates(
     host.fmu.freeInstance()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("radial", "wanted"), [(0.5, False), (2.0, True)])
 def test_a_drift_is_relative_to_states_of_more_than_their_nominal_value(
     tmp_path, fmi, radial, wanted

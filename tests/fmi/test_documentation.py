@@ -78,6 +78,7 @@ def test_the_page_tells_the_equations_and_every_port(name):
     assert ("Constants" in text) == bool(flat.block.parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
 def test_the_fmu_reproduces_its_reference_run(tmp_path, name):
     path, flat = export_fmu(BLOCKS[name], tmp_path / "a.fmu", name="model"), Memory(BLOCKS[name])
@@ -110,6 +111,7 @@ def header(path):
     return next(csv.reader(path.read_text().splitlines()))
 
 
+@pytest.mark.slow
 def test_the_files_keep_the_rules_of_the_cross_check():
     content = documentation_content(
         TracedEvaluator(Memory(BLOCKS["mixed joints"])), "model", RK4, 1e-3

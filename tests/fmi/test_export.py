@@ -58,6 +58,7 @@ def test_fmi_3_goes_through_the_same_door(tmp_path, target):
         assert "binaries/x86_64-linux/Planar2PD.so" in names(path)
 
 
+@pytest.mark.slow
 def test_a_system_becomes_one_fmu_with_the_numbers_of_the_simulation(tmp_path):
     path = export_fmu(wired(parts()), tmp_path / "a.fmu", dt=1e-3, name="demo")
     assert validate_fmu(str(path)) == []
@@ -90,6 +91,7 @@ def test_options_of_a_block_are_those_of_the_fmu(tmp_path):
     assert fmpy.read_model_description(str(path)).coSimulation.modelIdentifier == "pd"
 
 
+@pytest.mark.slow
 def test_a_script_says_how_it_is_stepped_unless_something_else_is_asked_for(tmp_path):
     robot = SCRIPT.with_name("planar2_robot_fmu.py")
     made = {

@@ -152,6 +152,7 @@ def sources_of(name):
     return fmu_sources(Variables(TracedEvaluator(Memory(BLOCKS[name]))), "model", RK4, 1e-3, 3)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["planar2", "free bodies", "sampled pd", "sequence"])
 @pytest.mark.parametrize("command", [("gcc",), ZIG], ids=["gcc", "ziglang"])
 def test_the_sources_are_strict_c99_without_a_warning(command, name):
@@ -160,6 +161,7 @@ def test_the_sources_are_strict_c99_without_a_warning(command, name):
     shared_library(sources_of(name), "fmi3.c", STRICT, command)
 
 
+@pytest.mark.slow
 def test_the_library_shows_every_function_of_fmi_and_nothing_else():
     library = ctypes.CDLL(str(shared_library(sources_of("sampled pd"), "fmi3.c")))
     kinds = [kind for kind in vars(sys.modules["fmpy.fmi3"]).values() if isinstance(kind, type)]

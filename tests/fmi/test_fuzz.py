@@ -104,6 +104,7 @@ def fuzz(tmp_path):
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmi", [2, 3])
 @pytest.mark.parametrize("name", TESTED)
 def test_random_calls_find_nothing_and_one_that_is_refused_changes_nothing(fuzz, name, fmi):

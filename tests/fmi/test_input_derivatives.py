@@ -71,10 +71,12 @@ def give(instance, where, order, values):
     instance.fmu.setRealInputDerivatives(references, [order] * len(references), list(values))
 
 
+@pytest.mark.slow
 def test_the_description_says_that_inputs_are_interpolated(host):
     assert host(Integral()).description.coSimulation.canInterpolateInputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dt", [1e-3, 1e-1])
 def test_the_integral_of_a_ramp_is_exact_with_its_slope_and_that_of_stairs_without(host, dt):
     flat, slope = Memory(Integral()), np.array([3.0, -1.5])
@@ -98,6 +100,7 @@ def test_the_integral_of_a_ramp_is_exact_with_its_slope_and_that_of_stairs_witho
         assert_allclose(holds.m[flat.where["y"]], 2 * slope * k * dt, rtol=SAME)
 
 
+@pytest.mark.slow
 def test_the_integral_of_a_cubic_is_exact_with_three_derivatives(host):
     flat, instance = Memory(Integral()), host(Integral(), h=0.03)
     cubic = np.polynomial.Polynomial([0.5, -1.0, 2.0, 4.0])
@@ -197,6 +200,7 @@ def position_without_steps():
     ).y[:2, -1]
 
 
+@pytest.mark.slow
 def test_a_loop_is_of_second_order_with_slopes_and_of_first_without(host):
     plant, steps, exact = host(ROBOT.block), np.array([4e-3, 2e-3, 1e-3]), position_without_steps()
     assert QDD.start == ROBOT.y.start
@@ -205,6 +209,7 @@ def test_a_loop_is_of_second_order_with_slopes_and_of_first_without(host):
         assert np.polyfit(np.log(steps), np.log(errors), 1)[0] == pytest.approx(order, abs=ORDER)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [EULER, HEUN, RK4], ids=lambda method: method.name)
 def test_inputs_are_followed_at_the_stages_of_the_integrator(host, method):
     flat, steps, errors = Memory(Integral()), np.array([0.1, 0.05, 0.025]), []

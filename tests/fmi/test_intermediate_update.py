@@ -97,6 +97,7 @@ def refused(host, message, call):
     assert host.instance.saved() == before
 
 
+@pytest.mark.slow
 def test_a_block_that_has_nothing_to_show_within_a_step_offers_no_intermediate_update(tmp_path):
     path = export_fmu(FusedSystem(wired(parts()), 1e-3), tmp_path / "fused.fmu", "source", fmi=3)
     with zipfile.ZipFile(path) as fmu:

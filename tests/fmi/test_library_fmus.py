@@ -150,6 +150,7 @@ def test_every_block_of_the_library_has_a_script():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in SCRIPTS]
 )

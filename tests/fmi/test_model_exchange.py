@@ -113,6 +113,7 @@ def test_an_event_before_the_sample_is_due_samples_nothing(archive, freed, fmi):
     assert np.any(host.m[flat.z] != before[flat.z])
 
 
+@pytest.mark.slow
 def test_a_quaternion_is_brought_back_to_unit_length_in_an_event(archive, freed, fmi):
     flat = Memory(BLOCKS["free bodies"])
     host = freed(FixedStepHost(archive, "free bodies", fmi))

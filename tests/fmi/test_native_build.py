@@ -74,6 +74,7 @@ def test_the_sources_are_strict_c99_without_a_warning(command, name):
     )
 
 
+@pytest.mark.slow
 def test_the_library_shows_the_functions_of_fmi_and_nothing_else():
     library = ctypes.CDLL(str(shared_library(sources_of("sampled pd"), MAIN)))
     for name in (name for name in dir(FMU2Slave) if name.startswith("fmi2")):
@@ -96,10 +97,12 @@ def assert_identical(paths):
     assert str(first.parent).encode() not in library
 
 
+@pytest.mark.slow
 def test_two_builds_are_byte_identical(tmp_path, monkeypatch):
     assert_identical(built_twice(tmp_path, monkeypatch))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_system_compiler")
 def test_without_a_system_compiler_two_builds_are_byte_identical_and_run(tmp_path, monkeypatch):
     assert compiler()[: len(ZIG)] == ZIG
@@ -121,6 +124,7 @@ def test_a_c_literal_is_the_text_to_any_compiler():
     assert c_string('a[1,2] "x"\\??=é%') == '"a[1,2] \\042x\\042\\134\\077\\077=\\303\\251\\045"'
 
 
+@pytest.mark.slow
 def test_in_a_c_host_ten_seconds_equal_numpy_and_allocate_nothing(tmp_path):
     dt, steps, flat = 1e-2, 1000, Memory(BLOCKS["planar2"])
     program = tmp_path / "host"

@@ -49,6 +49,7 @@ def test_every_integrator_equals_its_numpy_form(tmp_path, method):
     instance.fmu.freeInstance()
 
 
+@pytest.mark.slow
 def test_a_parameter_that_is_not_tunable_is_a_constant(tmp_path):
     instance = Host(native_fmu(BLOCKS["pd"], tmp_path / "pd.fmu", tunable=("kd",)), tmp_path)
     names = [v.name for v in instance.description.modelVariables if v.causality == "parameter"]
@@ -60,6 +61,7 @@ def test_a_parameter_that_is_not_tunable_is_a_constant(tmp_path):
     instance.fmu.freeInstance()
 
 
+@pytest.mark.slow
 def test_fmpy_simulates_it_to_the_stop_time(archive):
     result = fmpy.simulate_fmu(
         str(archive("sequence", 2)[0]), stop_time=0.02, output_interval=1e-3, output=["y[1]"]

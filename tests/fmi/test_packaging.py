@@ -58,6 +58,7 @@ def test_metadata_are_lines_of_text():
         Metadata(author="a\nb")
 
 
+@pytest.mark.slow
 def test_a_deflated_archive_is_smaller_and_the_same_each_time(tmp_path):
     block = PDController([1.0], [1.0])
     stored, one, two = (
@@ -96,6 +97,7 @@ def test_the_parts_of_a_system_have_terminals_of_their_own():
     assert found == ["robot.joints", "pd.reference"]
 
 
+@pytest.mark.slow
 def test_the_reference_run_is_related_as_the_layered_standard_says(tmp_path):
     archive = zipfile.ZipFile(export_fmu(RobotPlant(planar2()), tmp_path / "robot.fmu"))
     manifest = ElementTree.fromstring(archive.read(f"{FOLDER}/fmi-ls-manifest.xml"))
@@ -115,6 +117,7 @@ def test_the_reference_run_is_related_as_the_layered_standard_says(tmp_path):
 # Python FMUs of objects
 
 
+@pytest.mark.slow
 def test_a_python_fmu_of_a_block_object_is_the_block(tmp_path):
     block = RobotPlant(planar2(), q0=(0.3, -0.2))
     path = export_fmu(block, tmp_path / "robot.fmu", "python", name="Arm", tunable=["gravity"])
@@ -126,6 +129,7 @@ def test_a_python_fmu_of_a_block_object_is_the_block(tmp_path):
     assert_allclose(q, ours["robot.q"], rtol=FORMS_AGREE, atol=FORMS_AGREE)
 
 
+@pytest.mark.slow
 def test_a_python_fmu_of_a_system_object_is_the_system(tmp_path):
     path = export_fmu(wired(parts()), tmp_path / "demo.fmu", "python", dt=1e-3)
     theirs = simulate_fmu(str(path), stop_time=0.1, output_interval=1e-3, step_size=1e-3)
@@ -193,6 +197,7 @@ def test_a_script_imports_modules_beside_it_and_each_script_its_own(tmp_path, ta
         assert simulate_fmu(str(path), stop_time=0.1, output_interval=0.1)["y"][-1] == gain
 
 
+@pytest.mark.slow
 def test_a_block_of_an_own_module_takes_the_module_along(tmp_path, monkeypatch):
     folder = tmp_path / "own"
     folder.mkdir()
@@ -209,6 +214,7 @@ def test_a_block_of_an_own_module_takes_the_module_along(tmp_path, monkeypatch):
     subprocess.run([sys.executable, "-c", program, str(path)], check=True)
 
 
+@pytest.mark.slow
 def test_a_block_of_the_main_program_is_refused_for_a_python_fmu(tmp_path):
     program = OWN.format(constants="math").replace("GAIN", "pi") + (
         "\nfrom rigidblocks import export_fmu\nexport_fmu(Amplifier(), 'amp.fmu', 'python')\n"

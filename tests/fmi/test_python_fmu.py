@@ -118,6 +118,7 @@ def test_three_instances_of_one_fmu_do_not_know_each_other(fmus, script, tmp_pat
         slave.freeInstance()
 
 
+@pytest.mark.slow
 def test_all_fmus_run_together_in_one_process(fmus, tmp_path):
     inputs = {script: random_inputs(script, 5) for script in SCRIPTS}
     slaves = {
@@ -265,6 +266,7 @@ def test_at_run_time_there_is_need_of_numpy_and_rigidblocks_alone(fmus, script, 
     assert any(("compiled kernel for" if kernel else "in NumPy") in text for text in seen["log"])
 
 
+@pytest.mark.slow
 def test_a_bundling_fmu_brings_its_own_rigidblocks(tmp_path):
     script = ROBOT
     inputs = random_inputs(script, 5)

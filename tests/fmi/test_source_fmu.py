@@ -93,6 +93,7 @@ def test_the_sources_include_nothing_but_each_other_and_the_c_library(tmp_path):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("cmake"), reason="there is no cmake on the PATH")
 def test_what_fmpy_builds_of_the_sources_equals_numpy(tmp_path):
     block, folder = BLOCKS["sampled pd"], tmp_path / "fmu"
@@ -112,6 +113,7 @@ def test_what_fmpy_builds_of_the_sources_equals_numpy(tmp_path):
     instance.fmu.freeInstance()
 
 
+@pytest.mark.slow
 def test_an_fmu_may_carry_sources_and_binaries(tmp_path):
     path = export_fmu(BLOCKS["pd"], tmp_path / "a.fmu", "source", platforms="x86_64-linux")
     names = zipfile.ZipFile(path).namelist()
@@ -155,6 +157,7 @@ def in_numpy(robot, pd, dt, steps):
     return m[robot.where["q"]]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("gcc"), reason="there is no gcc on the PATH")
 def test_two_source_fmus_linked_into_one_program_run_without_any_allocation(tmp_path):
     blocks = {"robot": RobotPlant(planar2()), "pd": PDController(kp=(60.0, 30.0), kd=(8.0, 4.0))}

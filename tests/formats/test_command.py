@@ -35,6 +35,7 @@ def test_a_robot_becomes_an_fmu_in_one_command(arm, tmp_path, capsys):
     assert np.ptp(result["energy"]) < ENERGY * np.abs(result["energy"]).max()
 
 
+@pytest.mark.slow
 def test_a_base_floats_where_that_is_asked_for(arm, tmp_path):
     fmu = tmp_path / "arm.fmu"
     text = ARM.replace('<link name="base"/>', '<link name="base">INERTIA</link>')
@@ -45,6 +46,7 @@ def test_a_base_floats_where_that_is_asked_for(arm, tmp_path):
     assert result["position[3]"][-1] < -1.0
 
 
+@pytest.mark.slow
 def test_what_a_file_says_of_resistance_takes_energy(arm, tmp_path, capsys):
     fmu = tmp_path / "arm.fmu"
     assert main(["fmu", str(arm), "-o", str(fmu)]) == 0

@@ -56,6 +56,7 @@ def test_a_batch_is_the_algorithm_in_numpy(name, algorithm, rng):
     check(model, algorithm, compiled_dynamics(model, algorithm, batch=True), rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["aba", "rnea"])
 def test_loops_over_the_bodies_run_in_lanes(algorithm, rng):
     model = auto_tree(4, 2, 0.7)
@@ -66,11 +67,13 @@ def test_loops_over_the_bodies_run_in_lanes(algorithm, rng):
     assert_array_equal(one(*values), other(*values))
 
 
+@pytest.mark.slow
 def test_large_models_are_loops_in_a_batch_too(rng):
     model = auto_tree(MOST_BODIES_IN_A_LINE + 4, 2, 0.7)
     check(model, "rnea", compiled_dynamics(model, "rnea", batch=True), rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["aba", "rnea"])
 def test_derivatives_run_in_lanes(algorithm, rng):
     model = auto_tree(3, 2, 0.7)
@@ -86,6 +89,7 @@ def test_derivatives_run_in_lanes(algorithm, rng):
             assert_array_equal(one, same)
 
 
+@pytest.mark.slow
 def test_dynamics_with_loops_run_in_lanes(rng):
     model = four_bar()
     q = closed(model, np.array([1.2, -0.9, -0.6]))

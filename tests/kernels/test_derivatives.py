@@ -160,6 +160,7 @@ def pair(request):
 ALGORITHMS = {"aba": (aba, "qdd", "tau"), "rnea": (rnea, "tau", "qdd")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_derivatives_equal_those_of_the_traced_algorithm(algorithm, pair):
     model, s = pair
@@ -201,6 +202,7 @@ def test_derivatives_equal_differences(algorithm, model, rng):
         close(actual, wanted, DIFFERENCES, condition)
 
 
+@pytest.mark.slow
 def test_derivatives_of_forward_and_inverse_dynamics_cancel(pair):
     # rnea(q, qd, aba(q, qd, tau)) = tau for all q, qd and tau
     model, s = pair
@@ -213,6 +215,7 @@ def test_derivatives_of_forward_and_inverse_dynamics_cancel(pair):
     assert_array_equal(forward[2], forward[2].T)
 
 
+@pytest.mark.slow
 def test_what_no_joint_path_connects_is_an_exact_zero():
     # three arms on one base: nothing in one depends on another
     rng = np.random.default_rng(3)

@@ -62,6 +62,7 @@ def source_fmu(folder, name, **environment):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_fmus_made_under_other_circumstances_are_byte_identical(tmp_path):
     # another order of sets, another clock, language and file mode, and a processor without the
     # newest vector instructions

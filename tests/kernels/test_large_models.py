@@ -45,6 +45,7 @@ def code(model, algorithm):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", FUNCTIONS)
 @pytest.mark.parametrize("seed", range(3))
 def test_loops_compute_the_algorithm_for_all_joints(algorithm, seed):
@@ -57,6 +58,7 @@ def test_loops_compute_the_algorithm_for_all_joints(algorithm, seed):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", FUNCTIONS)
 def test_loops_equal_straight_lines(algorithm, rng):
     model = random_tree(rng, random_parents(rng, 12), (Revolute(), Helical(0.3), Revolute()) * 4)
@@ -111,6 +113,7 @@ def test_unknown_algorithm_is_refused_by_name():
         compiled_dynamics(auto_tree(2), "abba")
 
 
+@pytest.mark.slow
 def test_inverse_dynamics_of_a_chain_of_a_thousand_bodies_is_that_of_the_numbers(rng):
     model = auto_tree(1000, 1.0, 0.7)
     state = random_state(rng, model)
@@ -120,6 +123,7 @@ def test_inverse_dynamics_of_a_chain_of_a_thousand_bodies_is_that_of_the_numbers
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bf", [1.0, 2.0])
 def test_forward_dynamics_of_a_thousand_bodies_solves_the_equation_of_motion(bf, rng):
     model = auto_tree(1000, bf)

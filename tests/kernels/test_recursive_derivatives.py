@@ -126,6 +126,7 @@ def test_derivatives_of_inverse_dynamics_are_its_differences(model, state):
     close(found.dqd, differences(lambda h: rnea(model, q, qd + h, qdd), model.nv), DIFFERENCES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOINTS)
 def test_they_are_those_of_the_other_algorithm(name):
     """The compiled derivatives are made of composite bodies, not of these recursions."""

@@ -153,6 +153,7 @@ def test_traced_accelerations_equal_numpy(rng):
     )
 
 
+@pytest.mark.slow
 def test_traced_floating_base_equals_numpy(rng):
     model, X, v = MODELS["satellite"](), random_transform(rng), rng.uniform(-1, 1, 6)
     s = random_state(rng, model)

@@ -39,9 +39,8 @@ def drift(mechanism, t_stop, rtol=None, dt=1e-3, starts=None):
     return np.array(found)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "bricard")) for n in MECHANISMS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_energy_stays_for_a_hundred_seconds(name):
     assert drift(MECHANISMS[name](), 100.0) < BOUND
 
@@ -63,6 +62,7 @@ def test_joints_of_bricards_linkage_move_as_its_closure_says():
     assert np.ptp(q[:, 0]) > 4.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dt", [1e-3, 1e-2, 1e-1])
 def test_energy_of_the_five_bar_falls_with_the_tolerance(dt):
     coarse, fine = (drift(five_bar(), 20.0, rtol, dt) for rtol in (1e-4, 1e-7))
@@ -70,6 +70,7 @@ def test_energy_of_the_five_bar_falls_with_the_tolerance(dt):
     assert fine < 0.05 * coarse
 
 
+@pytest.mark.slow
 def test_energy_stays_from_any_start():
     rng, starts = np.random.default_rng(0), []
     while len(starts) < 200:

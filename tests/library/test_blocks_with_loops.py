@@ -125,6 +125,7 @@ def test_computed_torque_gives_the_nearest_acceleration_that_the_loop_allows(act
     close(allowed @ crba(FOUR_BAR, Q) @ missed, np.zeros(len(allowed)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["numpy", "compiled"])
 def test_a_four_bar_with_one_motor_and_gravity_compensation_does_not_move(form):
     system = System()

@@ -80,11 +80,13 @@ def collision():
     return model, simulate(system, 0.4, 1e-4, progress=False)
 
 
+@pytest.mark.slow
 def test_bodies_collide_and_part_again(collision):
     touched = collision[1]["all.contact.in_contact"].max(axis=1)
     assert (touched[0], touched.max(), touched[-1]) == (0.0, 1.0, 0.0)
 
 
+@pytest.mark.slow
 def test_momentum_is_conserved_through_a_collision(collision):
     model, result = collision
     h = np.array(
@@ -98,6 +100,7 @@ def test_momentum_is_conserved_through_a_collision(collision):
     assert np.abs(ball[-1] - ball[0]).max() > 0.1  # there was something to conserve
 
 
+@pytest.mark.slow
 def test_energy_is_kept_in_flight_and_lost_in_a_collision(collision):
     _, result = collision
     energy = result["all.bodies.energy"]
@@ -201,6 +204,7 @@ def test_block_between_fingers_is_pressed_from_both_sides():
     assert y["in_contact"].sum() == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("D", "too_long"), [(200.0, False), (5.0, True)])
 def test_run_that_holds_the_forces_between_two_masses_too_long_warns(D, too_long):
     # two masses that slide along z: a contact between them feels their reduced mass

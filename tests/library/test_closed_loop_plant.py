@@ -84,6 +84,7 @@ def test_energy_stays_and_loops_stay_closed():
         assert abs(y.lam @ (K @ y.qd)) < CLOSED * np.abs(y.lam).max()
 
 
+@pytest.mark.slow
 def test_rank_drops_and_condition_grows_where_the_bars_are_in_line():
     plant = ClosedLoopPlant(parallelogram(), np.array([0.05, -0.05, 0.05]), -QD0)
     runs = list(run(plant, 0.2))
@@ -105,6 +106,7 @@ def test_joint_force_does_the_work_that_changes_the_energy():
     assert_allclose(runs[-1].energy - runs[0].energy, power, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_loop_joint_force_is_worth_its_reactions_on_both_bodies():
     model, q = parallelogram(), Q0
     torque = ClosedLoopPlant(model, q, QD0, loop_forces=True)
@@ -150,6 +152,7 @@ def test_baumgarte_pulls_an_error_back_like_a_double_pole():
     assert_allclose(errors[:200], start * (1 + s[:200]) * np.exp(-s[:200]), rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_unstabilized_loops_drift_and_projected_ones_do_not():
     model, q0, _ = four_bar()  # a parallelogram moves as straight lines do, which no method misses
     drift = [y.loop_error for y in run(ClosedLoopPlant(model, q0, stabilization="none"), 2.0, 0.01)]
@@ -172,6 +175,7 @@ def test_velocity_that_opens_a_loop_is_changed_with_a_warning():
         assert kinetic_energy(plant.model, Q0, scale * plant.qd0 - [1.0, 0.0, 0.0]) > nearest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["compiled", "fused"])
 def test_log_tells_the_singular_configurations_of_a_run(caplog, form):
     # the five-bar's upper links are in line at 0.651 s and 1.854 s

@@ -99,6 +99,7 @@ def test_bounces_keep_the_energy_at_every_stiffness(method, dt, rng):
         assert_allclose(E, G * (z - 0.1), rtol=0, atol=1e-6 * bounces * G * (z - 0.1) + 1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_damped_ball_never_gains_energy_and_ends_at_rest_or_slow(method, rng):
     stepper = stepper_of("ball", method)
@@ -127,6 +128,7 @@ def test_ball_that_slips_comes_to_roll_with_five_sevenths_of_its_speed(method, d
         assert abs(speed - 5 / 7) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_legs_of_a_table_bear_the_weight_at_every_stiffness(method, rng):
     stepper = stepper_of("table", method)
@@ -157,6 +159,7 @@ def test_stopping_distance_is_that_of_coulomb_to_the_first_order_in_the_complian
     assert slope == pytest.approx(-1, abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_numpy_and_c_go_through_a_contact_alike(method):
     start = {"K": 1e5, "D": 20.0, "q": [0.3]}
@@ -169,6 +172,7 @@ def test_numpy_and_c_go_through_a_contact_alike(method):
     assert_allclose(compiled("qd"), plain("qd"), rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["adaptive", "adaptive or stiff"])
 def test_fast_ball_does_not_pass_a_thin_wall_between_two_steps(method):
     # it would be beyond the wall of 2 cm after 0.2 ms, and nothing else happens in 0.1 s
@@ -181,6 +185,7 @@ def test_fast_ball_does_not_pass_a_thin_wall_between_two_steps(method):
         assert_allclose(y("qd")[-1], 100.0, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_stop_gives_the_speed_back_whatever_its_stiffness():
     stop = ForceElement("stop", 0, Stop(K=1e4, D=0.0, lower=-0.2, upper=0.3))
     plant = RobotPlant(on_rail(), elements=(stop,))
@@ -223,6 +228,7 @@ def test_no_step_leaves_a_contact_as_a_whole_by_a_margin_that_misleads(form, rng
         assert_allclose(y("v")[-1] ** 2, 4.0 + 1e9 * depth**2, rtol=2e-6)
 
 
+@pytest.mark.slow
 def test_fused_run_and_that_of_parts_end_their_steps_alike():
     plant = ContactPlant(RobotPlant(on_rail(), [0.5]), 1e6, 20.0)
     results = []

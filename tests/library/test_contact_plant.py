@@ -68,6 +68,7 @@ def run(plant, t_stop, dt=1e-3, method="rk4"):
     return [record(flat.ports, row[1:]) for row in rows]
 
 
+@pytest.mark.slow
 def test_plant_equals_the_composition_of_its_parts():
     model, law = brick(), {"K": 2e4, "D": 150.0, "mu": 0.4}
     start = [*UPRIGHT, 0.0, 0.0, 0.2]
@@ -89,6 +90,7 @@ def test_plant_equals_the_composition_of_its_parts():
     assert_allclose(plant[-1].q, getattr(whole[-1], "robot.q"), rtol=0, atol=SAME)
 
 
+@pytest.mark.slow
 def test_floating_base_and_joint_of_six_freedoms_fall_alike():
     model, q = quadruped(), np.tile([0.0, 0.7, -1.4], 4)
     law = {"K": 5e3, "D": 60.0, "mu": 0.8}
@@ -121,6 +123,7 @@ def test_linearly_implicit_method_stands_on_ground_that_is_too_stiff_for_an_expl
     assert_allclose(y[-1].q, [0.1 - G / K], rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_quadruped_stands_under_pd_control():
     model, q = quadruped(), np.tile([0.0, 0.7, -1.4], 4)
     system = System()
@@ -149,6 +152,7 @@ def test_quadruped_stands_under_pd_control():
         assert_allclose(left[-1] * (1, -1, 1), right[-1], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_linkage_with_loops_falls_on_the_ground_and_stays_closed():
     mechanism = in_space(four_bar(angle=2.0))
     model = replace(mechanism.model, contact=((Sphere(0.05, (0.5, 0.0, 0.0)),), (), ()))

@@ -101,6 +101,7 @@ def _length(plant, flat, m, element):
     return np.linalg.norm(one - two)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTS)
 def test_springs_keep_the_energy_to_the_order_of_the_integrator(name):
     # (the prescribed joint stays at rest, and the ground is out of reach)

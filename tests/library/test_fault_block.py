@@ -21,11 +21,13 @@ def through(n=400, scenario=None, seed=1, form="compiled", **fault):
     return run["fault.y"], run["sine.y"]
 
 
+@pytest.mark.slow
 def test_without_faults_it_is_the_signal():
     y, u = through()
     assert_array_equal(y, u)
 
 
+@pytest.mark.slow
 def test_late_and_off():
     y, u = through(delay=3, bias=(0.5, -1.0), y0=7.0)
     assert_allclose(y[3:], u[:-3] + np.array([0.5, -1.0]), rtol=1e-15)

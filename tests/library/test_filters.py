@@ -186,6 +186,7 @@ def closed_loop(controller):
     return ContinuousSystem(system)
 
 
+@pytest.mark.slow
 def test_anti_windup_lowers_the_overshoot_and_keeps_the_end():
     def overshoot(controller):
         y = outputs(closed_loop(controller), H, 3000, lambda _: {}, "lag.y")

@@ -128,6 +128,7 @@ def test_forces_are_held_between_samples():
 # resting, bouncing
 
 
+@pytest.mark.slow
 def test_mass_comes_to_rest_at_its_weight_over_the_stiffness():
     K, D = 2e4, 150.0
     for ground in (GroundContact(lift(), K, D, sample_time=1e-3), GroundContact(lift(), K, D)):
@@ -189,6 +190,7 @@ def test_elastic_bounces_keep_their_energy_with_a_lead_and_gain_without(dt):
     assert gains[False].min() > np.pi / 2 * w0 * dt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["compiled", "numpy", "fused"])
 def test_all_forms_of_the_co_simulation_are_the_same(form):
     model = free(Sphere(R))
@@ -332,6 +334,7 @@ def test_ball_on_an_incline_rolls_below_its_critical_angle_and_slips_above(angle
     assert np.all(f[:, 2] >= 0)
 
 
+@pytest.mark.slow
 def test_disc_of_sixteen_sides_stays_in_the_friction_cone_and_loses_energy():
     # demo 7 of spatial_v2, in the plane: as one continuous system, so that no force is held
     angle = 2 * np.pi * np.arange(16) / 16
@@ -399,6 +402,7 @@ def test_ground_is_a_surface():
         GroundContact(lift(), 1e4, 10.0, 0.1, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["compiled", "fused"])
 def test_run_warns_where_the_start_values_make_the_hold_too_long(form):
     # the parameters are those of the run; of ground that gets stiffer with depth nothing is known

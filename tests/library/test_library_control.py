@@ -53,6 +53,7 @@ def test_computed_torque_leaves_the_linear_error_equation(name, rng):
         assert_allclose(error / scale, 0.0, atol=RTOL * np.linalg.cond(crba(model, s.q)) / 100)
 
 
+@pytest.mark.slow
 def test_computed_torque_in_a_loop_follows_the_closed_form():
     # a critically damped error: e = e0 (1 + w t) exp(-w t); the controller's output is held for dt,
     # an error of O(dt)
@@ -136,6 +137,7 @@ def test_gravity_is_the_parameter():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["compiled", "fused"])
 def test_robot_with_motors_and_encoders_comes_to_rest_at_the_end_of_its_profile(form):
     # the whole chain, connected port to port with its units; rest is reached up to the encoders'

@@ -45,6 +45,7 @@ def test_hybrid_plant_keeps_the_equation_of_motion(rng):
     assert_allclose(y["energy"], energy(MIXED, s.q, s.qd), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_prescribed_joint_follows_its_reference_as_a_linear_equation():
     # a reference at rest, another start: d2e/dt2 + kd de/dt + kp e = 0, critically damped
     w, e0 = 20.0, 0.3
@@ -68,6 +69,7 @@ def test_prescribed_joint_with_a_quaternion_turns_the_short_way(rng):
     assert_allclose(y["qdd"][-3:], 4.0 * e, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_power_of_the_prescribed_forces_is_the_rate_of_the_energy():
     # the free joints get no force: all work is done by the prescribed motion
     dt, plant = 1e-3, HybridPlant(MIXED, JOINTS, kp=100.0, kd=20.0, q0=0.1)
@@ -99,6 +101,7 @@ def test_without_gravity_momentum_and_energy_are_kept_and_the_centre_of_mass_mov
     assert_allclose(result["com"], path, atol=CONSERVED)
 
 
+@pytest.mark.slow
 def test_in_gravity_the_centre_of_mass_falls_freely():
     g = np.array([1.0, 2.0, -9.81])
     plant = FloatingBasePlant(FLOATING.with_gravity(g), **FLOATING_STATE, qd0=1.0)
@@ -120,6 +123,7 @@ def test_quaternion_stays_of_unit_length():
     )
 
 
+@pytest.mark.slow
 def test_floating_plant_moves_as_the_plant_with_a_six_dof_joint():
     # the same model, its base state as the state of the joint
     model = random_tree(np.random.default_rng(11), (-1, 0, 1), (SixDoF(), Revolute(), Revolute()))

@@ -123,6 +123,7 @@ TRAPEZOID = {
 }
 
 
+@pytest.mark.slow
 def test_trapezoidal_profile_keeps_its_limits_and_ends_exactly():
     block = TrapezoidalProfile(**TRAPEZOID, curvature_max=5.0, begin=0.25)
     t = np.unique(np.r_[np.linspace(0, 4, 4001), 0.25 + np.array([0.4, 1.5, 1.9])])

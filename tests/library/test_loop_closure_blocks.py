@@ -163,6 +163,7 @@ def test_stabilization_asks_for_the_decay_of_a_double_pole():
     assert_allclose([y.rank, y.loop_error], [1, 0.3])
 
 
+@pytest.mark.slow
 def test_errors_of_held_forces_fall_with_the_step():
     # the closure of the loops with errors of first order: half the step, half the error of the
     # motion

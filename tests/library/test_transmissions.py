@@ -71,6 +71,7 @@ def test_a_double_pendulum_with_a_gear_is_the_reduced_one(rng, independent_by):
         assert_allclose(found, G * ydd, rtol=RTOL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GEARED_PLANTS)
 def test_gears_are_kept_to_rounding_and_the_energy_to_the_order_of_the_integrator(name):
     plant, errors = GEARED_PLANTS[name]((*SPRINGS, *GEARS)), []

@@ -33,6 +33,7 @@ def folder(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 def test_block_of_the_page_runs_in_every_form(folder):
     file, forms, fmus, _ = listings("python")
     (folder / "lag_fmu.py").write_text(file)

@@ -86,6 +86,7 @@ def return_time():
 # the first example
 
 
+@pytest.mark.slow
 def test_flat_five_bar_comes_back_when_the_quadrature_of_its_symmetric_motion_says(flat):
     t, y = flat
     expected, end = return_time()
@@ -123,6 +124,7 @@ def test_flat_five_bar_starts_with_one_independent_constraint_and_then_has_two(f
 # the second example
 
 
+@pytest.mark.slow
 def test_upright_five_bar_has_the_samples(upright):
     _, y = upright
     assert_allclose(y["energy"][0], 100.8694, atol=5e-5)
@@ -177,6 +179,7 @@ def test_baumgarte_stabilization_keeps_the_energy_worse_than_projection(upright)
     assert 1e-9 < y["loop_error"].max() < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "option", [{}, {"stabilization": "none"}, {"stabilization": "baumgarte", "T_stab": 0.1}]
 )

@@ -340,6 +340,7 @@ def projected_motion(model, q, qd, h, steps):
     return states(motion, np.concatenate([q, qd]), h, steps, on_the_constraints)[:, :n]
 
 
+@pytest.mark.slow
 def test_four_bar_moves_as_with_projection():
     """A crank that turns half round, begun in the angle of the rocker, which turns back
     meanwhile.

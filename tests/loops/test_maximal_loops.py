@@ -175,6 +175,7 @@ def test_sparse_solution_of_a_chain_of_loops_is_the_closed_form(windows):
     assert_allclose(motion.qdd, expected * np.sign(q), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_sparse_factors_of_a_chain_of_loops_grow_with_its_length():
     filled = []
     for windows in (5, 20, 80, 320):

@@ -176,7 +176,8 @@ def test_energy_stays_while_they_move(make):
     assert y["loop_error"].max() < 1e-11
 
 
-@pytest.mark.parametrize(("n", "h"), [(2, 1e-3), pytest.param(40, 1e-3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "h"), [(2, 1e-3), (40, 1e-3)])
 def test_windows_are_where_the_pendulum_is_after_ten_seconds_with_default_settings(n, h):
     # they pass the line in which they may fold a dozen times, where RK4 errs by what its rounding
     # makes of it: 40 windows by 4e-6 in steps of 1 ms, and by 2e-5 in steps of 2 ms

@@ -195,6 +195,7 @@ def test_a_clock_ticks_at_the_multiples_of_its_interval(fmu):
     assert result["part.rings"][-1] == 3
 
 
+@pytest.mark.slow
 def test_a_step_that_does_not_fit_a_clock_is_refused(fmu):
     assert Fmu(fmu(CLOCKS, 3)).sample_time == 0.1
     with pytest.raises(
@@ -203,6 +204,7 @@ def test_a_step_that_does_not_fit_a_clock_is_refused(fmu):
         simulate(alone(fmu(CLOCKS, 3)), 0.3, 0.03)
 
 
+@pytest.mark.slow
 def test_an_fmu_that_asks_to_end_the_run_ends_it_with_its_result(fmu):
     message = r"'part': it asks to end the simulation \(terminateSimulation\) at t = "
     with pytest.raises(SimulationError, match=message) as caught:

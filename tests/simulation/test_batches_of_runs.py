@@ -47,6 +47,7 @@ def test_every_run_of_a_batch_is_that_of_simulate(rng):
             close(batch.run(k)[port.name], one[port.name])
 
 
+@pytest.mark.slow
 def test_lanes_and_threads_change_no_bit(rng):
     system, start = wired(parts()), starts(rng, 37)
     expected = simulate_batch(system, T_STOP, DT, start=start, lanes=2, threads=1)
@@ -73,6 +74,7 @@ def test_a_run_that_fails_is_told_and_leaves_the_others_as_they_are(rng):
     assert_array_equal(bad.values[rest], good.values[rest])
 
 
+@pytest.mark.slow
 def test_a_free_block_with_quaternions_runs_alone_in_a_batch(rng):
     plant = FloatingBasePlant(floating_base(auto_tree(2, skew=0.7)))
     start = {"velocity": rng.normal(size=(5, 6)), "qd": rng.normal(size=(5, 1))}

@@ -72,6 +72,7 @@ def check_coulombs_law(phase, motion, mu):
             assert motion.force[i, 1:] @ a[i, 1:] < -0.99 * mu * z[i] * sliding[i]
 
 
+@pytest.mark.slow
 def test_contacts_with_friction_stick_slip_or_open_as_coulomb_says(rng):
     # a free brick on three corners under random forces: whatever the phase is, its forces have the
     # laws

@@ -132,6 +132,7 @@ def test_run_without_an_event_is_the_same_as_without_events():
         )
 
 
+@pytest.mark.slow
 def test_error_of_the_events_time_falls_at_the_order_of_the_integrator():
     # a pendulum let go at a right angle hangs after a quarter of its period
     model = Model(

@@ -189,6 +189,7 @@ def test_a_value_that_is_not_finite_is_named(tmp_path):
         simulate(alone(fmu), 0.1, 0.01)
 
 
+@pytest.mark.slow
 def test_an_fmu_that_allows_one_instance_in_a_process_gets_one(tmp_path):
     once = 'canBeInstantiatedOnlyOncePerProcess="true"'
     fmu = foreign_fmu(tmp_path / f"only{time.time_ns()}.fmu", attributes=once)
@@ -211,6 +212,7 @@ def test_events_need_steps_of_any_length(tmp_path):
 # an FMU in a process of its own
 
 
+@pytest.mark.slow
 def test_an_isolated_fmu_gives_the_same_numbers(tmp_path):
     variables = (("u[1]", "input", 0, "Real"), VARIABLES[1])
     step = "i->r[1] = 2.0 * i->r[0] + t;"
@@ -257,6 +259,7 @@ def folders() -> set[Path]:
     return set(Path(tempfile.gettempdir()).glob("rigidblocks_fmu_*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolated", [False, True])
 def test_no_folder_stays_behind_even_of_a_run_that_was_killed(tmp_path, monkeypatch, isolated):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -282,6 +285,7 @@ simulate(system, 1.0, 0.1)
     assert not folders()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

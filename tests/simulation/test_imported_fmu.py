@@ -47,6 +47,7 @@ def repacked(path: Path, new: Path, change) -> Path:
     return new
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
 @pytest.mark.parametrize("target", ["python", "native"])
 def test_a_run_of_fmus_is_the_run_of_the_blocks(fmus, target, order):
@@ -64,6 +65,7 @@ def test_a_run_of_fmus_is_the_run_of_the_blocks(fmus, target, order):
         )
 
 
+@pytest.mark.slow
 def test_blocks_and_both_kinds_of_fmu_mix_in_one_system(fmus):
     mixed = wired(
         {
@@ -212,6 +214,7 @@ def test_an_fmu_that_reports_an_error_in_the_middle_of_a_run_leaves_the_result_u
     assert len((tmp_path / "partial.csv").read_text().splitlines()) == len(result.time) + 1
 
 
+@pytest.mark.slow
 def test_the_command_line_builds_an_fmu_of_either_kind(tmp_path):
     for target in ("python", "native"):
         path = tmp_path / f"{target}.fmu"

@@ -80,6 +80,7 @@ def test_sampled_parts_and_connected_elements_too(both):
     assert_same(*both(system, 1.0, 1e-3))
 
 
+@pytest.mark.slow
 def test_an_isolated_fmu_is_stepped_by_python_within_the_loop(fmus, both):
     system = System()
     for name, component in parts().items():

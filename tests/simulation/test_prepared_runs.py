@@ -145,6 +145,7 @@ def fmus(tmp_path_factory):
     return {name: export_fmu(block, folder / f"{name}.fmu") for name, block in parts().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolated", [False, True])
 def test_fmus_step_by_step_are_blocks_step_by_step(fmus, isolated):
     system = System()
@@ -191,6 +192,7 @@ def test_threads_that_make_fmus_do_not_disturb_each_other(fmus):
     assert Path.cwd() == folder
 
 
+@pytest.mark.slow
 def test_states_of_fmus_are_freed_with_what_is_saved(fmus):
     system = System()
     system.add("command", fmus["command"])
@@ -323,6 +325,7 @@ def test_a_connected_input_of_a_fused_run_is_read_at_its_source():
         _ = run["pd.q"]
 
 
+@pytest.mark.slow
 def test_a_whole_system_in_a_system_is_prepared_too():
     system = System()
     system.add("all", FusedSystem(wired(parts()), 1e-3))

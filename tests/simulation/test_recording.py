@@ -68,6 +68,7 @@ def test_a_saved_run_is_the_run_in_memory(ending, form, tmp_path):
     assert logs(tmp_path) == (["run.arrow"] if ending == ".arrow" else [])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
 def test_chosen_signals_and_each_tenth_point(tmp_path):
     plain = simulate(wired(parts()), 0.5, 1e-3, form="fused")

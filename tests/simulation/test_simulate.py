@@ -64,6 +64,7 @@ def test_all_forms_give_the_same_run_to_the_end(gravity):
     assert_one_run(runs)
 
 
+@pytest.mark.slow
 def test_a_fused_run_is_the_compiled_one_however_fast_it_goes(monkeypatch):
     runs = [simulate(wired(parts()), 8.0, 1e-3, t_start=3.0)]
     for look in (0.0, np.inf):  # steps one by one, and as many at once as there can be
@@ -79,6 +80,7 @@ def test_the_run_is_the_ideal_law_within_a_milliradian(form):
     assert max(deviation(result, t) for t in REFERENCE) < 1e-3
 
 
+@pytest.mark.slow
 def test_the_deviation_from_the_ideal_law_falls_with_the_hold():
     steps = np.array([2e-3, 1e-3, 5e-4, 2.5e-4])
     runs = [simulate(wired(parts()), 10.0, dt, form="fused") for dt in steps]
@@ -104,6 +106,7 @@ def test_gauss_seidel_applies_the_force_of_the_same_instant_and_jacobi_that_of_t
         assert_allclose(run["pd.tau"][1:], tau[1 - delay : len(tau) - delay], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_sampled_controller_computes_the_backward_difference():
     system = System()
     system.add("robot", RobotPlant(planar2()))
@@ -123,6 +126,7 @@ def test_a_sampled_controller_computes_the_backward_difference():
         assert_allclose(run.values, runs["numpy"].values, rtol=FORMS_AGREE, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_start_values_of_states_inputs_and_parameters_reach_every_form():
     system = System()
     start = {"q": [0.1, -0.2], "qd": [0.3, 0.4], "tau": [0.5, -0.6], "gravity": [0.0, -9.81, 0.0]}

@@ -107,6 +107,7 @@ def test_block_without_continuous_states_takes_any_method(method):
     agree(*(trajectory(stepper(flat, method)) for stepper in (compiled_stepper, numpy_stepper)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fmi", "method"),
     [*((2, method) for method in IMPLICIT), (3, ROS2)],
@@ -134,6 +135,7 @@ def test_native_fmu_takes_the_steps_of_the_memory(tmp_path, method, fmi):
     agree(np.array(rows), trajectory(numpy_stepper(flat, method, 0.7e-3)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmi", [2, 3])
 @pytest.mark.parametrize(
     "block",
@@ -158,6 +160,7 @@ class Stiff(BlockSlave):
 """
 
 
+@pytest.mark.slow
 def test_python_fmu_takes_the_steps_of_the_memory(tmp_path):
     script = tmp_path / "stiff_fmu.py"
     script.write_text(SCRIPT)

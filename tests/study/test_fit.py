@@ -151,6 +151,7 @@ def test_a_file_of_elements_with_gaps_is_data(tmp_path):
     assert np.isnan(found.residuals).sum() == len(TIMES[::3])
 
 
+@pytest.mark.slow
 def test_what_the_data_do_not_determine_is_named():
     names = ["osc.k", "osc.e", "osc.d"]
     with pytest.raises(ValueError, match=r"of osc.k, osc.e only 1 combinations can be found"):
@@ -196,6 +197,7 @@ def test_wrong_data_and_names_are_told():
         fit(system, ["osc.k"], {"osc.x": TIMES}, dt=DT)
 
 
+@pytest.mark.slow
 def test_a_fit_that_begins_where_the_system_does_not_run_says_what_the_run_says():
     with pytest.raises(RuntimeError, match=r"'osc'.*not finite"):
         fit(oscillator(), {"osc.d": -1e5}, recorded(), dt=DT)
@@ -212,7 +214,8 @@ def loop():
     return system
 
 
-@pytest.mark.parametrize("order", ["gauss-seidel", pytest.param("jacobi", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
 def test_sensitivities_of_a_coupled_and_sampled_run_are_its_difference_quotients(order):
     system = loop()
     numbers = [Number("gain", "k", 0), Number("osc", "d", 0), Number("osc", "v", 0)]

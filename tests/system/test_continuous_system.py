@@ -71,6 +71,7 @@ def test_a_continuous_system_under_rk4_is_the_ideal_law():
         assert_allclose(actual, expected, rtol=0, atol=IDEAL_LAW)
 
 
+@pytest.mark.slow
 def test_a_continuous_system_keeps_the_order_of_the_integrator():
     steps = np.array([1 / 200, 1 / 400, 1 / 800, 1 / 1600])
     fine, where = ideal_run(0.5, 1 / 8000)
@@ -111,6 +112,7 @@ def test_a_continuous_system_of_one_part_is_that_part():
     assert_array_equal(whole.position, part.position)
 
 
+@pytest.mark.slow
 def test_a_continuous_system_is_one_native_fmu(tmp_path):
     block = ContinuousSystem(wired(parts()))
     path = export_fmu(block, tmp_path / "planar2ctrl.fmu")

@@ -38,6 +38,7 @@ def test_what_is_hidden_stays_inside_and_what_is_exposed_has_its_name(block):
     assert names(everything.outputs) == ["gain.y", "lag.y"]
 
 
+@pytest.mark.slow
 def test_hidden_parameters_and_inputs_keep_their_start_values():
     system = chain()
     system.expose("gain.y", as_="torque", hide=["gain.*", "lag.*"])
@@ -52,6 +53,7 @@ def test_hidden_parameters_and_inputs_keep_their_start_values():
     assert linear.state_names == ("lag.y",)
 
 
+@pytest.mark.slow
 def test_an_fmu_of_adaptive_parts_shows_what_is_exposed(tmp_path):
     given, system = parts(), System()
     for name, part in given.items():

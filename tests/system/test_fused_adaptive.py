@@ -39,6 +39,7 @@ def system(method="adaptive", **options):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("method", ["adaptive", "adaptive or stiff"])
 def test_fused_equals_the_parts_one_by_one(method, order):
@@ -58,6 +59,7 @@ def test_a_fused_system_remembers_the_steps_of_its_parts():
     assert "pd.steps.length" not in names
 
 
+@pytest.mark.slow
 def test_a_native_fmu_of_the_system_takes_the_same_steps(tmp_path):
     path = export_fmu(system(), tmp_path / "system.fmu", dt=0.02, name="bars_and_robot")
     assert not fmpy.validation.validate_fmu(str(path))
@@ -68,6 +70,7 @@ def test_a_native_fmu_of_the_system_takes_the_same_steps(tmp_path):
     assert_allclose(seen["bars.energy"], apart["bars.energy"], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_all_that_a_part_knows_goes_into_its_steps():
     """With steps of fixed length the acceleration of the robot reads no gain of the controller at a
     sample; the length of adaptive ones may depend on everything.
@@ -113,6 +116,7 @@ def test_what_cannot_be_traced_says_so():
         TracedEvaluator(memory).graph("update")
 
 
+@pytest.mark.slow
 def test_a_bound_holds_in_the_parts():
     run = simulate(system(rtol=1e-10, max_inner_steps=2), 1.0, 0.02, form="fused")
     apart = simulate(system(rtol=1e-10, max_inner_steps=2), 1.0, 0.02)

@@ -189,6 +189,7 @@ def apart(model, a, b):
     return np.concatenate([difference(model, a[:nq], b[:nq]), b[nq:] - a[nq:]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "joints", [None, (Spherical(), Universal(), SixDoF()), (Reversed(SixDoF()), Spherical())]
 )

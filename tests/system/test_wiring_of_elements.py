@@ -88,6 +88,7 @@ def law(z):
 START = np.concatenate([np.arange(1.0, 7.0)] * 2)
 
 
+@pytest.mark.slow
 def test_all_forms_of_a_run_are_the_same():
     runs = [simulate(crossed(), 0.3, 0.01, form=form) for form in ("numpy", "compiled", "fused")]
     for run in runs[1:]:
@@ -105,6 +106,7 @@ def test_the_continuous_system_is_the_law_written_out():
     np.testing.assert_array_equal(found.B[[0, 6, 7], [0, 1, 2]], 1.0)
 
 
+@pytest.mark.slow
 def test_open_elements_are_inputs_of_the_system_and_its_fmu_runs_as_the_system(tmp_path):
     block = FusedSystem(crossed(), 0.01)
     assert [port.name for port in block.inputs] == ["a.u[1,1]", "b.u[1,1]", "b.u[1,2]"]
@@ -119,6 +121,7 @@ def test_open_elements_are_inputs_of_the_system_and_its_fmu_runs_as_the_system(t
     assert "a.u[2,1]" not in names
 
 
+@pytest.mark.slow
 def test_what_is_open_in_part_keeps_the_start_values_of_its_part():
     system = System()
     system.add("a", Lag(), start={"u": np.full((2, 3), 7.0)})

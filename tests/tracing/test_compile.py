@@ -114,6 +114,7 @@ def test_every_operation_has_the_same_value_in_c(rng):
         assert_allclose(call(f, a, b), expected, rtol=RTOL, atol=RTOL)
 
 
+@pytest.mark.slow
 def test_long_function_in_parts_computes_the_same_bits(monkeypatch, rng):
     model = auto_tree(12, 1.5, 0.4)
     state = random_state(rng, model)
@@ -172,6 +173,7 @@ def test_second_run_compiles_nothing(counted):
     assert counted() == 1
 
 
+@pytest.mark.slow
 @needs_system_compiler
 def test_second_process_compiles_nothing(counted):
     program = (

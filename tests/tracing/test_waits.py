@@ -26,6 +26,7 @@ def said(setup, seconds):
     return done.stderr.splitlines()
 
 
+@pytest.mark.slow
 def test_wait_of_more_than_a_second_is_told_on_stderr():
     first, last = said("", 1.5)
     assert first == "rigidblocks: compiling 3 statements, about 1 s ..."

@@ -72,6 +72,7 @@ def test_rows_that_are_sent_are_those_of_the_run():
         np.testing.assert_array_equal(row[1:], result.values[k])
 
 
+@pytest.mark.slow
 def test_a_run_that_is_seen_is_the_run():
     system = pendulum()
     with LiveView(system) as view:
@@ -142,6 +143,7 @@ def test_who_sends_rests_until_the_program_has_computed_enough(part, many, expec
     assert rests == [pytest.approx(expected)]
 
 
+@pytest.mark.slow
 def test_when_a_run_is_over_the_page_plays_it():
     system = pendulum()
     with LiveView(system) as view:
