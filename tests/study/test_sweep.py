@@ -204,21 +204,33 @@ def test_kills_lose_no_run_that_was_written(tmp_path):
     assert_allclose(table[:, 2], np.exp(-20.0 * table[:, 1]), rtol=1e-6)
 
 
-def test_what_does_not_fit_is_refused_before_the_first_run():
-    def go(values, measure=None, **options):
-        measure = measure or {"end": "last decay.x"}
-        return sweep(decay(), grid(values), 1.0, DT, measure, progress=False, **options)
+@pytest.mark.parametrize(
+    ("values", "options", "error", "said"),
+    [
+        ({"decoy.k": [1.0]}, {}, KeyError, r"no part 'decoy'.*decay"),
+        ({"decay.rate": [1.0]}, {}, KeyError, "nothing to start with a value called"),
+        ({}, {}, ValueError, "something to vary"),
+        ({"decay.k": [1.0]}, {"measure": "largest decay.x"}, ValueError, "is no measure"),
+        ({"decay.k": [1.0]}, {"measure": None}, ValueError, "something to measure"),
+        ({"decay.k": [1.0]}, {"measure": "last decay.z"}, KeyError, r"decay\.z"),
+        ({"decay.k": [1.0]}, {"t_stop": 1.005}, ValueError, "does not divide the run"),
+        (
+            {"decay.k": [1.0]},
+            {"threads": 2, "scheduler": "tcp://localhost:1"},
+            ValueError,
+            "threads are of this machine",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_the_first_run(values, options, error, said):
+    given = {"t_stop": 1.0, "dt": DT, "measure": "last decay.x"} | options
+    measure = given.pop("measure")
+    wanted = {} if measure is None else {"end": measure}
+    with pytest.raises(error, match=said):
+        sweep(decay(), grid(values), **given, measure=wanted, progress=False)
 
-    with pytest.raises(KeyError, match=r"no part 'decoy'.*decay"):
-        go({"decoy.k": [1.0]})
-    with pytest.raises(KeyError, match="nothing to start with a value called"):
-        go({"decay.rate": [1.0]})
-    with pytest.raises(ValueError, match="something to vary"):
-        go({})
-    with pytest.raises(ValueError, match=r"'largest decay\.x' is no measure"):
-        go({"decay.k": [1.0]}, {"end": "largest decay.x"})
-    with pytest.raises(ValueError, match="something to measure"):
-        sweep(decay(), grid({"decay.k": [1.0]}), 1.0, DT, {})
+
+def test_designs_that_vary_nothing_that_could_be_are_refused():
     with pytest.raises(ValueError, match="one shape"):
         grid({"decay.k": [1.0, [1.0, 2.0]]})
     with pytest.raises(ValueError, match=r"no values of decay.k"):
@@ -231,12 +243,6 @@ def test_what_does_not_fit_is_refused_before_the_first_run():
         grid({"a.p": range(1000), "b.p": range(1000), "c.p": range(1000)})
     with pytest.raises(ValueError, match="a number of runs, from 1 to"):
         sobol({"a.p": (0.0, 1.0)}, 0)
-    with pytest.raises(KeyError, match=r"decay\.z"):
-        go({"decay.k": [1.0]}, {"end": "last decay.z"})
-    with pytest.raises(ValueError, match="does not divide the run"):
-        sweep(decay(), grid({"decay.k": [1.0]}), 1.005, DT, {"end": "last decay.x"})
-    with pytest.raises(ValueError, match="threads are of this machine"):
-        go({"decay.k": [1.0]}, threads=2, scheduler="tcp://localhost:1")
     with pytest.raises(ValueError, match="needs its smallest values first"):
         uniform({"decay.k": (2.0, 1.0)}, 3)
     with pytest.raises(ValueError, match=r"needs a range \(smallest, largest\)"):

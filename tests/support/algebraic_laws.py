@@ -31,6 +31,15 @@ def circle(*laws):
     return system
 
 
+def disagreement(result, laws):
+    """How far each output is from what its law makes of the one before, of its size."""
+    y = [result[f"law{k}.y"] for k in range(len(laws))]
+    return max(
+        np.abs(y[k] - law(result.time, y[k - 1])).max() / max(1.0, np.abs(y[k]).max())
+        for k, law in enumerate(laws)
+    )
+
+
 LOOPS = {
     "gain -3": (lambda t, u: -3.0 * u + np.cos(t), lambda _t, u: u),
     "gain 0.5": (lambda t, u: 0.5 * u + np.cos(t), lambda _t, u: u),

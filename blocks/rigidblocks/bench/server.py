@@ -5,7 +5,6 @@ import os
 import resource
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable
 from ipaddress import ip_address
@@ -13,7 +12,8 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from pathlib import Path
 
-from rigidblocks.simulation.service import Service, end_with
+from rigidblocks.simulation.interrupts import end_with
+from rigidblocks.simulation.service import Service
 from rigidblocks.system.messages import Channel, limit
 from rigidblocks.system.remote import key_in, vigilant
 
@@ -94,7 +94,7 @@ def _client(link: socket.socket, root: Path, key: bytes, parent: int) -> None:
     """Serves one client, in a process of its own."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an FMU may crash
-    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
+    end_with(parent)
     vigilant(link)
     limit(link, _PATIENCE)
     try:

@@ -7,8 +7,8 @@ from typing import Annotated
 from typer import Argument, Option
 
 from rigidblocks.cli.application import APP, Json, say
-from rigidblocks.cli.given import system_of
-from rigidblocks.cli.runs import MaybeStep, MaybeStop, Out, told_end
+from rigidblocks.cli.given import asked_of
+from rigidblocks.cli.runs import RUN, MaybeStep, MaybeStop, Out, Script, told_end
 
 
 @APP.command("serve")
@@ -27,7 +27,7 @@ def serve(
 
 @APP.command("federate")
 def federate(
-    system: Annotated[Path, Argument(help="A script that makes a `system`.")],
+    system: Script,
     part: Annotated[list[str], Option("--part", help="A part that runs here; again for more.")],
     broker: Annotated[str, Option(help="Where the broker is.")] = "127.0.0.1:23404",
     core: Annotated[str, Option(help="The kind of the federation: zmq or tcp.")] = "zmq",
@@ -43,12 +43,11 @@ def federate(
     from rigidblocks.bench.federation import federate as join
     from rigidblocks.bench.federation import federate_config
 
-    wired, told = system_of(system)
-    step = dt or told.get("dt", 1e-3)
+    wired, told = asked_of(system, t_stop=stop, dt=dt)
+    end, step = ((RUN | dict(told))[name] for name in ("t_stop", "dt"))
     if write_config is not None:
         config = federate_config(wired, part, step, broker=broker, core=core)
         write_config.write_text(json.dumps(config, indent=2))
         say(str(write_config), {"config": str(write_config)}, as_json)
         return
-    end = stop or told.get("t_stop", 1.0)
     told_end(join(wired, part, end, step, broker=broker, core=core, save=output), as_json)

@@ -77,6 +77,16 @@ def system_of(path: Path) -> "Loaded":
     return Loaded(system, {})
 
 
+def asked_of(path: Path, **asked: Any) -> "Loaded":
+    """The system in a file, and the run that it proposes with what is asked for in its place."""
+    from rigidblocks.ssp.structure import Loaded
+
+    system, told = system_of(path)
+    return Loaded(
+        system, {**told, **{name: value for name, value in asked.items() if value is not None}}
+    )
+
+
 def plant_of(path: Path) -> "Plant":
     """The plant of the robot in a file."""
     from rigidblocks.library.described import described_plant

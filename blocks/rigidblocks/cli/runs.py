@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Exit, Option
 
 from rigidblocks.cli.application import APP, Json, parts, say
-from rigidblocks.cli.given import system_of
+from rigidblocks.cli.given import asked_of
 from rigidblocks.cli.varied import designed
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ MaybeStop = Annotated[float | None, Option("--stop", help="How long [s]; 1, or a
 MaybeStep = Annotated[
     float | None, Option("--dt", help="The communication step [s]; 0.001, or as the file says.")
 ]
+Script = Annotated[Path, Argument(help="A script that makes a `system`.")]
 Out = Annotated[
     Path | None, Option("-o", "--output", help="The .arrow, .csv, .mf4 or .parquet file to write.")
 ]
@@ -32,6 +33,7 @@ Method = Annotated[str | None, Option(help="The integrator: rk4, adaptive, ros2,
 MaybeScenario = Annotated[
     Path | None, Option(help="A .csv or .yaml of times and values of inputs and parameters.")
 ]
+RUN: dict[str, Any] = {"t_stop": 1.0, "dt": 1e-3}  # where neither the file nor the command says
 _TOLD = 20  # failures that are printed, of many
 
 
@@ -79,13 +81,12 @@ def run(
 
     from rigidblocks.simulation.simulate import simulate
 
-    wired, told = system_of(system)
-    asked_for = _required(require, report)
-    how = {"t_stop": 1.0, "dt": 1e-3} | dict(told)
     asked = {"t_stop": stop, "dt": dt, "order": order, "extrapolate": extrapolate}
     asked |= {"iterate": "newton" if newton else iterate or None, "step_tol": step_tol}
     asked |= {"step_min": step_min, "bonds": bonds or None, "transparent": transparent or None}
-    how |= {name: value for name, value in asked.items() if value is not None}
+    wired, told = asked_of(system, **asked)
+    asked_for = _required(require, report)
+    how = RUN | dict(told)
     with ExitStack() as open_while_it_runs:
         if view:
             live = open_while_it_runs.enter_context(_live(wired))
@@ -138,7 +139,7 @@ def _live(system: "System") -> "LiveView":
 
 @APP.command("ssp")
 def ssp(
-    system: Annotated[Path, Argument(help="A script that makes a `system`.")],
+    system: Script,
     output: Annotated[Path | None, Option("-o", "--output", help="The .ssp to write.")] = None,
     stop: MaybeStop = None,
     dt: MaybeStep = None,
@@ -150,9 +151,7 @@ def ssp(
     """Write a system as a file of the standard SSP, with its blocks as native FMUs."""
     from rigidblocks.ssp.save import save_system
 
-    wired, told = system_of(system)
-    asked = {"t_stop": stop, "dt": dt}
-    how = dict(told) | {k: v for k, v in asked.items() if v is not None}
+    wired, how = asked_of(system, t_stop=stop, dt=dt)
     chosen = "all" if platforms == "all" else parts(platforms)
     path = save_system(wired, output or Path(f"{system.stem}.ssp"), platforms=chosen, **how)
     say(str(path), {"ssp": str(path)}, as_json)
@@ -172,11 +171,10 @@ def runner(
     """Build a program that steps a system at the pace of the clock, without Python."""
     from rigidblocks.bench.program import build_runner
 
-    wired, told = system_of(system)
-    chosen = {"order": order or told.get("order"), "platform": platform}
-    given = {name: value for name, value in chosen.items() if value}
+    wired, told = asked_of(system, dt=dt, order=order, platform=platform)
+    given = {name: told[name] for name in ("order", "platform") if name in told}
     path = output or Path(system.stem)
-    build_runner(wired, path, dt or told.get("dt", 1e-3), **given)
+    build_runner(wired, path, told.get("dt", RUN["dt"]), **given)
     say(str(path), {"runner": str(path)}, as_json)
 
 
@@ -217,11 +215,11 @@ def sweep(
     if twice := {one for one in measure if measure.count(one) > 1}:
         raise ValueError(f"--measure {twice.pop()} is given twice")
     design = designed(vary, sample, runs, seed)
-    wired, told = system_of(system)
-    stop, dt = stop or told.get("t_stop", 1.0), dt or told.get("dt", 1e-3)
+    wired, told = asked_of(system, t_stop=stop, dt=dt)
+    end, step = ((RUN | dict(told))[name] for name in ("t_stop", "dt"))
     how = {"save": output, "threads": threads, "scheduler": scheduler, "scenario": scenario}
     how |= {"method": method}
-    done = all_runs(wired, design, stop, dt, {one: one for one in measure}, **how)  # type: ignore[arg-type]
+    done = all_runs(wired, design, end, step, {one: one for one in measure}, **how)  # type: ignore[arg-type]
     columns = {**done.varied, **done.measured}
     table = {name: column.tolist() for name, column in columns.items()}
     say(_summary(done), {"columns": table, "failures": dict(done.failures)}, as_json)

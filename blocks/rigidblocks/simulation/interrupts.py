@@ -1,8 +1,10 @@
-"""Ctrl-C and SIGTERM while a run is under way."""
+"""What ends a run from outside: Ctrl-C, SIGTERM, and the end of the process that started it."""
 
 import contextlib
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -67,3 +69,16 @@ class Interrupts:
             return
         self._holds += 1
         raise KeyboardInterrupt
+
+
+def end_with(parent: int) -> None:
+    """From now on this process ends, also in the midst of a call, once the one that started it is
+    gone.
+    """
+    threading.Thread(target=_wait_for_the_end_of, args=(parent,), daemon=True).start()
+
+
+def _wait_for_the_end_of(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(1)

@@ -7,8 +7,6 @@ import os
 import signal
 import socket
 import sys
-import threading
-import time
 import zipfile
 from collections.abc import Callable, Mapping
 from math import isfinite
@@ -23,6 +21,7 @@ from rigidblocks.block.course import ORDER
 from rigidblocks.block.integrators import Integrator
 from rigidblocks.block.signal_types import learn_table, table_of
 from rigidblocks.simulation.fmu_instance import RunningFmu
+from rigidblocks.simulation.interrupts import end_with
 from rigidblocks.simulation.running import running_fmu
 from rigidblocks.system.fmu import Fmu, FmuError
 from rigidblocks.system.messages import CALLS, Channel, Message, MessageError, TextError
@@ -202,14 +201,7 @@ def _tuples(value: Any) -> Any:
     return {k: _tuples(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def end_with(parent: int) -> None:
-    """Ends this process, also in the midst of a call, once the one that started it is gone."""
-    while os.getppid() == parent:
-        time.sleep(0.2)
-    os._exit(1)
-
-
 if __name__ == "__main__":
-    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    end_with(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which closes the pipe
     Service(Channel(socket.socket(fileno=int(sys.argv[1]))), Path).run()

@@ -10,13 +10,12 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
-import time
 import zipfile
 from dataclasses import replace
 from multiprocessing.connection import Connection, Pipe
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.simulation.interrupts import end_with
 from rigidblocks.simulation.result import Result
 from rigidblocks.study.design import Design
 from rigidblocks.study.freight import packed
@@ -140,14 +139,7 @@ def serve(pipe: Connection) -> None:
         pipe.send(answer)
 
 
-def _end_with(parent: int) -> None:
-    """Ends this process, also in the midst of a run, once the one that started it is gone."""
-    while os.getppid() == parent:
-        time.sleep(0.2)
-    os._exit(1)
-
-
 if __name__ == "__main__":
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    end_with(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this one
     serve(Connection(int(sys.argv[1])))
