@@ -22,10 +22,15 @@ class Law(Block):
 
 def circle(*laws):
     """Blocks that each read the one before at once."""
+    return circle_of([Law(law) for law in laws])
+
+
+def circle_of(parts):
+    """Blocks or FMUs of them, in such a circle."""
     system = System()
-    names = [f"law{k}" for k in range(len(laws))]
-    for name, law in zip(names, laws, strict=True):
-        system.add(name, Law(law))
+    names = [f"law{k}" for k in range(len(parts))]
+    for name, part in zip(names, parts, strict=True):
+        system.add(name, part)
     for name, other in zip(names, names[1:] + names[:1], strict=True):
         system.connect(f"{name}.y", f"{other}.u")
     return system

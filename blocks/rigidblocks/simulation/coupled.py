@@ -10,7 +10,9 @@ from json import dumps
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.course import inputs_at, mean_inputs
 from rigidblocks.simulation.coupling import returns
+from rigidblocks.simulation.interface_slopes import InterfaceSlopes
 from rigidblocks.simulation.links import Links
 from rigidblocks.simulation.looped import equations_of
 from rigidblocks.simulation.masters import Master, in_python
@@ -100,6 +102,10 @@ class PolynomialStep(Scheme):
             group: equations_of(plan.links, group, columns)
             for group, columns in self._columns.items()
         }
+        self._slopes = {
+            group: InterfaceSlopes(plan.links, group, columns, network.by_name)
+            for group, columns in self._columns.items()
+        }
         self._outputs = {
             name: np.flatnonzero(plan.links.owner == name) for name in plan.wiring.parts
         }
@@ -158,9 +164,19 @@ class PolynomialStep(Scheme):
         guess = self._ahead.end[columns]
         scale = np.maximum(self._links.nominal[columns], np.abs(guess))
         try:
-            self._equations[group].solve(outputs, guess, scale)
+            self._equations[group].solve(outputs, guess, scale, lambda: self._told(group))
         except ArithmeticError as error:
             raise ArithmeticError(f"in the step from t = {t:g} s, {error}") from error
+
+    def _told(self, group: tuple[str, ...]) -> Array:
+        """What the parts tell of how their new outputs follow those that they read."""
+        mean = float(mean_inputs(self._ahead.zero[:, None], self._ahead.dt)[0])
+
+        def share(name: str, inputs: Array) -> Array:
+            at_end = self._parts.by_name[name].follows or np.isin(inputs, self._links.looped[name])
+            return np.where(at_end, 1.0, mean)
+
+        return self._slopes[group](share)
 
     def _again(self, group: tuple[str, ...], t: float, dt: float, simultaneous: bool) -> None:
         """Takes the step of a group once more."""
@@ -171,13 +187,27 @@ class PolynomialStep(Scheme):
     def _sweep(self, names: Sequence[str], t: float, dt: float, simultaneous: bool) -> None:
         """Steps parts, which know what those before them came to unless it is `simultaneous`."""
         for name in names:
-            course = self._course(name)
-            self._parts.guarded(name, partial(self._parts.by_name[name].follow, course, t, dt))
+            self._parts.guarded(name, partial(self._follow, name, t, dt))
             if not simultaneous:
                 self._learn(name)
         if simultaneous:
             for name in names:
                 self._learn(name)
+
+    def _follow(self, name: str, t: float, dt: float) -> None:
+        """The step of one part. One that does not follow gets the mean of its inputs, and of those
+        in an algebraic loop what they come to, which the others agree with.
+        """
+        part, course = self._parts.by_name[name], self._course(name)
+        looped = self._links.looped[name]
+        if part.follows or not len(looped):
+            part.follow(course, t, dt)
+            return
+        end, held = inputs_at(course, dt), np.zeros_like(course)
+        held[0] = mean_inputs(course, dt)
+        held[0, looped] = end[looped]
+        part.follow(held, t, dt)
+        part.inputs[:] = end
 
     def _learn(self, name: str) -> None:
         """The new outputs of a part are known from now on."""
@@ -203,5 +233,6 @@ def follow_remarks(parts: Instances, links: Links) -> Iterator[tuple[int, str]]:
             yield (
                 logging.WARNING,
                 f"'{name}' takes no polynomials for its inputs: it gets their mean over each step, "
-                "which is of second order, and of first where its outputs read them at once",
+                "which is of second order, and of first where its outputs read them at once; of "
+                "those in an algebraic loop it gets what they come to",
             )

@@ -4,6 +4,7 @@ import abc
 import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 from math import factorial
 from typing import Any
 
@@ -89,6 +90,16 @@ class RunningFmu(Instance):
 
     def outputs(self) -> Array:
         return self.results.flat
+
+    def slopes(self, inputs: Array) -> Array | None:
+        if not self._fmu.interface.providesDirectionalDerivative:
+            return None
+        found = np.full((len(self.results.flat), len(inputs)), np.nan)
+        for known, unknown in product(self.given.groups, self.results.groups):
+            for k in np.flatnonzero(np.isin(inputs, known.places)):
+                seed = np.where(known.places == inputs[k], 1.0, 0.0)
+                found[unknown.where, k] = known.directional(unknown, seed)
+        return found
 
     def values(self) -> tuple[Array, Array]:
         """The values of all inputs and of all outputs, which stay valid."""

@@ -15,7 +15,7 @@ from rigidblocks.system.fmu_sources import compiled
 from rigidblocks.system.part import Part
 
 _STATUS = ("ok", "warning", "discard", "error", "fatal", "pending")
-_DISCARD, _FATAL = 2, 4
+DISCARD, _FATAL = 2, 4
 
 _making = threading.RLock()  # one thread at a time: all have one working folder
 _once: set[str] = set()  # the guids of instantiated FMUs that allow one instance in a process
@@ -188,7 +188,7 @@ class Interface(abc.ABC):
             if not self.log.warnings:  # else it has said so itself
                 self.log.warn(text)
             return
-        self.failed, self._is_lost = status != _DISCARD, status == _FATAL
+        self.failed, self._is_lost = status != DISCARD, status == _FATAL
         raise FmuError(f"'{self.part.name}': {text}{self.said()}")
 
     def refuse(self, text: str) -> FmuError:

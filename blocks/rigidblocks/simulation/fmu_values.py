@@ -9,7 +9,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
 from rigidblocks.block.signal_types import EXACT, REAL, TEXTUAL, number, refusal, text
-from rigidblocks.simulation.fmu_interface import Interface
+from rigidblocks.simulation.fmu_interface import DISCARD, Interface
 from rigidblocks.simulation.table import Variables
 from rigidblocks.system.fmu import FmuError
 
@@ -84,6 +84,7 @@ class Group:
         self._numbers = np.array(references, dtype=np.uint32)
         self._references = self._numbers.ctypes.data_as(ctypes.POINTER(ctypes.c_uint))
         in_a_row = self.n and where[-1] - where[0] == self.n - 1
+        self.places: Array = where
         self.where: Any = slice(where[0], where[-1] + 1) if in_a_row else where
         self.is_direct = bool(in_a_row) and self.type in ("Real", "Float64")
         self._buffer = self._make_buffer()
@@ -147,6 +148,30 @@ class Group:
         numbers = (ctypes.c_double * self.n)(*values)
         if status := function(component, self._references, self.n, orders, numbers):
             self._fmi.judge(name, status)
+
+    def directional(self, unknown: "Group", seed: Array) -> Array:
+        """The change of other values with a change `seed` of these, at this moment; NaN where
+        either are no reals of double length, and where the FMU cannot say.
+        """
+        none = np.full(unknown.n, np.nan)
+        if {self.type, unknown.type} - {"Real", "Float64"}:
+            return none
+        name, function, component = self._fmi.bound("GetDirectionalDerivative")
+        given = (ctypes.c_double * self.n)(*seed)
+        told = (ctypes.c_double * unknown.n)()
+        counts = ((self.n,), (unknown.n,)) if self._fmi.prefix == "fmi3" else ((), ())
+        which = (*unknown.references, *self.references)
+        status = function(component, *which, given, *counts[0], told, *counts[1])
+        if status == DISCARD:
+            return none
+        if status:
+            self._fmi.judge(name, status)
+        return np.array(told)
+
+    @property
+    def references(self) -> tuple[Any, int]:
+        """The value references, and how many there are."""
+        return self._references, len(self._numbers)
 
     def get(self) -> None:
         """Brings the values from the FMU; raises FmuError for one that no double is equal to."""

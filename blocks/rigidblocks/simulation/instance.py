@@ -80,6 +80,13 @@ class Instance(abc.ABC):
         whose end they are then; one that does not follow gets their mean, held.
         """
 
+    def slopes(self, inputs: Array) -> Array | None:
+        """The derivatives of the outputs in inputs (m,), by their places, at this moment, (n, m),
+        NaN what the part does not tell; None where it tells none.
+        """
+        del inputs
+        return None
+
     def entry(self) -> Entry:
         """How the loop in C steps it; by `step`, unless it has functions in C."""
         return Entry(HOSTED)

@@ -14,21 +14,32 @@ MOST = 50  # steps of one solution
 class InterfaceEquations:
     """w = y(w) for values w (n,) that parts exchange, by Newton's method.
 
-    The slopes dy/dw are found by differences, where one evaluation serves all values that no part
-    reads together; then they follow by Broyden's update, from one solution to the next too, and
-    are found anew where that does not converge. `readers` are the parts that read each value,
-    `owners` those that give it.
+    The slopes dy/dw are those that the parts tell, as long as these lead to the solution, and else
+    found by differences, where one evaluation serves all values that no part reads together; then
+    they follow by Broyden's update, from one solution to the next too, and are found anew where
+    that does not converge. `readers` are the parts that read each value, `owners` those that give
+    it.
     """
 
     def __init__(self, owners: Sequence[str], readers: Sequence[set[str]], name: str):
         self._owners, self._readers, self._name = list(owners), list(readers), name
         self._colors = _colors(self._readers)
+        reads = [[owner in some for some in self._readers] for owner in self._owners]
+        self._untold = np.where(np.array(reads, dtype=bool), np.nan, 0.0)
         self._slopes: Array | None = None
+        self._trusts = True  # in what the parts tell
         self.evaluations = 0
 
-    def solve(self, outputs: Callable[[Array], Array], w: Array, scale: Array) -> Array:
+    def solve(
+        self,
+        outputs: Callable[[Array], Array],
+        w: Array,
+        scale: Array,
+        told: Callable[[], Array] | None = None,
+    ) -> Array:
         """The solution, near to w, for values of the sizes `scale`; `outputs` is y, and was last
-        called with the solution.
+        called with the solution. `told` are the slopes dy/dw (n, n) where `outputs` was last
+        called, as far as the parts tell them, else NaN; they may be rough.
 
         Raises ArithmeticError where none is found.
         """
@@ -43,7 +54,8 @@ class InterfaceEquations:
             if size <= ENOUGH:
                 return w
             if self._slopes is None:
-                self._slopes, is_fresh = self._differences(residual, w, r, scale), True
+                known = told() if told is not None and self._trusts else self._untold
+                self._slopes, is_fresh = self._found(known, residual, w, r, scale), True
             step = self._step(r)
             new = residual(w + scale * step)
             if is_fresh:
@@ -54,10 +66,10 @@ class InterfaceEquations:
             elif size <= ROUNDED:
                 residual(w)  # to be there again
                 return w
-            elif is_fresh:
+            elif is_fresh and (told is None or not self._trusts):
                 break
             else:
-                self._slopes = None
+                self._slopes, self._trusts = None, False
         self._slopes = None
         raise ArithmeticError(
             f"what {self._name} exchange does not come to agree: it is off by {_size(r):.3g} of "
@@ -67,6 +79,7 @@ class InterfaceEquations:
     def _update(self, step: Array, change: Array, slow: bool) -> None:
         """Broyden's update of the slopes; they are forgotten where they have done badly."""
         assert self._slopes is not None
+        self._trusts = self._trusts and not slow
         off = change - self._slopes @ step
         self._slopes = None if slow else self._slopes + np.outer(off, step) / (step @ step)
 
@@ -97,19 +110,26 @@ class InterfaceEquations:
             new = residual(w + scale * step)
         return step, new
 
-    def _differences(
-        self, residual: Callable[[Array], Array], w: Array, r: Array, scale: Array
+    def _found(
+        self,
+        known: Array,
+        residual: Callable[[Array], Array],
+        w: Array,
+        r: Array,
+        scale: Array,
     ) -> Array:
-        """The slopes of the residual in the scaled values."""
-        slopes = -np.eye(len(w))
+        """The slopes of the residual in the scaled values; what is not `known` by differences."""
+        slopes = known * scale / scale[:, None]
         for color in self._colors:
             change = np.zeros(len(w))
             change[color] = _DIFFERENCE
+            if not np.isnan(slopes[:, color]).any():
+                continue
             y = residual(w + scale * change) + change  # of the outputs alone
             for k in color:
-                rows = [i for i, owner in enumerate(self._owners) if owner in self._readers[k]]
-                slopes[rows, k] += (y[rows] - r[rows]) / _DIFFERENCE
-        return slopes
+                rows = np.isnan(slopes[:, k])
+                slopes[rows, k] = (y[rows] - r[rows]) / _DIFFERENCE
+        return np.asarray(slopes - np.eye(len(w)))
 
 
 _DIFFERENCE = 1e-7  # of the size of a value

@@ -4,6 +4,7 @@ in circles.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from graphlib import TopologicalSorter
 
 import numpy as np
@@ -63,7 +64,12 @@ class Links:
                 for name, link in self.by_part.items()
             }
         )
-        self._at_once = _at_once(wiring)
+        self._at_once, self._wiring = _at_once(wiring), wiring
+
+    @cached_property
+    def looped(self) -> Mapping[str, Array]:
+        """The inputs of each part, by their places, that are in an algebraic loop."""
+        return _looped(self._wiring)
 
     def interface(self, group: tuple[str, ...]) -> Array:
         """The outputs of a group that parts of it read and that change within a step."""
@@ -99,6 +105,23 @@ def _at_once(wiring: Wiring) -> dict[str, set[str]]:
     for (a, _), (b, u), *_ in wiring.connections:
         if any(source == u for source, _ in wiring.parts[b].feedthrough):
             found[b].add(a)
+    return found
+
+
+def _looped(wiring: Wiring) -> dict[str, Array]:
+    reads: dict[str, set[str]] = {}
+    for (a, y), (b, u), *_ in wiring.connections:
+        reads.setdefault(f"{b}.{u}", set()).add(f"{a}.{y}")
+    for name, part in wiring.parts.items():
+        for u, y in part.feedthrough:
+            reads.setdefault(f"{name}.{y}", set()).add(f"{name}.{u}")
+    whole = {name: some & reads.keys() for name, some in reads.items()}
+    circles = {name for group in groups(whole) if len(group) > 1 for name in group}
+    found = {}
+    for name, part in wiring.parts.items():
+        where = places(part.component.inputs)
+        inside = [where[u] for u in where if f"{name}.{u}" in circles]
+        found[name] = np.array([k for one in inside for k in range(one.start, one.stop)], dtype=int)
     return found
 
 

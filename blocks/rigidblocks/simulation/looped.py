@@ -4,6 +4,7 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.simulation.interface_equations import InterfaceEquations
+from rigidblocks.simulation.interface_slopes import InterfaceSlopes
 from rigidblocks.simulation.links import Links
 from rigidblocks.simulation.network import Instances
 from rigidblocks.simulation.plan import Plan
@@ -41,7 +42,10 @@ class LoopedInstances(Instances):
 
         guess = self.row()[columns]
         scale = np.maximum(self._links.nominal[columns], np.abs(guess))
-        equations_of(self._links, group, columns).solve(outputs, guess, scale)
+        slopes = InterfaceSlopes(self._links, group, columns, self.by_name)
+        equations_of(self._links, group, columns).solve(
+            outputs, guess, scale, lambda: slopes(lambda _, inputs: np.ones(len(inputs)))
+        )
 
     def _put_inputs(self, name: str, row: Array) -> None:
         link = self._links.by_part[name]

@@ -42,11 +42,13 @@ class Past:
 class Outlook:
     """The polynomials through the outputs of the last communication points: their coefficients
     (ORDER + 1, n) in the time since the latest, and what they come to at the end of a step of dt.
+    `zero` (ORDER + 1,) is the polynomial that is 0 at the times of the past and 1 at that end.
     """
 
     c: Array
     end: Array
     zero: Array
+    dt: float
 
     def through(self, new: Array, columns: Array, known: Array) -> Array:
         """The coefficients for some columns; where `known`, of the polynomials of a degree more
@@ -69,4 +71,4 @@ def outlook(past: Past, dt: float) -> Outlook:
     zero = np.zeros(ORDER + 1)  # at all times of the past, and 1 at the end
     zero[: len(s) + 1] = np.poly(s)[::-1] / np.prod(1.0 - s)
     powers = np.arange(ORDER + 1)
-    return Outlook(c, dt**powers @ c, zero / dt**powers)
+    return Outlook(c, dt**powers @ c, zero / dt**powers, dt)

@@ -46,6 +46,7 @@ def description_in(file: Path | IO[bytes], path: str) -> tuple[Any, list[str], I
         clocks = _intervals(root)
         described = str(file) if isinstance(file, Path) else file
         description = fmpy.read_model_description(described, validate=False)
+        _tell_derivatives(root, description)
     except FileNotFoundError:
         raise FmuError(f"there is no FMU file '{path}'") from None
     except FmuError:
@@ -55,6 +56,19 @@ def description_in(file: Path | IO[bytes], path: str) -> tuple[Any, list[str], I
     if damaged:
         raise FmuError(f"the FMU file '{path}' is damaged: '{damaged}' does not unpack")
     return description, names, clocks
+
+
+def _tell_derivatives(root: Any, description: Any) -> None:
+    """Tells a description which interfaces have directional derivatives in FMI 3.0, whose name for
+    it FMPy does not read.
+    """
+    for tag, one in (
+        ("ModelExchange", description.modelExchange),
+        ("CoSimulation", description.coSimulation),
+    ):
+        for element in root.findall(tag):
+            if element.get("providesDirectionalDerivatives") in ("true", "1"):
+                one.providesDirectionalDerivative = True
 
 
 def chosen_kind(path: object, description: Any, wanted: str | None) -> str:
