@@ -117,6 +117,18 @@ def test_joints_of_all_types(read, kind, inside, expected):
     assert read(sdf(*TWO, joint("j", kind, "a", "b", inside))).model.joint == (expected,)
 
 
+def test_a_fixed_joint_without_an_axis_makes_one_body(read):
+    three = sdf(
+        *TWO,
+        joint("j", "revolute", "a", "b"),
+        "<link name='c'/>",
+        joint("k", "fixed", "b", "c", " "),
+    )
+    robot = read(three)
+    assert robot.model.nb == 1
+    assert robot.frames["c"].body == 0
+
+
 def test_limits_springs_and_dampers_are_those_of_the_freedoms(read):
     axis = """<axis><limit><lower>-1</lower><upper>1e16</upper><effort>7</effort></limit>
     <dynamics><damping>2</damping><friction>3</friction><spring_stiffness>4</spring_stiffness>

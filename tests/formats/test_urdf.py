@@ -224,3 +224,19 @@ def test_xacro_without_its_package_is_refused_with_that_word(tmp_path, monkeypat
 def test_an_option_that_is_none_is_refused(read):
     with pytest.raises(ValueError, match="inertia must be 'warn' or 'strict', not 'lax'"):
         read(ARM, inertia="lax")
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        '<?xml version="0.0" ?>',
+        "\n<?xml version='1.0'?>",
+        "<!-- by hand -->\n<?xml\nversion='1.0'?>",
+    ],
+)
+def test_a_declaration_that_xml_does_not_allow_is_passed_over(start, tmp_path):
+    lines = start.count("\n")
+    path = tmp_path / "robot.urdf"
+    path.write_text(f"{start}<robot name='r'>\n<link name='a'/><link name='b'/></robot>")
+    with pytest.raises(FormatError, match=f"robot.urdf:{lines + 2}: link 'b' hangs on no joint"):
+        load_model(path)

@@ -2,6 +2,7 @@
 has a line.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from math import copysign, cos, isfinite, sin
@@ -21,13 +22,17 @@ Children = dict[str, Element]  # the first of each name
 def parsed(data: bytes, path: Path) -> Element:
     """The root element of the XML in `data`, which came from `path`.
 
-    Raises FormatError for what is not well-formed, and for a document that declares entities.
+    A declaration that is not that of XML 1 or not at the start, as robots are published with, is
+    passed over. Raises FormatError for what is not well-formed, and for a document that declares
+    entities.
     """
     if (start := data.find(b"<!ENTITY")) >= 0:
         raise wrong(path, data.count(b"\n", 0, start) + 1, _ENTITIES)
     try:
         root = etree.fromstring(data, _PARSER, base_url=str(path))
     except etree.XMLSyntaxError as error:
+        if error.code in _DECLARATION and (rest := _DECLARED.sub(_lines, data)) != data:
+            return parsed(rest, path)
         said = str(error.msg or "there is nothing in it").partition(", line ")[0]
         raise wrong(path, error.lineno, f"this is no well-formed XML: {said}") from None
     if b"\0" in data:  # UTF-16
@@ -37,8 +42,17 @@ def parsed(data: bytes, path: Path) -> Element:
     return root
 
 
-_PARSER = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
+_DECLARED = re.compile(rb"<\?xml\s[^<>]*\?>")
+_DECLARATION = (etree.ErrorTypes.ERR_UNKNOWN_VERSION, etree.ErrorTypes.ERR_RESERVED_XML_NAME)
+_SAFE = {"resolve_entities": False, "no_network": True, "huge_tree": False, "load_dtd": False}
+_IDLE = {"remove_blank_text": True, "remove_comments": True, "remove_pis": True}
+_PARSER = etree.XMLParser(collect_ids=False, **_SAFE, **_IDLE)
 _ENTITIES = "the document declares entities, which are not read; write out what they stand for"
+
+
+def _lines(found: re.Match[bytes]) -> bytes:
+    """The lines that something took, empty."""
+    return b"\n" * found[0].count(b"\n")
 
 
 def refused(element: Element, text: str) -> FormatError:

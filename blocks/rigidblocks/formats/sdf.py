@@ -251,7 +251,7 @@ class _Reader:
 
     def _freedoms(self, element: Element, name: str, joint: Joint) -> dict[str, Any]:
         axes = [a for which in ("axis", "axis2") if (a := element.find(which)) is not None]
-        if joint.nv != len(axes) or isinstance(joint, Spherical):
+        if not axes or joint.nv != len(axes) or isinstance(joint, Spherical):
             return {}
         values = [self._freedom(axis, name) for axis in axes]
         return {key: [v[key] for v in values] for key in values[0]}

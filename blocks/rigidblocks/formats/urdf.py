@@ -1,10 +1,9 @@
 """URDF, the Unified Robot Description Format of ROS, version 1.0."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import inf, isfinite, isnan, nan
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from lxml import etree
@@ -78,18 +77,20 @@ def read_link(element: Element, later: bool = False) -> Link:
         elif tag == "inertial" and inertial is None:
             inertial = part
     body = NOTHING if inertial is None else _inertia(inertial, name)
-    appearance, contact = (
-        (Later(partial(_shapes, some)) if later else _shapes(some)) if some else ()
-        for some in (seen, touching)
-    )
-    return Link(name, element.sourceline, body, appearance, contact)
+    return Link(name, element.sourceline, body, _drawn(seen, later), _drawn(touching, later))
+
+
+def _drawn(elements: Sequence[Element], later: bool) -> Sequence[Shape]:
+    if not elements:
+        return ()
+    return Later(partial(_shapes, elements)) if later else _shapes(elements)
 
 
 def _inertia(element: Element, link: str) -> RigidInertia:
     inside = first_of_each(element)
-    X = _origin(inside)
-    mass, moments = (_needed(element, inside, name) for name in ("mass", "inertia"))
-    return inertia(mass, link, number(mass, "value"), X, attributes(moments, _MOMENTS, 0.0))
+    mass, moments = _needed(element, inside, "mass"), _needed(element, inside, "inertia")
+    m = number(mass, "value")
+    return inertia(mass, link, m, _origin(inside), attributes(moments, _MOMENTS, 0.0))
 
 
 _MOMENTS = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
@@ -251,18 +252,30 @@ def _following(element: Element, mimic: Element) -> Following:
 
 def _has_sound_shapes(root: Element) -> bool:
     """Whether nothing is wrong with any shape of a robot, as a quick look tells."""
-    if _LACKING(root) or any(".." in name or not name.strip() for name in set(_MESHES(root))):
-        return False
+    meshes, lengths, sides = set[str](), list[str](), list[str]()
+    for solid in _SOLIDS(root):
+        match solid.tag:
+            case "mesh":
+                meshes.add(solid.get("filename", ""))
+            case "box":
+                sides.append(solid.get("size", ""))
+            case "sphere":
+                lengths.append(solid.get("radius", ""))
+            case "cylinder" | "capsule":
+                lengths += (solid.get("radius", ""), solid.get("length", ""))
     try:
-        sizes = _values(_SIDES(root), 3) + _values(_LENGTHS(root), 1)
+        sizes = _values(sides, 3) + _values(lengths, 1)
         _values(_ORIGINS(root), 3)
     except ValueError:
         return False
-    return min(sizes, default=0.0) >= 0.0
+    sound = all(name.strip() and ".." not in name for name in meshes)
+    return sound and min(sizes, default=0.0) >= 0.0
 
 
 def _values(texts: Sequence[str], count: int) -> list[float]:
     """The numbers in texts of `count` each; raises ValueError where anything can be said of one."""
+    if not texts:
+        return []
     tokens = [text.split() for text in set(texts)]
     if any(len(some) != count for some in tokens):
         raise ValueError
@@ -274,25 +287,8 @@ def _values(texts: Sequence[str], count: int) -> list[float]:
     return values
 
 
-def _looked_up(path: str) -> Callable[[Element], Any]:
-    """The quickest way to ask for something of all shapes; what is found are plain texts."""
-    found: Callable[[Element], Any] = etree.XPath(
-        path.replace("SHAPES", "link/*/geometry/*"), smart_strings=False
-    )
-    return found
-
-
-_MESHES = _looked_up("SHAPES[self::mesh]/@filename")
-_ORIGINS = _looked_up("link/*[self::visual or self::collision]/origin/@*")
-_SIDES = _looked_up("SHAPES[self::box]/@size")
-_LENGTHS = _looked_up(
-    "SHAPES[self::sphere or self::cylinder or self::capsule]/@*[name()='radius' or name()='length']"
-)
-_LACKING = _looked_up(
-    "boolean(SHAPES[self::mesh[not(@filename)] or self::box[not(@size)] or "
-    "self::sphere[not(@radius)] or self::cylinder[not(@radius and @length)] or "
-    "self::capsule[not(@radius and @length)]])"
-)
+_SOLIDS = etree.XPath("link/*/geometry/*")
+_ORIGINS = etree.XPath("link/*[self::visual or self::collision]/origin/@*", smart_strings=False)
 _FAR = 1e100  # further than any shape is
 
 

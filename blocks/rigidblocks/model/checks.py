@@ -44,7 +44,10 @@ def _is_plain(model: Any, i: int) -> bool:
     """
     X, body = model.Xtree[i], model.inertia[i]
     E, r, h, I = X.E, X.r, body.h, body.I
-    if not np.shape(E) == np.shape(I) == (3, 3) or not np.shape(r) == np.shape(h) == (3,):
+    try:
+        if not E.shape == I.shape == (3, 3) or not r.shape == h.shape == (3,):
+            return False
+    except AttributeError:  # what is no array
         return False
     if type(model.joint[i]) not in _PLAIN or model.body_names[i] in model.massless:
         return False
@@ -142,6 +145,8 @@ def check_loops(tree: Tree) -> None:
     """Raises TypeError or ValueError for a loop joint between a body and itself, of bodies that are
     not there, of another algebra, or with frames that are not finite, and for two with one name.
     """
+    if not (tree.loops or tree.strings):
+        return
     if double := _doubled((*tree.joint_names, *tree.loop_names)):
         raise ValueError(
             f"model '{tree.name}' has two joints with the name {', '.join(double)}; a loop joint "

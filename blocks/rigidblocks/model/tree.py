@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from math import isfinite
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Self
@@ -185,7 +186,7 @@ def complete(tree: Tree, dimensions: int) -> None:
         raise ValueError(
             f"gravity needs {dimensions} components in m/s^2, not shape {gravity.shape}"
         )
-    if gravity.dtype != object and not np.all(np.isfinite(gravity)):
+    if gravity.dtype != object and not all(map(isfinite, gravity.tolist())):
         raise ValueError(f"gravity must be finite, not {gravity}")
     object.__setattr__(tree, "gravity", read_only(gravity))
 
