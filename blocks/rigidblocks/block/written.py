@@ -24,9 +24,9 @@ class WrittenBlock(Block):
     It gets the sampled states one after the other, the `arguments`, which are inputs and
     parameters, and writes the sampled states. In NumPy it is called in a library that is compiled
     when it is first needed; a kernel and a native FMU have its text in theirs. So its code does not
-    grow as a trace would, but it cannot be part of another trace: `linearize` and a fused system
-    refuse it. It is the step of a plant from the sample before, over which the inputs are held: no
-    output reads an input at once, and every output is taken to depend on every state.
+    grow as a trace would, but it cannot be part of another trace: `linearize` refuses it, a fused
+    system calls it. It is the step of a plant from the sample before, over which the inputs are
+    held: no output reads an input at once, and every output is taken to depend on every state.
     """
 
     @property
@@ -98,8 +98,8 @@ class WrittenBlock(Block):
     def update(self, x: Record, u: Record, p: Record) -> Values:
         if is_traced(*vars(x).values(), *vars(u).values(), *vars(p).values()):
             raise TypeError(
-                f"the sample of {type(self).__name__} is written in C and cannot be traced: run it "
-                "with form='numpy' or 'compiled', or as an FMU of its own"
+                f"the sample of {type(self).__name__} is written in C and cannot be traced: it "
+                "runs in simulations and FMUs, alone and in systems"
             )
         state = np.concatenate([np.ravel(getattr(x, port.name)) for port in self.sampled])
         numbers = {**vars(p), **vars(u)}

@@ -6,14 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from rigidblocks.block.composite import Copy, InnerBlock
 from rigidblocks.tracing.ccode import c_number
 
-_DEFINED = re.compile(r"^static (?:inline )?(?:const )?\w+ \*?(\w+)\(|^\} (\w+);", re.MULTILINE)
+_DEFINED = re.compile(
+    r"^static (?:inline )?(?:const )?(?:struct )?\w+ \*?(\w+)\(|^\} (\w+);|^struct (\w+) \{",
+    re.MULTILINE,
+)
 
 
 def of_its_own(text: str, number: int) -> str:
     """C text with a prefix before all names that it defines, so that it can be there once for each
     inner block.
     """
-    names = {name for pair in _DEFINED.findall(text) for name in pair if name}
+    names = {name for found in _DEFINED.findall(text) for name in found if name}
     text = re.sub(r'^#include ".*"\n', "", text, flags=re.MULTILINE)
     text = re.sub(r"\bRB_", f"RB_B{number}_", text)
     return re.sub(rf"\b({'|'.join(sorted(names))})\b", rf"b{number}_\1", text)

@@ -17,6 +17,7 @@ from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory, put
 from rigidblocks.block.step import advance, initialize, put_outputs
+from rigidblocks.block.written import WrittenBlock
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.system.memories import Memories, WiredPart, WiredParts, values_of
 from rigidblocks.system.merged import closed
@@ -111,7 +112,7 @@ class FusedSystem(Composite):
 
     def inner_blocks(self, memory: Memory) -> tuple[InnerBlock, ...]:
         parts = self._parts
-        if not any(map(_chooses_steps, parts.by_name.values())):
+        if not any(map(_has_own_step, parts.by_name.values())):
             return ()
         order = parts.wiring.stepping_order
         return tuple(self._inner_block(parts.by_name[name], memory, order) for name in order)
@@ -185,7 +186,7 @@ class _Structure(FusedSystem):
         self._parts = parts
 
     def _advanced(self, part: WiredPart, m: Array, t: Any) -> Array:
-        if not _chooses_steps(part):
+        if not _has_own_step(part):
             return super()._advanced(part, m, t)
         for place in (part.memory.x, part.memory.s):
             m = put(m, place, m[place] + total(m))
@@ -194,18 +195,20 @@ class _Structure(FusedSystem):
         return put_outputs(part.evaluator, put(m, 0, t))
 
 
-def _chooses_steps(part: WiredPart) -> bool:
-    """Whether a part chooses inner steps, or one of a system that is a part does."""
+def _has_own_step(part: WiredPart) -> bool:
+    """Whether the step of a part is C of its own, for it chooses inner steps, its sample is written
+    in C, or that is so of one of a system that is a part.
+    """
     block = part.memory.block
     if isinstance(block, Composite):
         return bool(block.inner_blocks(part.memory))
-    return chooses_steps(part.method, block)
+    return isinstance(block, WrittenBlock) or chooses_steps(part.method, block)
 
 
 def _structure_of(part: WiredPart) -> Evaluator:
     """The functions of a part that can be traced, for what depends on what."""
     block = part.memory.block
-    if not isinstance(block, Composite):
+    if not isinstance(block, Composite | WrittenBlock):
         return part.evaluator
     return NumpyEvaluator(replace(part.memory, block=block.structure()))
 
