@@ -9,8 +9,9 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.simulation.result import Result
+from rigidblocks.view.ground import level_ground
 from rigidblocks.view.robot import DrawnRobot, Outlook, outlook
-from rigidblocks.view.show import Drawable, drawn_robots, ground_of, motion_of
+from rigidblocks.view.show import Drawable, drawn_robots, motion_of
 from rigidblocks.view.solids import Solid
 from rigidblocks.view.surfaces import triangles
 
@@ -69,7 +70,8 @@ def pictures(
     seen = outlook(drawn[0].model)
     some = np.concatenate([one[0] for one in surfaces[:: max(1, len(surfaces) // 40)]])
     camera = Camera.before(some.reshape(-1, 3), seen, size)
-    level = ground_of(robot).get("ground", float((some.reshape(-1, 3) @ camera.up).min()))
+    lowest = float((some.reshape(-1, 3) @ camera.up).min())
+    level = level_ground(robot, seen.up).get("ground", lowest)
     behind = _background(camera, level)
     for one in surfaces:
         yield _picture(camera, behind, level, *one)

@@ -11,12 +11,14 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.library.contact_plant import ContactPlant
 from rigidblocks.library.ground_contact import GroundContact
 from rigidblocks.library.rigid_contact_plant import RigidContactPlant
+from rigidblocks.library.world_plant import WorldPlant
 from rigidblocks.simulation.result import Result
 from rigidblocks.system.system import System
 from rigidblocks.view.robot import DrawnRobot, Part
 
-FORCE = (Part("force", 0, 3),)
-WRENCH = (Part("f_contact", 3, 6), Part("centre_of_pressure", 0, 3))
+FORCE = (Part(("force",), 0, 3),)
+WRENCH, PRESSURE = ("f_contact", 3, 6), ("centre_of_pressure", 0, 3)
+WIDE = {WRENCH[0]: 6}  # others have 3 columns
 
 
 def force_parts(block: Any, name: str = "", system: System | None = None) -> tuple[Part, ...]:
@@ -28,10 +30,22 @@ def force_parts(block: Any, name: str = "", system: System | None = None) -> tup
     if isinstance(block, ContactPlant):
         parts = FORCE
     elif isinstance(block, RigidContactPlant):
-        parts = WRENCH
+        parts = tuple(Part((port,), a, b) for port, a, b in (WRENCH, PRESSURE))
+    elif isinstance(block, WorldPlant):
+        parts = tuple(Part(_of_members(block, port), a, b) for port, a, b in (WRENCH, PRESSURE))
     elif system is not None and (ground := _ground(system, name)):
         parts, name = FORCE, ground
-    return tuple(part._replace(port=f"{name}.{part.port}".lstrip(".")) for part in parts)
+    return tuple(
+        part._replace(ports=tuple(f"{name}.{port}".lstrip(".") for port in part.ports))
+        for part in parts
+    )
+
+
+def _of_members(block: WorldPlant, port: str) -> tuple[str, ...]:
+    """The outputs of the members of a world that have this one, in the order of their bodies."""
+    known = {one.name for one in block.outputs}
+    names = (f"{member.name}_{port}" for member in block.members)
+    return tuple(name for name in names if name in known)
 
 
 def known_parts(robot: DrawnRobot, shapes: Mapping[str, tuple[int, ...]]) -> Sequence[Part] | None:
@@ -39,11 +53,18 @@ def known_parts(robot: DrawnRobot, shapes: Mapping[str, tuple[int, ...]]) -> Seq
     by names, or is of other points than the robot's.
     """
     n = robot.model.nb if robot.touching is None else len(robot.touching.body)
-    wide = {"f_contact": 6}
-    for port, _, _ in robot.forces:
-        if shapes.get(port) != (n, wide.get(port.rpartition(".")[2], 3)):
+    for part in robot.forces:
+        known = [shapes.get(port, ()) for port in part.ports]
+        if any(shape[-1:] != (_wide(port),) for port, shape in zip(part.ports, known, strict=True)):
+            return None
+        if sum(shape[0] if len(shape) > 1 else 1 for shape in known) != n:
             return None
     return robot.forces or None
+
+
+def _wide(port: str) -> int:
+    """How many columns an output has."""
+    return next((wide for name, wide in WIDE.items() if port.endswith(name)), 3)
 
 
 def force_places(
@@ -54,7 +75,10 @@ def force_places(
     """
     if (parts := known_parts(robot, shapes)) is None:
         return None
-    found = [np.reshape(where[port], shapes[port])[:, a:b] for port, a, b in parts]
+    found = [
+        np.concatenate([np.reshape(where[port], (-1, _wide(port))) for port in ports])[:, a:b]
+        for ports, a, b in parts
+    ]
     return [int(k) for k in np.ravel(np.concatenate(found, axis=1))]
 
 
@@ -65,8 +89,15 @@ def forces_on(result: Result, robot: DrawnRobot) -> Array | None:
     parts = known_parts(robot, {port.name: port.shape for port in result.ports})
     if parts is None:
         return None
-    found = [np.asarray(result[port], dtype=float)[..., a:b] for port, a, b in parts]
-    return np.reshape(np.concatenate(found, axis=2), (len(result.time), -1))
+    n = len(result.time)
+
+    def rows(port: str) -> Array:
+        return np.reshape(np.asarray(result[port], dtype=float), (n, -1, _wide(port)))
+
+    found = [
+        np.concatenate([rows(port) for port in ports], axis=1)[..., a:b] for ports, a, b in parts
+    ]
+    return np.reshape(np.concatenate(found, axis=2), (n, -1))
 
 
 def _ground(system: System, plant: str) -> str | None:

@@ -16,11 +16,10 @@ from rigidblocks.simulation.watch import Watcher
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
 from rigidblocks.view.forces import force_places
-from rigidblocks.view.page import Page, page
+from rigidblocks.view.page import Page
 from rigidblocks.view.played import played
-from rigidblocks.view.robot import outlook
 from rigidblocks.view.server import LOOPBACK, News, Server
-from rigidblocks.view.show import drawn_robots, ground_of, in_order, title_of
+from rigidblocks.view.show import drawn_robots, in_order, page_of
 
 RUNNING, OVER = "row", "over"
 
@@ -112,8 +111,7 @@ class LiveView(Watcher):
             "forces": [force_places(robot, places, shapes) for robot in drawn],
             "signals": list(_signals(self._ports, places)),
         }
-        more = {"live": live, **ground_of(self._system)}
-        return page(title_of(drawn), drawn, outlook(drawn[0].model), more)
+        return page_of(drawn, self._system, {"live": live})
 
 
 def _told(run: int, t: float, row: Array) -> bytes:

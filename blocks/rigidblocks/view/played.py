@@ -10,18 +10,18 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.record import offer
 from rigidblocks.simulation.result import Result
+from rigidblocks.view.encoding import encoded
 from rigidblocks.view.forces import forces_on
-from rigidblocks.view.page import Page, page
-from rigidblocks.view.robot import outlook
+from rigidblocks.view.page import Page
 from rigidblocks.view.show import (
     Drawable,
     Drawn,
     described_run,
     drawn_robots,
-    ground_of,
     motion_of,
+    page_of,
+    plotted,
     signal_of,
-    title_of,
 )
 from rigidblocks.view.solids import PALETTE
 
@@ -80,8 +80,7 @@ def played(
     drawn = [one for one, _ in pairs]
     forces = [forces_on(result, one) for one in drawn]
     run = described_run(result, motion_of(result, pairs), forces, signals)
-    data = {"run": run, **ground_of(robot), **(more or {})}
-    return page(title_of(drawn), drawn, outlook(drawn[0].model), data)
+    return page_of(drawn, robot, {"run": run, **(more or {})})
 
 
 def played_together(
@@ -104,8 +103,10 @@ def played_together(
     q = np.concatenate([motion_of(run, pairs) for run in runs], axis=1)
     forces = [forces_on(run, one) for run in runs for one, _ in pairs]
     first = described_run(runs[0], q, forces, signals)
-    for one in first["signals"]:
-        one |= _of_all(runs, names, one["name"])
+    wanted = [one["name"] for one in first["signals"]]
+    rows = plotted(runs[0], wanted, len(runs))
+    first["plotTime"] = encoded(runs[0].time[rows], "<f8")
+    first["signals"] = [one | _of_all(runs, names, one["name"], rows) for one in first["signals"]]
     own = [one.described(k) for k, one in enumerate(drawn)]
     shadows = [
         _shadow(one, name, PALETTE[k % len(PALETTE)])
@@ -113,8 +114,8 @@ def played_together(
         for one in own
     ]
     note = f"in its colours {names[0]}; shadows: {', '.join(names[1:])}"
-    data = {"robots": own + shadows, "run": first, "note": note, **ground_of(robot), **more}
-    return page(title_of(drawn), drawn, outlook(drawn[0].model), data)
+    data = {"robots": own + shadows, "run": first, "note": note, **more}
+    return page_of(drawn, robot, data)
 
 
 def _at_the_same_times(results: Sequence[Result]) -> list[Result]:
@@ -132,12 +133,14 @@ def _at_the_same_times(results: Sequence[Result]) -> list[Result]:
     ]
 
 
-def _of_all(runs: Sequence[Result], names: Sequence[str], signal: str) -> dict[str, Any]:
-    """The elements and columns of a signal in all runs that have it."""
+def _of_all(
+    runs: Sequence[Result], names: Sequence[str], signal: str, rows: Array
+) -> dict[str, Any]:
+    """The elements and columns of a signal at these rows, in all runs that have it."""
     found: dict[str, Any] = {"elements": [], "columns": []}
     for run, name in zip(runs, names, strict=True):
         try:
-            one = signal_of(run, signal)
+            one = signal_of(run, signal, rows)
         except KeyError:
             continue
         found["elements"] += [f"{element} {name}".strip() for element in one["elements"]]
@@ -147,6 +150,7 @@ def _of_all(runs: Sequence[Result], names: Sequence[str], signal: str) -> dict[s
 
 def _shadow(robot: dict[str, Any], name: str, colour: tuple[float, float, float]) -> dict[str, Any]:
     """The same robot in one colour that lets light through, with nothing drawn over it."""
-    links = [one for one in robot["solids"] if one["layer"] == "links"]
+    moving = (one for one in robot["solids"] if max(one["body"], one.get("other", -1)) >= 0)
+    links = [one for one in moving if one["layer"] == "links"]
     solids = [{**one, "colour": list(colour), "opacity": THROUGH} for one in links]
     return {**robot, "name": f"{robot['name']}, {name}", "solids": solids, "sliders": []}

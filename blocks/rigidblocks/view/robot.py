@@ -26,9 +26,9 @@ TURN, SLIDE = np.pi, 0.5  # the ends of a slider without limits [rad], and in li
 
 
 class Part(NamedTuple):
-    """Of an output (n, wide), the columns from `first` to before `last`."""
+    """Of outputs (n, wide), one below the other, the columns from `first` to before `last`."""
 
-    port: str
+    ports: tuple[str, ...]
     first: int
     last: int
 
@@ -65,7 +65,7 @@ class DrawnRobot:
     @property
     def _bare(self) -> frozenset[int] | None:
         """The bodies that are to be drawn as rods; None where it is any that has no shapes."""
-        shown = {one.body for one in self.more if one.kind == "mesh"}
+        shown = {one.body for one in self.more if one.kind == "mesh" and one.body >= 0}
         return self.bare - shown if shown else None
 
     @cached_property
@@ -115,7 +115,7 @@ class DrawnRobot:
 
     def sliders(self) -> Iterable[dict[str, Any]]:
         """A slider for each variable of joints whose variables are coordinates."""
-        model, reach = self.model, SLIDE * _span(self)
+        model, reach = self.model, SLIDE * span(self)
         for name, joint, where in zip(model.joint_names, model.joint, model.q_slices, strict=True):
             for j, k in enumerate(range(where.start, where.stop)):
                 if joint.nq > joint.nv:
@@ -232,7 +232,7 @@ def _of(model: Tree) -> dict[str, tuple[int, ...]]:
     return {"q": (model.nq,)}
 
 
-def _span(robot: DrawnRobot) -> float:
+def span(robot: DrawnRobot) -> float:
     """How far apart the bodies' origins are, about the length of the robot [m]."""
     places = [in_space(X).r for X in body_poses(robot.model, robot.q)]
     return float(np.max(np.ptp([np.zeros(3), *places], axis=0))) or 1.0

@@ -21,19 +21,20 @@ from rigidblocks.library.rigid_contact_plant import RigidContactPlant
 from rigidblocks.library.world_plant import WorldPlant
 from rigidblocks.mechanisms import Mechanism
 from rigidblocks.model.model import Model
-from rigidblocks.model.shapes import Plane
 from rigidblocks.model.tree import Tree
 from rigidblocks.simulation.result import Result
 from rigidblocks.system.system import System
 from rigidblocks.view.encoding import encoded
 from rigidblocks.view.file import RobotFile, robot_file
 from rigidblocks.view.forces import force_parts
+from rigidblocks.view.ground import ground_solids, level_ground
 from rigidblocks.view.meshes import NO_MESHES, Meshes, meshes
 from rigidblocks.view.page import Page, page
-from rigidblocks.view.robot import DrawnRobot, outlook
+from rigidblocks.view.robot import DrawnRobot, outlook, span
 from rigidblocks.view.solids import of_shapes
 
-FRAMES, MOST, POINTS = 60.0, 600_000, 1200  # per second; bytes of all frames; of a plot
+FRAMES, MOST = 60.0, 400_000  # per second; bytes of all frames
+POINTS, FEWEST, NUMBERS = 1200, 50, 50_000  # of a curve, at most and at least; of all curves
 FAR = 1e12  # [rad, m]: what is farther away is not seen
 
 
@@ -50,7 +51,7 @@ def show(robot: Drawable, q: ArrayLike | None = None, path: str | Path | None = 
     Raises TypeError for something else.
     """
     drawn = [robot for robot, _ in drawn_robots(robot, q)]
-    made = page(title_of(drawn), drawn, outlook(drawn[0].model), ground_of(robot))
+    made = page_of(drawn, robot, {})
     if path is not None:
         made.save(path)
     return made
@@ -74,7 +75,8 @@ def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
         case Tree():
             yield _of_model(robot, q)
         case Plant() | ContactPlant() | RigidContactPlant() | WorldPlant():
-            yield _of_plant(robot, {}, "", q)
+            one, ports = _of_plant(robot, {}, "", q)
+            yield _on_ground(one, robot), ports
         case _:
             raise TypeError(
                 f"a robot to draw is a model, a mechanism, a plant, a system or a file, not "
@@ -118,8 +120,12 @@ def described_run(
     end = int(np.argmax(lost)) if lost.any() else len(time)
     if not end:
         raise ValueError(f"the motion of the robot is not finite from the start, {q[0].tolist()}")
+    wide = q.shape[1] + sum(one.shape[1] for one in forces if one is not None)
+    most = max(MOST // (8 + 4 * wide), 2)
     n = round(float(time[end - 1] - time[0]) * FRAMES) + 1
-    frames = np.linspace(time[0], time[end - 1], int(np.clip(n, 2, MOST // (8 + 4 * q.shape[1]))))
+    frames = np.linspace(time[0], time[end - 1], int(np.clip(n, 2, most)))
+    names = signals or _numbers(result)
+    rows = plotted(result, names)
 
     def filmed(values: Array) -> str:
         return encoded(
@@ -130,20 +136,21 @@ def described_run(
         "time": encoded(frames, "<f8"),
         "q": filmed(q),
         "forces": [None if one is None else filmed(one) for one in forces],
-        "plotTime": encoded(time[_plotted(result)], "<f8"),
+        "plotTime": encoded(time[rows], "<f8"),
         "events": [float(event.t) for event in result.events][:200],
-        "signals": [signal_of(result, name) for name in signals or _numbers(result)],
+        "signals": [signal_of(result, name, rows) for name in names],
     }
 
 
-def _plotted(result: Result) -> Array:
-    """The rows of a result that are enough for a plot."""
-    return np.unique(np.linspace(0, len(result.time) - 1, POINTS).astype(int))
+def plotted(result: Result, names: Sequence[str], runs: int = 1) -> Array:
+    """The rows of a result that are enough for plots of these signals, of so many runs."""
+    curves = sum(np.size(result[name][0]) for name in names) * runs
+    points = int(np.clip(NUMBERS // max(curves, 1), FEWEST, POINTS))
+    return np.unique(np.linspace(0, len(result.time) - 1, points).astype(int))
 
 
-def signal_of(result: Result, name: str) -> dict[str, Any]:
-    """What the script reads of a signal, at points enough for a plot."""
-    rows = _plotted(result)
+def signal_of(result: Result, name: str, rows: Array) -> dict[str, Any]:
+    """What the script reads of a signal, at these rows."""
     values = np.asarray(result[name], dtype=float).reshape(len(result.time), -1)[rows]
     whole = name in {port.name for port in result.ports}
     elements = result.port(name).element_names if whole else (name,)
@@ -180,10 +187,17 @@ def _of_system(system: System) -> Iterator[Drawn]:
             one, ports = _of_plant(part.component, part.start, name, None)
             forces = force_parts(part.component, name, system)
             frames = dict(_frames(system, part.component, one.model))
-            yield replace(one, forces=forces, frames=frames), ports
+            one = replace(one, forces=forces, frames=frames)
+            yield (_on_ground(one, system) if robots == 1 else one), ports
     if not robots:
         names = ", ".join(system.parts) or "none"
         raise ValueError(f"there is no robot to draw in the system; its parts are: {names}")
+
+
+def _on_ground(one: DrawnRobot, robot: Block | System) -> DrawnRobot:
+    """The robot with the ground that is not level, of all robots of a system."""
+    solids = ground_solids(robot, outlook(one.model).up, span(one))
+    return replace(one, more=(*one.more, *solids))
 
 
 def _of_plant(block: Block, start: Mapping[str, Any], name: str, q: ArrayLike | None) -> Drawn:
@@ -210,7 +224,8 @@ def _of_world(block: WorldPlant, start: Mapping[str, Any], name: str, q: ArrayLi
         np.ravel(start.get(port, block.plant.q0[member.q]))
         for port, member in zip(ports, block.members, strict=True)
     ]
-    drawn = DrawnRobot(block.plant.model, name, np.concatenate(parts) if q is None else q)
+    q, forces = np.concatenate(parts) if q is None else q, force_parts(block)
+    drawn = DrawnRobot(block.plant.model, name, q, forces=forces)
     return drawn, [f"{name}.{port}".lstrip(".") for port in ports]
 
 
@@ -281,19 +296,10 @@ def _columns(result: Result, nq: int, ports: Sequence[str]) -> Array:
     return q
 
 
-def ground_of(robot: Any) -> dict[str, Any]:
-    """How high the ground is that a robot stands on, where it is level."""
-    blocks = (
-        [part.component for part in robot.parts.values()] if isinstance(robot, System) else [robot]
-    )
-    for block in blocks:
-        ground = getattr(block, "ground", None)
-        for plane in ground if isinstance(ground, tuple) else (ground,):
-            if isinstance(plane, Plane):
-                return {"ground": float(np.asarray(plane.normal) @ np.asarray(plane.point))}
-    return {}
-
-
-def title_of(drawn: Sequence[DrawnRobot]) -> str:
-    """The names of the models."""
-    return ", ".join(dict.fromkeys(one.model.name for one in drawn))
+def page_of(drawn: Sequence[DrawnRobot], robot: Any, more: Mapping[str, Any]) -> Page:
+    """The page of robots that are drawn, of `robot` as `show` takes it, on its ground, with more
+    for its script to read.
+    """
+    title = ", ".join(dict.fromkeys(one.model.name for one in drawn))
+    seen = outlook(drawn[0].model)
+    return page(title, drawn, seen, {**level_ground(robot, seen.up), **more})

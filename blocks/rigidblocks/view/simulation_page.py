@@ -10,14 +10,17 @@ import numpy as np
 from rigidblocks.block.block import Port
 from rigidblocks.block.memory import Memory
 from rigidblocks.library.plant import Plant
+from rigidblocks.library.rigid_contact_plant import RigidContactPlant
+from rigidblocks.library.world_plant import WorldPlant
 from rigidblocks.model.planar import PlanarModel
+from rigidblocks.model.tree import Tree
 from rigidblocks.system.fused import FusedSystem
 from rigidblocks.system.system import System
 from rigidblocks.view.encoding import encoded
 from rigidblocks.view.forces import force_places
-from rigidblocks.view.page import Page, page
-from rigidblocks.view.robot import Part, outlook
-from rigidblocks.view.show import drawn_robots, ground_of, in_order, plant_of, title_of
+from rigidblocks.view.page import Page
+from rigidblocks.view.robot import Part
+from rigidblocks.view.show import drawn_robots, in_order, page_of, plant_of
 from rigidblocks.view.solids import usual_length
 from rigidblocks.view.wasm import wasm_kernel
 
@@ -54,8 +57,7 @@ def simulation_page(system: System, dt: float = 1e-3, path: str | Path | None = 
         "pulls": list(_pulls(system, memory)),
     }
     note = "runs in this page; drag to look around, pull at a body"
-    more = {"kernel": kernel, "note": note, **ground_of(system)}
-    made = page(title_of(drawn), drawn, outlook(drawn[0].model), more)
+    made = page_of(drawn, system, {"kernel": kernel, "note": note})
     if path is not None:
         made.save(path)
     return made
@@ -81,26 +83,41 @@ def _pulls(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
     """
     connected = {one.target for one in system.connections}
     for name, part in system.parts.items():
-        plant, where = plant_of(part.component), memory.where.get(f"{name}.{WRENCHES}")
-        if plant is None:
+        found = _pulled_model(part.component)
+        if found is None:
             continue
-        if where is None or (name, WRENCHES) in connected:
+        model, first, mass, length = found
+        ports = [port.name for port in part.component.inputs if port.name.endswith(WRENCHES)]
+        where = [memory.where.get(system.exposure.name(f"{name}.{port}")) for port in ports]
+        if not where or where[0] is None or any((name, port) in connected for port in ports):
             yield None
             continue
-        drawn = plant.configuration_model
-        mass = sum(float(body.m) for body in drawn.inertia)
         yield {
-            "place": where.start,
-            "first": plant.model.nb - drawn.nb,
-            "planar": isinstance(drawn, PlanarModel),
-            "stiffness": 5.0 * 9.81 * mass / (drawn.nb * usual_length(drawn)),
+            "place": where[0].start,
+            "first": first,
+            "planar": isinstance(model, PlanarModel),
+            "stiffness": 5.0 * 9.81 * mass / length,
         }
+
+
+def _pulled_model(block: Any) -> tuple[Tree, int, float, float] | None:
+    """The model that is drawn of a block, the first of its bodies that is, the mass that a pull has
+    to move [kg], and the length that it stretches by [m]; None where no robot is drawn.
+    """
+    if isinstance(block, RigidContactPlant | WorldPlant):
+        model = block.model if isinstance(block, RigidContactPlant) else block.plant.model
+        return model, 0, max(float(body.m) for body in model.inertia), usual_length(model)
+    if (plant := plant_of(block)) is None:
+        return None
+    drawn = plant.configuration_model
+    mass = sum(float(body.m) for body in drawn.inertia)
+    return drawn, plant.model.nb - drawn.nb, mass, drawn.nb * usual_length(drawn)
 
 
 def _exposed(system: System, parts: Iterable[Part]) -> Iterator[Part]:
     """Parts of outputs by the names that these have outside the system."""
     for part in parts:
-        yield part._replace(port=system.exposure.name(part.port))
+        yield part._replace(ports=tuple(map(system.exposure.name, part.ports)))
 
 
 def _places(memory: Memory, name: str) -> range:
@@ -112,7 +129,7 @@ def _settable(memory: Memory) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The sliders of the inputs and of the parameters, by title."""
     groups = {"inputs": memory.block.inputs, "parameters": memory.parameters}
     for title, ports in groups.items():
-        few = [p for p in ports if p.size <= MOST and not p.name.endswith(f".{WRENCHES}")]
+        few = [p for p in ports if p.size <= MOST and not p.name.endswith(WRENCHES)]
         in_order = sorted(few, key=lambda port: port.size > FEW)  # tables last
         yield title, [one for port in in_order for one in _sliders(memory, port)]
 

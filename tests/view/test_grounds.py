@@ -1,0 +1,118 @@
+"""The ground that robots touch, and worlds of several of them: what is drawn, forces, pulls."""
+
+import itertools
+
+import numpy as np
+from test_pages import data, numbers
+
+from rigidblocks import (
+    ContactPlant,
+    FloatingBasePlant,
+    Result,
+    RobotPlant,
+    System,
+    World,
+    animate,
+    planar2,
+    show,
+    sphere_inertia,
+)
+from rigidblocks.block.memory import Memory
+from rigidblocks.library import GroundContact, RigidContactPlant
+from rigidblocks.model.shapes import Box, HeightField, Plane, Sphere
+from rigidblocks.robots import gripper, quadruped
+from rigidblocks.system.fused import FusedSystem
+from rigidblocks.view.forces import forces_on
+from rigidblocks.view.show import drawn_robots
+from rigidblocks.view.simulation_page import _pulls, pulled
+
+
+def on(ground):
+    robot = FloatingBasePlant(quadruped(), position0=(0, 0, 0.5))
+    return ContactPlant(robot, K=1e4, D=50, mu=0.5, ground=ground)
+
+
+def at_rest(page):
+    """The solids on the base that are seen from the beginning."""
+    solids = (one for robot in page["robots"] for one in robot["solids"])
+    return [one for one in solids if one["body"] < 0 and one["layer"] == "links"]
+
+
+def test_level_ground_is_the_floor_and_a_wall_is_none():
+    page = data(show(on(Plane(point=(1.0, 2.0, 0.25)))))
+    assert page["ground"] == 0.25
+    assert at_rest(page) == []
+    page = data(show(on(Plane(normal=(1.0, 0.0, 0.0), point=(-0.5, 0.0, 0.0)))))
+    assert "ground" not in page
+    (wall,) = at_rest(page)
+    np.testing.assert_allclose(numbers(wall["points"]).reshape(-1, 3)[:, 0], -0.5, atol=1e-7)
+
+
+def test_triangles_of_a_height_field_lie_on_it(rng):
+    field = HeightField(rng.uniform(-0.1, 0.1, (20, 30)), (0.2, 0.1), (-2.0, -1.0))
+    (ground,) = at_rest(data(show(on(field))))
+    corners = numbers(ground["points"]).reshape(-1, 3)
+    gaps, _ = field.gap(corners)
+    np.testing.assert_allclose(gaps, 0.0, atol=1e-6)
+    assert len(corners) == 19 * 29 * 6
+
+
+def test_shapes_at_rest_are_drawn():
+    plant = RigidContactPlant(gripper(), (Plane(), Box.between((0, 0, 0), (1, 2, 3))))
+    page = data(show(plant))
+    (box,) = [one for one in at_rest(page) if one["kind"] == "box"]
+    assert (box["kind"], box["size"], page["ground"]) == ("box", [1, 2, 3], 0.0)
+
+
+def test_the_ground_of_a_contact_beside_the_plant_is_drawn():
+    system = System()
+    system.add("robot", FloatingBasePlant(quadruped()))
+    system.add("ground", GroundContact(quadruped(), K=1e4, D=50, mu=0.5, ground=Sphere(2.0)))
+    (ball,) = at_rest(data(show(system)))
+    assert (ball["kind"], ball["size"]) == ("sphere", [2.0])
+
+
+def yard():
+    world = World("yard")
+    world.add_robot("hand", gripper(), at=(1, 0, 1))
+    world.add_body("ball", sphere_inertia(0.1, mass=1), [Sphere(0.1)], at=(0, 0, 2))
+    world.add_body("other", sphere_inertia(0.1, mass=2), [Sphere(0.1)], at=(0, 1, 2))
+    world.add_ground(Plane())
+    system = System()
+    system.add("yard", world.plant())
+    return system
+
+
+def test_forces_in_a_world_are_those_of_its_members(rng):
+    system = yard()
+    ((robot, ports),) = drawn_robots(system, None)
+    assert ports == ["yard.hand_q", "yard.ball_q", "yard.other_q"]
+    outputs = system.wiring().outputs
+    n = 4
+    signals = [(port, rng.normal(size=(n, *port.shape))) for port in outputs]
+    result = Result.of_signals(np.arange(n) / n, signals, {})
+    forces = forces_on(result, robot).reshape(n, -1, 6)
+    assert forces.shape[1] == robot.model.nb
+    np.testing.assert_array_equal(forces[:, :-2, :3], result["yard.hand_f_contact"][..., 3:])
+    np.testing.assert_array_equal(forces[:, -2, :3], result["yard.ball_f_contact"][:, 3:])
+    np.testing.assert_array_equal(forces[:, -1, 3:], result["yard.other_centre_of_pressure"])
+    page = data(animate(result, system))
+    assert page["robots"][0]["pressed"] == robot.model.nb
+
+
+def test_each_robot_that_is_drawn_has_its_own_pull():
+    """Those in rigid contact too; one whose wrenches are wired has none."""
+    system = yard()
+    system.add("arm", RobotPlant(planar2()))
+    system.add("dog", on(Plane()))
+    system = pulled(system)
+    memory = Memory(FusedSystem(system, 1e-2))
+    pulls = list(_pulls(system, memory))
+    assert len(pulls) == len(list(drawn_robots(system, None)))
+    first, second, third = pulls
+    assert first["place"] == memory.where["yard.hand_f_ext"].start
+    places = [memory.where[f"yard.{name}_f_ext"] for name in ("hand", "ball", "other")]
+    assert all(a.stop == b.start for a, b in itertools.pairwise(places))
+    assert first["stiffness"] > 0
+    assert second["place"] == memory.where["arm.f_ext"].start
+    assert third is None
