@@ -113,7 +113,7 @@ def _runner() -> dict[str, str]:
     system.connect("link.w_ref", "table.w_ref")
     sources = runner_sources(system, "turntable", 2e-3, GAUSS_SEIDEL)
     link.close()
-    return {name: sources[name] for name in ("model.h", "system.h", "links.h")}
+    return {name: sources[name] for name in ("model.h", "system.h", "links.h", "xcp_plan.h")}
 
 
 def two_boxes() -> RigidContactPlant:

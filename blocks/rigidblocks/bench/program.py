@@ -8,7 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from rigidblocks.bench.udp_link import UdpLink
+from rigidblocks.bench.a2l import LARGEST, Element, a2l_text, elements_of, period
+from rigidblocks.bench.udp_link import Addresses, UdpLink
 from rigidblocks.block.adaptive import longest_step
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
@@ -24,6 +25,7 @@ from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler, cross_compile
 PLATFORMS = {"x86_64-linux": "x86_64-linux-gnu.2.17", "aarch64-linux": "aarch64-linux-gnu.2.17"}
 CORE = ("core.c", "core.h")
 RUNNER = ("clock.h", "link.h", "packet.h", "record.h", "runner.c", "times.h")
+XCP = ("xcp.h", "xcp_daq.h", "xcp_udp.h")
 SOURCE = "source"
 _FLAGS = (*PORTABLE_FLAGS, "-pthread")
 
@@ -46,6 +48,7 @@ def build_runner(
     *,
     order: str = GAUSS_SEIDEL,
     platform: str | None = None,
+    xcp: str | None = None,
 ) -> Path:
     """The path of the program written there, which steps a system of blocks every `dt` [s].
 
@@ -64,9 +67,13 @@ def build_runner(
         known = ", ".join((*PLATFORMS, SOURCE))
         raise ValueError(f"there is no platform '{platform}'; choose among {known}")
     path = Path(path)
-    sources = runner_sources(system, path.stem, dt, order)
+    xcp_at = _xcp_address(xcp)
+    sources = runner_sources(system, path.stem, dt, order, xcp_at)
+    a2l = sources.pop("a2l")
     if platform == SOURCE:
         sources["CMakeLists.txt"] = _cmake(path.stem)
+        if xcp_at:
+            sources[f"{path.stem}.a2l"] = a2l
         path.mkdir(parents=True, exist_ok=True)
         for name, text in sources.items():
             (path / name).write_text(text)
@@ -79,11 +86,24 @@ def build_runner(
         run_compiler((*command, *_FLAGS, *out), folder)
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(Path(folder, "program"), path)
+    if xcp_at:
+        path.with_suffix(".a2l").write_text(a2l)
     return path
 
 
-def runner_sources(system: System, name: str, dt: float, order: str) -> dict[str, str]:
-    """The C sources of a runner, by file name."""
+def _xcp_address(given: str | None) -> str:
+    """Where tools connect to, on this machine unless an address says something else; "" without."""
+    if given is None:
+        return ""
+    address = f"127.0.0.1:{given}" if given.isdecimal() else given
+    Addresses(address)
+    return address
+
+
+def runner_sources(
+    system: System, name: str, dt: float, order: str, xcp: str = ""
+) -> dict[str, str]:
+    """The C sources of a runner, by file name; and "a2l", for a tool that connects at `xcp`."""
     links = {k: p.component for k, p in system.parts.items() if isinstance(p.component, UdpLink)}
     _check_parts(system)
     if links:
@@ -92,10 +112,14 @@ def runner_sources(system: System, name: str, dt: float, order: str) -> dict[str
     memory = Memory(fused)
     linked = [_linked(key, link, system, memory) for key, link in links.items()]
     sources = {file: c_text(f"kernel/{file}") for file in KERNEL}
-    sources |= {file: c_text(f"runner/{file}") for file in (*CORE, *RUNNER)}
+    sources |= {file: c_text(f"runner/{file}") for file in (*CORE, *RUNNER, *XCP)}
     sources["model.h"] = model_header(TracedEvaluator(memory), RK4, longest_step(RK4))
     sources["system.h"] = _system_header(name, dt, memory)
     sources["links.h"] = _links_header(linked)
+    signals = list(elements_of(memory.block.outputs, memory))
+    tunables = _tunables(memory, linked)
+    sources["xcp_plan.h"] = _xcp_header(name, dt, memory, tunables, xcp)
+    sources["a2l"] = a2l_text(name, signals, tunables, dt, xcp)
     sources["packet.py"] = files("rigidblocks.bench").joinpath("packet.py").read_text()
     return sources
 
@@ -225,6 +249,38 @@ def _links_header(linked: list[_Linked]) -> str:
         "\n#endif\n",
     ]
     return "\n".join(lines)
+
+
+def _tunables(memory: Memory, linked: list[_Linked]) -> list[Element]:
+    """What may be changed while it runs: parameters, and inputs that come by no link."""
+    by_link = {place for one in linked for place, _ in one.targets}
+    ports = (*memory.block.inputs, *memory.parameters)
+    return [one for one in elements_of(ports, memory) if one.place not in by_link]
+
+
+def _xcp_header(name: str, dt: float, memory: Memory, tunables: list[Element], address: str) -> str:
+    """xcp_plan.h: what a program tells tools that connect to it."""
+    cycle, unit = period(dt)
+    rows = "".join(
+        f"    {{{one.place}, {_bound(one.low)}, {_bound(one.high)}}}, /* {one.name} */\n"
+        for one in tunables
+    )
+    plan = (
+        f'{{{c_string(name)}, "step", {cycle}, {unit}, {memory.size}, {len(tunables)}, TUNABLES}}'
+    )
+    return "\n".join(
+        [
+            "#ifndef RB_XCP_PLAN_H\n#define RB_XCP_PLAN_H\n",
+            f"#define RUNNER_XCP {c_string(address)}",
+            f"static const Tunable TUNABLES[] = {{\n{rows}    {{0, 0.0, 0.0}}}};",
+            f"static const XcpPlan RUNNER_XCP_PLAN = {plan};",
+            "\n#endif\n",
+        ]
+    )
+
+
+def _bound(value: float) -> str:
+    return c_number(max(min(value, LARGEST), -LARGEST))
 
 
 def _integers(name: str, values: Iterable[int]) -> str:

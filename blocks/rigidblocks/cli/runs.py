@@ -166,13 +166,17 @@ def runner(
     platform: Annotated[
         str | None, Option(help="x86_64-linux, aarch64-linux or source; default this machine's.")
     ] = None,
+    xcp: Annotated[
+        str | None,
+        Option(help="A port, or 127.0.0.1:5555, for measurement and calibration; with an A2L."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Build a program that steps a system at the pace of the clock, without Python."""
     from rigidblocks.bench.program import build_runner
 
-    wired, told = asked_of(system, dt=dt, order=order, platform=platform)
-    given = {name: told[name] for name in ("order", "platform") if name in told}
+    wired, told = asked_of(system, dt=dt, order=order, platform=platform, xcp=xcp)
+    given = {name: told[name] for name in ("order", "platform", "xcp") if name in told}
     path = output or Path(system.stem)
     build_runner(wired, path, told.get("dt", RUN["dt"]), **given)
     say(str(path), {"runner": str(path)}, as_json)

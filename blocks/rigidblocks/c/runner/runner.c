@@ -16,15 +16,17 @@
 #include "link.h"
 #include "record.h"
 #include "times.h"
+#include "xcp_udp.h"
 
 #include "links.h"
+#include "xcp_plan.h"
 
 enum { CATCH_UP, SKIP, STOP };
 
 typedef struct {
     double stop, rate; /* [s] of simulation; seconds of it in one second, 0 as fast as possible */
     int every, overrun, priority, processor;
-    const char *record, *report;
+    const char *record, *report, *xcp;
 } Options;
 
 typedef struct {
@@ -34,6 +36,7 @@ typedef struct {
     Times starts, work;
     Record record;
     Link links[RUNNER_LINKS + 1];
+    XcpServer xcp;
 } Run;
 
 static volatile int stopped;
@@ -55,8 +58,9 @@ static int usage(const char *program)
             "  --cpu N         the processor to stay on\n"
             "  --record FILE   the signals as CSV, each --every'th step\n"
             "  --every N       default 1\n"
-            "  --report FILE   the report as JSON; default: to the standard output\n",
-            program, RUNNER_NAME, RUNNER_DT);
+            "  --report FILE   the report as JSON; default: to the standard output\n"
+            "  --xcp ADDRESS   where tools for measurement and calibration connect, or off; default: %s\n",
+            program, RUNNER_NAME, RUNNER_DT, RUNNER_XCP[0] ? RUNNER_XCP : "off");
     return 2;
 }
 
@@ -90,9 +94,10 @@ static int parse(int argc, char **argv, Options *options)
         {"every", required_argument, 0, 'e'},  {"overrun", required_argument, 0, 'o'},
         {"fifo", required_argument, 0, 'f'},   {"cpu", required_argument, 0, 'c'},
         {"record", required_argument, 0, 'w'}, {"report", required_argument, 0, 'j'},
+        {"xcp", required_argument, 0, 'x'},
         {0, 0, 0, 0}};
     int letter, bad = 0;
-    *options = (Options){.stop = -1.0, .rate = 1.0, .every = 1, .processor = -1};
+    *options = (Options){.stop = -1.0, .rate = 1.0, .every = 1, .processor = -1, .xcp = RUNNER_XCP};
     while ((letter = getopt_long(argc, argv, "", known, NULL)) != -1)
         switch (letter) {
         case 's': options->stop = number(optarg, 0.0, &bad); break;
@@ -103,6 +108,7 @@ static int parse(int argc, char **argv, Options *options)
         case 'c': options->processor = (int)number(optarg, 0.0, &bad); break;
         case 'w': options->record = optarg; break;
         case 'j': options->report = optarg; break;
+        case 'x': options->xcp = strcmp(optarg, "off") == 0 ? "" : optarg; break;
         default: bad = 1;
         }
     return bad || optind < argc ? usage(argv[0]) : 0;
@@ -127,6 +133,7 @@ static int64_t timed_step(Run *run, int64_t due, int paced)
     const int64_t began = paced ? wait_until(due, &stopped) : now();
     if (stopped)
         return began;
+    serve_xcp(&run->xcp);
     if (run->steps > 0)
         exchange_all(run, t);
     const int64_t computes = now();
@@ -156,6 +163,7 @@ static void go(Run *run, const Options *options)
         if (stopped || run->status)
             break;
         keep_row(run, options, (double)run->steps * RUNNER_DT);
+        send_signals(&run->xcp, (double)run->steps * RUNNER_DT);
         if (paced && (double)(ended - due) > length) {
             run->missed++;
             if (options->overrun == STOP)
@@ -180,6 +188,8 @@ static void report(FILE *file, const Run *run, const Options *options)
     (void)fprintf(file, "  \"rows dropped\": %llu,\n", (unsigned long long)run->record.dropped);
     report_times(file, "start after due (us)", &run->starts);
     report_times(file, "step (us)", &run->work);
+    if (options->xcp[0])
+        report_xcp(file, &run->xcp);
     (void)fprintf(file, "  \"links\": {\n");
     for (int k = 0; k < RUNNER_LINKS; k++)
         report_link(file, &run->links[k], k == RUNNER_LINKS - 1);
@@ -192,6 +202,8 @@ static int open_all(Run *run, const Options *options)
     for (int k = 0; k < RUNNER_LINKS; k++)
         if (open_link(&run->links[k], &RUNNER_LINK_PLANS[k]) != 0)
             return -1;
+    if (options->xcp[0] && start_xcp(&run->xcp, &RUNNER_XCP_PLAN, options->xcp, runner_memory()) != 0)
+        return -1;
     if (!options->record)
         return 0;
     return start_record(&run->record, options->record, RUNNER_SIGNALS, RUNNER_N_SIGNALS, options->rate <= 0.0);
@@ -205,6 +217,8 @@ static int ending(Run *run, const Options *options)
         (void)fprintf(stderr, "the record %s is not whole\n", options->record);
         code = 1;
     }
+    if (options->xcp[0])
+        end_xcp(&run->xcp);
     FILE *file = options->report ? fopen(options->report, "w") : stdout;
     if (file) {
         report(file, run, options);

@@ -1,0 +1,11 @@
+#ifndef RB_XCP_PLAN_H
+#define RB_XCP_PLAN_H
+
+#define RUNNER_XCP ""
+static const Tunable TUNABLES[] = {
+    {7, -1.7976931348623157e+308, 1.7976931348623157e+308}, /* table.I */
+    {8, -1.7976931348623157e+308, 1.7976931348623157e+308}, /* table.b */
+    {0, 0.0, 0.0}};
+static const XcpPlan RUNNER_XCP_PLAN = {"turntable", "step", 2, 6, 9, 2, TUNABLES};
+
+#endif

@@ -1,0 +1,126 @@
+"""A small master of XCP on UDP, after the standard alone, that knows nothing of the program's C."""
+
+import contextlib
+import re
+import socket
+import struct
+from collections.abc import Iterator
+
+CONNECT, DISCONNECT, STATUS, SYNCH, SET_MTA, UPLOAD, DOWNLOAD = 255, 254, 253, 252, 246, 245, 240
+FREE_DAQ, ALLOC_DAQ, ALLOC_ODT, ALLOC_ENTRY, SET_POINTER, WRITE_DAQ = 214, 213, 212, 211, 226, 225
+SET_MODE, START_LIST, START_SYNCH = 224, 222, 221
+
+
+class RefusalError(Exception):
+    """The code of an error that a program has answered."""
+
+
+class XcpMaster:
+    """Commands and their answers at an address; the packets of signals that come in between are
+    kept in `samples`.
+    """
+
+    def __init__(self, address: str):
+        host, port = address.split(":")
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.settimeout(5.0)
+        self.socket.connect((host, int(port)))
+        self.samples: list[bytes] = []
+        self.counters: list[int] = []
+        self.sent = 0
+
+    def connect(self) -> None:
+        """Connects, again and again: a program that is being started does not listen yet, and one
+        that is busy may lose a command.
+        """
+        self.socket.settimeout(0.2)
+        for _ in range(50):
+            with contextlib.suppress(OSError):
+                self.ask(CONNECT, 0)
+                break
+        self.socket.settimeout(5.0)
+
+    def send(self, command: bytes) -> None:
+        """Sends a command, without waiting for its answer."""
+        self.socket.send(struct.pack("<HH", len(command), self.sent % 65536) + command)
+        self.sent += 1
+
+    def messages(self) -> Iterator[bytes]:
+        """The packets of the next datagram."""
+        data = self.socket.recv(2048)
+        while data:
+            size, counter = struct.unpack_from("<HH", data)
+            self.counters.append(counter)
+            yield data[4 : 4 + size]
+            data = data[4 + size :]
+
+    def receive(self) -> bytes | None:
+        """Takes the next datagram; the answer in it, if there is one."""
+        answer = None
+        for packet in self.messages():
+            if packet[0] >= 252:
+                answer = packet
+            else:
+                self.samples.append(packet)
+        return answer
+
+    def ask(self, *command: int | bytes) -> bytes:
+        """The answer to a command of bytes and numbers below 256."""
+        self.send(b"".join(bytes([one]) if isinstance(one, int) else one for one in command))
+        answer = None
+        while answer is None:
+            answer = self.receive()
+        if answer[0] == 254:
+            raise RefusalError(answer[1])
+        return answer
+
+    def read(self, address: int, n: int = 1) -> tuple[float, ...]:
+        """The doubles from an address on."""
+        self.ask(SET_MTA, 0, 0, 0, struct.pack("<I", address))
+        return struct.unpack(f"<{n}d", self.ask(UPLOAD, 8 * n)[1:])
+
+    def write(self, address: int, *values: float) -> None:
+        """Writes doubles from an address on."""
+        self.ask(SET_MTA, 0, 0, 0, struct.pack("<I", address))
+        data = struct.pack(f"<{len(values)}d", *values)
+        self.ask(DOWNLOAD, len(data), data)
+
+    def measure(self, *tables: list[int], prescaler: int = 1) -> None:
+        """Starts a list with time stamps, of the doubles at the addresses in each table."""
+        self.ask(FREE_DAQ)
+        self.ask(ALLOC_DAQ, 0, b"\1\0")
+        self.ask(ALLOC_ODT, 0, b"\0\0", len(tables))
+        for k, addresses in enumerate(tables):
+            self.ask(ALLOC_ENTRY, 0, b"\0\0", k, len(addresses))
+        for k, addresses in enumerate(tables):
+            self.ask(SET_POINTER, 0, b"\0\0", k, 0)
+            for address in addresses:
+                self.ask(WRITE_DAQ, 255, 8, 0, struct.pack("<I", address))
+        self.ask(SET_MODE, 16, b"\0\0", b"\0\0", prescaler, 0)
+        self.ask(START_LIST, 1, b"\0\0")
+
+    def rows(self) -> list[tuple[float, ...]]:
+        """Time [s] and values of the samples of a list with one table."""
+        sizes = [(len(packet) - 6) // 8 for packet in self.samples]
+        found = zip(sizes, self.samples, strict=True)
+        raw = [struct.unpack(f"<I{n}d", packet[2:]) for n, packet in found]
+        return [(1e-6 * row[0], *row[1:]) for row in raw]
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[XcpMaster]:
+    """A master that is connected."""
+    master = XcpMaster(address)
+    try:
+        master.connect()
+        yield master
+        master.ask(DISCONNECT)
+    finally:
+        master.socket.close()
+
+
+def addresses_in(a2l: str) -> dict[str, int]:
+    """The addresses of the signals and parameters in an A2L file."""
+    found = re.findall(r"begin MEASUREMENT (\S+) .*?ECU_ADDRESS (0x\w+)", a2l)
+    found += re.findall(r"begin CHARACTERISTIC (\S+) .*? VALUE (0x\w+)", a2l)
+    return {name: int(address, 16) for name, address in found}
