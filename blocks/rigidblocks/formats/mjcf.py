@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.rotation import quaternion_rotation
-from rigidblocks.algebra.spatial import Array, Transform, identity, mcI, xlt
+from rigidblocks.algebra.spatial import Array, identity, mcI, xlt
 from rigidblocks.formats.description import Actuator
+from rigidblocks.formats.geoms import placement, shapes
 from rigidblocks.formats.listed import WORLD, Assembly, Connection, Following, Link
 from rigidblocks.formats.mujoco_parser import compiled_model, is_installed
 from rigidblocks.formats.refusal import FormatError, wrong
 from rigidblocks.joint import Fixed, Joint, Prismatic, Revolute, SixDoF, Spherical
-from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
 
 BALL = 1  # mjtJoint: free, ball, slide, hinge
 CONNECT, WELD, JOINT = range(3)  # mjtEq
@@ -113,7 +112,7 @@ class _Reader:
     def _add(self, b: int) -> None:
         """Body b, on a chain of its joints with bodies of no mass between them."""
         m, parent = self.m, self.body[self.m.body_parentid[b]]
-        X = _placement(m.body_pos[b], m.body_quat[b])
+        X = placement(m.body_pos[b], m.body_quat[b])
         first, count = int(m.body_jntadr[b]), int(m.body_jntnum[b])
         self.links.append(self._link(b))
         if not count:
@@ -134,29 +133,12 @@ class _Reader:
             parent, X = child, identity()
 
     def _link(self, b: int) -> Link:
-        m, seen, touching = self.m, list[Shape](), list[Shape]()
-        for g in range(int(m.body_geomadr[b]), int(m.body_geomadr[b]) + int(m.body_geomnum[b])):
-            if (shape := self._shape(g)) is not None:
-                seen.append(shape)
-                if m.geom_contype[g] or m.geom_conaffinity[g]:
-                    touching.append(shape)
-        X = _placement(m.body_ipos[b], m.body_iquat[b])
+        m = self.m
+        seen, touching = shapes(m, b, self.warnings)
+        X = placement(m.body_ipos[b], m.body_iquat[b])
         I = X.E.T @ np.diag(m.body_inertia[b]) @ X.E
         inertia = mcI(float(m.body_mass[b]), X.r, (I + I.T) / 2)
         return Link(self.body[b], 0, inertia, tuple(seen), tuple(touching))
-
-    def _shape(self, g: int) -> Shape | None:
-        """The solid of a geom; none for planes, capsules, ellipsoids and meshes."""
-        m, size = self.m, self.m.geom_size[g].tolist()
-        back = _placement(m.geom_pos[g], m.geom_quat[g]).inverse()
-        match int(m.geom_type[g]):  # mjtGeom
-            case 2:
-                return Sphere(size[0]).moved(back)
-            case 5:
-                return Cylinder(size[0], 2 * size[1]).moved(back)
-            case 6:
-                return Box(2 * m.geom_size[g]).moved(back)
-        return None
 
     def _joint_of(self, j: int) -> Joint:
         x, y, z = self.m.jnt_axis[j].tolist()
@@ -217,7 +199,7 @@ class _Reader:
                 Xp, Xs = xlt(data[:3].copy()), xlt(data[3:6].copy())
             else:
                 joint = Fixed()
-                Xp, Xs = _placement(data[3:6], data[6:10]), xlt(data[:3].copy())
+                Xp, Xs = placement(data[3:6], data[6:10]), xlt(data[:3].copy())
             found.append(Connection(f"equality{e}", 0, one, two, joint, Xp, Xs))
         return found
 
@@ -265,11 +247,6 @@ class _Reader:
             one, two = (self.joint[k] for k in (m.eq_obj1id[e], m.eq_obj2id[e]))
             found.append(Following(0, one, two, float(data[1]), float(data[0])))
         return found
-
-
-def _placement(r: Array, q: Array) -> Transform:
-    E = quaternion_rotation(q / np.linalg.norm(q))
-    return Transform(E, np.array(r))
 
 
 def _from_here(kind: int, prm: Array, ahead: float) -> tuple[float, float, float]:

@@ -19,6 +19,7 @@ from rigidblocks.formats.refusal import wrong
 TIME_LIMIT = 60.0  # [s] for one file
 NO_GRAVITY = "mjDSBL_GRAVITY"
 _GROUPS = ("body_", "dof_", "eq_", "geom_", "jnt_", "name_", "tendon_", "actuator_", "qpos")
+_MESHES = ("mesh_vert", "mesh_vertadr", "mesh_vertnum", "mesh_graph", "mesh_graphadr")
 _NUMBERS = ("nbody", "neq", "nflex", "njnt", "nmocap", "nplugin", "ntendon", "nu")
 _OPTIONS = ("density", "viscosity", "gravity")
 
@@ -65,7 +66,7 @@ def _arrays(path: str) -> dict[str, Any] | str:
         m = mujoco.MjModel.from_xml_path(path)
     except ValueError as error:
         return str(error)
-    names = [name for name in dir(m) if name.startswith(_GROUPS)]
+    names = [name for name in dir(m) if name.startswith(_GROUPS) or name in _MESHES]
     arrays = {
         name: value.copy()
         for name in names

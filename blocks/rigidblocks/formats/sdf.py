@@ -1,6 +1,7 @@
 """SDF, the Simulation Description Format of Gazebo, versions 1.4 to 1.12, with one model."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from rigidblocks.joint import (
     Spherical,
     Universal,
 )
-from rigidblocks.model.convex import Capsule
+from rigidblocks.model.convex import Capsule, Ellipsoid
+from rigidblocks.model.material import Material
 from rigidblocks.model.model import STANDARD_GRAVITY
 from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
 
@@ -118,8 +120,38 @@ def _shapes(element: Element) -> list[Shape]:
     geometry = element.find("geometry")
     solids = [] if geometry is None else list(geometry.iterchildren("*"))
     shapes = [shape for solid in solids if (shape := _shape(solid)) is not None]
-    back = pose(element).inverse()
-    return [shape.moved(back) for shape in shapes]
+    back, material = pose(element).inverse(), _material(element)
+    return [replace(shape.moved(back), material=material) for shape in shapes]
+
+
+def _material(element: Element) -> Material | None:
+    """What the <surface> of a <collision> says, isotropic: of two coefficients of friction the
+    smaller; torsional friction is that of a patch, 3 pi / 16 radius coefficient.
+    """
+    surface = element.find("surface")
+    if surface is None:
+        return None
+    mu = min(_number(surface, f"friction/ode/{name}", 1.0) for name in ("mu", "mu2"))
+    torsional = 3.0 * np.pi / 16.0 * _patch(surface)
+    e = _number(surface, "bounce/restitution_coefficient", 0.0)
+    stiffness, damping = (
+        _number(surface, path) if surface.find(path) is not None else None
+        for path in ("contact/ode/kp", "contact/ode/kd")
+    )
+    try:
+        return Material("", mu, None, e, torsional, 0.0, stiffness, damping)
+    except ValueError as error:
+        raise refused(surface, str(error)) from None
+
+
+def _patch(surface: Element) -> float:
+    """The radius [m] of the patch of torsional friction times its coefficient; zero where it is
+    left to the depth of the contact.
+    """
+    inside = surface.find("friction/torsional")
+    if inside is None or _text(inside, "use_patch_radius", "1") in ("0", "false"):
+        return 0.0
+    return _number(inside, "coefficient", 1.0) * _number(inside, "patch_radius", 0.0)
 
 
 def _shape(element: Element) -> Shape | None:
@@ -137,6 +169,9 @@ def _shape(element: Element) -> Shape | None:
         case "sphere":
             radius = _number(element, "radius")
             return Sphere(radius) if radius > 0 else None
+        case "ellipsoid":
+            radii = floats(element, _text(element, "radii"), 3, "<radii>")
+            return Ellipsoid(radii) if min(radii) > 0 else None
     return None
 
 
