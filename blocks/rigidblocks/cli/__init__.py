@@ -3,10 +3,10 @@
 import sys
 from collections.abc import Sequence
 
-from rigidblocks.cli import beginnings, benches, files, fmus, machine, pages, runs
+from rigidblocks.cli import beginnings, benches, files, fits, fmus, machine, pages, runs
 from rigidblocks.cli.application import APP
 
-__all__ = ["beginnings", "benches", "files", "fmus", "machine", "main", "pages", "runs"]
+__all__ = ["beginnings", "benches", "files", "fits", "fmus", "machine", "main", "pages", "runs"]
 
 _INPUT = (
     ValueError,
