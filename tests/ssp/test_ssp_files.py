@@ -26,8 +26,8 @@ from rigidblocks.block.quantities import Conversion
 from rigidblocks.cli import main
 from rigidblocks.formats.refusal import FormatError
 from rigidblocks.ssp.schema import STRUCTURE, read
+from ssp_archive import NS, archive
 
-NS = "http://ssp-standard.org/SSP1/SystemStructure"
 STARTS = {"robot": {"q": [0.3, -0.2], "gravity": [0.0, 0.0, -5.0]}, "pd": {"kp": [800.0, 900.0]}}
 
 
@@ -38,26 +38,6 @@ def planar2ctrl():
     for target, source in CONNECTIONS.items():
         system.connect(source, target)
     return system
-
-
-def archive(path, text, fmus, **more):
-    """An .ssp of a description, with FMUs by the names that it has for them."""
-    spaces = " ".join(
-        f'xmlns:{p}="{NS}{n}"'
-        for p, n in {
-            "ssc": "Common",
-            "ssd": "Description",
-            "ssv": "ParameterValues",
-            "ssm": "ParameterMapping",
-        }.items()
-    )
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr("SystemStructure.ssd", text.replace("SPACES", spaces))
-        for name, content in more.items():
-            file.writestr(name.replace("_dot_", "."), content.replace("SPACES", spaces))
-        for name, fmu in fmus.items():
-            file.write(fmu, f"resources/{name}.fmu")
-    return path
 
 
 def component(name, fmu="twice", inside="", connectors=True):

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,10 @@ def _put(start: dict[str, Any], fmu: Fmu, node: Node, bound: Bound, structure: S
     if port.type in TEXTUAL:
         start[port.name] = bound.value.value
         return
-    factor, offset = _scale(bound.value.unit, bound.hops, chosen, structure, {})
+    unit, meaning = bound.value.unit, bound.value.meaning
+    if unit is not None and meaning is not None:
+        structure = replace(structure, units={**structure.units, unit: meaning})
+    factor, offset = _scale(unit, bound.hops, chosen, structure, {})
     given = np.size(bound.value.value)
     if given not in (1, len(chosen.places)):
         raise ValueError(

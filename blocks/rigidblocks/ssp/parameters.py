@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rigidblocks.block.quantities import Quantity
 from rigidblocks.formats.document import refused
 from rigidblocks.ssp.schema import MAPPING, VALUES, Element, found, read, tag
 from rigidblocks.ssp.structure import Scale, Value
@@ -34,6 +35,7 @@ def parameter_set(root: Element) -> Iterator[tuple[str, Value]]:
     Raises FormatError for a value that is none of its type, an array of another size than its
     dimensions', and for an enumeration by its name.
     """
+    known = dict(units_in(root, "ssv:Units"))
     for parameter in found(root, "ssv:Parameters/ssv:Parameter"):
         for of_type in parameter:
             if of_type.tag in _READERS and of_type.get("value") is not None:
@@ -43,7 +45,21 @@ def parameter_set(root: Element) -> Iterator[tuple[str, Value]]:
                 except ValueError as error:
                     text = f"parameter '{parameter.get('name')}': {error}"
                     raise refused(of_type, text) from None
-                yield parameter.get("name"), Value(value, kind, of_type.get("unit"))
+                unit = of_type.get("unit")
+                yield parameter.get("name"), Value(value, kind, unit, known.get(unit))
+
+
+_BASE = ("kg", "m", "s", "A", "K", "mol", "cd", "rad")
+
+
+def units_in(root: Element, path: str) -> Iterator[tuple[str, Quantity]]:
+    """The units that a file defines on a path, by their names."""
+    for unit in found(root, f"{path}/ssc:Unit"):
+        for base in found(unit, "ssc:BaseUnit"):
+            powers = ((n, int(base.get(n, 0))) for n in _BASE)
+            exponents = tuple(sorted((n, power) for n, power in powers if power))
+            factor, offset = float(base.get("factor", 1.0)), float(base.get("offset", 0.0))
+            yield unit.get("name"), Quantity(exponents, factor, offset)
 
 
 def _value(parameter: Element, of_type: Element) -> Any:

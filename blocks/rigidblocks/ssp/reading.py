@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rigidblocks.block.quantities import Quantity
 from rigidblocks.formats.document import refused
-from rigidblocks.ssp.parameters import bound_values, scale_of
+from rigidblocks.ssp.parameters import bound_values, scale_of, units_in
 from rigidblocks.ssp.schema import OURS, STRUCTURE, Element, found, read, tag
 from rigidblocks.ssp.structure import Bound, Component, Connector, Hop, Link, Node, Structure, Value
 
@@ -55,7 +54,7 @@ def structure_of(
         connectors,
         tuple(way for way in ways if way.source.path in components),
         bound | {node: one for node, one in outer if one is not None},
-        dict(_units(root)),
+        dict(units_in(root, "ssd:Units")),
         _experiment(root, system),
     )
 
@@ -187,18 +186,6 @@ def _named(name: str, path: str, elements: Elements, connectors: Connectors) -> 
             if (node_in := _named(name[len(prefix) :], inner, elements, connectors)) is not None:
                 return node_in
     return None
-
-
-_BASE = ("kg", "m", "s", "A", "K", "mol", "cd", "rad")
-
-
-def _units(root: Element) -> Iterator[tuple[str, Quantity]]:
-    for unit in found(root, "ssd:Units/ssc:Unit"):
-        for base in found(unit, "ssc:BaseUnit"):
-            powers = ((n, int(base.get(n, 0))) for n in _BASE)
-            exponents = tuple(sorted((n, power) for n, power in powers if power))
-            factor, offset = float(base.get("factor", 1.0)), float(base.get("offset", 0.0))
-            yield unit.get("name"), Quantity(exponents, factor, offset)
 
 
 def _experiment(root: Element, system: Element) -> dict[str, Any]:

@@ -28,11 +28,14 @@ class Connector(NamedTuple):
 
 
 class Value(NamedTuple):
-    """The value of a parameter, with its type and, where it names one, its unit."""
+    """The value of a parameter, with its type and, where it names one, its unit; `meaning` is that
+    of the unit where the set of parameters defines it.
+    """
 
     value: Any
     type: str = "Real"
     unit: str | None = None
+    meaning: Quantity | None = None
 
 
 class Scale(NamedTuple):
