@@ -277,11 +277,28 @@ def test_slope_of_a_dual_number_is_the_derivative(name):
 
 def test_body_that_the_model_has_not_is_refused():
     arm, zero = planar_n(3), np.zeros(3)
-    for body in (3, -1):
+    for body in (3, -1, "hand"):
         with pytest.raises(
-            ValueError, match=f"model 'planar3' has no body {body}; its bodies are 0 .. 2"
+            ValueError, match=f"model 'planar3' has no body {body!r}; it has: body1, body2, body3"
         ):
             body_jacobian(arm, zero, body)
+
+
+def test_a_body_is_given_by_its_name_or_number(rng):
+    arm, (q, qd, qdd) = planar_n(3), rng.normal(size=(3, 3))
+    name, point = arm.body_names[1], np.array([0.1, 0.2, 0.3])
+    for f, given in (
+        (body_jacobian, (q,)),
+        (body_jacobian_rate, (q, qd)),
+    ):
+        assert_array_equal(f(arm, *given, name), f(arm, *given, 1))
+    for of_point, given in (
+        (point_position, (q,)),
+        (point_velocity, (q, qd)),
+        (point_acceleration, (q, qd, qdd)),
+        (point_jacobian, (q,)),
+    ):
+        assert_array_equal(of_point(arm, *given, name, point), of_point(arm, *given, 1, point))
 
 
 def test_wrong_length_names_the_joint_that_has_none():

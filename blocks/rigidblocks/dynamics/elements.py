@@ -17,6 +17,7 @@ from rigidblocks.algebra.spatial import Array, read_only
 from rigidblocks.dynamics.inverse import rnea
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 from rigidblocks.dynamics.laws import ROTATION, TRANSLATION, Law, Number
+from rigidblocks.dynamics.sweeps import body_number, joint_number
 from rigidblocks.model.tree import Tree
 
 NEAR = 1e-12  # m: points that are not farther apart have no direction
@@ -300,35 +301,10 @@ def along_joint(joint: str | int | AlongJoint) -> AlongJoint:
     return joint if isinstance(joint, AlongJoint) else AlongJoint(joint)
 
 
-def joint_number(model: Tree, joint: str | int) -> int:
-    """The number of a joint given by its name or number; raises ValueError for one that there is
-    not.
-    """
-    return _number(model, "joint", joint, model.joint_names)
-
-
-def body_number(model: Tree, body: str | int) -> int:
-    """The number of a body given by its name or number; raises ValueError for one that there is
-    not.
-    """
-    return _number(model, "body", body, model.body_names)
-
-
 def check_name(name: str) -> None:
     """Raises ValueError for the name of an element that is no identifier."""
     if not name.isidentifier():
         raise ValueError(f"the name of an element must be an identifier such as knee, not {name!r}")
-
-
-def _number(model: Tree, what: str, wanted: str | int, names: tuple[str, ...]) -> int:
-    if wanted in names:
-        return names.index(str(wanted))
-    if isinstance(wanted, int) and 0 <= wanted < model.nb:
-        return wanted
-    raise ValueError(
-        f"model '{model.name}' has no {what} {wanted!r}; it has: {', '.join(names)}, or 0 to "
-        f"{model.nb - 1}"
-    )
 
 
 def _point(model: Tree, motion: Motion, body: int, point: Array | None) -> tuple[Array, Array]:

@@ -246,7 +246,7 @@ def joint_space_floating(
     return FloatingJointSpace(H + F.T @ _without_force(I0c, F), C + F.T @ _without_force(I0c, p0c))
 
 
-def body_jacobian_floating(model: Model, q: Array, body: int) -> Array:
+def body_jacobian_floating(model: Model, q: Array, body: str | int) -> Array:
     """J^f (6, n) in body coordinates: the velocity of a body is J^f qd where the whole has no
     momentum (RBDA Example 9.4).
 

@@ -16,6 +16,7 @@ from rigidblocks.algebra.scalar import maximum
 from rigidblocks.algebra.spatial import Array, Transform, cross, identity
 from rigidblocks.dynamics.jacobian import body_jacobian
 from rigidblocks.dynamics.kinematics import body_poses
+from rigidblocks.dynamics.sweeps import body_number
 from rigidblocks.model.configuration import checked, integrate, neutral
 from rigidblocks.model.model import Model
 
@@ -59,9 +60,9 @@ def pose_error(X: Transform, goal: Transform) -> Array:
     return np.concatenate([sine / cosine, goal.r - X.r])
 
 
-def frame_jacobian(model: Model, q: Array, body: int, placement: Transform) -> Array:
+def frame_jacobian(model: Model, q: Array, body: str | int, placement: Transform) -> Array:
     """J (6, nv): [w; velocity of the origin] of a frame of a body are J qd, in base coordinates."""
-    X = placement @ body_poses(model, q)[body]
+    X = placement @ body_poses(model, q)[body_number(model, body)]
     J = placement @ body_jacobian(model, q, body)
     return np.concatenate([X.E.T @ J[:3], X.E.T @ J[3:]])
 

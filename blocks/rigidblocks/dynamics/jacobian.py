@@ -1,5 +1,5 @@
 """Jacobians of bodies and of points on them, and their rates of change (RBDA 4.1.4, Examples 2.3
-and 2.5).
+and 2.5). Bodies are given by name or number.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from rigidblocks.model.model import Model
 from rigidblocks.model.tree import Tree
 
 
-def body_jacobian(model: Tree, q: Array, body: int) -> Array:
+def body_jacobian(model: Tree, q: Array, body: str | int) -> Array:
     """J (6, nv) in body coordinates: the spatial velocity of the body is J qd (RBDA Eq 4.5,
     4.6).
     """
@@ -27,7 +27,7 @@ def body_jacobian(model: Tree, q: Array, body: int) -> Array:
     return np.hstack(J)
 
 
-def body_jacobian_rate(model: Tree, q: Array, qd: Array, body: int) -> Array:
+def body_jacobian_rate(model: Tree, q: Array, qd: Array, body: str | int) -> Array:
     """dJ/dt (6, nv) in body coordinates: the spatial acceleration of the body is J qdd + dJ/dt qd
     (RBDA Eq 2.57).
 
@@ -61,7 +61,7 @@ def _each_cross(model: Tree, v: Array, S: Array) -> Array:
     return products.reshape(S.shape[::-1]).T
 
 
-def point_jacobian(model: Model, q: Array, body: int, point: Array) -> Array:
+def point_jacobian(model: Model, q: Array, body: str | int, point: Array) -> Array:
     """J (3, nv) in base coordinates: the velocity of a body's point `point` (3,) [m, body
     coordinates] is J qd.
     """
@@ -70,7 +70,7 @@ def point_jacobian(model: Model, q: Array, body: int, point: Array) -> Array:
     return jacobian
 
 
-def point_jacobian_rate(model: Model, q: Array, qd: Array, body: int, point: Array) -> Array:
+def point_jacobian_rate(model: Model, q: Array, qd: Array, body: str | int, point: Array) -> Array:
     """dJ/dt (3, nv) in base coordinates: the acceleration of a body's point is J qdd + dJ/dt qd."""
     E, p = _rotation(model, q, body), np.asarray(point)
     J, Jdot = body_jacobian(model, q, body), body_jacobian_rate(model, q, qd, body)
@@ -80,7 +80,7 @@ def point_jacobian_rate(model: Model, q: Array, qd: Array, body: int, point: Arr
     return rate
 
 
-def _rotation(model: Model, q: Array, body: int) -> Array:
+def _rotation(model: Model, q: Array, body: str | int) -> Array:
     """E (3, 3) from base to body coordinates."""
     X = model.algebra.identity()
     for i in support(model, body):

@@ -5,7 +5,7 @@ Nothing here is offset by gravity: the accelerations are those that a camera wou
 Table 5.1. The acceleration of a body is a spatial vector, which is *not* the acceleration of the
 body's origin (RBDA 2.11): a body that turns uniformly has none, though its points have.
 `classical_acceleration` and the point functions give what is usually meant. A point is given by its
-position (3,) [m] in the coordinates of its body.
+position (3,) [m] in the coordinates of its body, which is given by name or number.
 """
 
 from typing import Any
@@ -72,14 +72,14 @@ def spatial_acceleration(a: Array, v: Array) -> Array:
     return np.concatenate([a[:3], a[3:] - cross(v[:3], v[3:])])
 
 
-def point_position(model: Model, q: Array, body: int, point: Array) -> Array:
+def point_position(model: Model, q: Array, body: str | int, point: Array) -> Array:
     """The position (3,) [m] of a body's point in base coordinates, r + E^T p."""
     X = _moving(model, body, q, np.zeros(model.nv), np.zeros(model.nv))[0]
     position: Array = X.r + X.E.T @ np.asarray(point)
     return position
 
 
-def point_velocity(model: Model, q: Array, qd: Array, body: int, point: Array) -> Array:
+def point_velocity(model: Model, q: Array, qd: Array, body: str | int, point: Array) -> Array:
     """The velocity (3,) [m/s] of a body's point in base coordinates, E^T (v + w x p) (RBDA Eq
     2.1).
     """
@@ -89,7 +89,7 @@ def point_velocity(model: Model, q: Array, qd: Array, body: int, point: Array) -
 
 
 def point_acceleration(
-    model: Model, q: Array, qd: Array, qdd: Array, body: int, point: Array
+    model: Model, q: Array, qd: Array, qdd: Array, body: str | int, point: Array
 ) -> Array:
     """The acceleration (3,) [m/s^2] of a body's point in base coordinates: the second derivative of
     its position.
@@ -104,7 +104,7 @@ def specific_force(
     q: Array,
     qd: Array,
     qdd: Array,
-    body: int,
+    body: str | int,
     point: Array,
     gravity: Array | None = None,
 ) -> Array:
@@ -119,7 +119,9 @@ def specific_force(
     return reading
 
 
-def _moving(model: Tree, body: int, q: Array, qd: Array, qdd: Array) -> tuple[Any, Array, Array]:
+def _moving(
+    model: Tree, body: str | int, q: Array, qd: Array, qdd: Array
+) -> tuple[Any, Array, Array]:
     """The pose of one body, its velocity and its spatial acceleration, the two in its
     coordinates.
     """

@@ -91,19 +91,42 @@ def supported(parent: Sequence[int], fd: Sequence[Any]) -> tuple[bool, ...]:
     return tuple(nu)
 
 
-def support(model: Tree, body: int) -> list[int]:
-    """kappa(body): the joints on the way from the base to the body, in that order (RBDA 4.1.4).
+def support(model: Tree, body: str | int) -> list[int]:
+    """kappa(body): the joints on the way from the base to the body, given by its name or number, in
+    that order (RBDA 4.1.4).
 
     Raises ValueError for a body that the model has not.
     """
-    if not 0 <= body < model.nb:
-        raise ValueError(
-            f"model '{model.name}' has no body {body}; its bodies are 0 .. {model.nb - 1}"
-        )
-    path, i = [body], model.parent[body]
+    path, i = list[int](), body_number(model, body)
     while i >= 0:
-        path, i = [i, *path], model.parent[i]
-    return path
+        path.append(i)
+        i = model.parent[i]
+    return path[::-1]
+
+
+def joint_number(model: Tree, joint: str | int) -> int:
+    """The number of a joint given by its name or number; raises ValueError for one that there is
+    not.
+    """
+    return _number(model, "joint", joint, model.joint_names)
+
+
+def body_number(model: Tree, body: str | int) -> int:
+    """The number of a body given by its name or number; raises ValueError for one that there is
+    not.
+    """
+    return _number(model, "body", body, model.body_names)
+
+
+def _number(model: Tree, what: str, wanted: str | int, names: tuple[str, ...]) -> int:
+    if wanted in names:
+        return names.index(str(wanted))
+    if isinstance(wanted, int | np.integer) and 0 <= wanted < model.nb:
+        return int(wanted)
+    raise ValueError(
+        f"model '{model.name}' has no {what} {wanted!r}; it has: {', '.join(names)}, or 0 to "
+        f"{model.nb - 1}"
+    )
 
 
 def check_lengths(model: Tree, f_ext: Array | None = None, **vectors: Array) -> None:

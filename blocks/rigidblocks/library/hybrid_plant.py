@@ -9,7 +9,8 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.dynamics import energy, hybrid_dynamics
-from rigidblocks.dynamics.elements import Acting, joint_number
+from rigidblocks.dynamics.elements import Acting
+from rigidblocks.dynamics.sweeps import joint_number
 from rigidblocks.dynamics.transmissions import geared_accelerations
 from rigidblocks.joint import Joint
 from rigidblocks.library.elements import Element, Elements, with_loads
