@@ -57,7 +57,7 @@ WAYS = {  # the ways to compile each file by itself, by its folder
     "master": [[]],
     "runner": [RUNNER],
     "contact": [CONTACT],
-    "algorithms": [ALGORITHMS, ["-DRB_INVERSE_DYNAMICS", *ALGORITHMS]],
+    "algorithms": [ALGORITHMS],
     "lanes": LANES,
 }
 UNITS = [  # the files that are compiled, with the folders that they need

@@ -11,10 +11,11 @@ from rigidblocks.kernels.dynamics import MOST_BODIES_IN_A_LINE, compiled_dynamic
 from rigidblocks.model.model import Model
 from rigidblocks.robots import auto_tree
 from rigidblocks.tracing.function import CompiledFunction
+from rigidblocks.tracing.written import WrittenFunction
 
 # relative to the largest element, and to the condition of H where a solution with H is behind it
 RTOL = 1e-10
-FUNCTIONS = {"aba": aba, "rnea": rnea}
+FUNCTIONS = {"aba": aba, "rnea": rnea, "crba": crba}
 
 
 def close(actual, expected, condition=1.0):
@@ -24,6 +25,8 @@ def close(actual, expected, condition=1.0):
 
 
 def motion(state, algorithm):
+    if algorithm == "crba":
+        return (state.q,)
     return state.q, state.qd, state.tau if algorithm == "aba" else state.qdd
 
 
@@ -83,27 +86,32 @@ def test_second_call_equals_the_first(algorithm, rng):
     assert np.array_equal(function(*first), result)
 
 
-@pytest.mark.parametrize("algorithm", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("algorithm", "most"), [*((name, 2500) for name in FUNCTIONS), ("daba", 4500), ("drnea", 4500)]
+)
 @pytest.mark.parametrize("bf", [1.0, 2.0])
-def test_code_does_not_grow_with_the_model(algorithm, bf):
+def test_code_does_not_grow_with_the_model(algorithm, most, bf):
     small, large = (code(auto_tree(nb, bf, 0.7), algorithm) for nb in (100, 200))
     assert len(small) == len(large)
-    assert (
-        len(
-            code(
-                random_tree(np.random.default_rng(1), (-1, *range(29)), (Revolute(),) * 30),
-                algorithm,
-            )
-        )
-        < 2500
-    )
+    general = random_tree(np.random.default_rng(1), (-1, *range(29)), (Revolute(),) * 30)
+    assert len(code(general, algorithm)) < most
 
 
 @pytest.mark.parametrize(
     ("nb", "looping"), [(MOST_BODIES_IN_A_LINE, False), (MOST_BODIES_IN_A_LINE + 1, True)]
 )
 def test_size_decides_between_a_line_and_loops(nb, looping):
-    assert hasattr(compiled_dynamics(auto_tree(nb), "rnea").graph, "operation_count") != looping
+    graph = compiled_dynamics(auto_tree(nb), "rnea").graph
+    assert isinstance(graph, WrittenFunction) == looping
+
+
+def test_zeros_of_the_inertia_matrix_of_a_large_tree_are_exact(rng):
+    # 2 arms of 11 joints: H has no entry between them (RBDA 6.4)
+    model = random_tree(rng, (-1, -1, *range(20)), (Revolute(),) * 22)
+    H = compiled_dynamics(model, "crba")(random_state(rng, model).q)
+    same = np.arange(22) % 2
+    assert np.array_equal(H != 0, same[:, None] == same)
+    assert np.array_equal(H, H.T)
 
 
 def test_unknown_algorithm_is_refused_by_name():

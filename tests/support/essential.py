@@ -190,7 +190,7 @@ ESSENTIAL = {
         "test_derivatives_equal_differences": ["planar2"],
     },
     "kernels/test_large_models.py": {
-        "test_code_does_not_grow_with_the_model": ["1.0-rnea"],
+        "test_code_does_not_grow_with_the_model": ["1.0-rnea-2500"],
     },
     "kernels/test_operation_counts.py": {
         "test_general_revolute_chain_takes_no_more_operations_than_in_the_book": ["2", "7"],

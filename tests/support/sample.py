@@ -17,9 +17,9 @@ from rigidblocks.fmi.native import fmu_sources
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.formats.description import Freedoms
 from rigidblocks.kernels.contact import contacts_header
-from rigidblocks.kernels.derivatives import structure_header
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import model_header
+from rigidblocks.kernels.structure import structure_header
 from rigidblocks.library import RigidContactPlant
 from rigidblocks.model.shapes import Box
 from rigidblocks.robots import gripper
@@ -89,7 +89,7 @@ def generated_c() -> dict[str, str]:
         evaluator = TracedEvaluator(memory_for(Turntable(), method))
         texts[f"{name}/model.h"] = model_header(evaluator, method, 1e-3)
     texts |= {f"runner/{name}": text for name, text in _runner().items()}
-    texts["algorithms/structure.h"] = structure_header(auto_tree(3), inverse=False)
+    texts["algorithms/structure.h"] = structure_header(auto_tree(3), own=1)
     waves = trace("waves", lambda x: {"y": np.sin(x), "z": np.cos(x)}, {"x": (2,)})
     texts["lanes/function.h"] = function_header(waves)[0]
     texts["lanes/steps.h"] = steps_header(Memory(Turntable()), RK4, 1e-3, 1e-3)

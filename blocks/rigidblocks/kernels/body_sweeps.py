@@ -3,11 +3,14 @@ types.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
 
-from rigidblocks.dynamics.sweeps import minus_gravity
+from rigidblocks.joint import Joint
+from rigidblocks.joint.subspace import subspace_rate
+from rigidblocks.kernels.columns import MATRICES
 from rigidblocks.kernels.leaves import (
     ALGORITHMS,
     Algorithm,
@@ -16,34 +19,53 @@ from rigidblocks.kernels.leaves import (
     body_types,
     traced_body,
 )
+from rigidblocks.kernels.structure import structure_header
 from rigidblocks.model.model import Model
-from rigidblocks.tracing.ccode import c_number
+from rigidblocks.tracing.ccode import c_number, c_text
 from rigidblocks.tracing.notation import SCALAR, Notation
+from rigidblocks.tracing.trace import Shapes
 from rigidblocks.tracing.written import WrittenFunction
 
 
 def body_sweeps(model: Model, name: str, notation: Notation = SCALAR) -> WrittenFunction:
-    """The algorithm `name` ("aba" or "rnea") for a model of any size, in C that does not grow with
-    it but for its data.
+    """The algorithm `name` for a model of any size, in C that does not grow with it but for its
+    data: "aba", "rnea", "crba", or the derivatives "daba" and "drnea".
     """
-    algorithm = ALGORITHMS[name]
+    n, own, algorithm = model.nv, _moving_variables(model), (ALGORITHMS | MATRICES)[name]
+    if "own" in algorithm.columns:
+        algorithm = replace(algorithm, columns={**algorithm.columns, "own": own})
     place, types = body_types(model)
     bodies = [traced_body(model, i, pattern, algorithm, notation) for i, pattern in types]
-    leaves = [leaf for k, body in enumerate(bodies) for leaf in _leaves(name, k, body)]
+    text = [structure_header(model, own)] if algorithm.columns else []
+    text += map(c_text, algorithm.texts)
+    text += _tables(model, place, [pattern for _, pattern in types])
+    text += [leaf for k, body in enumerate(bodies) for leaf in _leaves(name, k, body)]
     cells = max(body.cells for body in bodies)  # as the leaves have made it
-    shapes = {
-        key: (model.nq if key == "q" else model.nv,)
-        for key in (*algorithm.inputs, algorithm.output)
-    }
-    output = {algorithm.output: shapes.pop(algorithm.output)}
-    base, a = np.zeros(cells), bodies[0].offsets["a"]
-    base[a : a + 6] = minus_gravity(model, None)
-    tables = _tables(model, place, [pattern for _, pattern in types], base)
-    real = notation.real
-    head = f"\nstatic void {name}(const {real} *in, {real} *cells, {real} *out)\n{{"
-    body = _body(model, algorithm, name, len(types), cells, notation)
-    text = "\n".join([*tables, *leaves, head, *body, "}\n"])
-    return WrittenFunction(name, shapes, output, text, (model.nb + 1) * cells)
+    text += _body(model, algorithm, name, len(types), cells, notation)
+    work = model.nb * cells + n * (sum(algorithm.columns.values()) + algorithm.scratch * n)
+    shapes = _shapes(model, algorithm)
+    wide = bool(algorithm.matrices)
+    count = sum(bodies[k].operations for k in place)
+    return WrittenFunction(name, *shapes, "\n".join([*text, "}\n"]), work, wide, count)
+
+
+def _shapes(model: Model, algorithm: Algorithm) -> tuple[Shapes, Shapes]:
+    """Those of the inputs and the outputs."""
+    inputs = {key: (model.nq if key == "q" else model.nv,) for key in algorithm.inputs}
+    outputs: dict[str, tuple[int, ...]] = {}
+    if algorithm.output:
+        outputs[algorithm.output] = (model.nv,)
+    return inputs, outputs | dict.fromkeys(algorithm.matrices, (model.nv, model.nv))
+
+
+def _moving_variables(model: Model) -> int:
+    """The most variables of a joint where S of some joint changes with its position, else 0."""
+    return max(j.nv for j in model.joint) if any(map(_moves_subspace, model.joint)) else 0
+
+
+def _moves_subspace(joint: Joint) -> bool:
+    q = joint.neutral() + 0.5
+    return any(np.any(subspace_rate(joint, q, unit)) for unit in np.eye(joint.nv))
 
 
 def _leaves(name: str, number: int, body: BodyType) -> Iterator[str]:
@@ -54,19 +76,18 @@ def _leaves(name: str, number: int, body: BodyType) -> Iterator[str]:
 
 
 def _parameters(algorithm: Algorithm, real: str) -> str:
-    inputs = ", ".join(f"const {real} *{name}" for name in algorithm.inputs)
-    return f"const double *k, {real} *w, {real} *p, {inputs}, {real} *{algorithm.output}"
+    inputs = "".join(f", const {real} *{name}" for name in algorithm.inputs)
+    output = f", {real} *{algorithm.output}" if algorithm.output else ""
+    columns = f", {real} *m" if algorithm.columns else ""
+    return f"const double *k, {real} *w, {real} *p{inputs}{output}{columns}"
 
 
-def _tables(
-    model: Model, place: list[int], patterns: list[np.ndarray], base: np.ndarray
-) -> Iterator[str]:
+def _tables(model: Model, place: list[int], patterns: list[np.ndarray]) -> Iterator[str]:
     """The numbers of the bodies that their types leave open, and where each body has its own."""
     open_numbers = [body_numbers(model, i)[np.isnan(patterns[k])] for i, k in enumerate(place)]
     starts = list(accumulate(map(len, open_numbers), initial=0))[:-1]
     yield _table("double", "K", map(c_number, np.concatenate([*open_numbers, [0.0]])))
-    yield _table("double", "BASE", map(c_number, base))
-    parents = [p if p >= 0 else model.nb for p in model.parent]
+    parents = [max(p, 0) for p in model.parent]  # of those on the base nothing is read
     variables = [s.start for s in model.q_slices], [s.start for s in model.v_slices]
     for name, column in zip(
         ("PARENT", "TYPE", "K_AT", "Q_AT", "V_AT"),
@@ -83,28 +104,35 @@ def _table(kind: str, name: str, values: Iterable[str]) -> str:
 def _body(
     model: Model, algorithm: Algorithm, name: str, types: int, cells: int, notation: Notation
 ) -> Iterator[str]:
-    """The sweeps: one for each pass, outward or inward."""
-    start, real = 0, notation.real
-    for key in algorithm.inputs:
-        yield f"    const {real} *{key} = in + {start};"
-        start += model.nq if key == "q" else model.nv
-    yield f"    {real} *{algorithm.output} = out, *base = cells + {model.nb * cells};"
-    of_base = notation.number("BASE[j]")
-    yield f"    for (int j = 0; j < {cells}; j++)\n        base[j] = {of_base};"
-    at = ", ".join(
-        f"{key} + {'Q_AT' if key == 'q' else 'V_AT'}[i]"
-        for key in (*algorithm.inputs, algorithm.output)
-    )
-    arguments = f"K + K_AT[i], cells + i * {cells}, cells + PARENT[i] * {cells}, {at}"
+    """The function, but for its end: a sweep for each pass, outward or inward."""
+    real, nb = notation.real, model.nb
+    yield f"\nstatic void {name}(const {real} *in, {real} *cells, {real} *out)\n{{"
+    yield from _places(model, algorithm, nb * cells, real)
+    names = (*algorithm.inputs, algorithm.output, "m" if algorithm.columns else "")
+    at = [f"{key} + {'Q_AT' if key == 'q' else 'V_AT'}[i]" for key in names if key]
+    of_body = "K + K_AT[i]", f"cells + i * {cells}", f"cells + PARENT[i] * {cells}"
+    arguments = ", ".join((*of_body, *at))
     for k, step in enumerate(algorithm.passes):
-        sweep = (
-            f"i = 0; i < {model.nb}; i++" if step.outward else f"i = {model.nb - 1}; i >= 0; i--"
-        )
+        sweep = f"i = 0; i < {nb}; i++" if step.outward else f"i = {nb - 1}; i >= 0; i--"
         yield f"    for (int {sweep})\n        switch (TYPE[i]) {{"
         for number in range(types):
             label = f"case {number}:" if number < types - 1 else "default:"
-            yield (
-                f"        {label}\n            {name}_{k}_{number}({arguments});\n            "
-                "break;"
-            )
+            call = f"{name}_{k}_{number}({arguments});"
+            yield f"        {label}\n            {call}\n            break;"
         yield "        }"
+        if step.after:
+            yield f"    {step.after}"
+
+
+def _places(model: Model, algorithm: Algorithm, columns: int, real: str) -> Iterator[str]:
+    """Where the inputs, the output, the columns behind the cells, and room for matrices are."""
+    start = 0
+    for key in algorithm.inputs:
+        yield f"    const {real} *{key} = in + {start};"
+        start += model.nq if key == "q" else model.nv
+    if algorithm.output:
+        yield f"    {real} *{algorithm.output} = out;"
+    if algorithm.columns:
+        yield f"    {real} *m = cells + {columns};"
+    if algorithm.scratch:
+        yield f"    {real} *work = m + {sum(algorithm.columns.values()) * model.nv};"

@@ -7,7 +7,6 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.dynamics.equivalence import equivalent
 from rigidblocks.kernels.body_sweeps import body_sweeps
-from rigidblocks.kernels.leaves import ALGORITHMS
 from rigidblocks.model.model import Model
 from rigidblocks.model.resistance import check_resistance
 from rigidblocks.model.tree import Tree
@@ -58,9 +57,9 @@ def compiled_dynamics(
     """`algorithm` of a model, compiled: "rnea" (q, qd, qdd -> tau), "crba" (q -> H) or "aba" (q,
     qd, tau -> qdd).
 
-    It computes with the `equivalent` model, straight through for a small one; "rnea" and "aba" of
-    more than `MOST_BODIES_IN_A_LINE` bodies are loops over the bodies, of which any number compile
-    in a second. A `batch` is of arrays (n, nq), (n, nv), ... in `lanes` and threads
+    It computes with the `equivalent` model, straight through for a small one; those of more than
+    `MOST_BODIES_IN_A_LINE` bodies are loops over the bodies, of which any number compile in a
+    second. A `batch` is of arrays (n, nq), (n, nv), ... in `lanes` and threads
     (`CompiledBatch`). Raises ValueError for another algorithm, and CompilerError without a C
     compiler.
     """
@@ -70,7 +69,7 @@ def compiled_dynamics(
         )
     if algorithm == "aba":
         check_resistance(model)
-    if model.nb > MOST_BODIES_IN_A_LINE and algorithm in ALGORITHMS and isinstance(model, Model):
+    if model.nb > MOST_BODIES_IN_A_LINE and isinstance(model, Model):
         notation = IN_LANES if batch else SCALAR
         return compiled_form(body_sweeps(equivalent(model), algorithm, notation), batch, lanes)
     return compiled_form(straight_line(model, algorithm), batch, lanes)

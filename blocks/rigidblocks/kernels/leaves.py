@@ -12,6 +12,7 @@ from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import reduce
 from inspect import signature
+from itertools import takewhile
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,13 +20,20 @@ import casadi as ca
 import numpy as np
 
 from rigidblocks.algebra.factored import Factor, Factors
-from rigidblocks.algebra.spatial import Array, ArticulatedInertia, RigidInertia, Transform
+from rigidblocks.algebra.spatial import (
+    Array,
+    ArticulatedInertia,
+    RigidInertia,
+    Transform,
+    identity,
+)
 from rigidblocks.dynamics.forward import acceleration, behind_joint, body_alone
 from rigidblocks.dynamics.inverse import net_force, transmitted
+from rigidblocks.dynamics.sweeps import minus_gravity
 from rigidblocks.model.model import Model
 from rigidblocks.tracing.ccode import statements
 from rigidblocks.tracing.notation import SCALAR, Notation
-from rigidblocks.tracing.trace import Traced
+from rigidblocks.tracing.trace import Traced, operation_count
 
 
 @dataclass(frozen=True)
@@ -35,22 +43,32 @@ class Pass:
 
     Its other arguments are named: q, qd, qdd and tau are the joint's variables, a name with `_p` is
     the parent's value, any other is the body's own. A result with `_p` is added to the parent's
-    value; qdd and tau are what the algorithm computes.
+    value; qdd and tau are what the algorithm computes. `after` the pass comes a statement in C.
     """
 
     step: Callable[..., tuple[Any, ...]]
     results: tuple[str, ...]
     outward: bool = True
+    after: str = ""
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The passes of an algorithm, its inputs, its output, and what the bodies see of each other."""
+    """The passes of an algorithm, its inputs, its output, and what the bodies see of each other.
+
+    Some results are `columns` (rows, nv) by the joint's velocity variables, with so many rows, of
+    which the C in the files `texts` makes the `matrices` (nv, nv) behind the output, with room for
+    `scratch` more of them.
+    """
 
     inputs: tuple[str, ...]
-    output: str
     shared: tuple[str, ...]
     passes: tuple[Pass, ...]
+    output: str = ""
+    columns: Mapping[str, int] = field(default_factory=dict)
+    matrices: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    scratch: int = 0
 
 
 ALGORITHMS = {
@@ -78,26 +96,34 @@ ALGORITHMS = {
 _TRIANGLE = np.array(
     [[0, 1, 3], [1, 2, 4], [3, 4, 5]]
 )  # where a symmetric matrix keeps its elements
+_SQUARE = np.arange(9).reshape(3, 3)
+
+# the values that bodies share and that are not vectors (6,): what makes them, and the places of the
+# elements of their parts, counted from the first
+_SHARED: Mapping[str, tuple[Callable[..., Any], list[Array]]] = {
+    "IA": (ArticulatedInertia, [_TRIANGLE, 6 + _SQUARE, 15 + _TRIANGLE]),
+    "I": (
+        lambda m, h, I: RigidInertia(m[0], h, I),
+        [np.arange(1), 1 + np.arange(3), 4 + _TRIANGLE],
+    ),
+    "X0": (Factor, [_SQUARE, 9 + np.arange(3)]),
+    "B1": (np.asarray, [_SQUARE]),
+    "P": (np.asarray, [np.arange(3)]),
+}
+_VECTOR: tuple[Callable[..., Any], list[Array]] = (np.asarray, [np.arange(6)])
 
 
-def _places(name: str) -> list[Array]:
-    """The places of the elements of a value that bodies share, counted from its first; a vector's
-    are in order.
-    """
-    if name == "IA":
-        return [_TRIANGLE, 6 + np.arange(9).reshape(3, 3), 15 + _TRIANGLE]
-    return [np.arange(6)]
-
-
-_SIZE = {"IA": 21}
-_VECTOR = 6
+def _size(name: str) -> int:
+    """How many doubles keep a value that bodies share."""
+    return 1 + int(_SHARED.get(name, _VECTOR)[1][-1].max())
 
 
 @dataclass(eq=False)
 class BodyType:
     """The leaves of an algorithm for the bodies of one type, while they are traced.
 
-    `cells` is the number of doubles that a body keeps between the passes.
+    `cells` is the number of doubles that a body keeps between the passes, `operations` that of the
+    leaves' operations.
     """
 
     algorithm: Algorithm
@@ -106,7 +132,9 @@ class BodyType:
     Xtree: Transform
     names: dict[int, str]  # the C name of each symbol, by its node
     notation: Notation = SCALAR
+    base: Mapping[str, Any] | None = None  # what the parent has, where it is the fixed base
     cells: int = 0
+    operations: int = 0
     values: dict[str, Any] = field(default_factory=dict)
     symbols: list[ca.SX] = field(default_factory=list)
 
@@ -114,7 +142,7 @@ class BodyType:
         """Lays out what the bodies share, the same for all types."""
         self.offsets = {}
         for name in self.algorithm.shared:
-            self.offsets[name], self.cells = self.cells, self.cells + _SIZE.get(name, _VECTOR)
+            self.offsets[name], self.cells = self.cells, self.cells + _size(name)
 
     def symbol(self, name: str) -> Traced:
         """A new symbol that C knows by `name`."""
@@ -134,45 +162,65 @@ class BodyType:
         assignments: dict[str, ca.SX] = {}
         for name, value in zip(step.results, results, strict=True):
             assignments.update(self._keep(name, value))
-        return _assigned(assignments, self.symbols, self.names, self.notation)
+        function, used = _function(assignments, self.symbols)
+        self.operations += operation_count(function)
+        places = [self.names[sx.element_hash()] for sx in used]
+        return _assigned(function, places, list(assignments), self.notation)
 
     def _argument(self, name: str) -> Any:
         if name in ("q", "qd", "qdd", "tau"):
             size = self.joint.nq if name == "q" else self.joint.nv
             return _array([self.symbol(f"{name}[{k}]") for k in range(size)])
         if name.endswith("_p"):
-            return self._cells_of(name.removesuffix("_p"), "p")
+            key = name.removesuffix("_p")
+            return self.base[key] if self.base else self._cells_of(key, "p")
         return self._cells_of(name, "w") if name in self.offsets else self.values[name]
 
     def _cells_of(self, name: str, owner: str) -> Any:
-        cells = [
-            self.symbol(f"{owner}[{self.offsets[name] + k}]")
-            for k in range(_SIZE.get(name, _VECTOR))
-        ]
-        parts = [
-            _array([cells[k] for k in places.ravel()]).reshape(places.shape)
-            for places in _places(name)
-        ]
-        return ArticulatedInertia(*parts) if name == "IA" else parts[0]
+        make, parts = _SHARED.get(name, _VECTOR)
+        first = self.offsets[name]
+        cells = [self.symbol(f"{owner}[{first + k}]") for k in range(_size(name))]
+        return make(
+            *(_array([cells[k] for k in part.ravel()]).reshape(part.shape) for part in parts)
+        )
 
     def _keep(self, name: str, value: Any) -> Iterator[tuple[str, ca.SX]]:
         """The assignments that keep a result of a pass where later passes, other bodies or the
         caller find it.
         """
         key = name.removesuffix("_p")
-        if key == self.algorithm.output:
+        if name.endswith("_p"):
+            if not self.base:  # which feels no force
+                yield from self._share(key, self._cells_of(key, "p") + value, "p")
+        elif key == self.algorithm.output:
             yield from ((f"{key}[{k}]", _sx(element)) for k, element in enumerate(value))
         elif key in self.offsets:
-            total, owner = (
-                (self._cells_of(key, "p") + value, "p") if name.endswith("_p") else (value, "w")
-            )
-            for places, part in zip(_places(key), _parts(total), strict=True):
-                for place, element in zip(places.ravel(), part.ravel(), strict=True):
-                    yield f"{owner}[{self.offsets[key] + place}]", _sx(element)
+            yield from self._share(key, value, "w")
+        elif key in self.algorithm.columns:
+            yield from self._column(key, np.atleast_2d(value))
         else:
             kept: dict[int, tuple[Traced, ca.SX]] = {}
             self.values[name] = _each(value, lambda element: self._cell(element, kept))
             yield from ((self.names[cell.sx.element_hash()], sx) for cell, sx in kept.values())
+
+    def _share(self, key: str, value: Any, owner: str) -> Iterator[tuple[str, ca.SX]]:
+        for places, part in zip(_SHARED.get(key, _VECTOR)[1], _parts(value), strict=True):
+            for place, element in zip(places.ravel(), part.ravel(), strict=True):
+                yield f"{owner}[{self.offsets[key] + place}]", _sx(element)
+
+    def _column(self, key: str, value: Array) -> Iterator[tuple[str, ca.SX]]:
+        """Columns stay where the C after the passes has them, and later passes read them there."""
+        columns = self.algorithm.columns
+        first = sum(columns[name] for name in takewhile(lambda name: name != key, columns))
+        here, symbols = value.copy(), {}
+        for (row, k), element in np.ndenumerate(value[: columns[key]]):
+            place = f"m[{first + row} * RB_N + {k}]"
+            yield place, _sx(element)
+            if isinstance(element, Traced):
+                symbols[row, k] = self.symbol(place)
+        for at, symbol in symbols.items():
+            here[at] = symbol
+        self.values[key] = here
 
     def _cell(self, element: Any, kept: dict[int, tuple[Traced, ca.SX]]) -> Any:
         """A constant or a number of the body as it is; anything else as the symbol of the cell that
@@ -190,7 +238,11 @@ class BodyType:
 
 
 def _parts(value: Any) -> list[Array]:
-    return [value.M, value.H, value.I] if isinstance(value, ArticulatedInertia) else [value]
+    if isinstance(value, ArticulatedInertia):
+        return [value.M, value.H, value.I]
+    if isinstance(value, RigidInertia):
+        return [np.array([value.m]), value.h, value.I]
+    return [value.E, value.r] if isinstance(value, Transform) else [value]
 
 
 def _array(elements: list[Any]) -> Array:
@@ -209,23 +261,27 @@ def _each(value: Any, function: Callable[[Any], Any]) -> Any:
         return Factors(*(_each(X, function) for X in value.factors))
     if isinstance(value, Transform):
         return Factor(_each(value.E, function), _each(value.r, function))
+    if isinstance(value, RigidInertia):
+        return RigidInertia(function(value.m), _each(value.h, function), _each(value.I, function))
     return _array([function(element) for element in value.ravel()]).reshape(value.shape)
 
 
-def _assigned(
-    assignments: Mapping[str, ca.SX],
-    symbols: list[ca.SX],
-    names: Mapping[int, str],
-    notation: Notation,
-) -> str:
-    """The C statements of the assignments; everything is read before anything is written."""
+def _function(
+    assignments: Mapping[str, ca.SX], symbols: list[ca.SX]
+) -> tuple[ca.Function, list[ca.SX]]:
+    """The function that computes what is assigned, and the symbols that it reads."""
     results = ca.cse(ca.densify(ca.vertcat(*assignments.values())))
     used = [sx for sx in symbols if ca.depends_on(results, sx)]
-    function = ca.Function("leaf", [ca.vertcat(*used)], [results])
-    places = [names[sx.element_hash()] for sx in used]
+    return ca.Function("leaf", [ca.vertcat(*used)], [results]), used
+
+
+def _assigned(
+    function: ca.Function, places: list[str], targets: list[str], notation: Notation
+) -> str:
+    """The C statements of the assignments; everything is read before anything is written."""
     values = [notation.number(one) if one.startswith("k") else one for one in places]
     lines = [f"const {notation.real} x{k} = {value};" for k, value in enumerate(values)]
-    lines += statements(function, [f"x{k}" for k in range(len(used))], list(assignments), notation)
+    lines += statements(function, [f"x{k}" for k in range(len(places))], targets, notation)
     return "\n".join(f"    {line}" for line in lines)
 
 
@@ -264,10 +320,11 @@ def body_types(model: Model, most: int = 4) -> tuple[list[int], list[tuple[int, 
     have, or NaN.
 
     Bodies with one kind of joint are of one type each pattern of zeros and ones, or all of one type
-    where there would be more than `most`.
+    where there would be more than `most`. Those that hang on the fixed base are of other types than
+    those that do not.
     """
     numbers = [body_numbers(model, i) for i in range(model.nb)]
-    kinds = [_kind(joint) for joint in model.joint]
+    kinds = [(_kind(joint), p < 0) for joint, p in zip(model.joint, model.parent, strict=True)]
     patterns = [np.where((x == 0) | (np.abs(x) == 1), x, np.nan) for x in numbers]
     count = Counter(
         kind
@@ -308,4 +365,9 @@ def traced_body(
     for name, parameter in zip(_parameters(joint), parameters, strict=True):
         object.__setattr__(joint, name, parameter)
     inertia = RigidInertia(m, _array(h), I)
-    return BodyType(algorithm, joint, inertia, Xtree, names, notation, symbols=symbols)
+    base = (
+        None
+        if model.parent[i] >= 0
+        else {"X0": identity(), "v": np.zeros(6), "a": minus_gravity(model, None)}
+    )
+    return BodyType(algorithm, joint, inertia, Xtree, names, notation, base, symbols=symbols)

@@ -14,7 +14,7 @@ from rigidblocks.tracing.compiler import shared_library
 from rigidblocks.tracing.lanes import in_threads, lane_count, lane_flags, room
 from rigidblocks.tracing.notation import IN_LANES
 from rigidblocks.tracing.trace import Graph, Shapes
-from rigidblocks.tracing.written import Finish, WrittenFunction
+from rigidblocks.tracing.written import WrittenFunction
 
 _C = ("lanes.h", "sine.h", "rows.h")
 _FEWEST, _MOST = 256, 1024  # rows that threads are worth it for, and of one call in a thread
@@ -46,15 +46,14 @@ class CompiledBatch:
     def __init__(
         self,
         graph: Graph | WrittenFunction,
-        finish: Finish | None = None,
         *,
         lanes: int | None = None,
     ):
         self.graph = graph
         self.lanes = lane_count(lanes)
         self.inputs: Shapes = dict(graph.inputs)
-        self.outputs: Shapes = dict(finish.outputs if finish else graph.outputs)
-        text, work = function_header(graph, finish)
+        self.outputs: Shapes = dict(graph.outputs)
+        text, work = function_header(graph)
         self._batch = lane_library("batch", {"function.h": text}, self.lanes).batch
         self._batch.restype = None
         self._batch.argtypes = (
@@ -124,22 +123,16 @@ def in_header(name: str, text: str) -> str:
     return f'#ifndef {guard}\n#define {guard}\n\n#include "sine.h"\n\n{text}\n#endif\n'
 
 
-def function_header(
-    graph: Graph | WrittenFunction, finish: Finish | None = None
-) -> tuple[str, int]:
+def function_header(graph: Graph | WrittenFunction) -> tuple[str, int]:
     """The text of function.h, which c/lanes/batch.c wants, and how many numbers `evaluate` needs
     room for.
     """
     if isinstance(graph, WrittenFunction):
         text, body, size = graph.text, f"{graph.name}(in, work, out);", graph.work
-    elif finish:
-        text = c_function(graph, notation=IN_LANES) + finish.text
-        body = f"{graph.name}(in, work);\n    finish(work, out);"
-        size = _numbers(graph.outputs.values()) + finish.scratch
     else:
         text, size = c_function(graph, notation=IN_LANES), 0
         body = f"(void)work;\n    {graph.name}(in, out);"
-    inputs, outputs = graph.inputs, finish.outputs if finish else graph.outputs
+    inputs, outputs = graph.inputs, graph.outputs
     evaluate = _EVALUATE.format(
         body=body,
         numbers_in=_numbers(inputs.values()),

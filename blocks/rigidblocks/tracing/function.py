@@ -11,9 +11,10 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.tracing.batch import CompiledBatch
 from rigidblocks.tracing.ccode import c_function
-from rigidblocks.tracing.compiler import shared_library
+from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
+from rigidblocks.tracing.lanes import wide_flags
 from rigidblocks.tracing.trace import Graph, Shapes, trace
-from rigidblocks.tracing.written import Finish, WrittenFunction
+from rigidblocks.tracing.written import WrittenFunction
 
 _EXPORT = """
 #if defined(_WIN32)
@@ -34,17 +35,18 @@ class CompiledFunction:
     """A traced function as compiled C, with buffers of its own: `f(q, qd, tau)`.
 
     For the least overhead write into `inputs["q"]`, call `run()`, and read `outputs["qdd"]`: arrays
-    of the declared shapes that stay the same. One such function serves one thread. With `finish`
-    the graph is the first part of it.
+    of the declared shapes that stay the same. One such function serves one thread.
     """
 
-    def __init__(self, graph: Graph | WrittenFunction, finish: Finish | None = None):
+    def __init__(self, graph: Graph | WrittenFunction):
         self.graph = graph
-        text, size = _source(graph, finish)
-        library = ctypes.CDLL(str(shared_library({"function.c": text}, "function.c")))
+        text, size = _source(graph)
+        wide = isinstance(graph, WrittenFunction) and graph.wide
+        flags = (*PORTABLE_FLAGS, *wide_flags()) if wide else PORTABLE_FLAGS
+        library = ctypes.CDLL(str(shared_library({"function.c": text}, "function.c", flags)))
         self.inputs, inputs = _buffer(graph.inputs)
         self._shapes = [buffer.shape for buffer in self.inputs.values()]
-        self.outputs, outputs = _buffer(finish.outputs if finish else graph.outputs)
+        self.outputs, outputs = _buffer(graph.outputs)
         buffers = (inputs, np.zeros(size), outputs)
         self._buffers = buffers  # the addresses are in use as long as the function is
         self.run: Callable[[], Any] = partial(
@@ -77,14 +79,13 @@ def compiled_form(
     graph: Graph | WrittenFunction,
     batch: bool,
     lanes: int | None = None,
-    finish: Finish | None = None,
 ) -> CompiledFunction | CompiledBatch:
     """A function compiled for one argument or, in lanes, for many."""
     if batch:
-        return CompiledBatch(graph, finish, lanes=lanes)
+        return CompiledBatch(graph, lanes=lanes)
     if lanes is not None:
         raise ValueError(f"lanes = {lanes} are those of a batch; take batch=True")
-    return CompiledFunction(graph, finish)
+    return CompiledFunction(graph)
 
 
 @overload
@@ -120,16 +121,10 @@ def compiled(
     return compiled_form(trace(name, function, inputs), batch, lanes)
 
 
-def _source(graph: Graph | WrittenFunction, finish: Finish | None) -> tuple[str, int]:
+def _source(graph: Graph | WrittenFunction) -> tuple[str, int]:
     """The C text, and how many numbers `work` has."""
     if isinstance(graph, WrittenFunction):
         text, body, size = graph.text, f"{graph.name}(in, work, out);", graph.work
-    elif finish:
-        text, body = (
-            c_function(graph) + finish.text,
-            f"{graph.name}(in, work);\n    finish(work, out);",
-        )
-        size = sum(prod(shape) for shape in graph.outputs.values()) + finish.scratch
     else:
         text, body, size = c_function(graph), f"(void)work;\n    {graph.name}(in, out);", 0
     return "#include <math.h>\n" + text + _EXPORT.format(body=body), size

@@ -50,6 +50,14 @@ def lane_flags(lanes: int) -> tuple[str, ...]:
     return (*PORTABLE_FLAGS, *more, *([f"-march={own}"] if own else []))
 
 
+def wide_flags() -> tuple[str, ...]:
+    """The flags of the compiler for loops that take the vectors of the processor at hand, AVX2
+    where it has them. The numbers do not depend on them.
+    """
+    here = platform.machine().lower() in ("x86_64", "amd64")
+    return ("-mavx2",) if here and widest() >= 4 else ()
+
+
 def room(numbers: int, lanes: int) -> Array:
     """Memory for so many numbers in lanes, where vectors may lie."""
     whole = np.zeros(numbers * lanes + _ALIGNED // 8)

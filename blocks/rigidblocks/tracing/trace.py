@@ -218,13 +218,12 @@ class Graph:
     @cached_property
     def operations(self) -> Counter[str]:
         """How often each operation occurs; moves and constants are not operations."""
-        codes = (code for code, _, _ in instructions(self.function))
-        return Counter(_OPERATION_NAMES[code] for code in codes if code not in _MOVES)
+        return operations(self.function)
 
     @property
     def operation_count(self) -> int:
         """The number of arithmetic operations, sines and cosines not counted (as in RBDA 10.3)."""
-        return sum(count for name, count in self.operations.items() if name not in ("sin", "cos"))
+        return operation_count(self.function)
 
     @cached_property
     def depends(self) -> Array:
@@ -276,6 +275,17 @@ def instructions(function: ca.Function) -> Iterator[tuple[int, list[int], list[i
             function.instruction_input(k),
             function.instruction_output(k),
         )
+
+
+def operations(function: ca.Function) -> Counter[str]:
+    """How often each operation occurs; moves and constants are not operations."""
+    codes = (code for code, _, _ in instructions(function))
+    return Counter(_OPERATION_NAMES[code] for code in codes if code not in _MOVES)
+
+
+def operation_count(function: ca.Function) -> int:
+    """The number of arithmetic operations, sines and cosines not counted (as in RBDA 10.3)."""
+    return sum(count for name, count in operations(function).items() if name not in ("sin", "cos"))
 
 
 def trace(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes) -> Graph:

@@ -1,43 +1,64 @@
-/* From the columns that dynamics derivatives are made of to the derivatives themselves, by dense loops.
-
-   The generated text before this has N velocity variables; LAST[i], one past the last variable of the joint of variable i;
-   END[i], one past the last variable that it supports; and PATH[i][j], 1 where the joint of j is on the path to that of i,
-   itself included. All matrices are N x N in C order; the columns of S, R, X and G are their second index. */
+/* From the columns that dynamics derivatives are made of to the derivatives themselves (kernels/columns.py). */
 
 #ifndef RB_DERIVATIVES_H
 #define RB_DERIVATIVES_H
 
-#include <math.h>
-#include <string.h>
-
-#if !defined(RB_STRUCTURE_H) /* unless it is before this in one text */
-#include "structure.h"
+#if !defined(RB_INERTIA_H)
+#include "inertia.h"
 #endif
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3") /* the loops become vector operations; clang makes them so anyway */
-#endif
-
-/* On numbers, or on numbers in lanes (c/lanes). */
-#ifdef RB_LANES
-#define number lanes
-#else
-typedef double real;
-static inline double number(double x)
-{
-    return x;
-}
-
-static inline double root(double x)
-{
-    return sqrt(x);
-}
-#endif
-
-/* The columns, each row of them contiguous: motion subspaces, their covectors, what a variable changes at the bodies that
-   it supports (for q, then for qd), the force that this takes, and what S changes on its own. */
+/* Motion subspaces, their covectors, what a variable changes at the bodies that it supports (for q, then for qd), the force
+   that this takes, and what a change of S on its own does, a row for each variable of the joint. */
 struct columns {
-    real value[RB_N], S[6][RB_N], R[9][RB_N], X[9][2 * RB_N], G[6][2 * RB_N], own[RB_N][RB_N];
+    real S[6][RB_N], R[9][RB_N], X[2][9][RB_N], G[2][6][RB_N], own[RB_OWN > 0 ? RB_OWN : 1][RB_N];
+};
+
+/* y = the sum of c[k N] times row k of nine, for elements `first` to `last`. */
+static inline void nine_rows(real *restrict y, const real *restrict c, const real *restrict rows, int first, int last)
+{
+    const real c6 = c[6 * RB_N], c7 = c[7 * RB_N], c8 = c[8 * RB_N];
+    const real *restrict r6 = rows + 6 * RB_N, *restrict r7 = r6 + RB_N, *restrict r8 = r7 + RB_N;
+    six_rows(y, c, rows, first, last);
+    for (int j = first; j < last; j++)
+        y[j] += c6 * r6[j] + (c7 * r7[j] + c8 * r8[j]);
+}
+
+/* The derivative of the joint forces by q (part 0) or qd (part 1), a matrix that is zero before, its rows `width` apart:
+   along the path of variable i its row, and its column above its joint. */
+static inline void force_derivative(const struct columns *w, int i, int part, real *matrix, int width)
+{
+    real column[RB_N];
+    for (int k = RB_LAST[i] - 1; k >= 0; k = RB_BEFORE[RB_RUN[k]])
+        nine_rows(matrix + i * width, &w->R[0][i], w->X[part][0], RB_RUN[k], k + 1);
+    for (int k = RB_BEFORE[RB_FIRST[i]]; k >= 0; k = RB_BEFORE[RB_RUN[k]]) {
+        six_rows(column, &w->G[part][0][i], w->S[0], RB_RUN[k], k + 1);
+        for (int j = RB_RUN[k]; j <= k; j++)
+            matrix[j * width + i] = column[j];
+    }
+    if (part == 0 && RB_OWN > 0)
+        for (int j = RB_FIRST[i]; j < RB_LAST[i]; j++)
+            matrix[i * width + j] += w->own[i - RB_FIRST[i]][j];
+}
+
+/* The derivatives of the joint forces by q, qd and qdd. */
+static inline void force_derivatives(const real *columns, real *out)
+{
+    const struct columns *w = (const void *)columns;
+    memset(out, 0, 2 * RB_N * RB_N * sizeof *out);
+    for (int part = 0; part < 2; part++)
+        for (int i = 0; i < RB_N; i++)
+            force_derivative(w, i, part, out + part * RB_N * RB_N, RB_N);
+    real *H = out + 2 * RB_N * RB_N;
+    for (int i = 0; i < RB_N; i++) {
+        inertia_row(w->S[0], w->R[3], i, H + i * RB_N);
+        for (int j = 0; j < i; j++)
+            H[j * RB_N + i] = H[i * RB_N + j];
+    }
+}
+
+/* H = L^T L, the reciprocal diagonal of L, and the derivatives that H^-1 is applied to. */
+struct factors {
+    real L[RB_N][RB_N], B[RB_N][3 * RB_N], inverse[RB_N];
 };
 
 /* y -= sum of c[k stride] rows[k], of `length` elements each; the rows are `width` apart. */
@@ -49,67 +70,17 @@ static inline void subtract(real *restrict y, const real *c, int stride, const r
         const real c0 = c[0], c1 = c[stride], c2 = c[2 * stride], c3 = c[3 * stride];
         const real *restrict r1 = rows + width, *restrict r2 = r1 + width, *restrict r3 = r2 + width;
         for (int j = 0; j < length; j++)
-            y[j] -= c0 * rows[j] + c1 * r1[j] + c2 * r2[j] + c3 * r3[j];
+            y[j] -= (c0 * rows[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j]);
     }
     for (; k < count; k++, c += stride, rows += width)
         for (int j = 0; j < length; j++)
             y[j] -= c[0] * rows[j];
 }
 
-/* Minus the derivative of the joint forces by q (part 0) or qd (part 1): the row of variable i. */
-static inline void minus_force_row(const struct columns *w, int i, int part, real *row)
-{
-    for (int j = 0; j < RB_N; j++)
-        row[j] = number(0.0);
-    subtract(row, &w->R[0][i], RB_N, &w->X[0][part * RB_N], 2 * RB_N, 9, RB_LAST[i]);
-    subtract(row + RB_LAST[i], &w->S[0][i], RB_N, &w->G[0][part * RB_N + RB_LAST[i]], 2 * RB_N, 6, RB_N - RB_LAST[i]);
-    for (int j = 0; j < RB_LAST[i]; j++)
-        row[j] = RB_PATH[i][j] * row[j];
-    for (int j = RB_LAST[i]; j < RB_N; j++)
-        row[j] = RB_PATH[j][i] * row[j];
-    if (part == 0)
-        for (int j = 0; j < RB_N; j++)
-            row[j] -= w->own[i][j];
-}
-
-/* The lower triangle of minus the joint-space inertia matrix: the row of variable i. */
-static inline void minus_inertia_row(const struct columns *w, int i, real *row)
-{
-    for (int j = 0; j <= i; j++)
-        row[j] = number(0.0);
-    subtract(row, &w->R[3][i], RB_N, w->S[0], RB_N, 6, i + 1);
-    for (int j = 0; j <= i; j++)
-        row[j] = RB_PATH[i][j] * row[j];
-}
-
-#ifdef RB_INVERSE_DYNAMICS
-
-static inline void finish(real *work, real *out)
-{
-    const struct columns *w = (const void *)work;
-    real *value = out, *dq = out + RB_N, *dqd = dq + RB_N * RB_N, *H = dqd + RB_N * RB_N;
-    memcpy(value, w->value, sizeof w->value);
-    for (int i = 0; i < RB_N; i++) {
-        minus_force_row(w, i, 0, dq + i * RB_N);
-        minus_force_row(w, i, 1, dqd + i * RB_N);
-        minus_inertia_row(w, i, H + i * RB_N);
-        for (int j = 0; j < RB_N; j++) {
-            dq[i * RB_N + j] = -dq[i * RB_N + j];
-            dqd[i * RB_N + j] = -dqd[i * RB_N + j];
-        }
-        for (int j = 0; j <= i; j++)
-            H[j * RB_N + i] = H[i * RB_N + j] = -H[i * RB_N + j];
-    }
-}
-
-#else
-
-/* H = L^T L in place, H given with the other sign, and the reciprocal diagonal of L (RBDA Table 6.3). */
+/* H = L^T L in place, and the reciprocal diagonal of L (RBDA Table 6.3). */
 static inline void factorize(real (*L)[RB_N], real *inverse)
 {
     for (int i = RB_N - 1; i >= 0; i--) {
-        for (int j = 0; j <= i; j++)
-            L[i][j] = -L[i][j];
         subtract(L[i], L[0] + (i + 1) * RB_N + i, RB_N, L[0] + (i + 1) * RB_N, RB_N, RB_END[i] - i - 1, i + 1);
         inverse[i] = number(1.0) / root(L[i][i]);
         for (int j = 0; j < i; j++)
@@ -117,45 +88,78 @@ static inline void factorize(real (*L)[RB_N], real *inverse)
     }
 }
 
-/* H^-1 B in place, the first N columns of B being the identity, of whose image the upper triangle is computed. */
-static inline void solve(const real (*L)[RB_N], const real *inverse, real (*B)[3 * RB_N])
+/* H^-1 x in place (RBDA Table 6.5). */
+static inline void solve_one(const struct factors *f, real *x)
 {
     for (int i = RB_N - 1; i >= 0; i--) {
-        subtract(B[i] + i, L[0] + (i + 1) * RB_N + i, RB_N, B[0] + (i + 1) * 3 * RB_N + i, 3 * RB_N, RB_END[i] - i - 1,
-                 3 * RB_N - i);
-        for (int j = i; j < 3 * RB_N; j++)
-            B[i][j] *= inverse[i];
+        x[i] *= f->inverse[i];
+        for (int k = RB_BEFORE[i]; k >= 0; k = RB_BEFORE[k])
+            x[k] -= f->L[i][k] * x[i];
     }
     for (int i = 0; i < RB_N; i++) {
-        subtract(B[i] + i, L[i], 1, B[0] + i, 3 * RB_N, i, 3 * RB_N - i);
-        for (int j = i; j < 3 * RB_N; j++)
-            B[i][j] *= inverse[i];
+        for (int k = RB_BEFORE[i]; k >= 0; k = RB_BEFORE[k])
+            x[i] -= f->L[i][k] * x[k];
+        x[i] *= f->inverse[i];
     }
 }
 
-static inline void finish(real *work, real *out)
+/* qdd = H^-1 (tau - C), C being the first of the columns. */
+static inline void accelerations(const real *columns, const real *tau, real *work, real *qdd)
 {
-    const struct columns *w = (const void *)work;
-    real *value = out, *dq = out + RB_N, *dqd = dq + RB_N * RB_N, *dtau = dqd + RB_N * RB_N;
-    real(*L)[RB_N] = (void *)(work + sizeof *w / sizeof *work), (*B)[3 * RB_N] = (void *)L[RB_N], *inverse = B[RB_N];
-    memcpy(value, w->value, sizeof w->value);
+    const struct columns *w = (const void *)(columns + RB_N);
+    struct factors *f = (void *)work;
     for (int i = 0; i < RB_N; i++) {
-        for (int j = 0; j < RB_N; j++)
-            B[i][j] = number(i == j);
-        minus_force_row(w, i, 0, B[i] + RB_N);
-        minus_force_row(w, i, 1, B[i] + 2 * RB_N);
-        minus_inertia_row(w, i, L[i]);
+        inertia_row(w->S[0], w->R[3], i, f->L[i]);
+        qdd[i] = tau[i] - columns[i];
     }
-    factorize(L, inverse);
-    solve((const real(*)[RB_N])L, inverse, B);
+    factorize(f->L, f->inverse);
+    solve_one(f, qdd);
+}
+
+/* H^-1 B in place, the first N columns of B being the identity, of whose image the upper triangle is computed. */
+static inline void solve(struct factors *f)
+{
+    for (int i = RB_N - 1; i >= 0; i--) {
+        subtract(f->B[i] + i, &f->L[0][0] + (i + 1) * RB_N + i, RB_N, &f->B[0][0] + (i + 1) * 3 * RB_N + i, 3 * RB_N,
+                 RB_END[i] - i - 1, 3 * RB_N - i);
+        for (int j = i; j < 3 * RB_N; j++)
+            f->B[i][j] *= f->inverse[i];
+    }
     for (int i = 0; i < RB_N; i++) {
-        memcpy(dq + i * RB_N, B[i] + RB_N, RB_N * sizeof(real));
-        memcpy(dqd + i * RB_N, B[i] + 2 * RB_N, RB_N * sizeof(real));
-        for (int j = i; j < RB_N; j++)
-            dtau[i * RB_N + j] = dtau[j * RB_N + i] = B[i][j];
+        for (int k = RB_BEFORE[i]; k >= 0; k = RB_BEFORE[RB_RUN[k]])
+            subtract(f->B[i] + i, f->L[i] + RB_RUN[k], 1, f->B[RB_RUN[k]] + i, 3 * RB_N, k + 1 - RB_RUN[k], 3 * RB_N - i);
+        for (int j = i; j < 3 * RB_N; j++)
+            f->B[i][j] *= f->inverse[i];
     }
 }
 
-#endif
+/* The derivatives of the accelerations by q, qd and tau behind the accelerations, which are refined: the first of the columns
+   are the forces that they take. */
+static inline void motion_derivatives(const real *columns, const real *tau, real *work, real *out)
+{
+    const struct columns *w = (const void *)(columns + RB_N);
+    struct factors *f = (void *)work;
+    real *dq = out + RB_N, *dqd = dq + RB_N * RB_N, *dtau = dqd + RB_N * RB_N, rest[RB_N];
+    for (int i = 0; i < RB_N; i++)
+        rest[i] = tau[i] - columns[i];
+    solve_one(f, rest);
+    for (int i = 0; i < RB_N; i++)
+        out[i] += rest[i];
+    memset(f->B, 0, sizeof f->B);
+    for (int i = 0; i < RB_N; i++) {
+        f->B[i][i] = number(-1.0);
+        force_derivative(w, i, 0, f->B[0] + RB_N, 3 * RB_N);
+        force_derivative(w, i, 1, f->B[0] + 2 * RB_N, 3 * RB_N);
+    }
+    solve(f);
+    for (int i = 0; i < RB_N; i++) {
+        for (int j = 0; j < RB_N; j++) {
+            dq[i * RB_N + j] = -f->B[i][RB_N + j];
+            dqd[i * RB_N + j] = -f->B[i][2 * RB_N + j];
+        }
+        for (int j = i; j < RB_N; j++)
+            dtau[i * RB_N + j] = dtau[j * RB_N + i] = -f->B[i][j];
+    }
+}
 
 #endif
