@@ -15,12 +15,13 @@ from rigidblocks.block.integrators import Collocation, Integrator
 from rigidblocks.block.stiffness import coarse
 
 Rates = Callable[[Any, Array], Array]
-Slopes = Callable[[], tuple[Array, Array]]
+Slopes = Callable[[Any, Array], Array]  # the Jacobian at a time and states
 InTolerances = Callable[[Array, Array, Array], float]
 
 CLOSE = 0.03  # tolerances: what is left of the stages after Newton's method
 MOST_TRIES = 10
-CONTRACTION = 0.2  # of Newton's method, that the next step is to have at most
+CONTRACTION = 0.3  # of Newton's method, that the next step is to have at most
+SLOPES_AT = 0.75  # of a step: there the Jacobian is taken
 START_PART = 1e-3  # of the size of a state, that the first step is to change it by at most
 
 
@@ -57,12 +58,12 @@ class Stages:
         """
         while True:
             if self.J is None:
-                self.J, self.is_fresh, self.factored = slopes()[0], True, 0.0
+                self._renew(at, slopes)
             if self._is_found(at, rates):
                 break
+            self.J = None
             if self.is_fresh:
                 return 16.0, at.x
-            self.J = None
         y = at.x + self.z[-1]
         e, error = self._error(at, at.f, y)
         if 1.0 < error < np.inf:
@@ -85,7 +86,7 @@ class Stages:
     def _is_found(self, at: Begin, rates: Rates) -> bool:
         """Whether Newton's method converges, or will within its tries, told by its contraction."""
         self._factorize(at.h)
-        self.z, before = self._guess(at), 0.0
+        self.z, before = np.array([self._gone_on(c, at) for c in self.c]), 0.0
         self.rest = float(np.sqrt(self.rest) * np.sqrt(np.sqrt(self.rest)))
         self.rate = 0.0
         for self.tries in range(1, MOST_TRIES + 1):
@@ -125,21 +126,31 @@ class Stages:
             _Pair(one - (h * root.real) * self.J, -(h * root.imag) * self.J) for root in pairs
         ]
 
-    def _guess(self, at: Begin) -> Array:
-        """The first guess of z: the polynomial of the step before, where there is one."""
+    def _renew(self, at: Begin, slopes: Slopes) -> None:
+        """The Jacobian in the part SLOPES_AT of the step, where the polynomial of the step before
+        comes to: most stages are nearer to it than to the start, and Newton's method contracts the
+        faster.
+        """
+        place = SLOPES_AT if self.last_length > 0.0 else 0.0
+        x = self._gone_on(place, at) + at.x
+        self.J = slopes(at.t + place * at.h, x)
+        self.is_fresh, self.factored = True, 0.0
+
+    def _gone_on(self, place: float, at: Begin) -> Array:
+        """Where the polynomial of the step before comes to in a part of a step, from its start; 0
+        without one.
+        """
         if self.last_length == 0.0:
-            return np.zeros((len(self.c), len(at.x)))
-        places, z = np.concatenate([[0.0], self.c]), []
-        for c in self.c:
-            where = 1.0 + c * at.h / self.last_length
-            one = -self.last[-1]
-            for j in range(1, len(places)):
-                weight = 1.0
-                for k, place in enumerate(places):
-                    weight *= 1.0 if k == j else (where - place) / (places[j] - place)
-                one = one + weight * self.last[j - 1]
-            z.append(one)
-        return np.array(z)
+            return np.zeros(len(at.x))
+        places = np.concatenate([[0.0], self.c])
+        z: Array = -self.last[-1]
+        where = 1.0 + place * at.h / self.last_length
+        for j in range(1, len(places)):
+            weight = 1.0
+            for k, other in enumerate(places):
+                weight *= 1.0 if k == j else (where - other) / (places[j] - other)
+            z = z + weight * self.last[j - 1]
+        return z
 
     def _newton_step(self, at: Begin, rates: Rates) -> Array:
         """Newton's step of all stages."""

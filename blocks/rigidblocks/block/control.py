@@ -304,8 +304,11 @@ class Steps:
         def rates(t: float, x: Array) -> Array:
             return self._rates(start.m, t, x)
 
-        begin = Begin(start.t, h, start.x, start.f)
-        error, y = stages.attempt(begin, rates, lambda: self._slopes(start, h))
+        def slopes(t: float, x: Array) -> Array:
+            f = start.f if self.method.exact else rates(t, x)
+            return self._slopes(Start(start.m, t, x, f), h)[0]
+
+        error, y = stages.attempt(Begin(start.t, h, start.x, start.f), rates, slopes)
         if not error <= 1.0:
             return Trial(error, y)
         move, y = self._arrive(start, end, y)

@@ -22,7 +22,7 @@ from rigidblocks.block.adaptive import (
     stiff_part,
 )
 from rigidblocks.block.block import Block
-from rigidblocks.block.collocation import CLOSE, CONTRACTION, START_PART
+from rigidblocks.block.collocation import CLOSE, CONTRACTION, SLOPES_AT, START_PART
 from rigidblocks.block.collocation import MOST_TRIES as MOST_NEWTON
 from rigidblocks.block.composite import Composite, InnerBlock
 from rigidblocks.block.integrators import Collocation, Integrator
@@ -212,6 +212,7 @@ def _collocation_tableau(method: Integrator, nodes: Collocation) -> Iterable[str
     yield f"enum {{ RB_MOST_NEWTON = {MOST_NEWTON} }};"
     yield f"static const double RB_NEWTON = {c_number(CLOSE)};"
     yield f"static const double RB_CONTRACTION = {c_number(CONTRACTION)};"
+    yield f"static const double RB_SLOPES_AT = {c_number(SLOPES_AT)};"
     yield f"static const double RB_START_PART = {c_number(START_PART)};"
 
 

@@ -1,7 +1,7 @@
 /* The step of a collocation method: what block/collocation.py does, by the same arithmetic in the same order.
 
-   The stages x + z_i are where z_i = h sum a_ij f(t + c_j h, x + z_j), found by Newton's method with the Jacobian of the
-   start of a step, or of one before as long as that converges. In the coordinates RB_THERE z its linear equations are one
+   The stages x + z_i are where z_i = h sum a_ij f(t + c_j h, x + z_j), found by Newton's method with the Jacobian
+   of a place in the step, or in one before as long as that converges. In the coordinates RB_THERE z its linear equations are one
    real system and two complex ones of n unknowns each (Hairer and Wanner II, IV.8; 1999). */
 
 #ifndef RB_COLLOCATION_H
@@ -22,7 +22,7 @@ enum { RB_NODES = 5, RB_PAIRS = 2 };
 /* What is known on the way through a communication step, from one inner step to the next. */
 typedef struct {
     double slopes[RB_NX * RB_NX + RB_NX + 1];
-    int have_slopes; /* 2 at the start of this inner step, 1 of one before, 0 none that do */
+    int have_slopes; /* 2 of this inner step, 1 of one before, 0 none that do */
     double real[RB_NX + 1][RB_NX + 1], re[RB_PAIRS][RB_NX + 1][RB_NX + 1], im[RB_PAIRS][RB_NX + 1][RB_NX + 1];
     int pivot[1 + RB_PAIRS][RB_NX + 1];
     double factored; /* the length that the factors are for, 0 without */
@@ -112,24 +112,22 @@ static inline void factorize_stages(Stages *stages, double h)
     }
 }
 
-/* The first guess of z: the polynomial of the step before, where there is one. */
-static inline void guess_stages(Stages *stages, double h)
+/* Where the polynomial of the step before comes to in the part `place` of a step of length h, from its start. */
+static inline void go_on(const Stages *stages, double place, double h, double *z)
 {
     double at[RB_NODES + 1] = {0.0};
     for (int i = 0; i < RB_NODES; i++)
         at[1 + i] = RB_NODE_TIMES[i];
-    for (int s = 0; s < RB_NODES; s++) {
+    for (int i = 0; i < RB_NX; i++)
+        z[i] = stages->last_length > 0.0 ? -stages->last[RB_NODES - 1][i] : 0.0;
+    for (int j = 1; j <= RB_NODES && stages->last_length > 0.0; j++) {
+        const double where = 1.0 + place * h / stages->last_length;
+        double weight = 1.0;
+        for (int k = 0; k <= RB_NODES; k++)
+            if (k != j)
+                weight *= (where - at[k]) / (at[j] - at[k]);
         for (int i = 0; i < RB_NX; i++)
-            stages->z[s][i] = stages->last_length > 0.0 ? -stages->last[RB_NODES - 1][i] : 0.0;
-        for (int j = 1; j <= RB_NODES && stages->last_length > 0.0; j++) {
-            const double where = 1.0 + RB_NODE_TIMES[s] * h / stages->last_length;
-            double weight = 1.0;
-            for (int k = 0; k <= RB_NODES; k++)
-                if (k != j)
-                    weight *= (where - at[k]) / (at[j] - at[k]);
-            for (int i = 0; i < RB_NX; i++)
-                stages->z[s][i] += weight * stages->last[j - 1][i];
-        }
+            z[i] += weight * stages->last[j - 1][i];
     }
 }
 
@@ -201,13 +199,23 @@ static inline int found_stages(double *m, Trial *trial, Stages *stages, const Co
     return 0;
 }
 
-/* The Jacobian at the start of the step. */
+/* The Jacobian in the part RB_SLOPES_AT of the step, where the polynomial of the step before comes to: most stages are
+   nearer to it than to the start, and Newton's method contracts the faster. */
 static inline void renew_slopes(double *m, const Trial *trial, Stages *stages, const Course *course)
 {
-    store(m + RB_X, trial->x, RB_NX);
-    m[RB_T] = trial->t;
-    follow(course, m, trial->t);
+    const double place = stages->last_length > 0.0 ? RB_SLOPES_AT : 0.0;
+    double x[RB_NX + 1];
+    go_on(stages, place, trial->h, x);
+    for (int i = 0; i < RB_NX; i++)
+        m[RB_X + i] = x[i] + trial->x[i];
+    m[RB_T] = trial->t + place * trial->h;
+    follow(course, m, m[RB_T]);
+#if RB_EXACT_SLOPES
     slopes_at(m, trial->h, trial->f, stages->slopes);
+#else
+    derivative(m, x);
+    slopes_at(m, trial->h, x, stages->slopes);
+#endif
     stages->have_slopes = 2;
     stages->factored = 0.0;
 }
@@ -234,12 +242,14 @@ static inline double try_stages(double *m, Trial *trial, Stages *stages, const C
         if (!stages->have_slopes)
             renew_slopes(m, trial, stages, course);
         factorize_stages(stages, trial->h);
-        guess_stages(stages, trial->h);
+        for (int i = 0; i < RB_NODES; i++)
+            go_on(stages, RB_NODE_TIMES[i], trial->h, stages->z[i]);
         found = found_stages(m, trial, stages, course);
-        if (!found && stages->have_slopes == 2)
-            return 16.0;
+        const int fresh = stages->have_slopes == 2;
         if (!found)
             stages->have_slopes = 0;
+        if (!found && fresh)
+            return 16.0;
     }
     for (int i = 0; i < RB_NX; i++)
         trial->y[i] = trial->x[i] + stages->z[RB_NODES - 1][i];
