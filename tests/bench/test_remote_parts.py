@@ -141,17 +141,17 @@ def test_orders_events_and_repeated_steps_are_those_at_home(planar, where, optio
 
 
 def test_steps_of_jacobi_go_out_before_the_first_answer_is_awaited(server, monkeypatch):
-    said, send, receive = [], Channel.send, Channel.receive
+    said, repeat, receive = [], Channel.repeat, Channel.receive
 
-    def noted(self, call, *rest, **options):
-        said.append(call)
-        send(self, call, *rest, **options)
+    def noted(self, message):
+        said.append(message.message.call)
+        repeat(self, message)
 
-    def awaited(self):
+    def awaited(self, *expected):
         said.append("await")
-        return receive(self)
+        return receive(self, *expected)
 
-    monkeypatch.setattr(Channel, "send", noted)
+    monkeypatch.setattr(Channel, "repeat", noted)
     monkeypatch.setattr(Channel, "receive", awaited)
     system = remote(server, "gain.fmu")
     system.add("other", f"tcp://{server[3]}/gain.fmu", key_file=server[1])

@@ -19,12 +19,12 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import Adaptive, Method
 from rigidblocks.block.course import ORDER
 from rigidblocks.block.integrators import Integrator
-from rigidblocks.block.signal_types import learn_table, table_of
+from rigidblocks.block.signal_types import TEXTUAL, learn_table, table_of
 from rigidblocks.simulation.fmu_instance import RunningFmu
 from rigidblocks.simulation.interrupts import end_with
 from rigidblocks.simulation.running import running_fmu
 from rigidblocks.system.fmu import Fmu, FmuError
-from rigidblocks.system.messages import CALLS, Channel, Message, MessageError, TextError
+from rigidblocks.system.messages import CALLS, Channel, Message, MessageError, Recurring, TextError
 from rigidblocks.system.part import Part
 
 LOG = logging.getLogger("rigidblocks")
@@ -52,6 +52,8 @@ class Service:
     def __init__(self, channel: Channel, find: Callable[[str], Path]):
         self._channel, self._find = channel, find
         self._instance: RunningFmu | None = None
+        self._step = self._values = Recurring("start", 0)  # until there is an instance
+        self._has_texts = False
         self._log = _Messages()
 
     def run(self) -> None:
@@ -73,7 +75,7 @@ class Service:
     def _answer(self) -> bool:
         """Answers the next message; whether another one can be read."""
         try:
-            message = self._channel.receive()
+            message = self._channel.receive(self._step)
         except (MessageError, TextError) as error:
             self._channel.send("error", text={"error": str(error)})
             return isinstance(error, TextError)
@@ -87,10 +89,18 @@ class Service:
         if self._instance is None:
             self._channel.send("answer", text=self._logged(text))
             return True
-        if texts := self._instance.texts():
+        if self._has_texts and (texts := self._instance.texts()):
             text["texts"] = table_of(texts)
-        self._channel.send("answer", (*self._instance.values(), numbers), self._logged(text))
+        self._send((*self._instance.values(), numbers), self._logged(text))
         return True
+
+    def _send(self, values: tuple[Array, Array, Array], text: Mapping[str, Any]) -> None:
+        """Answers with the values of inputs and outputs, other numbers and a text."""
+        if text or len(values[2]):
+            self._channel.send("answer", values, text)
+        else:
+            np.concatenate(values, out=self._values.numbers)
+            self._channel.repeat(self._values)
 
     def _logged(self, text: dict[str, Any]) -> dict[str, Any]:
         """A text with what the log has got."""
@@ -111,7 +121,11 @@ class Service:
         if call == "instantiate":
             if self._instance is not None:
                 raise ValueError("there is an instance already; a connection has one")
-            self._instance = running_fmu(self._part(text))
+            part = self._part(text)
+            self._instance = running_fmu(part)
+            self._has_texts = any(port.type in TEXTUAL for port in part.component.outputs)
+            n, m = map(len, self._instance.values())
+            self._step, self._values = Recurring("step", n + 2), Recurring("answer", n + m)
             return _NONE, {}
         if self._instance is None:
             raise ValueError(f"'{call}' needs an instance; 'instantiate' comes first")

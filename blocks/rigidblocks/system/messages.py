@@ -67,6 +67,18 @@ def _bytes(numbers: Array) -> bytes:
     return (numbers if _IS_LITTLE else numbers.astype("<f8")).tobytes()
 
 
+class Recurring:
+    """A message of one call with n doubles and without a text, which is sent or read again and
+    again: its bytes stay where they are, and `numbers` are the doubles in them.
+    """
+
+    def __init__(self, call: str, n: int):
+        self.head = _HEAD.pack(MAGIC, VERSION, _NUMBERS[call], n, 0)
+        self.bytes = bytearray(self.head + bytes(8 * n))
+        self.numbers = np.frombuffer(self.bytes, "<f8", n, _HEAD.size)
+        self.message = Message(call, self.numbers, {})
+
+
 class Channel:
     """Messages to and from the other end of a socket, which it closes."""
 
@@ -79,13 +91,24 @@ class Channel:
         """Sends a message; raises OSError where the other end is gone."""
         self._link.sendall(packed(call, numbers, text))
 
-    def receive(self) -> Message:
-        """The next message.
+    def repeat(self, message: Recurring) -> None:
+        """Sends what its bytes are now; raises OSError where the other end is gone."""
+        self._link.sendall(message.bytes)
+
+    def receive(self, expected: Recurring | None = None) -> Message:
+        """The next message; `expected`, with new numbers, where it is of that form.
 
         Raises EOFError where the other end is gone, BlockingIOError where nothing comes in the
         time limit, OSError for another end of the connection, MessageError for what is no message,
         after which nothing else can be read, and TextError for one whose text is none.
         """
+        if expected is not None and not self._rest:
+            size = self._link.recv_into(expected.bytes)
+            if size == len(expected.bytes) and expected.bytes.startswith(expected.head):
+                return expected.message
+            self._rest = bytes(expected.bytes[:size])
+            if not size:
+                raise EOFError
         data = self._rest or self._more()
         while len(data) < _HEAD.size:
             data += self._more()

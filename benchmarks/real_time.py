@@ -1,0 +1,116 @@
+"""Deadlines of planar2 with its controller at 1 kHz: an empty loop, which is the machine's own
+noise, the runner, and Python, one after the other.
+
+    python benchmarks/real_time.py                          60 s each, on an idle machine
+    python benchmarks/real_time.py --load 4 --fifo 50       under load, with priority
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rigidblocks import (
+    PDController,
+    RepeatingSequence,
+    RobotPlant,
+    System,
+    build_runner,
+    planar2,
+    simulate,
+)
+from rigidblocks.library import Constant
+
+DT = 1e-3
+
+
+def planar2ctrl() -> System:
+    """The planar robot with its controller and command."""
+    system = System()
+    system.add("robot", RobotPlant(planar2()))
+    system.add("pd", PDController((1000.0, 1000.0), (15.0, 15.0)))
+    table = [[0, 0], [1, 1.5], [1, 1.5], [0, 0], [0, 0]]
+    system.add("command", RepeatingSequence(t=[0, 1, 2, 3, 4], y=table))
+    for source, target in (
+        ("command.y", "pd.q_ref"),
+        ("command.slope", "pd.qd_ref"),
+        ("robot.q", "pd.q"),
+        ("robot.qd", "pd.qd"),
+        ("pd.tau", "robot.tau"),
+    ):
+        system.connect(source, target)
+    return system
+
+
+def empty() -> System:
+    """A system without anything to compute."""
+    system = System()
+    system.add("nothing", Constant(1.0))
+    return system
+
+
+def run(program: Path, seconds: float, priority: int) -> dict[str, Any]:
+    """The report of a program; what it was not allowed is told on stderr."""
+    fifo = ["--fifo", str(priority)] if priority else []
+    command = [str(program), "--stop", str(seconds), *fifo]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    report: dict[str, Any] = json.loads(told)
+    return report
+
+
+def told(name: str, report: dict[str, Any]) -> None:
+    """A line of the table."""
+    start, step = report["start after due (us)"], report["step (us)"]
+    missed = report["missed deadlines"]
+    print(
+        f"{name:8} {report['steps']:7} {missed:7} {100 * missed / report['steps']:7.3f} "
+        f"{report['late starts']:7} {start['median']:9.1f} {start['p99.9']:9.1f} "
+        f"{start['max']:9.1f} {step['median']:7.1f} {step['p99.9']:7.1f} {step['max']:9.1f}",
+        flush=True,
+    )
+
+
+@contextmanager
+def load(n: int) -> Iterator[None]:
+    """n processes that are always busy."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
+    try:
+        yield
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+
+
+def main() -> None:
+    """The table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--fifo", type=int, default=0)
+    parser.add_argument("--load", type=int, default=0)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        programs = {
+            "empty": build_runner(empty(), Path(folder, "empty"), DT),
+            "runner": build_runner(planar2ctrl(), Path(folder, "runner"), DT),
+        }
+        simulate(planar2ctrl(), 0.1, DT, progress=False)  # compiled before it counts
+        print(f"{asked.seconds:g} s at 1 kHz, load {asked.load}, SCHED_FIFO {asked.fifo or 'no'}")
+        print(
+            "            steps  missed       %    late  start us:    p99.9       max  "
+            "step us:   p99.9       max"
+        )
+        with load(asked.load):
+            for name, program in programs.items():
+                told(name, run(program, asked.seconds, asked.fifo))
+            result = simulate(planar2ctrl(), asked.seconds, DT, real_time=1.0, progress=False)
+            told("Python", json.loads(result.meta["real_time"]))
+
+
+if __name__ == "__main__":
+    main()
