@@ -113,8 +113,10 @@ def place(element: Element) -> tuple[Sequence[float], Sequence[float]]:
     missing.
     """
     xyz, rpy = element.get("xyz"), element.get("rpy")
-    if xyz and rpy and (turn := _FREQUENT.get(rpy)) and len(values := _quick(xyz)) == 3:
-        return values, turn
+    if xyz and rpy:
+        r, turn = _FREQUENT.get(xyz) or _quick(xyz), _FREQUENT.get(rpy) or _quick(rpy)
+        if len(r) == len(turn) == 3:
+            return r, turn
     return numbers(element, "xyz", 3, _ZERO), numbers(element, "rpy", 3, _ZERO)
 
 

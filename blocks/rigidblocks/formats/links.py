@@ -2,8 +2,8 @@
 fixed to each other as one body, joints beyond the tree as loop joints (RBDA 4.1).
 """
 
-from collections.abc import Iterable, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +57,7 @@ def described(listed: Assembly) -> RobotDescription:
         couplings,
         Later(lambda: _shapes((link.appearance, places[link.name]) for link in base)),
         Later(lambda: _shapes((link.contact, places[link.name]) for link in base)),
-        Later(lambda: (*listed.warnings, *_found(listed, model), *more)),
+        Later(lambda: (*listed.warnings, *_found(listed, model), *(tell() for tell in more))),
         tuple(actuator._replace(joint=numbers[joint]) for joint, actuator in listed.actuators),
     )
 
@@ -298,9 +298,7 @@ def _idle(listed: Assembly, model: Model) -> list[str]:
 
 
 def _inertia(links: Iterable[Link], places: dict[str, Place]) -> RigidInertia:
-    parts = [
-        _taken(link.inertia, places[link.name].placement) for link in links if _any(link.inertia)
-    ]
+    parts = [_taken(a.inertia, places[a.name].placement) for a in links if _any(a.inertia)]
     return reduce(RigidInertia.__add__, parts) if parts else NOTHING
 
 
@@ -328,28 +326,35 @@ def _loop(c: Connection, places: dict[str, Place]) -> LoopJoint:
 
 def _couplings(
     listed: Assembly, numbers: dict[str, int], model: Model
-) -> tuple[tuple[Coupling, ...], list[str]]:
-    """The joints that follow others, each with the joint at the end of its chain, and what is left
-    out.
+) -> tuple[tuple[Coupling, ...], list[Callable[[], str]]]:
+    """The joints that follow others, each with the joint at the end of its chain, and what tells of
+    those that are left out.
     """
     by_name = {f.joint: f for f in listed.followings}
     fixed = {c.name for c in listed.connections} - set(numbers)
-    couplings, warnings = [], []
+    couplings, left_out = list[Coupling](), list[Callable[[], str]]()
     for f in listed.followings:
         if f.joint in fixed:
-            warnings.append(_at(f.line, f"joint '{f.joint}' is fixed and follows no other"))
+            text = f"joint '{f.joint}' is fixed and follows no other"
+            left_out.append(partial(_at, f.line, text))
             continue
         source, ratio, offset = _chain(listed, by_name, f)
         if source not in numbers:
-            text = f"joint '{f.joint}' follows '{source}', which is no joint that moves"
-            hint = nearest(source, list(numbers))
-            warnings.append(_at(f.line, f"{text}{hint}; it is left free"))
+            left_out.append(partial(_left_free, f, source, list(numbers)))
             continue
         if any(model.joint[numbers[name]].nv != 1 for name in (f.joint, source)):
             text = f"joint '{f.joint}' follows '{source}'; both need one freedom"
             raise wrong(listed.path, f.line, text)
         couplings.append(Coupling(numbers[f.joint], numbers[source], ratio, offset))
-    return tuple(couplings), warnings
+    return tuple(couplings), left_out
+
+
+def _left_free(f: Following, source: str, joints: Sequence[str]) -> str:
+    """The warning of a joint that follows none that moves; to look for the one that was meant takes
+    time.
+    """
+    text = f"joint '{f.joint}' follows '{source}', which is no joint that moves"
+    return _at(f.line, f"{text}{nearest(source, joints)}; it is left free")
 
 
 def _chain(
