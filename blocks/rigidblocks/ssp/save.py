@@ -44,7 +44,7 @@ def save_system(
 ) -> Path:
     """The path of the file of SSP 1.0 (.ssp) written there: the FMUs of the parts, the connections
     with their units and transformations, the start values as parameter sets, and the default
-    experiment.
+    experiment. It is of SSP 2.0 where a part has array variables of FMI 3.0, which 1.0 has not.
 
     Blocks become native FMUs of FMI 2.0 for `platforms`, as in `export_fmu`, with their methods. In
     an annotation of our own are `dt` [s], `order` and the sample times; other tools step as they
@@ -52,7 +52,7 @@ def save_system(
 
     Raises ValueError for a system without parts, a run that dt does not divide, an order that there
     is not, a Python part, which no other tool can run, and elements of an array variable of FMI
-    3.0, to which SSP 1.0 has no connectors.
+    3.0, to which SSP has no connectors.
     """
     if not system.parts:
         raise ValueError("the system has no parts: add blocks or FMU files")
@@ -122,7 +122,11 @@ def _description(system: System, name: str, files: Mapping[str, str]) -> Element
     spaces = {f"xmlns:{prefix}": space for prefix, space in SPACES.items()}
     tool = f"rigidblocks {rigidblocks.__version__}"
     root = Element(
-        "ssd:SystemStructureDescription", spaces, version="1.0", name=name, generationTool=tool
+        "ssd:SystemStructureDescription",
+        spaces,
+        version=_version(system.parts.values()),
+        name=name,
+        generationTool=tool,
     )
     around = SubElement(root, "ssd:System", name=name)
     elements = SubElement(around, "ssd:Elements")
@@ -157,10 +161,12 @@ def _component(parent: Element, part: Part, file: str, units: dict[str, None]) -
             for name, unit in zip(_names(part, port), port.units, strict=False):
                 one = SubElement(connectors, "ssd:Connector", name=name, kind=causality)
                 _type(one, port, unit, units)
+                _dimensions(one, part, port)
     if part.start:
         binding = SubElement(SubElement(element, "ssd:ParameterBindings"), "ssd:ParameterBinding")
         values = SubElement(binding, "ssd:ParameterValues")
-        chosen = SubElement(values, "ssv:ParameterSet", version="1.0", name=f"{part.name} start")
+        how = {"version": _version([part]), "name": f"{part.name} start"}
+        chosen = SubElement(values, "ssv:ParameterSet", how)
         _values(SubElement(chosen, "ssv:Parameters"), part)
 
 
@@ -168,6 +174,33 @@ def _names(part: Part, port: Port) -> tuple[str, ...]:
     """The names of the variables of a port; an array variable of FMI 3.0 has one."""
     component = part.component
     return component.variable_names(port.name) if isinstance(component, Fmu) else port.element_names
+
+
+def _is_array(part: Part, port: Port) -> bool:
+    """Whether a port is one array variable of FMI 3.0."""
+    return len(_names(part, port)) != port.size
+
+
+def _version(parts: Iterable[Part]) -> str:
+    """The version of SSP that has what these parts have."""
+    ports = ((part, port) for part in parts for port in _ports(part, _KINDS))
+    return "2.0" if any(_is_array(part, port) for part, port in ports) else "1.0"
+
+
+_KINDS = ("inputs", "outputs", "parameters", "states")
+
+
+def _ports(part: Part, kinds: Iterable[str]) -> Iterator[Port]:
+    """The ports of these kinds that a part has."""
+    for kind in kinds:
+        yield from getattr(part.component, kind, ())
+
+
+def _dimensions(parent: Element, part: Part, port: Port) -> None:
+    """The sizes of an array variable, as SSP 2.0 has them."""
+    if _is_array(part, port):
+        for size in port.shape:
+            SubElement(parent, "ssc:Dimension", size=str(size))
 
 
 def _type(parent: Element, port: Port, unit: str, units: dict[str, None]) -> None:
@@ -181,21 +214,23 @@ def _type(parent: Element, port: Port, unit: str, units: dict[str, None]) -> Non
 
 def _values(parent: Element, part: Part) -> None:
     """The start values of a part's variables."""
-    ports = (*part.component.inputs, *getattr(part.component, "parameters", ()))
-    ports = (*ports, *getattr(part.component, "states", ()))
-    for port in ports:
+    for port in _ports(part, ("inputs", "parameters", "states")):
         if port.name not in part.start:
             continue
-        names, values = _names(part, port), np.ravel(part.start[port.name])
-        if len(names) != len(values):
-            raise ValueError(
-                f"'{part.name}.{port.name}' is an array variable, and parameter sets of SSP 1.0 "
-                "have no values of arrays; leave its start value to the FMU"
-            )
-        for name, value in zip(names, values.tolist(), strict=True):
+        values = np.ravel(np.broadcast_to(part.start[port.name], port.shape)).tolist()
+        texts = [_literal(value, port.type) for value in values]
+        if _is_array(part, port):
+            if port.type in TEXTUAL:
+                raise ValueError(
+                    f"'{part.name}.{port.name}' is an array of texts, whose start values cannot be "
+                    "saved; leave them to the FMU"
+                )
+            texts = [" ".join(texts)]
+        for name, value in zip(_names(part, port), texts, strict=True):
             parameter = SubElement(parent, "ssv:Parameter", name=name)
             kind = "Real" if port.type in REAL else port.type
-            SubElement(parameter, f"ssv:{kind}", value=_literal(value, port.type))
+            SubElement(parameter, f"ssv:{kind}", value=value)
+            _dimensions(parameter, part, port)
 
 
 def _literal(value: float, of_type: str) -> str:
@@ -220,6 +255,11 @@ def _connect(parent: Element, one: Connection, parts: Mapping[str, Part]) -> Non
             f"cannot save the connection of {one.names[0]} to {one.names[1]}: one is an array "
             "variable, and the other has a variable for each element"
         )
+    if one.conversion is not None and len(names[0]) == 1 and any(map(np.ptp, one.conversion)):
+        raise ValueError(
+            f"cannot save the connection of {one.names[0]} to {one.names[1]}: array variables are "
+            "connected as a whole, with one factor and one offset for all of their elements"
+        )
     for k, (start, end) in enumerate(zip(*names, strict=True)):
         ends_of = {"startElement": a, "startConnector": start, "endElement": b, "endConnector": end}
         element = SubElement(parent, "ssd:Connection", ends_of)
@@ -236,7 +276,7 @@ def _chosen(part: Part, port: Port, places: tuple[int, ...]) -> list[str]:
     if places != tuple(range(port.size)):
         raise ValueError(
             f"elements of '{part.name}.{port.name}' are connected, which is an array variable; SSP "
-            "1.0 connects whole variables"
+            "connects whole variables"
         )
     return list(names)
 
