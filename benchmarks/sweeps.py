@@ -1,0 +1,65 @@
+"""A sweep on this machine: from the command to the dataset, when its first run is there, and what a
+second worker brings.
+
+    python benchmarks/sweeps.py [runs]
+
+Each run is the planar robot with its controller for 10 s. It wants an idle machine; the kernels are
+compiled once before.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import monotonic, process_time, sleep
+
+from rigidblocks import sweep
+from rigidblocks.cli.runs import _planar2ctrl
+from rigidblocks.study.design import latin_hypercube
+
+MEASURE = "peak robot.qd[1]"
+SCRIPT = "from rigidblocks.cli.runs import _planar2ctrl\nsystem = _planar2ctrl()\n"
+
+
+def of_command(folder: Path, runs: int) -> tuple[float, float]:
+    """The times [s] from the command to its first run and to its dataset."""
+    (folder / "planar.py").write_text(SCRIPT)
+    words = ["sweep", "planar.py", "--vary", "pd.kp[1]=500:1500", "--sample", "latin"]
+    words += ["--runs", str(runs), "--stop", "10", "--measure", MEASURE, "-o", f"of{runs}.nc"]
+    record, begin, first = folder / f"of{runs}.nc.csv", monotonic(), 0.0
+    command = [sys.executable, "-m", "rigidblocks", *words]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+    while process.poll() is None:
+        if not first and record.is_file() and record.read_text().count("\n") > 2:
+            first = monotonic() - begin
+        sleep(0.01)
+    if process.returncode:
+        raise RuntimeError(f"the sweep ended with {process.returncode}")
+    return first, monotonic() - begin
+
+
+def of_threads(runs: int, threads: int) -> tuple[float, float]:
+    """The time [s] of the clock and that of the processor for the runs alone, less the start."""
+    times = []
+    for n in (1, runs):
+        design = latin_hypercube({"pd.kp[1]": (500.0, 1500.0)}, n)
+        begin, used = monotonic(), process_time()
+        how = {"threads": threads, "progress": False}
+        sweep(_planar2ctrl(), design, 10.0, 1e-3, {"peak": MEASURE}, **how)  # type: ignore[arg-type]
+        times.append((monotonic() - begin, process_time() - used))
+    return times[1][0] - times[0][0], times[1][1] - times[0][1]
+
+
+def main() -> None:
+    runs = int(sys.argv[1]) if sys.argv[1:] else 1000
+    with tempfile.TemporaryDirectory() as folder:
+        of_command(Path(folder), 1)  # which compiles
+        first, whole = of_command(Path(folder), runs)
+    print(f"| first run after | {first:.2f} s |\n| {runs} runs and their dataset | {whole:.2f} s |")
+    one, two = of_threads(2 * runs, 1), of_threads(2 * runs, 2)
+    print(f"| two workers against one | {one[0] / two[0]:.2f} x |")
+    print(f"| processor's time of the two against the one | {two[1] / one[1]:.2f} x |")
+
+
+if __name__ == "__main__":
+    main()
