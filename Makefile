@@ -31,7 +31,7 @@ format: .venv/test
 # each stamp is one set of extras, installed anew when pyproject.toml changes
 .venv/demo: EXTRAS = zig,data,plot
 .venv/test: EXTRAS = zig,data,mdf,plot,test
-.venv/check: EXTRAS = zig,data,mdf,plot,view,test,site,interop
+.venv/check: EXTRAS = zig,data,mdf,plot,view,video,notebook,test,site,interop
 .venv/demo .venv/test .venv/check: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'

@@ -1,5 +1,7 @@
 """Films: surfaces that are drawn are those of the solids, and a film is the run."""
 
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -64,3 +66,32 @@ def test_a_film_has_a_picture_for_each_moment(tmp_path):
         assert gif.info["duration"] == 100
     with pytest.raises(ValueError, match="a film of 100001 pictures is too long"):
         film(swing(), planar2(), tmp_path / "run.gif", rate=1e5)
+
+
+@pytest.mark.slow  # imageio-ffmpeg is in the extra `video`
+@pytest.mark.parametrize("kind", ["mp4", "webm"])
+def test_a_video_has_the_pictures_of_the_run(kind, tmp_path):
+    program = pytest.importorskip("imageio_ffmpeg").get_ffmpeg_exe()
+    path = film(swing(), planar2(), tmp_path / f"run.{kind}", rate=10, width=159, height=100)
+    command = [program, "-v", "error", "-i", path, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    raw = subprocess.run(command, capture_output=True, check=True).stdout
+    frames = np.frombuffer(raw, np.uint8).reshape(11, 100, 160, 3).astype(float)
+    drawn = np.stack(list(pictures(swing(), planar2(), np.linspace(0, 1, 11), (160, 100))))
+    assert abs(frames - drawn).mean() < 6.0  # of 255: what compression loses
+    assert abs(frames[0] - drawn[-1]).mean() > 1.5 * abs(frames[0] - drawn[0]).mean()
+
+
+def test_what_is_no_film_is_refused_before_anything_is_drawn(tmp_path, monkeypatch):
+    for name in ("run.png", "run", "run.gif.txt"):
+        with pytest.raises(ValueError, match=r"a film is a \.gif, or a video, \.mp4"):
+            film(swing(), planar2(), tmp_path / name)
+    missing = {"imageio_ffmpeg"}
+    monkeypatch.setattr(
+        "rigidblocks.view.film.find_spec", lambda name: None if name in missing else 1
+    )
+    with pytest.raises(ImportError, match=r"a video needs imageio-ffmpeg: pip install"):
+        film(swing(), planar2(), tmp_path / "run.mp4")
+    missing.add("imageio")
+    with pytest.raises(ImportError, match="a film needs imageio: pip install"):
+        film(swing(), planar2(), tmp_path / "run.gif")
+    assert list(tmp_path.iterdir()) == []

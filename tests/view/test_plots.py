@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from rigidblocks import Port, Result, RobotPlant, linearize, planar2, simulate
+from rigidblocks import Port, Result, RobotPlant, System, linearize, planar2, prepare, simulate
 from rigidblocks.cli.runs import _planar2ctrl
 from rigidblocks.library import StateSpace
+from rigidblocks.simulation.inner_steps import inner_steps
 from rigidblocks.simulation.recording import Fall
 from rigidblocks.view.plots import (
     frequency_response,
@@ -96,6 +97,29 @@ def test_steps_and_events_have_their_panels():
     steps, events = curves(plot_steps(oscillation()))
     np.testing.assert_allclose(steps["from row to row"], 0.005)
     assert list(events) == ["a.q: 1", "b: 1"]
+
+
+@pytest.mark.slow
+def test_inner_steps_are_shorter_where_the_motion_is_faster(tmp_path):
+    """A swing from rest whose controller pulls it round at once: short steps first, long ones when
+    it stands, each with an error below its tolerance.
+    """
+    system = System()
+    system.add("robot", RobotPlant(planar2(), qd0=[9.0, -9.0]), start={"tau": [0.0, 0.0]})
+    lag = StateSpace(A=[[-2.0]], B=[[1.0]], C=[[1.0]], D=[[0.0]])
+    system.add("lag", lag, start={"u": [0.0], "x": [1.0]})
+    result = inner_steps(prepare(system, 0.05, form="numpy"), 0.5)
+    assert len(result.time) == 10
+    fast, slow = (result[f"{name}.steps.length"] for name in ("robot", "lag"))
+    assert (fast > 0).all()
+    assert (slow > fast).all()
+    for name in ("robot", "lag"):
+        assert (result[f"{name}.steps.error"] <= 1.0).all()
+    steps, errors = curves(plot_steps(result, tmp_path / "steps.png"))
+    np.testing.assert_array_equal(steps["next inner step of robot"], fast)
+    np.testing.assert_array_equal(errors["error of lag"], result["lag.steps.error"])
+    with pytest.raises(ValueError, match=r"no part of <Run of robot, lag, .*> chooses its"):
+        inner_steps(prepare(system, 0.05, form="numpy", method="rk4"), 0.1)
 
 
 @pytest.mark.slow

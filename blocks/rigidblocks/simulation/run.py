@@ -192,6 +192,13 @@ class Run:
         state.network.go_back(state.number)
         self._k, self._failed = state.k, False
 
+    @property
+    def steps(self) -> dict[str, Array]:
+        """What the methods that choose their inner steps remember at this moment, by the names of
+        the parts: numbers in the order of `rigidblocks.block.adaptive.STEP_PORTS`.
+        """
+        return {name: np.array(steps) for name, steps in self._network.steps()}
+
     def close(self) -> None:
         """Ends the run step by step; the next `reset` begins another."""
         if self._master is not None:

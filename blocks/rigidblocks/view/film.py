@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from rigidblocks.view.surfaces import triangles
 
 GROUND, SKY = np.array([0.93, 0.945, 0.955]), np.array([0.80, 0.87, 0.93])
 HALF_ANGLE, FINE, MOST = 0.31, 2, 1200  # [rad] of the view upward; pixels a pixel; frames
+CODECS = {".mp4": "libx264", ".mov": "libx264", ".webm": "libvpx-vp9"}
 
 
 def film(
@@ -29,33 +31,58 @@ def film(
     width: int = 640,
     height: int = 400,
 ) -> Path:
-    """The path of the film of a run that is written there: a .gif, or a video such as .mp4, of
-    `rate` pictures a second, which shows `speed` seconds of the run in one second.
+    """The path of the film of a run that is written there: a .gif, or a video, .mp4, .mov or .webm,
+    of `rate` pictures a second, which shows `speed` seconds of the run in one second.
 
-    `robot` is as in `animate`. Raises ImportError without the package imageio (a video needs
-    imageio-ffmpeg too), ValueError for a film of more than 1,200 pictures, and what `animate`
-    raises.
+    `robot` is as in `animate`. A picture of a video has an even number of pixels in each direction,
+    one more where need be. Raises ImportError without the package imageio (a video needs
+    imageio-ffmpeg too), ValueError for another ending, for a result without rows and for a film of
+    more than 1,200 pictures, and what `animate` raises.
     """
-    try:
-        import imageio.v3 as imageio
-    except ImportError as error:
-        raise ImportError("a film needs imageio: pip install 'rigidblocks[view]'") from error
+    path = Path(path)
+    how = _how_written(path, rate)
+    import imageio.v3 as imageio
+
+    if path.suffix != ".gif":
+        width, height = width + width % 2, height + height % 2
     if not len(result.time):
         raise ValueError("a result without rows has nothing to show")
+    if not (min(speed, rate) > 0 and min(width, height) > 0):
+        raise ValueError(
+            f"a film needs a positive speed, rate, width and height, not {speed}, {rate}, "
+            f"{width} and {height}"
+        )
     time = np.arange(result.time[0], result.time[-1] + 1e-9, speed / rate)
     if len(time) > MOST:
         raise ValueError(
             f"a film of {len(time)} pictures is too long, the most is {MOST}: take a higher speed "
             "or a lower rate"
         )
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     frames = list(pictures(result, robot, time, (width, height)))
-    how: dict[str, Any] = {"fps": rate}
-    if path.suffix == ".gif":
-        how = {"duration": 1e3 / rate, "loop": 0}
+    path.parent.mkdir(parents=True, exist_ok=True)
     imageio.imwrite(path, np.stack(frames), **how)
     return path
+
+
+def _how_written(path: Path, rate: float) -> dict[str, Any]:
+    """How imageio writes this kind of file; raises ValueError for one that is no film, ImportError
+    where a package is missing.
+    """
+    if path.suffix not in (".gif", *CODECS):
+        raise ValueError(f"{path}: a film is a .gif, or a video, {', '.join(CODECS)}")
+    if find_spec("imageio") is None:
+        raise ImportError("a film needs imageio: pip install 'rigidblocks[view]'")
+    if path.suffix == ".gif":
+        return {"duration": 1e3 / rate, "loop": 0}
+    if find_spec("imageio_ffmpeg") is None:
+        raise ImportError("a video needs imageio-ffmpeg: pip install 'rigidblocks[video]'")
+    return {
+        "plugin": "FFMPEG",
+        "fps": rate,
+        "codec": CODECS[path.suffix],
+        "macro_block_size": 2,
+        "ffmpeg_log_level": "error",
+    }
 
 
 def pictures(

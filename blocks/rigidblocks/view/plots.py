@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Target = str | Path | None
+LENGTH, ERROR = ".steps.length", ".steps.error"  # of the inner steps of a part
 
 
 def plot_tracking(result: Result, command: str, actual: str, path: Target = None) -> "Figure":
@@ -168,24 +169,39 @@ def usual_frequencies(linear: Linearization, n: int = 400) -> Array:
 
 def plot_steps(result: Result, path: Target = None) -> "Figure":
     """The steps between the rows of a run, and its events, if there are any: a line for each kind,
-    a mark for each event.
+    a mark for each event. Of a result of `inner_steps` the inner steps too: the length of the next
+    one of each part, and the error of the last in tolerances.
     """
     kinds = list(dict.fromkeys(event.kind for event in result.events))
+    names = [port.name for port in result.ports]
+    inner = [name.removesuffix(LENGTH) for name in names if name.endswith(LENGTH)]
     title = f"{len(result.time)} rows, {len(result.events)} events"
-    figure, axes = panels(2 if kinds else 1, title)
+    figure, axes = panels(1 + bool(kinds) + bool(inner), title)
     steps = np.round(np.diff(result.time), 12)  # what differs by less is rounding of the time
     axes[0].semilogy(result.time[1:], steps, ".", ms=3, label="from row to row")
-    axes[0].set_ylim(
-        0.5 * steps[steps > 0].min(initial=steps.max(initial=1e-12)), 2.0 * steps.max(initial=1e-12)
-    )
+    shown = [steps]
+    for name in inner:
+        shown.append(np.ravel(result[name + LENGTH]))
+        axes[0].semilogy(result.time, shown[-1], lw=0.8, label=f"next inner step of {name}")
+        axes[1].plot(result.time, np.ravel(result[name + ERROR]), lw=0.8, label=f"error of {name}")
+    known = np.concatenate([one[(one > 0) & np.isfinite(one)] for one in shown])
+    if len(known):
+        axes[0].set_ylim(0.5 * float(known.min()), 2.0 * float(known.max()))
     axes[0].set_ylabel("step [s]")
+    if inner:
+        axes[1].set_ylabel("error [tolerances]")
+    _draw_events(axes[-1], result, kinds)
+    return finished_figure(figure, path)
+
+
+def _draw_events(axis: "Axes", result: Result, kinds: Sequence[str]) -> None:
+    """A line for each kind of events, if there are any."""
     for k, kind in enumerate(kinds):
         times = result.times(kind)
-        axes[1].plot(times, np.full(len(times), k), "|", ms=12, label=f"{kind}: {len(times)}")
+        axis.plot(times, np.full(len(times), k), "|", ms=12, label=f"{kind}: {len(times)}")
     if kinds:
-        axes[1].set_yticks(range(len(kinds)), kinds)
-        axes[1].set_ylim(len(kinds) - 0.5, -0.5)
-    return finished_figure(figure, path)
+        axis.set_yticks(range(len(kinds)), kinds)
+        axis.set_ylim(len(kinds) - 0.5, -0.5)
 
 
 def _columns(result: Result, name: str) -> Array:
