@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench docs format clean
+.PHONY: demo test check bench docs notebooks format clean
 
 demo: .venv/demo
 	$(BIN)/python examples/01_planar2ctrl.py
@@ -23,6 +23,9 @@ bench: .venv/check
 
 docs: .venv/check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+notebooks: .venv/check
+	$(BIN)/python docs/notebooks.py
 
 format: .venv/test
 	$(BIN)/ruff format .

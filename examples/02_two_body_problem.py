@@ -63,13 +63,11 @@ def with_spatial_vectors(p):
     return np.linalg.solve(IA.matrix(), np.concatenate([p.n, p.f]))
 
 
-def with_the_algorithm(p):
-    """The same acceleration by the articulated-body algorithm on a model: a free body, and a second
-    one hinged to it.
-    """
+def hinged(p):
+    """The model of the two bodies: a free one, and a second one hinged to it."""
     to_hinge = Transform(rotation_to_z(p.s), p.r1)
     second = mcI(p.m2, p.r1 - p.r2, p.I2).to_parent(to_hinge.inverse())
-    model = Model(
+    return Model(
         name="two bodies",
         parent=(-1, 0),
         joint=(SixDoF(), Revolute()),
@@ -77,6 +75,11 @@ def with_the_algorithm(p):
         inertia=(mcI(p.m1, np.zeros(3), p.I1), second),
         gravity=np.zeros(3),
     )
+
+
+def with_the_algorithm(p):
+    """The same acceleration by the articulated-body algorithm on a model."""
+    model = hinged(p)
     q = np.concatenate([joint.neutral() for joint in model.joint])
     f_ext = np.array([[*p.n, *p.f], np.zeros(6)])
     return aba(model, q, np.zeros(model.nv), np.zeros(model.nv), f_ext)[:6]
