@@ -24,7 +24,6 @@ from rigidblocks import (
     simulate_batch,
 )
 from rigidblocks.kernels.dynamics import straight_line
-from rigidblocks.tracing.batch import CompiledBatch
 from rigidblocks.tracing.ccode import c_function
 from rigidblocks.tracing.compiler import shared_library
 from rigidblocks.tracing.lanes import LANES, widest
@@ -66,7 +65,7 @@ def dynamics(joints: int) -> None:
     model, rng = auto_tree(joints, skew=0.7), np.random.default_rng(0)
     graph = straight_line(model, "aba")
     q, qd, tau = rng.normal(size=(3, N, joints))
-    ours = {n: CompiledBatch(graph, lanes=n) for n in LANES if n <= widest()}
+    ours = {n: compiled_dynamics(model, "aba", batch=True, lanes=n) for n in LANES if n <= widest()}
     results = {n: batch(q, qd, tau) for n, batch in ours.items()}
     rows, scalar = np.hstack([q, qd, tau]), np.empty((N, joints))
     loop = scalar_loop(graph, rows, scalar)

@@ -18,7 +18,7 @@ from rigidblocks import (
     rnea,
 )
 from rigidblocks.kernels.body_sweeps import body_sweeps
-from rigidblocks.kernels.dynamics import MOST_BODIES_IN_A_LINE
+from rigidblocks.kernels.dynamics import MOST_BODIES_IN_LANES
 from rigidblocks.tracing.batch import CompiledBatch
 from rigidblocks.tracing.lanes import LANES
 from rigidblocks.tracing.notation import IN_LANES
@@ -69,7 +69,7 @@ def test_loops_over_the_bodies_run_in_lanes(algorithm, rng):
 
 @pytest.mark.slow
 def test_large_models_are_loops_in_a_batch_too(rng):
-    model = auto_tree(MOST_BODIES_IN_A_LINE + 4, 2, 0.7)
+    model = auto_tree(MOST_BODIES_IN_LANES + 1, 2, 0.7)
     check(model, "rnea", compiled_dynamics(model, "rnea", batch=True), rng)
 
 

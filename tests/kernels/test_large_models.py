@@ -105,6 +105,7 @@ def test_size_decides_between_a_line_and_loops(nb, looping):
     assert isinstance(graph, WrittenFunction) == looping
 
 
+@pytest.mark.slow
 def test_zeros_of_the_inertia_matrix_of_a_large_tree_are_exact(rng):
     # 2 arms of 11 joints: H has no entry between them (RBDA 6.4)
     model = random_tree(rng, (-1, -1, *range(20)), (Revolute(),) * 22)

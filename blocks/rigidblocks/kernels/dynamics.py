@@ -18,6 +18,7 @@ from rigidblocks.tracing.trace import Graph, trace
 # up to here straight-line C is faster, by a third at 5 bodies and a tenth at 20; beyond, it takes
 # seconds to compile
 MOST_BODIES_IN_A_LINE = 20
+MOST_BODIES_IN_LANES = 14  # the same of a batch, whose operations are longer
 
 _FUNCTIONS: dict[str, Callable[..., Array]] = {"rnea": rnea, "crba": crba, "aba": aba}
 _INPUTS = {"rnea": ("q", "qd", "qdd"), "crba": ("q",), "aba": ("q", "qd", "tau")}
@@ -58,10 +59,10 @@ def compiled_dynamics(
     qd, tau -> qdd).
 
     It computes with the `equivalent` model, straight through for a small one; those of more than
-    `MOST_BODIES_IN_A_LINE` bodies are loops over the bodies, of which any number compile in a
-    second. A `batch` is of arrays (n, nq), (n, nv), ... in `lanes` and threads
-    (`CompiledBatch`). Raises ValueError for another algorithm, and CompilerError without a C
-    compiler.
+    `MOST_BODIES_IN_A_LINE` bodies (of a batch `MOST_BODIES_IN_LANES`) are loops over the bodies, of
+    which any number compile in a second. A `batch` is of arrays (n, nq), (n, nv), ... in `lanes`
+    and threads (`CompiledBatch`). Raises ValueError for another algorithm, and CompilerError
+    without a C compiler.
     """
     if algorithm not in _FUNCTIONS:
         raise ValueError(
@@ -69,7 +70,8 @@ def compiled_dynamics(
         )
     if algorithm == "aba":
         check_resistance(model)
-    if model.nb > MOST_BODIES_IN_A_LINE and isinstance(model, Model):
+    most = MOST_BODIES_IN_LANES if batch else MOST_BODIES_IN_A_LINE
+    if model.nb > most and isinstance(model, Model):
         notation = IN_LANES if batch else SCALAR
         return compiled_form(body_sweeps(equivalent(model), algorithm, notation), batch, lanes)
     return compiled_form(straight_line(model, algorithm), batch, lanes)

@@ -12,7 +12,7 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.tracing.ccode import c_text
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
+from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler, shared_library, version
 
 LANES = (2, 4, 8)
 _ALIGNED = 64  # bytes
@@ -46,7 +46,9 @@ def lane_flags(lanes: int) -> tuple[str, ...]:
     here = platform.machine().lower() in ("x86_64", "amd64")
     own = _PROCESSORS.get(min(lanes, widest())) if here else None
     # -O3 unrolls the loops over lanes
-    more = ("-O3", "-Wno-psabi", f"-DRB_LANES={lanes}")
+    more = ["-O3", "-Wno-psabi", f"-DRB_LANES={lanes}"]
+    if "Free Software Foundation" in version(compiler()):  # gcc keeps more numbers in registers so
+        more += ["-fschedule-insns", "-fsched-pressure"]
     return (*PORTABLE_FLAGS, *more, *([f"-march={own}"] if own else []))
 
 

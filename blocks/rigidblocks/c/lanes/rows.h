@@ -72,17 +72,24 @@ static inline void transpose(real *r)
 }
 #endif
 
-/* `count` rows of `size` numbers each, at `first`; lanes beyond them get the last one again. A square of numbers at a time,
-   with those of the next row in it where a row ends before the square does, but never beyond the last row. */
+/* Where the square of columns from j on begins: the last one has columns of the one before it again, so as not to go beyond
+   the rows. */
+static inline int square_at(int j, int size)
+{
+    return size < RB_LANES || j + RB_LANES <= size ? j : size - RB_LANES;
+}
+
+/* `count` rows of `size` numbers each, at `first`; lanes beyond them get the last one again. A square of numbers at a time;
+   that of rows which are shorter has those of the next row in it, but never any beyond the last row. */
 static inline void read_rows(const double *first, int size, int count, real *in)
 {
+    const int here = size < RB_LANES ? size : RB_LANES;
     for (int j = 0; j < size; j += RB_LANES) {
         real square[RB_LANES];
-        const int here = size - j < RB_LANES ? size - j : RB_LANES;
         for (int k = 0; k < RB_LANES; k++) {
-            const long at = (long)(k < count ? k : count - 1) * size + j;
+            const long at = (long)(k < count ? k : count - 1) * size + square_at(j, size);
             double row[RB_LANES] = {0.0};
-            if (at + RB_LANES <= (long)count * size)
+            if (size >= RB_LANES || at + RB_LANES <= (long)count * size)
                 square[k] = *(const anywhere *)(first + at);
             else {
                 memcpy(row, first + at, (size_t)here * sizeof *row);
@@ -91,23 +98,22 @@ static inline void read_rows(const double *first, int size, int count, real *in)
         }
         transpose(square);
         for (int i = 0; i < here; i++)
-            in[j + i] = square[i];
+            in[square_at(j, size) + i] = square[i];
     }
 }
 
-/* The same back. From the last square of the rows to the first, so that what is written beyond the end of a row is written
-   over by the next one. */
+/* The same back. What is written beyond the end of a short row is written over by the next one. */
 static inline void write_rows(double *first, int size, int count, const real *out)
 {
-    for (int j = (size - 1) / RB_LANES * RB_LANES; j >= 0; j -= RB_LANES) {
+    const int here = size < RB_LANES ? size : RB_LANES;
+    for (int j = 0; j < size; j += RB_LANES) {
         real square[RB_LANES];
-        const int here = size - j < RB_LANES ? size - j : RB_LANES;
         for (int i = 0; i < RB_LANES; i++)
-            square[i] = out[j + i < size ? j + i : size - 1];
+            square[i] = out[square_at(j, size) + (i < here ? i : here - 1)];
         transpose(square);
         for (int k = 0; k < count; k++) {
-            const long at = (long)k * size + j;
-            if (at + RB_LANES <= (long)count * size)
+            const long at = (long)k * size + square_at(j, size);
+            if (size >= RB_LANES || at + RB_LANES <= (long)count * size)
                 *(anywhere *)(first + at) = square[k];
             else
                 memcpy(first + at, square + k, (size_t)here * sizeof *first);
