@@ -17,9 +17,12 @@ from fmpy.fmi2 import FMU2Slave
 from fmpy.fmi3 import FMU3Slave
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fmu_blocks import BLOCKS
 from fmu_instance import Instance
 from rigidblocks import export_fmu
 from rigidblocks.block.adaptive import METHODS, memory_for, method_of
+from rigidblocks.block.control import Steps
+from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.mechanisms import five_bar
@@ -136,12 +139,50 @@ def test_a_host_is_shown_each_inner_step_and_may_end_the_step_there(host):
     assert early
     assert at == times[2]
     fmu.fmu.doStep(at, 0.5 - at)
-    m, stepper = memory.start(), compiled_stepper(memory, method)
-    stepper.initialize(m, 0.0)
-    stepper.step(m, 0.0, 0.5)
     assert len(times) > 5
-    # cut at another place the steps are others, each as good as the tolerance
-    assert_allclose(fmu.m[memory.x], m[memory.x], atol=1e-5)
+    stepper, m, done = numpy_stepper(memory, method), memory.start(), 0.0
+    stepper.initialize(m, 0.0)
+    steps = Steps(TracedEvaluator(memory), method, np.inf)
+    for _ in range(3):
+        m, done = steps.step(m, 0.0, done, 0.5, 0.5)
+    assert done == at
+    stepper.step(m, at, 0.5 - at)
+    assert_allclose(fmu.m, m, rtol=SAME, atol=SAME)
+
+
+@pytest.mark.slow
+def test_samples_that_are_events_leave_the_same_steps(tmp_path):
+    """A controller's samples end inner steps, whether the host takes them as events or not."""
+    block, method = BLOCKS["servo"], METHODS["adaptive or stiff"]
+    memory, sample, dt = memory_for(block, method), block.sample_time, 0.02
+
+    def archive(name, fmi):
+        path = tmp_path / f"{name}.fmu"
+        export_fmu(block, path, fmi=fmi, method=method)
+        fmpy.extract(str(path), str(tmp_path / name))
+        return path, tmp_path / name
+
+    fmu = Instance(archive, "servo", FMU3Slave, eventModeUsed=True, earlyReturnAllowed=True)
+    fmu.initialize()
+    fmu.fmu.updateDiscreteStates()
+    fmu.fmu.enterStepMode()
+    stepper, m, events = compiled_stepper(memory, method), memory.start(), 0
+    stepper.initialize(m, 0.0)
+    for k in range(20):
+        inputs = np.array([0.2, 0.8, 1.0, -2.0]) * (k % 3)
+        t, m[memory.u] = k * dt, inputs
+        fmu.set(memory.u, inputs)
+        while t < (k + 1) * dt:
+            event, _, _, t = fmu.fmu.doStep(t, (k + 1) * dt - t)
+            events += event
+            if event:
+                fmu.fmu.enterEventMode()
+                fmu.fmu.updateDiscreteStates()
+                fmu.fmu.enterStepMode()
+        stepper.step(m, k * dt, dt)
+        assert_allclose(fmu.m, m, rtol=SAME, atol=SAME)
+    assert events == round(20 * dt / sample)
+    fmu.fmu.freeInstance()
 
 
 def test_python_fmu_takes_the_same_steps(tmp_path):
