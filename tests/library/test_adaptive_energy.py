@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bricard import bricard
-from rigidblocks.block.adaptive import memory_for, method_of
+from rigidblocks.block.adaptive import DEFAULT_METHOD, memory_for, method_of
 from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.mechanisms import bennett, five_bar, four_bar, n_four_bar, slider_crank
@@ -25,7 +25,7 @@ MECHANISMS = {
 
 def drift(mechanism, t_stop, rtol=None, dt=1e-3, starts=None):
     """The largest change of the energy [J] from each of the starts."""
-    method = method_of("adaptive", rtol)
+    method = method_of(DEFAULT_METHOD, rtol)
     plant = ClosedLoopPlant(mechanism.model, mechanism.q0, mechanism.qd0)
     memory = memory_for(plant, method)
     stepper, found = compiled_stepper(memory, method), []
