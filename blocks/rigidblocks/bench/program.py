@@ -24,7 +24,7 @@ from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler, cross_compile
 
 PLATFORMS = {"x86_64-linux": "x86_64-linux-gnu.2.17", "aarch64-linux": "aarch64-linux-gnu.2.17"}
 CORE = ("core.c", "core.h")
-RUNNER = ("clock.h", "link.h", "packet.h", "record.h", "runner.c", "times.h")
+RUNNER = ("clock.h", "link.h", "packet.h", "record.h", "runner.c", "tap.h", "times.h")
 XCP = ("xcp.h", "xcp_daq.h", "xcp_udp.h")
 SOURCE = "source"
 _FLAGS = (*PORTABLE_FLAGS, "-pthread")

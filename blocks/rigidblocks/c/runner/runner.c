@@ -15,6 +15,7 @@
 #include "core.h"
 #include "link.h"
 #include "record.h"
+#include "tap.h"
 #include "times.h"
 #include "xcp_udp.h"
 
@@ -26,7 +27,10 @@ enum { CATCH_UP, SKIP, STOP };
 typedef struct {
     double stop, rate; /* [s] of simulation; seconds of it in one second, 0 as fast as possible */
     int every, overrun, priority, processor;
-    const char *record, *report, *xcp;
+    const char *record, *report, *xcp, *tap;
+    double tap_rate; /* 1/s of simulation */
+    int n_tapped;
+    const char *tapped[TAP_NAMES];
 } Options;
 
 typedef struct {
@@ -37,6 +41,7 @@ typedef struct {
     Record record;
     Link links[RUNNER_LINKS + 1];
     XcpServer xcp;
+    Tap tap;
 } Run;
 
 static volatile int stopped;
@@ -59,7 +64,10 @@ static int usage(const char *program)
             "  --record FILE   the signals as CSV, each --every'th step\n"
             "  --every N       default 1\n"
             "  --report FILE   the report as JSON; default: to the standard output\n"
-            "  --xcp ADDRESS   where tools for measurement and calibration connect, or off; default: %s\n",
+            "  --xcp ADDRESS   where tools for measurement and calibration connect, or off; default: %s\n"
+            "  --tap ADDRESS   sends signals as JSON by UDP, for PlotJuggler and others\n"
+            "  --tap-rate N    so many times in a second of simulation; default 20\n"
+            "  --tap-signal S  those whose names begin so, up to 16 times; default all\n",
             program, RUNNER_NAME, RUNNER_DT, RUNNER_XCP[0] ? RUNNER_XCP : "off");
     return 2;
 }
@@ -87,6 +95,14 @@ static int overrun_of(const char *text, int *bad)
     return 0;
 }
 
+static void add_tapped(Options *options, const char *name, int *bad)
+{
+    if (options->n_tapped < TAP_NAMES)
+        options->tapped[options->n_tapped++] = name;
+    else
+        *bad = 1;
+}
+
 static int parse(int argc, char **argv, Options *options)
 {
     static const struct option known[] = {
@@ -94,10 +110,11 @@ static int parse(int argc, char **argv, Options *options)
         {"every", required_argument, 0, 'e'},  {"overrun", required_argument, 0, 'o'},
         {"fifo", required_argument, 0, 'f'},   {"cpu", required_argument, 0, 'c'},
         {"record", required_argument, 0, 'w'}, {"report", required_argument, 0, 'j'},
-        {"xcp", required_argument, 0, 'x'},
+        {"xcp", required_argument, 0, 'x'},    {"tap", required_argument, 0, 't'},
+        {"tap-rate", required_argument, 0, 'T'}, {"tap-signal", required_argument, 0, 'n'},
         {0, 0, 0, 0}};
     int letter, bad = 0;
-    *options = (Options){.stop = -1.0, .rate = 1.0, .every = 1, .processor = -1, .xcp = RUNNER_XCP};
+    *options = (Options){.stop = -1.0, .rate = 1.0, .every = 1, .processor = -1, .xcp = RUNNER_XCP, .tap_rate = 20.0};
     while ((letter = getopt_long(argc, argv, "", known, NULL)) != -1)
         switch (letter) {
         case 's': options->stop = number(optarg, 0.0, &bad); break;
@@ -108,6 +125,9 @@ static int parse(int argc, char **argv, Options *options)
         case 'c': options->processor = (int)number(optarg, 0.0, &bad); break;
         case 'w': options->record = optarg; break;
         case 'j': options->report = optarg; break;
+        case 't': options->tap = optarg; break;
+        case 'T': options->tap_rate = number(optarg, 1e-9, &bad); break;
+        case 'n': add_tapped(options, optarg, &bad); break;
         case 'x': options->xcp = strcmp(optarg, "off") == 0 ? "" : optarg; break;
         default: bad = 1;
         }
@@ -164,6 +184,7 @@ static void go(Run *run, const Options *options)
             break;
         keep_row(run, options, (double)run->steps * RUNNER_DT);
         send_signals(&run->xcp, (double)run->steps * RUNNER_DT);
+        tap_row(&run->tap, run->steps, (double)run->steps * RUNNER_DT, runner_memory(), RUNNER_PLACES);
         if (paced && (double)(ended - due) > length) {
             run->missed++;
             if (options->overrun == STOP)
@@ -190,11 +211,22 @@ static void report(FILE *file, const Run *run, const Options *options)
     report_times(file, "step (us)", &run->work);
     if (options->xcp[0])
         report_xcp(file, &run->xcp);
+    if (options->tap)
+        (void)fprintf(file, "  \"tap\": {\"sent\": %llu, \"left out\": %llu},\n", (unsigned long long)run->tap.sent,
+                (unsigned long long)run->tap.left_out);
     (void)fprintf(file, "  \"links\": {\n");
     for (int k = 0; k < RUNNER_LINKS; k++)
         report_link(file, &run->links[k], k == RUNNER_LINKS - 1);
     (void)fprintf(file, "  },\n  \"ended\": \"%s\"\n}\n",
             run->status ? "a value is not finite" : stopped ? "by a signal" : "at its end");
+}
+
+static int open_tap(Tap *tap, const Options *options)
+{
+    const double every = floor(1.0 / (options->tap_rate * RUNNER_DT) + 0.5);
+    if (choose_signals(tap, RUNNER_SIGNALS, RUNNER_N_SIGNALS, options->tapped, options->n_tapped) != 0)
+        return -1;
+    return start_tap(tap, options->tap, every < 1.0 ? 1 : (uint64_t)every);
 }
 
 static int open_all(Run *run, const Options *options)
@@ -203,6 +235,8 @@ static int open_all(Run *run, const Options *options)
         if (open_link(&run->links[k], &RUNNER_LINK_PLANS[k]) != 0)
             return -1;
     if (options->xcp[0] && start_xcp(&run->xcp, &RUNNER_XCP_PLAN, options->xcp, runner_memory()) != 0)
+        return -1;
+    if (options->tap && open_tap(&run->tap, options) != 0)
         return -1;
     if (!options->record)
         return 0;
@@ -219,6 +253,8 @@ static int ending(Run *run, const Options *options)
     }
     if (options->xcp[0])
         end_xcp(&run->xcp);
+    if (options->tap)
+        end_tap(&run->tap);
     FILE *file = options->report ? fopen(options->report, "w") : stdout;
     if (file) {
         report(file, run, options);
