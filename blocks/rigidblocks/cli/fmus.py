@@ -16,6 +16,7 @@ from rigidblocks.cli.given import (
     parameters_of,
     plain,
     robot_of,
+    stops_of,
     system_of,
     wired_robot,
 )
@@ -52,6 +53,12 @@ def fmu(
     ] = False,
     frames: Annotated[
         str | None, _option("Frames whose poses are outputs, with commas: tool0.")
+    ] = None,
+    forces: Annotated[
+        str | None, _option("Frames at which a wrench [n; f] is an input, with commas.")
+    ] = None,
+    stops: Annotated[
+        str | None, _option("Stops at the limits: stiffness and damping, as 1e4,50.")
     ] = None,
     controller: Annotated[
         Controller | None,
@@ -101,8 +108,12 @@ def fmu(
     asked["page"] = page
     asked["platforms"] = "all" if platforms == "all" else parts(platforms)
     asked["metadata"] = _metadata(author, version, copyright, license, description)
-    of_robot = {"resistance": resistance, "frames": parts(frames), "controller": controller}
-    of_robot["floating"] = floating
+    of_robot: dict[str, Any] = {
+        "resistance": resistance,
+        "frames": parts(frames),
+        "controller": controller,
+    }
+    of_robot |= {"floating": floating, "forces": parts(forces), "stops": stops_of(stops)}
     if output and len(files) > 1:
         raise ValueError(f"{output} cannot be {len(files)} FMUs: --output is for one file")
     made = []
@@ -157,12 +168,14 @@ def _robot_fmu(
         print(f"rigidblocks: {file}: {text}", file=sys.stderr)
     if singular := singular_start(robot):
         print(f"rigidblocks: {file}: {singular}", file=sys.stderr)
-    plant: Any = described_plant(robot, resistance, inertias_of(robot, groups, of_robot["frames"]))
+    stops, frames, forces = (of_robot[key] for key in ("stops", "frames", "forces"))
+    held = inertias_of(robot, groups, frames or forces)
+    plant: Any = described_plant(robot, resistance, held, stops)
     names = parameters_of(plant, tunable)
-    if of_robot["frames"] or of_robot["controller"]:
-        plant = wired_robot(robot, plant, of_robot["frames"] or (), of_robot["controller"])
+    if frames or forces or of_robot["controller"]:
+        plant = wired_robot(robot, plant, frames or (), of_robot["controller"], forces or ())
         own = {port.name for port in plant.parameters}
         names = names and [name if name in own else f"robot.{name}" for name in names]
     changes = {"name": asked["name"] or plain(robot.model.name), "tunable": names}
-    changes["method"] = asked["method"] or (ROS2 if resistance else None)
+    changes["method"] = asked["method"] or (ROS2 if resistance and not stops else None)
     return export_fmu(plant, path, **{**asked, **changes})

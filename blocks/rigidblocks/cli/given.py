@@ -120,7 +120,7 @@ def parameters_of(plant: Any, tunable: Sequence[str] | None) -> list[str] | None
     if tunable is None:
         return None
     there, names = [port.name for port in plant.parameters], list[str]()
-    elements = {e.name for e in plant.force_elements.forces}
+    elements = {e.name for e in plant.force_elements.forces if not e.name.endswith("_stop")}
     for word in tunable:
         if word == "friction":
             names += [name for name in there if name.rpartition("_")[0] in elements]
@@ -131,6 +131,19 @@ def parameters_of(plant: Any, tunable: Sequence[str] | None) -> list[str] | None
     return list(dict.fromkeys(names))
 
 
+def stops_of(text: str | None) -> tuple[float, float] | None:
+    """The stiffness and the damping of stops in "1e4,50"; raises ValueError for what is neither."""
+    if text is None:
+        return None
+    try:
+        K, D = (float(part) for part in text.split(","))
+    except ValueError:
+        K = D = float("nan")
+    if not (0.0 < K < float("inf") and 0.0 <= D < float("inf")):
+        raise ValueError(f"--stops needs a stiffness and a damping, such as 1e4,50, not '{text}'")
+    return K, D
+
+
 def plain(name: str) -> str:
     """The name with all that an identifier cannot have as _."""
     text = re.sub(r"[^A-Za-z0-9_]", "_", name)
@@ -138,11 +151,15 @@ def plain(name: str) -> str:
 
 
 def wired_robot(
-    robot: "RobotDescription", plant: Any, frames: Sequence[str], controller: str | None
+    robot: "RobotDescription",
+    plant: Any,
+    frames: Sequence[str],
+    controller: str | None,
+    forces: Sequence[str] = (),
 ) -> "Block":
-    """The plant with the poses of frames as outputs, and with a PD controller or the actuators of
-    the file inside: one continuous block whose parts are `robot`, `frames`, and `pd` or
-    `actuators`.
+    """The plant with the poses of frames as outputs, wrenches at the frames `forces` as inputs, and
+    with a PD controller or the actuators of the file inside: one continuous block whose parts are
+    `robot`, `frames`, `forces`, and `pd` or `actuators`.
 
     Raises ValueError for a frame that the file does not have, and for a controller of joints with
     several freedoms.
@@ -151,15 +168,21 @@ def wired_robot(
     from rigidblocks.library.floating_plant import FloatingBasePlant
     from rigidblocks.library.kinematics import FrameKinematics
     from rigidblocks.library.plant import RobotPlant
+    from rigidblocks.library.wrenches import FrameWrenches
     from rigidblocks.system.continuous import ContinuousSystem
     from rigidblocks.system.system import System
 
     alone = {"q", "qd"} - {port.name for port in plant.outputs}
-    if alone or (frames and isinstance(plant, FloatingBasePlant)):  # frames go by q of all joints
+    framed = frames or forces
+    if alone or (framed and isinstance(plant, FloatingBasePlant)):  # frames go by q of all joints
         scales = described_scales(robot)
         plant = RobotPlant(robot.model, elements=plant.elements, nominal=scales)  # type: ignore[arg-type]
     system = System()
-    system.add("robot", plant)
+    system.add("robot", plant.with_wrenches() if forces else plant)
+    if forces:
+        system.add("forces", FrameWrenches(robot.model, _frames(robot, forces)))  # type: ignore[arg-type]
+        system.connect("robot.q", "forces.q")
+        system.connect("forces.f_ext", "robot.f_ext")
     if frames:
         system.add("frames", FrameKinematics(robot.model, _frames(robot, frames)))  # type: ignore[arg-type]
         system.connect("robot.q", "frames.q")

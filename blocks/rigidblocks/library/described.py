@@ -8,7 +8,7 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics.elements import AlongJoint, ForceElement
-from rigidblocks.dynamics.laws import Friction, Spring
+from rigidblocks.dynamics.laws import Friction, Spring, Stop
 from rigidblocks.dynamics.sweeps import behind_six_freedoms
 from rigidblocks.dynamics.transmissions import Gear, Rotor
 from rigidblocks.formats.description import RobotDescription
@@ -24,7 +24,10 @@ DIGITS = 1e-6  # to which numbers in files are written, and constraints of their
 
 
 def described_plant(
-    robot: RobotDescription, resistance: bool = False, inertias: TunableInertia | None = None
+    robot: RobotDescription,
+    resistance: bool = False,
+    inertias: TunableInertia | None = None,
+    stops: tuple[float, float] | None = None,
 ) -> Plant:
     """The plant of a robot that was read from a file: a ClosedLoopPlant where joints close loops, a
     FloatingBasePlant where its base floats, else a RobotPlant; with its `described_elements`.
@@ -33,7 +36,7 @@ def described_plant(
     for a joint that moves no inertia.
     """
     model: Any = robot.model  # a RobotPlant takes planar ones too
-    given: dict[str, Any] = {"elements": described_elements(robot, resistance)}
+    given: dict[str, Any] = {"elements": described_elements(robot, resistance, stops)}
     given["nominal"] = described_scales(robot)
     if model.constrained:
         return ClosedLoopPlant(model, inertias=inertias, tolerance=DIGITS, **given)
@@ -91,14 +94,15 @@ def described_motors(robot: RobotDescription, plant: Plant) -> JointMotors:
 
 
 def described_elements(
-    robot: RobotDescription, resistance: bool = False
+    robot: RobotDescription, resistance: bool = False, stops: tuple[float, float] | None = None
 ) -> tuple[ForceElement | Rotor | Gear, ...]:
     """What a file says of the rotors of a robot's joints and of joints that follow others, as
-    elements of its plant; with `resistance` springs, damping and dry friction too.
+    elements of its plant; with `resistance` springs, damping and dry friction too, and with `stops`
+    of a stiffness [N.m/rad or N/m] and a damping, which no file says, stops at its limits.
 
     Those are stiff next to the small inertias of fingers and wrists: a plant with them may need an
-    implicit method. An element has the name of its joint with _rotor, _gear, _spring or _friction;
-    what a name cannot have becomes _.
+    implicit method. An element has the name of its joint with _rotor, _gear, _spring, _friction or
+    _stop; what a name cannot have becomes _.
     """
     names = _element_names(robot)
     elements: list[ForceElement | Rotor | Gear] = []
@@ -114,6 +118,9 @@ def described_elements(
             backward = float(f.backward[k]) if f.backward[k] != f.friction[k] else None
             dry = Friction(float(f.friction[k]), backward=backward)
             elements.append(ForceElement(f"{name}_friction", line, dry))
+        if stops and f.lower[k] < f.upper[k] and np.isfinite([f.lower[k], f.upper[k]]).any():
+            ends = Stop(*stops, float(f.lower[k]), float(f.upper[k]))
+            elements.append(ForceElement(f"{name}_stop", line, ends))
     starts = [v.start for v in robot.model.v_slices]
     for c in robot.couplings:
         name = f"{names[starts[c.joint]]}_gear"
