@@ -168,8 +168,7 @@ def test_a_free_body_keeps_its_angular_momentum_and_its_energy():
     plant = RigidContactPlant(model, (), q0=q0, qd0=(0.1, 5.0, 0.2, 0, 0, 0))
     y = run(plant, 10.0)
     E = energy(plant, y)
-    assert np.ptp(E) < 1e-3 * E[0]
-    assert abs(E[-1000:].mean() - E[:1000].mean()) < 1e-5 * E[0]
+    assert np.ptp(E) < 1e-10 * E[0]
 
 
 @pytest.mark.slow
@@ -215,17 +214,19 @@ PIT = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_a_pile_of_all_shapes_comes_to_rest_and_no_energy_is_gained(seed):
+@pytest.mark.parametrize(("seed", "v", "w"), [(0, 1, 1), (1, 1, 1), (2, 10, 20)])
+def test_a_pile_of_all_shapes_comes_to_rest_and_no_energy_is_gained(seed, v, w):
     rng = np.random.default_rng(seed)
     model, q0 = scene(*mixed(rng, 12))
-    plant = RigidContactPlant(model, PIT, q0=q0, qd0=rng.normal(size=72))
+    qd0 = np.tile([w, w, w, v, v, v], 12) * rng.normal(size=72)
+    plant = RigidContactPlant(model, PIT, q0=q0, qd0=qd0)
     y = run(plant, 3.0)
     assert np.isfinite(y.q).all()
     assert (y.q[:, :, 6] > 0.0).all()  # none falls through
     assert (np.abs(y.q[:, :, 4:6]) < 0.41).all()
     E = energy(plant, y)
-    assert np.diff(E).max() < 2e-3 * E[0]
+    assert E.max() < (1 + 1e-9) * E[0]
+    assert np.diff(E).max() < 1e-5 * E[0]
     assert E[-1] < 0.5 * E[0]
     assert y.depth.max() < 0.01 * 0.1  # a hundredth of the smallest length
 

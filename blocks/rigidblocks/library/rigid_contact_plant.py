@@ -70,9 +70,9 @@ class RigidContactPlant(WrittenBlock):
     bodies.
 
     q (nq,) and qd (nv,) are those of the model; qd is the velocity in the middle of the step before
-    (leapfrog: free flight is exact, an elastic bounce keeps its energy). Inputs are tau (nv,), the
-    joint forces, where there are joints, and f_ext (nb, 6), the wrenches on the bodies in base
-    coordinates. f_contact (nb, 6) are the wrenches of all contacts on them over the step,
+    (leapfrog: free flight keeps energy and momenta, an elastic bounce its energy). Inputs are tau
+    (nv,), the joint forces, where there are joints, and f_ext (nb, 6), the wrenches on the bodies
+    in base coordinates. f_contact (nb, 6) are the wrenches of all contacts on them over the step,
     in_contact (nb,) is 1 where a body is pushed, centre_of_pressure (nb, 3) [m] the mean of its
     points weighed by their normal forces. `contacts` is their number, `left_out` how many pairs or
     points found no room in `max_contacts`, `residual` [m/s] by how much the last of the
@@ -266,7 +266,8 @@ class RigidContactPlant(WrittenBlock):
     def headers(self) -> tuple[str, ...]:
         names = ("vector", "shape", "gjk", "epa", "proximity", "boxes", "manifold")
         return tuple(
-            f"contact/{name}.h" for name in (*names, "scene", "trees", "loops", "solver", "plant")
+            f"contact/{name}.h"
+            for name in (*names, "scene", "trees", "loops", "solver", "touch", "plant")
         )
 
     @property

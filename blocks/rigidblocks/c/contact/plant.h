@@ -1,35 +1,15 @@
 /* A step of bodies in rigid contact, free ones and links of trees: velocities and impulses by time-stepping.
 
-   Velocities belong to the middle of the step before: they get the forces and the impulses of the contacts at once, and move
-   the bodies over the step (leapfrog). The generated text before this also has where the sampled states are, RB_AT_Q and so
+   Momenta belong to the middle of the step before: they get the forces and the impulses of the contacts at once, where the
+   bodies are, and move them over the step (leapfrog). A free body keeps its energy and its angular momentum on the way. The generated text before this also has where the sampled states are, RB_AT_Q and so
    on, and RB_SCENE_STEP [s], RB_SCENE_SWEEPS, RB_SCENE_TOLERANCE. */
 
 #ifndef RB_PLANT_H
 #define RB_PLANT_H
 
-#include "solver.h"
+#include "touch.h"
 
-/* What a step is made from: the sampled states, the wrenches on the bodies, and the parameters: gravity, and of each material
-   and each pair of materials that the tables name what it is. NULL where there are no trees, and where the tables say so. */
-struct given {
-    const double *state, *tau, *f_ext, *gravity, *mu, *e, *mu_static, *torsional, *rolling;
-};
-
-/* The angular velocity from the angular momentum, where the body will be in the middle of the step: about its own motion,
-   found by substitution. */
-static inline void spin(struct body *body, const double *q, const double *inertia, const double *momentum, int isotropic)
-{
-    double inverse[9], middle[4], r[9];
-    inverse_of(inertia, inverse);
-    for (int k = 0; k < (isotropic ? 1 : 6); k++) {
-        double angle[3];
-        times(0.5 * RB_SCENE_STEP, body->w, angle);
-        turned_by(q, angle, middle);
-        rotation_of(middle, r);
-        turned_matrix(r, inverse, body->turning);
-        turn(body->turning, momentum, body->w);
-    }
-}
+enum { RB_ROUNDS = 4 }; /* of finding contacts and their impulses */
 
 /* The force of a free body's own joint, [n; f] at its origin in its coordinates. */
 static inline void drive_body(const double *tau, int k, double kick, struct body *body, double *momentum)
@@ -121,12 +101,13 @@ static inline void start_stop(const struct given *in, const struct scene *s, int
 }
 
 /* A body as it starts the step, with the velocities that it would have without contact. */
-static inline void start_body(const struct given *in, int k, struct body *body)
+static inline void start_body(const struct given *in, int k, struct scene *s)
 {
+    struct body *body = &s->body[k];
     const double *q = in->state + RB_AT_Q + RB_Q_AT[k], *qd = in->state + RB_AT_QD + RB_QD_AT[k];
     const double *f = in->f_ext + 6 * k;
     const double kick = in->state[RB_AT_STEPS] > 0.0 ? RB_SCENE_STEP : 0.5 * RB_SCENE_STEP;
-    double unit[4], middle[4], r[9], now[9], momentum[3], moment[3];
+    double unit[4], now[9], momentum[3], moment[3];
     const double length = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
     for (int i = 0; i < 4; i++)
         unit[i] = q[i] / length;
@@ -141,10 +122,7 @@ static inline void start_body(const struct given *in, int k, struct body *body)
     memcpy(body->before_v, body->v, sizeof body->v);
     memcpy(body->before_w, body->w, sizeof body->w);
 
-    times(in->state[RB_AT_STEPS] > 0.0 ? -0.5 * RB_SCENE_STEP : 0.0, body->w, moment);
-    turned_by(unit, moment, middle); /* where it was when it had this velocity */
-    rotation_of(middle, r);
-    turned_matrix(r, RB_INERTIA[k], now);
+    turned_matrix(body->r, RB_INERTIA[k], now);
     turn(now, body->w, momentum);
     cross(body->x, f + 3, moment);
     difference(f, moment, moment);
@@ -154,50 +132,11 @@ static inline void start_body(const struct given *in, int k, struct body *body)
     if (in->tau)
         drive_body(in->tau + RB_QD_AT[k], k, kick, body, momentum);
     along(body->v, kick, in->gravity, body->v);
-    spin(body, unit, RB_INERTIA[k], momentum, RB_ISOTROPIC[k]);
-}
-
-/* Where a pair of materials is that is named as one, -1 where it is not. */
-static inline int named_pair(int a, int b)
-{
-    const double key = (double)(a < b ? a : b) * RB_MATERIALS + (a < b ? b : a);
-    for (int k = 0; k < RB_NAMED_PAIRS; k++)
-        if (!(RB_NAMED_PAIR[k] < key) && !(RB_NAMED_PAIR[k] > key))
-            return RB_MATERIALS + k;
-    return -1;
-}
-
-/* The geometric mean of two materials, or what is said of the pair. */
-static inline double mean_of(const double *values, int a, int b, int pair)
-{
-    return pair >= 0 ? values[pair] : sqrt(values[a] * values[b]);
-}
-
-static inline double larger_of(const double *values, int a, int b, int pair)
-{
-    if (!values)
-        return 0.0;
-    return pair >= 0 ? values[pair] : fmax(values[a], values[b]);
-}
-
-/* Whether what was not pressed before slides: more than by what gravity gives it in a step. */
-static inline int arrives_sliding(const struct given *in, const struct scene *s, const struct touch *c)
-{
-    double w[3];
-    slip(s, c, w);
-    return sqrt(w[1] * w[1] + w[2] * w[2]) > 2.0 * RB_SCENE_STEP * norm(in->gravity);
-}
-
-/* The friction of a contact between the materials a and b, after `recall`. Returns the restitution. */
-static inline double resist(const struct given *in, const struct scene *s, int a, int b, struct touch *c)
-{
-    const int pair = RB_NAMED_PAIRS > 0 ? named_pair(a, b) : -1;
-    c->mu = mean_of(in->mu, a, b, pair);
-    if (in->mu_static && (c->impulse[0] > 0.0 ? c->sticks : !arrives_sliding(in, s, c)))
-        c->mu = fmax(c->mu, mean_of(in->mu_static, a, b, pair));
-    c->torsional = larger_of(in->torsional, a, b, pair);
-    c->rolling = larger_of(in->rolling, a, b, pair);
-    return mean_of(in->e, a, b, pair);
+    inverse_of(RB_INERTIA[k], now);
+    turned_matrix(body->r, now, body->turning);
+    turn(body->turning, momentum, body->w);
+    mean_rate(s, k, body->rate);
+    difference(body->rate, body->w, body->rate);
 }
 
 /* Whether friction is less than the most that it can be. */
@@ -205,87 +144,6 @@ static inline int sticks(const struct touch *c)
 {
     const double limit = c->mu * c->impulse[0];
     return sqrt(c->impulse[1] * c->impulse[1] + c->impulse[2] * c->impulse[2]) < (1.0 - 1e-9) * limit;
-}
-
-/* The impulse of a contact in the step before, zero for a new one: keys are in order. */
-static inline void recall(const struct given *in, double key, struct touch *c)
-{
-    const double *keys = in->state + RB_AT_KEY;
-    int low = 0, high = (int)in->state[RB_AT_CONTACTS];
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        if (keys[middle] < key)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low < (int)in->state[RB_AT_CONTACTS] && !(keys[low] > key)) {
-        const double *p = in->state + RB_AT_IMPULSE + RB_PARTS * low;
-        for (int i = 0; i < RB_PARTS; i++)
-            c->impulse[i] = dot(c->frame[i % 3], p + i / 3 * 3);
-        c->impulse[0] = fmax(c->impulse[0], 0.0);
-        c->sticks = in->mu_static && in->state[RB_AT_STICKS + low] > 0.0;
-    }
-}
-
-/* The least velocity along the normal after the step: as much as closes the gap, or e times that of the approach. */
-static inline void demand(const struct scene *s, struct touch *c, double e)
-{
-    const struct body *a = &s->body[c->a], *b = &s->body[c->b];
-    double w[3], u[3], v[3];
-    slip(s, c, w);
-    cross(a->before_w, c->arm_a, u);
-    along(u, 1.0, a->before_v, u);
-    cross(b->before_w, c->arm_b, v);
-    along(v, 1.0, b->before_v, v);
-    difference(u, v, u);
-    const double approach = dot(c->frame[0], u);
-    c->least = c->gap > 0.0 ? -c->gap / RB_SCENE_STEP : 0.0;
-    if (e > 0.0 && approach < 0.0 && c->gap + RB_SCENE_STEP * w[0] < 0.0)
-        c->least = fmax(c->least, -e * approach);
-}
-
-/* How far two shapes are moved apart in a step: all of a small overlap, a fifth of a large one. */
-static inline double way_apart(double depth, double size)
-{
-    const double whole = fmax(0.0, depth - 1e-6 * size);
-    return fmax(0.2 * whole, fmin(whole, 0.1 * size));
-}
-
-/* The contacts of a pair of shapes. */
-static inline void touch_pair(const struct given *in, struct scene *s, const struct pair *pair, struct solution *all)
-{
-    const int i = RB_SHAPE_BODY[pair->a], j = RB_SHAPE_BODY[pair->b];
-    const double size = fmin(s->shape[pair->a].shape[RB_SHAPE_SIZE], s->shape[pair->b].shape[RB_SHAPE_SIZE]);
-    struct manifold m = {.count = 0};
-    const struct bounds *a = &s->bounds[pair->a], *b = &s->bounds[pair->b];
-    collide(&s->shape[pair->a], &s->shape[pair->b], a->margin + b->margin, a->way + b->way, &m);
-    for (int k = 0; k < m.count; k++) {
-        if (all->count == RB_CONTACTS) {
-            s->left_out++;
-            continue;
-        }
-        struct touch *c = &all->touch[all->count++];
-        memset(c, 0, sizeof *c);
-        c->a = i;
-        c->b = j;
-        c->gap = m.gap[k];
-        c->key = ((double)pair->a * RB_SHAPES + pair->b) * RB_MANIFOLD + k;
-        memcpy(c->frame[0], m.n, sizeof m.n);
-        across(m.n, c->frame[1], c->frame[2]);
-        difference(m.point[k], s->body[i].x, c->arm_a);
-        difference(m.point[k], s->body[j].x, c->arm_b);
-        recall(in, c->key, c);
-        c->push = way_apart(-c->gap, size) / RB_SCENE_STEP;
-        if (!prepare(s, c)) {
-            all->count--;
-            continue;
-        }
-        const double e = resist(in, s, RB_SHAPE_MATERIAL[pair->a], RB_SHAPE_MATERIAL[pair->b], c);
-        if (c->torsional > 0.0 || c->rolling > 0.0)
-            prepare_turning(s, c);
-        demand(s, c, e);
-    }
 }
 
 /* What overlaps is moved apart, until the last sweep changed a hundredth of what is asked for. */
@@ -303,11 +161,13 @@ static inline void separate(struct scene *s, struct solution *all)
 }
 
 /* A body after the step. */
-static inline void end_body(const struct given *in, int k, const struct body *body, double *out)
+static inline void end_body(const struct given *in, int k, const struct scene *s, double *out)
 {
+    const struct body *body = &s->body[k];
     double *q = out + RB_AT_Q + RB_Q_AT[k], *qd = out + RB_AT_QD + RB_QD_AT[k];
-    double angle[3], x[3], r[9], arm[3];
-    along(body->w, 1.0, body->push_w, angle);
+    double angle[3], x[3], r[9], arm[3], inverse[9];
+    mean_rate(s, k, angle);
+    along(angle, 1.0, body->push_w, angle);
     times(RB_SCENE_STEP, angle, angle);
     turned_by(in->state + RB_AT_Q + RB_Q_AT[k], angle, q);
     rotation_of(q, r);
@@ -315,7 +175,10 @@ static inline void end_body(const struct given *in, int k, const struct body *bo
     along(x, RB_SCENE_STEP, body->push_v, x);
     turn(r, RB_CENTRE[k], arm);
     difference(x, arm, q + 4);
-    turn_back(r, body->w, qd);
+    momentum_of(s, k, arm);
+    turn_back(r, arm, arm);
+    inverse_of(RB_INERTIA[k], inverse);
+    turn(inverse, arm, qd);
     turn_back(r, body->v, qd + 3);
     cross(qd, RB_CENTRE[k], arm);
     difference(qd + 3, arm, qd + 3);
@@ -400,6 +263,7 @@ static inline void step_scene(const struct given *in, double *out)
     struct scene s;
     struct solution all;
     double fastest = RB_SCENE_STEP * norm(in->gravity);
+    int rounds = 0;
     s.left_out = 0;
     s.loops.count = 0;
     all.count = 0;
@@ -409,7 +273,7 @@ static inline void step_scene(const struct given *in, double *out)
         start_trees(in, &s);
     for (int k = 0; k < RB_BODIES; k++) {
         if (RB_FREE[k])
-            start_body(in, k, &s.body[k]);
+            start_body(in, k, &s);
         fastest = fmax(fastest, norm(s.body[k].v));
     }
     place_shapes(&s, RB_SCENE_STEP);
@@ -418,11 +282,14 @@ static inline void step_scene(const struct given *in, double *out)
         touch_pair(in, &s, &s.pair[k], &all);
     for (int k = 0; k < RB_STOPS; k++)
         start_stop(in, &s, k, &all.stop[k]);
-    solve_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest);
+    start_impulses(&s, &all);
+    do
+        solve_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest);
+    while (++rounds < RB_ROUNDS && touch_more(in, &s, &all));
     separate(&s, &all);
     for (int k = 0; k < RB_BODIES; k++)
         if (RB_FREE[k])
-            end_body(in, k, &s.body[k], out);
+            end_body(in, k, &s, out);
     end_trees(in, &s, &all, out);
     end_contacts(in, &s, &all, out);
     out[RB_AT_STEPS] = in->state[RB_AT_STEPS] + 1.0;

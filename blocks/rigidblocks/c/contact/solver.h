@@ -20,10 +20,10 @@ struct stop {
 };
 
 /* A contact: its bodies, the normal towards a and two tangents, the arms from the centres of mass; the least velocity along
-   the normal; what unit impulses change, `open` being that with open loops; friction, `mu` being that of what sticks where it stuck; impulses, and the moments of torsion and rolling. */
+   the normal, the restitution, how much faster a point is over the step than at its start; what unit impulses change, `open` being that with open loops; friction, `mu` being that of what sticks where it stuck; impulses, and the moments of torsion and rolling. */
 struct touch {
     int a, b, sticks;
-    double frame[3][3], arm_a[3], arm_b[3], least, push, mu, torsional, rolling, lever, key, gap;
+    double frame[3][3], arm_a[3], arm_b[3], shift[3], least, push, e, mu, torsional, rolling, lever, key, gap;
     double mass[9], open, rate, twist, roll, impulse[RB_PARTS], pushed, last[RB_PARTS], way[RB_PARTS];
     struct rows rows[2];
 };
@@ -283,7 +283,7 @@ static inline double solve_contact(struct scene *s, struct touch *c)
     next[0] = fmax(0.0, c->impulse[0] - (w[0] - c->least) / c->mass[0]);
     change[0] = next[0] - c->impulse[0];
     for (int i = 1; i < 3; i++)
-        next[i] = c->impulse[i] - c->rate * (w[i] + c->mass[3 * i] * change[0]);
+        next[i] = c->impulse[i] - c->rate * (w[i] + c->shift[i] + c->mass[3 * i] * change[0]);
     const double limit = c->mu * next[0], length = sqrt(next[1] * next[1] + next[2] * next[2]);
     const double part = length > limit ? limit / length : 1.0;
     for (int i = 1; i < 3; i++) {
@@ -378,22 +378,29 @@ static inline double sweep_once(struct scene *s, struct solution *all)
     return most;
 }
 
+/* What starts from the impulses of the step before gets them. */
+static inline void start_impulses(struct scene *s, struct solution *all)
+{
+    all->sweeps = 0;
+    for (int k = 0; k < all->count; k++)
+        apply(s, &all->touch[k], all->touch[k].impulse);
+    for (int k = 0; k < RB_STOPS; k++)
+        push_stop(s, &all->stop[k], all->stop[k].impulse);
+}
+
 /* Sweeps until no velocity changes by more than the tolerance. */
 static inline void solve_impulses(struct scene *s, struct solution *all, double tolerance)
 {
     double before = 0.0;
+    const int most = all->sweeps + RB_SCENE_SWEEPS;
     all->residual = 0.0;
-    for (int k = 0; k < all->count; k++) {
+    for (int k = 0; k < all->count; k++)
         memset(all->touch[k].way, 0, sizeof all->touch[k].way);
-        apply(s, &all->touch[k], all->touch[k].impulse);
-    }
-    for (int k = 0; k < RB_STOPS; k++) {
+    for (int k = 0; k < RB_STOPS; k++)
         all->stop[k].way = 0.0;
-        push_stop(s, &all->stop[k], all->stop[k].impulse);
-    }
-    for (all->sweeps = 0; all->sweeps < RB_SCENE_SWEEPS && all->count + RB_STOPS > 0;) {
+    while (all->sweeps < most && all->count + RB_STOPS > 0) {
         all->residual = sweep_once(s, all);
-        if (++all->sweeps == RB_SCENE_SWEEPS || all->residual <= tolerance)
+        if (++all->sweeps == most || all->residual <= tolerance)
             break;
         go_on(s, all, &before);
     }

@@ -1,0 +1,219 @@
+/* The contacts of a step: where shapes touch now, and where they would overlap at its end. */
+
+#ifndef RB_TOUCH_H
+#define RB_TOUCH_H
+
+#include "solver.h"
+
+/* What a step is made from: the sampled states, the wrenches on the bodies, and the parameters: gravity, and of each material
+   and each pair of materials that the tables name what it is. NULL where there are no trees, and where the tables say so. */
+struct given {
+    const double *state, *tau, *f_ext, *gravity, *mu, *e, *mu_static, *torsional, *rolling;
+};
+
+/* Where a pair of materials is that is named as one, -1 where it is not. */
+static inline int named_pair(int a, int b)
+{
+    const double key = (double)(a < b ? a : b) * RB_MATERIALS + (a < b ? b : a);
+    for (int k = 0; k < RB_NAMED_PAIRS; k++)
+        if (!(RB_NAMED_PAIR[k] < key) && !(RB_NAMED_PAIR[k] > key))
+            return RB_MATERIALS + k;
+    return -1;
+}
+
+/* The geometric mean of two materials, or what is said of the pair. */
+static inline double mean_of(const double *values, int a, int b, int pair)
+{
+    return pair >= 0 ? values[pair] : sqrt(values[a] * values[b]);
+}
+
+static inline double larger_of(const double *values, int a, int b, int pair)
+{
+    if (!values)
+        return 0.0;
+    return pair >= 0 ? values[pair] : fmax(values[a], values[b]);
+}
+
+/* Whether what was not pressed before slides: more than by what gravity gives it in a step. */
+static inline int arrives_sliding(const struct given *in, const struct scene *s, const struct touch *c)
+{
+    double w[3];
+    slip(s, c, w);
+    return sqrt(w[1] * w[1] + w[2] * w[2]) > 2.0 * RB_SCENE_STEP * norm(in->gravity);
+}
+
+/* The friction of a contact between the materials a and b, after `recall`. Returns the restitution. */
+static inline double resist(const struct given *in, const struct scene *s, int a, int b, struct touch *c)
+{
+    const int pair = RB_NAMED_PAIRS > 0 ? named_pair(a, b) : -1;
+    c->mu = mean_of(in->mu, a, b, pair);
+    if (in->mu_static && (c->impulse[0] > 0.0 ? c->sticks : !arrives_sliding(in, s, c)))
+        c->mu = fmax(c->mu, mean_of(in->mu_static, a, b, pair));
+    c->torsional = larger_of(in->torsional, a, b, pair);
+    c->rolling = larger_of(in->rolling, a, b, pair);
+    return mean_of(in->e, a, b, pair);
+}
+
+/* The impulse of a contact in the step before, zero for a new one: keys are in order. */
+static inline void recall(const struct given *in, double key, struct touch *c)
+{
+    const double *keys = in->state + RB_AT_KEY;
+    int low = 0, high = (int)in->state[RB_AT_CONTACTS];
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (keys[middle] < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < (int)in->state[RB_AT_CONTACTS] && !(keys[low] > key)) {
+        const double *p = in->state + RB_AT_IMPULSE + RB_PARTS * low;
+        for (int i = 0; i < RB_PARTS; i++)
+            c->impulse[i] = dot(c->frame[i % 3], p + i / 3 * 3);
+        c->impulse[0] = fmax(c->impulse[0], 0.0);
+        c->sticks = in->mu_static && in->state[RB_AT_STICKS + low] > 0.0;
+    }
+}
+
+/* What a contact asks for: over the step that the gap closes at most, and no slip; or e times the velocity of the approach
+   at once. */
+static inline void demand(const struct scene *s, struct touch *c)
+{
+    const struct body *a = &s->body[c->a], *b = &s->body[c->b];
+    double w[3], u[3], v[3];
+    slip(s, c, w);
+    cross(a->rate, c->arm_a, u);
+    cross(b->rate, c->arm_b, v);
+    difference(u, v, u);
+    for (int i = 0; i < 3; i++)
+        c->shift[i] = dot(c->frame[i], u);
+    cross(a->before_w, c->arm_a, u);
+    along(u, 1.0, a->before_v, u);
+    cross(b->before_w, c->arm_b, v);
+    along(v, 1.0, b->before_v, v);
+    difference(u, v, u);
+    const double approach = dot(c->frame[0], u);
+    c->least = (c->gap > 0.0 ? -c->gap / RB_SCENE_STEP : 0.0) - c->shift[0];
+    if (c->e > 0.0 && approach < 0.0 && c->gap + RB_SCENE_STEP * (w[0] + c->shift[0]) < 0.0)
+        c->least = fmax(c->least, -c->e * approach);
+}
+
+/* How far two shapes are moved apart in a step: all of a small overlap, a fifth of a large one. */
+static inline double way_apart(double depth, double size)
+{
+    const double whole = fmax(0.0, depth - 1e-6 * size);
+    return fmax(0.2 * whole, fmin(whole, 0.1 * size));
+}
+
+/* A length of the smaller shape of a pair; of points alone that of the body. */
+static inline double pair_size(const struct scene *s, const struct pair *pair)
+{
+    const double size = fmin(s->shape[pair->a].shape[RB_SHAPE_SIZE], s->shape[pair->b].shape[RB_SHAPE_SIZE]);
+    return size > 0.0 ? size : fmax(RB_SHAPE_REACH[pair->a], RB_SHAPE_REACH[pair->b]);
+}
+
+/* A contact of a pair of shapes at a point; NULL where there is no room for it, or nothing to move. */
+static inline struct touch *add_touch(const struct given *in, struct scene *s, const struct pair *pair, const double *n,
+                                      const double *point, double key, struct solution *all)
+{
+    if (all->count == RB_CONTACTS) {
+        s->left_out++;
+        return NULL;
+    }
+    struct touch *c = &all->touch[all->count];
+    memset(c, 0, sizeof *c);
+    c->a = RB_SHAPE_BODY[pair->a];
+    c->b = RB_SHAPE_BODY[pair->b];
+    c->key = key;
+    memcpy(c->frame[0], n, sizeof c->frame[0]);
+    across(n, c->frame[1], c->frame[2]);
+    difference(point, s->body[c->a].x, c->arm_a);
+    difference(point, s->body[c->b].x, c->arm_b);
+    recall(in, key, c);
+    if (!prepare(s, c))
+        return NULL;
+    all->count++;
+    c->e = resist(in, s, RB_SHAPE_MATERIAL[pair->a], RB_SHAPE_MATERIAL[pair->b], c);
+    if (c->torsional > 0.0 || c->rolling > 0.0)
+        prepare_turning(s, c);
+    return c;
+}
+
+/* The contacts of a pair of shapes. */
+static inline void touch_pair(const struct given *in, struct scene *s, struct pair *pair, struct solution *all)
+{
+    const struct bounds *a = &s->bounds[pair->a], *b = &s->bounds[pair->b];
+    const double first = ((double)pair->a * RB_SHAPES + pair->b) * RB_MANIFOLD;
+    struct manifold m = {.count = 0};
+    pair->gap = 0.0;
+    collide(&s->shape[pair->a], &s->shape[pair->b], a->margin + b->margin, a->way + b->way, &m);
+    for (int k = 0; k < m.count; k++) {
+        struct touch *c = add_touch(in, s, pair, m.n, m.point[k], first + k, all);
+        pair->gap = fmin(pair->gap, m.gap[k]);
+        if (!c)
+            continue;
+        c->gap = m.gap[k];
+        c->push = way_apart(-c->gap, pair_size(s, pair)) / RB_SCENE_STEP;
+        demand(s, c);
+    }
+}
+
+/* Where a shape will be at the end of the step with the velocities as they are. */
+static inline void coming_shape(const struct scene *s, int k, struct placed *out)
+{
+    static const double upright[4] = {1.0, 0.0, 0.0, 0.0};
+    const struct body *body = &s->body[RB_SHAPE_BODY[k]];
+    double angle[3], q[4], turned[9], arm[3];
+    mean_rate(s, RB_SHAPE_BODY[k], angle);
+    times(RB_SCENE_STEP, angle, angle);
+    turned_by(upright, angle, q);
+    rotation_of(q, turned);
+    out->shape = s->shape[k].shape;
+    product(turned, s->shape[k].r, out->r);
+    difference(s->shape[k].p, body->x, arm);
+    turn(turned, arm, out->p);
+    along(out->p, 1.0, body->x, out->p);
+    along(out->p, RB_SCENE_STEP, body->v, out->p);
+}
+
+/* The contacts of a pair that would overlap at the end of the step by more than now, where what touched first did not show
+   it: parts that turn towards each other. They take what velocity makes them overlap and no more, so they give none. */
+static inline void touch_later(const struct given *in, struct scene *s, const struct pair *pair, struct solution *all)
+{
+    const struct body *a = &s->body[RB_SHAPE_BODY[pair->a]], *b = &s->body[RB_SHAPE_BODY[pair->b]];
+    const double slack = 2e-3 * pair_size(s, pair), half = RB_SHAPE_BODY[pair->b] < RB_BODIES ? 0.5 : 1.0;
+    const double key = ((double)RB_SHAPES * RB_SHAPES + (double)pair->a * RB_SHAPES + pair->b) * RB_MANIFOLD;
+    const double turning = norm(a->w) * RB_SHAPE_REACH[pair->a] + norm(b->w) * RB_SHAPE_REACH[pair->b];
+    struct placed one, other;
+    struct manifold m = {.count = 0};
+    double way[3], point[3], w[3];
+    difference(a->v, b->v, way);
+    if (RB_SCENE_STEP * (norm(way) + turning) < slack)
+        return;
+    coming_shape(s, pair->a, &one);
+    coming_shape(s, pair->b, &other);
+    collide(&one, &other, pair->gap - slack, 0.0, &m);
+    times(-half * RB_SCENE_STEP, a->v, way);
+    along(way, -half * RB_SCENE_STEP, b->v, way);
+    for (int k = 0; k < m.count; k++) {
+        along(m.point[k], 1.0, way, point);
+        struct touch *c = add_touch(in, s, pair, m.n, point, key + k, all);
+        if (!c)
+            continue;
+        slip(s, c, w);
+        c->least = fmin(0.0, w[0] - (m.gap[k] - pair->gap) / RB_SCENE_STEP);
+    }
+}
+
+/* The same for all pairs. Returns whether there are any. */
+static inline int touch_more(const struct given *in, struct scene *s, struct solution *all)
+{
+    const int count = all->count;
+    if (RB_LINKS > 0)
+        move_links(s, s->qd);
+    for (int k = 0; k < s->pairs; k++)
+        touch_later(in, s, &s->pair[k], all);
+    return all->count > count;
+}
+
+#endif
