@@ -1,0 +1,86 @@
+"""The example of a hardware interface for ROS 2: its side of the link, which needs no ROS, moves a
+robot in a program as the controller here does.
+"""
+
+import csv
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from planar2ctrl import parts
+from rigidblocks import Port, System, UdpLink, build_runner, simulate
+from udp_partner import free_ports
+
+EXAMPLE = Path(__file__).parents[2] / "examples/ros2"
+DT = 1e-3
+CONTROLLER = """
+#include <cstdlib>
+#include "partner.hpp"
+int main(int, char **argv)
+{
+    Partner partner(std::atoi(argv[1]), 4);
+    std::vector<double> tau(2);
+    while (partner.receive(3000) && partner.time < 0.4985) {
+        const auto &x = partner.values;
+        tau[0] = 1000.0 * (1.0 - x[0]) - 15.0 * x[2];
+        tau[1] = 1000.0 * (1.5 - x[1]) - 15.0 * x[3];
+        if (!partner.send(tau))
+            return 2;
+    }
+    return partner.time > 0.49 ? 0 : 3;
+}
+"""
+
+
+@pytest.mark.slow
+def test_its_side_of_the_link_moves_the_robot(tmp_path):
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++")
+    q, qd = Port("q", (2,), "rad"), Port("qd", (2,), "rad/s")
+    peer, listen = free_ports(2)
+    system = System()
+    system.add("robot", parts()["robot"])
+    tau = Port("tau", (2,), "N.m")
+    link = UdpLink([q, qd], [tau], peer=peer, listen=listen, lock_step=True, timeout=2.0)
+    system.add("link", link)
+    inside = System()
+    inside.add("robot", parts()["robot"])
+    inside.add("pd", parts()["pd"], start={"q_ref": [1.0, 1.5]})
+    for one, name in ((system, "link"), (inside, "pd")):
+        one.connect("robot.q", f"{name}.q")
+        one.connect("robot.qd", f"{name}.qd")
+        one.connect(f"{name}.tau", "robot.tau")
+    folder = build_runner(system, tmp_path / "src", DT, platform="source")
+    program = build_runner(system, tmp_path / "arm", DT)
+    (tmp_path / "controller.cpp").write_text(CONTROLLER)
+    strict = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")
+    where = (f"-I{EXAMPLE / 'src'}", f"-I{folder}")
+    command = ["g++", *strict, *where, "controller.cpp", "-o", "controller"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    port = peer.partition(":")[2]
+    with subprocess.Popen([tmp_path / "controller", port]) as controller:
+        options = ["--stop", "0.499", "--rate", "0", "--record", tmp_path / "run.csv"]
+        done = subprocess.run([program, *options], capture_output=True, text=True, check=True)
+        assert controller.wait(timeout=10) in (0, 3)
+    report = json.loads(done.stdout)["links"]["link"]
+    assert report["received"] == report["sent"] == 499
+    with open(tmp_path / "run.csv") as file:
+        head, *rows = csv.reader(file)
+    values = np.array(rows, float)
+    expected = simulate(inside, 0.499, DT, progress=False)
+    for k, name in enumerate(("robot.q[1]", "robot.q[2]")):
+        assert_allclose(values[:, head.index(name)], expected["robot.q"][:, k], atol=1e-12)
+
+
+def test_the_files_of_the_package_name_the_same_class_and_library():
+    texts = {path.name: path.read_text() for path in EXAMPLE.rglob("*") if path.is_file()}
+    name = "rigidblocks_hardware::RunnerSystem"
+    assert f"PLUGINLIB_EXPORT_CLASS({name}," in texts["hardware.cpp"]
+    assert f'type="{name}"' in texts["rigidblocks_hardware.xml"]
+    assert "<name>rigidblocks_hardware</name>" in texts["package.xml"]
+    assert "project(rigidblocks_hardware " in texts["CMakeLists.txt"]
