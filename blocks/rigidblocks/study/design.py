@@ -78,11 +78,10 @@ def grid(values: Mapping[str, Iterable[ArrayLike]]) -> Design:
 
 
 def latin_hypercube(ranges: Mapping[str, Range], n: int, seed: int = 0) -> Design:
-    """n runs, each of whose numbers is alone in its n-th of its range (McKay and others 1979).
-
-    Needs SciPy.
-    """
-    return _sampled("LatinHypercube", ranges, n, seed)
+    """n runs, each of whose numbers is alone in its n-th of its range (McKay and others 1979)."""
+    rng, shape = np.random.default_rng(seed), (_count(n), _size(ranges))
+    places = rng.permuted(np.tile(np.arange(n)[:, None], (1, shape[1])), axis=0)
+    return _within(ranges, (places + rng.random(shape)) / n)
 
 
 def sobol(ranges: Mapping[str, Range], n: int, seed: int = 0) -> Design:
@@ -90,24 +89,20 @@ def sobol(ranges: Mapping[str, Range], n: int, seed: int = 0) -> Design:
 
     Needs SciPy.
     """
-    return _sampled("Sobol", ranges, n, seed)
+    count, size = _count(n), _size(ranges)
+    try:
+        from scipy.stats import qmc
+    except ImportError as error:
+        raise ImportError("this design needs SciPy: pip install scipy") from error
+    if not size:  # which the design refuses
+        return _within(ranges, np.zeros((0, 0)))
+    return _within(ranges, qmc.Sobol(size, rng=seed).random(count))
 
 
 def uniform(ranges: Mapping[str, Range], n: int, seed: int = 0) -> Design:
     """n runs with independent random numbers, for Monte Carlo."""
     rng = np.random.default_rng(seed)
     return _within(ranges, rng.random((_count(n), _size(ranges))))
-
-
-def _sampled(sampler: str, ranges: Mapping[str, Range], n: int, seed: int) -> Design:
-    try:
-        from scipy.stats import qmc
-    except ImportError as error:
-        raise ImportError("this design needs SciPy: pip install scipy") from error
-    size = _size(ranges)
-    if not size:  # which the design refuses
-        return _within(ranges, np.zeros((0, 0)))
-    return _within(ranges, getattr(qmc, sampler)(size, rng=seed).random(_count(n)))
 
 
 def _count(n: int) -> int:
