@@ -108,8 +108,10 @@ static inline void write_rows(double *first, int size, int count, const real *ou
     const int here = size < RB_LANES ? size : RB_LANES;
     for (int j = 0; j < size; j += RB_LANES) {
         real square[RB_LANES];
-        for (int i = 0; i < RB_LANES; i++)
-            square[i] = out[square_at(j, size) + (i < here ? i : here - 1)];
+        for (int i = 0; i < RB_LANES; i++) {
+            const int at = square_at(j, size) + i;
+            square[i] = out[at < size ? at : size - 1];
+        }
         transpose(square);
         for (int k = 0; k < count; k++) {
             const long at = (long)k * size + square_at(j, size);
