@@ -127,11 +127,11 @@ def large() -> None:
         for bf in (1, 2):
             for nb in (30, 100, 1000):
                 model = auto_tree(nb, bf, 0.7)
-                for algorithm in ("rnea", "aba"):
+                for algorithm in ("rnea", "aba", "crba"):
                     begin = timeit.default_timer()
                     kernel = compiled_dynamics(model, algorithm)
                     compiled_in = timeit.default_timer() - begin
-                    kernel(*rng.normal(size=(3, nb)))
+                    kernel(*rng.normal(size=(len(kernel.inputs), nb)))
                     each = microseconds(kernel.run, 20_000 // nb) / nb
                     print(
                         f"{nb:5} bodies, bf {bf} {algorithm:5} {each:6.3f} us a body, compiled in "
