@@ -59,8 +59,8 @@ class WrittenBlock(Block):
         return "\n".join((self.tables, *kept, ""))
 
     def update_text(self, memory: Memory) -> str:
-        """The C of `update` on the flat memory, after `written_text`; parameters that are not in
-        the memory are constants.
+        """The C of `initial` and `update` on the flat memory, after `written_text`; parameters that
+        are not in the memory are constants.
         """
         start = {port.name: port.start for port in (*self.inputs, *self.parameters)}
         lines, given = list[str](), list[str]()
@@ -73,8 +73,12 @@ class WrittenBlock(Block):
                 lines.append(f"    static const double {name}[] = {{{text}}};")
                 given.append(name)
         call = f"    {self.function}({', '.join(('in + RB_Z', *given, 'out'))});"
-        head = "static inline void update(const double *in, double *out)"
-        return "\n".join((head, "{", *lines, call, "}", ""))
+        copy = (
+            f"    memcpy(out, in + RB_Z, {sum(port.size for port in self.sampled)} * sizeof *out);"
+        )
+        head = "static inline void {}(const double *in, double *out)\n{{"
+        initial = (head.format("initial"), copy, "}")  # the states as they are
+        return "\n".join((*initial, head.format("update"), *lines, call, "}", ""))
 
     @cached_property
     def _library(self) -> Any:

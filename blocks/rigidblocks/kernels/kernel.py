@@ -58,7 +58,8 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
     block = memory.block
     inner = block.inner_blocks(memory) if isinstance(block, Composite) else ()
     written = isinstance(block, WrittenBlock)
-    names = [name for name in FUNCTIONS if not ((inner or written) and name == "update")]
+    own = {"initial", "update"} if written else {"update"} if inner else set()
+    names = [name for name in FUNCTIONS if name not in own]
     margins = evaluator.margin_count if chooses_steps(method, block) else 0
     names += [PROJECTION] * projects + [MARGINS] * bool(margins)
     graphs = [evaluator.graph(name) for name in names]
