@@ -20,6 +20,7 @@ check: .venv/check
 
 bench: .venv/check
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/figures.py
 
 docs: .venv/check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build

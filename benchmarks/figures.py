@@ -1,0 +1,156 @@
+"""Measures the figures that stand in README and docs, and writes them there.
+
+What is measured goes to benchmarks/measured.json with the machine and the date; `tables` puts it
+into the pages. On an idle machine whose cache has the compiled kernels it takes two minutes.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from datetime import date
+from pathlib import Path
+
+import costs
+import kernels
+import loops
+import numpy as np
+import tables
+from models import check_equal, models
+
+from rigidblocks import Model, Revolute
+from rigidblocks.algebra.spatial import RigidInertia, Transform, mcI, rx, xlt
+from rigidblocks.kernels.dynamics import straight_line
+from rigidblocks.mechanisms import four_bar, n_four_bar
+from rigidblocks.tracing.compiler import compiler as c_compiler
+from rigidblocks.tracing.compiler import version
+
+LOOPS = {"four-bar linkage": four_bar(), "40 four-bar linkages": n_four_bar(40)}
+COSTS = {
+    "planar2ctrl": "controlled planar robot of the README, fused",
+    "planar2": "planar robot alone",
+    "7 joints": "arm of seven joints",
+    "quadruped": "quadruped",
+}
+Rows = Iterable[list[str]]
+
+
+def us(time: float) -> str:
+    """A time [us] in two digits, or whole ones."""
+    return f"{float(f'{time:.2g}'):,.{2 if time < 1 else 1 if time < 10 else 0}f} us"
+
+
+def general_chain(n: int, rng: np.random.Generator) -> Model:
+    """A chain of n revolute joints, general in the parameters of Denavit and Hartenberg."""
+
+    def twisted() -> Transform:
+        alpha, a, d = rng.uniform(0.2, 1.0, 3)
+        return xlt([0.0, 0.0, d]) @ Transform(rx(alpha), np.array([a, 0.0, 0.0]))
+
+    def body() -> RigidInertia:
+        r = rng.uniform(-0.5, 0.5, (6, 3))  # six equal points
+        c = r.mean(axis=0)
+        return mcI(6.0, c, sum(p @ p * np.eye(3) - np.outer(p, p) for p in r - c))
+
+    return Model(
+        name="chain",
+        parent=tuple(range(-1, n - 1)),
+        joint=(Revolute(),) * n,
+        Xtree=tuple(twisted() for _ in range(n)),
+        inertia=tuple(body() for _ in range(n)),
+        gravity=rng.uniform(-10, 10, 3),
+    )
+
+
+def algorithms() -> Rows:
+    """Operations for a general chain, the time of a call for one of thin links, and Pinocchio's."""
+    model, rng = models()["7 joints"], np.random.default_rng(0)
+    general = general_chain(model.nv, rng)
+    q, qd, w = rng.normal(size=(3, model.nv))
+    others = kernels.pinocchio_calls(model, q, qd, w)
+    for name, kernel in kernels.kernels(model).items():
+        answers = kernel(*(q, qd, w)[: len(kernel.inputs)]), others[name]()
+        check_equal(name, *map(np.triu, np.atleast_2d(*answers)))
+        count, book = straight_line(general, name).operation_count, kernels.BOOK[name](model.nv)
+        times = [us(loops.microseconds(call, 5000)) for call in (kernel.run, others[name])]
+        yield [name, f"{count:,}", f"{book:,}", *times]
+
+
+def linkages() -> Rows:
+    """Operations and the time of a call of closed loops, and Pinocchio's."""
+    for name, mechanism in LOOPS.items():
+        function, other = loops.evaluation(mechanism), loops.in_pinocchio_with_loops(mechanism)
+        check_equal(
+            name, function(mechanism.q0, mechanism.qd0, loops.forces(mechanism)), other(), 1e-12
+        )
+        number = max(20, 20_000 // mechanism.model.nv)
+        ours, theirs = (
+            loops.microseconds(function.run, number),
+            loops.microseconds(other, number // 20),
+        )
+        yield [name, f"{function.graph.operation_count:,}", us(ours), us(theirs)]
+
+
+def steps() -> Rows:
+    """The time of a step by RK4, and what steps that know their error cost of it."""
+    for name, said in COSTS.items():
+        rk4, *others = costs.measured(name)
+        yield [said, us(rk4 * 1e6), *(f"{one / rk4:.2f} x" for one in others)]
+
+
+def demo() -> str:
+    """The table that the demo prints."""
+    script = str(tables.ROOT / "examples/01_planar2ctrl.py")
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, script], cwd=folder, capture_output=True, text=True, check=True
+        )
+    return done.stdout.partition("\n\n")[0] + "\n"
+
+
+def machine() -> str:
+    """The processor, its number of cores, the system, Python and the compiler."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    name = names[0] if names else platform.processor() or platform.machine()
+    compiler = version(c_compiler()).splitlines()[0]
+    return (
+        f"{name}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, "
+        f"{compiler}"
+    )
+
+
+MEASURES = {"demo": demo, "algorithms": algorithms, "linkages": linkages, "steps": steps}
+HEADS = {
+    "algorithms": ["", "operations", "book", "call", "Pinocchio's"],
+    "linkages": ["", "operations", "call", "Pinocchio's"],
+    "steps": ["", "RK4", "adaptive", "adaptive or stiff"],
+}
+
+
+def main() -> None:
+    """Measures all, or those named, and writes the file and the pages after each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(MEASURES)}; all")
+    names = parser.parse_args().names or MEASURES
+    measured = json.loads(tables.MEASURED.read_text()) if tables.MEASURED.exists() else {}
+    for name in names:
+        one = {"machine": machine(), "date": date.today().isoformat()}
+        one["load"] = round(os.getloadavg()[0], 1)
+        found = MEASURES[name]()
+        if isinstance(found, str):
+            one["printed"] = found
+        else:
+            one |= {"heads": HEADS[name], "rows": list(found)}
+        measured[name] = one
+        tables.MEASURED.write_text(json.dumps(measured, indent=1, ensure_ascii=False) + "\n")
+        tables.write(measured)
+        print(tables.table(one), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Figures in tables of README and docs are those of the file of measurements, never typed."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def tables():
+    spec = importlib.util.spec_from_file_location("tables", ROOT / "benchmarks/tables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_pages_have_what_was_measured(tables):
+    measured = json.loads(tables.MEASURED.read_text())
+    texts = [path.read_text() for path in tables.pages()]
+    assert [tables.with_tables(text, measured) for text in texts] == texts
+    shown = {name for text in texts for _, name, *_ in tables.PLACE.findall(text)}
+    assert shown == set(measured)
+    assert all("measured:" not in tables.PLACE.sub("", text) for text in texts)
+
+
+def test_what_was_measured_says_where_and_when(tables):
+    measured = json.loads(tables.MEASURED.read_text())
+    for one in measured.values():
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", one["date"])
+        assert re.search(r"\d+ cores, \w+, Python \d", one["machine"])
+        assert one["load"] >= 0
+
+
+def test_a_table_is_written_in_its_place_alone(tables):
+    one = {"heads": ["", "time"], "rows": [["a", "1 us"]]}
+    measured = {"beads": {"machine": "abacus", "date": "1999-12-31", "load": 0.1, **one}}
+    text = "before\n<!-- measured: beads -->\nold\n<!-- end of beads -->\nafter\n"
+    new = tables.with_tables(text, measured)
+    assert new.startswith(
+        "before\n<!-- measured: beads -->\n| | time |\n| --- | --- |\n| a | 1 us |"
+    )
+    assert "Measured 1999-12-31, abacus, load 0.1." in new
+    assert "old" not in new
+    assert new.endswith("<!-- end of beads -->\nafter\n")
+    assert tables.with_tables(new, measured) == new
+    with pytest.raises(KeyError):
+        tables.with_tables("<!-- measured: x -->\n<!-- end of x -->", measured)
