@@ -228,6 +228,16 @@ def test_what_no_joint_path_connects_is_an_exact_zero():
             assert np.all(np.count_nonzero(matrix, axis=1))
 
 
+@pytest.mark.slow
+def test_numbers_are_the_same_whatever_vectors_the_processor_has(monkeypatch, rng):
+    model = auto_tree(6, 2, 0.7)
+    s = random_state(rng, model)
+    wide = derivatives(model, "aba")(s.q, s.qd, s.tau)
+    monkeypatch.setattr("rigidblocks.tracing.function.wide_flags", tuple)
+    for one, other in zip(wide, derivatives(model, "aba")(s.q, s.qd, s.tau), strict=True):
+        assert_array_equal(one, other)
+
+
 def test_derivatives_of_another_algorithm_or_a_planar_model_are_refused(rng):
     with pytest.raises(ValueError, match="derivatives are those of aba or rnea, not of 'crba'"):
         derivatives(auto_tree(2), "crba")
