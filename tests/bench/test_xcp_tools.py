@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from planar2ctrl import parts, wired
 from rigidblocks import build_runner, simulate
 from udp_partner import free_ports
-from xcp_master import addresses_in
+from xcp_master import addresses_in, much_room
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 DT = 1e-3
@@ -53,6 +53,7 @@ def test_pyxcp_gets_every_signal_for_ten_seconds(program, monkeypatch):
     with subprocess.Popen([path], stdout=subprocess.DEVNULL) as process:
         time.sleep(0.5)
         with Master("ETH", config=app, policy=kept) as master:
+            much_room(master.transport.sock)
             master.connect()
             assert master.identifier(1) == "arm"
             kept.setup()

@@ -4,6 +4,7 @@ import contextlib
 import re
 import socket
 import struct
+import time
 from collections.abc import Iterator
 
 CONNECT, DISCONNECT, STATUS, SYNCH, SET_MTA, UPLOAD, DOWNLOAD = 255, 254, 253, 252, 246, 245, 240
@@ -15,6 +16,12 @@ class RefusalError(Exception):
     """The code of an error that a program has answered."""
 
 
+def much_room(link: socket.socket) -> None:
+    """Lets a socket keep what comes while this process is not run, where that is allowed."""
+    with contextlib.suppress(OSError):
+        link.setsockopt(socket.SOL_SOCKET, 33, 1 << 23)  # SO_RCVBUFFORCE of Linux
+
+
 class XcpMaster:
     """Commands and their answers at an address; the packets of signals that come in between are
     kept in `samples`.
@@ -24,6 +31,7 @@ class XcpMaster:
         host, port = address.split(":")
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.settimeout(5.0)
+        much_room(self.socket)
         self.socket.connect((host, int(port)))
         self.samples: list[bytes] = []
         self.counters: list[int] = []
@@ -33,12 +41,16 @@ class XcpMaster:
         """Connects, again and again: a program that is being started does not listen yet, and one
         that is busy may lose a command.
         """
-        self.socket.settimeout(0.2)
-        for _ in range(50):
-            with contextlib.suppress(OSError):
+        for _ in range(200):
+            try:
                 self.ask(CONNECT, 0)
-                break
-        self.socket.settimeout(5.0)
+            except ConnectionRefusedError:
+                time.sleep(0.05)
+            except TimeoutError:
+                continue
+            else:
+                return
+        raise TimeoutError("the program does not listen")
 
     def send(self, command: bytes) -> None:
         """Sends a command, without waiting for its answer."""
