@@ -31,6 +31,13 @@ def test_an_fmu_of_ours_is_accepted(sheet):
     assert "no byte more" in sheet["heap"].text
 
 
+def test_an_fmu_of_fmi_3_is_run(tmp_path):
+    fmu = export_fmu(PDController([1.0], [1.0]), tmp_path / "pd.fmu", fmi=3)
+    sheet = {entry.subject: entry for entry in acceptance(fmu)}
+    assert sheet["run"].text.startswith("500 steps of 0.001 s under FMPy")
+    assert sheet["validation"].well
+
+
 @pytest.mark.skipif(shutil.which("size") is None, reason="the tool `size` is not installed")
 def test_the_size_of_the_code_is_that_of_the_tools(fmu, sheet, tmp_path):
     with zipfile.ZipFile(fmu) as archive:

@@ -48,7 +48,7 @@ def acceptance(path: str | Path, dt: float = 1e-3) -> tuple[Entry, ...]:
 def _entries(path: Path, description: Any, names: list[str], dt: float) -> Iterator[Entry]:
     yield _validation(path)
     yield Entry("platforms", ", ".join(_platforms(names)) or "none: sources alone")
-    if fmpy.platform in _platforms(names):
+    if {fmpy.platform, fmpy.platform_tuple} & set(_platforms(names)):  # FMI 2, FMI 3
         yield _run(path, dt)
     else:
         yield Entry("run", f"not run: there is no binary for {fmpy.platform}")
