@@ -99,7 +99,7 @@ def dynamics(joints: int) -> None:
 def planar2ctrl() -> System:
     """A robot of two links that follows a command under a PD controller."""
     system = System()
-    system.add("robot", RobotPlant(planar2().with_gravity((0.0, 0.0, -9.81))))
+    system.add("robot", RobotPlant(planar2().with_gravity((0.0, 0.0, -9.81))), method="rk4")
     system.add("pd", PDController(kp=[1000, 1000], kd=[15, 15]))
     command = RepeatingSequence(t=[0, 1, 2, 3, 4], y=[[0, 0], [1, 1.5], [1, 1.5], [0, 0], [0, 0]])
     system.add("command", command)
