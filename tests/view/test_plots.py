@@ -1,5 +1,7 @@
 """Figures: the curves in them are the numbers that they are named for."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,13 @@ def test_the_frequency_response_of_a_lag_and_of_its_samples():
     assert next(iter(phase.values()))[-1] == pytest.approx(-90.0, abs=6.0)
     with pytest.raises(KeyError, match="there is no x in the linearization"):
         frequency_response(linear, "x", y, f)
+
+
+def test_a_result_without_rows_is_an_empty_figure():
+    full = oscillation()
+    empty = replace(full, time=full.time[:0], values=full.values[:0], events=())
+    panels = curves(empty.plot())
+    assert {len(values) for axis in panels for values in axis.values()} == {0}
 
 
 def test_steps_and_events_have_their_panels():

@@ -210,7 +210,7 @@ class Result:
         for name, style in zip(names, cycle(styles)):
             if len(names) <= len(styles):
                 axis.set_prop_cycle(None)  # command and actual of a joint have one colour
-            elements = self[name].reshape(len(self.time), -1)
+            elements = self[name].reshape(len(self.time), self.port(name).size)
             axis.plot(self.time, elements, style, label=self.port(name).element_names)
         for event in self.events:
             axis.axvline(event.t, color="k", lw=0.4, alpha=0.4)
