@@ -5,6 +5,7 @@ from typing import Literal, overload
 from rigidblocks.dynamics.equivalence import equivalent
 from rigidblocks.kernels.body_sweeps import body_sweeps
 from rigidblocks.model.model import Model
+from rigidblocks.model.resistance import check_resistance
 from rigidblocks.tracing.batch import CompiledBatch
 from rigidblocks.tracing.function import CompiledFunction, compiled_form
 from rigidblocks.tracing.notation import IN_LANES, SCALAR
@@ -38,7 +39,7 @@ def derivatives(
         dqdd/dq = -H^-1 dtau/dq,  dqdd/dqd = -H^-1 dtau/dqd        at qdd = H^-1 (tau - C)
 
     A `batch` is of arrays (n, nq), (n, nv) and (n, nv), in `lanes` and threads. Raises ValueError
-    for another algorithm and for a planar model.
+    for another algorithm, for a planar model, and of aba for a joint that moves no inertia.
     """
     if algorithm not in ("aba", "rnea"):
         raise ValueError(
@@ -49,5 +50,7 @@ def derivatives(
         raise ValueError(
             f"derivatives need a spatial model, not the planar '{model.name}'; use jacobian()"
         )
+    if algorithm == "aba":
+        check_resistance(model)
     notation = IN_LANES if batch else SCALAR
     return compiled_form(body_sweeps(equivalent(model), f"d{algorithm}", notation), batch, lanes)
