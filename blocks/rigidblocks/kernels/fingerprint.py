@@ -5,6 +5,7 @@ run. For what runs other code there is none.
 """
 
 import hashlib
+import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping
@@ -135,14 +136,15 @@ def _sources() -> bytes | None:
     """The digest of the sources of this package and of the versions of what it uses; None where a
     source has changed since it was loaded.
     """
-    paths = sorted(path for path in _PACKAGE.rglob("*") if path.suffix in (".py", ".h", ".c"))
-    changed = max(path.stat().st_mtime for path in paths)
+    files = (os.path.join(folder, name) for folder, _, names in os.walk(_PACKAGE) for name in names)
+    paths = [path for path in files if path.endswith((".py", ".h", ".c"))]
+    changed = max(os.stat(path).st_mtime for path in paths)
     if changed > rigidblocks.__loaded__:
         return None
     if changed not in _digests:
         versions = (platform.python_version(), np.__version__, version("casadi"))
         digest = hashlib.sha256("\0".join((*versions, sys.platform, platform.machine())).encode())
-        for path in paths:
+        for path in map(Path, sorted(paths)):
             digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes())
         _digests[changed] = digest.digest()
     return _digests[changed]
