@@ -108,6 +108,7 @@ def test_in_lock_step_it_is_the_controller_as_a_part():
     assert_allclose(outside["robot.q"], expected["robot.q"], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_without_a_partner_the_values_are_safe(programs, tmp_path):
     program, _ = programs["free"]
     record = tmp_path / "run.csv"

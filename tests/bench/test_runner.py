@@ -75,6 +75,7 @@ def test_every_nth_row_and_no_stop_before_a_signal(program, tmp_path):
     assert report["steps"] > 0
 
 
+@pytest.mark.slow
 def test_steps_that_are_too_long_are_told(tmp_path):
     """No step of 100 ns is in time: caught up with, left out, or the end."""
     system = System()
@@ -133,6 +134,7 @@ def test_what_a_runner_cannot_have_is_refused(tmp_path):
     assert not (tmp_path / "p").exists()
 
 
+@pytest.mark.slow
 def test_the_command_builds_one(tmp_path, capsys):
     script = tmp_path / "wave.py"
     script.write_text(

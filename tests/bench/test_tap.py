@@ -24,6 +24,7 @@ def run(program, *options):
     return json.loads(done.stdout) if done.stdout else {}, done.stderr
 
 
+@pytest.mark.slow
 def test_a_listener_gets_the_signals_that_it_asks_for(program):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
         own.bind(("127.0.0.1", 0))
@@ -44,6 +45,7 @@ def test_a_listener_gets_the_signals_that_it_asks_for(program):
         assert_allclose([row[name] for row in rows], expected, rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_without_a_listener_and_faster_than_it_can_send_nothing_waits(program):
     options = ("--rate", "0", "--stop", "20", "--tap", "127.0.0.1:9", "--tap-rate", "1000")
     report, _ = run(program, *options)
@@ -52,6 +54,7 @@ def test_without_a_listener_and_faster_than_it_can_send_nothing_waits(program):
     assert 19999 <= report["tap"]["left out"] + report["tap"]["sent"] <= 20000
 
 
+@pytest.mark.slow
 def test_what_cannot_be_tapped_is_refused(program):
     assert "--tap has 0 signals" in run(program, "--tap", "127.0.0.1:9", "--tap-signal", "no")[1]
     assert "--tap is an address such as" in run(program, "--tap", "here")[1]

@@ -70,6 +70,7 @@ def test_every_signal_comes_in_every_step(program):
     assert report["xcp"]["refused"] == report["xcp"]["datagrams not sent"] == 0
 
 
+@pytest.mark.slow
 def test_a_gain_that_is_changed_holds_from_the_next_step_on(program):
     """The run is that of `simulate` with the same gain from the same step on, to the last bit."""
     places = program[2]
@@ -95,6 +96,7 @@ def test_a_gain_that_is_changed_holds_from_the_next_step_on(program):
         assert_array_equal(rows[first:, k], expected[first:])
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_refused_with_the_codes_of_the_standard(program):
     places = program[2]
     kp = places["pd.kp[1]"]
@@ -161,6 +163,7 @@ def test_noise_changes_nothing(program):
     assert report["xcp"]["commands"] > 10
 
 
+@pytest.mark.slow
 def test_where_it_listens_is_said_and_refused(program, tmp_path):
     path, address, _ = program
     for wrong, said in (("nowhere", "an address such as"), (address, "cannot listen")):

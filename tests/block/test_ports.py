@@ -151,6 +151,7 @@ def test_the_units_to_read_angles_in_are_defined(description):
     assert shown["m"] == []
 
 
+@pytest.mark.slow
 def test_the_nominal_values_of_the_states_are_those_of_their_ports(made):
     fmi, path, folder = made
     host = FixedStepHost(lambda _name, _fmi: (path, folder), "tank", fmi)

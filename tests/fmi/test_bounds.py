@@ -28,6 +28,7 @@ BEYOND = {  # a variable, its values, and what is said of them
 KINDS = (FMU2Slave, FMU2Model, FMU3Slave, FMU3Model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BEYOND)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_start_value_beyond_its_bounds_is_refused_with_the_bound(archive, kind, case):

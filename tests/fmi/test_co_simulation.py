@@ -215,6 +215,7 @@ def test_a_step_that_does_not_fit_the_sample_time_is_refused(host, fmi):
     refused(instance, ERROR, message, lambda fmu: fmu.doStep(0.0, 3e-3))
 
 
+@pytest.mark.slow
 def test_an_instance_of_another_fmu_is_refused(archive, fmi):
     messages = []
     with pytest.raises(Exception, match="Failed to instantiate"):

@@ -136,6 +136,7 @@ class Bobs:
         return path, path.with_suffix("")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tolerance", "drift"), [(None, DRIFT), (1e-8, DRIFT), (1e-10, 1e-8), (1e-2, 1e-3)]
 )

@@ -115,6 +115,7 @@ def test_the_integral_of_a_cubic_is_exact_with_three_derivatives(host):
     assert_allclose(instance.m[flat.where["x"]], integral, rtol=SAME)
 
 
+@pytest.mark.slow
 def test_derivatives_are_those_of_one_step_after_which_the_inputs_are_held(host):
     flat, instance = Memory(Integral()), host(Integral())
     instance.initialize()
@@ -134,6 +135,7 @@ def test_a_sample_reads_its_input_at_the_sample_instant(host):
     assert_allclose(instance.m[flat.where["z"]], 0.12, rtol=SAME)
 
 
+@pytest.mark.slow
 def test_derivatives_of_zero_are_inputs_held_to_the_last_bit(host, rng):
     block = BLOCKS["planar2"]
     flat, follows, holds = Memory(block), host(block), host(block)

@@ -49,6 +49,7 @@ def check(model, algorithm, batch, rng):
         close(result[k], FUNCTIONS[algorithm](model, *row), condition)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", FUNCTIONS)
 @pytest.mark.parametrize("name", ["six-axis", "all joints", "satellite"])
 def test_a_batch_is_the_algorithm_in_numpy(name, algorithm, rng):

@@ -65,8 +65,9 @@ CASES = {
 
 
 def slow(name):
-    """Signal blocks are many, and their laws have tests of their own."""
-    return pytest.mark.slow if name in SIGNALS and name not in ("pid", "sampled pid") else ()
+    """Signal blocks are many, rigid contact compiles for seconds; both have tests of their own."""
+    other = name in SIGNALS and name not in ("pid", "sampled pid")
+    return pytest.mark.slow if other or "rigid contact" in name else ()
 
 
 @pytest.fixture(params=[pytest.param(name, marks=slow(name)) for name in CASES])

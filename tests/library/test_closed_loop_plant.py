@@ -122,6 +122,7 @@ def test_loop_joint_force_is_worth_its_reactions_on_both_bodies():
     )
 
 
+@pytest.mark.slow
 def test_sliding_loop_joint_leaves_its_direction_free():
     model = parallelogram(PlanarPrismatic("x"), (1.0, np.sin(1.0)))
     runs = list(run(ClosedLoopPlant(model, [1.0, -1.0, 0.0]), 0.5))
@@ -130,6 +131,7 @@ def test_sliding_loop_joint_leaves_its_direction_free():
     assert np.ptp([loop_joint_motion(model, y.q, y.qd)[0][0] for y in runs]) > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", sorted(set(SOLVERS) - {"elimination"}))
 def test_every_solver_gives_the_same_motion(method):
     plant, other = (

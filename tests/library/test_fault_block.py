@@ -63,6 +63,7 @@ def test_spikes_and_losses_come_as_often_as_they_are_said_to():
     assert not np.array_equal(through(50, dropout=0.5, seed=2)[0], through(50, dropout=0.5)[0])
 
 
+@pytest.mark.slow
 def test_a_scenario_breaks_and_mends_it():
     story = {"time": [1.0, 2.0, 3.0], "fault.stuck": [1.0, 0.0, 0.0], "fault.bias": [0.0, 0.0, 1.0]}
     story["fault.bias"] = [[b, b] for b in story["fault.bias"]]

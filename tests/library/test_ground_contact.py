@@ -116,6 +116,7 @@ def test_sphere_touches_with_its_deepest_point():
     assert_allclose(about_centre, np.cross([0, 0, -R], y["force"][0]), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_forces_are_held_between_samples():
     ground = GroundContact(lift(), 1e4, 50.0, sample_time=4e-3)
     result = run(RobotPlant(lift(), [-1e-3], external_wrenches=True), ground, 0.02, 1e-3)
@@ -212,6 +213,7 @@ def test_all_forms_of_the_co_simulation_are_the_same(form):
 FORMS = {"with lead": {"lead": True}, "held": {"lead": False}, "continuous": None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("zeta", [0.1, 0.3, 0.7, 1.5])
 def test_wiring_is_stable_below_the_limit_and_unstable_above(zeta, form):
@@ -240,6 +242,7 @@ def test_wiring_is_stable_below_the_limit_and_unstable_above(zeta, form):
         assert np.all(result["ground.in_contact"] == 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lead", [True, False])
 def test_friction_that_sticks_is_stable_below_its_limit_and_unstable_above(lead):
     # on a slide to and fro on top of a lift: soft enough along the normal that its limit is far

@@ -218,6 +218,7 @@ def test_wrenches_are_worth_the_forces_of_the_springs(name):
     )
 
 
+@pytest.mark.slow
 def test_load_opens_a_loop_by_load_over_stiffness():
     mechanism = guided_mass(0.0)
     system = closed_by_springs(mechanism, 500.0, 30.0)
@@ -240,6 +241,7 @@ def test_springs_that_are_held_are_stable_up_to_the_limit(zeta, stable):
     assert late < 1e-3 if stable else late > 1e-2
 
 
+@pytest.mark.slow
 def test_springs_never_give_energy_to_a_slow_mechanism():
     mechanism = five_bar()
     result = simulate(closed_by_springs(mechanism, 1e5, 1e3), 0.6, 1e-4, progress=False)

@@ -97,6 +97,7 @@ def test_flat_five_bar_comes_back_when_the_quadrature_of_its_symmetric_motion_sa
     assert_allclose(y["q"][t < 2.5, 0].max(), end, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_flat_five_bar_has_the_samples(flat):
     _, y = flat
     samples = {
@@ -113,6 +114,7 @@ def test_flat_five_bar_has_the_samples(flat):
             )
 
 
+@pytest.mark.slow
 def test_flat_five_bar_starts_with_one_independent_constraint_and_then_has_two(flat):
     t, y = flat
     assert y["rank"][0] == 1
@@ -134,6 +136,7 @@ def test_upright_five_bar_has_the_samples(upright):
     assert_allclose(y["q"][3000, 0], 13.331, atol=5e-4)
 
 
+@pytest.mark.slow
 def test_upright_five_bar_passes_three_singular_configurations(upright):
     t, y = upright
     c = y["condition"]
@@ -163,6 +166,7 @@ def test_loop_forces_do_no_work(upright):
 # the other methods
 
 
+@pytest.mark.slow
 def test_without_stabilization_the_loop_opens_and_energy_is_lost_at_the_third_passage(upright):
     t, y = plant_run(five_bar(), 5.0, STEP, stabilization="none")
     error = energy_error(y)
@@ -171,6 +175,7 @@ def test_without_stabilization_the_loop_opens_and_energy_is_lost_at_the_third_pa
     assert error[-1] > 100 * energy_error(upright[1])[-1]
 
 
+@pytest.mark.slow
 def test_baumgarte_stabilization_keeps_the_energy_worse_than_projection(upright):
     t, y = plant_run(five_bar(), 5.0, STEP, stabilization="baumgarte", T_stab=0.1)
     error = energy_error(y)

@@ -100,6 +100,7 @@ def test_integrated_ball_bounces_when_the_closed_form_says(fmu, version):
     assert_allclose(result["part.h"][(t > first) & (t < second)], expected, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_methods_of_fixed_steps_fall_at_their_order(fmu):
     for method, order in (("euler", 1), ("heun", 2), ("rk4", 4)):
         errors = []
@@ -136,6 +137,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "isolated"), [(CS, False), (ME, False), (CS, True)])
 def test_every_type_goes_over_a_wire_exactly(fmu, kind, isolated):
     path = fmu(FEEDTHROUGH, 3)

@@ -41,6 +41,7 @@ def fmu_in(tmp_path_factory):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["compiled", "numpy"])
 def test_values_are_converted_by_factor_and_offset(fmu_in, form):
     system = System()

@@ -91,6 +91,7 @@ def test_a_continuous_system_reads_its_inputs_at_the_same_instant():
     close(NumpyEvaluator(flat).derivative(m), [0.3, -0.1, *qdd], 1e-13)
 
 
+@pytest.mark.slow
 def test_a_continuous_system_of_one_part_is_that_part():
     model = MODELS["satellite"]()
     system = System()

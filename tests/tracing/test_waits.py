@@ -44,6 +44,7 @@ def test_programs_logging_gets_what_is_told_and_can_silence_it():
     assert said("logger.setLevel('WARNING')", 1.5) == []
 
 
+@pytest.mark.slow
 def test_wait_is_told_while_it_lasts():
     heard = threading.Event()
     handler = type("Handler", (type(logger.handlers[0]),), {"emit": lambda *_: heard.set()})()
