@@ -20,10 +20,12 @@ EXAMPLE = Path(__file__).parents[2] / "examples/ros2"
 DT = 1e-3
 CONTROLLER = """
 #include <cstdlib>
+#include <iostream>
 #include "partner.hpp"
 int main(int, char **argv)
 {
     Partner partner(std::atoi(argv[1]), 4);
+    std::cout << "listens" << std::endl;
     std::vector<double> tau(2);
     while (partner.receive(3000) && partner.time < 0.4985) {
         const auto &x = partner.values;
@@ -63,7 +65,9 @@ def test_its_side_of_the_link_moves_the_robot(tmp_path):
     command = ["g++", *strict, *where, "controller.cpp", "-o", "controller"]
     subprocess.run(command, cwd=tmp_path, check=True)
     port = peer.partition(":")[2]
-    with subprocess.Popen([tmp_path / "controller", port]) as controller:
+    start = [tmp_path / "controller", port]
+    with subprocess.Popen(start, stdout=subprocess.PIPE, text=True) as controller:
+        assert controller.stdout.readline() == "listens\n"
         options = ["--stop", "0.499", "--rate", "0", "--record", tmp_path / "run.csv"]
         done = subprocess.run([program, *options], capture_output=True, text=True, check=True)
         assert controller.wait(timeout=10) in (0, 3)
