@@ -1,7 +1,9 @@
 """What depends on what in a block, read off the trace."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -41,36 +43,47 @@ def feedthrough(evaluator: Evaluator) -> frozenset[tuple[str, str]]:
 
     An output held between samples counts, for at a sample instant it reads its inputs.
     """
-    key = fingerprint("feedthrough", evaluator.memory)
-    if key and (text := known_text(key)):
-        return frozenset((u, y) for u, y in json.loads(text))
-    pairs = _read_off(evaluator)
-    if key:
-        keep_text(key, json.dumps(sorted(pairs)))
-    return pairs
+    return frozenset((u, y) for u, y in _kept("feedthrough", evaluator, _of_ports))
 
 
 def element_feedthrough(evaluator: Evaluator) -> frozenset[ElementPair]:
     """The same of the elements of the ports, each by the port's name and its place in C order."""
+    pairs = _kept("element feedthrough", evaluator, _of_elements)
+    return frozenset(((u, i), (y, j)) for (u, i), (y, j) in pairs)
+
+
+def _kept(what: str, evaluator: Evaluator, read_off: Callable[[Evaluator], set[Any]]) -> list[Any]:
+    """What was read off a trace, from the cache where it is known."""
+    key = fingerprint(what, evaluator.memory)
+    text = known_text(key) if key else None
+    if text is None:
+        text = json.dumps(sorted(read_off(evaluator)))
+        if key:
+            keep_text(key, text)
+    pairs: list[Any] = json.loads(text)
+    return pairs
+
+
+def _of_ports(evaluator: Evaluator) -> set[tuple[str, str]]:
+    memory, block = evaluator.memory, evaluator.memory.block
+    if isinstance(block, WrittenBlock):  # a step, over which inputs are held
+        return set()
+    depends = after_sample(evaluator).depends
+
+    def reads(output: Port, source: Port) -> bool:
+        return bool(depends[memory.where[output.name], memory.where[source.name]].any())
+
+    return {(u.name, y.name) for y in block.outputs for u in block.inputs if reads(y, u)}
+
+
+def _of_elements(evaluator: Evaluator) -> set[ElementPair]:
     memory, depends = evaluator.memory, after_sample(evaluator).depends
     pairs = set[ElementPair]()
     for y in memory.block.outputs:
         for u in memory.block.inputs:
             reads = depends[memory.where[y.name], memory.where[u.name]]
             pairs |= {((u.name, int(i)), (y.name, int(j))) for j, i in np.argwhere(reads)}
-    return frozenset(pairs)
-
-
-def _read_off(evaluator: Evaluator) -> frozenset[tuple[str, str]]:
-    memory, block = evaluator.memory, evaluator.memory.block
-    if isinstance(block, WrittenBlock):  # a step, over which inputs are held
-        return frozenset()
-    depends = after_sample(evaluator).depends
-
-    def reads(output: Port, source: Port) -> bool:
-        return bool(depends[memory.where[output.name], memory.where[source.name]].any())
-
-    return frozenset((u.name, y.name) for y in block.outputs for u in block.inputs if reads(y, u))
+    return pairs
 
 
 def _after(evaluator: Evaluator, sample: str) -> Graph:
