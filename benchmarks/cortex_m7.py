@@ -9,34 +9,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rigidblocks import PDController, RobotPlant, Sine, System, build_runner
+from rigidblocks import System, build_runner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
 
 import planar2ctrl
-from random_models import MODELS
+from six_axis import six_axis
 
 HERE = Path(__file__).parent
 STEPS = 1000
 FLAGS = ("-mcpu=cortex-m7", "-mfpu=fpv5-d16", "-mfloat-abi=hard", "-std=gnu99", "-O2")
 BARE = ("-ffp-contract=off", "-fdata-sections", "-ffunction-sections", "-Wl,--gc-sections")
 QEMU = ("-M", "mps2-an500", "-nographic", "-monitor", "none", "-serial", "none")
-
-
-def six_axis() -> System:
-    """An arm of six joints that follows a sine."""
-    system = System()
-    system.add("robot", RobotPlant(MODELS["six-axis"]()))
-    system.add("pd", PDController(kp=[400.0] * 6, kd=[40.0] * 6))
-    system.add("command", Sine(amplitude=[0.5] * 6))
-    for source, target in (
-        ("command.y", "pd.q_ref"),
-        ("robot.q", "pd.q"),
-        ("robot.qd", "pd.qd"),
-        ("pd.tau", "robot.tau"),
-    ):
-        system.connect(source, target)
-    return system
 
 
 def cost(system: System, folder: Path) -> tuple[list[str], list[str]]:

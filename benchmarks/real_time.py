@@ -15,36 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rigidblocks import (
-    PDController,
-    RepeatingSequence,
-    RobotPlant,
-    System,
-    build_runner,
-    planar2,
-    simulate,
-)
+from rigidblocks import System, build_runner, simulate
 from rigidblocks.library import Constant
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
+
+from planar2ctrl import parts, wired
+
 DT = 1e-3
-
-
-def planar2ctrl() -> System:
-    """The planar robot with its controller and command."""
-    system = System()
-    system.add("robot", RobotPlant(planar2()))
-    system.add("pd", PDController((1000.0, 1000.0), (15.0, 15.0)))
-    table = [[0, 0], [1, 1.5], [1, 1.5], [0, 0], [0, 0]]
-    system.add("command", RepeatingSequence(t=[0, 1, 2, 3, 4], y=table))
-    for source, target in (
-        ("command.y", "pd.q_ref"),
-        ("command.slope", "pd.qd_ref"),
-        ("robot.q", "pd.q"),
-        ("robot.qd", "pd.qd"),
-        ("pd.tau", "robot.tau"),
-    ):
-        system.connect(source, target)
-    return system
 
 
 def empty() -> System:
@@ -97,9 +75,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         programs = {
             "empty": build_runner(empty(), Path(folder, "empty"), DT),
-            "runner": build_runner(planar2ctrl(), Path(folder, "runner"), DT),
+            "runner": build_runner(wired(parts()), Path(folder, "runner"), DT),
         }
-        simulate(planar2ctrl(), 0.1, DT, progress=False)  # compiled before it counts
+        simulate(wired(parts()), 0.1, DT, progress=False)  # compiled before it counts
         print(f"{asked.seconds:g} s at 1 kHz, load {asked.load}, SCHED_FIFO {asked.fifo or 'no'}")
         print(
             "            steps  missed       %    late  start us:    p99.9       max  "
@@ -108,7 +86,7 @@ def main() -> None:
         with load(asked.load):
             for name, program in programs.items():
                 told(name, run(program, asked.seconds, asked.fifo))
-            result = simulate(planar2ctrl(), asked.seconds, DT, real_time=1.0, progress=False)
+            result = simulate(wired(parts()), asked.seconds, DT, real_time=1.0, progress=False)
             told("Python", json.loads(result.meta["real_time"]))
 
 

@@ -11,31 +11,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 from planar2ctrl import parts, wired
-from random_models import MODELS
-from rigidblocks import PDController, RobotPlant, Sine, System, build_runner
+from rigidblocks import build_runner
 from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler
+from six_axis import six_axis
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 SUPPORT = Path(__file__).parents[1] / "support"
 STEPS = 100
 M7 = ("-mcpu=cortex-m7", "-mfpu=fpv5-d16", "-mfloat-abi=hard", "-std=c99", "-O2")
 BOARD = ("-M", "mps2-an500", "-nographic", "-monitor", "none", "-serial", "none")
-
-
-def six_axis():
-    """An arm of six joints that follows a sine."""
-    system = System()
-    system.add("robot", RobotPlant(MODELS["six-axis"]()))
-    system.add("pd", PDController(kp=[400.0] * 6, kd=[40.0] * 6))
-    system.add("command", Sine(amplitude=[0.5] * 6))
-    for source, target in (
-        ("command.y", "pd.q_ref"),
-        ("robot.q", "pd.q"),
-        ("robot.qd", "pd.qd"),
-        ("pd.tau", "robot.tau"),
-    ):
-        system.connect(source, target)
-    return system
 
 
 def numbers(command, folder):
