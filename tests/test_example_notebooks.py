@@ -1,12 +1,11 @@
 """Notebooks: those of the examples, and that what the library makes is shown in one."""
 
 import base64
-import importlib.util
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from scripts import ROOT, script
+
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 CELLS = """# %%
 from rigidblocks import RobotPlant, System, planar2, simulate, simulation_page
@@ -30,10 +29,7 @@ pytestmark = pytest.mark.interop  # what runs notebooks is in the extra `noteboo
 
 @pytest.fixture(scope="module")
 def notebooks():
-    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "docs/notebooks.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("docs/notebooks.py")
 
 
 def test_each_example_is_a_notebook_that_ends_in_a_picture(notebooks, tmp_path):

@@ -2,7 +2,6 @@
 known by hand.
 """
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -12,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+
+from scripts import script
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 RTOL = 1e-12  # linear equations of six unknowns, conditioned by a thousand at most
@@ -110,22 +111,14 @@ def test_examples_are_numbered_and_say_what_they_are():
     assert len(set(numbers)) == len(numbers)
 
 
-def example(name):
-    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def two_bodies():
-    return example("02_two_body_problem")
+    return script("examples/02_two_body_problem.py")
 
 
 @pytest.fixture(scope="module")
 def six_d():
-    return example("03_six_d_vectors")
+    return script("examples/03_six_d_vectors.py")
 
 
 # the worked two-body problem of the guide, Part 1
@@ -226,7 +219,7 @@ def test_constrained_acceleration_is_the_same_by_motions_and_by_forces(six_d):
 @pytest.mark.slow
 def test_the_picture_of_the_readme_is_the_one_that_its_example_draws():
     """Numbers apart by no more than a rounded digit of a pixel or a degree."""
-    drawn = example("27_moving_picture").picture()
+    drawn = script("examples/27_moving_picture.py").picture()
     kept = (EXAMPLES.parent / "docs/planar2ctrl.svg").read_text()
     number = r"-?\d+\.?\d*"
     assert re.sub(number, "0", kept) == re.sub(number, "0", drawn)

@@ -1,21 +1,16 @@
 """Figures in tables of README and docs are those of the file of measurements, never typed."""
 
-import importlib.util
 import json
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from scripts import script
 
 
 @pytest.fixture(scope="module")
 def tables():
-    spec = importlib.util.spec_from_file_location("tables", ROOT / "benchmarks/tables.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("benchmarks/tables.py")
 
 
 def test_the_pages_have_what_was_measured(tables):
