@@ -5,6 +5,7 @@ import struct
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -28,8 +29,41 @@ def program(tmp_path_factory):
     return path, address
 
 
-def test_pyxcp_gets_every_signal_for_ten_seconds(program, monkeypatch):
+@pytest.fixture(scope="module")
+def by_pyxcp(program):
+    """What pyxcp recorded of every signal while kp was changed."""
     config = pytest.importorskip("pyxcp.config")
+    path, address = program
+    places = addresses_in(path.with_suffix(".a2l").read_text())
+    names = [name for name in places if not name.startswith(("command.table", "robot.gravity"))]
+    app = _application(config, address)
+    signals = [(name, places[name], 0, "F64") for name in names]
+    with pytest.MonkeyPatch.context() as patch, _started(path):
+        patch.setattr(sys, "argv", ["pyxcp"])  # it reads the command line, which is ours
+        patch.setattr(config, "application", app)
+        return _recording(app, signals, places["pd.kp[1]"])
+
+
+@contextmanager
+def _started(path):
+    with subprocess.Popen([path], stdout=subprocess.DEVNULL) as process:
+        time.sleep(0.5)
+        yield
+        process.terminate()
+
+
+def _application(config, address):
+    host, port = address.split(":")
+    given = {"Transport": {"Eth": {"host": host, "port": int(port), "protocol": "UDP"}}}
+    app = config.create_application_from_config(given, logging.WARNING)
+    app.transport.layer = "ETH"
+    return app
+
+
+def _recording(app, signals, kp):
+    """The rows of each step, and the signals' names in the order of the packets; kp is written
+    half-way.
+    """
     from pyxcp.daq_stim import DaqList, DaqOnlinePolicy
     from pyxcp.master import Master
 
@@ -40,37 +74,32 @@ def test_pyxcp_gets_every_signal_for_ten_seconds(program, monkeypatch):
         def on_daq_list(self, daq_list, t, stamp, payload):  # noqa: ARG002
             self.rows.append((stamp, *payload))
 
-    path, address = program
-    host, port = address.split(":")
-    places = addresses_in(path.with_suffix(".a2l").read_text())
-    names = [name for name in places if not name.startswith(("command.table", "robot.gravity"))]
-    given = {"Transport": {"Eth": {"host": host, "port": int(port), "protocol": "UDP"}}}
-    app = config.create_application_from_config(given, logging.WARNING)
-    app.transport.layer = "ETH"
-    monkeypatch.setattr(sys, "argv", ["pyxcp"])  # it reads the command line, which is ours
-    monkeypatch.setattr(config, "application", app)
-    kept = Kept([DaqList("all", 0, False, True, [(n, places[n], 0, "F64") for n in names], 0, 1)])
-    with subprocess.Popen([path], stdout=subprocess.DEVNULL) as process:
-        time.sleep(0.5)
-        with Master("ETH", config=app, policy=kept) as master:
-            much_room(master.transport.sock)
-            master.connect()
-            assert master.identifier(1) == "arm"
-            kept.setup()
-            kept.start()
-            time.sleep(SECONDS / 2)
-            master.setMta(places["pd.kp[1]"])
-            master.download(struct.pack("<d", 2500.0))
-            while len(kept.rows) < SECONDS / DT:
-                time.sleep(0.1)
-            kept.stop()
-            master.disconnect()
-        process.terminate()
-    rows = np.array(kept.rows)
+    kept = Kept([DaqList("all", 0, False, True, signals, 0, 1)])
+    with Master("ETH", config=app, policy=kept) as master:
+        much_room(master.transport.sock)
+        master.connect()
+        assert master.identifier(1) == "arm"
+        kept.setup()
+        kept.start()
+        time.sleep(SECONDS / 2)
+        master.setMta(kp)
+        master.download(struct.pack("<d", 2500.0))
+        while len(kept.rows) < SECONDS / DT:
+            time.sleep(0.1)
+        kept.stop()
+        master.disconnect()
+    return np.array(kept.rows), [head[0] for head in kept.daq_lists[0].headers]
+
+
+def test_pyxcp_gets_every_signal_for_ten_seconds(by_pyxcp):
+    rows, _ = by_pyxcp
     assert len(rows) >= SECONDS / DT
     assert_array_equal(np.diff(rows[:, 0]), 1e9 * DT)
-    heads = [head[0] for head in kept.daq_lists[0].headers]  # in the order of its packets
-    signal = {name: rows[:, k] for k, name in enumerate(heads, 1)}
+
+
+def test_what_pyxcp_wrote_acts_in_the_next_step(by_pyxcp):
+    rows, names = by_pyxcp
+    signal = {name: rows[:, k] for k, name in enumerate(names, 1)}
     assert_array_equal(np.unique(signal["pd.kp[1]"]), [1000.0, 2500.0])
     first = int(np.argmax(signal["pd.kp[1]"] == 2500.0))
     origin = _step_of(signal, first)
