@@ -1,8 +1,9 @@
 """A step of a remote part against bare round trips of as many bytes on loopback: wall time, and CPU
 time of both sides together [us].
 
-The step of the FMU itself, which a bare round trip has not, is in the remote step and is also told
-alone.
+All are measured in turn, ROUNDS times, since a machine is not equally fast all the time; what is
+told are medians, also of the ratios to the bare round trip by UDP in C of the same round. The step
+of the FMU itself, which a bare round trip has not, is in the remote step and is also told alone.
 """
 
 import os
@@ -10,24 +11,31 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
+from statistics import median
 
 from rigidblocks import PDController, System, export_fmu
 from rigidblocks.bench.server import serve_fmus
+from rigidblocks.simulation.instance import Instance
 from rigidblocks.simulation.running import running_fmu
 from rigidblocks.simulation.served import served_fmu
 from rigidblocks.tracing.compiler import compiler
 
-N, DT, BYTES = 5000, 1e-3, 96
+N, ROUNDS, DT, BYTES = 1000, 15, 1e-3, 96
+FLOOR = "UDP in C"
+Cost = tuple[float, float]  # wall and CPU time of a round trip [us]
 Pair = tuple[socket.socket, socket.socket]
 
 
-def in_c(folder: Path) -> None:
+def in_c(program: Path) -> Cost:
     """UDP in C."""
-    source = Path(__file__).with_name("round_trip.c")
-    subprocess.run([*compiler(), "-O2", source, "-o", folder / "bare"], check=True)
-    subprocess.run([folder / "bare", str(N), str(BYTES)], check=True)
+    run = subprocess.run([program, str(N), str(BYTES)], check=True, capture_output=True, text=True)
+    wall, cpu = map(float, run.stdout.split()[-2:])
+    return wall, cpu
 
 
 def udp() -> Pair:
@@ -50,82 +58,101 @@ def tcp() -> Pair:
     return a, b
 
 
-def of_children() -> float:
-    """CPU time of the processes that have ended [s]."""
-    times = os.times()
-    return times.children_user + times.children_system
+def of_process(pid: int) -> float:
+    """The CPU time of a process of one thread [s]."""
+    return 1e-9 * int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 
-def bare(name: str, pair: Pair) -> None:
+def cost(once: Callable[[], object], other: int | None = None) -> Cost:
+    """What a call costs this process and another one."""
+
+    def cpu() -> float:
+        return time.process_time() + (0.0 if other is None else of_process(other))
+
+    used, wall = cpu(), time.perf_counter()
+    for _ in range(N):
+        once()
+    wall = time.perf_counter() - wall
+    return 1e6 * wall / N, 1e6 * (cpu() - used) / N
+
+
+@contextmanager
+def child(does: Callable[[], object]) -> Iterator[int]:
+    """A process that does something until it is ended."""
+    if (pid := os.fork()) == 0:
+        does()
+        os._exit(0)
+    try:
+        yield pid
+    finally:
+        os.kill(pid, 15)
+        os.waitpid(pid, 0)
+
+
+@contextmanager
+def bare(pair: Pair) -> Iterator[Callable[[], Cost]]:
     """Round trips in Python that do nothing else."""
     a, b = pair
-    before = of_children()
-    if (child := os.fork()) == 0:
-        for _ in range(N):
-            b.send(b.recv(2 * BYTES))
-        os._exit(0)
     message = bytes(BYTES)
-    wall, cpu = time.perf_counter(), time.process_time()
-    for _ in range(N):
+
+    def echo() -> None:
+        while True:
+            b.send(b.recv(2 * BYTES))
+
+    def once() -> None:
         a.send(message)
         a.recv(2 * BYTES)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    os.waitpid(child, 0)
-    told(name, wall, cpu + of_children() - before)
+
+    with child(echo) as other:
+        yield lambda: cost(once, other)
 
 
-def told(name: str, wall: float, cpu: float) -> None:
-    """A line of the table."""
-    print(f"{name:28} {1e6 * wall / N:8.1f} {1e6 * cpu / N:8.1f}", flush=True)
+def steps(one: Instance, other: int | None = None) -> Callable[[], Cost]:
+    """Steps of an instance that has begun."""
+    one.initialize(0.0)
+    one.begin()
+    numbers = count()
+    return lambda: cost(lambda: one.step(next(numbers) * DT, DT), other)
 
 
-def steps(step: Callable[[float, float], None], first: int = 0) -> tuple[float, float]:
-    """Wall and CPU time [s] of N steps."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    for k in range(first, first + N):
-        step(k * DT, DT)
-    return time.perf_counter() - wall, time.process_time() - cpu
-
-
-def of_process(pid: int) -> float:
-    """The CPU time of a process that runs [s]."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def remote(folder: Path) -> None:
-    """The step of a controller's FMU at a server, and the same in this process."""
+@contextmanager
+def controllers(folder: Path) -> Iterator[dict[str, Callable[[], Cost]]]:
+    """A controller's FMU at a server, and in this process."""
     file = export_fmu(PDController((60.0, 30.0), (8.0, 4.0)), folder / "pd.fmu")
     reads, writes = os.pipe()
-    if (server := os.fork()) == 0:
-        serve_fmus(folder, "127.0.0.1:0", ready=lambda at: os.write(writes, at.encode()))
-    system = System()
-    system.add("there", f"tcp://{os.read(reads, 100).decode()}/pd.fmu")
-    system.add("here", file)
-    there, here = served_fmu(system.parts["there"]), running_fmu(system.parts["here"])
-    child = int(Path(f"/proc/{server}/task/{server}/children").read_text())
-    for one in (there, here):
-        one.initialize(0.0)
-        one.begin()
-    steps(there.step)
-    before = of_process(child)
-    wall, cpu = steps(there.step, N)
-    told("remote part", wall, cpu + of_process(child) - before)
-    told("the same FMU here", *steps(here.step))
-    there.close()
-    here.close()
-    os.kill(server, 15)
-    os.waitpid(server, 0)
+    ready = partial(os.write, writes)
+    serve = partial(serve_fmus, folder, "127.0.0.1:0", ready=lambda at: ready(at.encode()))
+    with child(serve) as server:
+        system = System()
+        system.add("there", f"tcp://{os.read(reads, 100).decode()}/pd.fmu")
+        system.add("here", file)
+        there, here = served_fmu(system.parts["there"]), running_fmu(system.parts["here"])
+        own = int(Path(f"/proc/{server}/task/{server}/children").read_text())
+        try:
+            yield {"remote part": steps(there, own), "the same FMU here": steps(here)}
+        finally:
+            there.close()
+            here.close()
 
 
 def main() -> None:
     """The table."""
-    print(f"{'round trip':28} {'wall us':>8} {'CPU us':>8}")
-    with tempfile.TemporaryDirectory() as folder:
-        in_c(Path(folder))
-        bare("UDP in Python", udp())
-        bare("TCP in Python", tcp())
-        remote(Path(folder))
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        source, program = Path(__file__).with_name("round_trip.c"), folder / "bare"
+        subprocess.run([*compiler(), "-O2", source, "-o", program], check=True)
+        kinds = {
+            FLOOR: partial(in_c, program),
+            "UDP in Python": stack.enter_context(bare(udp())),
+            "TCP in Python": stack.enter_context(bare(tcp())),
+            **stack.enter_context(controllers(folder)),
+        }
+        rounds = [{name: measure() for name, measure in kinds.items()} for _ in range(ROUNDS)]
+    print(f"{'round trip':20} {'wall us':>8} {'CPU us':>8} {'x wall':>8} {'x CPU':>8}")
+    for name in kinds:
+        of = [[one[name][k] for one in rounds] for k in (0, 1)]
+        to = [[one[name][k] / one[FLOOR][k] for one in rounds] for k in (0, 1)]
+        print(f"{name:20} " + " ".join(f"{median(some):8.2f}" for some in (*of, *to)))
 
 
 if __name__ == "__main__":

@@ -147,8 +147,8 @@ class CompiledLoop(Master):
             table,
             network.unchecked,
             plan.is_simultaneous,
-            _answering(network.judge, self._errors),
-            _answering(network.step, self._errors),
+            answering(network.judge, self._errors),
+            answering(network.step, self._errors),
         )
 
     @property
@@ -193,7 +193,7 @@ class CompiledLoop(Master):
         check_finite(self._ports, self.network.row())
 
 
-def _answering(function: Callable[..., None], errors: list[BaseException]) -> Callable[..., bool]:
+def answering(function: Callable[..., None], errors: list[BaseException]) -> Callable[..., bool]:
     """A function for C to call: whether there was an error, which is kept."""
 
     def call(*arguments: float) -> bool:

@@ -22,10 +22,14 @@ from rigidblocks.block.integrators import Integrator
 from rigidblocks.block.signal_types import TEXTUAL, learn_table, table_of
 from rigidblocks.simulation.fmu_instance import RunningFmu
 from rigidblocks.simulation.interrupts import end_with
+from rigidblocks.simulation.masters import answering
 from rigidblocks.simulation.running import running_fmu
+from rigidblocks.simulation.table import HOSTED, Loop, Row
 from rigidblocks.system.fmu import Fmu, FmuError
 from rigidblocks.system.messages import CALLS, Channel, Message, MessageError, Recurring, TextError
 from rigidblocks.system.part import Part
+from rigidblocks.tracing.cache import CacheError
+from rigidblocks.tracing.compiler import CompilerError
 
 LOG = logging.getLogger("rigidblocks")
 _NONE = np.zeros(0)
@@ -53,6 +57,7 @@ class Service:
         self._channel, self._find = channel, find
         self._instance: RunningFmu | None = None
         self._step = self._values = Recurring("start", 0)  # until there is an instance
+        self._take_step: Callable[[float, float], None] | None = None
         self._has_texts = False
         self._log = _Messages()
 
@@ -80,6 +85,8 @@ class Service:
             self._channel.send("error", text={"error": str(error)})
             return isinstance(error, TextError)
         try:
+            if self._take_step is not None and message is self._step.message:
+                return self._stepped(self._take_step, message.numbers)
             numbers, text = self._done(message)
         except Exception as error:
             said = str(error) or type(error).__name__
@@ -89,9 +96,18 @@ class Service:
         if self._instance is None:
             self._channel.send("answer", text=self._logged(text))
             return True
-        if self._has_texts and (texts := self._instance.texts()):
-            text["texts"] = table_of(texts)
+        if self._has_texts:
+            text["texts"] = self._texts()
         self._send((*self._instance.values(), numbers), self._logged(text))
+        return True
+
+    def _stepped(self, step: Callable[[float, float], None], numbers: Array) -> bool:
+        """Answers a plain step, which comes again and again: the inputs, its time and length."""
+        assert self._instance is not None
+        self._instance.inputs[:] = numbers[:-2]
+        step(*_numbers("step", numbers[-2:], 2))
+        text: dict[str, Any] = {"texts": self._texts()} if self._has_texts else {}
+        self._send((*self._instance.values(), _NONE), self._logged(text))
         return True
 
     def _send(self, values: tuple[Array, Array, Array], text: Mapping[str, Any]) -> None:
@@ -123,6 +139,7 @@ class Service:
                 raise ValueError("there is an instance already; a connection has one")
             part = self._part(text)
             self._instance = running_fmu(part)
+            self._take_step = _step_of(self._instance)
             self._has_texts = any(port.type in TEXTUAL for port in part.component.outputs)
             n, m = map(len, self._instance.values())
             self._step, self._values = Recurring("step", n + 2), Recurring("answer", n + m)
@@ -130,6 +147,11 @@ class Service:
         if self._instance is None:
             raise ValueError(f"'{call}' needs an instance; 'instantiate' comes first")
         return _called(self._instance, call, numbers, text), {}
+
+    def _texts(self) -> Any:
+        """What the numbers of texts among the outputs stand for."""
+        assert self._instance is not None
+        return table_of(self._instance.texts())
 
     def _file(self, text: Mapping[str, Any]) -> Path:
         if not isinstance(text.get("file"), str):
@@ -150,6 +172,29 @@ class Service:
         }
         method, h = _method(text.get("method")), text.get("h")
         return Part(str(name), fmu, fmu.feedthrough, start, method, h)
+
+
+def _step_of(instance: RunningFmu) -> Callable[[float, float], None]:
+    """The step of an instance, by the loop in C where that can be."""
+    entry, errors = instance.entry(), list[BaseException]()
+    if entry.kind == HOSTED:
+        return instance.step
+
+    def judge(part: int, call: int, status: int, t: float, dt: float) -> None:
+        del part  # there is one
+        instance.judge(call, status, t, dt)
+
+    try:
+        judged = answering(judge, errors)
+        loop = Loop([Row(entry)], (), False, judged, judged)
+    except (CompilerError, CacheError):
+        return instance.step
+
+    def step(t: float, dt: float) -> None:
+        if loop.step(t, dt):
+            raise errors.pop()
+
+    return step
 
 
 def _called(instance: RunningFmu, call: str, numbers: Array, text: Mapping[str, Any]) -> Array:
