@@ -10,16 +10,19 @@ from rigidblocks import (
     LiveView,
     RobotPlant,
     System,
+    World,
     animate,
     prepare,
     show,
     simulate,
     simulation_page,
+    sphere_inertia,
 )
 from rigidblocks.cli.runs import _planar2ctrl
 from rigidblocks.dynamics.kinematics import body_poses
 from rigidblocks.loops import closure_errors
 from rigidblocks.mechanisms import four_bar, n_four_bar, stewart_platform
+from rigidblocks.model.shapes import Sphere
 from rigidblocks.robots import auto_tree, gripper, planar2, quadruped
 from rigidblocks.view.robot import twelve_numbers
 
@@ -209,6 +212,41 @@ def test_a_page_follows_a_run_and_plays_it_when_it_is_over(tab):
         tab.wait("return window.rigidblocks?.page.following !== undefined")
     tab.call("POST", "/url", {"url": "about:blank"})  # which asks for no events any more
     assert [one for one in tab.errors() if "ERR_" not in one] == []
+
+
+# the largest |x| and |y| in the picture, whose edges are at 1, of the corners that the camera is to see
+CORNERS = """
+const { scene, page } = window.rigidblocks;
+if (arguments[0] !== null) page.player.seek(arguments[0]);
+const V = scene.viewMatrix(), corners = scene.cornersAt(scene.poses);
+const row = (i, p) => V[i] * p[0] + V[4 + i] * p[1] + V[8 + i] * p[2] + V[12 + i];
+return [0, 1].map((i) => Math.max(...corners.map((p) => Math.abs(row(i, p) / row(3, p)))));
+"""
+
+
+def test_a_robot_fills_the_picture_to_its_edges(tab, tmp_path):
+    for robot in (four_bar(), gripper(), standing()):
+        opened(tab, show(robot), tmp_path)
+        assert 0.9 < max(tab.run(CORNERS, None)) < 0.95
+
+
+def test_the_camera_goes_along_with_what_goes_far(tab, tmp_path):
+    """Two balls are thrown to 20 m; the wheel of the mouse stops the camera."""
+    world, inertia, fast = World("thrown"), sphere_inertia(0.1, mass=1), [0, 0, 0, 10, 0, 10]
+    for k in range(2):
+        world.add_body(f"ball{k}", inertia, [Sphere(0.1)], at=(0, 0.3 * k, 0), qd0=fast)
+    system = System()
+    system.add("world", world.plant())
+    result = simulate(system, 2.0, 1e-2, form="numpy", progress=False)
+    opened(tab, animate(result, system), tmp_path)
+    tab.run("window.rigidblocks.page.player.play(false)")
+    for t in (0.0, 0.77, 1.3, 2.0):
+        assert max(tab.run(CORNERS, t)) < 0.95
+        assert tab.run(SEEN) >= 0.03
+    tab.run("document.getElementById('scene').dispatchEvent(new WheelEvent('wheel'))")
+    assert tab.run("return window.rigidblocks.scene.goes") is False
+    assert max(tab.run(CORNERS, 0.0)) > 1
+    assert tab.errors() == []
 
 
 # the memory after each of n steps of a run that starts anew

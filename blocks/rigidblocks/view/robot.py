@@ -250,6 +250,8 @@ def _solid(one: Solid) -> dict[str, Any]:
     }
     if one.opacity < 1:
         values["opacity"] = one.opacity
+    if one.aside:
+        values["aside"] = True
     if one.kind == "mesh":
         values["points"] = encoded(one.points)
     if one.kind == "rod":

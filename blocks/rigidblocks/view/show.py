@@ -197,7 +197,7 @@ def _of_system(system: System) -> Iterator[Drawn]:
 def _on_ground(one: DrawnRobot, robot: Block | System) -> DrawnRobot:
     """The robot with the ground that is not level, of all robots of a system."""
     solids = ground_solids(robot, outlook(one.model).up, span(one))
-    return replace(one, more=(*one.more, *solids))
+    return replace(one, more=(*one.more, *(replace(solid, aside=True) for solid in solids)))
 
 
 def _of_plant(block: Block, start: Mapping[str, Any], name: str, q: ArrayLike | None) -> Drawn:

@@ -41,7 +41,7 @@ class Solid:
     solid's. A rod goes from the point `start` of the body to the point `end` of the body `other`,
     however far apart they are. `points` (n, 9) [m] are the triangles of a mesh, in its coordinates.
     Only what is of the layer "links" is seen from the beginning; `opacity` is 1 where nothing
-    shines through.
+    shines through. The camera need not see what is `aside`.
     """
 
     kind: str
@@ -55,6 +55,7 @@ class Solid:
     end: Any = (0.0, 0.0, 0.0)
     points: Any = None
     opacity: float = 1.0
+    aside: bool = False
 
 
 def solids(model: Tree, bare: Collection[int] | None = None) -> tuple[Solid, ...]:

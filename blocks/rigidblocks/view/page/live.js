@@ -29,6 +29,7 @@ class Live {
     at("transport").hidden = false;
     at("transport").append(this.button, this.clock);
     this.from = this.to = this.q = Float64Array.from(robots.q);
+    scene.guide = (poses, part) => scene.goAfter(poses, part);
     this.look(robots.q);
     show(robots.q);
     this.say("waits for a run");
@@ -83,12 +84,13 @@ class Live {
     this.every *= 2;
   }
 
-  /** The camera goes back so far that all that was seen is in the picture, until someone moves it. */
+  /** The camera goes back so far that all that was seen is in the picture, until someone moves it, or that is too far. */
   look(q) {
-    if (scene.isMoved) return;
+    if (scene.isMoved || scene.goes) return;
     this.seen.push(Float64Array.from(robots.at(Float64Array.from(q))));
     if (this.seen.length > 24) this.seen = this.seen.filter((_, k) => k % 2 === 0);
     scene.frame(this.seen);
+    if (scene.roams) scene.go(true);
   }
 
   plot() {

@@ -53,6 +53,7 @@ function show(q, forces = []) {
   robots.q.set(q);
   const poses = robots.at(robots.q);
   over.forces.show(poses, forces);
+  if (scene.goes) scene.guide(poses);
   scene.draw(poses);
 }
 
@@ -62,9 +63,11 @@ function viewButtons() {
   for (const [name, eye] of Object.entries(named))
     at("views").append(node("button", { type: "button", onclick: () => {
       scene.eye = unit(eye);
-      scene.frame([Float64Array.from(scene.poses)]);
+      if (scene.goes) scene.guide(scene.poses, 1);
+      else scene.frame([Float64Array.from(scene.poses)]);
       scene.draw(scene.poses);
     } }, name));
+  if (scene.guide) alongButton();
   const hasRun = Boolean(page.run || page.kernel || page.live);
   const isThere = { "contact forces": hasRun && (page.run ?? page.kernel ?? page.live).forces?.some(Boolean), paths: hasRun };
   const layers = [...new Set(scene.solids.map((solid) => solid.layer ?? "links"))].filter((name) => name !== "links" && (isThere[name] ?? true));
@@ -78,6 +81,19 @@ function viewButtons() {
     at("layers").append(button);
     if (name === "paths") at("layers").append(framePaths(button));
   }
+}
+
+/** A button for the camera to go along with what moves, pressed where that goes far; who moves the camera stops it. */
+function alongButton() {
+  const button = node("button", { type: "button", onclick: () => scene.go(!scene.goes) }, "go along");
+  scene.go = (on) => {
+    scene.goes = on;
+    button.setAttribute("aria-pressed", on);
+    if (on) scene.guide(scene.poses, 1);
+    scene.draw(scene.poses);
+  };
+  scene.go(scene.goes);
+  at("views").append(button);
 }
 
 /** A list of frames, each of which has its path drawn once it is chosen, and no more when it is chosen again. */
@@ -126,12 +142,14 @@ function jointSliders() {
 function begin() {
   document.body.classList.toggle("run", Boolean(page.run || page.kernel || page.live));
   if (page.run) {
-    const player = new Player(page.run), some = 24;
+    const player = new Player(page.run), some = 72;
     const many = Array.from({ length: some + 1 }, (_, k) => {
       const t = player.first + (player.last - player.first) * k / some;
       return Float64Array.from(robots.at(player.rowOf(t)));
     });
     scene.frame(many);
+    scene.goes = scene.roams;
+    scene.guide = () => scene.goAlong((player.t - player.first) / (player.last - player.first || 1));
     player.trace();
     player.seek(player.first);
     page.player = player;

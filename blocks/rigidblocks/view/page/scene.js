@@ -1,6 +1,9 @@
 // The scene: solids in a light, their shadows on a ground with a grid, and a camera that the mouse turns.
 
 const GROUND = [0.93, 0.945, 0.955], SKY = [0.80, 0.87, 0.93], FIELD_OF_VIEW = 0.62;
+// of the picture that is to be filled; how much lower the eye may go [rad]; how many times as far as most of a run all of it is
+const FILLED = 0.94, LOWER = 0.17, ROAMING = 2;
+const DEEP = 0.8; // how far the nearest is at least, in depths of all: nothing near looks much larger than what is far
 
 const VERTEX = `#version 300 es
 in vec3 position; in vec3 normal;
@@ -55,6 +58,7 @@ class Scene {
       this.uniforms[name] = gl.getUniformLocation(this.program, name);
     this.solids = description.solids.map((solid) => ({ ...solid, mesh: this.upload(cornersOf(solid)) }));
     this.layers = new Set(["links"]);
+    this.goes = false; // whether the camera goes along with what moves, as its guide says
     gl.enable(gl.DEPTH_TEST);
     gl.blendFunc(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA);
     this.listen();
@@ -109,37 +113,53 @@ class Scene {
     return M;
   }
 
+  /** The corners of the boxes around all solids with the bodies at `poses`, or around those that the camera is to see. */
+  cornersAt(poses, all = false) {
+    return this.solids.filter(({ layer, aside }) => layer === "links" && (all || !aside)).flatMap((solid) => {
+      const M = this.whereIs(solid, poses);
+      return solid.mesh.box.map((c) => [0, 1, 2].map((i) => M[i] * c[0] + M[4 + i] * c[1] + M[8 + i] * c[2] + M[12 + i]));
+    });
+  }
+
   /** Puts the camera where all that is at the given lists of poses can be seen. */
   frame(many) {
-    const corners = [];
-    for (const poses of many)
-      for (const solid of this.solids.filter(({ layer }) => layer === "links")) {
-        const M = this.whereIs(solid, poses);
-        for (const c of solid.mesh.box)
-          corners.push([0, 1, 2].map((i) => M[i] * c[0] + M[4 + i] * c[1] + M[8 + i] * c[2] + M[12 + i]));
-      }
+    this.shots = many.map((poses) => this.cornersAt(poses));
+    const corners = this.corners = this.shots.flat();
     const low = [0, 1, 2].map((i) => corners.reduce((least, p) => Math.min(least, p[i]), Infinity));
     const high = [0, 1, 2].map((i) => corners.reduce((most, p) => Math.max(most, p[i]), -Infinity));
     this.radius = Math.max(length(sub(high, low)) / 2, 1e-3);
     this.middle = scaled(add(low, high), 0.5);
-    this.lowest = corners.reduce((least, p) => Math.min(least, dot(p, this.up)), Infinity);
-    this.corners = corners;
+    const aside = many.slice(0, 1).flatMap((poses) => this.cornersAt(poses, true));
+    this.lowest = [...corners, ...aside].reduce((least, p) => Math.min(least, dot(p, this.up)), Infinity);
     this.size();
     this.fit();
   }
 
-  /** Turns a little about the vertical to where the camera can be nearest, which fills the picture most. */
+  /** Turns a little about the vertical, and maybe down, to where the solids fill the picture most. */
   turnNearest(step = Math.PI / 12, most = 4) {
-    let nearest = Infinity, found = 0;
-    this.turn(-most * step, 0);
-    for (let k = -most; k <= most; k++) {
-      this.fit();
-      if (this.distance < 0.99 * nearest) [nearest, found] = [this.distance, k];
-      this.turn(step, 0);
-    }
-    this.turn((found - most - 1) * step, 0);
+    const eye = this.eye, some = [this.shots[0], this.shots[this.shots.length >> 1], this.shots.at(-1)].flat();
+    let largest = 0, found = eye;
+    for (const down of [0, LOWER])
+      for (let k = -most; k <= most; k++) {
+        this.eye = eye;
+        this.turn(k * step, -down);
+        this.fit();
+        const size = this.sizeOf(some);
+        if (size > 1.02 * largest) [largest, found] = [size, this.eye];
+      }
+    this.eye = found;
     this.fit();
     this.lightUp();
+  }
+
+  /** How much of the picture solids with boxes of these corners, eight each, fill, but for a factor. */
+  sizeOf(corners) {
+    let size = 0;
+    for (let k = 0; k < corners.length; k += 8) {
+      const [a, b] = [corners[k], corners[k + 7]], ab = sub(a, b), from = sub(this.camera(), scaled(add(a, b), 0.5));
+      size += dot(ab, ab) / dot(from, this.eye) ** 2;
+    }
+    return size;
   }
 
   /** The light comes from above, beside the eye. */
@@ -148,20 +168,53 @@ class Scene {
     this.light = unit(add(add(scaled(this.up, -1), scaled(this.eye, -0.6)), scaled(aside, 0.45)));
   }
 
-  /** The place from which the corners of all that moves just fill the picture. */
-  fit() {
+  /** The camera's place from which these corners just fill the picture: all are on the inner side of its four planes. */
+  placeFor(corners) {
     const { width, height } = this.canvas, x = unit(cross(this.up, this.eye)), y = cross(this.eye, x);
-    const tall = Math.tan(FIELD_OF_VIEW / 2), wide = tall * width / Math.max(height, 1);
-    this.target = this.middle;
-    for (const axis of [x, y]) {
-      const along = this.corners.map((p) => dot(sub(p, this.target), axis));
-      const least = along.reduce((a, b) => Math.min(a, b)), most = along.reduce((a, b) => Math.max(a, b));
-      this.target = add(this.target, scaled(axis, (least + most) / 2));
+    const tall = FILLED * Math.tan(FIELD_OF_VIEW / 2), wide = tall * width / Math.max(height, 1);
+    const middle = middleOf(corners);
+    let [right, left, top, bottom, near, far] = new Array(6).fill(-Infinity);
+    for (const p of corners) {
+      const d = sub(p, middle), a = dot(d, x), b = dot(d, y), c = dot(d, this.eye);
+      right = Math.max(right, a + wide * c);
+      left = Math.max(left, wide * c - a);
+      top = Math.max(top, b + tall * c);
+      bottom = Math.max(bottom, tall * c - b);
+      near = Math.max(near, c);
+      far = Math.max(far, -c);
     }
-    this.distance = 1.07 * this.corners.reduce((most, p) => {
-      const d = sub(p, this.target), deep = dot(d, this.eye);
-      return Math.max(most, deep + Math.abs(dot(d, x)) / wide, deep + Math.abs(dot(d, y)) / tall);
-    }, 0.1 * this.radius);
+    const target = add(middle, add(scaled(x, (right - left) / 2), scaled(y, (top - bottom) / 2)));
+    const enough = near + DEEP * (near + far) + 0.01 * this.radius;
+    const distance = Math.max((right + left) / (2 * wide), (top + bottom) / (2 * tall), enough);
+    return { target, distance };
+  }
+
+  /** Puts the camera where what it is to see just fills the picture. */
+  fit() { Object.assign(this, this.placeFor(this.corners)); }
+
+  /** Whether what moves goes so far that from where all of it is seen, it is small most of the time. */
+  get roams() {
+    const near = this.shots.map((corners) => this.placeFor(corners).distance).sort((a, b) => a - b);
+    return this.placeFor(this.shots.flat()).distance > ROAMING * near[near.length >> 1];
+  }
+
+  /** Where the camera is that goes along, at a part of the way through the shots: each point that is seen from two places is
+   * seen from those between. */
+  goAlong(part) {
+    const last = this.shots.length - 1, at = part * last, k = Math.min(Math.floor(at), Math.max(last - 1, 0));
+    const near = (j) => this.shots.slice(Math.max(j - 1, 0), j + 2).flat();
+    const [a, b] = [this.placeFor(near(k)), this.placeFor(near(k + 1))], s = at - k;
+    this.distance = a.distance + (b.distance - a.distance) * s;
+    this.target = add(scaled(a.target, 1 - s), scaled(b.target, s));
+  }
+
+  /** The camera goes a part of the way to where all that is at `poses` is seen. */
+  goAfter(poses, part = 0.1) {
+    this.corners = this.cornersAt(poses);
+    this.middle = middleOf(this.corners);
+    const { target, distance } = this.placeFor(this.corners);
+    this.distance += (distance - this.distance) * part;
+    this.target = add(scaled(this.target, 1 - part), scaled(target, part));
   }
 
   camera() { return add(this.target, scaled(this.eye, this.distance)); }
@@ -289,7 +342,10 @@ class Scene {
     canvas.addEventListener("pointermove", (event) => {
       if (!this.held) return;
       const [x, y] = [event.clientX - this.held.clientX, event.clientY - this.held.clientY];
-      if (event.shiftKey || event.buttons & 6) this.move(x, y);
+      if (event.shiftKey || event.buttons & 6) {
+        if (this.goes) this.go(false);
+        this.move(x, y);
+      }
       else this.turn(-0.008 * x, 0.008 * y);
       this.held = event;
       this.draw(this.poses);
@@ -297,6 +353,7 @@ class Scene {
     for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, () => { this.held = null; });
     canvas.addEventListener("contextmenu", (event) => event.preventDefault());
     canvas.addEventListener("wheel", (event) => {
+      if (this.goes) this.go(false);
       this.distance *= Math.exp(0.001 * event.deltaY);
       this.isMoved = true;
       this.draw(this.poses);
@@ -305,6 +362,8 @@ class Scene {
     new ResizeObserver(() => this.poses && this.draw(this.poses)).observe(canvas);
   }
 }
+
+const middleOf = (points) => scaled(points.reduce(add, [0, 0, 0]), 1 / Math.max(points.length, 1));
 
 const IDENTITY = new Float64Array([1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]);
 

@@ -13,6 +13,8 @@ class Simulation {
     this.controls();
     this.sliders();
     scene.frame(this.ahead());
+    scene.goes = scene.roams;
+    scene.guide = (poses, part) => scene.goAfter(poses, part);
     this.reset();
     this.pull = new Pull(description.pulls, () => this.kernel.memory);
     this.often = Math.max(1, Math.round(0.002 / this.dt)); // steps between two wrenches of a pull
