@@ -214,7 +214,7 @@ def test_a_page_follows_a_run_and_plays_it_when_it_is_over(tab):
     assert [one for one in tab.errors() if "ERR_" not in one] == []
 
 
-# the largest |x| and |y| in the picture, whose edges are at 1, of the corners that the camera is to see
+# the largest |x| and |y| in the picture, whose edges are at 1, of corners that are to be seen
 CORNERS = """
 const { scene, page } = window.rigidblocks;
 if (arguments[0] !== null) page.player.seek(arguments[0]);
