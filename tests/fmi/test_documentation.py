@@ -5,6 +5,7 @@ reproduces.
 import csv
 import xml.etree.ElementTree as ET
 import zipfile
+from dataclasses import dataclass
 from html.parser import HTMLParser
 
 import fmpy
@@ -15,7 +16,8 @@ from numpy.testing import assert_allclose
 
 from fmu_blocks import BLOCKS
 from fmu_instance import Host
-from rigidblocks import RK4, export_fmu
+from rigidblocks import RK4, Block, Port, export_fmu
+from rigidblocks.block.adaptive import DEFAULT_METHOD, memory_for
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.stepper import NumpyStepper
 from rigidblocks.fmi.documentation import docstring, documentation_content, page
@@ -23,6 +25,21 @@ from rigidblocks.fmi.prose import as_html
 from rigidblocks.fmi.reference import ReferenceRun, round_to_largest
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from runaway import Runaway
+
+
+@dataclass(frozen=True)
+class Swing(Block):
+    """x'' = -w^2 x from x = 1."""
+
+    w: float
+    states = outputs = (
+        Port("x", (), "m", "position", 1.0, rate="v"),
+        Port("v", (), "m/s", "velocity", 0.0),
+    )
+
+    def derivative(self, x):
+        return {"x": x.v, "v": -self.w * self.w * x.x}
+
 
 PRINTED = 1e-6  # the reference has seven digits of the largest value
 
@@ -147,6 +164,18 @@ def test_a_reference_run_is_of_bounded_length(h):
     run = ReferenceRun(TracedEvaluator(Memory(BLOCKS["planar2"])), RK4, h)
     assert 10 <= len(run.rows) - 1 <= 100
     assert (len(run.rows) - 1) * run.dt / h <= 1000 * (1 + 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("frequency", [1e4, 1e6])
+def test_the_steps_of_a_reference_run_of_fast_motions_are_shorter(frequency):
+    """Ten of them at least, of x = cos(w t), however many of its periods pass in 10 ms."""
+    memory = memory_for(Swing(frequency), DEFAULT_METHOD)
+    run = ReferenceRun(TracedEvaluator(memory), DEFAULT_METHOD, np.inf)
+    assert 10 < len(run.rows) <= 101
+    t = run.dt * np.arange(len(run.rows))
+    assert run.dt <= 20.0 / frequency
+    assert_allclose(run.rows[:, memory.where["x"]][:, 0], np.cos(frequency * t), atol=1e-3)
 
 
 def test_the_plot_is_svg_with_a_line_for_each_output():

@@ -2,8 +2,10 @@
 9.1.4 and 10, ask for it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 
 import numpy as np
 
@@ -12,11 +14,38 @@ from rigidblocks.block.adaptive import Method
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.step import advance, initialize
 from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.tracing.trace import Graph
 
 AMPLITUDE = 0.1  # of the sine that is added to the start value of each input
 MOST_OUTPUTS = 10  # the rules recommend no more
+MOST_RATES = 6000  # evaluations of the rates: those of 1000 steps of a pair of order 5
+LEAST_STEPS = 10  # communication steps, which are shortened where there would be fewer
+_SHORTER = (1.0, 0.1, 0.01, 0.001)  # to so much of their usual length
 _DIGITS = 7  # fewer than machines differ in, so that the text is the same on all
 _DUST = 1e-12  # what is smaller is the rounding of zero
+
+
+class _SpentError(Exception):
+    """A run has evaluated the rates as often as it may."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Sparing(TracedEvaluator):
+    """Runs the graphs of another, that of the rates `MOST_RATES` times, and then raises
+    _SpentError.
+    """
+
+    inner: TracedEvaluator
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def graph(self, name: str) -> Graph:
+        if name == "derivative" and next(self._numbers) >= MOST_RATES:
+            raise _SpentError
+        return self.inner.graph(name)
+
+    @cached_property
+    def rate_slopes(self) -> Graph:
+        return self.inner.rate_slopes
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +54,8 @@ class ReferenceRun:
     i) held in each step.
 
     A run of about 1 s and at most about 1000 inner steps, which ends before the first value that is
-    not finite.
+    not finite. Where those are used up in a few steps, as by light fingers of a hand, the
+    communication steps are shorter, and so is the run.
     """
 
     evaluator: TracedEvaluator
@@ -37,30 +67,56 @@ class ReferenceRun:
         """The layout of the memory."""
         return self.evaluator.memory
 
-    @cached_property
+    @property
     def dt(self) -> float:
-        """The communication step [s]: 10 ms, less for small inner steps, a multiple of the sample
-        time.
+        """The communication step [s]: 10 ms, less for small inner steps and where a run would have
+        fewer than ten of them; a multiple of the sample time.
         """
-        dt = min(1e-2, 100 * self.h)
-        sample = self.memory.block.sample_time
-        return dt if sample is None else sample * max(1, round(dt / sample))
+        return self._run[0]
 
-    @cached_property
+    @property
     def rows(self) -> Array:
         """The memory at t = 0, dt, 2 dt, ..., each with the inputs of the step that follows."""
-        evaluator, u, inner = self.evaluator, self.memory.u, max(1, round(self.dt / self.h))
-        m, rows = self.memory.start(), []
-        with np.errstate(all="ignore"):
-            m[u] = self.inputs(0.0)
-            m = initialize(evaluator, m, 0.0)
-            for k in range(1 + min(100, max(10, 1000 // inner))):
-                if not np.all(np.isfinite(m)):
-                    break
-                m[u] = self.inputs(k * self.dt)
-                rows.append(m.copy())
-                m = advance(evaluator, m, k * self.dt, self.dt, self.method, self.h)
-        return np.array(rows).reshape(-1, self.memory.size)
+        return self._run[1]
+
+    @cached_property
+    def _run(self) -> tuple[float, Array]:
+        """The communication step and the rows."""
+        usual, sample = min(1e-2, 100 * self.h), self.memory.block.sample_time
+        if sample is not None:
+            dt = sample * max(1, round(usual / sample))
+            return dt, self._rows(dt)[0]
+        for part in _SHORTER:
+            rows, is_spent = self._rows(part * usual)
+            if len(rows) > LEAST_STEPS or not is_spent:
+                break
+        return part * usual, rows
+
+    def _rows(self, dt: float) -> tuple[Array, bool]:
+        """The memory every dt, and whether the run ended since it evaluated the rates too often."""
+        rows, is_spent = list[Array](), False
+        try:
+            with np.errstate(all="ignore"):
+                rows.extend(self._steps(dt))
+        except _SpentError:
+            is_spent = True
+        return np.array(rows).reshape(-1, self.memory.size), is_spent
+
+    def _steps(self, dt: float) -> Iterator[Array]:
+        evaluator, u = _Sparing(self.memory, self.evaluator), self.memory.u
+        most, m = (
+            min(100, max(LEAST_STEPS, 1000 // max(1, round(dt / self.h)))),
+            self.memory.start(),
+        )
+        m[u] = self.inputs(0.0)
+        m = initialize(evaluator, m, 0.0)
+        for k in range(1 + most):
+            if not np.all(np.isfinite(m)):
+                return
+            m[u] = self.inputs(k * dt)
+            yield m.copy()
+            if k < most:
+                m = advance(evaluator, m, k * dt, dt, self.method, self.h)
 
     def inputs(self, t: float) -> Array:
         """The inputs that are held from t."""
