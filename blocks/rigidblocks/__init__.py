@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from rigidblocks.block.python_block import PythonBlock, python_block
     from rigidblocks.builder import RobotBuilder
+    from rigidblocks.contact.sensor_tables import ContactSensor
     from rigidblocks.dynamics import (
         aba,
         aba_floating,
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
         PDController,
         Playback,
         PointKinematics,
+        ProximitySensor,
         QuinticProfile,
         RepeatingSequence,
         RigidContactPlant,
@@ -164,6 +166,7 @@ __all__ = [
     "ClosedLoopPlant",
     "CompliantLoopClosure",
     "ContactPlant",
+    "ContactSensor",
     "ContinuousSystem",
     "CutLoopPlant",
     "Cylindrical",
@@ -201,6 +204,7 @@ __all__ = [
     "PointKinematics",
     "Port",
     "Prismatic",
+    "ProximitySensor",
     "PythonBlock",
     "QuinticProfile",
     "RackAndPinion",
@@ -306,6 +310,7 @@ _NAMES = {
         "EULER HEUN Integrator LINEARLY_IMPLICIT_EULER RK4 RODAS3 ROS2 SEMI_IMPLICIT_EULER"
     ),
     "builder": "RobotBuilder",
+    "contact.sensor_tables": "ContactSensor",
     "dynamics": (
         "aba aba_floating bias_force crba energy equivalent forward_dynamics_crba "
         "hybrid_dynamics kinetic_energy ltdl ltl potential_energy rnea rnea_floating"
@@ -330,8 +335,8 @@ _NAMES = {
         "Encoder FloatingBasePlant Frame FrameKinematics GravityCompensation GroundContact "
         "HybridPlant IMU InverseDynamicsController InverseKinematics JointActuator JointLimits "
         "LoopClosure OperationalSpaceController PDController Playback PointKinematics "
-        "QuinticProfile RepeatingSequence RigidContactPlant RobotPlant Sine Step TaskSpacePD "
-        "TrapezoidalProfile World"
+        "ProximitySensor QuinticProfile RepeatingSequence RigidContactPlant RobotPlant Sine Step "
+        "TaskSpacePD TrapezoidalProfile World"
     ),
     "loops": "assemble closed_loop_dynamics closed_loop_inverse_dynamics",
     "model.floating_chain": "floating_base",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rigidblocks import System, World, export_fmu, simulate, sphere_inertia
+from rigidblocks import ContactSensor, System, World, export_fmu, simulate, sphere_inertia
 from rigidblocks.algebra.spatial import Transform, rotz, xlt
 from rigidblocks.block.memory import Memory
 from rigidblocks.contact import Plane, Sphere
@@ -114,13 +114,18 @@ def test_a_floating_robot_starts_where_it_is_put_and_stands_there():
 def test_a_world_is_an_fmu(tmp_path, fmi):
     import fmpy
 
-    plant = yard(tmp_path).plant()
+    sensors = [ContactSensor("high", "ball", distance=True), ContactSensor("rod", "pusher", "ball")]
+    plant = yard(tmp_path).plant(sensors=sensors)
     file = export_fmu(plant, tmp_path / "yard.fmu", fmi=fmi)
     y = fmpy.simulate_fmu(str(file), stop_time=0.9, output_interval=0.01, step_size=0.01)
     x = simulate(_system(plant), 0.9, dt=0.01)
     assert_allclose(
         y["ball_q[7]"] if fmi == 2 else y["ball_q"][:, 6], x["world.ball_q"][:, 6], atol=1e-12
     )
+    for name in ("high_distance", "high_normal_force", "rod_in_contact"):
+        assert_allclose(y[name], x[f"world.{name}"], atol=1e-12)
+    assert y["high_distance"][0] == pytest.approx(1.9, abs=1e-15)
+    assert y["high_distance"][-1] == pytest.approx(y["high_distance"].min(), abs=1e-12)
 
 
 def test_what_clashes_is_refused(tmp_path):

@@ -10,7 +10,15 @@ import numpy as np
 from element_models import ELEMENTS, GEARED_PLANTS, GEARS, PLANTS, SPRINGS
 from moved_models import crank, winch
 from random_models import MODELS, random_transform, random_tree
-from rigidblocks.contact import Box, ContactPair, HeightField, Plane, PointSet, Sphere
+from rigidblocks.contact import (
+    Box,
+    ContactPair,
+    ContactSensor,
+    HeightField,
+    Plane,
+    PointSet,
+    Sphere,
+)
 from rigidblocks.formats.description import Actuator
 from rigidblocks.joint import Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.library import (
@@ -41,6 +49,7 @@ from rigidblocks.library import (
     OperationalSpaceController,
     Playback,
     PointKinematics,
+    ProximitySensor,
     QuinticProfile,
     RobotPlant,
     Sine,
@@ -50,6 +59,7 @@ from rigidblocks.library import (
     WrenchSum,
 )
 from rigidblocks.mechanisms import five_bar, four_bar, in_space
+from rigidblocks.robots import gripper
 from sample import hand_and_block, two_boxes
 
 RECORD = "time,a,b\n0.0,1.0,-1.0\n0.011,2.0,3.0\n0.02,-1.0,0.5\n0.09,0.0,0.25\n"
@@ -190,6 +200,10 @@ BLOCKS = {
     ),
     "rigid contact": (two_boxes(), set()),
     "a robot in rigid contact": (hand_and_block(), set()),
+    "proximity in rigid contact": (
+        ProximitySensor(gripper(), (ContactSensor("near", "block"),), 2e-3),
+        {("q", "near_distance"), ("q", "near_on_one"), ("q", "near_on_other")},
+    ),
     "joint limits": (
         JointLimits(MODELS["planar2"](), (-0.2, -np.inf), (0.1, 0.3), 200.0, (5.0, 1.0)),
         {(u, y) for u in ("q", "qd") for y in ("tau", "at_limit")},

@@ -13,6 +13,7 @@ from rigidblocks.bench.program import runner_sources
 from rigidblocks.block.adaptive import METHODS, memory_for, method_of
 from rigidblocks.block.integrators import RK4, ROS2
 from rigidblocks.block.memory import Memory
+from rigidblocks.contact.sensor_tables import ContactSensor
 from rigidblocks.fmi.native import fmu_sources
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.formats.description import Freedoms
@@ -143,4 +144,8 @@ def hand_and_block() -> RigidContactPlant:
         damping=1.0 * fingers,
     )
     q0 = (0.1, 0.02, 0.02, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1)
-    return RigidContactPlant(gripper(), q0=q0, max_contacts=12, freedoms=freedoms)
+    sensors = (
+        ContactSensor("left", "block", "left_finger", distance=True),
+        ContactSensor("floor", "block"),
+    )
+    return RigidContactPlant(gripper(), q0=q0, max_contacts=12, freedoms=freedoms, sensors=sensors)

@@ -51,6 +51,12 @@ class Composite(Block):
         `update` can be traced.
         """
 
+    @abc.abstractmethod
+    def starting_order(self, memory: Memory) -> Sequence[int]:
+        """The numbers of the inner blocks in the order in which they start; none where `initial`
+        can be traced.
+        """
+
     @property
     @abc.abstractmethod
     def simultaneous(self) -> bool:

@@ -2,7 +2,6 @@
 
 import abc
 import ctypes
-from collections.abc import Mapping
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -26,13 +25,28 @@ class WrittenBlock(Block):
     when it is first needed; a kernel and a native FMU have its text in theirs. So its code does not
     grow as a trace would, but it cannot be part of another trace: `linearize` refuses it, a fused
     system calls it. It is the step of a plant from the sample before, over which the inputs are
-    held: no output reads an input at once, and every output is taken to depend on every state.
+    held: no output reads an input at once unless it `reads_at_once`, and every output is taken to
+    depend on every state.
     """
 
     @property
     @abc.abstractmethod
     def function(self) -> str:
         """The name of the function."""
+
+    @property
+    def start_function(self) -> str | None:
+        """The name of one with the same arguments that writes the sampled states at the start of a
+        run over those that are there; None where nothing is to be computed.
+        """
+        return None
+
+    @property
+    def reads_at_once(self) -> bool:
+        """Whether the sampled states depend on the inputs at the sample instant: those of a sensor,
+        not those of a plant.
+        """
+        return False
 
     @property
     @abc.abstractmethod
@@ -72,13 +86,14 @@ class WrittenBlock(Block):
                 text = ", ".join(repr(float(number)) for number in numbers)
                 lines.append(f"    static const double {name}[] = {{{text}}};")
                 given.append(name)
-        call = f"    {self.function}({', '.join(('in + RB_Z', *given, 'out'))});"
-        copy = (
-            f"    memcpy(out, in + RB_Z, {sum(port.size for port in self.sampled)} * sizeof *out);"
-        )
+        arguments = ", ".join(("in + RB_Z", *given, "out"))
+        size = sum(port.size for port in self.sampled)
+        copy = f"    memcpy(out, in + RB_Z, {size} * sizeof *out);"  # the states as they are
         head = "static inline void {}(const double *in, double *out)\n{{"
-        initial = (head.format("initial"), copy, "}")  # the states as they are
-        return "\n".join((*initial, head.format("update"), *lines, call, "}", ""))
+        begin = [f"    {self.start_function}({arguments});"] if self.start_function else []
+        initial = (head.format("initial"), *(lines if begin else []), copy, *begin, "}")
+        update = (head.format("update"), *lines, f"    {self.function}({arguments});", "}")
+        return "\n".join((*initial, *update, ""))
 
     @cached_property
     def _library(self) -> Any:
@@ -87,16 +102,21 @@ class WrittenBlock(Block):
         from rigidblocks.tracing.compiler import shared_library
 
         given = ", ".join(f"const double *{name}" for name in ("state", *self.arguments))
-        exported = (
-            "#if defined(_WIN32)\n__declspec(dllexport)\n#else\n"
-            '__attribute__((visibility("default")))\n#endif\n'
-            f"void written({given}, double *out);\n"
-            f"void written({given}, double *out)\n{{\n"
-            f"    {self.function}({', '.join(('state', *self.arguments, 'out'))});\n}}\n"
+        names = ", ".join(("state", *self.arguments, "out"))
+        head = (
+            "#if defined(_WIN32)\n#define RB_OUTSIDE __declspec(dllexport)\n#else\n"
+            '#define RB_OUTSIDE __attribute__((visibility("default")))\n#endif\n'
         )
-        sources: Mapping[str, str] = {"written.c": self.written_text() + exported}
-        library = ctypes.CDLL(str(shared_library(sources, "written.c")))
-        library.written.restype = None
+        exported = [
+            f"RB_OUTSIDE void {name}({given}, double *out);\n"
+            f"RB_OUTSIDE void {name}({given}, double *out)\n{{\n    {function}({names});\n}}\n"
+            for name, function in (("written", self.function), ("started", self.start_function))
+            if function
+        ]
+        text = self.written_text() + head + "".join(exported)
+        library = ctypes.CDLL(str(shared_library({"written.c": text}, "written.c")))
+        for name in ("written", "started")[: len(exported)]:
+            getattr(library, name).restype = None
         return library
 
     def update(self, x: Record, u: Record, p: Record) -> Values:
@@ -105,19 +125,26 @@ class WrittenBlock(Block):
                 f"the sample of {type(self).__name__} is written in C and cannot be traced: it "
                 "runs in simulations and FMUs, alone and in systems"
             )
+        return self._called("written", x, u, p)
+
+    def initial(self, x: Record, u: Record, p: Record) -> Values:
+        """The states as they are, for nothing has moved, with what is computed at the start."""
+        if self.start_function:
+            return self._called("started", x, u, p)
+        return {port.name: getattr(x, port.name) for port in self.sampled}
+
+    def _called(self, name: str, x: Record, u: Record, p: Record) -> Values:
+        """The sampled states that a function of the library writes over those that are there."""
         state = np.concatenate([np.ravel(getattr(x, port.name)) for port in self.sampled])
         numbers = {**vars(p), **vars(u)}
         given = [np.ravel(np.asarray(numbers[name], dtype=float)) for name in self.arguments]
-        out, k, values = np.zeros(state.size), 0, {}
-        arrays = (state.astype(float), *given, out)  # kept as long as their addresses are in use
-        self._library.written(*map(_address, arrays))
+        state = state.astype(float)
+        out, k, values = state.copy(), 0, {}
+        arrays = (state, *given, out)  # kept as long as their addresses are in use
+        getattr(self._library, name)(*map(_address, arrays))
         for port in self.sampled:
             values[port.name] = out[k : (k := k + port.size)].reshape(port.shape)
         return values
-
-    def initial(self, x: Record) -> Values:
-        """The states as they are: nothing has moved."""
-        return {port.name: getattr(x, port.name) for port in self.sampled}
 
     def structure(self) -> Block:
         """A block with the same ports that can be traced, and in which everything depends on all
@@ -146,13 +173,16 @@ class _Structure(Block):
     def parameters(self) -> Any:
         return self._block.parameters
 
-    def initial(self, x: Record) -> Values:
-        return self._block.initial(x)
+    def initial(self, x: Record, u: Record, p: Record) -> Values:
+        if self._block.start_function:
+            return self.update(x, u, p)
+        return {port.name: getattr(x, port.name) for port in self.sampled}
 
     def update(self, x: Record, u: Record, p: Record) -> Values:
-        del u
         given = [np.sum(vars(x)[port.name]) for port in self.sampled]
         given += [np.sum(getattr(p, port.name, 0.0)) for port in self.parameters]
+        if self._block.reads_at_once:
+            given += [np.sum(vars(u)[port.name]) for port in self.inputs]
         whole = np.sum(given)
         return {port.name: np.full(port.shape, whole) for port in self.sampled}
 

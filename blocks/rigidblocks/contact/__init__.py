@@ -38,6 +38,7 @@ from rigidblocks.contact.rigid import (
     contact_unknowns,
     rigid_contact,
 )
+from rigidblocks.contact.sensor_tables import ContactSensor
 from rigidblocks.contact.shared import shared_forces
 from rigidblocks.contact.soft import (
     ContactForce,
@@ -77,6 +78,7 @@ __all__ = [
     "ContactForce",
     "ContactMotion",
     "ContactPair",
+    "ContactSensor",
     "ContactState",
     "ContactStep",
     "ContactUnknowns",

@@ -247,3 +247,14 @@ def neighbours(model: Model) -> Iterator[tuple[int, int]]:
             if p not in massless:
                 break
             p = model.parent[p]
+
+
+def check_kinds(model: Model) -> None:
+    """Raises ValueError for joints that are not in `KINDS`."""
+    for name, joint in zip(model.joint_names, model.joint, strict=True):
+        if type(joint) not in KINDS:
+            known = ", ".join(kind.__name__ for kind in KINDS)
+            raise ValueError(
+                f"joint '{name}' of model '{model.name}' is of type {type(joint).__name__}, and "
+                f"rigid contact knows {known}: take several of these, with massless bodies between"
+            )

@@ -99,6 +99,11 @@ class TracedEvaluator(Evaluator):
         return self.graph("margins")(m)
 
     def initial(self, m: Array) -> Array:
+        if isinstance(self.memory.block, WrittenBlock):
+            return self._functions.initial(m)
+        block = self.memory.block
+        if isinstance(block, Composite) and block.starting_order(self.memory):
+            return NumpyEvaluator(replace(self.memory, block=block.by_graphs())).initial(m)
         return self.graph("initial")(m)
 
     def update(self, m: Array) -> Array:

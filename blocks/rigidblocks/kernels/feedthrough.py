@@ -66,7 +66,7 @@ def _kept(what: str, evaluator: Evaluator, read_off: Callable[[Evaluator], set[A
 
 def _of_ports(evaluator: Evaluator) -> set[tuple[str, str]]:
     memory, block = evaluator.memory, evaluator.memory.block
-    if isinstance(block, WrittenBlock):  # a step, over which inputs are held
+    if isinstance(block, WrittenBlock) and not block.reads_at_once:
         return set()
     depends = after_sample(evaluator).depends
 

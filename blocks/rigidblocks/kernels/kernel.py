@@ -28,7 +28,7 @@ from rigidblocks.block.composite import Composite, InnerBlock
 from rigidblocks.block.integrators import Collocation, Integrator
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.written import WrittenBlock
-from rigidblocks.kernels.composite import of_its_own, sample_text
+from rigidblocks.kernels.composite import constants_text, of_its_own, sample_text, start_text
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.tracing.ccode import c_function, c_number, c_text
 from rigidblocks.tracing.waits import told
@@ -58,7 +58,9 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
     block = memory.block
     inner = block.inner_blocks(memory) if isinstance(block, Composite) else ()
     written = isinstance(block, WrittenBlock)
-    own = {"initial", "update"} if written else {"update"} if inner else set()
+    starting = block.starting_order(memory) if isinstance(block, Composite) else ()
+    own = {"update"} if written or inner else set()
+    own |= {"initial"} if written or starting else set()
     names = [name for name in FUNCTIONS if name not in own]
     margins = evaluator.margin_count if chooses_steps(method, block) else 0
     names += [PROJECTION] * projects + [MARGINS] * bool(margins)
@@ -84,15 +86,19 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
             _array("RB_START", memory.start()),
             *_tableau(memory, method),
             *functions,
-            *_inner_text(inner, block),
+            *_inner_text(inner, block, starting),
             *_written_text(memory),
             "#endif\n",
         ]
     )
 
 
-def _inner_text(inner: Sequence[InnerBlock], block: Block) -> Iterator[str]:
-    """The C of inner blocks and of the sample that is their steps, where there are any."""
+def _inner_text(
+    inner: Sequence[InnerBlock], block: Block, starting: Sequence[int]
+) -> Iterator[str]:
+    """The C of inner blocks, of their start in this order, and of the sample that is their steps,
+    where there are any.
+    """
     for number, one in enumerate(inner):
         text = model_header(TracedEvaluator(one.memory), one.method, one.h)
         text += "".join(c_text(f"kernel/{name}") for name in KERNEL)
@@ -100,6 +106,9 @@ def _inner_text(inner: Sequence[InnerBlock], block: Block) -> Iterator[str]:
     if inner:
         assert isinstance(block, Composite)
         assert block.sample_time is not None
+        yield constants_text(inner)
+        if starting:
+            yield start_text(inner, starting)
         yield sample_text(inner, block.sample_time, block.simultaneous)
 
 

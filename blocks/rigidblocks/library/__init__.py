@@ -5,6 +5,7 @@ from rigidblocks.library.body_contact import BodyContact
 from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
 from rigidblocks.library.contact_forces import ContactForces
 from rigidblocks.library.contact_plant import ContactPlant
+from rigidblocks.library.contact_sensors import ProximitySensor
 from rigidblocks.library.controllers import PDController
 from rigidblocks.library.delays import (
     Delay,
@@ -95,6 +96,7 @@ __all__ = [
     "Playback",
     "PointKinematics",
     "Product",
+    "ProximitySensor",
     "QuinticProfile",
     "RateLimiter",
     "RateTransition",

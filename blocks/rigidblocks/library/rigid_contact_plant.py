@@ -18,8 +18,10 @@ from rigidblocks.contact.material_tables import (
     checked_pairs,
 )
 from rigidblocks.contact.scene_tables import scene_tables, shape_count
-from rigidblocks.contact.tree_tables import KINDS, TreeTables, neighbours
+from rigidblocks.contact.sensor_tables import ContactSensor, SensorTables
+from rigidblocks.contact.tree_tables import TreeTables, check_kinds, neighbours
 from rigidblocks.formats.description import Freedoms
+from rigidblocks.library.contact_sensors import checked_sensors, sensor_places, sensor_ports
 from rigidblocks.library.ports import (
     check_open,
     force_port,
@@ -79,6 +81,12 @@ class RigidContactPlant(WrittenBlock):
     `sweeps_made` changed a velocity, `depth` [m] how deep the deepest is. Overlaps, as at the
     start, are taken back over some steps, without giving velocity.
 
+    `sensors` are between two sides each, of bodies, materials or what is at rest. Of one `toe` the
+    outputs are toe_wrench (6,) of the other side on the one over the step, toe_normal_force [N],
+    toe_in_contact, toe_slip (3,) [m/s] along the surface and toe_centre_of_pressure (3,) [m], both
+    means weighed by the normal forces and zero without contact; with `distance` also toe_distance
+    [m] at q, and the points toe_on_one and toe_on_other (3,) [m] that have it.
+
     Loop joints of the model (revolute, prismatic, cylindrical, spherical, planar, fixed) are in the
     same problem: what contacts, stops and dry friction see is the inertia of the closed loops,
     found by elimination, in which dependent constraints are dropped. Every step ends with loops
@@ -103,12 +111,14 @@ class RigidContactPlant(WrittenBlock):
     torsional: Any = 0.0
     rolling: Any = 0.0
     pairs: tuple[PairOfMaterials, ...] = ()
+    sensors: tuple[ContactSensor, ...] = ()
 
     def __post_init__(self) -> None:
         _check_joints(self.model)
         if self.freedoms is None:
             object.__setattr__(self, "freedoms", Freedoms.of(self.model.nv))
         object.__setattr__(self, "ground", tuple(self.ground))
+        object.__setattr__(self, "sensors", checked_sensors(self.model, self.ground, self.sensors))
         object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
         qd0 = np.zeros(self.model.nv) if self.qd0 is None else self.qd0
         qd0 = finite(qd0, (self.model.nv,), "the start value of 'qd'")
@@ -235,7 +245,13 @@ class RigidContactPlant(WrittenBlock):
             *([Port("sticks", (n,), "1", "whether it stuck", 0.0)] if self._sticks else []),
             *([Port("loop_error", (), "1", text_of_loops, 0.0)] if self.model.loops else []),
             *([Port("stop_impulse", (len(stops),), stops, text, 0.0)] if stops else []),
+            *self._felt,
         )
+
+    @cached_property
+    def _felt(self) -> tuple[Port, ...]:
+        """What the sensors measure."""
+        return tuple(port for sensor in self.sensors for port in sensor_ports(sensor))
 
     @property
     def _sticks(self) -> bool:
@@ -250,13 +266,17 @@ class RigidContactPlant(WrittenBlock):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """q, qd, f_contact, in_contact, centre_of_pressure, contacts, left_out, residual,
-        sweeps_made and depth.
+        sweeps_made and depth, and those of the sensors.
         """
-        return self.sampled[:10]
+        return (*self.sampled[:10], *self._felt)
 
     @property
     def function(self) -> str:
         return "contact_step"
+
+    @property
+    def start_function(self) -> str | None:
+        return "contact_start" if any(sensor.distance for sensor in self.sensors) else None
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -267,7 +287,17 @@ class RigidContactPlant(WrittenBlock):
         names = ("vector", "shape", "gjk", "epa", "proximity", "boxes", "manifold")
         return tuple(
             f"contact/{name}.h"
-            for name in (*names, "scene", "trees", "loops", "solver", "touch", "plant")
+            for name in (
+                *names,
+                "scene",
+                "trees",
+                "near",
+                "loops",
+                "solver",
+                "touch",
+                "sense",
+                "plant",
+            )
         )
 
     @property
@@ -312,6 +342,9 @@ class RigidContactPlant(WrittenBlock):
                 self._trees.text(self._apart),
                 scene_tables(self.model, self.ground),
                 self._materials.text(),
+                SensorTables(self.model, self.ground, self.sensors).text(
+                    sensor_places(self.sampled, self.sensors)
+                ),
                 "",
             ]
         )
@@ -321,13 +354,7 @@ def _check_joints(model: Model) -> None:
     """Raises ValueError for joints that rigid contact does not know, also in loops."""
     check_open(replace(model, loops=()), "RigidContactPlant")
     LoopTables(model).check()
-    for name, joint in zip(model.joint_names, model.joint, strict=True):
-        if type(joint) not in KINDS:
-            known = ", ".join(kind.__name__ for kind in KINDS)
-            raise ValueError(
-                f"joint '{name}' of model '{model.name}' is of type {type(joint).__name__}, and "
-                f"rigid contact knows {known}: take several of these, with massless bodies between"
-            )
+    check_kinds(model)
 
 
 def _closed_start(model: Model, q0: Array, qd0: Array) -> Array:

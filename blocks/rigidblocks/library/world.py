@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, check_frame, identity, xlt
 from rigidblocks.block.port import finite
+from rigidblocks.contact.sensor_tables import ContactSensor
 from rigidblocks.formats.description import Freedoms, RobotDescription
 from rigidblocks.joint import Fixed, Joint, LoopJoint, SixDoF
 from rigidblocks.library.ports import start_configuration
@@ -174,9 +175,10 @@ class World:
             **{field: all_of(field) for field in _JOINED},
         )
 
-    def plant(self, **options: Any) -> WorldPlant:
+    def plant(self, *, sensors: Sequence[ContactSensor] = (), **options: Any) -> WorldPlant:
         """The block of the world; `options` are those of `RigidContactPlant` beyond the model,
-        ground, q0, qd0, freedoms and apart. Raises what it raises.
+        ground, q0, qd0, freedoms and apart. Sides of `sensors` may also be members. Raises what it
+        raises.
         """
         model, parts = self.model(), self._parts.values()
         columns = zip(*(vars(part.freedoms).values() for part in parts), strict=True)
@@ -187,6 +189,7 @@ class World:
             qd0=np.concatenate([part.qd0 for part in parts]),
             freedoms=Freedoms(*map(np.concatenate, columns)),
             apart=tuple(self._pairs_apart(model)),
+            sensors=tuple(self._placed(sensor, model) for sensor in sensors),
             **options,
         )
         return WorldPlant(plant, tuple(self._members()))
@@ -204,6 +207,20 @@ class World:
         for pair in self._apart:
             one, other = (self._bodies(name, model) for name in pair)
             yield from ((a, b) for a in one for b in other if a != b)
+
+    def _placed(self, sensor: ContactSensor, model: Model) -> ContactSensor:
+        """The sensor with the bodies of members, those that have shapes, instead of their names."""
+        one, other = (
+            tuple(body for name in names for body in self._touching(name, model))
+            for names in sensor.sides
+        )
+        return replace(sensor, one=one, other=other)
+
+    def _touching(self, name: str, model: Model) -> list[str]:
+        if name not in self._parts:
+            return [name]
+        bodies = self._bodies(name, model)
+        return [one for one in bodies if model.contact[model.body_names.index(one)]] or [name]
 
     def _bodies(self, name: str, model: Model) -> list[str]:
         """The bodies of a member, or the body with this name."""

@@ -53,8 +53,8 @@ class WorldPlant(WrittenBlock):
 
     `World.plant` makes it. Of a robot `arm` there are arm_q, arm_qd, arm_tau, arm_f_ext (n, 6),
     arm_f_contact (n, 6), arm_in_contact (n,) and arm_centre_of_pressure (n, 3) of its n bodies; of
-    a free body `ball` the same without tau and without the axis of bodies. The other ports are
-    those of the plant.
+    a free body `ball` the same without tau and without the axis of bodies. The other ports, also
+    those of sensors, are those of the plant.
     """
 
     plant: RigidContactPlant
@@ -95,6 +95,10 @@ class WorldPlant(WrittenBlock):
     @property
     def function(self) -> str:
         return self.plant.function
+
+    @property
+    def start_function(self) -> str | None:
+        return self.plant.start_function
 
     @property
     def arguments(self) -> tuple[str, ...]:

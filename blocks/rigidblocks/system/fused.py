@@ -92,8 +92,13 @@ class FusedSystem(Composite):
         for name in self._parts.wiring.evaluation_order:
             part, m = self._parts.by_name[name], self._parts.with_inputs(name, memories)
             states = slice(part.memory.x.start, part.memory.z.stop)
-            memories[name] = initialize(part.evaluator, put(m, states, start[name][states]), t)
+            evaluator = self._starting(part)
+            memories[name] = initialize(evaluator, put(m, states, start[name][states]), t)
         return self._remember(memories)
+
+    def _starting(self, part: WiredPart) -> Evaluator:
+        """The functions with which a part starts."""
+        return part.evaluator
 
     def update(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         memories = self._parts.memories(t, x, u, p)
@@ -116,6 +121,12 @@ class FusedSystem(Composite):
             return ()
         order = parts.wiring.stepping_order
         return tuple(self._inner_block(parts.by_name[name], memory, order) for name in order)
+
+    def starting_order(self, memory: Memory) -> tuple[int, ...]:
+        if not any(_has_own_start(one.memory) for one in self.inner_blocks(memory)):
+            return ()
+        wiring = self._parts.wiring
+        return tuple(map(wiring.stepping_order.index, wiring.evaluation_order))
 
     def _inner_block(self, part: WiredPart, outer: Memory, order: tuple[str, ...]) -> InnerBlock:
         where, own = outer.where, part.memory.where
@@ -185,6 +196,9 @@ class _Structure(FusedSystem):
         super().__init__(parts.wiring, dt, JACOBI if jacobi else GAUSS_SEIDEL)
         self._parts = parts
 
+    def _starting(self, part: WiredPart) -> Evaluator:
+        return _structure_of(part)
+
     def _advanced(self, part: WiredPart, m: Array, t: Any) -> Array:
         if not _has_own_step(part):
             return super()._advanced(part, m, t)
@@ -203,6 +217,14 @@ def _has_own_step(part: WiredPart) -> bool:
     if isinstance(block, Composite):
         return bool(block.inner_blocks(part.memory))
     return isinstance(block, WrittenBlock) or chooses_steps(part.method, block)
+
+
+def _has_own_start(memory: Memory) -> bool:
+    """Whether what a block starts with is computed by C of its own."""
+    block = memory.block
+    if isinstance(block, Composite):
+        return bool(block.starting_order(memory))
+    return isinstance(block, WrittenBlock) and block.start_function is not None
 
 
 def _structure_of(part: WiredPart) -> Evaluator:

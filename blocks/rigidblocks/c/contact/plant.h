@@ -7,7 +7,7 @@
 #ifndef RB_PLANT_H
 #define RB_PLANT_H
 
-#include "touch.h"
+#include "sense.h"
 
 enum { RB_ROUNDS = 4 }; /* of finding contacts and their impulses */
 
@@ -224,6 +224,7 @@ static inline void end_contacts(const struct given *in, const struct scene *s, c
     memset(out + RB_AT_F_CONTACT, 0, 6 * RB_BODIES * sizeof *out);
     memset(out + RB_AT_IN_CONTACT, 0, RB_BODIES * sizeof *out);
     memset(out + RB_AT_CENTRE_OF_PRESSURE, 0, 3 * RB_BODIES * sizeof *out);
+    start_sensors(out);
     for (int k = 0; k < all->count; k++) {
         const struct touch *c = &all->touch[k];
         double p[6] = {0.0}, force[3], moment[3], point[3];
@@ -237,6 +238,7 @@ static inline void end_contacts(const struct given *in, const struct scene *s, c
         along(s->body[c->a].x, 1.0, c->arm_a, point);
         cross(point, force, moment);
         along(moment, 1.0 / RB_SCENE_STEP, p + 3, moment);
+        sense_contact(s, c, moment, force, point, out);
         for (int side = 0; side < 2; side++) {
             double *f = out + RB_AT_F_CONTACT + 6 * (side ? c->b : c->a);
             const double sign = side ? -1.0 : 1.0;
@@ -293,6 +295,18 @@ static inline void step_scene(const struct given *in, double *out)
     end_trees(in, &s, &all, out);
     end_contacts(in, &s, &all, out);
     out[RB_AT_STEPS] = in->state[RB_AT_STEPS] + 1.0;
+    if (RB_NEARS > 0)
+        measure_distances(&s, out + RB_AT_Q, out);
+}
+
+/* The distances where a run starts, of states that are there. */
+static inline void contact_start(const double *state, RB_ARGUMENTS, double *out)
+{
+    struct scene s;
+    RB_GATHER
+    const struct given given = {.state = state, RB_GIVEN};
+    if (RB_NEARS > 0)
+        measure_distances(&s, given.state + RB_AT_Q, out);
 }
 
 /* The same, of what the tables call its arguments and gather from them. */

@@ -19,10 +19,10 @@ struct stop {
     double low, high, most, impulse, mass, last, way, w[RB_SPAN];
 };
 
-/* A contact: its bodies, the normal towards a and two tangents, the arms from the centres of mass; the least velocity along
+/* A contact: its bodies and shapes, the normal towards a and two tangents, the arms from the centres of mass; the least velocity along
    the normal, the restitution, how much faster a point is over the step than at its start; what unit impulses change, `open` being that with open loops; friction, `mu` being that of what sticks where it stuck; impulses, and the moments of torsion and rolling. */
 struct touch {
-    int a, b, sticks;
+    int a, b, shape_a, shape_b, sticks;
     double frame[3][3], arm_a[3], arm_b[3], shift[3], least, push, e, mu, torsional, rolling, lever, key, gap;
     double mass[9], open, rate, twist, roll, impulse[RB_PARTS], pushed, last[RB_PARTS], way[RB_PARTS];
     struct rows rows[2];

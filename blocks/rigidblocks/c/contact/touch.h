@@ -124,6 +124,8 @@ static inline struct touch *add_touch(const struct given *in, struct scene *s, c
     memset(c, 0, sizeof *c);
     c->a = RB_SHAPE_BODY[pair->a];
     c->b = RB_SHAPE_BODY[pair->b];
+    c->shape_a = pair->a;
+    c->shape_b = pair->b;
     c->key = key;
     memcpy(c->frame[0], n, sizeof c->frame[0]);
     across(n, c->frame[1], c->frame[2]);

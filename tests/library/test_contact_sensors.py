@@ -1,0 +1,198 @@
+"""Sensors of contact, by mechanics: what is borne is a weight, what slides is braked by mu N."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import rigid_scenes
+from rigidblocks import (
+    ContactSensor,
+    Model,
+    ProximitySensor,
+    RigidContactPlant,
+    SixDoF,
+    System,
+    World,
+    box_inertia,
+    sphere_inertia,
+)
+from rigidblocks.algebra.spatial import identity, xlt
+from rigidblocks.block.memory import Memory
+from rigidblocks.contact import Material, Plane, Sphere
+from rigidblocks.dynamics.kinematics import body_poses
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.feedthrough import feedthrough
+from rigidblocks.kernels.proximity import proximity
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.library.logic import Hysteresis
+from rigidblocks.model.shapes import Box
+from rigidblocks.robots import gripper
+from rigidblocks.system.fused import FusedSystem
+
+pytestmark = pytest.mark.slow  # C is compiled for each plant
+G = 9.81
+SIDES = (1.0, 0.5, 0.4)
+STACK = (
+    ContactSensor("floor", ("low", "high")),
+    ContactSensor("between", "high", "low"),
+    ContactSensor("turned", "low", "high"),
+    ContactSensor("above", "high", distance=True),
+)
+
+
+def stack(**options):
+    """A box of 1 kg on one of 2 kg, its middle 0.1 and 0.05 m beside that of the lower one."""
+    model = Model(
+        "stack",
+        (-1, -1),
+        (SixDoF(), SixDoF()),
+        (identity(), identity()),
+        (box_inertia(SIDES, mass=2.0), box_inertia(SIDES, mass=1.0)),
+        contact=((Box(SIDES),), (Box(SIDES),)),
+        body_names=("low", "high"),
+    )
+    q0 = [1, 0, 0, 0, 0, 0, 0.2, 1, 0, 0, 0, 0.1, 0.05, 0.6]
+    return RigidContactPlant(model, q0=q0, sensors=STACK, **options)
+
+
+def test_what_is_borne_is_the_weight_and_where_it_is_is_below_the_centre_of_mass():
+    y = rigid_scenes.run(stack(), 1.0)
+    assert_allclose(y.floor_normal_force[-1], 3 * G, rtol=1e-9)
+    assert_allclose(y.between_normal_force[-1], G, rtol=1e-9)
+    assert_allclose(y.floor_centre_of_pressure[-1], [0.1 / 3, 0.05 / 3, 0], atol=1e-9)
+    assert_allclose(y.between_centre_of_pressure[-1], [0.1, 0.05, 0.4], atol=1e-9)
+    # moments about the origin: of weights at (x, y), n = r x f
+    assert_allclose(y.between_wrench[-1], [0.05 * G, -0.1 * G, 0, 0, 0, G], atol=1e-8)
+    assert np.abs(y.between_slip).max() < 1e-7  # 1e-5 of what gravity gives in a step
+    assert_allclose(y.above_distance[:, 0], y.q[:, 13] - 0.2, atol=1e-15)
+    assert np.abs(y.above_on_other[:, 2]).max() < 1e-15
+    assert not y.above_in_contact.any()
+    assert not y.above_wrench.any()
+
+
+def test_the_wrenches_of_pairs_add_up_to_those_of_bodies_in_every_step():
+    plant = stack(qd0=[0.3, 0.2, 1, 2, -1, 0, 1, -2, 0.5, -1, 0, -3])
+    y = rigid_scenes.run(plant, 0.3)
+    f = y.f_contact.reshape(-1, 2, 6)
+    assert_allclose(y.floor_wrench, f.sum(axis=1), atol=1e-9)
+    assert_allclose(y.between_wrench + y.above_wrench, f[:, 1], atol=1e-9)
+    assert_allclose(y.turned_wrench, -y.between_wrench, atol=1e-9)
+    assert_allclose(y.turned_slip, -y.between_slip, atol=1e-12)
+    assert y.between_in_contact.any()
+    z = rigid_scenes.run(plant, 0.3, stepper=numpy_stepper)
+    assert all(getattr(y, name).tobytes() == getattr(z, name).tobytes() for name in vars(y))
+
+
+def test_what_slides_is_braked_by_mu_n_against_its_slip():
+    rubber = Material("rubber", mu=0.4)
+    world = World("slide")
+    sides = (0.4, 0.4, 0.1)
+    v = np.array([3.0, 2.0, 0.0])
+    shapes = [Box(sides, material=rubber)]
+    world.add_body("box", box_inertia(sides, mass=2), shapes, (0, 0, 0.05), (0, 0, 0, *v))
+    world.add_ground(Plane(material=rubber))
+    plant = world.plant(sensors=[ContactSensor("sole", "box")])
+    y = rigid_scenes.run(plant, 0.5)
+    assert_allclose(y.sole_normal_force[1:, 0], 2 * G, rtol=1e-4)  # of the first half a step
+    assert_allclose(y.sole_slip, y.box_qd[:, 3:] * (1, 1, 0), atol=1e-7)
+    against = -y.sole_slip / np.linalg.norm(y.sole_slip, axis=1)[:, None]
+    assert_allclose(y.sole_wrench[:, 3:5], 0.4 * y.sole_normal_force * against[:, :2], rtol=1e-5)
+    assert np.linalg.norm(y.box_qd[-1]) == pytest.approx(
+        np.hypot(3, 2) - 0.4 * G * 0.4995, rel=1e-5
+    )
+
+
+def bouncing():
+    """A ball that is pressed on by hand, and a foot switch, on above 15 N and off below 12 N."""
+    world = World("yard")
+    world.add_body("ball", sphere_inertia(0.1, mass=1), [Sphere(0.1)], at=(0, 0, 0.1))
+    world.add_body("bird", sphere_inertia(0.1, mass=1), [Sphere(0.1)], at=(1, 0, 2))
+    world.add_robot("hand", gripper(), at=(3, 0, 1))
+    world.add_ground(Plane())
+    sensors = (
+        ContactSensor("sole", "ball"),
+        ContactSensor("high", "bird", "ground", distance=True),
+        ContactSensor("grip", "hand", "bird", distance=True),
+    )
+    system = System()
+    system.add("world", world.plant(sensors=sensors))
+    system.add("switch", Hysteresis(12.0, 15.0, 1e-3))
+    system.connect("world.sole_normal_force", "switch.u")
+    return system
+
+
+def test_a_foot_switch_has_hysteresis_and_a_falling_ball_its_height():
+    dt = 1e-3
+    system = bouncing()
+    fused = Memory(FusedSystem(system, dt))
+    m, step = fused.start(), compiled_stepper(fused)
+    step.initialize(m, 0.0)
+    high = fused.where["world.high_distance"]
+    assert m[high] == pytest.approx(1.9, abs=1e-15)
+    push, switch = fused.where["world.ball_f_ext"], fused.where["switch.y"]
+    force, on = [], []
+    for k in range(600):
+        m[push] = [0, 0, 0, 0, 0, -4 + 4 * np.cos(k / 100)]  # 9.81 to 17.81 N
+        step.step(m, k * dt, dt)
+        force += m[fused.where["world.sole_normal_force"]].tolist()
+        on += m[switch].tolist()
+    assert m[high] == pytest.approx(1.9 - G / 2 * 0.36, abs=1e-12)
+    expected, state = [], 0.0
+    for f in force:
+        state = 1.0 if f > 15 else 0.0 if f < 12 else state
+        expected.append(state)
+    assert on == expected
+    assert 0 < sum(on) < 600
+    changed = np.flatnonzero(np.diff(on))
+    assert [round(force[k + 1]) for k in changed] == [15, 12]
+
+
+def test_a_proximity_block_measures_what_the_shapes_are_apart(rng):
+    model = gripper()
+    far = Box((0.1, 0.2, 0.3), xlt((0.4, 0.1, 0.2)))
+    bodies = [name for name, own in zip(model.body_names, model.contact, strict=True) if own]
+    sensors = (
+        ContactSensor("first", bodies[0]),
+        ContactSensor("pair", bodies[0], tuple(bodies[1:])),
+    )
+    block = ProximitySensor(model, sensors, 1e-2, (far,))
+    names = ("distance", "on_one", "on_other")
+    assert feedthrough(TracedEvaluator(Memory(block))) == {
+        ("q", f"{one}_{name}") for one in ("first", "pair") for name in names
+    }
+    memory = Memory(block)
+    for stepper in (compiled_stepper, numpy_stepper):
+        step = stepper(memory)
+        for _ in range(5):
+            m = memory.start()
+            q = rng.normal(size=model.nq)
+            turn = model.q_slices[model.nb - 1].start
+            q[turn : turn + 4] /= np.linalg.norm(q[turn : turn + 4])
+            m[memory.where["q"]] = q
+            step.initialize(m, 0.0)
+            X = body_poses(model, q)
+            i = model.body_names.index(bodies[0])
+            rest = [proximity(model.contact[i][0], X[i], far, identity()).gap]
+            assert m[memory.where["first_distance"]] == pytest.approx(min(rest), abs=1e-12)
+            found = [
+                proximity(a, X[i], b, X[j]).gap
+                for a in model.contact[i]
+                for j in map(model.body_names.index, bodies[1:])
+                for b in model.contact[j]
+            ]
+            assert m[memory.where["pair_distance"]] == pytest.approx(min(found), abs=1e-12)
+
+
+def test_sensors_between_nothing_are_refused():
+    with pytest.raises(ValueError, match="'toe' has none: take names of low, high, ground"):
+        RigidContactPlant(stack().model, sensors=(ContactSensor("a", "toe"),))
+    with pytest.raises(ValueError, match="on both sides"):
+        RigidContactPlant(stack().model, sensors=(ContactSensor("a", "low", ("low", "high")),))
+    with pytest.raises(ValueError, match="two sensors 'a'"):
+        RigidContactPlant(stack().model, sensors=(ContactSensor("a", "low"),) * 2)
+    with pytest.raises(ValueError, match="plane as its first side"):
+        RigidContactPlant(stack().model, sensors=(ContactSensor("a", "ground", "low"),))
+    with pytest.raises(TypeError, match="of ContactSensor"):
+        RigidContactPlant(stack().model, sensors=("low",))
+    with pytest.raises(ValueError, match="two sides at least"):
+        ProximitySensor(stack().model, (), 1e-3)
