@@ -3,6 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# what many processes import is compiled once
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test check bench docs notebooks format clean
 
 demo: .venv/demo
