@@ -249,6 +249,7 @@ def test_no_compiler_at_all_says_what_to_install(monkeypatch):
         shared_library({"a.c": SOURCE}, "a.c")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_hidden_compilers")
 def test_zig_compiles_where_no_system_compiler_is(rng):
     pytest.importorskip(

@@ -5,8 +5,8 @@ import zipfile
 import pytest
 from test_pages import data
 
+from planar2ctrl import parts, wired
 from rigidblocks import PDController, RobotPlant, export_fmu, planar2
-from rigidblocks.cli.runs import _planar2ctrl
 from rigidblocks.tracing.compiler import CompilerError
 
 
@@ -27,7 +27,7 @@ def test_an_fmu_has_the_page_in_which_it_runs_when_it_is_asked_for(tmp_path):
     changed = {"documentation/page.html", "documentation/index.html"}
     assert plain.keys() == paged.keys() - {"documentation/page.html"}
     assert all(plain[name] == paged[name] for name in plain.keys() - changed)
-    system = content(export_fmu(_planar2ctrl(), tmp_path / "s.fmu", dt=2e-3, page=True))
+    system = content(export_fmu(wired(parts()), tmp_path / "s.fmu", dt=2e-3, page=True))
     page = data(type("Page", (), {"html": system["documentation/page.html"].decode()}))
     assert page["kernel"]["dt"] == 2e-3
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from browser import browser, needs_browser
+from planar2ctrl import parts, wired
 from rigidblocks import (
     ContactPlant,
     FloatingBasePlant,
@@ -18,7 +19,6 @@ from rigidblocks import (
     simulation_page,
     sphere_inertia,
 )
-from rigidblocks.cli.runs import _planar2ctrl
 from rigidblocks.dynamics.kinematics import body_poses
 from rigidblocks.loops import closure_errors
 from rigidblocks.mechanisms import four_bar, n_four_bar, stewart_platform
@@ -121,7 +121,7 @@ def test_a_slider_beyond_reach_leaves_the_loops_closed(tab, tmp_path):
 
 
 def test_a_run_plays_and_the_cursor_tells_what_it_was(tab, tmp_path):
-    system = _planar2ctrl()
+    system = wired(parts())
     result = simulate(system, 4.0, 1e-3, progress=False)
     opened(tab, animate(result, system), tmp_path)
     assert tab.run(SEEN) >= 0.03
@@ -163,7 +163,7 @@ return [before, points, more, over.paths.tips.length, scene.layers.has("paths")]
 
 def test_the_path_of_a_frame_is_drawn_by_its_name(tab, tmp_path):
     """Through where the frame was, and no more once it is chosen again."""
-    system = _planar2ctrl()
+    system = wired(parts())
     result = simulate(system, 2.0, 1e-3, progress=False)
     opened(tab, animate(result, system, paths=["body1"]), tmp_path)
     told = tab.run(CHOOSE)
@@ -180,7 +180,7 @@ def test_the_path_of_a_frame_is_drawn_by_its_name(tab, tmp_path):
 
 def test_a_page_follows_a_run_and_plays_it_when_it_is_over(tab):
     """The last row that was sent is the pose, the numbers beside the cursor, and the clock."""
-    system = _planar2ctrl()
+    system = wired(parts())
     result = simulate(system, 1.0, 1e-3, form="fused", progress=False)
     with LiveView(system) as view:
         tab.call("POST", "/url", {"url": view.address})
@@ -264,7 +264,7 @@ return rows;
 
 
 def test_a_page_simulates_what_the_native_kernel_does(tab, tmp_path):
-    system = _planar2ctrl()
+    system = wired(parts())
     opened(tab, simulation_page(system), tmp_path)
     tab.wait("return window.rigidblocks.page.simulation.kernel.steps > 20")
     places = tab.run("return window.rigidblocks.page.simulation.places")

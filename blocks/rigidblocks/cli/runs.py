@@ -278,6 +278,7 @@ def _planar2ctrl() -> "System":
     corners = [[0, 0], [1, 1.5], [1, 1.5], [0, 0], [0, 0]]
     system.add("command", RepeatingSequence(t=[0, 1, 2, 3, 4], y=corners))
     system.connect("command.y", "pd.q_ref")
+    system.connect("command.slope", "pd.qd_ref")
     system.connect("robot.q", "pd.q")
     system.connect("robot.qd", "pd.qd")
     system.connect("pd.tau", "robot.tau")
