@@ -33,7 +33,7 @@ KERNEL = folders(C / "kernel", SAMPLE)
 FMI = {
     fmi: folders(C / "fmi", C / f"fmi/fmi{fmi}", SAMPLE / f"fmi{fmi}") + KERNEL for fmi in (2, 3)
 }
-RUNNER = folders(C / "runner", SAMPLE / "runner", C / "kernel")
+RUNNER = folders(C / "runner", SAMPLE / "runner", C / "kernel", C / "master")
 ALGORITHMS = folders(SAMPLE / "algorithms")
 CONTACT = folders(SAMPLE / "contact")
 LANES = [[f"-DRB_LANES={n}", *folders(C / "lanes", SAMPLE / "lanes")] for n in (2, 4, 8)]
@@ -69,6 +69,7 @@ UNITS = [  # the files that are compiled, with the folders that they need
     ("page/page.c", KERNEL),
     ("master/master.c", []),
     ("runner/core.c", RUNNER),
+    ("runner/parts.c", RUNNER),
     ("runner/runner.c", RUNNER),
     ("contact/proximity.c", []),
     ("contact/plant.h", CONTACT),

@@ -3,12 +3,17 @@ library's C compile against.
 """
 
 import re
+import tempfile
+import zipfile
 from dataclasses import dataclass
+from pathlib import Path
 
+import fmpy
 import numpy as np
 
 from rigidblocks import Block, Model, Port, SixDoF, System, UdpLink, auto_tree, box_inertia
 from rigidblocks.algebra.spatial import identity
+from rigidblocks.bench.parts import PartsInTurn
 from rigidblocks.bench.program import runner_sources
 from rigidblocks.block.adaptive import METHODS, memory_for, method_of
 from rigidblocks.block.integrators import RK4, ROS2
@@ -114,7 +119,51 @@ def _runner() -> dict[str, str]:
     system.connect("link.w_ref", "table.w_ref")
     sources = runner_sources(system, "turntable", 2e-3, GAUSS_SEIDEL)
     link.close()
-    return {name: sources[name] for name in ("model.h", "system.h", "links.h", "xcp_plan.h")}
+    names = ("model.h", "system.h", "links.h", "xcp_plan.h")
+    return {name: sources[name] for name in names} | {"parts.h": _parts()}
+
+
+def _parts() -> str:
+    """What is generated for FMUs of others, of which nothing but what they say of themselves is
+    read.
+    """
+    system = System()
+    with tempfile.TemporaryDirectory() as folder:
+        for version, text in ((2, _FMI_2), (3, _FMI_3)):
+            path = Path(folder, f"{version}.fmu")
+            of_fmi = fmpy.platform if version == 2 else fmpy.platform_tuple
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr(f"binaries/{of_fmi}/one{fmpy.sharedLibraryExtension}", b"")
+                archive.writestr("modelDescription.xml", text)
+            system.add(f"fmu_{version}", path, start={"n": 3})
+        system.connect("fmu_2.y", "fmu_3.u")
+        text = PartsInTurn(system, 2e-3, GAUSS_SEIDEL).text("turntable.fmus", "x86_64-linux")
+    return text
+
+
+_FMI_2 = """<fmiModelDescription fmiVersion="2.0" modelName="one" guid="{1}">
+<CoSimulation modelIdentifier="one"/>
+<ModelVariables>
+<ScalarVariable name="n" valueReference="1" causality="parameter" variability="fixed">
+<Integer start="1"/></ScalarVariable>
+<ScalarVariable name="on" valueReference="2" causality="input" variability="discrete">
+<Boolean start="true"/></ScalarVariable>
+<ScalarVariable name="y" valueReference="3" causality="output"><Real/></ScalarVariable>
+</ModelVariables>
+<ModelStructure><Outputs><Unknown index="3"/></Outputs></ModelStructure>
+</fmiModelDescription>"""
+_FMI_3 = """<fmiModelDescription fmiVersion="3.0" modelName="one" instantiationToken="{1}">
+<CoSimulation modelIdentifier="one" hasEventMode="true"/>
+<ModelVariables>
+<Float64 name="time" valueReference="0" causality="independent" variability="continuous"/>
+<Float64 name="u" valueReference="1" causality="input" start="0"/>
+<UInt8 name="n" valueReference="2" causality="input" variability="discrete" start="0"/>
+<String name="text" valueReference="3" causality="input"><Start value="one"/></String>
+<Binary name="bytes" valueReference="4" causality="input"><Start value="00ff"/></Binary>
+<Float32 name="y" valueReference="5" causality="output"/>
+</ModelVariables>
+<ModelStructure><Output valueReference="5"/></ModelStructure>
+</fmiModelDescription>"""
 
 
 def two_boxes() -> RigidContactPlant:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from rigidblocks.block.memory import Memory
+from rigidblocks.bench.layout import Layout
 from rigidblocks.block.port import Port
 
 BASE = 0x1000  # where the memory begins, as xcp.h has it
@@ -23,7 +23,7 @@ class Element(NamedTuple):
     doc: str
 
 
-def elements_of(ports: Iterable[Port], memory: Memory) -> Iterator[Element]:
+def elements_of(ports: Iterable[Port], memory: Layout) -> Iterator[Element]:
     """The elements of ports of a memory."""
     for port in ports:
         first, doc = memory.where[port.name].start, port.doc

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rigidblocks.bench.a2l import LARGEST, Element, a2l_text, elements_of, period
+from rigidblocks.bench.fmus import unpack
+from rigidblocks.bench.layout import Layout, layout_of
+from rigidblocks.bench.parts import PartsInTurn
 from rigidblocks.bench.udp_link import Addresses, UdpLink
 from rigidblocks.block.adaptive import longest_step
 from rigidblocks.block.integrators import RK4
@@ -17,13 +20,17 @@ from rigidblocks.block.port import Port
 from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import KERNEL, model_header
+from rigidblocks.system.fmu import Fmu
 from rigidblocks.system.fused import GAUSS_SEIDEL, JACOBI, FusedSystem
+from rigidblocks.system.part import Part
 from rigidblocks.system.system import System
 from rigidblocks.tracing.ccode import c_number, c_string, c_text
 from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler, cross_compiler, run_compiler
 
 PLATFORMS = {"x86_64-linux": "x86_64-linux-gnu.2.17", "aarch64-linux": "aarch64-linux-gnu.2.17"}
 CORE = ("core.c", "core.h")
+PARTS = ("parts.c", "core.h", "fmu.h", "fmu_life.h", "fmu_values.h")  # in place of it, with FMUs
+MASTER = ("master.c", "master.h")
 RUNNER = ("clock.h", "link.h", "packet.h", "record.h", "runner.c", "tap.h", "times.h")
 XCP = ("xcp.h", "xcp_daq.h", "xcp_udp.h")
 SOURCE = "source"
@@ -53,36 +60,43 @@ def build_runner(
     """The path of the program written there, which steps a system of blocks every `dt` [s].
 
     Its parts that are a `UdpLink` become links of the program: their signals are exchanged at each
-    communication point. In lock-step the numbers are those of `simulate` to the last bit.
+    communication point. FMUs for co-simulation are unpacked to a folder beside the program, named
+    after it with the ending .fmus, from which it loads their libraries. In lock-step the numbers
+    are those of `simulate` to the last bit.
     `platform` is "x86_64-linux" or "aarch64-linux", built by ziglang, this machine's by its own
     compiler unless given; or "source": then `path` is a folder with the sources, a CMakeLists.txt,
     and `core.c`, which needs no operating system, for a bench whose timer calls the steps. The
     program says by `--help` what it can do.
 
-    Raises ValueError for FMUs and for Python among the parts, for a link whose inputs are not all
-    connected, for links in the order of Jacobi, and where a part reads a link at once, because what
-    comes in is held over the step; CompilerError without a compiler; and what `FusedSystem` raises.
+    Raises ValueError for Python among the parts and for FMUs that it cannot step, for a link whose
+    inputs are not all connected, for links in the order of Jacobi, and where a part reads a link at
+    once, because what comes in is held over the step; FmuError for an FMU without a library for the
+    platform; CompilerError without a compiler; and what `FusedSystem` raises.
     """
     if platform not in (None, SOURCE, *PLATFORMS):
         known = ", ".join((*PLATFORMS, SOURCE))
         raise ValueError(f"there is no platform '{platform}'; choose among {known}")
     path = Path(path)
     xcp_at = _xcp_address(xcp)
-    sources = runner_sources(system, path.stem, dt, order, xcp_at)
+    target, fmus = (None if platform == SOURCE else platform), _fmus(system)
+    sources = runner_sources(system, path.stem, dt, order, xcp_at, target)
     a2l = sources.pop("a2l")
     if platform == SOURCE:
-        sources["CMakeLists.txt"] = _cmake(path.stem)
+        sources["CMakeLists.txt"] = _cmake_with_fmus(path.stem) if fmus else _cmake(path.stem)
         if xcp_at:
             sources[f"{path.stem}.a2l"] = a2l
         path.mkdir(parents=True, exist_ok=True)
         for name, text in sources.items():
             (path / name).write_text(text)
+        _put_fmus(fmus, path / _folder(path.stem), target)
         return path
+    _put_fmus(fmus, path.with_name(_folder(path.stem)), target)
     command = cross_compiler(PLATFORMS[platform]) if platform else compiler()
     with tempfile.TemporaryDirectory() as folder:
         for name, text in sources.items():
             Path(folder, name).write_text(text)
-        out = ("runner.c", "core.c", "-o", "program", "-lm", "-s")
+        core = ("parts.c", "master.c") if fmus else ("core.c",)
+        out = ("runner.c", *core, "-o", "program", "-lm", *["-ldl"] * bool(fmus), "-s")
         run_compiler((*command, *_FLAGS, *out), folder)
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(Path(folder, "program"), path)
@@ -100,28 +114,70 @@ def _xcp_address(given: str | None) -> str:
     return address
 
 
+def _fmus(system: System) -> list[Part]:
+    return [part for part in system.parts.values() if isinstance(part.component, Fmu)]
+
+
+def _folder(name: str) -> str:
+    """The folder of the FMUs of a program."""
+    return f"{name}.fmus"
+
+
+def _put_fmus(fmus: list[Part], folder: Path, platform: str | None) -> None:
+    if fmus:
+        shutil.rmtree(folder, ignore_errors=True)  # of a program that was there before
+        unpack(fmus, folder, platform)
+
+
 def runner_sources(
-    system: System, name: str, dt: float, order: str, xcp: str = ""
+    system: System,
+    name: str,
+    dt: float,
+    order: str,
+    xcp: str = "",
+    platform: str | None = None,
 ) -> dict[str, str]:
     """The C sources of a runner, by file name; and "a2l", for a tool that connects at `xcp`."""
     links = {k: p.component for k, p in system.parts.items() if isinstance(p.component, UdpLink)}
     _check_parts(system)
     if links:
         _check_order(system, links, order)
-    fused = FusedSystem(_without(system, links), dt, order)
-    memory = Memory(fused)
+    rest = _without(system, links)
+    in_turn = _fmus(system)
+    core, memory = (
+        _parts_in_turn(PartsInTurn(rest, dt, order), name, platform)
+        if in_turn
+        else _as_one(FusedSystem(rest, dt, order))
+    )
     linked = [_linked(key, link, system, memory) for key, link in links.items()]
-    sources = {file: c_text(f"kernel/{file}") for file in KERNEL}
-    sources |= {file: c_text(f"runner/{file}") for file in (*CORE, *RUNNER, *XCP)}
-    sources["model.h"] = model_header(TracedEvaluator(memory), RK4, longest_step(RK4))
+    sources = core | {file: c_text(f"runner/{file}") for file in (*RUNNER, *XCP)}
     sources["system.h"] = _system_header(name, dt, memory)
     sources["links.h"] = _links_header(linked)
-    signals = list(elements_of(memory.block.outputs, memory))
+    signals = list(elements_of(memory.outputs, memory))
     tunables = _tunables(memory, linked)
     sources["xcp_plan.h"] = _xcp_header(name, dt, memory, tunables, xcp)
     sources["a2l"] = a2l_text(name, signals, tunables, dt, xcp)
     sources["packet.py"] = files("rigidblocks.bench").joinpath("packet.py").read_text()
     return sources
+
+
+def _as_one(fused: FusedSystem) -> tuple[dict[str, str], Layout]:
+    """The sources of the core of a system as one block, and its memory."""
+    memory = Memory(fused)
+    sources = {file: c_text(f"kernel/{file}") for file in KERNEL}
+    sources |= {file: c_text(f"runner/{file}") for file in CORE}
+    sources["model.h"] = model_header(TracedEvaluator(memory), RK4, longest_step(RK4))
+    return sources, layout_of(memory)
+
+
+def _parts_in_turn(
+    parts: PartsInTurn, name: str, platform: str | None
+) -> tuple[dict[str, str], Layout]:
+    """The same of one whose parts step one after the other."""
+    sources = {file: c_text(f"runner/{file}") for file in PARTS}
+    sources |= {file: c_text(f"master/{file}") for file in MASTER}
+    sources["parts.h"] = parts.text(_folder(name), platform)
+    return sources, parts.layout
 
 
 def _check_parts(system: System) -> None:
@@ -167,7 +223,7 @@ def _without(system: System, links: Mapping[str, UdpLink]) -> System:
     return rest
 
 
-def _linked(name: str, link: UdpLink, system: System, memory: Memory) -> _Linked:
+def _linked(name: str, link: UdpLink, system: System, memory: Layout) -> _Linked:
     sent: dict[int, int] = {}
     targets: list[tuple[int, int]] = []
     for one in system.connections:
@@ -193,7 +249,7 @@ def _offset(ports: Iterable[Port], name: str) -> int:
     return sum(port.size for port in list(ports)[: names.index(name)])
 
 
-def _input_place(memory: Memory, part: str, port: Port, k: int) -> int:
+def _input_place(memory: Layout, part: str, port: Port, k: int) -> int:
     """Where the k-th element of an input is in the memory: with the others, or alone."""
     whole = memory.where.get(f"{part}.{port.name}")
     if whole is not None:
@@ -201,11 +257,11 @@ def _input_place(memory: Memory, part: str, port: Port, k: int) -> int:
     return int(memory.where[f"{part}.{port.element_names[k]}"].start)
 
 
-def _system_header(name: str, dt: float, memory: Memory) -> str:
+def _system_header(name: str, dt: float, memory: Layout) -> str:
     """system.h: what the program knows of its system."""
     signals = [
         (element, memory.where[port.name].start + k)
-        for port in memory.block.outputs
+        for port in memory.outputs
         for k, element in enumerate(port.element_names)
     ]
     names = ",\n    ".join(c_string(element) for element, _ in signals)
@@ -251,14 +307,14 @@ def _links_header(linked: list[_Linked]) -> str:
     return "\n".join(lines)
 
 
-def _tunables(memory: Memory, linked: list[_Linked]) -> list[Element]:
+def _tunables(memory: Layout, linked: list[_Linked]) -> list[Element]:
     """What may be changed while it runs: parameters, and inputs that come by no link."""
     by_link = {place for one in linked for place, _ in one.targets}
-    ports = (*memory.block.inputs, *memory.parameters)
+    ports = (*memory.inputs, *memory.parameters)
     return [one for one in elements_of(ports, memory) if one.place not in by_link]
 
 
-def _xcp_header(name: str, dt: float, memory: Memory, tunables: list[Element], address: str) -> str:
+def _xcp_header(name: str, dt: float, memory: Layout, tunables: list[Element], address: str) -> str:
     """xcp_plan.h: what a program tells tools that connect to it."""
     cycle, unit = period(dt)
     rows = "".join(
@@ -304,4 +360,17 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   target_compile_options({name} PRIVATE {" ".join(PORTABLE_FLAGS)})
   target_link_libraries({name} {name}_core Threads::Threads m)
 endif()
+"""
+
+
+def _cmake_with_fmus(name: str) -> str:
+    return f"""cmake_minimum_required(VERSION 3.10)
+project({name} C)
+
+find_package(Threads REQUIRED)
+add_executable({name} runner.c parts.c master.c)
+target_compile_options({name} PRIVATE {" ".join(PORTABLE_FLAGS)})
+target_link_libraries({name} Threads::Threads m ${{CMAKE_DL_LIBS}})
+# from where it loads them
+file(COPY {_folder(name)} DESTINATION ${{CMAKE_CURRENT_BINARY_DIR}})
 """

@@ -11,15 +11,6 @@
 
 #include "master.h"
 
-#if defined(_WIN32)
-#define RB_EXPORT __declspec(dllexport)
-#else
-#define RB_EXPORT __attribute__((visibility("default")))
-#endif
-
-RB_EXPORT int master_run(Loop *loop);
-RB_EXPORT int master_step(Loop *loop, double t, double dt);
-
 /* s on a clock that costs little to read */
 static double now(void)
 {
@@ -44,7 +35,7 @@ static void copy(const Copy *copies, int64_t n)
 }
 
 /* The wires to a part, with their units converted. */
-static void read_inputs(const Part *part)
+RB_EXPORT void master_read(const Part *part)
 {
     copy(part->wires, part->n_wires);
     for (int64_t k = 0; k < part->n_scales; k++)
@@ -133,11 +124,11 @@ static int step(Loop *loop, double t, double dt)
 {
     if (loop->simultaneous)
         for (int64_t k = 0; k < loop->n_parts; k++)
-            read_inputs(loop->parts + k);
+            master_read(loop->parts + k);
     for (int64_t k = 0; k < loop->n_parts; k++) {
         const Part *part = loop->parts + k;
         if (!loop->simultaneous)
-            read_inputs(part);
+            master_read(part);
         if (!part_step(loop, part, t, dt)) {
             loop->part = part->number;
             return RB_LOOP_FAILED;

@@ -95,4 +95,19 @@ typedef struct {
     int64_t part, status;
 } Loop;
 
+#if defined(_WIN32)
+#define RB_EXPORT __declspec(dllexport)
+#else
+#define RB_EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Takes steps up to the end that is asked for, while there is room for their rows and time. */
+RB_EXPORT int master_run(Loop *loop);
+
+/* One step, of which no row is kept. */
+RB_EXPORT int master_step(Loop *loop, double t, double dt);
+
+/* The wires to a part, with their units converted. */
+RB_EXPORT void master_read(const Part *part);
+
 #endif

@@ -22,7 +22,16 @@ int runner_outputs(double t)
     return initialize(memory, t);
 }
 
+int runner_begin(void)
+{
+    return RUNNER_OK;
+}
+
 int runner_step(double t)
 {
     return step(memory, t, RUNNER_DT, NULL);
+}
+
+void runner_end(void)
+{
 }

@@ -199,6 +199,15 @@ static void go(Run *run, const Options *options)
     run->wall = now() - began;
 }
 
+static const char *how_ended(int status)
+{
+    if (status == RUNNER_FAILED)
+        return "a part has failed";
+    if (status != RUNNER_OK)
+        return "a value is not finite";
+    return stopped ? "by a signal" : "at its end";
+}
+
 static void report(FILE *file, const Run *run, const Options *options)
 {
     (void)fprintf(file, "{\n  \"system\": \"%s\",\n  \"dt\": %.17g,\n  \"steps\": %llu,\n", RUNNER_NAME, RUNNER_DT,
@@ -218,7 +227,7 @@ static void report(FILE *file, const Run *run, const Options *options)
     for (int k = 0; k < RUNNER_LINKS; k++)
         report_link(file, &run->links[k], k == RUNNER_LINKS - 1);
     (void)fprintf(file, "  },\n  \"ended\": \"%s\"\n}\n",
-            run->status ? "a value is not finite" : stopped ? "by a signal" : "at its end");
+            how_ended(run->status));
 }
 
 static int open_tap(Tap *tap, const Options *options)
@@ -267,6 +276,7 @@ static int ending(Run *run, const Options *options)
         (void)fclose(file);
     for (int k = 0; k < RUNNER_LINKS; k++)
         close_link(&run->links[k]);
+    runner_end();
     return options->overrun == STOP && run->missed ? 1 : code;
 }
 
@@ -289,6 +299,8 @@ int main(int argc, char **argv)
     exchange_all(&run, 0.0);
     if (RUNNER_LINKS && run.status == 0)
         run.status = runner_outputs(0.0);
+    if (run.status == 0)
+        run.status = runner_begin();
     keep_row(&run, &options, 0.0);
     if (run.status == 0)
         go(&run, &options);
