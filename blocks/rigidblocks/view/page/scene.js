@@ -1,8 +1,8 @@
 // The scene: solids in a light, their shadows on a ground with a grid, and a camera that the mouse turns.
 
 const GROUND = [0.93, 0.945, 0.955], SKY = [0.80, 0.87, 0.93], FIELD_OF_VIEW = 0.62;
-// of the picture that is to be filled; how much lower the eye may go [rad]; how many times as far as most of a run all of it is
-const FILLED = 0.94, LOWER = 0.17, ROAMING = 2;
+// of the picture that is to be filled; how much lower the eye may go [rad]
+const FILLED = 0.94, LOWER = 0.17;
 const DEEP = 0.8; // how far the nearest is at least, in depths of all: nothing near looks much larger than what is far
 
 const VERTEX = `#version 300 es
@@ -124,9 +124,9 @@ class Scene {
   /** Puts the camera where all that is at the given lists of poses can be seen. */
   frame(many) {
     this.shots = many.map((poses) => this.cornersAt(poses));
-    const corners = this.corners = this.shots.flat();
-    const low = [0, 1, 2].map((i) => corners.reduce((least, p) => Math.min(least, p[i]), Infinity));
-    const high = [0, 1, 2].map((i) => corners.reduce((most, p) => Math.max(most, p[i]), -Infinity));
+    this.ways = Array.from({ length: many[0].length / 12 }, (_, k) =>
+      length(sub(...ends(many.map((poses) => poses.subarray(12 * k + 9, 12 * k + 12))))));
+    const corners = this.corners = this.shots.flat(), [low, high] = ends(corners);
     this.radius = Math.max(length(sub(high, low)) / 2, 1e-3);
     this.middle = scaled(add(low, high), 0.5);
     const aside = many.slice(0, 1).flatMap((poses) => this.cornersAt(poses, true));
@@ -192,10 +192,10 @@ class Scene {
   /** Puts the camera where what it is to see just fills the picture. */
   fit() { Object.assign(this, this.placeFor(this.corners)); }
 
-  /** Whether what moves goes so far that from where all of it is seen, it is small most of the time. */
+  /** Whether all bodies go farther than half of what they are wide together, most of the time: robots that are fixed do not. */
   get roams() {
-    const near = this.shots.map((corners) => this.placeFor(corners).distance).sort((a, b) => a - b);
-    return this.placeFor(this.shots.flat()).distance > ROAMING * near[near.length >> 1];
+    const wide = this.shots.map((corners) => length(sub(...ends(corners)))).sort((a, b) => a - b)[this.shots.length >> 1];
+    return this.ways.every((way) => way > wide / 2);
   }
 
   /** Where the camera is that goes along, at a part of the way through the shots: each point that is seen from two places is
@@ -367,12 +367,18 @@ const middleOf = (points) => scaled(points.reduce(add, [0, 0, 0]), 1 / Math.max(
 
 const IDENTITY = new Float64Array([1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]);
 
-function boxAround(corners) {
+/** The least and the largest coordinates of points. */
+function ends(points) {
   const low = [Infinity, Infinity, Infinity], high = [-Infinity, -Infinity, -Infinity];
-  for (let k = 0; k < corners.length; k += 6)
+  for (const p of points)
     for (let i = 0; i < 3; i++) {
-      low[i] = Math.min(low[i], corners[k + i]);
-      high[i] = Math.max(high[i], corners[k + i]);
+      low[i] = Math.min(low[i], p[i]);
+      high[i] = Math.max(high[i], p[i]);
     }
+  return [low, high];
+}
+
+function boxAround(corners) {
+  const [low, high] = ends(Array.from({ length: corners.length / 6 }, (_, k) => corners.slice(6 * k, 6 * k + 3)));
   return [0, 1, 2, 3, 4, 5, 6, 7].map((k) => [0, 1, 2].map((i) => (k >> i) & 1 ? high[i] : low[i]));
 }
