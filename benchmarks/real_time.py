@@ -1,5 +1,7 @@
 """Deadlines of planar2 with its controller at 1 kHz: an empty loop, which is the machine's own
-noise, the runner, and Python, one after the other.
+noise, the runner, and Python, one after the other. Beside each step of a program an empty section
+is timed, which takes as long as a step usually does and computes nothing: what it takes longer is
+the machine's.
 
     python benchmarks/real_time.py                          60 s each, on an idle machine
     python benchmarks/real_time.py --load 4 --fifo 50       under load, with priority
@@ -12,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
 from planar2ctrl import parts, wired
 
 DT = 1e-3
+STEP = 0.9  # us that a step usually takes
 
 
 def empty() -> System:
@@ -35,7 +39,7 @@ def empty() -> System:
 def run(program: Path, seconds: float, priority: int) -> dict[str, Any]:
     """The report of a program; what it was not allowed is told on stderr."""
     fifo = ["--fifo", str(priority)] if priority else []
-    command = [str(program), "--stop", str(seconds), *fifo]
+    command = [str(program), "--stop", str(seconds), "--empty", str(STEP), *fifo]
     told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     report: dict[str, Any] = json.loads(told)
     return report
@@ -44,11 +48,13 @@ def run(program: Path, seconds: float, priority: int) -> dict[str, Any]:
 def told(name: str, report: dict[str, Any]) -> None:
     """A line of the table."""
     start, step = report["start after due (us)"], report["step (us)"]
+    empty = report.get("empty section (us)", dict.fromkeys(("median", "p99.9", "max"), nan))
     missed = report["missed deadlines"]
     print(
         f"{name:8} {report['steps']:7} {missed:7} {100 * missed / report['steps']:7.3f} "
         f"{report['late starts']:7} {start['median']:9.1f} {start['p99.9']:9.1f} "
-        f"{start['max']:9.1f} {step['median']:7.1f} {step['p99.9']:7.1f} {step['max']:9.1f}",
+        f"{start['max']:9.1f} {step['median']:7.1f} {step['p99.9']:7.1f} {step['max']:9.1f} "
+        f"{empty['median']:8.1f} {empty['p99.9']:8.1f} {empty['max']:9.1f}",
         flush=True,
     )
 
@@ -81,7 +87,7 @@ def main() -> None:
         print(f"{asked.seconds:g} s at 1 kHz, load {asked.load}, SCHED_FIFO {asked.fifo or 'no'}")
         print(
             "            steps  missed       %    late  start us:    p99.9       max  "
-            "step us:   p99.9       max"
+            "step us:   p99.9       max empty us:   p99.9       max"
         )
         with load(asked.load):
             for name, program in programs.items():

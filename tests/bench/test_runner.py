@@ -51,13 +51,14 @@ def test_it_computes_what_simulate_computes(program, tmp_path):
 def test_it_keeps_the_pace_and_tells_how_well(program, tmp_path):
     began = time.monotonic()
     path = tmp_path / "report.json"
-    code, _, _ = run(program, "--stop", "0.3", "--rate", "0.5", "--report", path)
+    code, _, _ = run(program, "--stop", "0.3", "--rate", "0.5", "--empty", "2", "--report", path)
     assert code == 0
     assert time.monotonic() - began >= 0.59
     report = json.loads(path.read_text())
     assert (report["steps"], report["dt"], report["rate"]) == (300, DT, 0.5)
     assert report["seconds"] > 0.59
-    for times in (report["step (us)"], report["start after due (us)"]):
+    assert report["empty section (us)"]["median"] > 1
+    for times in (report[f"{what} (us)"] for what in ("step", "start after due", "empty section")):
         assert 0 <= times["median"] <= times["p99"] <= times["p99.9"] <= times["max"]
         assert sum(times["octaves"]) == 300
     assert report["step (us)"]["median"] > 0

@@ -39,6 +39,28 @@ static inline int64_t wait_until(int64_t due, const volatile int *stop)
     return time;
 }
 
+/* Work that takes its time and nothing else: it reads no memory but its own counter. */
+static inline void spin(int64_t rounds)
+{
+    for (volatile int64_t k = 0; k < rounds; k++)
+        ;
+}
+
+/* The rounds of `spin` that take some time [us] when nothing comes in between. */
+static inline int64_t rounds_of(double us)
+{
+    enum { TRIES = 200, ROUNDS = 1000 };
+    int64_t least = INT64_MAX;
+    for (int k = 0; k < TRIES; k++) {
+        const int64_t began = now();
+        spin(ROUNDS);
+        const int64_t took = now() - began;
+        if (took < least)
+            least = took;
+    }
+    return (int64_t)(1e3 * us * ROUNDS / (double)(least > 0 ? least : 1)) + 1;
+}
+
 /* Asks for a priority of SCHED_FIFO, a processor and memory that is not paged out, and says what was not allowed. */
 static inline void ask_for_real_time(int priority, int processor, FILE *said)
 {

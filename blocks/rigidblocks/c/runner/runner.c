@@ -29,6 +29,7 @@ typedef struct {
     int every, overrun, priority, processor;
     const char *record, *report, *xcp, *tap;
     double tap_rate; /* 1/s of simulation */
+    double empty;    /* us of a section beside each step that only counts; 0 for none */
     int n_tapped;
     const char *tapped[TAP_NAMES];
 } Options;
@@ -37,7 +38,8 @@ typedef struct {
     uint64_t steps, late, missed, skipped;
     int status;
     int64_t wall;
-    Times starts, work;
+    Times starts, work, empty;
+    int64_t rounds; /* of the empty section */
     Record record;
     Link links[RUNNER_LINKS + 1];
     XcpServer xcp;
@@ -64,6 +66,7 @@ static int usage(const char *program)
             "  --record FILE   the signals as CSV, each --every'th step\n"
             "  --every N       default 1\n"
             "  --report FILE   the report as JSON; default: to the standard output\n"
+            "  --empty US      beside each step, times a section that takes so long and does nothing\n"
             "  --xcp ADDRESS   where tools for measurement and calibration connect, or off; default: %s\n"
             "  --tap ADDRESS   sends signals as JSON by UDP, for PlotJuggler and others\n"
             "  --tap-rate N    so many times in a second of simulation; default 20\n"
@@ -112,7 +115,7 @@ static int parse(int argc, char **argv, Options *options)
         {"record", required_argument, 0, 'w'}, {"report", required_argument, 0, 'j'},
         {"xcp", required_argument, 0, 'x'},    {"tap", required_argument, 0, 't'},
         {"tap-rate", required_argument, 0, 'T'}, {"tap-signal", required_argument, 0, 'n'},
-        {0, 0, 0, 0}};
+        {"empty", required_argument, 0, 'i'},  {0, 0, 0, 0}};
     int letter, bad = 0;
     *options = (Options){.stop = -1.0, .rate = 1.0, .every = 1, .processor = -1, .xcp = RUNNER_XCP, .tap_rate = 20.0};
     while ((letter = getopt_long(argc, argv, "", known, NULL)) != -1)
@@ -125,6 +128,7 @@ static int parse(int argc, char **argv, Options *options)
         case 'c': options->processor = (int)number(optarg, 0.0, &bad); break;
         case 'w': options->record = optarg; break;
         case 'j': options->report = optarg; break;
+        case 'i': options->empty = number(optarg, 0.0, &bad); break;
         case 't': options->tap = optarg; break;
         case 'T': options->tap_rate = number(optarg, 1e-9, &bad); break;
         case 'n': add_tapped(options, optarg, &bad); break;
@@ -146,6 +150,17 @@ static void keep_row(Run *run, const Options *options, double t)
         add_row(&run->record, t, runner_memory(), RUNNER_PLACES);
 }
 
+/* What the machine adds to work of a known time. Before one step and after the next, since what has waited for the program
+   to wake up hits what comes first. */
+static void time_nothing(Run *run, uint64_t turn)
+{
+    if (run->rounds == 0 || run->steps % 2 != turn)
+        return;
+    const int64_t began = now();
+    spin(run->rounds);
+    count_time(&run->empty, now() - began);
+}
+
 /* One step, `due` at a time: what it took and how late it began is counted. Returns when it ended. */
 static int64_t timed_step(Run *run, int64_t due, int paced)
 {
@@ -156,10 +171,12 @@ static int64_t timed_step(Run *run, int64_t due, int paced)
     serve_xcp(&run->xcp);
     if (run->steps > 0)
         exchange_all(run, t);
+    time_nothing(run, 0);
     const int64_t computes = now();
     run->status = runner_step(t);
     const int64_t ended = now();
     count_time(&run->work, ended - computes);
+    time_nothing(run, 1);
     if (paced) {
         count_time(&run->starts, began - due);
         run->late += began - due > (int64_t)(1e8 * RUNNER_DT); /* a tenth of a step */
@@ -218,6 +235,8 @@ static void report(FILE *file, const Run *run, const Options *options)
     (void)fprintf(file, "  \"rows dropped\": %llu,\n", (unsigned long long)run->record.dropped);
     report_times(file, "start after due (us)", &run->starts);
     report_times(file, "step (us)", &run->work);
+    if (run->rounds)
+        report_times(file, "empty section (us)", &run->empty);
     if (options->xcp[0])
         report_xcp(file, &run->xcp);
     if (options->tap)
@@ -295,6 +314,7 @@ int main(int argc, char **argv)
     if (open_all(&run, &options) != 0)
         return 2;
     ask_for_real_time(options.priority, options.processor, stderr);
+    run.rounds = options.empty > 0.0 ? rounds_of(options.empty) : 0;
     run.status = runner_start(0.0);
     exchange_all(&run, 0.0);
     if (RUNNER_LINKS && run.status == 0)
