@@ -14,16 +14,23 @@ from jsonschema import Draft202012Validator
 from loop_models import LOOP_MODELS, loop_model
 from planar_models import random_planar_tree
 from random_models import joints_of_all_types, random_inertia, random_transform, random_tree
-from rigidblocks.formats.description import Actuator, Coupling, Freedoms, Place, RobotDescription
+from rigidblocks.formats.description import (
+    Actuator,
+    Coupling,
+    Freedoms,
+    Place,
+    PointSpring,
+    RobotDescription,
+)
 from rigidblocks.formats.json_file import SCHEMA, document, save_model
 from rigidblocks.formats.load import load_model
 from rigidblocks.formats.refusal import FormatError
-from rigidblocks.joint import Joint, Revolute
+from rigidblocks.joint import Joint, Revolute, StringConstraint
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.figures import Polyhedron, Polyline
 from rigidblocks.model.later import Later
 from rigidblocks.model.material import Material
-from rigidblocks.model.shapes import Box, Cylinder, PointSet, Sphere
+from rigidblocks.model.shapes import Box, Cylinder, Plane, PointSet, Sphere
 from rigidblocks.robots import planar2, quadruped
 from urdf_text import ARM
 
@@ -77,13 +84,29 @@ def described(rng):
         {"tool 工具": Place(3, random_transform(rng)), "base": Place(-1, random_transform(rng))},
         (Coupling(single[0], single[1], 1 / 3, -0.1),),
         shapes(rng),
-        shapes(rng),
+        (*shapes(rng), Plane(rng.normal(size=3), rng.normal(size=3), material=Material(mu=0.3))),
         ("line 1: something",),
         (
             Actuator("motor", single[0], 1 / 3, (0.1, 0.2, 0.3), (1.0, 2.0, -1 / 7)),
             Actuator("servo 1", single[1], control=(-0.1, np.inf), force=(-np.inf, 1 / 3)),
         ),
+        (
+            PointSpring("spring", 2, (0.1, 0.2, 1 / 3), -1, (0.0, -0.0, 1e-300), 1 / 7, 0.3, 0.1),
+            PointSpring("2. Feder", 0, (1.0, 2.0, 3.0), 1, (0.1, 0.2, 0.3), 5e-324),
+        ),
+        ((-1, 2), (0, 3)),
     )
+
+
+def with_strings(model):
+    """The model with a string over a pulley, and a closed one around discs."""
+    n, last = len(model.gravity), model.nb - 1
+    points = tuple((k - 1, np.arange(n) / 3 + k) for k in range(3))
+    strings = (
+        StringConstraint(points, 1 / 3, name="cord 1"),
+        StringConstraint((*points, (last, np.ones(n) / 7)), 0.7, closed=True, radius=0.1),
+    )
+    return replace(model, strings=strings)
 
 
 def made(name, rng):
@@ -98,10 +121,23 @@ def made(name, rng):
             return described(rng)
         case "planar tree":
             return random_planar_tree(rng, (-1, 0, 0, 1))
+        case "strings":
+            return with_strings(planar2())
+        case "planar strings":
+            return with_strings(random_planar_tree(rng, (-1, 0, 0, 1)))
     return loop_model(name)[0]
 
 
-ROBOTS = ("planar2", "quadruped", "all joints", "described", "planar tree", *LOOP_MODELS)
+ROBOTS = (
+    "planar2",
+    "quadruped",
+    "all joints",
+    "described",
+    "planar tree",
+    "strings",
+    "planar strings",
+    *LOOP_MODELS,
+)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -127,6 +163,8 @@ def test_a_unit_axis_stays_what_it_is(rng):
     for axis in rng.normal(size=(1000, 3)):
         joint = Revolute(tuple(axis))
         assert Revolute(joint.axis).axis == joint.axis
+        plane = Plane(axis)
+        assert np.array_equal(Plane(plane.normal).normal, plane.normal)
 
 
 def test_the_schema_knows_all_joints_and_no_more():
@@ -148,6 +186,26 @@ def test_a_joint_of_a_type_of_ones_own_is_not_saved(rng, tmp_path):
     with pytest.raises(TypeError, match="a Homemade cannot be saved; it must be one of Blade, Cyl"):
         save_model(model, tmp_path / "robot.json")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_string_of_a_length_in_time_is_not_saved(tmp_path):
+    points = ((-1, np.zeros(3)), (1, np.ones(3)))
+    winch = StringConstraint(points, lambda t: 1.0 + t, name="winch")
+    with pytest.raises(TypeError, match="length of string 'winch' is a function of time"):
+        save_model(replace(planar2(), strings=(winch,)), tmp_path / "robot.json")
+    assert not any(tmp_path.iterdir())
+
+
+def spring(**changes):
+    """A spring of planar2 as it is in a document."""
+    one = {"name": "s", "body": 0, "point": [0, 0, 1], "other": -1, "other_point": [0, 0, 0]}
+    return one | {"stiffness": 1, "damping": 0, "rest": 0} | changes
+
+
+def string(**changes):
+    """A string of planar2 as it is in a document."""
+    ends = [{"body": body, "point": [0, 0, body]} for body in (-1, 1)]
+    return {"name": "cord", "points": ends, "length": 1, "radius": 0} | changes
 
 
 def changed(change):
@@ -193,6 +251,42 @@ BROKEN = {
     "a coupling of no joint": (
         changed(lambda d: d["couplings"].append({"joint": 5, "source": 0})),
         r"couplings\[0\].joint is 5, which is no joint",
+    ),
+    "a spring of no body": (
+        changed(lambda d: d["springs"].append(spring(other=7))),
+        r"springs\[0\]\.other must be one of -1 \(the base\) \.\. 1, not 7",
+    ),
+    "a spring of one body": (
+        changed(lambda d: d["springs"].append(spring(other=0))),
+        r"springs\[0\] needs two bodies, of which the second may be the base",
+    ),
+    "a spring of a negative stiffness": (
+        changed(lambda d: d["springs"].append(spring(stiffness=-1))),
+        r"springs\[0\]\.stiffness must not be negative",
+    ),
+    "bodies apart that are one": (
+        changed(lambda d: d["apart"].append([1, 1])),
+        r"apart\[0\] must be the numbers of two bodies, not \[1, 1\]",
+    ),
+    "a string of one point": (
+        changed(lambda d: d["model"]["strings"].append(string(points=string()["points"][:1]))),
+        "model is none: string cord of model 'planar2' has 1 points; it needs 2 or more",
+    ),
+    "a string of no body": (
+        changed(
+            lambda d: d["model"]["strings"].append(
+                string(points=[{"body": 2, "point": [0, 0, 0]}] * 2)
+            )
+        ),
+        "model is none: string cord of model 'planar2' has a point on body 2",
+    ),
+    "a string of no length": (
+        changed(lambda d: d["model"]["strings"].append(string(length=0))),
+        "the length of string cord of model 'planar2' must be positive and finite, not 0",
+    ),
+    "a string with a text for a point": (
+        changed(lambda d: d["model"]["strings"].append(string(points="AB"))),
+        r"model\.strings\[0\]\.points must be a list",
     ),
     "a frame of no body": (
         changed(lambda d: d["frames"].update(a={"body": 7, "placement": {}})),

@@ -11,7 +11,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array, Transform, is_frozen, read_only
 from rigidblocks.model.model import Model
 from rigidblocks.model.planar import PlanarModel
-from rigidblocks.model.shapes import Shape
+from rigidblocks.model.shapes import Plane, Shape
 from rigidblocks.pictures import Picture, picture
 
 
@@ -51,6 +51,23 @@ class Actuator(NamedTuple):
     bias: tuple[float, float, float] = (0.0, 0.0, 0.0)
     control: tuple[float, float] = (-np.inf, np.inf)
     force: tuple[float, float] = (-np.inf, np.inf)
+
+
+class PointSpring(NamedTuple):
+    """A spring with a damper beside it between `point` (3,) [m] of body number `body` and
+    `other_point` of body number `other`, -1 the base, each in the coordinates of its body:
+
+        tension = stiffness (s - rest) + damping ds/dt,  s their distance
+    """
+
+    name: str
+    body: int
+    point: tuple[float, ...]
+    other: int
+    other_point: tuple[float, ...]
+    stiffness: float
+    damping: float = 0.0
+    rest: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
@@ -118,9 +135,10 @@ class RobotDescription:
     `model` is its dynamics: links that are fixed to each other are one body. `frames` has every
     link of the file by name, and every frame; `freedoms` are the limits, springs, damping, friction
     and rotors of the joints, `couplings` the joints that follow others, `actuators` what drives
-    them. Shapes of links that are
-    fixed to the base are in `base_appearance` and `base_contact`. `warnings` say in one line each
-    what the file leaves out or has wrong, with its line.
+    them, `springs` those between two points. Shapes of links that are fixed to the base are in
+    `base_appearance` and `base_contact`, planes at rest among the latter. `apart` are the pairs of
+    bodies by number, -1 the base, that do not touch though no joint connects them. `warnings` say
+    in one line each what the file leaves out or has wrong, with its line.
     """
 
     model: Model | PlanarModel
@@ -128,9 +146,11 @@ class RobotDescription:
     frames: Mapping[str, Place] = field(default_factory=dict)
     couplings: tuple[Coupling, ...] = ()
     base_appearance: Sequence[Shape] = ()
-    base_contact: Sequence[Shape] = ()
+    base_contact: Sequence[Shape | Plane] = ()
     warnings: Sequence[str] = ()
     actuators: tuple[Actuator, ...] = ()
+    springs: tuple[PointSpring, ...] = ()
+    apart: tuple[tuple[int, int], ...] = ()
 
     def __repr__(self) -> str:
         lists = (self.frames, self.couplings, self.actuators, self.warnings)

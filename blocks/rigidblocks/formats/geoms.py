@@ -9,7 +9,9 @@ from rigidblocks.algebra.rotation import quaternion_rotation
 from rigidblocks.algebra.spatial import Array, Transform
 from rigidblocks.model.convex import MOST_VERTICES, Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.material import Material
-from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
+from rigidblocks.model.shapes import Box, Cylinder, Plane, Shape, Sphere
+
+PLANE = 0  # mjtGeom
 
 
 def shapes(m: Any, body: int, warnings: list[str]) -> tuple[list[Shape], list[Shape]]:
@@ -18,7 +20,7 @@ def shapes(m: Any, body: int, warnings: list[str]) -> tuple[list[Shape], list[Sh
     """
     seen, touching = list[Shape](), list[Shape]()
     for g in _geoms(m, body):
-        touches = bool(m.geom_contype[g] or m.geom_conaffinity[g])
+        touches = bool(_touches(m)[g])
         try:
             shape = _shape(m, g, touches)
         except ValueError as error:
@@ -29,6 +31,52 @@ def shapes(m: Any, body: int, warnings: list[str]) -> tuple[list[Shape], list[Sh
             if touches:
                 touching.append(shape)
     return seen, touching
+
+
+def planes(m: Any, body: int) -> list[Plane]:
+    """The planes of a body of the model that touch something."""
+    found = []
+    for g in _geoms(m, body):
+        if m.geom_type[g] == PLANE and _touches(m)[g]:
+            X = placement(m.geom_pos[g], m.geom_quat[g])
+            found.append(Plane(X.E[2], X.r, material=_material(m, g)))
+    return found
+
+
+def pairs_apart(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The pairs of bodies of the model with geoms of which none touch each other, and those of
+    which some do and others do not, though all touch something.
+
+    By MuJoCo's rule: contype of one and conaffinity of the other have a bit in common, and no
+    <exclude> names the bodies; or a <pair> names the geoms.
+    """
+    one = (m.geom_contype[:, None] & m.geom_conaffinity[None, :]) != 0
+    allowed = _of_bodies(m, one | one.T)
+    there, possible = allowed
+    for signature in m.exclude_signature.tolist():
+        there[signature >> 16, signature & 0xFFFF] = there[signature & 0xFFFF, signature >> 16] = 0
+    named = np.zeros_like(one)
+    named[m.pair_geom1, m.pair_geom2] = named[m.pair_geom2, m.pair_geom1] = True
+    there = there + _of_bodies(m, named)[0]
+    pairs = [(i, j) for i, j in zip(*np.nonzero(np.triu(possible, 1)), strict=True)]
+    none = [(int(i), int(j)) for i, j in pairs if not there[i, j]]
+    return none, [(int(i), int(j)) for i, j in pairs if 0 < there[i, j] < possible[i, j]]
+
+
+def _of_bodies(m: Any, allowed: Array) -> tuple[Array, Array]:
+    """How many pairs of geoms of two bodies (nbody, nbody) are allowed, and how many there are."""
+    touching = _touches(m)
+    of = np.zeros((m.nbody, len(touching)))
+    of[m.geom_bodyid, np.arange(len(touching))] = touching
+    count = of.sum(axis=1)
+    return of @ allowed @ of.T, np.outer(count, count)
+
+
+def _touches(m: Any) -> Array:
+    """Which geoms touch anything."""
+    touching: Array = (m.geom_contype != 0) | (m.geom_conaffinity != 0)
+    touching[m.pair_geom1] = touching[m.pair_geom2] = True
+    return touching
 
 
 def placement(r: Array, q: Array) -> Transform:

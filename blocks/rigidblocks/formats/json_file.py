@@ -10,11 +10,20 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra import planar, spatial
-from rigidblocks.formats.description import Actuator, Coupling, Freedoms, Place, RobotDescription
+from rigidblocks.formats.description import (
+    Actuator,
+    Coupling,
+    Freedoms,
+    Place,
+    PointSpring,
+    RobotDescription,
+)
 from rigidblocks.formats.node import Node
 from rigidblocks.formats.parts import (
+    AT_REST,
     JOINTS,
     SHAPES,
+    at_rest_from_json,
     inertia,
     joint_from_json,
     part_to_json,
@@ -23,7 +32,7 @@ from rigidblocks.formats.parts import (
     transform,
 )
 from rigidblocks.formats.refusal import FormatError, wrong
-from rigidblocks.joint import LoopJoint
+from rigidblocks.joint import LoopJoint, StringConstraint
 from rigidblocks.model.model import Model
 from rigidblocks.model.planar import PlanarModel
 
@@ -62,9 +71,11 @@ def document(robot: RobotDescription) -> dict[str, Any]:
             for name, place in robot.frames.items()
         },
         "base_appearance": [part_to_json(shape, SHAPES) for shape in robot.base_appearance],
-        "base_contact": [part_to_json(shape, SHAPES) for shape in robot.base_contact],
+        "base_contact": [part_to_json(shape, AT_REST) for shape in robot.base_contact],
         "warnings": list(robot.warnings),
         "actuators": [_actuator_to_json(actuator) for actuator in robot.actuators],
+        "springs": [_spring_to_json(spring) for spring in robot.springs],
+        "apart": [list(pair) for pair in robot.apart],
     }
 
 
@@ -73,14 +84,16 @@ def _actuator_to_json(actuator: Actuator) -> dict[str, Any]:
     return {**actuator._asdict(), **limits}
 
 
+def _spring_to_json(spring: PointSpring) -> dict[str, Any]:
+    return {key: to_json(value) for key, value in spring._asdict().items()}
+
+
 def _finite(value: float) -> float | None:
     """A limit: null where there is none."""
     return value if np.isfinite(value) else None
 
 
 def _model_to_json(model: Model | PlanarModel) -> dict[str, Any]:
-    if model.strings:
-        raise TypeError(f"model '{model.name}' has strings, which cannot be saved")
     shown = isinstance(model, Model)
     return {
         "dimensions": 3 if shown else 2,
@@ -98,6 +111,20 @@ def _model_to_json(model: Model | PlanarModel) -> dict[str, Any]:
             }
             for loop in model.loops
         ],
+        "strings": [_string_to_json(string) for string in model.strings],
+    }
+
+
+def _string_to_json(string: StringConstraint) -> dict[str, Any]:
+    if string.rheonomic:
+        text = f"the length of string '{string.name}' is a function of time, which cannot be saved"
+        raise TypeError(text)
+    return {
+        "name": string.name,
+        "points": [{"body": body, "point": to_json(point)} for body, point in string.points],
+        "length": to_json(string.length),
+        "closed": string.closed,
+        "radius": to_json(string.radius),
     }
 
 
@@ -151,9 +178,11 @@ def _robot(node: Node) -> RobotDescription:
         _frames(node.get("frames"), model.nb),
         tuple(_coupling(item, model) for item in node.items("couplings")),
         tuple(map(shape_from_json, node.items("base_appearance"))),
-        tuple(map(shape_from_json, node.items("base_contact"))),
+        tuple(map(at_rest_from_json, node.items("base_contact"))),
         tuple(item.text() for item in node.items("warnings")),
         tuple(_actuator(item, model) for item in node.items("actuators")),
+        tuple(_spring(item, model) for item in node.items("springs")),
+        tuple(_pair(item, model.nb) for item in node.items("apart")),
     )
 
 
@@ -162,7 +191,7 @@ def _refuse_constant(token: str) -> float:
 
 
 def _model(node: Node) -> Model | PlanarModel:
-    node.keys({"dimensions", "name", "gravity", "bodies", "loops"})
+    node.keys({"dimensions", "name", "gravity", "bodies", "loops", "strings"})
     dimensions, bodies = node["dimensions"].integer(), node.items("bodies")
     if dimensions not in (2, 3):
         raise node["dimensions"].refused(f"must be 2 or 3, not {dimensions}")
@@ -173,6 +202,7 @@ def _model(node: Node) -> Model | PlanarModel:
         "name": node["name"].text(),
         "gravity": node["gravity"].array(dimensions),
         "loops": tuple(_loop(loop, algebra) for loop in node.items("loops")),
+        "strings": tuple(_string(string, dimensions) for string in node.items("strings")),
         **_body_parts(bodies, algebra),
     }
     try:
@@ -205,8 +235,8 @@ _BODY = {"name", "parent", "joint_name", "joint", "Xtree", "inertia", "massless"
 _SPATIAL = {"unphysical", "appearance", "contact"}
 
 
-def _is(body: Node, mark: str) -> bool:
-    node = body.get(mark)
+def _is(owner: Node, mark: str) -> bool:
+    node = owner.get(mark)
     if node is not None and not isinstance(node.value, bool):
         raise node.refused("must be true or false")
     return node is not None and bool(node.value)
@@ -222,6 +252,16 @@ def _loop(node: Node, algebra: Any) -> LoopJoint:
         transform(node["Xs"], algebra),
         node["name"].text(),
     )
+
+
+def _string(node: Node, dimensions: int) -> StringConstraint:
+    node.keys({"name", "points", "length", "closed", "radius"})
+    points = []
+    for item in node["points"]:
+        item.keys({"body", "point"})
+        points.append((item["body"].integer(), item["point"].array(dimensions)))
+    length, radius = (node[key].number() for key in ("length", "radius"))
+    return StringConstraint(tuple(points), length, _is(node, "closed"), radius, node["name"].text())
 
 
 def _freedoms(node: Node | None, nv: int) -> Freedoms:
@@ -242,11 +282,38 @@ def _frames(node: Node | None, nb: int) -> dict[str, Place]:
     frames = {}
     for name, member in node.members() if node is not None else ():
         member.keys({"body", "placement"})
-        body = member["body"].integer()
-        if not -1 <= body < nb:
-            raise member["body"].refused(f"must be one of -1 (the base) .. {nb - 1}, not {body}")
-        frames[name] = Place(body, transform(member["placement"]))
+        frames[name] = Place(_body(member["body"], nb), transform(member["placement"]))
     return frames
+
+
+def _body(node: Node, nb: int) -> int:
+    """The number of a body, -1 of the base."""
+    body = node.integer()
+    if not -1 <= body < nb:
+        raise node.refused(f"must be one of -1 (the base) .. {nb - 1}, not {body}")
+    return body
+
+
+def _spring(node: Node, model: Model | PlanarModel) -> PointSpring:
+    node.keys(set(PointSpring._fields))
+    body, other = (_body(node[key], model.nb) for key in ("body", "other"))
+    if body < 0 or body == other:
+        raise node.refused("needs two bodies, of which the second may be the base")
+    n = len(model.gravity)
+    point, other_point = (tuple(node[k].array(n).tolist()) for k in ("point", "other_point"))
+    law = [node[key].number() for key in ("stiffness", "damping", "rest")]
+    for key, value in zip(("stiffness", "damping"), law, strict=False):
+        if value < 0.0:
+            raise node[key].refused(f"must not be negative, as {value}")
+    return PointSpring(node["name"].text(), body, point, other, other_point, *law)
+
+
+def _pair(node: Node, nb: int) -> tuple[int, int]:
+    """The numbers of two bodies."""
+    numbers = [_body(item, nb) for item in node]
+    if len(set(numbers)) != 2 or len(numbers) != 2:
+        raise node.refused(f"must be the numbers of two bodies, not {numbers}")
+    return numbers[0], numbers[1]
 
 
 def _coupling(node: Node, model: Model | PlanarModel) -> Coupling:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rigidblocks.algebra.spatial import RigidInertia, Transform
+from rigidblocks.formats.between import apart, springs
 from rigidblocks.formats.description import Coupling, Freedoms, Place, RobotDescription
 from rigidblocks.formats.document import STRAIGHT, nearest
 from rigidblocks.formats.listed import (
@@ -56,9 +57,16 @@ def described(listed: Assembly) -> RobotDescription:
         frames,
         couplings,
         Later(lambda: _shapes((link.appearance, places[link.name]) for link in base)),
-        Later(lambda: _shapes((link.contact, places[link.name]) for link in base)),
+        Later(
+            lambda: (
+                *_shapes((link.contact, places[link.name]) for link in base),
+                *(plane.moved(places[a].placement.inverse()) for a, plane in listed.planes),
+            )
+        ),
         Later(lambda: (*listed.warnings, *_found(listed, model), *(tell() for tell in more))),
         tuple(actuator._replace(joint=numbers[joint]) for joint, actuator in listed.actuators),
+        springs(listed, places),
+        apart(listed, places),
     )
 
 

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import RigidInertia, Transform, read_only
+from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, read_only
 from rigidblocks.formats.description import Actuator
 from rigidblocks.formats.document import STRAIGHT
 from rigidblocks.joint import Joint
 from rigidblocks.model.model import STANDARD_GRAVITY
-from rigidblocks.model.shapes import Shape
+from rigidblocks.model.shapes import Plane, Shape
 
 NOTHING = RigidInertia(0.0, read_only(np.zeros(3)), read_only(np.zeros((3, 3))))
 SAME = Transform(STRAIGHT, read_only(np.zeros(3)))  # what is this very one costs nothing to apply
@@ -46,6 +46,19 @@ class Connection(NamedTuple):
     freedoms: Mapping[str, Any] = MappingProxyType({})
 
 
+@dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
+class Stretched:
+    """What a file says of a spring between two points (3,) [m], each in the coordinates of its
+    link, as `PointSpring`.
+    """
+
+    name: str
+    ends: tuple[tuple[str, Array], tuple[str, Array]]
+    stiffness: float
+    damping: float
+    rest: float
+
+
 @dataclass(frozen=True)
 class Following:
     """What a file says of a joint that follows another: q = ratio q_source + offset."""
@@ -63,7 +76,7 @@ class Assembly:
 
     `loops` says whether a link may be the child of several joints, `floating` whether the first
     link of all is to have the six freedoms of a floating base, `strict` whether an inertia that no
-    rigid body has is refused.
+    rigid body has is refused. `apart` are the pairs of links that do not touch.
     """
 
     path: Path
@@ -78,5 +91,8 @@ class Assembly:
     strict: bool = False
     warnings: Sequence[str] = ()
     actuators: Sequence[tuple[str, Actuator]] = ()  # each with the name of its joint
+    springs: Sequence[Stretched] = ()
+    apart: Sequence[tuple[str, str]] = ()
+    planes: Sequence[tuple[str, Plane]] = ()  # at rest, each in the coordinates of its link
     sound_shapes: bool = False  # so that they can be made when they are first looked at
     origin: Transform | None = None  # where the link on the base is, if not at its origin

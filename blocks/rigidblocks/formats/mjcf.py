@@ -11,12 +11,14 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array, identity, mcI, xlt
 from rigidblocks.formats.description import Actuator
-from rigidblocks.formats.geoms import placement, shapes
+from rigidblocks.formats.geoms import pairs_apart, placement, planes, shapes
 from rigidblocks.formats.listed import WORLD, Assembly, Connection, Following, Link
 from rigidblocks.formats.mujoco_parser import compiled_model, is_installed
 from rigidblocks.formats.refusal import FormatError, wrong
+from rigidblocks.formats.tendons import acts, point_springs
 from rigidblocks.joint import Fixed, Joint, Prismatic, Revolute, SixDoF, Spherical
 
+REST = "world"  # what MuJoCo calls the body that is at rest
 BALL = 1  # mjtJoint: free, ball, slide, hinge
 CONNECT, WELD, JOINT = range(3)  # mjtEq
 BODY = 1  # mjtObj
@@ -54,6 +56,9 @@ def read_mjcf(path: Path, *, strict: bool) -> Assembly:
         strict=strict,
         warnings=reader.warnings,
         actuators=reader.actuators(),
+        springs=point_springs(m, reader.body, reader.tendon),
+        apart=reader.apart(),
+        planes=[(REST, plane) for plane in planes(m, 0)],
     )
 
 
@@ -64,11 +69,7 @@ def _name(names: bytes, start: int) -> str:
 def _check_known(path: Path, m: Any) -> None:
     """Refuses what changes the motion and has no place in the record."""
     unknown = {
-        "tendons that act": m.ntendon
-        and any(
-            np.any(getattr(m, f"tendon_{part}"))
-            for part in ("stiffness", "damping", "frictionloss", "armature", "limited")
-        ),
+        "tendons that act and are no springs between two points": acts(m),
         "a fluid": m.opt.density or m.opt.viscosity,
         "gravity compensation": np.any(m.body_gravcomp),
         "soft bodies": m.nflex,
@@ -88,13 +89,16 @@ class _Reader:
     def __init__(self, path: Path, m: Any):
         self.path, self.m, self.warnings = path, m, list[str]()
         self.body = [WORLD, *self._names("body", m.nbody)[1:]]
+        self.tendon = self._names("tendon", m.ntendon)
         self.joint = self._names("jnt", m.njnt, "joint")
         self.links: list[Link] = []
         self.connections: list[Connection] = []
+        if m.body_geomnum[0] and m.nbody > 1:
+            self._add_rest()
         for b in range(1, m.nbody):
             self._add(b)
         self.connections += self._loops()
-        if m.ntendon:
+        if m.ntendon > len(point_springs(m, self.body, self.tendon)):
             self.warnings.append("its tendons, which have no force of their own, are not read")
         if np.any(m.qpos0[self._single()]):
             self.warnings.append("positions of joints are counted from their ref")
@@ -108,6 +112,22 @@ class _Reader:
         return [
             int(a) for a, k in zip(self.m.jnt_qposadr, self.m.jnt_type, strict=True) if k > BALL
         ]
+
+    def _add_rest(self) -> None:
+        """What is at rest, as a link that is fixed to the base."""
+        seen, touching = shapes(self.m, 0, self.warnings)
+        self.links.append(Link(REST, 0, appearance=tuple(seen), contact=tuple(touching)))
+        self.connections.append(Connection(f"{REST}_mount", 0, WORLD, REST, Fixed(), identity()))
+
+    def apart(self) -> list[tuple[str, str]]:
+        """The bodies that do not touch each other; a warning says of which some geoms do."""
+        none, some = pairs_apart(self.m)
+        names = [REST, *self.body[1:]]
+        if some:
+            pairs = ", ".join(f"'{names[a]}' and '{names[b]}'" for a, b in some[:3])
+            text = "touch with some of their geoms by the file, here with all that touch anything"
+            self.warnings.append(f"{pairs}{' and others' * (len(some) > 3)} {text}")
+        return [(names[a], names[b]) for a, b in none]
 
     def _add(self, b: int) -> None:
         """Body b, on a chain of its joints with bodies of no mass between them."""

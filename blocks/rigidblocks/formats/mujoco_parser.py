@@ -18,7 +18,10 @@ from rigidblocks.formats.refusal import wrong
 
 TIME_LIMIT = 60.0  # [s] for one file
 NO_GRAVITY = "mjDSBL_GRAVITY"
-_GROUPS = ("body_", "dof_", "eq_", "geom_", "jnt_", "name_", "tendon_", "actuator_", "qpos")
+_GROUPS = (
+    "body_", "dof_", "eq_", "geom_", "jnt_", "name_", "tendon_", "actuator_", "qpos", "site_",
+    "wrap_", "exclude_", "pair_",
+)  # fmt: skip
 _MESHES = ("mesh_vert", "mesh_vertadr", "mesh_vertnum", "mesh_graph", "mesh_graphadr")
 _NUMBERS = ("nbody", "neq", "nflex", "njnt", "nmocap", "nplugin", "ntendon", "nu")
 _OPTIONS = ("density", "viscosity", "gravity")

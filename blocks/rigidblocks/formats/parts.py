@@ -14,7 +14,7 @@ from rigidblocks.joint import Joint
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.figures import Polyhedron, Polyline
 from rigidblocks.model.material import Material
-from rigidblocks.model.shapes import Box, Cylinder, PointSet, Shape, Sphere
+from rigidblocks.model.shapes import Box, Cylinder, Plane, PointSet, Shape, Sphere
 
 _PUBLIC = [getattr(joints, name) for name in joints.__all__]
 JOINTS = {c.__name__: c for c in _PUBLIC if isinstance(c, type) and issubclass(c, Joint)}
@@ -33,9 +33,10 @@ SHAPES = {
         Sphere,
     )
 }
+AT_REST = SHAPES | {"Plane": Plane}  # what the base touches with
 
 
-def part_to_json(part: Joint | Shape, types: Mapping[str, type]) -> dict[str, Any]:
+def part_to_json(part: Joint | Shape | Plane, types: Mapping[str, type]) -> dict[str, Any]:
     """A joint or a shape, with its type and its fields; raises TypeError for one of a type that is
     not among `types`.
     """
@@ -72,6 +73,11 @@ def joint_from_json(node: Node) -> Joint:
 def shape_from_json(node: Node) -> Shape:
     """The shape; raises FormatError for what is none."""
     return _part(node, SHAPES)  # type: ignore[no-any-return]
+
+
+def at_rest_from_json(node: Node) -> Shape | Plane:
+    """The shape or plane at rest; raises FormatError for what is none."""
+    return _part(node, AT_REST)  # type: ignore[no-any-return]
 
 
 def _part(node: Node, types: Mapping[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.dynamics.elements import AlongJoint, ForceElement
+from rigidblocks.dynamics.elements import AlongJoint, Between, ForceElement
 from rigidblocks.dynamics.laws import Friction, Spring, Stop
 from rigidblocks.dynamics.sweeps import behind_six_freedoms
 from rigidblocks.dynamics.transmissions import Gear, Rotor
@@ -122,10 +122,30 @@ def described_elements(
             ends = Stop(*stops, float(f.lower[k]), float(f.upper[k]))
             elements.append(ForceElement(f"{name}_stop", line, ends))
     starts = [v.start for v in robot.model.v_slices]
+    if resistance:
+        elements += described_springs(robot)
     for c in robot.couplings:
         name = f"{names[starts[c.joint]]}_gear"
         elements.append(Gear(name, c.joint, c.source, c.ratio, c.offset))
     return tuple(elements)
+
+
+def described_springs(robot: RobotDescription) -> list[ForceElement]:
+    """The springs between points of a robot's bodies, each with its own name."""
+    return [
+        ForceElement(
+            _plain(one.name, "spring"),
+            Between(one.body, one.point, None if one.other < 0 else one.other, one.other_point),
+            Spring(one.stiffness, one.damping, one.rest),
+        )
+        for one in robot.springs
+    ]
+
+
+def _plain(name: str, kind: str) -> str:
+    """The name as an identifier."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return plain if plain[:1].isalpha() else f"{kind}_{plain}"
 
 
 def _freedoms(robot: RobotDescription) -> Iterator[tuple[int, int, int]]:
@@ -139,8 +159,7 @@ def _element_names(robot: RobotDescription) -> list[str]:
     """A name for each variable that is an identifier and no other's."""
     names: list[str] = []
     for i, variable, _ in _freedoms(robot):
-        plain = re.sub(r"[^A-Za-z0-9_]", "_", robot.model.joint_names[i])
-        plain = plain if plain[:1].isalpha() else f"joint_{plain}"
+        plain = _plain(robot.model.joint_names[i], "joint")
         name = plain if robot.model.joint[i].nv == 1 else f"{plain}_{variable + 1}"
         names.append(name if name not in names else f"{name}_{len(names)}")
     return names
@@ -150,4 +169,4 @@ def resists(robot: RobotDescription) -> bool:
     """Whether a file says anything of springs, damping or dry friction."""
     f = robot.freedoms
     parts = (f.stiffness, f.damping, f.friction, f.backward)
-    return any(bool(np.any(part)) for part in parts)
+    return bool(robot.springs) or any(bool(np.any(part)) for part in parts)

@@ -19,7 +19,7 @@ from rigidblocks.library.ports import start_configuration
 from rigidblocks.library.rigid_contact_plant import RigidContactPlant
 from rigidblocks.library.world_plant import Member, WorldPlant
 from rigidblocks.model.model import STANDARD_GRAVITY, Model
-from rigidblocks.model.shapes import Shape, Surface
+from rigidblocks.model.shapes import Plane, Shape, Surface
 
 _JOINED = ("joint", "Xtree", "inertia", "body_names", "joint_names", "massless", "unphysical")
 NOTHING = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))
@@ -71,7 +71,9 @@ class World:
         """Adds a robot: its file (`load_model`), its description or its model.
 
         `at` is where the robot's base coordinates are, a position (3,) [m] or the transform from
-        those of the world: a fixed base stands there, a floating one starts from there. q0 (nq,)
+        those of the world: a fixed base stands there, a floating one starts from there. Planes at
+        rest of its file become ground, and pairs of its bodies that the file keeps apart are so
+        here. q0 (nq,)
         and qd0 (nv,) are the start in the robot's own base coordinates. `floating` is for a file.
         Raises ValueError for a name that is taken or none, for joints that follow others, and what
         `load_model` raises.
@@ -99,6 +101,8 @@ class World:
         q = start_configuration(model, q0)
         qd = finite(np.zeros(model.nv) if qd0 is None else qd0, (model.nv,), f"qd0 of '{name}'")
         placed, q = _moved(model, q, X)
+        if isinstance(robot, RobotDescription):
+            self._add_rest(name, robot, X)
         self._parts[name] = _Part(placed, freedoms, q, qd, single=False)
 
     def add_body(
@@ -132,6 +136,17 @@ class World:
         q = SixDoF().nearest(_placement(at, name))
         qd = finite(np.zeros(6) if qd0 is None else qd0, (6,), f"qd0 of '{name}'")
         self._parts[name] = _Part(model, Freedoms.of(6), q, qd, single=True)
+
+    def _add_rest(self, name: str, robot: RobotDescription, X: Transform) -> None:
+        """The planes on which a robot's file has it stand, and which of its bodies do not touch."""
+        planes = [shape for shape in robot.base_contact if isinstance(shape, Plane)]
+        self.add_ground(*(plane.moved(X.inverse()) for plane in planes))
+        base = [f"{name}.{_base_name(robot.model)}"] * (len(planes) < len(robot.base_contact))
+        for one, other in robot.apart:
+            first, second = (
+                [f"{name}.{robot.model.body_names[i]}"] if i >= 0 else base for i in (one, other)
+            )
+            self._apart += [(a, b) for a in first for b in second]
 
     def add_ground(self, *shapes: Shape | Surface) -> None:
         """Adds things at rest, in the coordinates of the world."""
@@ -309,6 +324,11 @@ def _is_placed(X: Transform) -> bool:
     return bool(np.any(X.r)) or not np.array_equal(X.E, np.eye(3))
 
 
+def _base_name(model: Any) -> str:
+    """The name of the body of what a file fixes to the base."""
+    return "base" if "base" not in model.body_names else "fixed_base"
+
+
 def _with_base(robot: RobotDescription) -> Any:
     """The model with the links that a file fixes to the base as a body, where they have shapes."""
     model = robot.model
@@ -316,7 +336,8 @@ def _with_base(robot: RobotDescription) -> Any:
         return model
     joints: tuple[Joint, ...] = (Fixed(), *model.joint)
     nothing = ((),) * model.nb
-    name = "base" if "base" not in model.body_names else "fixed_base"
+    name = _base_name(model)
+    contact = tuple(shape for shape in robot.base_contact if isinstance(shape, Shape))
     return replace(
         model,
         parent=(
@@ -333,6 +354,6 @@ def _with_base(robot: RobotDescription) -> Any:
         joint_names=(f"{name}_joint", *model.joint_names),
         massless=(name, *model.massless),
         appearance=(tuple(robot.base_appearance), *(model.appearance or nothing)),
-        contact=(tuple(robot.base_contact), *(model.contact or nothing)),
+        contact=(contact, *(model.contact or nothing)),
         loops=tuple(_shifted(loop, loop.name, 1) for loop in model.loops),
     )

@@ -27,8 +27,8 @@ def hull_vertices(points: ArrayLike, normal: ArrayLike) -> tuple[int, ...]:
 
 
 def unit_normal(normal: ArrayLike) -> Array:
-    """The unit vector along `normal` (3,); raises ValueError for a zero one and what is not
-    finite.
+    """The unit vector along `normal` (3,), one of length 1 to the last digits as it is; raises
+    ValueError for a zero one and what is not finite.
     """
     n = np.asarray(normal, dtype=float)
     length = float(np.linalg.norm(n)) if n.shape == (3,) else 0.0
@@ -36,7 +36,7 @@ def unit_normal(normal: ArrayLike) -> Array:
         raise ValueError(
             f"a normal must be a finite vector of 3 components that is not zero, not {n.tolist()}"
         )
-    return n / length
+    return n.copy() if abs(length - 1.0) < 1e-15 else n / length
 
 
 def _half_hull(uv: Array, order: list[int], dust: float) -> list[int]:

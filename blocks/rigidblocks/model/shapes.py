@@ -102,6 +102,10 @@ class Plane(Surface):
         object.__setattr__(self, "normal", unit_normal(self.normal))
         object.__setattr__(self, "point", _vector(self.point, "the point of a plane"))
 
+    def moved(self, X: Transform) -> "Plane":
+        """The same plane in other coordinates, to which X takes those of the body."""
+        return replace(self, normal=X.E @ self.normal, point=X.E @ (self.point - X.r))
+
     def gap(self, p: Array) -> tuple[Any, Array]:
         normal = np.asarray(self.normal)
         return plane_gap(p, normal, normal @ self.point)
