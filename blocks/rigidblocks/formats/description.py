@@ -153,8 +153,8 @@ class RobotDescription:
     apart: tuple[tuple[int, int], ...] = ()
 
     def __repr__(self) -> str:
-        lists = (self.frames, self.couplings, self.actuators, self.warnings)
-        kinds = ("frames", "couplings", "actuators", "warnings")
+        lists = (self.frames, self.couplings, self.actuators, self.springs, self.warnings)
+        kinds = ("frames", "couplings", "actuators", "springs", "warnings")
         more = (f"{len(some)} {kind}" for some, kind in zip(lists, kinds, strict=True) if some)
         return f"<RobotDescription: {', '.join([repr(self.model), *more])}>"
 

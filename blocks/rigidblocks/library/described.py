@@ -132,14 +132,12 @@ def described_elements(
 
 def described_springs(robot: RobotDescription) -> list[ForceElement]:
     """The springs between points of a robot's bodies, each with its own name."""
-    return [
-        ForceElement(
-            _plain(one.name, "spring"),
-            Between(one.body, one.point, None if one.other < 0 else one.other, one.other_point),
-            Spring(one.stiffness, one.damping, one.rest),
-        )
-        for one in robot.springs
-    ]
+    names, found = (*robot.model.body_names, None), []
+    for one in robot.springs:
+        line = Between(names[one.body], one.point, names[one.other], one.other_point)  # None: -1
+        law = Spring(one.stiffness, one.damping, one.rest)
+        found.append(ForceElement(_plain(one.name, "spring"), line, law))
+    return found
 
 
 def _plain(name: str, kind: str) -> str:

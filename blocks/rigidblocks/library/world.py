@@ -75,8 +75,8 @@ class World:
         rest of its file become ground, and pairs of its bodies that the file keeps apart are so
         here. q0 (nq,)
         and qd0 (nv,) are the start in the robot's own base coordinates. `floating` is for a file.
-        Raises ValueError for a name that is taken or none, for joints that follow others, and what
-        `load_model` raises.
+        Raises ValueError for a name that is taken or none, for joints that follow others and
+        springs between points, and what `load_model` raises.
         """
         self._check_name(name)
         X = _placement(at, name)
@@ -92,6 +92,11 @@ class World:
                 raise ValueError(
                     f"joint {', '.join(joints)} of robot '{name}' follows another, which rigid "
                     "contact does not know"
+                )
+            if robot.springs:
+                raise ValueError(
+                    f"robot '{name}' has springs between points, {robot.springs[0].name} the "
+                    "first, which rigid contact does not know"
                 )
             model, freedoms = _with_base(robot), robot.freedoms
         else:
