@@ -1,5 +1,5 @@
-"""A sweep on this machine: from the command to the dataset, when its first run is there, and what a
-second worker brings.
+"""A sweep on this machine: from the command to the dataset, when its first run is there, what a
+second worker brings, beside what a second process brings the loop in C alone, and lanes.
 
     python benchmarks/sweeps.py [runs]
 
@@ -19,6 +19,18 @@ from rigidblocks.study.design import latin_hypercube
 
 MEASURE = "peak robot.qd[1]"
 SCRIPT = "from rigidblocks.cli.runs import _planar2ctrl\nsystem = _planar2ctrl()\n"
+BARE = """
+import sys
+from rigidblocks import prepare
+from rigidblocks.cli.runs import _planar2ctrl
+run = prepare(_planar2ctrl(), 1e-3, form="fused", every=10_000)
+run.simulate(10.0, progress=False)
+print("ready", flush=True)
+for line in sys.stdin:
+    for _ in range(int(line)):
+        run.simulate(10.0, progress=False)
+    print("done", flush=True)
+"""
 
 
 def of_command(folder: Path, runs: int) -> tuple[float, float]:
@@ -38,13 +50,37 @@ def of_command(folder: Path, runs: int) -> tuple[float, float]:
     return first, monotonic() - begin
 
 
-def of_threads(runs: int, threads: int) -> tuple[float, float]:
+def of_processes(runs: int) -> float:
+    """How many times as fast two processes take runs of the loop in C, of which they keep nothing,
+    as one of them does: what the machine has for a second worker.
+    """
+    command = [sys.executable, "-c", BARE]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(command, **pipes) for _ in range(2)]  # type: ignore[call-overload]
+    for one in both:
+        one.stdout.readline()
+    times = []
+    for some, each in ((both[:1], runs), (both, runs // 2)):
+        begin = monotonic()
+        for one in some:
+            one.stdin.write(f"{each}\n")
+            one.stdin.flush()
+        for one in some:
+            one.stdout.readline()
+        times.append(monotonic() - begin)
+    for one in both:
+        one.stdin.close()
+        one.wait()
+    return times[0] / times[1]
+
+
+def of_threads(runs: int, threads: int, **options: object) -> tuple[float, float]:
     """The time [s] of the clock and that of the processor for the runs alone, less the start."""
     times = []
     for n in (1, runs):
         design = latin_hypercube({"pd.kp[1]": (500.0, 1500.0)}, n)
         begin, used = monotonic(), process_time()
-        how = {"threads": threads, "progress": False}
+        how = {"threads": threads, "progress": False, **options}
         sweep(_planar2ctrl(), design, 10.0, 1e-3, {"peak": MEASURE}, **how)  # type: ignore[arg-type]
         times.append((monotonic() - begin, process_time() - used))
     return times[1][0] - times[0][0], times[1][1] - times[0][1]
@@ -58,7 +94,10 @@ def main() -> None:
     print(f"| first run after | {first:.2f} s |\n| {runs} runs and their dataset | {whole:.2f} s |")
     one, two = of_threads(2 * runs, 1), of_threads(2 * runs, 2)
     print(f"| two workers against one | {one[0] / two[0]:.2f} x |")
+    print(f"| two processes of the loop in C against one | {of_processes(2 * runs):.2f} x |")
     print(f"| processor's time of the two against the one | {two[1] / one[1]:.2f} x |")
+    alone, lanes = (of_threads(8 * runs, 1, method="rk4", lanes=n) for n in (1, None))
+    print(f"| processor's time one by one against in lanes | {alone[1] / lanes[1]:.1f} x |")
 
 
 if __name__ == "__main__":

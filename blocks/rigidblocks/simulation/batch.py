@@ -5,6 +5,7 @@ and in threads.
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -114,52 +115,114 @@ def simulate_batch(
     ValueError for values and shapes that do not fit, for adaptive steps, FMUs and what is in no
     trace.
     """
-    check_numbers({"t_stop": t_stop, "t_start": t_start, "dt": dt})
-    check_names({"record": record})
-    check_count("every", every)
-    grid = communication_points(t_start, t_stop, dt)
-    memory = Memory(_block(system, dt, t_start, order, method, h))
-    ports = chosen(memory.block.outputs, record)
-    memories = _memories(memory, start)
-    n, times = len(memories), grid.times[::every]
-    places = [k for port in ports for k in range(memory.size)[memory.where[port.name]]]
-    values = np.full((n, len(times), len(places)), np.nan)
-    failed = np.full(n, -1, _LONG)
-    arrays = (np.array(places, _LONG), values, failed)
-    kept = _Record(len(places), every, len(times), *(array.ctypes.data for array in arrays))
-    run = _loop(memory, _fixed(method), longest_step(_fixed(method), h), dt, lane_count(lanes))
+    batch = Batch(
+        _block(system, dt, t_start, order, method, h), dt, record, every, lanes, _fixed(method), h
+    )
+    return batch.simulate(t_stop, start, t_start, threads)
 
-    def work(first: int, last: int) -> None:
-        run(memories.ctypes.data, first, last, t_start, grid.n, ctypes.byref(kept))
 
-    in_threads(work, n, threads, _STEPS // grid.n)
-    del arrays  # which were in use up to here
-    for k in np.flatnonzero(failed >= 0):
-        values[k, -(-failed[k] // every) :] = np.nan
-    return BatchResult(times, ports, values, np.where(failed < 0, np.nan, t_start + dt * failed))
+class Batch:
+    """A block made ready for many runs at once by steps of dt [s], as often as one likes; the
+    arguments are those of `simulate_batch`.
+
+    Raises ValueError for a block that does not run in lanes, and KeyError for a pattern of outputs
+    that names none.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        dt: float,
+        record: Sequence[str] = ("*",),
+        every: int = 1,
+        lanes: int | None = None,
+        method: Integrator = RK4,
+        h: float | None = None,
+    ):
+        check_numbers({"dt": dt})
+        check_names({"record": record})
+        check_count("every", every)
+        self.lanes = lane_count(lanes)
+        self._memory, self._dt, self._every = Memory(_in_step(block)), dt, every
+        self._method, self._h = method, longest_step(method, h)
+        self._ports = chosen(self._memory.block.outputs, record)
+
+    @property
+    def settable(self) -> Mapping[str, Port]:
+        """What a run may start with, by name."""
+        return _settable(self._memory)
+
+    @property
+    def width(self) -> int:
+        """How many numbers are kept of a run at a communication point."""
+        return sum(port.size for port in self._ports)
+
+    @cached_property
+    def _run(self) -> Any:
+        """The loop over the runs, in C."""
+        return _loop(self._memory, self._method, self._h, self._dt, self.lanes)
+
+    def compile(self) -> None:
+        """Makes all that is to be compiled."""
+        _ = self._run
+
+    def simulate(
+        self,
+        t_stop: float,
+        start: Mapping[str, Any],
+        t_start: float = 0.0,
+        threads: int | None = None,
+    ) -> BatchResult:
+        """The runs with these start values, as `simulate_batch` gives them; raises what it raises
+        for them. Any number of threads may call it when it is compiled.
+        """
+        check_numbers({"t_stop": t_stop, "t_start": t_start})
+        grid = communication_points(t_start, t_stop, self._dt)
+        memories = _memories(self._memory, start)
+        n, times = len(memories), grid.times[:: self._every]
+        where = self._memory.where
+        places = [k for port in self._ports for k in range(self._memory.size)[where[port.name]]]
+        values = np.full((n, len(times), len(places)), np.nan)
+        failed = np.full(n, -1, _LONG)
+        arrays = (np.array(places, _LONG), values, failed)
+        sizes = len(places), self._every, len(times)
+        kept = _Record(*sizes, *(array.ctypes.data for array in arrays))
+
+        def work(first: int, last: int) -> None:
+            self._run(memories.ctypes.data, first, last, t_start, grid.n, ctypes.byref(kept))
+
+        in_threads(work, n, threads, _STEPS // grid.n)
+        del arrays  # which were in use up to here
+        for k in np.flatnonzero(failed >= 0):
+            values[k, -(-failed[k] // self._every) :] = np.nan
+        ended = np.where(failed < 0, np.nan, t_start + self._dt * failed)
+        return BatchResult(times, self._ports, values, ended)
 
 
 def _block(
     system: System | Block, dt: float, t_start: float, order: str, method: Any, h: float | None
 ) -> Block:
-    """The block that takes the steps of the system; raises ValueError where no trace can have
-    them.
-    """
+    """The block that takes the steps of the system."""
     if isinstance(system, System):
         plan = planned(system, dt, t_start, order, "fused", _fixed(method), h, None, None, None, ())
         system = FusedSystem(plan.wiring, dt, order)
     if not isinstance(system, Block):
         raise TypeError(f"a batch is of a System or a block, not of a {type(system).__name__}")
-    if isinstance(system, PythonBlock | WrittenBlock):
+    return system
+
+
+def _in_step(block: Block) -> Block:
+    """The block; raises ValueError for one whose runs would not be in step."""
+    if isinstance(block, PythonBlock | WrittenBlock):
         raise ValueError(
-            f"{type(system).__name__} is in no trace, and only what is traced runs in a batch"
+            f"{type(block).__name__} is in no trace, and only what is traced runs in a batch"
         )
-    if isinstance(system, Composite) and system.inner_blocks(Memory(system)):
+    if isinstance(block, Composite) and block.inner_blocks(Memory(block)):
         raise ValueError(
             "a part with adaptive steps cannot run in a batch, whose runs are in step; add "
             "the parts of a FusedSystem with steps of fixed length, such as method='rk4'"
         )
-    return system
+    return block
 
 
 def _fixed(method: Integrator | str) -> Integrator:

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from tqdm import tqdm
 
@@ -78,7 +78,7 @@ def course(
             failure or unsaved
         )
     result = replace(result, meta={**result.meta, **master.report()})
-    for level, message in (*_remarks(plan.wiring, result), *master.remarks()):
+    for level, message in (*remarks(plan.wiring, result), *master.remarks()):
         LOG.log(level, message)
     if idle is not None and master.network.restarts:
         idle.append(master)
@@ -174,14 +174,23 @@ def warnings_of(plan: Plan, network: Network) -> Iterator[str]:
     yield from steps_too_long(plan.wiring, plan.dt, values)
 
 
-def _remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
+def has_remarks(wiring: Wiring) -> bool:
+    """Whether there is a block that may have something to say of a run."""
+    return any(_may_remark(part.component) for part in wiring.parts.values())
+
+
+def _may_remark(block: Any) -> TypeGuard[Block]:
+    return isinstance(block, Block) and type(block).remarks is not Block.remarks
+
+
+def remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
     """What the blocks have to say of a run that has all their outputs, and how loud: steps of a
     fixed length know nothing of their error there.
     """
     recorded = {port.name for port in result.ports}
     for name, part in wiring.parts.items():
         block = part.component
-        if not isinstance(block, Block) or type(block).remarks is Block.remarks:
+        if not _may_remark(block):
             continue
         names = {port.name: wiring.whole_name(name, port.name) for port in block.outputs}
         if recorded.issuperset(names.values()):

@@ -71,6 +71,11 @@ class Run:
         return f"<Run of {parts}, dt = {self._plan.dt:g} s>"
 
     @property
+    def plan(self) -> Plan:
+        """What was prepared."""
+        return self._plan
+
+    @property
     def dt(self) -> float:
         """The length of a step [s]."""
         return self._plan.dt

@@ -31,13 +31,18 @@ def measure_of(given: Measure | str) -> Measure:
         return given
     if not isinstance(given, str):
         raise TypeError(f"a measure is a function of the result or a text, not {given!r}")
-    statistic, _, signal = given.strip().partition(" ")
+    statistic, signal = given.strip().partition(" ")[0], signal_of(given)
     if statistic not in STATISTICS or not signal:
         raise ValueError(
             f"'{given}' is no measure, such as 'max robot.q[1]'; {offer(statistic, STATISTICS)}"
         )
     compute = STATISTICS[statistic]
-    return lambda result: compute(_number(result, signal.strip()))
+    return lambda result: compute(_number(result, signal))
+
+
+def signal_of(text: str) -> str:
+    """The signal in the text of a measure: robot.q[1] in "max robot.q[1]"."""
+    return text.strip().partition(" ")[2].strip()
 
 
 def _number(result: Result, signal: str) -> Array:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,7 @@ from rigidblocks.simulation.scenario import Scenario
 from rigidblocks.study.cluster import on_cluster
 from rigidblocks.study.dataset import record_of, save_dataset
 from rigidblocks.study.design import Design
+from rigidblocks.study.lanes import in_lanes
 from rigidblocks.study.measures import Measure
 from rigidblocks.study.processes import Child, takes_turns
 from rigidblocks.study.record import Record, digest
@@ -30,6 +31,7 @@ from rigidblocks.study.threads import Hand, hand, in_threads, of_each_thread, tw
 from rigidblocks.study.work import Row, Work, started
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
+from rigidblocks.tracing.lanes import lane_count
 
 if TYPE_CHECKING:
     import pandas
@@ -86,6 +88,13 @@ class Sweep:
         return xarray.Dataset({**variables, "error": ("run", said)}, coordinates)
 
 
+class Here(NamedTuple):
+    """So many threads of this machine, and so many lanes; None are as many as are worth it."""
+
+    threads: int
+    lanes: int | None
+
+
 def sweep(
     system: System,
     design: Design,
@@ -95,6 +104,7 @@ def sweep(
     *,
     save: str | Path | None = None,
     threads: int | None = None,
+    lanes: int | None = None,
     scheduler: str | None = None,
     scenario: Scenario | Mapping[str, ArrayLike] | str | Path | None = None,
     progress: bool = True,
@@ -108,9 +118,11 @@ def sweep(
     `prepare`; `form` is "fused" unless the system has an FMU or Python among its parts. The system
     is prepared once, and run in as many `threads` at once as there are processors: compiled blocks
     and native FMUs do not wait for each other. Where an FMU runs Python, each thread has a process
-    instead. What a run has recorded is let go when it is measured. `scheduler` is the address of
-    one of Dask, as "tcp://bench:8786": the runs go to its workers, in tasks of about a second.
-    A `scenario` is that of `simulate`, the same in each run.
+    instead. Fused runs in steps of fixed length go in `lanes` too, 2, 4 or 8 of them in each
+    operation of the processor, with the same numbers to rounding: by default where they are so many
+    that it is worth it; 1 is one by one. What a run has recorded is let go when it is measured.
+    `scheduler` is the address of one of Dask, as "tcp://bench:8786": the runs go to its workers, in
+    tasks of about a second. A `scenario` is that of `simulate`, the same in each run.
 
     `save` names a .csv file, to which each run is written when it is measured, or a dataset, .nc
     or .zarr, which is written at the end and has such a .csv file beside it. A sweep that was
@@ -124,14 +136,18 @@ def sweep(
         raise ValueError("a sweep needs something to measure, such as {'end': 'last robot.q[1]'}")
     if threads is not None:
         check_count("threads", threads)
-        if scheduler is not None:
-            raise ValueError(f"threads are of this machine, not of the scheduler at '{scheduler}'")
+    if lanes is not None and lanes != 1:
+        lane_count(lanes)
+    for what, given in (("threads", threads), ("lanes", lanes)):
+        if given is not None and scheduler is not None:
+            raise ValueError(f"{what} are of this machine, not of the scheduler at '{scheduler}'")
     check_path("save", save)
     path = None if save is None else record_of(Path(save))
     told = None if scenario is None else Scenario.of(scenario)
     options = {"form": "fused" if _is_traced(system.wiring()) else "compiled"} | options
     work = Work(system, t_stop, dt, options, told, dict(measure))
-    done = _done(work, design, path, threads, scheduler, progress)
+    here = Here(threads or os.cpu_count() or 1, lanes)
+    done = _done(work, design, path, here if scheduler is None else scheduler, progress)
     if save is not None and path != Path(save):
         save_dataset(done.to_xarray(), Path(save))
     return done
@@ -141,20 +157,21 @@ def _done(
     work: Work,
     design: Design,
     path: Path | None,
-    threads: int | None,
-    scheduler: str | None,
+    where: Here | str,
     progress: bool,
 ) -> Sweep:
-    """The runs of a sweep, with their record at the path."""
+    """The runs of a sweep, with their record at the path, on this machine or by the scheduler at an
+    address.
+    """
     wiring, first = work.system.wiring(), work.prepared()
     work.check(wiring, started(wiring, design, design.table[0]))
     key = _key(work, wiring, design)
     with Record(path, design, tuple(work.measures), key) as record:
         todo = np.flatnonzero(~record.done).tolist()
-        if scheduler is not None:
-            rows = on_cluster(scheduler, work, design, todo)
+        if isinstance(where, str):
+            rows = on_cluster(where, work, design, todo)
         else:
-            rows = _here(work, wiring, design, first, todo, threads or os.cpu_count() or 1)
+            rows = _here(work, wiring, design, first, todo, where)
         _taken(rows, record, progress)
     return Sweep(
         dict(zip(design.columns(), design.table.T, strict=True)),
@@ -187,7 +204,7 @@ def _taken(rows: Iterator[dict[int, Row]], record: Record, progress: bool) -> No
 
 
 def _here(
-    work: Work, wiring: Wiring, design: Design, first: Run, todo: list[int], count: int
+    work: Work, wiring: Wiring, design: Design, first: Run, todo: list[int], here: Here
 ) -> Iterator[dict[int, Row]]:
     """The rows of runs on this machine, in processes of their own where Python runs in them."""
     with contextlib.ExitStack() as children:
@@ -205,11 +222,22 @@ def _here(
         def own() -> Hand:
             return hand(work, wiring, design, work.prepared())
 
+        count = here.threads
         if takes_turns(wiring) and count > 1:
             one = of_each_thread(child)
         else:
             one = of_each_thread(own, hand(work, wiring, design, first))
-        yield from in_threads(lambda k: twice(one, design.table[k]), todo, count, end)
+
+        def alone(k: int) -> Row:
+            return twice(one, design.table[k])
+
+        many = in_lanes(work, wiring, design, first, len(todo), here.lanes)
+        if many is None:
+            each = ((k,) for k in todo)
+            yield from in_threads(lambda runs: {k: alone(k) for k in runs}, each, count, end)
+        else:
+            parts = many.parts(todo, count)
+            yield from in_threads(lambda runs: many(runs, alone), parts, count, end)
 
 
 def _is_traced(wiring: Wiring) -> bool:

@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from rigidblocks.algebra.spatial import Array
@@ -48,22 +48,24 @@ def of_each_thread(make: Callable[[], Hand], *spare: Hand) -> Hand:
 
 
 def in_threads(
-    one: Callable[[int], Row], todo: list[int], count: int, end: Callable[[], None]
+    some: Callable[[tuple[int, ...]], dict[int, Row]],
+    parts: Iterable[tuple[int, ...]],
+    count: int,
+    end: Callable[[], None],
 ) -> Iterator[dict[int, Row]]:
-    """The rows of the runs with these numbers as they come, of so many at once; only so many
-    wait that memory does not grow with them. `end` is called where it ends before it is done.
+    """The rows of parts of the runs as they come, of so many parts at once; only so many wait that
+    memory does not grow with them. `end` is called where it ends before it is done.
     """
-    left = iter(todo)
+    left = iter(parts)
     with ThreadPoolExecutor(count) as pool:
         try:
-            waiting: dict[Future[Row], int] = {
-                pool.submit(one, k): k for k in itertools.islice(left, _AHEAD * count)
+            waiting: set[Future[dict[int, Row]]] = {
+                pool.submit(some, runs) for runs in itertools.islice(left, _AHEAD * count)
             }
             while waiting:
-                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                yield {waiting.pop(future): future.result() for future in done}
-                for k in itertools.islice(left, len(done)):
-                    waiting[pool.submit(one, k)] = k
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                yield {k: row for future in done for k, row in future.result().items()}
+                waiting |= {pool.submit(some, runs) for runs in itertools.islice(left, len(done))}
         except BaseException:
             end()
             pool.shutdown(wait=False, cancel_futures=True)
