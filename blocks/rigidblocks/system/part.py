@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, longest_step
 from rigidblocks.block.block import Block, Port, finite
 from rigidblocks.block.memory import Memory
@@ -153,6 +155,8 @@ def start_values(name: str, component: Any, start: Mapping[str, Any]) -> dict[st
         raise TypeError(
             f"the start values of '{name}' are given by name, as {{'q': 1.0}}, not {start!r}"
         )
+    if not start:
+        return {}
     settable = (*component.inputs, *component.parameters, *component.states)
     ports = {port.name: port for port in settable}
     if unknown := set(start) - set(ports):
@@ -165,8 +169,10 @@ def start_values(name: str, component: Any, start: Mapping[str, Any]) -> dict[st
         where = f"the start value of {name}.{key}"
         if ports[key].type != "Real":
             value = carried(value, ports[key].type, ports[key].shape, where)
-        given = finite(value, ports[key].shape, where)
-        values[key] = replace(ports[key], name=f"{name}.{key}", rate=None, start=given).start
+        port, given = ports[key], finite(value, ports[key].shape, where)
+        if not np.all((port.lowest <= given) & (given <= port.max)):
+            replace(port, name=f"{name}.{key}", rate=None, start=given)  # which raises
+        values[key] = given
     return values
 
 

@@ -1,6 +1,6 @@
 """Start values of a run, of which some numbers are given."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,12 +19,13 @@ def start_of(wiring: Wiring, given: Iterable[tuple[str, Any]]) -> dict[str, Any]
     for name, value in given:
         part, _, rest = name.partition(".")
         port_name, index = split(rest)
-        port = None if index is None else startable(wiring, part).get(port_name)
+        ports = () if index is None else _ports(wiring, part)
+        port = next((port for port in ports if port.name == port_name), None)
         if index is None or port is None:
             start[name] = value
             continue
         key = f"{part}.{port_name}"
-        base = start.get(key, port.start)
+        base = start.get(key, wiring.parts[part].start.get(port_name, port.start))
         values = np.array(np.zeros(port.shape) if base is None else base, dtype=float)
         values.reshape(-1)[list(selected(port, index, name).places)] = np.ravel(value)
         start[key] = values
@@ -35,12 +36,19 @@ def startable(wiring: Wiring, part: str) -> dict[str, Port]:
     """The ports of a part that have start values, as they are in the system; none of a part that
     there is not.
     """
-    if part not in wiring.parts:
-        return {}
-    one, of = wiring.parts[part], wiring.parts[part].component
-    groups = (getattr(of, kind, ()) for kind in ("states", "sampled", "parameters"))
-    ports = (*of.inputs, *(port for group in groups for port in group))
-    return {port.name: _started(port, one.start.get(port.name)) for port in ports}
+    return {
+        port.name: _started(port, wiring.parts[part].start.get(port.name))
+        for port in _ports(wiring, part)
+    }
+
+
+def _ports(wiring: Wiring, part: str) -> Iterator[Port]:
+    """The ports of a part that have start values, without those that it has in the system."""
+    if part in wiring.parts:
+        of = wiring.parts[part].component
+        yield from of.inputs
+        for kind in ("states", "sampled", "parameters"):
+            yield from getattr(of, kind, ())
 
 
 def numbers_of(wiring: Wiring, name: str) -> tuple[str, Selection]:

@@ -136,6 +136,8 @@ class Wiring:
                 part,
                 start={**part.start, **start_values(name, part.component, given[name])},
             )
+            if given[name]
+            else part
             for name, part in self.parts.items()
         }
         other = Wiring(parts, self.connections, self.merged)
