@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
-from algebraic_laws import LOOPS, circle, disagreement
+from algebraic_laws import LOOPS, Law, circle, circle_of, disagreement
 from coupled_systems import Case, Load, drivetrain, of_result, oscillator, quarter_car
 from rigidblocks import Block, Port, System, prepare, simulate
 from rigidblocks.fmi.native import native_fmu
+from rigidblocks.library.delays import UnitDelay
 
 CASES = {"oscillator": oscillator(), "quarter car": quarter_car(), "drivetrain": drivetrain()}
 SCHEMES = {
@@ -163,6 +165,40 @@ def sampled_system():
     system.connect("load.q", "spring.q")
     system.connect("spring.f", "load.more")
     return system
+
+
+@dataclass(frozen=True)
+class Amplifier(Block):
+    """A sampled gain."""
+
+    gain: float
+    sample_time: float | None = 0.1
+    inputs = (Port("u", (), "1", "input", 0.0),)
+    outputs = (Port("y", (), "1", "output"),)
+    sampled = (Port("y", (), "1", "output", 0.0),)
+
+    def update(self, u):
+        return {"y": self.gain * u.u}
+
+
+@pytest.mark.parametrize(
+    "others", [(), (Amplifier(0.5, 0.2),)], ids=["one sample time", "two sample times"]
+)
+def test_a_loop_through_samples_is_refused_and_one_that_a_delay_opens_says_how_late_it_is(others):
+    law = Law(lambda t, u: -2.0 * u + np.cos(t))
+    unopened = circle_of([law, Amplifier(0.25), *others])
+    for options in ({}, {"iterate": True}, {"iterate": "newton"}, {"form": "fused"}):
+        with pytest.raises(ValueError, match=r"algebraic loop.*law1\.y"):
+            simulate(unopened, 1.0, 0.05, **options)
+    with pytest.raises(ValueError, match=r"through samples.*put a UnitDelay into the loop"):
+        simulate(unopened, 1.0, 0.05, iterate="newton")
+    opened = circle_of([law, Amplifier(0.25), *others, UnitDelay(0.1)])
+    last = opened.wiring().stepping_order[0]
+    with pytest.warns(RuntimeWarning, match=f"'{last}' samples .* a sample later"):
+        result = simulate(opened, 1.0, 0.05, form="numpy", progress=False)
+    assert_allclose(
+        result["law0.y"], -2.0 * result[f"{last}.y"] + np.cos(result.time), rtol=0.0, atol=SAME
+    )
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from rigidblocks.simulation.plan import Plan
 from rigidblocks.simulation.recording import Recording, Wanted
 from rigidblocks.simulation.result import Result
 from rigidblocks.simulation.scenario import Scenario, put
-from rigidblocks.simulation.stability import holds_too_long, steps_too_long
+from rigidblocks.simulation.stability import holds_too_long, samples_late, steps_too_long
 from rigidblocks.simulation.watch import Looks, Watcher
 from rigidblocks.system.wiring import Wiring
 
@@ -170,6 +170,8 @@ def warnings_of(plan: Plan, network: Network) -> Iterator[str]:
     def values(name: str) -> Array:
         return network.outputs[name].reshape(shapes[name])
 
+    if not plan.is_simultaneous and not plan.wiring.has_loops:
+        yield from samples_late(plan.wiring)
     yield from holds_too_long(plan.wiring, plan.dt, values)
     yield from steps_too_long(plan.wiring, plan.dt, values)
 

@@ -13,6 +13,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block
 from rigidblocks.block.signal_types import REAL
 from rigidblocks.simulation.fmu_values import places
+from rigidblocks.system.algebraic import loops
 from rigidblocks.system.fmu import Fmu
 from rigidblocks.system.part import Part
 from rigidblocks.system.wiring import Wiring
@@ -123,6 +124,24 @@ def _looped(wiring: Wiring) -> dict[str, Array]:
         inside = [where[u] for u in where if f"{name}.{u}" in circles]
         found[name] = np.array([k for one in inside for k in range(one.start, one.stop)], dtype=int)
     return found
+
+
+def check_loops(wiring: Wiring) -> None:
+    """Raises ValueError for an algebraic loop through an output that changes at samples and events
+    alone: its new value is there when the step is over, for which the others cannot wait.
+    """
+    if not wiring.has_loops:
+        return
+    for circle in loops(wiring):
+        ports = {(name, port) for name, kind, port, _ in circle if kind == "output"}
+        held = sorted(f"{a}.{y}" for a, y in ports if is_held(wiring.parts[a], y))
+        if held:
+            whole = sorted(f"{a}.{y}" for a, y in ports)
+            raise ValueError(
+                f"algebraic loop through samples, of {', '.join(whole)}: 'newton' solves loops of "
+                f"what follows its inputs at any time, and {', '.join(held)} changes at samples "
+                "and events alone; put a UnitDelay into the loop"
+            )
 
 
 def is_held(part: Part, output: str) -> bool:

@@ -10,6 +10,7 @@ from rigidblocks.block.record import offer
 from rigidblocks.block.step import sample_spans
 from rigidblocks.simulation.arguments import check_count, check_names, check_numbers
 from rigidblocks.simulation.coupling import PLAIN, Coupling, check_returns
+from rigidblocks.simulation.links import check_loops
 from rigidblocks.simulation.plan import FORMS, Plan
 from rigidblocks.simulation.recording import chosen
 from rigidblocks.simulation.run import Run
@@ -96,7 +97,9 @@ def planned(
     wiring = wiring.stepped_by(own, h)
     _check_steps(wiring, t_start, dt)
     _ = wiring.open_inputs  # raises for an input left open
-    if not coupling.solves:
+    if coupling.solves:
+        check_loops(wiring)
+    else:
         _ = wiring.stepping_order  # raises for an algebraic loop
     _check_events(wiring, events, form)
     coupling.check(wiring, form, events)

@@ -1,4 +1,6 @@
-"""Where a system holds outputs, or integrates, in longer steps than are stable."""
+"""Where a system holds outputs, or integrates, in longer steps than are stable, and where it samples
+what is late.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any, TypeGuard
@@ -34,6 +36,24 @@ def holds_too_long(wiring: Wiring, dt: float, values: Callable[[str], Array]) ->
             yield (
                 f"'{name}' holds its outputs for {held:g} s, which is unstable where the run "
                 f"starts: {advice}; a ContinuousSystem holds nothing"
+            )
+
+
+def samples_late(wiring: Wiring) -> Iterator[str]:
+    """A message for each block that does nothing but sample and steps before one without continuous
+    states that it reads, in the order of Gauss and Seidel: a loop of samples, in which it takes the
+    values of the step before, and so those of the sample before.
+    """
+    place = {name: k for k, name in enumerate(wiring.stepping_order)}
+    late = {(b, a) for (a, _), (b, _), *_ in wiring.connections if place[b] < place[a]}
+    for b, a in sorted(late):
+        sampler, source = wiring.parts[b].component, wiring.parts[a].component
+        if not isinstance(sampler, Block) or not isinstance(source, Block):
+            continue
+        if sampler.sample_time is not None and not sampler.states and not source.states:
+            yield (
+                f"'{b}' samples '{a}', which reads it, before that has stepped: around their loop "
+                "values come a sample later than the blocks say; write the loop as one block"
             )
 
 
