@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from rigidblocks.simulation.result import Result
     from rigidblocks.simulation.simulate import SimulationError, simulate
     from rigidblocks.ssp.load import load_system
+    from rigidblocks.ssp.osp import load_osp
     from rigidblocks.ssp.save import save_system
     from rigidblocks.study.design import grid
     from rigidblocks.study.fit import fit
@@ -267,6 +268,7 @@ __all__ = [
     "less",
     "linearize",
     "load_model",
+    "load_osp",
     "load_system",
     "ltdl",
     "ltl",
@@ -351,6 +353,7 @@ _NAMES = {
     "simulation.result": "Result",
     "simulation.simulate": "SimulationError simulate",
     "ssp.load": "load_system",
+    "ssp.osp": "load_osp",
     "ssp.save": "save_system",
     "study.design": "grid",
     "study.fit": "fit",

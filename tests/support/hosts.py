@@ -151,6 +151,20 @@ def run_ssp_in_libcosim(folder: Path, steps: int, dt: float, observed: Sequence[
     return _steps_of_libcosim(execution, index, vr, steps, observed)
 
 
+def run_osp_in_libcosim(path: Path, steps: int, observed: Sequence[str]):
+    """The same of a system structure of OSP, with the steps that it gives."""
+    from libcosimpy.CosimExecution import CosimExecution
+    from libcosimpy.CosimLogging import CosimLogLevel, log_output_level
+
+    log_output_level(CosimLogLevel.ERROR)
+    execution = CosimExecution.from_osp_config_file(str(path))
+    names = {split(variable)[0] for variable in observed}
+    index = {name: execution.slave_index_from_instance_name(name) for name in names}
+    sources = dict(re.findall(r'<Simulator name="([^"]*)" source="([^"]*)"', path.read_text()))
+    vr = {f"{n}.{v}": r for n in names for v, r in references(path.parent / sources[n]).items()}
+    return _steps_of_libcosim(execution, index, vr, steps, observed)
+
+
 def _steps_of_libcosim(execution, index, vr, steps, observed):
     from libcosimpy.CosimObserver import CosimObserver
 

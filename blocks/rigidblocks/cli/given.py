@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rigidblocks.ssp.structure import Loaded
 
 SYSTEM = "system"  # what a script that makes a system calls it
+_HEAD = 4096  # bytes, in which the name of the root of an XML file is
 
 
 def robot_of(path: Path, floating: bool = False) -> "RobotDescription":
@@ -69,6 +70,10 @@ def system_of(path: Path) -> "Loaded":
         from rigidblocks.ssp.load import load_system
 
         return load_system(path)
+    if path.suffix == ".xml" and b"<OspSystemStructure" in path.read_bytes()[:_HEAD]:
+        from rigidblocks.ssp.osp import load_osp
+
+        return load_osp(path)
     system = System()
     try:
         system.add(plain(path.stem), path if path.suffix == ".fmu" else plant_of(path))

@@ -1,5 +1,5 @@
-"""Where a system holds outputs, or integrates, in longer steps than are stable, and where it samples
-what is late.
+"""Where a system holds outputs, or integrates, in longer steps than are stable, or samples what
+is late.
 """
 
 from collections.abc import Callable, Iterator

@@ -64,19 +64,19 @@ def load_system(
     given = {name: value for one in parameters for name, value in _set(Path(one)).items()}
     structure = structure_of(files, variant, path, given)
     folder = _unpacked(path, structure.components.values(), files)
-    names = dict(_part_names(structure.components))
+    names = dict(part_names(structure.components))
     fmus = {at: _fmu(path, at, c, folder) for at, c in structure.components.items()}
     _check_units(path, structure, fmus)
     starts = {at: dict[str, Any]() for at in fmus}
     for node, bound in structure.values.items():
-        _put(starts[node.path], fmus[node.path], node, bound, structure)
+        put_start(starts[node.path], fmus[node.path], node, bound, structure)
     system = System()
     for at, fmu in fmus.items():
         system.add(names[at], fmu.file, kind=fmu.kind, start=starts[at])
     for link in structure.links:
         (a, y), (b, u) = link.source, link.target
         try:
-            way = _along(link, _port(fmus[a].outputs, y), _port(fmus[b].inputs, u), structure)
+            way = _along(link, port_of(fmus[a].outputs, y), port_of(fmus[b].inputs, u), structure)
         except ValueError as error:
             text = f"the connection from {link.source} to {link.target}: {error}"
             raise wrong(path, None, text) from None
@@ -98,7 +98,7 @@ def _check_units(path: Path, structure: Structure, fmus: Mapping[str, Fmu]) -> N
     for node, connector in structure.connectors.items():
         fmu = fmus.get(node.path)
         ports = () if fmu is None else (*fmu.inputs, *fmu.outputs, *fmu.parameters)
-        if connector.unit is None or (chosen := _port(ports, node.connector)) is None:
+        if connector.unit is None or (chosen := port_of(ports, node.connector)) is None:
             continue
         unit = chosen.units[0]
         known = {**chosen.port.meanings, **structure.units}
@@ -134,7 +134,7 @@ def _unpacked(path: Path, components: Iterable[Component], files: Mapping[str, b
     return folder
 
 
-def _part_names(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+def part_names(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The name of the part for each path of a component: new, and without dots."""
     taken: set[str] = set()
     for path in paths:
@@ -151,7 +151,7 @@ def _set(path: Path) -> dict[str, Value]:
     return dict(parameter_set(read({path.name: path.read_bytes()}, path.name, VALUES, path.parent)))
 
 
-def _port(ports: Iterable[Port], name: str) -> Selection | None:
+def port_of(ports: Iterable[Port], name: str) -> Selection | None:
     """The port of a name, or the elements of one that it names; None where there is none."""
     of = {port.name: port for port in ports}
     name, index = (name, None) if name in of else split(name)
@@ -160,11 +160,13 @@ def _port(ports: Iterable[Port], name: str) -> Selection | None:
     return whole(of[name]) if index is None else selected(of[name], index, f"{name}[{index}]")
 
 
-def _put(start: dict[str, Any], fmu: Fmu, node: Node, bound: Bound, structure: Structure) -> None:
+def put_start(
+    start: dict[str, Any], fmu: Fmu, node: Node, bound: Bound, structure: Structure
+) -> None:
     """Puts a value among the start values of an FMU; one for which it has nothing is ignored, as
     the standard wants.
     """
-    chosen = _port((*fmu.inputs, *fmu.parameters, *fmu.states), node.connector)
+    chosen = port_of((*fmu.inputs, *fmu.parameters, *fmu.states), node.connector)
     if chosen is None:
         _LOG.warning("'%s' has nothing to start with a value called '%s'", *node)
         return
