@@ -170,7 +170,7 @@ def warnings_of(plan: Plan, network: Network) -> Iterator[str]:
     def values(name: str) -> Array:
         return network.outputs[name].reshape(shapes[name])
 
-    if not plan.is_simultaneous and not plan.wiring.has_loops:
+    if not plan.is_simultaneous and not plan.coupling.solves:
         yield from samples_late(plan.wiring)
     yield from holds_too_long(plan.wiring, plan.dt, values)
     yield from steps_too_long(plan.wiring, plan.dt, values)

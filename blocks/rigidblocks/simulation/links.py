@@ -130,9 +130,13 @@ def check_loops(wiring: Wiring) -> None:
     """Raises ValueError for an algebraic loop through an output that changes at samples and events
     alone: its new value is there when the step is over, for which the others cannot wait.
     """
-    if not wiring.has_loops:
+    try:
+        _ = wiring.evaluation_order
+    except ValueError:
+        circles = loops(wiring)
+    else:
         return
-    for circle in loops(wiring):
+    for circle in circles:
         ports = {(name, port) for name, kind, port, _ in circle if kind == "output"}
         held = sorted(f"{a}.{y}" for a, y in ports if is_held(wiring.parts[a], y))
         if held:
