@@ -5,9 +5,11 @@ run, each public name, and the command line.
 import ast
 import importlib
 import inspect
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ from rigidblocks.fmi.reference import ReferenceRun
 from rigidblocks.kernels.evaluator import TracedEvaluator
 
 PACKAGE = Path(rigidblocks.__file__).parent
+DOCS = Path(__file__).parent
+MANY = 4  # pages that are named at most for a name
 SUPPORT = Path(__file__).parents[1] / "tests/support"
 FACES = ("", "contact", "dynamics", "joint", "library", "loops")  # bring a room's names together
 MODULES = ("mechanisms", "robots", "algebra.spatial", "algebra.planar")
@@ -93,7 +97,8 @@ def block_page(name: str, block: Block) -> str:
     module = public_names()["library"][name]
     headless = "    options: {show_root_heading: false, show_root_toc_entry: true}"
     made = f"```python\n{_call(name, type(block))}\n```"
-    return f"# {name}\n\n{made}\n\n::: {module}.{name}\n{headless}\n\n## An example\n\n{told}\n"
+    about = f"::: {module}.{name}\n{headless}\n{used_on(name, '../../')}"
+    return f"# {name}\n\n{made}\n\n{about}\n\n## An example\n\n{told}\n"
 
 
 def _call(name: str, block_type: type) -> str:
@@ -101,6 +106,25 @@ def _call(name: str, block_type: type) -> str:
     fields = inspect.signature(block_type).parameters.values()
     texts = [str(field.replace(annotation=field.empty)) for field in fields]
     return f"{name}({', '.join(texts)})"
+
+
+def used_on(name: str, up: str) -> str:
+    """Links to pages whose code uses a name, beginning with `up`; nothing where there are none."""
+    word = re.compile(rf"\b{name}\b")
+    found = [(page, title) for page, title, code in _pages_with_code() if word.search(code)]
+    links = ", ".join(f"[{title}]({up}{page})" for page, title in found[:MANY])
+    return f"\nIn use: {links}\n" if links else ""
+
+
+@cache
+def _pages_with_code() -> tuple[tuple[str, str, str], ...]:
+    """The path of each page that is written by hand, its title and its code in Python."""
+    found = []
+    for path in sorted(DOCS.rglob("*.md"), key=lambda path: (path.parent.name != "start", path)):
+        text = path.read_text()
+        code = "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+        found.append((path.relative_to(DOCS).as_posix(), text.splitlines()[0].lstrip("# "), code))
+    return tuple(found)
 
 
 def index_of_blocks(blocks: Mapping[str, Block]) -> str:
@@ -117,7 +141,8 @@ def _in_short(block: Block) -> str:
 def room_page(room: str, names: Mapping[str, str]) -> str:
     """The public names of a room."""
     purpose = inspect.getdoc(importlib.import_module(f"rigidblocks.{room}")) or ""
-    listed = [f"::: {names[name]}.{name}\n" for name in sorted(names, key=str.lower)]
+    in_order = sorted(names, key=str.lower)
+    listed = [f"::: {names[name]}.{name}\n{used_on(name, '../')}" for name in in_order]
     return "\n".join([f"# {room}\n", purpose, "", *listed])
 
 

@@ -14,6 +14,7 @@ import matplotlib
 import pytest
 
 import rigidblocks.library
+from browser import browser, needs_browser
 
 ROOT = Path(__file__).parents[1]
 CLICKS = 3
@@ -51,6 +52,7 @@ guess, robot = n_four_bar(40).q0, planar2()
 """,
 }
 # their code has tests of its own
+WAITING = {"federate", "serve_fmus"}  # for others: pages say how they are called
 ELSEWHERE = {"docs/writing_a_block.md", "docs/spatial_v1.md", "docs/viewing.md"}
 
 
@@ -73,6 +75,15 @@ def test_the_code_on_a_page_runs(name, tmp_path, monkeypatch):
     exec(GRANTED.get(name, ""), names)
     for example in re.findall(r"```python\n(.*?)```", pages()[name].read_text(), re.DOTALL):
         exec(compile(example, name, "exec"), names)
+
+
+def test_every_public_name_has_an_example_that_runs():
+    """On a page of the docs, or in one of the examples."""
+    examples = (ROOT / "examples").glob("*.py")
+    texts = [path.read_text() for path in (*(ROOT / "docs").rglob("*.md"), ROOT / "README.md")]
+    code = [one for text in texts for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
+    words = set(re.findall(r"\w+", "\n".join([*code, *(path.read_text() for path in examples)])))
+    assert {*rigidblocks.__all__, *rigidblocks.library.__all__} - words == WAITING
 
 
 class Page(HTMLParser):
@@ -131,6 +142,33 @@ def test_every_page_is_reached_from_the_first_and_every_public_name_is_on_one(si
     names = {f"{module}.{name}" for of in public_names().values() for name, module in of.items()}
     assert len(names) > 400
     assert names - anchors == set()
+
+
+# what one types into the search box
+SEARCH = """
+const box = document.querySelector("input.md-search__input");
+box.focus();
+box.value = arguments[0];
+for (const kind of ["keyup", "input"]) box.dispatchEvent(new Event(kind, { bubbles: true }));
+"""
+FOUND = "return document.querySelectorAll('.md-search-result__item a').length > 0"
+
+
+@needs_browser
+@pytest.mark.interop
+def test_the_site_searches_from_disk_and_asks_nobody_for_anything(site):
+    named = re.compile(r'<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)="(https?:[^"]*)')
+    pages = [page for page in site.rglob("*.html") if page.parent.name != "live"]
+    assert {name for page in pages for name in named.findall(page.read_text())} == set()
+    with browser() as tab:
+        for page in ("index.html", "start/planar2ctrl.html"):
+            tab.open(site / page)
+            tab.wait("return document.querySelector('input.md-search__input') !== null")
+            tab.run(SEARCH, "friction")
+            tab.wait(FOUND)
+            asked = "return performance.getEntriesByType('resource').map((one) => one.name)"
+            assert [name for name in tab.run(asked) if not name.startswith("file:")] == []
+        assert tab.errors() == []
 
 
 @pytest.mark.interop
