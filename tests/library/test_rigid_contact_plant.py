@@ -233,6 +233,13 @@ def test_a_pile_of_all_shapes_comes_to_rest_and_no_energy_is_gained(seed, v, w):
     assert np.diff(E).max() < 1e-5 * E[0]
     assert E[-1] < 0.5 * E[0]
     assert y.depth.max() < 0.01 * 0.1  # a hundredth of the smallest length
+    assert y.sweeps_made.max() <= plant.sweeps
+    # the forces that are said are those that moved the bodies
+    m = np.array([body.m for body in model.inertia])[:, None]
+    R = np.array([[quaternion_rotation(one).T for one in q] for q in y.q[:, :, :4]])
+    momentum = m * np.einsum("tbij,tbj->tbi", R, y.qd[:, :, 3:])
+    given = plant.sample_time * (y.f_contact[1:, :, 3:] + m * model.gravity)
+    assert np.diff(momentum, axis=0) == pytest.approx(given, abs=1e-9)
 
 
 @pytest.mark.slow
@@ -250,9 +257,13 @@ def test_a_box_that_falls_on_its_edge_and_turns_over_is_stopped_by_all_of_its_co
 @pytest.mark.slow
 def test_what_overlaps_at_the_start_is_taken_apart_without_a_jump():
     model, q0 = scene(box((1, 1, 1), 1, (0, 0, 0.45)), box((1, 1, 1), 1, (0, 0, 1.35)))
-    y = run(RigidContactPlant(model, q0=q0), 1.0)
+    plant = RigidContactPlant(model, q0=q0)
+    y = run(plant, 1.0)
     assert y.q[-1, :, 6] == pytest.approx([0.5, 1.5], abs=1e-4)
     assert y.q[:, :, 6].max() < 1.5 + 1e-4
+    # what it gains of energy is the work of lifting
+    assert energy(plant, y).max() < 9.81 * (0.5 + 1.5) * (1 + 1e-6)
+    assert np.abs(y.qd[-1]).max() < 1e-4
 
 
 @pytest.mark.slow

@@ -104,7 +104,7 @@ class RigidContactPlant(WrittenBlock):
     q0: Any = None
     qd0: Any = None
     max_contacts: int | None = None
-    sweeps: int = 200
+    sweeps: int = 320
     freedoms: Freedoms | None = None
     apart: tuple[tuple[str, str], ...] = ()
     mu_static: Any = None
@@ -294,6 +294,7 @@ class RigidContactPlant(WrittenBlock):
                 "near",
                 "loops",
                 "solver",
+                "rolling",
                 "touch",
                 "sense",
                 "plant",

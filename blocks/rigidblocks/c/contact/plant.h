@@ -259,6 +259,12 @@ static inline void end_contacts(const struct given *in, const struct scene *s, c
     out[RB_AT_DEPTH] = depth;
 }
 
+/* How many sweeps may have been made after a round: an eighth of all is left to each that may follow. */
+static inline int sweeps_until(int round)
+{
+    return RB_SCENE_SWEEPS - (RB_ROUNDS - 1 - round) * (RB_SCENE_SWEEPS / 8);
+}
+
 /* The sampled states after a step. */
 static inline void step_scene(const struct given *in, double *out)
 {
@@ -286,7 +292,7 @@ static inline void step_scene(const struct given *in, double *out)
         start_stop(in, &s, k, &all.stop[k]);
     start_impulses(&s, &all);
     do
-        solve_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest);
+        solve_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest, sweeps_until(rounds));
     while (++rounds < RB_ROUNDS && touch_more(in, &s, &all));
     separate(&s, &all);
     for (int k = 0; k < RB_BODIES; k++)

@@ -382,18 +382,17 @@ static inline double sweep_once(struct scene *s, struct solution *all)
 static inline void start_impulses(struct scene *s, struct solution *all)
 {
     all->sweeps = 0;
+    all->residual = 0.0;
     for (int k = 0; k < all->count; k++)
         apply(s, &all->touch[k], all->touch[k].impulse);
     for (int k = 0; k < RB_STOPS; k++)
         push_stop(s, &all->stop[k], all->stop[k].impulse);
 }
 
-/* Sweeps until no velocity changes by more than the tolerance. */
-static inline void solve_impulses(struct scene *s, struct solution *all, double tolerance)
+/* Sweeps until no velocity changes by more than the tolerance, or `most` have been made in this step. */
+static inline void solve_impulses(struct scene *s, struct solution *all, double tolerance, int most)
 {
     double before = 0.0;
-    const int most = all->sweeps + RB_SCENE_SWEEPS;
-    all->residual = 0.0;
     for (int k = 0; k < all->count; k++)
         memset(all->touch[k].way, 0, sizeof all->touch[k].way);
     for (int k = 0; k < RB_STOPS; k++)

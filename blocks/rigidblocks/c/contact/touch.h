@@ -3,7 +3,7 @@
 #ifndef RB_TOUCH_H
 #define RB_TOUCH_H
 
-#include "solver.h"
+#include "rolling.h"
 
 /* What a step is made from: the sampled states, the wrenches on the bodies, and the parameters: gravity, and of each material
    and each pair of materials that the tables name what it is. NULL where there are no trees, and where the tables say so. */
@@ -77,7 +77,7 @@ static inline void recall(const struct given *in, double key, struct touch *c)
 
 /* What a contact asks for: over the step that the gap closes at most, and no slip; or e times the velocity of the approach
    at once. */
-static inline void demand(const struct scene *s, struct touch *c)
+static inline void demand(const struct scene *s, const struct pair *pair, int one, struct touch *c)
 {
     const struct body *a = &s->body[c->a], *b = &s->body[c->b];
     double w[3], u[3], v[3];
@@ -85,6 +85,10 @@ static inline void demand(const struct scene *s, struct touch *c)
     cross(a->rate, c->arm_a, u);
     cross(b->rate, c->arm_b, v);
     difference(u, v, u);
+    if (c->impulse[0] > 0.0 && RB_LEAF[c->a] < 0 && kind_of(s->shape[pair->b].shape) == RB_HALF_SPACE) {
+        rolling_shift(s, pair->a, c, one, v);
+        along(u, 1.0, v, u);
+    }
     for (int i = 0; i < 3; i++)
         c->shift[i] = dot(c->frame[i], u);
     cross(a->before_w, c->arm_a, u);
@@ -156,26 +160,19 @@ static inline void touch_pair(const struct given *in, struct scene *s, struct pa
             continue;
         c->gap = m.gap[k];
         c->push = way_apart(-c->gap, pair_size(s, pair)) / RB_SCENE_STEP;
-        demand(s, c);
+        demand(s, pair, m.count == 1, c);
     }
 }
 
 /* Where a shape will be at the end of the step with the velocities as they are. */
 static inline void coming_shape(const struct scene *s, int k, struct placed *out)
 {
-    static const double upright[4] = {1.0, 0.0, 0.0, 0.0};
-    const struct body *body = &s->body[RB_SHAPE_BODY[k]];
-    double angle[3], q[4], turned[9], arm[3];
-    mean_rate(s, RB_SHAPE_BODY[k], angle);
+    const int body = RB_SHAPE_BODY[k];
+    double way[3], angle[3];
+    mean_rate(s, body, angle);
     times(RB_SCENE_STEP, angle, angle);
-    turned_by(upright, angle, q);
-    rotation_of(q, turned);
-    out->shape = s->shape[k].shape;
-    product(turned, s->shape[k].r, out->r);
-    difference(s->shape[k].p, body->x, arm);
-    turn(turned, arm, out->p);
-    along(out->p, 1.0, body->x, out->p);
-    along(out->p, RB_SCENE_STEP, body->v, out->p);
+    times(RB_SCENE_STEP, s->body[body].v, way);
+    moved_shape(s, k, way, angle, out);
 }
 
 /* The contacts of a pair that would overlap at the end of the step by more than now, where what touched first did not show
@@ -202,6 +199,7 @@ static inline void touch_later(const struct given *in, struct scene *s, const st
         struct touch *c = add_touch(in, s, pair, m.n, point, key + k, all);
         if (!c)
             continue;
+        memset(c->impulse, 0, sizeof c->impulse); /* the velocities have none of it yet */
         slip(s, c, w);
         c->least = fmin(0.0, w[0] - (m.gap[k] - pair->gap) / RB_SCENE_STEP);
     }

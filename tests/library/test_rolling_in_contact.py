@@ -1,0 +1,234 @@
+"""Published toys on a plane: Euler's disc, a rattleback that reverses, a tippe top that inverts.
+
+The second algorithm is the equations of motion of one rolling or sliding body, integrated by SciPy
+to 1e-7. Steps are of second order in their length; tolerances are those of the step of each test.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import solve_ivp
+
+from rigidblocks import Model, SixDoF
+from rigidblocks.algebra.rotation import quaternion_rotation
+from rigidblocks.algebra.spatial import identity, mcI
+from rigidblocks.block.block import Record
+from rigidblocks.block.memory import Memory
+from rigidblocks.contact import Sphere
+from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.library import RigidContactPlant
+from rigidblocks.model.convex import Ellipsoid
+from rigidblocks.model.shapes import Cylinder
+
+pytestmark = pytest.mark.slow
+
+G, UP = 9.81, np.array([0.0, 0.0, 1.0])
+
+
+@dataclass(frozen=True, eq=False)
+class Toy:
+    """A body of mass m, centre of mass c and inertia I about it, in the frame of its shape, whose
+    point farthest along d is `support(d)`.
+    """
+
+    shape: Any
+    m: float
+    c: np.ndarray
+    I: np.ndarray
+    support: Any
+
+    def start(self, q, w, v=None):
+        """Place of the centre of mass, and its velocity in the body's frame: that of rolling
+        unless it is given.
+        """
+        up = quaternion_rotation(q) @ UP
+        rho = self.support(-up) - self.c
+        return np.array([0, 0, -rho @ up]), -cross(w, rho) if v is None else v
+
+    @cache  # noqa: B019  (one kernel for all starts)
+    def kernel(self, h, mu):
+        inertia = mcI(self.m, self.c, self.I)
+        model = Model(
+            "toy", (-1,), (SixDoF(),), (identity(),), (inertia,), contact=((self.shape,),)
+        )
+        memory = Memory(RigidContactPlant(model, mu=mu, sample_time=h))
+        return memory, compiled_stepper(memory)
+
+    def run(self, q, w, T, h, mu, v=None):
+        """Outputs, centres of mass and rotations to base coordinates after each step."""
+        memory, step = self.kernel(h, mu)
+        x, v = self.start(q, w, v)
+        m, at = memory.start(), memory.where
+        m[at["q"]] = [*q, *(x - quaternion_rotation(q).T @ self.c)]
+        m[at["qd"]] = [*w, *(v - cross(w, self.c))]
+        step.initialize(m, 0.0)
+        rows = np.empty((round(T / h), memory.size))
+        for k in range(len(rows)):
+            step.step(m, k * h, h)
+            rows[k] = m
+        y = Record({name: rows[:, at[name]] for name in ("q", "qd", "depth")})
+        R = np.array([quaternion_rotation(one).T for one in y.q[:, :4]])
+        return y, y.q[:, 4:] + R @ self.c, R
+
+    def energy(self, y, x, R, h):
+        """That in the middle of the steps."""
+        w = y.qd[:, :3]
+        v = y.qd[:, 3:] + np.cross(w, self.c)
+        up = x[:, 2] - h / 2 * np.einsum("ti,ti->t", R[:, 2], v)
+        return self.m * ((v**2).sum(axis=1) / 2 + G * up) + (w * (w @ self.I)).sum(axis=1) / 2
+
+
+def cross(a, b):
+    """That of NumPy, without its overhead."""
+    x, y, z = a
+    u, v, w = b
+    return np.array([y * w - z * v, z * u - x * w, x * v - y * u])
+
+
+def quaternion_rate(q, w):
+    """Of a body with the angular velocity w in its own frame."""
+    return np.array([-q[1:] @ w, *(q[0] * w + cross(q[1:], w))]) / 2
+
+
+def rolled(toy, q, w, t):
+    """Angular velocity of rolling without slip: I dw/dt + w x I w = rho x F,
+    F = m (dv/dt + g up), v = -w x rho.
+    """
+
+    def rates(_, y):
+        q, w = y[:4], y[4:]
+        up = quaternion_rotation(q / np.linalg.norm(q)) @ UP
+        turned = cross(w, up)
+        rho = toy.support(-up) - toy.c
+        rolls = toy.support(-up + 1e-30j * turned).imag / 1e-30
+        bias = cross(w, rolls) + cross(w, cross(w, rho)) - G * up
+        inertia = toy.I + toy.m * (rho @ rho * np.eye(3) - np.outer(rho, rho))
+        moment = -cross(w, toy.I @ w) - toy.m * cross(rho, bias)
+        return np.concatenate([quaternion_rate(q, w), np.linalg.solve(inertia, moment)])
+
+    s = solve_ivp(rates, (0, t[-1]), [*q, *w], "DOP853", t, rtol=1e-7, atol=1e-9)
+    return s.y[4:].T
+
+
+def about(axis, angle):
+    return np.array([np.cos(angle / 2), *(np.sin(angle / 2) * np.array(axis, float))])
+
+
+def ellipsoid(half, m, c, I):
+    D = np.array(half) ** 2
+    return Toy(Ellipsoid(half), m, np.array(c), np.array(I), lambda d: D * d / np.sqrt(d @ (D * d)))
+
+
+# Kane and Levinson 1982 (Realistic mathematical modeling of the rattleback), per unit of mass
+STONE = ellipsoid(
+    (0.2, 0.03, 0.02), 1.0, (0, 0, -0.01), [[2e-4, -2e-5, 0], [-2e-5, 16e-4, 0], [0, 0, 17e-4]]
+)
+
+
+def test_a_rattleback_spun_the_wrong_way_reverses_and_the_right_way_does_not():
+    q, T, h = about((1, 0, 0), np.radians(0.5)), 8.0, 2.5e-4
+    y, x, R = STONE.run(q, np.array([0, 0, 5.0]), T, h, mu=100.0)
+    assert y.qd[:, 2].min() > 4.9
+    y, x, R = STONE.run(q, np.array([0, 0, -5.0]), T, h, mu=100.0)
+    E = STONE.energy(y, x, R, h)
+    assert np.ptp(E) < 1e-2 * E[0]
+    assert (y.qd[round(5 / h) :, 2] > 0.1).all()
+    assert y.qd[round(7.5 / h) :, 2].mean() == pytest.approx(5.0, rel=0.05)  # it has all its energy
+
+
+def test_rolling_is_of_second_order_in_the_step():
+    q, w, T = about((1, 0, 0), np.radians(0.5)), np.array([0, 0, -5.0]), 1.5
+    exact = rolled(STONE, q, w, np.array([0, T]))[-1]
+    errors = []
+    for h in (1e-3, 2.5e-4):
+        y, _, _ = STONE.run(q, w, T + h, h, mu=100.0)
+        errors.append(np.abs((y.qd[-1] + y.qd[-2])[:3] / 2 - exact).max())
+    assert errors[0] / errors[1] > 10
+    assert errors[1] < 2e-2
+
+
+@pytest.mark.parametrize("degrees", [60, 30, 10])
+def test_a_coin_that_rolls_round_precesses_as_its_inclination_says(degrees):
+    # the toy of Moffatt 2000 (Euler's disc and its finite-time singularity): for a thin disc
+    # Omega^2 = 4 g / (r sin(inclination)) with the centre of mass at rest; with its thickness
+    # Omega^2 up x I w / Omega = rho x m g up
+    r, thick, m = 0.0375, 0.0064, 0.4387
+    I = np.diag([m * (3 * r * r + thick**2) / 12] * 2 + [m * r * r / 2])
+    rim = lambda d: np.array([*(r * d[:2] / np.hypot(*d[:2])), np.sign(d[2]) * thick / 2])  # noqa: E731
+    disc = Toy(Cylinder(r, thick), m, np.zeros(3), I, rim)
+    q, T, h = about((1, 0, 0), np.radians(degrees)), 1.0, 2.5e-4
+    up = quaternion_rotation(q) @ UP
+    rho = rim(-up)
+    axis, moment = rho * up[1] / rho[1], cross(rho, m * G * up)  # the rate of one turn round
+    turned = cross(up, I @ axis)
+    omega = np.sqrt(moment @ turned / (turned @ turned))
+    assert omega**2 * turned == pytest.approx(moment, abs=1e-12)
+    thin = 4 * G / (r * np.sin(np.radians(degrees)))
+    assert omega**2 == pytest.approx(thin, rel=0.2)
+
+    y, x, R = disc.run(q, omega * axis, T, h, mu=10.0)
+    t, turns = h * np.arange(1, len(R) + 1), np.unwrap(np.arctan2(R[:, 1, 2], R[:, 0, 2]))
+    assert np.polyfit(t, turns, 1)[0] == pytest.approx(omega, rel=2e-4)
+    assert np.degrees(np.arccos(R[:, 2, 2])) == pytest.approx(degrees, abs=0.01)
+    assert np.abs(x[:, :2]).max() < 1e-4 * r
+    # the face comes round slowly: with 1 - cos(inclination) of it where the disc is thin
+    face = np.unwrap(np.arctan2(R[:, 1, 0] - R[:, 0, 1], R[:, 0, 0] + R[:, 1, 1]))
+    assert np.polyfit(t, face, 1)[0] == pytest.approx(omega * (1 + axis[2] - up[2]), rel=2e-3)
+    E = disc.energy(y, x, R, h)
+    assert np.ptp(E) < 3e-4 * E[0]
+
+
+def slid(toy, R, mu, q, w, v, t):
+    """The inclination of a sphere of radius R about another point than its centre of mass, that
+    slides with Coulomb friction (the sign of the slip smoothed over 1e-4 m/s).
+    """
+    inward = np.linalg.inv(toy.I)
+
+    def rates(_, y):
+        q, w, v = y[:4] / np.linalg.norm(y[:4]), y[4:7], y[7:]
+        E = quaternion_rotation(q)
+        arm = -toy.c - R * (E @ UP)
+        slip = (v + E.T @ cross(w, arm)) * (1, 1, 0)
+        force = UP - mu * slip / np.sqrt(slip @ slip + 1e-8)  # of a unit of pressure
+        free = inward @ -cross(w, toy.I @ w)
+        pressed = inward @ cross(arm, E @ force)
+        bias = cross(free, toy.c) + cross(w, cross(w, toy.c))
+        p = toy.m * (G + (E.T @ bias)[2]) / (1 - toy.m * (E.T @ cross(pressed, toy.c))[2])
+        dv = p * force / toy.m - G * UP
+        return np.concatenate([quaternion_rate(q, w), free + p * pressed, dv])
+
+    s = solve_ivp(rates, (0, t[-1]), [*q, *w, *v], "LSODA", t, rtol=1e-8, atol=1e-10)
+    return np.arccos(1 - 2 * (s.y[1] ** 2 + s.y[2] ** 2) / (s.y[:4] ** 2).sum(axis=0))
+
+
+def test_a_tippe_top_inverts_and_keeps_jelletts_integral():
+    # masses and lengths of Rauch-Wojciechowski and Rutstam 2014 (Dynamics of an inverting tippe
+    # top), which inverts where 1 - alpha < I1 / I3 < 1 and Jellett's integral is above a threshold
+    m, R, alpha, mu, spin, h = 0.02, 0.02, 0.3, 0.05, 130.0, 5e-4
+    I = m * R**2 * np.diag([131 / 350, 131 / 350, 2 / 5])
+    top = Toy(Sphere(R), m, np.array([0, 0, -alpha * R]), I, lambda d: R * d)
+    q = about((1, 0, 0), 0.6)
+    w = quaternion_rotation(q) @ (0, 0, spin)
+    y, x, turn = top.run(q, w, 6.0, h, mu, np.zeros(3))
+    L = np.einsum("tij,tj->ti", turn, y.qd[:, :3] @ I)
+    arm = R * (UP - alpha * turn[:, :, 2])
+    jellett = ((L[1:] + L[:-1]) / 2 * arm[:-1]).sum(axis=1)
+    gamma = I[0, 0] / I[2, 2]
+    threshold = np.sqrt(m * G * R**3 * I[2, 2] * alpha / (1 + alpha - gamma)) * (1 + alpha) ** 2
+    assert 1 - alpha < gamma < 1
+    assert jellett[0] > threshold
+    assert_allclose(jellett, jellett[0], rtol=3e-4)
+
+    t = np.linspace(0, 2.0, 21)
+    tilt = np.arccos(turn[:, 2, 2])
+    exact = slid(top, R, mu, q, w, np.zeros(3), t)
+    assert_allclose(tilt[round(t[1] / h) - 1 :: round(t[1] / h)][:20], exact[1:], atol=0.03)
+    assert np.degrees(tilt[-1000:]).min() > 170
+    # upside down it spins with what Jellett's integral leaves it
+    w_end = jellett[0] / (I[2, 2] * R * (1 + alpha))
+    assert -y.qd[-1000:, 2].mean() == pytest.approx(w_end, rel=1e-2)
+    assert np.diff(top.energy(y, x, turn, h)).max() < 1e-6 * m * G * R
