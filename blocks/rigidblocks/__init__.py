@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from rigidblocks.bench.federation import federate
     from rigidblocks.bench.program import build_runner
     from rigidblocks.bench.server import serve_fmus
+    from rigidblocks.bench.shared_link import SharedLink
     from rigidblocks.bench.udp_link import UdpLink
     from rigidblocks.block.block import Block, Port
     from rigidblocks.block.dense import first_event
@@ -217,6 +218,7 @@ __all__ = [
     "RobotBuilder",
     "RobotPlant",
     "Rotor",
+    "SharedLink",
     "SimulationError",
     "Sine",
     "SixDoF",
@@ -304,6 +306,7 @@ _NAMES = {
     "bench.federation": "federate",
     "bench.program": "build_runner",
     "bench.server": "serve_fmus",
+    "bench.shared_link": "SharedLink",
     "bench.udp_link": "UdpLink",
     "block.block": "Block Port",
     "block.dense": "first_event",

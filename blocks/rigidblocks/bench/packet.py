@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 MAGIC, VERSION = b"RBLK", 1
 _HEADER = struct.Struct("<4sHHIId")  # magic, version, n, sequence, echo, time
+HEADER_SIZE = _HEADER.size
 OK, FOREIGN, OTHER_VERSION, WRONG_SIZE, NOT_FINITE = range(5)
 
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from rigidblocks.bench.a2l import LARGEST, Element, a2l_text, elements_of, period
 from rigidblocks.bench.fmus import unpack
 from rigidblocks.bench.layout import Layout, layout_of
+from rigidblocks.bench.link import PacketLink
 from rigidblocks.bench.parts import PartsInTurn
-from rigidblocks.bench.udp_link import Addresses, UdpLink
+from rigidblocks.bench.udp_link import Addresses
 from rigidblocks.block.adaptive import longest_step
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
@@ -31,7 +32,7 @@ PLATFORMS = {"x86_64-linux": "x86_64-linux-gnu.2.17", "aarch64-linux": "aarch64-
 CORE = ("core.c", "core.h")
 PARTS = ("parts.c", "core.h", "fmu.h", "fmu_life.h", "fmu_values.h")  # in place of it, with FMUs
 MASTER = ("master.c", "master.h")
-RUNNER = ("clock.h", "link.h", "packet.h", "record.h", "runner.c", "tap.h", "times.h")
+RUNNER = ("clock.h", "link.h", "packet.h", "record.h", "runner.c", "shared.h", "tap.h", "times.h")
 XCP = ("xcp.h", "xcp_daq.h", "xcp_udp.h")
 SOURCE = "source"
 _FLAGS = (*PORTABLE_FLAGS, "-pthread")
@@ -43,7 +44,7 @@ class _Linked(NamedTuple):
     """
 
     name: str
-    link: UdpLink
+    link: PacketLink
     sent: tuple[int, ...]
     targets: tuple[tuple[int, int], ...]
 
@@ -59,10 +60,10 @@ def build_runner(
 ) -> Path:
     """The path of the program written there, which steps a system of blocks every `dt` [s].
 
-    Its parts that are a `UdpLink` become links of the program: their signals are exchanged at each
-    communication point. FMUs for co-simulation are unpacked to a folder beside the program, named
-    after it with the ending .fmus, from which it loads their libraries. In lock-step the numbers
-    are those of `simulate` to the last bit.
+    Its parts that are a `UdpLink` or a `SharedLink` become links of the program: their signals are
+    exchanged at each communication point. FMUs for co-simulation are unpacked to a folder beside
+    the program, named after it with the ending .fmus, from which it loads their libraries. In
+    lock-step the numbers are those of `simulate` to the last bit.
     `platform` is "x86_64-linux" or "aarch64-linux", built by ziglang, this machine's by its own
     compiler unless given; or "source": then `path` is a folder with the sources, a CMakeLists.txt,
     and `core.c`, which needs no operating system, for a bench whose timer calls the steps. The
@@ -138,7 +139,7 @@ def runner_sources(
     platform: str | None = None,
 ) -> dict[str, str]:
     """The C sources of a runner, by file name; and "a2l", for a tool that connects at `xcp`."""
-    links = {k: p.component for k, p in system.parts.items() if isinstance(p.component, UdpLink)}
+    links = {k: p.component for k, p in system.parts.items() if isinstance(p.component, PacketLink)}
     _check_parts(system)
     if links:
         _check_order(system, links, order)
@@ -157,7 +158,8 @@ def runner_sources(
     tunables = _tunables(memory, linked)
     sources["xcp_plan.h"] = _xcp_header(name, dt, memory, tunables, xcp)
     sources["a2l"] = a2l_text(name, signals, tunables, dt, xcp)
-    sources["packet.py"] = files("rigidblocks.bench").joinpath("packet.py").read_text()
+    for file in ("packet.py", "shared.py"):
+        sources[file] = files("rigidblocks.bench").joinpath(file).read_text()
     return sources
 
 
@@ -183,13 +185,11 @@ def _parts_in_turn(
 def _check_parts(system: System) -> None:
     for name, part in system.parts.items():
         component = part.component
-        if isinstance(component, PythonBlock) and not isinstance(component, UdpLink):
-            raise ValueError(
-                f"'{name}' is Python, and a runner has none; put a UdpLink in its place"
-            )
+        if isinstance(component, PythonBlock) and not isinstance(component, PacketLink):
+            raise ValueError(f"'{name}' is Python, and a runner has none; put a link in its place")
 
 
-def _check_order(system: System, links: Mapping[str, UdpLink], order: str) -> None:
+def _check_order(system: System, links: Mapping[str, PacketLink], order: str) -> None:
     """Raises ValueError where `simulate` would exchange packets at another moment."""
     if order == JACOBI:
         raise ValueError(
@@ -206,7 +206,7 @@ def _check_order(system: System, links: Mapping[str, UdpLink], order: str) -> No
             )
 
 
-def _without(system: System, links: Mapping[str, UdpLink]) -> System:
+def _without(system: System, links: Mapping[str, PacketLink]) -> System:
     """The system without its links; what they give are open inputs."""
     rest = System()
     for name, part in system.parts.items():
@@ -223,7 +223,7 @@ def _without(system: System, links: Mapping[str, UdpLink]) -> System:
     return rest
 
 
-def _linked(name: str, link: UdpLink, system: System, memory: Layout) -> _Linked:
+def _linked(name: str, link: PacketLink, system: System, memory: Layout) -> _Linked:
     sent: dict[int, int] = {}
     targets: list[tuple[int, int]] = []
     for one in system.connections:
@@ -290,7 +290,8 @@ def _links_header(linked: list[_Linked]) -> str:
             _integers(f"VALUES_{k}", (value for _, value in targets)),
             f"static const double SAFE_{k}[] = {{{safe}}};",
         ]
-        texts = map(c_string, (name, link.addresses.peer, link.addresses.listen))
+        kind, *ends = link.ends
+        texts = c_string(name), kind, *map(c_string, ends)
         numbers = (
             f"{round(1e9 * link.timeout)}, {int(link.lock_step)}, {len(sent)}, {link.safe.size}, "
             f"{len(targets)}"

@@ -1,4 +1,4 @@
-/* A link by UDP: signals of the system go out, inputs of it come in, and stay safe when nothing comes. */
+/* A link by UDP or shared memory: signals of the system go out, inputs of it come in, and stay safe when nothing comes. */
 
 #ifndef RB_LINK_H
 #define RB_LINK_H
@@ -20,10 +20,16 @@
 
 #include "clock.h"
 #include "packet.h"
+#include "shared.h"
+
+/* The kinds of links. */
+enum { LINK_UDP, LINK_SHARED };
 
 /* What a link is, known when the program is made: where its values are in the memory of the system. */
 typedef struct {
-    const char *name, *peer, *listen; /* addresses as 127.0.0.1:5005 */
+    const char *name;
+    int kind;
+    const char *peer, *listen;        /* addresses as 127.0.0.1:5005; of shared memory the first is its name */
     int64_t timeout;                  /* ns without a packet after which the inputs are the safe ones */
     int lock_step;                    /* whether each step waits, no longer than that, for the answer to its own packet */
     int n_sent, n_received, n_targets;
@@ -41,6 +47,7 @@ typedef struct {
     const LinkPlan *plan;
     int socket, is_safe;
     struct sockaddr_in peer;
+    RbShared shared;
     uint32_t sequence, last; /* of the packets sent, and of the last one received */
     uint32_t answered;       /* which of ours that one answers */
     int64_t heard;           /* when that was */
@@ -67,32 +74,81 @@ static inline int parse_address(const char *text, struct sockaddr_in *address)
 }
 
 /* Opens the socket of a link; -1, with a message, where that fails. */
-static inline int open_link(Link *link, const LinkPlan *plan)
+static inline int open_socket(Link *link)
 {
+    const LinkPlan *plan = link->plan;
     struct sockaddr_in own;
-    memset(link, 0, sizeof *link);
-    link->plan = plan;
     if (parse_address(plan->peer, &link->peer) != 0 || parse_address(plan->listen, &own) != 0) {
         (void)fprintf(stderr, "link '%s': %s and %s must be addresses such as 127.0.0.1:5005\n", plan->name, plan->peer,
                 plan->listen);
         return -1;
     }
-    link->values = malloc(MOST_VALUES * sizeof *link->values);
-    link->bytes = malloc(MOST_BYTES + 1);
     link->socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (!link->values || !link->bytes || link->socket < 0 ||
-        bind(link->socket, (struct sockaddr *)&own, sizeof own) != 0) {
+    if (link->socket < 0 || bind(link->socket, (struct sockaddr *)&own, sizeof own) != 0) {
         (void)fprintf(stderr, "link '%s' cannot listen on %s: %s\n", plan->name, plan->listen, strerror(errno));
         return -1;
     }
-    link->heard = now();
     return 0;
+}
+
+static inline int open_shared(Link *link)
+{
+    const LinkPlan *plan = link->plan;
+    const size_t sent = RB_PACKET_HEADER + 8 * (size_t)plan->n_sent;
+    if (rb_shared_make(&link->shared, plan->peer, sent, RB_PACKET_HEADER + 8 * (size_t)plan->n_received) == 0)
+        return 0;
+    (void)fprintf(stderr, "link '%s' has no shared memory '%s': %s\n", plan->name, plan->peer,
+                  errno == EWOULDBLOCK ? "another simulation has it" : strerror(errno));
+    return -1;
+}
+
+static inline int open_link(Link *link, const LinkPlan *plan)
+{
+    memset(link, 0, sizeof *link);
+    link->plan = plan;
+    link->values = malloc(MOST_VALUES * sizeof *link->values);
+    link->bytes = malloc(MOST_BYTES + 1);
+    link->heard = now();
+    if (!link->values || !link->bytes)
+        return -1;
+    return plan->kind == LINK_SHARED ? open_shared(link) : open_socket(link);
+}
+
+/* Whether a packet of the link's bytes went out. */
+static inline int send_bytes(Link *link, size_t size)
+{
+    const struct sockaddr *peer = (const struct sockaddr *)&link->peer;
+    if (link->plan->kind == LINK_SHARED)
+        return rb_shared_write(&link->shared, link->bytes, size) == 0;
+    return sendto(link->socket, link->bytes, size, 0, peer, sizeof link->peer) == (ssize_t)size;
+}
+
+/* The size of the next packet that has come, in the link's bytes; -1 where there is none. */
+static inline ptrdiff_t take_bytes(Link *link)
+{
+    if (link->plan->kind == LINK_SHARED)
+        return rb_shared_read(&link->shared, link->bytes, MOST_BYTES + 1);
+    return recv(link->socket, link->bytes, MOST_BYTES + 1, 0);
+}
+
+/* Waits for a packet since `began`, for no longer than the time limit. */
+static inline void wait_for_bytes(const Link *link, int64_t began)
+{
+    const int64_t waited = now() - began;
+    if (link->plan->kind == LINK_UDP) {
+        struct pollfd ready = {link->socket, POLLIN, 0};
+        (void)poll(&ready, 1, (int)((link->plan->timeout - waited) / 1000000) + 1);
+    } else if (waited > SPIN) { /* before that looking again is fastest */
+        const struct timespec pause = {0, SPIN / 4};
+        (void)nanosleep(&pause, NULL);
+    }
 }
 
 static inline void close_link(Link *link)
 {
     if (link->socket > 0)
         (void)close(link->socket);
+    rb_shared_close(&link->shared);
     free(link->values);
     free(link->bytes);
 }
@@ -131,8 +187,8 @@ static inline void accept_packet(Link *link, const RbPacket *packet, double *m)
 /* All packets that are there. */
 static inline void receive(Link *link, double *m)
 {
-    ssize_t size;
-    while ((size = recv(link->socket, link->bytes, MOST_BYTES + 1, 0)) >= 0) {
+    ptrdiff_t size;
+    while ((size = take_bytes(link)) >= 0) {
         RbPacket packet;
         switch (rb_packet_read(link->bytes, (size_t)size, &packet, link->values, link->plan->n_received)) {
         case RB_PACKET_OK: accept_packet(link, &packet, m); break;
@@ -154,16 +210,14 @@ static inline void exchange(Link *link, double *m, double t)
     for (int k = 0; k < plan->n_sent; k++)
         link->values[k] = m[plan->sent[k]];
     const size_t size = rb_packet_write(link->bytes, &packet, link->values, plan->n_sent);
-    const struct sockaddr *peer = (const struct sockaddr *)&link->peer;
     const int64_t began = now();
-    if (sendto(link->socket, link->bytes, size, 0, peer, sizeof link->peer) == (ssize_t)size)
+    if (send_bytes(link, size))
         link->counts.sent++;
     else
         link->counts.unsent++;
     receive(link, m);
     while (plan->lock_step && link->answered != link->sequence && now() - began < plan->timeout) {
-        struct pollfd ready = {link->socket, POLLIN, 0};
-        (void)poll(&ready, 1, (int)((plan->timeout - (now() - began)) / 1000000) + 1);
+        wait_for_bytes(link, began);
         receive(link, m);
     }
     if (now() - link->heard > plan->timeout || (plan->lock_step && link->answered != link->sequence)) {
