@@ -15,7 +15,7 @@ from random_models import random_state
 from rigidblocks import auto_tree
 from rigidblocks.algebra.scalar import clip, less, select
 from rigidblocks.dynamics import aba, crba, rnea
-from rigidblocks.tracing import ccode
+from rigidblocks.tracing import ccode, pieces
 from rigidblocks.tracing import compiler as compiling
 from rigidblocks.tracing.cache import cache_folder
 from rigidblocks.tracing.compiler import CompilerError, compiler, run_compiler, shared_library
@@ -121,7 +121,7 @@ def test_long_function_in_parts_computes_the_same_bits(monkeypatch, rng):
     q, qd, tau = state.q, state.qd, state.tau
     whole = call(lambda *state: aba(model, *state), q, qd, tau)
     monkeypatch.setattr(ccode, "LONG", 400)
-    monkeypatch.setattr(ccode, "PART", 300)
+    monkeypatch.setattr(pieces, "PART", 300)
     assert_array_equal(call(lambda *state: aba(model, *state), q, qd, tau), whole)
 
 

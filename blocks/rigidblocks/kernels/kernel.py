@@ -30,7 +30,7 @@ from rigidblocks.block.memory import Memory
 from rigidblocks.block.written import WrittenBlock
 from rigidblocks.kernels.composite import constants_text, of_its_own, sample_text, start_text
 from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.tracing.ccode import c_function, c_number, c_text
+from rigidblocks.tracing.ccode import c_functions, c_number, c_text
 from rigidblocks.tracing.waits import told
 
 KERNEL = (
@@ -68,10 +68,8 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
     graphs += [evaluator.rate_slopes] if has_exact_slopes(method, block) else []
     counts = ", ".join(f"{graph.name} {graph.operation_count}" for graph in graphs)
     with told(f"writing the C of {memory.name}, operations: {counts}"):
-        functions = [
-            c_function(graph, inline=True, names=_element_names(memory, graph.name))
-            for graph in graphs
-        ]
+        elements = [_element_names(memory, graph.name) for graph in graphs]
+        functions = c_functions(graphs, elements, inline=True)
     return "\n".join(
         [
             f"/* {memory.name}, traced to C. Operations: {counts}.\n",
@@ -85,7 +83,7 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
             f"static const double RB_INNER_STEP = {c_number(h)};",
             _array("RB_START", memory.start()),
             *_tableau(memory, method),
-            *functions,
+            functions,
             *_inner_text(inner, block, starting),
             *_written_text(memory),
             "#endif\n",

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from math import isinf, isnan
 from types import MappingProxyType
-from typing import NamedTuple
 
 import casadi as ca
 
-from rigidblocks.tracing.notation import SCALAR, Notation
+from rigidblocks.tracing.notation import SCALAR, Assignment, Notation
+from rigidblocks.tracing.pieces import Function, definition, in_pieces, named
 from rigidblocks.tracing.tables import table_named
 from rigidblocks.tracing.trace import Graph, element_names, instructions
 
-LONG, PART = 5000, 1000  # statements: of a function that is divided, and of its parts
+LONG = 5000  # statements of a function that is divided
 
 
 def c_function(
@@ -30,103 +30,65 @@ def c_function(
     describes; in another notation its numbers are of another type.
 
     With `inline` it is one for a header, which need not be used. `names` tells what elements of
-    `in` and `out` are: the first statement that reads or writes one says so. A long one is made of
-    parts, since compilers take time more than in proportion to a function's length. Raises
+    `in` and `out` are: the first statement that reads or writes one says so. Raises
     NotImplementedError for an operation that has no C form here, and ValueError that names the
     outputs which a constant NaN goes into.
     """
+    return c_functions([graph], [names], inline=inline, notation=notation)
+
+
+def c_functions(
+    graphs: Sequence[Graph],
+    names: Sequence[Mapping[str, str]],
+    *,
+    inline: bool = False,
+    notation: Notation = SCALAR,
+) -> str:
+    """The texts of `c_function` of some graphs, with the names of each.
+
+    Long ones are made of pieces, since compilers take time more than in proportion to a function's
+    length, and share those that they have in common (`pieces`).
+    """
+    tables: dict[str, None] = {}
+    short, long = [], {}
+    for graph, own in zip(graphs, names, strict=True):
+        assignments = _all_assignments(graph, own, notation)
+        tables |= dict.fromkeys(_tables(graph.function))
+        if len(assignments) > LONG:
+            long[graph.name] = Function(assignments, own)
+        else:
+            lines = [one.text for one in named(assignments, dict(own))]
+            arguments = f"const {notation.real} *in, {notation.real} *out"
+            short.append(definition(graph.name, arguments, lines, ("in", "out"), inline))
+    text = in_pieces(long, inline, notation.real) if long else ""
+    return "".join(tables) + "\n".join(short) + text
+
+
+def _all_assignments(
+    graph: Graph, names: Mapping[str, str], notation: Notation
+) -> list[Assignment]:
     inputs = [f"in[{k}]" for k in range(graph.function.nnz_in())]
     outputs = [f"out[{k}]" for k in range(graph.function.nnz_out())]
     try:
-        assignments = list(_named(_assignments(graph.function, inputs, outputs, notation), names))
+        return list(_assignments(graph.function, inputs, outputs, notation))
     except ValueError as error:  # a constant that has no literal
         raise ValueError(
             f"the traced function {graph.name} has the constant NaN in "
             f"{', '.join(_reached_by_nan(graph, names)[:8])}: something in it is not a number, "
             "whatever its inputs are"
         ) from error
-    tables = table_texts(graph.function)
-    if len(assignments) > LONG:
-        return tables + _in_parts(graph.name, assignments, inline, notation.real)
-    return tables + _definition(
-        graph.name,
-        f"const {notation.real} *in, {notation.real} *out",
-        [one.text for one in assignments],
-        ("in", "out"),
-        inline,
-    )
 
 
-def _definition(
-    name: str, arguments: str, lines: Sequence[str], unused: Sequence[str], inline: bool = False
-) -> str:
-    body = "\n".join(
-        f"    {line}" for line in (*(f"(void){argument};" for argument in unused), *lines)
-    )
-    kind = "static inline void" if inline else "static void"
-    return f"{kind} {name}({arguments})\n{{\n{body}\n}}\n"
-
-
-def _in_parts(name: str, assignments: Sequence["Assignment"], inline: bool, real: str) -> str:
-    """The function as calls of parts that are compiled by themselves; what one leaves to another is
-    in an array.
-    """
-    parts = [assignments[k : k + PART] for k in range(0, len(assignments), PART)]
-    last = {read: k for k, part in enumerate(parts) for one in part for read in one.reads}
-    left, text = _Left(real), ""
-    for k, part in enumerate(parts):
-        lines = [*left.read_by(part), *left.written_by(part, k, last)]
-        left.forget(value for value in list(left.place) if last[value] == k)
-        arguments = f"const {real} *in, {real} *out, {real} *left"
-        text += "#if defined(__GNUC__)\n__attribute__((noinline))\n#endif\n"
-        text += _definition(f"{name}_{k}", arguments, lines, ("in", "out", "left"))
-    calls = [f"{name}_{k}(in, out, left);" for k in range(len(parts))]
-    lines = [f"{real} left[{max(left.size, 1)}];", *calls]
-    return text + _definition(name, f"const {real} *in, {real} *out", lines, (), inline)
-
-
-class _Left:
-    """The array `left` of a function in parts: where the values are that later parts read."""
-
-    def __init__(self, real: str) -> None:
-        self.place: dict[str, int] = {}
-        self.size = 0
-        self._real = real
-        self._free: list[int] = []
-
-    def read_by(self, part: Iterable["Assignment"]) -> list[str]:
-        """The statements by which a part reads what others have left."""
-        read = dict.fromkeys(x for one in part for x in one.reads if x in self.place)
-        return [f"const {self._real} {value} = left[{self.place[value]}];" for value in read]
-
-    def written_by(
-        self, part: Iterable["Assignment"], k: int, last: Mapping[str, int]
-    ) -> Iterator[str]:
-        """The statements of part k, each followed by the one that leaves its value to a later part,
-        where `last` says that one reads it.
-        """
-        for one in part:
-            yield one.text
-            for target in one.targets:
-                if last.get(target, k) > k:
-                    self.place[target] = self._free.pop() if self._free else self.size
-                    self.size = max(self.size, self.place[target] + 1)
-                    yield f"left[{self.place[target]}] = {target};"
-
-    def forget(self, values: Iterable[str]) -> None:
-        """Frees the places of values that are not read any more."""
-        self._free += [self.place.pop(value) for value in values]
-
-
-def table_texts(function: ca.Function) -> str:
-    """The C of the tables that a function looks up, each once."""
+def _tables(function: ca.Function) -> Iterator[str]:
+    """The C of each of the tables that a function looks up."""
     used = (table_named(name) for name in dict.fromkeys(_called(function).values()))
-    return "".join(one.c_text() for one in used if one is not None)
+    return (one.c_text() for one in used if one is not None)
 
 
 def _called(function: ca.Function) -> dict[int, str]:
     """The names of the functions that instructions call, by the number of the instruction."""
-    calls = [k for k, one in enumerate(instructions(function)) if one[0] == ca.OP_CALL]
+    codes = map(function.instruction_id, range(function.n_instructions()))
+    calls = [k for k, code in enumerate(codes) if code == ca.OP_CALL]
     if not calls:
         return {}
     expressions = function.instructions_sx()
@@ -169,14 +131,6 @@ def _reached_by_nan(graph: Graph, names: Mapping[str, str]) -> list[str]:
         elif nan[inputs[0]]:
             reached.append(names.get(f"out[{targets[1]}]", own[targets[1]]))
     return reached
-
-
-class Assignment(NamedTuple):
-    """A C statement that gives `targets` their one value each, from those named in `reads`."""
-
-    targets: tuple[str, ...]
-    reads: tuple[str, ...]
-    text: str
 
 
 def statements(
@@ -241,15 +195,6 @@ def _sine_and_cosine(
     sine, cosine = pair if code == ca.OP_SIN else pair[::-1]
     call = notation.sine_and_cosine.format(a=angle, sine=sine, cosine=cosine)
     return Assignment(pair, (angle,), f"{notation.real} {sine}, {cosine}; {call}")
-
-
-def _named(assignments: Iterable[Assignment], names: Mapping[str, str]) -> Iterator[Assignment]:
-    """The assignments, each with a comment on what it is the first to read or write."""
-    left = dict(names)
-    for one in assignments:
-        places = (*one.reads, *one.targets)
-        said = dict.fromkeys(left.pop(place) for place in places if place in left)
-        yield one._replace(text=f"{one.text} /* {', '.join(said)} */") if said else one
 
 
 def _operations(

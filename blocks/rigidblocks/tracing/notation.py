@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import casadi as ca
 
@@ -25,6 +26,14 @@ _FUNCTIONS = {
     ca.OP_LOG: "log",
 }
 _OF_TWO = {ca.OP_POW: "pow", ca.OP_CONSTPOW: "pow", ca.OP_ATAN2: "atan2"}
+
+
+class Assignment(NamedTuple):
+    """A C statement that gives `targets` their one value each, from those named in `reads`."""
+
+    targets: tuple[str, ...]
+    reads: tuple[str, ...]
+    text: str
 
 
 @dataclass(frozen=True)

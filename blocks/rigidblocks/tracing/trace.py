@@ -7,7 +7,6 @@ symbolic simplification of RBDA 10.4. It also finds common subexpressions and ex
 
 import itertools
 import linecache
-import operator
 import os
 import sys
 import traceback
@@ -62,31 +61,31 @@ class Traced:
         self.sx = sx
 
     def __add__(self, other: Any) -> Any:
-        return self if is_number(other, 0.0) else _apply(operator.add, self, other)
+        return self if is_number(other, 0.0) else _apply(ca.OP_ADD, self, other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self if is_number(other, 0.0) else _apply(operator.sub, self, other)
+        return self if is_number(other, 0.0) else _apply(ca.OP_SUB, self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return _apply(operator.sub, other, self)
+        return _apply(ca.OP_SUB, other, self)
 
     def __mul__(self, other: Any) -> Any:
         if is_number(other, 0.0):
             return 0.0
-        return self if is_number(other, 1.0) else _apply(operator.mul, self, other)
+        return self if is_number(other, 1.0) else _apply(ca.OP_MUL, self, other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
-        return _apply(operator.truediv, self, other)
+        return _apply(ca.OP_DIV, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _apply(operator.truediv, other, self)
+        return _apply(ca.OP_DIV, other, self)
 
     def __pow__(self, other: Any) -> Any:
-        return _apply(operator.pow, self, other)
+        return _apply(ca.OP_POW, self, other)
 
     def __neg__(self) -> "Traced":
         return Traced(-self.sx)
@@ -102,7 +101,7 @@ class Traced:
 
     def arctan2(self, other: Any) -> Any:
         """What `np.arctan2` calls."""
-        return _apply(ca.atan2, self, other)
+        return _apply(ca.OP_ATAN2, self, other)
 
     def select(self, a: Any, b: Any) -> "Traced":
         """`a` where this condition holds, else `b`; what `rigidblocks.algebra.scalar.select`
@@ -114,11 +113,11 @@ class Traced:
         """The smaller of two, NaN where one of them is; what `rigidblocks.algebra.scalar.minimum`
         calls.
         """
-        return _apply(ca.fmin, self, other)
+        return _apply(ca.OP_FMIN, self, other)
 
     def maximum(self, other: "Traced") -> Any:
         """The larger of two, NaN where one of them is."""
-        return _apply(ca.fmax, self, other)
+        return _apply(ca.OP_FMAX, self, other)
 
     def reached(self, grid: Array) -> Any:
         """How many of the increasing numbers of a grid are at most this; what
@@ -173,9 +172,11 @@ def _element(sx: ca.SX) -> Any:
 _SCALARS = (Traced, float, Real)  # in the order of how often they come
 
 
-def _apply(operation: Callable[[ca.SX, ca.SX], ca.SX], a: Any, b: Any) -> Any:
+def _apply(code: int, a: Any, b: Any) -> Any:
+    """The operation of CasADi's `code` on two scalars, one of them traced."""
     if isinstance(a, _SCALARS) and isinstance(b, _SCALARS):
-        return _element(operation(_sx(a), _sx(b)))
+        # casadi's operators look through all its types for this one, which takes five times as long
+        return _element(ca.SX.binary(code, _sx(a), _sx(b)))
     return NotImplemented  # an array: let NumPy broadcast
 
 
@@ -183,17 +184,21 @@ def _define_operators() -> None:
     """The comparisons, the logic and the functions that NumPy looks up by name on the elements of
     an object array.
     """
-    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
-        setattr(Traced, f"__{name}__", _binary(getattr(operator, name)))
-    for name, logic in (("and", ca.logic_and), ("or", ca.logic_or)):
+    for name in ("lt", "le", "eq", "ne"):
+        setattr(Traced, f"__{name}__", _binary(getattr(ca, f"OP_{name.upper()}")))
+    for name, other in (("gt", ca.OP_LT), ("ge", ca.OP_LE)):
+        setattr(Traced, f"__{name}__", _binary(other, swapped=True))
+    for name, logic in (("and", ca.OP_AND), ("or", ca.OP_OR)):
         setattr(Traced, f"__{name}__", _binary(logic))
         setattr(Traced, f"__r{name}__", _binary(logic))
     for name in ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "sqrt", "exp", "log", "tanh"):
         setattr(Traced, name, _unary(getattr(ca, name.replace("arc", "a"))))
 
 
-def _binary(operation: Callable[[Any, Any], Any]) -> Callable[[Traced, Any], Any]:
-    return lambda self, other: _apply(operation, self, other)
+def _binary(code: int, swapped: bool = False) -> Callable[[Traced, Any], Any]:
+    if swapped:
+        return lambda self, other: _apply(code, other, self)
+    return lambda self, other: _apply(code, self, other)
 
 
 def _unary(function: Callable[[ca.SX], ca.SX]) -> Callable[[Traced], Traced]:
@@ -279,8 +284,8 @@ def instructions(function: ca.Function) -> Iterator[tuple[int, list[int], list[i
 
 def operations(function: ca.Function) -> Counter[str]:
     """How often each operation occurs; moves and constants are not operations."""
-    codes = (code for code, _, _ in instructions(function))
-    return Counter(_OPERATION_NAMES[code] for code in codes if code not in _MOVES)
+    counts = Counter(map(function.instruction_id, range(function.n_instructions())))
+    return Counter({_OPERATION_NAMES[k]: n for k, n in counts.items() if k not in _MOVES})
 
 
 def operation_count(function: ca.Function) -> int:

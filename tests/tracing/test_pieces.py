@@ -1,0 +1,104 @@
+"""Long functions in C: what repeats is one piece, and the arithmetic stays the same to the bit."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from rigidblocks import auto_tree
+from rigidblocks.dynamics import aba
+from rigidblocks.tracing import ccode, pieces, repeats
+from rigidblocks.tracing.ccode import c_function
+from rigidblocks.tracing.function import compiled, compiled_form
+from rigidblocks.tracing.repeats import stretches
+from rigidblocks.tracing.trace import trace
+
+N = 9  # inputs of a random function
+
+
+def planted(rng):
+    """Forms with patterns planted at random, some of them side by side."""
+    patterns = [rng.integers(0, 9, rng.integers(20, 150)) for _ in range(3)]
+    parts = [patterns[rng.integers(3)] for _ in range(rng.integers(1, 12))]
+    noise = [rng.integers(0, 30, rng.integers(0, 40)) for _ in parts]
+    return np.concatenate([one for both in zip(parts, noise, strict=True) for one in both])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_statement_is_in_one_stretch_and_those_of_a_kind_are_alike(seed):
+    form = planted(np.random.default_rng(seed))
+    found = stretches(form)
+    assert [one.start for one in found] == [0, *(one.stop for one in found[:-1])]
+    assert found[-1].stop == len(form)
+    kinds = defaultdict(set)
+    for start, stop, kind in found:
+        if kind >= 0:
+            kinds[kind].add(tuple(form[start:stop]))
+    assert all(len(texts) == 1 for texts in kinds.values())
+
+
+def test_what_is_planted_is_found():
+    rng = np.random.default_rng(1)
+    pattern = rng.integers(0, 50, 200)
+    rest = [1000 + 10 * k + np.arange(k) for k in range(8)]  # nothing of it repeats
+    form = np.concatenate([one for part in rest for one in (part, pattern)])
+    found = [one for one in stretches(form) if one.kind >= 0]
+    assert len(found) == 8
+    assert {tuple(form[one.start : one.stop]) for one in found} == {tuple(pattern)}
+
+
+def random_function(rng, blocks):
+    """A function that repeats blocks of random operations on what is near, on what is far and on
+    numbers, some of which differ from block to block.
+    """
+    plan = rng.integers(0, 8, (40, 3))
+
+    def function(x):
+        values = list(x)
+        for block in range(blocks):
+            for kind, one, other in plan:
+                a = values[-1 - one] if other % 3 else values[(7 * block + one) % len(values)]
+                b = values[-1 - other] if kind % 2 else 0.1 + (0.01 * block if one % 2 else 0.0)
+                made = (a + b, a * b, a - b, np.sin(a), a / (2.0 + b * b), np.sqrt(1.0 + a * a))
+                values.append(0.5 * made[min(kind, 5)])
+        return {"y": np.array(values[N::5])}
+
+    return function
+
+
+def graph_of(seed):
+    rng = np.random.default_rng(seed)
+    return trace(f"random_{seed}", random_function(rng, int(rng.integers(3, 15))), {"x": (N,)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_functions_in_pieces_compute_the_same_bits(seed, monkeypatch):
+    graph, x = graph_of(seed), np.random.default_rng(seed).normal(size=(9, N))
+    whole = [compiled_form(graph, batch) for batch in (False, True)]
+    assert "left[at[" not in c_function(graph)
+    monkeypatch.setattr(ccode, "LONG", 50)
+    monkeypatch.setattr(pieces, "PART", 60)
+    monkeypatch.setattr(repeats, "LENGTHS", (4, 8, 16, 32))
+    monkeypatch.setattr(repeats, "FEWEST", 6)
+    assert "left[at[" in c_function(graph)
+    alone, batch = (compiled_form(graph, batch) for batch in (False, True))
+    for row in x:
+        assert_array_equal(alone(row), whole[0](row))
+    assert_array_equal(batch(x), whole[1](x))
+
+
+@pytest.mark.slow
+def test_a_robot_of_many_bodies_is_one_piece_for_each_kind_of_body(monkeypatch):
+    def traced(n):
+        function = auto_tree(n)
+        return compiled("aba", lambda *s: {"qdd": aba(function, *s)}, dict.fromkeys("abc", (n,)))
+
+    state = np.random.default_rng(0).normal(size=(3, 40))
+    whole = traced(40)
+    monkeypatch.setattr(ccode, "LONG", 500)
+    long = traced(40)
+    assert_array_equal(long(*state), whole(*state))
+    sizes = [len(c_function(one.graph)) for one in (long, traced(80))]
+    assert sizes[1] < 1.5 * sizes[0]
