@@ -23,10 +23,11 @@ from any_models import (
 )
 from foreign_fmu import calls, foreign_fmu
 from planar2ctrl import parts
-from rigidblocks import Port, Sine, System, UdpLink, build_runner, simulate
+from rigidblocks import Port, Sine, System, UdpLink, build_runner, prepare, simulate
 from rigidblocks.block.quantities import Conversion
 from rigidblocks.system.fmu import FmuError
 from udp_partner import free_ports, partner
+from xcp_master import addresses_in, connected
 
 DT = 1e-3
 EVENTS = 'hasEventMode="true" mightReturnEarlyFromDoStep="true"'
@@ -213,6 +214,63 @@ def test_its_files_go_along_and_are_missed(tmp_path):
     assert "'part' does not load: " in told
 
 
+@pytest.mark.slow
+def test_parameters_of_fmus_are_tuned_while_it_runs(tmp_path):
+    """By XCP: the run is that of `simulate` with the same values from the same step on."""
+    system = controlled(tmp_path)
+    ball = replace(BOUNCING_BALL, attributes=EVENTS)
+    system.add("ball", any_fmu(tmp_path, ball, 3), start={"h": 9.0})
+    system.add("count", any_fmu(tmp_path, FEEDTHROUGH, 2))
+    (address,) = free_ports(1)
+    program = build_runner(system, tmp_path / "tuned", DT, xcp=address.partition(":")[2])
+    places = addresses_in(program.with_suffix(".a2l").read_text())
+    assert "count.Float64_input" in places
+    assert "count.Int32_input" not in places  # a tool could give it a half
+    signals = ["robot.q[1]", "pd.tau[2]", "ball.h", "ball.v"]
+    options = ("--rate", "0.5")
+    with subprocess.Popen([program, *options], stdout=subprocess.PIPE) as process:
+        try:
+            with connected(address) as master:
+                master.measure([places[name] for name in (*signals, "pd.kp", "ball.g")])
+                while len(master.samples) < 50:
+                    master.receive()
+                assert master.read(places["pd.kp"], 1) == (1000.0,)
+                assert master.read(places["ball.g"], 1) == (-9.81,)
+                master.write(places["pd.kp"], 2500.0)
+                master.write(places["ball.g"], -1.62)
+                while len(master.samples) < 200:
+                    master.receive()
+        finally:
+            process.terminate()
+            process.communicate(timeout=20)
+    rows = np.array(master.rows())
+    steps = np.rint(rows[:, 0] / DT).astype(int)
+    scenario = {}
+    for k, (name, value) in enumerate((("pd.kp", 2500.0), ("ball.g", -1.62)), 1 + len(signals)):
+        first = int(np.argmax(rows[:, k] == value))  # the first step with it ends there
+        scenario[name] = [(0.0, rows[0, k]), ((steps[first] - 1) * DT, value)]
+    tried = prepared(system, scenario, steps[-1])
+    for k, name in enumerate(signals, 1):
+        assert_array_equal(rows[:, k], [tried[step][name] for step in steps])
+
+
+def prepared(system, scenario, n):
+    """The values of a run in which what a scenario names changes at its times, by steps."""
+    found = {}
+    with prepare(system, DT) as run:
+        run.reset()
+        for k in range(n):
+            for name, changes in scenario.items():
+                for t, value in changes[1:]:
+                    if round(t / DT) == k:
+                        run[name] = value
+            run.step()
+            found[k + 1] = {name: run[name] for name in ("ball.h", "ball.v")}
+            found[k + 1] |= {"robot.q[1]": run["robot.q"][0], "pd.tau[2]": run["pd.tau"][1]}
+    return found
+
+
+@pytest.mark.slow
 def test_what_a_program_cannot_step_is_refused(tmp_path):
     def refused(error, match, fmu, **options):
         system = System()
@@ -228,6 +286,7 @@ def test_what_a_program_cannot_step_is_refused(tmp_path):
     refused(ValueError, "'part' has clocks, which a runner does not tick", clocks)
 
 
+@pytest.mark.slow
 def test_an_fmu_without_a_library_for_the_platform_is_refused(tmp_path):
     system = System()
     system.add("part", any_fmu(tmp_path, VAN_DER_POL, 3))

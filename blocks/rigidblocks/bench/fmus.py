@@ -29,6 +29,7 @@ _IN_C = {
     "String": "char *",
     "Binary": "uint8_t *",
 }
+DOUBLE = ("Real", "Float64")
 MOST_GROUPS = 32  # as fmu.h has it
 
 
@@ -52,6 +53,13 @@ def check_fmu(part: Part) -> None:
 def carried_ports(ports: Sequence[Port]) -> tuple[Port, ...]:
     """Those whose values are numbers; texts a runner does not carry."""
     return tuple(port for port in ports if port.type not in TEXTUAL)
+
+
+def tunable_ports(fmu: Fmu) -> tuple[Port, ...]:
+    """The parameters that may change while a program runs: real ones of double length, which take
+    any number within their bounds.
+    """
+    return tuple(p for p in fmu.parameters if p.type in DOUBLE and fmu.is_tunable(p.name))
 
 
 def unpack(parts: Sequence[Part], folder: Path, platform: str | None) -> None:
@@ -96,7 +104,10 @@ def plan_text(
     fmu = part.component
     assert isinstance(fmu, Fmu)
     starts = list(_starts(which, part))
-    inputs = list(_groups(f"{which}_IN", part, carried_ports(fmu.inputs), where))
+    inputs = [
+        *_groups(f"{which}_IN", part, carried_ports(fmu.inputs), where),
+        *_groups(f"{which}_TUNED", part, tunable_ports(fmu), where, are_parameters=True),
+    ]
     outputs = list(_groups(f"{which}_OUT", part, carried_ports(fmu.outputs), where))
     if max(len(inputs), len(outputs)) > MOST_GROUPS:
         raise ValueError(f"'{part.name}' has variables of more than {MOST_GROUPS} types")
@@ -122,7 +133,12 @@ def _has_events(fmu: Fmu) -> bool:
 
 
 def _groups(
-    name: str, part: Part, ports: Sequence[Port], where: Mapping[str, slice]
+    name: str,
+    part: Part,
+    ports: Sequence[Port],
+    where: Mapping[str, slice],
+    *,
+    are_parameters: bool = False,
 ) -> Iterator[tuple[str, str]]:
     """The tables and the row of each group of values that go to or from an FMU in one call."""
     fmu = part.component
@@ -138,7 +154,7 @@ def _groups(
         references = [r for port in members for r in fmu.references(port.name)]
         places = [p for port in members for p in _range(where[f"{part.name}.{port.name}"])]
         in_c, code = _kind(of_type, fmu.version)
-        waits = int(discrete and _has_events(fmu))
+        waits = int((discrete or are_parameters) and _has_events(fmu))
         table = (
             f"static const uint32_t FMU_REFERENCES_{own}[] = {{{_listed(references)}}};\n"
             f"static const int FMU_PLACES_{own}[] = {{{_listed(places)}}};\n"
@@ -147,7 +163,8 @@ def _groups(
         )
         yield (
             table,
-            f"{c_string(_function(of_type, fmu.version))}, {code}, {waits}, {len(references)}, "
+            f"{c_string(_function(of_type, fmu.version))}, {code}, {waits}, {int(are_parameters)}, "
+            f"{len(references)}, "
             f"{len(places)}, FMU_REFERENCES_{own}, FMU_PLACES_{own}, FMU_VALUES_{own}, "
             f"FMU_LAST_{own}",
         )

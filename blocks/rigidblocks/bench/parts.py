@@ -7,13 +7,19 @@ from functools import cached_property
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.bench.fmus import carried_ports, check_fmu, library_of, plan_text
+from rigidblocks.bench.fmus import (
+    DOUBLE,
+    carried_ports,
+    check_fmu,
+    library_of,
+    plan_text,
+    tunable_ports,
+)
 from rigidblocks.bench.layout import Layout
 from rigidblocks.block.adaptive import memory_for
 from rigidblocks.block.block import Block
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.port import Port
-from rigidblocks.block.signal_types import TEXTUAL
 from rigidblocks.kernels.composite import of_its_own
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import KERNEL, model_header
@@ -87,17 +93,19 @@ class PartsInTurn:
         outputs = tuple(port for port in wiring.outputs if port.name in taken)
         inputs = []
         for name, port in wiring.open_inputs:
-            if port.type in TEXTUAL:
+            if port.type not in DOUBLE:  # which would not take every number
                 continue
             if port.name not in self._own(wiring.parts[name]):  # an element of one
                 whole, k = _element(wiring.parts[name], port.name)
                 place = where[f"{name}.{whole}"].start + k
                 where[f"{name}.{port.name}"] = slice(place, place + 1)
             inputs.append(replace(port, name=f"{name}.{port.name}"))
+        tuned: dict[str, Sequence[Port]] = {
+            **{name: memory.parameters for name, memory in self.memories.items()},
+            **{part.name: tunable_ports(part.component) for part in self.fmus},  # type: ignore[arg-type]
+        }
         parameters = tuple(
-            replace(port, name=f"{name}.{port.name}")
-            for name, memory in self.memories.items()
-            for port in memory.parameters
+            replace(port, name=f"{name}.{port.name}") for name in tuned for port in tuned[name]
         )
         return Layout(self.first[""], where, outputs, tuple(inputs), parameters)
 
@@ -208,11 +216,12 @@ class PartsInTurn:
             if part.name in self.memories:
                 own = self.memories[part.name].start()
                 start[first : first + len(own)] = own
-            given = {port.name: _given(part, port) for port in _numbers(part)}
+                given = dict(part.start)
+            else:
+                given = {port.name: _given(part, port) for port in _numbers(part)}
             for name, place in self._own(part).items():
-                value = given.get(name) if part.name not in self.memories else part.start.get(name)
-                if value is not None:
-                    start[first + place.start : first + place.stop] = np.ravel(value)
+                if name in given:
+                    start[first + place.start : first + place.stop] = np.ravel(given[name])
         return start
 
     def _size(self, part: Part) -> int:
@@ -230,8 +239,10 @@ class PartsInTurn:
 
 
 def _numbers(part: Part) -> tuple[Port, ...]:
-    """The inputs and outputs of an FMU that a program carries."""
-    return carried_ports((*part.component.inputs, *part.component.outputs))
+    """The inputs, outputs and tunable parameters of an FMU that a program carries."""
+    fmu = part.component
+    assert isinstance(fmu, Fmu)
+    return carried_ports((*fmu.inputs, *fmu.outputs, *tunable_ports(fmu)))
 
 
 def _given(part: Part, port: Port) -> Array:

@@ -176,21 +176,20 @@ static inline int set_group(Fmu *fmu, int number, const double *m)
 
 enum { ALL_INPUTS, HELD_INPUTS, WAITING_INPUTS };
 
-/* Sets all inputs, or those that wait for events, or those that do not. */
+/* Sets all inputs, or those that wait for events, or those that do not, and the parameters among them that have changed. */
 static inline int set_inputs_of(Fmu *fmu, int which, const double *m)
 {
-    for (int k = 0; k < fmu->plan->n_inputs; k++)
-        if (which == ALL_INPUTS || fmu->plan->inputs[k].waits == (which == WAITING_INPUTS))
-            if (set_group(fmu, k, m) != 0)
-                return -1;
+    for (int k = 0; k < fmu->plan->n_inputs; k++) {
+        const Group *group = fmu->plan->inputs + k;
+        if ((which != ALL_INPUTS && group->waits != (which == WAITING_INPUTS)) ||
+            (group->is_parameter && !has_news(group, m)))
+            continue;
+        if (set_group(fmu, k, m) != 0)
+            return -1;
+        if (group->waits || group->is_parameter)
+            keep_values(group, m);
+    }
     return 0;
-}
-
-static inline void keep_waiting(const Fmu *fmu, const double *m)
-{
-    for (int k = 0; k < fmu->plan->n_inputs; k++)
-        if (fmu->plan->inputs[k].waits)
-            keep_values(&fmu->plan->inputs[k], m);
 }
 
 static inline int get_outputs_of(Fmu *fmu, double *m)
@@ -228,7 +227,6 @@ static inline int handle_event(Fmu *fmu, const double *m)
 {
     if (set_inputs_of(fmu, WAITING_INPUTS, m) != 0)
         return -1;
-    keep_waiting(fmu, m);
     return iterate_event(fmu) != 0 ? -1 : judged(fmu, "EnterStepMode", "", fmu->to_step.plain(fmu->instance));
 }
 

@@ -130,9 +130,11 @@ static inline int enter_fmu(Fmu *fmu, double t)
 /* The outputs at the start from the inputs; may be repeated. */
 static inline int initialize_fmu(Fmu *fmu, double *m)
 {
+    for (int k = 0; k < fmu->plan->n_inputs; k++)
+        if (fmu->plan->inputs[k].is_parameter) /* they have their start values */
+            keep_values(&fmu->plan->inputs[k], m);
     if (set_inputs_of(fmu, ALL_INPUTS, m) != 0)
         return -1;
-    keep_waiting(fmu, m);
     return get_outputs_of(fmu, m);
 }
 

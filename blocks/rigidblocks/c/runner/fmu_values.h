@@ -28,12 +28,13 @@ enum {
 typedef struct {
     const char *type; /* as the names of functions have it: Real, Float64 */
     int kind;
-    int waits; /* until an event, where events are handled here */
+    int waits;        /* until an event, where events are handled here */
+    int is_parameter; /* which is set when it is another one than before */
     int n_references, n;
     const uint32_t *references;
     const int *places; /* of the values in the memory */
     void *values;      /* room for them as the FMU has them */
-    double *last;      /* what was set last, where they wait */
+    double *last;      /* what was set last, of parameters and where they wait */
 } Group;
 
 /* Whole numbers that each kind holds, as far as doubles are exact. */
@@ -86,7 +87,7 @@ static inline double read_value(const void *from, int kind, int k)
     }
 }
 
-/* Whether a waiting group has other values than those that were set last. */
+/* Whether a group has other values than those that were set last. */
 static inline int has_news(const Group *group, const double *m)
 {
     for (int k = 0; k < group->n; k++)

@@ -15,14 +15,14 @@ static const int FMU_PLACES_0_IN_0[] = {0};
 static int32_t FMU_VALUES_0_IN_0[1];
 static double FMU_LAST_0_IN_0[1];
 static const Group FMU_0_INPUTS[] = {
-    {"Boolean", FMU_WHOLE_BOOLEAN, 0, 1, 1, FMU_REFERENCES_0_IN_0, FMU_PLACES_0_IN_0, FMU_VALUES_0_IN_0, FMU_LAST_0_IN_0},
+    {"Boolean", FMU_WHOLE_BOOLEAN, 0, 0, 1, 1, FMU_REFERENCES_0_IN_0, FMU_PLACES_0_IN_0, FMU_VALUES_0_IN_0, FMU_LAST_0_IN_0},
     {0}};
 static const uint32_t FMU_REFERENCES_0_OUT_0[] = {3};
 static const int FMU_PLACES_0_OUT_0[] = {1};
 static double FMU_VALUES_0_OUT_0[1];
 static double FMU_LAST_0_OUT_0[1];
 static const Group FMU_0_OUTPUTS[] = {
-    {"Real", FMU_FLOAT64, 0, 1, 1, FMU_REFERENCES_0_OUT_0, FMU_PLACES_0_OUT_0, FMU_VALUES_0_OUT_0, FMU_LAST_0_OUT_0},
+    {"Real", FMU_FLOAT64, 0, 0, 1, 1, FMU_REFERENCES_0_OUT_0, FMU_PLACES_0_OUT_0, FMU_VALUES_0_OUT_0, FMU_LAST_0_OUT_0},
     {0}};
 static const uint32_t FMU_START_REFERENCES_1_0[] = {3};
 static char * FMU_START_1_0[] = {"one"};
@@ -42,15 +42,15 @@ static const int FMU_PLACES_1_IN_1[] = {3};
 static uint8_t FMU_VALUES_1_IN_1[1];
 static double FMU_LAST_1_IN_1[1];
 static const Group FMU_1_INPUTS[] = {
-    {"Float64", FMU_FLOAT64, 0, 1, 1, FMU_REFERENCES_1_IN_0, FMU_PLACES_1_IN_0, FMU_VALUES_1_IN_0, FMU_LAST_1_IN_0},
-    {"UInt8", FMU_UINT8, 1, 1, 1, FMU_REFERENCES_1_IN_1, FMU_PLACES_1_IN_1, FMU_VALUES_1_IN_1, FMU_LAST_1_IN_1},
+    {"Float64", FMU_FLOAT64, 0, 0, 1, 1, FMU_REFERENCES_1_IN_0, FMU_PLACES_1_IN_0, FMU_VALUES_1_IN_0, FMU_LAST_1_IN_0},
+    {"UInt8", FMU_UINT8, 1, 0, 1, 1, FMU_REFERENCES_1_IN_1, FMU_PLACES_1_IN_1, FMU_VALUES_1_IN_1, FMU_LAST_1_IN_1},
     {0}};
 static const uint32_t FMU_REFERENCES_1_OUT_0[] = {5};
 static const int FMU_PLACES_1_OUT_0[] = {4};
 static float FMU_VALUES_1_OUT_0[1];
 static double FMU_LAST_1_OUT_0[1];
 static const Group FMU_1_OUTPUTS[] = {
-    {"Float32", FMU_FLOAT32, 0, 1, 1, FMU_REFERENCES_1_OUT_0, FMU_PLACES_1_OUT_0, FMU_VALUES_1_OUT_0, FMU_LAST_1_OUT_0},
+    {"Float32", FMU_FLOAT32, 0, 0, 1, 1, FMU_REFERENCES_1_OUT_0, FMU_PLACES_1_OUT_0, FMU_VALUES_1_OUT_0, FMU_LAST_1_OUT_0},
     {0}};
 static const FmuPlan FMUS[] = {
     {"fmu_2", 2, 0, "turntable.fmus/0", "binaries/linux64/one.so", "{1}", 1, 1, 1, FMU_0_START, FMU_0_INPUTS, FMU_0_OUTPUTS},
