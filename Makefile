@@ -29,7 +29,7 @@ docs: .venv/check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 notebooks: .venv/check
-	$(BIN)/python docs/notebooks.py
+	$(BIN)/python docs/notebooks.py --run
 
 format: .venv/test
 	$(BIN)/ruff format .
