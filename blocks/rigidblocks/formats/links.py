@@ -315,7 +315,7 @@ def _taken(body: RigidInertia, X: Transform) -> RigidInertia:
 
 
 def _any(body: RigidInertia) -> bool:
-    return bool(body.m or body.I.any())
+    return body is not NOTHING and bool(body.m or body.I.any())
 
 
 def _is_unphysical(body: RigidInertia) -> bool:

@@ -17,6 +17,7 @@ from rigidblocks.formats.sdf import read_sdf
 from rigidblocks.formats.urdf import read_urdf
 
 LARGEST = 32 * 2**20  # bytes
+_BINARY = getattr(os, "O_BINARY", 0)  # of Windows
 
 
 def load_model(
@@ -65,12 +66,15 @@ def _read(path: Path, *, floating: bool, strict: bool) -> RobotDescription:
 def content(path: Path) -> bytes:
     """The bytes of a file that can be a robot; raises FormatError for others."""
     try:
-        with open(path, "rb", buffering=0) as file:  # a buffer would cost as much as a small robot
-            size = min(os.fstat(file.fileno()).st_size, LARGEST) + 1
-            data = file.read(size)
+        file = os.open(path, os.O_RDONLY | _BINARY)  # `open` costs as much as a small robot
+        try:
+            size = min(os.fstat(file).st_size, LARGEST) + 1
+            data = os.read(file, size)
             if len(data) != size - 1:  # of what does not know its size, or is too large
-                while len(data) <= LARGEST and (more := file.read(LARGEST + 1 - len(data))):
+                while len(data) <= LARGEST and (more := os.read(file, LARGEST + 1 - len(data))):
                     data += more
+        finally:
+            os.close(file)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
         if path.is_dir():
             raise wrong(path, None, "this is a folder; a robot is a file") from None

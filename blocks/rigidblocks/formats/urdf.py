@@ -125,7 +125,10 @@ def _needed(element: Element, inside: Children, name: str) -> Element:
 
 def _origin(inside: Children) -> Transform:
     origin = inside.get("origin")
-    return SAME if origin is None else placement(*place(origin))
+    if origin is None:
+        return SAME
+    r, rpy = place(origin)
+    return placement(r, rpy) if any(r) or any(rpy) else SAME
 
 
 # ---- joints ----

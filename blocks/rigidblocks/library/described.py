@@ -132,9 +132,10 @@ def described_elements(
 
 def described_springs(robot: RobotDescription) -> list[ForceElement]:
     """The springs between points of a robot's bodies, each with its own name."""
-    names, found = (*robot.model.body_names, None), []
+    names, found = robot.model.body_names, list[ForceElement]()
     for one in robot.springs:
-        line = Between(names[one.body], one.point, names[one.other], one.other_point)  # None: -1
+        other = names[one.other] if one.other >= 0 else None
+        line = Between(names[one.body], one.point, other, one.other_point)
         law = Spring(one.stiffness, one.damping, one.rest)
         found.append(ForceElement(_plain(one.name, "spring"), line, law))
     return found
