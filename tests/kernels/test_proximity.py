@@ -76,13 +76,30 @@ def test_the_gap_is_the_one_along_the_normal_and_no_plane_parts_the_shapes_more(
         gap, n, on_a, on_b = proximity(a, X_a, b, X_b)
         assert np.linalg.norm(n) == pytest.approx(1, abs=1e-12)
         along = -reach(a, X_a, -n) - reach(b, X_b, n)
-        assert gap == pytest.approx(along, abs=1e-12 if exact else 1e-8)
+        assert gap == pytest.approx(along, abs=1e-12 if exact else 1e-9)
         if gap > 0 or exact:
             assert on_a == pytest.approx(on_b + gap * n, abs=1e-11)
         if "plane" not in pair:
             for d in rng.normal(size=(20, 3)):  # the farthest plane where apart, the least depth
                 d /= np.linalg.norm(d)
                 assert gap >= -reach(a, X_a, -d) - reach(b, X_b, d) - 1e-8
+
+
+@pytest.mark.parametrize("other", ["sphere", "ellipsoid", "cylinder"])
+def test_the_points_of_curved_shapes_lie_on_the_normal(other):
+    """Farthest along it on both, and nothing is left across it: so the normal is that of both."""
+    rng, across, pair = np.random.default_rng(9), 0, ("ellipsoid", other)
+    a, b = (SHAPES[name] for name in pair)
+    for _ in range(300):
+        X_a, X_b = random_pose(rng), random_pose(rng)
+        gap, n, on_a, on_b = proximity(a, X_a, b, X_b)
+        w = X_a.E @ -n * a.semi_axes
+        assert on_a == pytest.approx(
+            X_a.r + X_a.E.T @ (a.semi_axes * w / np.linalg.norm(w)), abs=1e-9
+        )
+        assert -reach(b, X_b, n) == pytest.approx(-n @ on_b, abs=1e-9)
+        across += np.linalg.norm(on_a - on_b - gap * n) > 1e-11
+    assert across == 0
 
 
 def test_where_the_shapes_are_turned_round_the_answer_is():

@@ -14,7 +14,16 @@ from rigidblocks.model.shapes import Shape, Surface
 from rigidblocks.tracing.ccode import c_text
 from rigidblocks.tracing.compiler import shared_library
 
-GEOMETRY = ("vector.h", "shape.h", "gjk.h", "epa.h", "proximity.h", "boxes.h", "manifold.h")
+GEOMETRY = (
+    "vector.h",
+    "shape.h",
+    "gjk.h",
+    "epa.h",
+    "polish.h",
+    "proximity.h",
+    "boxes.h",
+    "manifold.h",
+)
 
 
 class Proximity(NamedTuple):
@@ -43,8 +52,9 @@ def proximity(a: Shape | Surface, X_a: Transform, b: Shape | Surface, X_b: Trans
     """The signed distance of two shapes, of which X_a and X_b take base coordinates to those of
     their bodies; all results are in base coordinates.
 
-    In closed form where there is one, by GJK and, where the shapes overlap, EPA else: to rounding
-    for shapes with corners, to about 1e-9 of their size for cylinders and ellipsoids. Where several
+    In closed form where there is one, by GJK and, where the shapes overlap, EPA else, with Newton's
+    method where one of them is curved: to rounding, to about 1e-9 of their size for cylinders and
+    ellipsoids beside hulls. Where several
     points are equally close it is one of them. Raises TypeError for a shape without a row
     (`contact.shape_rows`), and ValueError for two planes and for a set of several points.
     """

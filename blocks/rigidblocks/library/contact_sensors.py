@@ -131,7 +131,17 @@ class ProximitySensor(WrittenBlock):
 
     @property
     def headers(self) -> tuple[str, ...]:
-        names = ("vector", "shape", "gjk", "epa", "proximity", "boxes", "manifold", "scene")
+        names = (
+            "vector",
+            "shape",
+            "gjk",
+            "epa",
+            "polish",
+            "proximity",
+            "boxes",
+            "manifold",
+            "scene",
+        )
         return tuple(f"contact/{name}.h" for name in (*names, "trees", "near"))
 
     @cached_property

@@ -284,7 +284,7 @@ class RigidContactPlant(WrittenBlock):
 
     @property
     def headers(self) -> tuple[str, ...]:
-        names = ("vector", "shape", "gjk", "epa", "proximity", "boxes", "manifold")
+        names = ("vector", "shape", "gjk", "epa", "polish", "proximity", "boxes", "manifold")
         return tuple(
             f"contact/{name}.h"
             for name in (

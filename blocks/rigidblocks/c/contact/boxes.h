@@ -13,12 +13,6 @@ static inline double half_width(const struct placed *a, const double *n)
     return a->shape[1] * fabs(local[0]) + a->shape[2] * fabs(local[1]) + a->shape[3] * fabs(local[2]);
 }
 
-static inline void axis_of(const struct placed *a, int i, double *out)
-{
-    for (int k = 0; k < 3; k++)
-        out[k] = a->r[3 * k + i];
-}
-
 /* Takes the axis if the boxes are farther apart along it, by more than `bias`. Returns whether it did. */
 static inline int try_axis(const struct placed *a, const struct placed *b, const double *axis, double bias,
                            struct proximity *c)

@@ -3,7 +3,7 @@
 #ifndef RB_PROXIMITY_H
 #define RB_PROXIMITY_H
 
-#include "epa.h"
+#include "polish.h"
 
 /* The unit normal out of B towards A, the distance along it, negative where the shapes overlap, and the points. */
 struct proximity {
@@ -124,11 +124,13 @@ static inline void of_cores(const struct placed *a, const struct placed *b, stru
     if (apart) {
         witnesses(&s, c->on_a, c->on_b);
         between_points(c);
+        polish(a, b, c->n, &c->gap, c->on_a, c->on_b);
     } else if (epa(a, b, &s, &o)) {
         memcpy(c->n, o.n, sizeof c->n);
         memcpy(c->on_a, o.on_a, sizeof c->on_a);
         memcpy(c->on_b, o.on_b, sizeof c->on_b);
         c->gap = -o.depth;
+        polish(a, b, c->n, &c->gap, c->on_a, c->on_b);
     } else {
         if (s.n < 4)
             witnesses(&s, c->on_a, c->on_b);

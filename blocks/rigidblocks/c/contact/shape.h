@@ -254,4 +254,10 @@ static inline int face(const struct placed *a, const double *d, double thick, do
     return n;
 }
 
+static inline void axis_of(const struct placed *a, int i, double *out)
+{
+    for (int k = 0; k < 3; k++)
+        out[k] = a->r[3 * k + i];
+}
+
 #endif
