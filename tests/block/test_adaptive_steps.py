@@ -222,7 +222,7 @@ def test_stiffness_is_found_and_the_method_changed_where_it_can_be(form):
     assert m[memory.s][IS_STIFF] == 0
     m, memory = walked(VanDerPol(1e3), method_of("adaptive or stiff", 1e-4), 0.1, 3, form)
     assert m[memory.s][STIFFNESS] == 1
-    assert m[memory.s][IS_STIFF] == 1
+    assert m[memory.s][IS_STIFF] > 0
     # the slope where it is slow: mu (1 - x^2) = -3 mu
     assert_allclose(m[memory.s][5], 3e3, rtol=0.1)
 

@@ -27,6 +27,7 @@ TEST_TRIES = 10_000  # of which must lead over a hundredth of it
 SCREEN_PAUSE = 16  # communication steps that go without the screen after it failed
 ENOUGH_SIGNS = 15  # in a row, of stiffness or of its end
 MOST_PATIENCE = 63.0
+MOST_COLLOCATED = 56  # states, beside another implicit method
 # h times the fastest eigenvalue where stability limits the explicit pair: 3.3 is the edge of its
 # region, below it the error of what decays fast does, and what is not stiff stays below 1
 STABLE = 1.6
@@ -43,9 +44,10 @@ class Adaptive:
 
     `explicit` is an embedded pair. Before it, one step of RK4 over the whole communication step is
     tried, whose change against a method of order 2 costs nothing to know; where nothing happens
-    that is all. `stiff` is a linearly implicit pair whose last stage is its error, or, alone, a
-    collocation method. With both, the one changes to the other where stability limits its steps,
-    and back.
+    that is all. `stiff` is a linearly implicit pair whose last stage is its error, `collocation` a
+    method whose stages are found by Newton's. With an explicit one and implicit ones, the steps
+    change from it to those where stability limits them, and back; of two implicit ones to that
+    which costs less.
 
     Without a bound a communication step that takes more than `MOST_TRIES` fails, and soon where the
     first hundredth of those has not led over a hundredth of it.
@@ -57,6 +59,7 @@ class Adaptive:
     name: str
     explicit: Integrator | None = None
     stiff: Integrator | None = None
+    collocation: Integrator | None = None
     rtol: float = 1e-7
     atol: float | None = None
     max_inner_steps: int | None = None
@@ -74,6 +77,16 @@ class Adaptive:
         """The absolute tolerance of each element of the states."""
         nominal = nominal_values(states)
         return self.rtol * nominal if self.atol is None else np.full(nominal.shape, self.atol)
+
+    def collocates(self, n: int) -> bool:
+        """Whether n states may take steps of collocation.
+
+        Beside linearly implicit ones these need not be: many states would need much memory, six
+        matrices of n x n, and a bound on steps is one on their time, where one of these takes more.
+        """
+        if self.collocation is None or self.stiff is None:
+            return self.collocation is not None
+        return n <= MOST_COLLOCATED and self.max_inner_steps is None
 
     def dearness(self, n: int) -> float:
         """How many explicit steps a linearly implicit one of n states costs, by evaluations.
@@ -96,7 +109,7 @@ Method = Integrator | Adaptive
 
 ADAPTIVE = Adaptive("adaptive", DORMAND_PRINCE)
 STIFF = Adaptive("stiff", None, RODAS4P)
-AUTOMATIC = Adaptive("adaptive or stiff", DORMAND_PRINCE, RODAS4P, exact=False)
+AUTOMATIC = Adaptive("adaptive or stiff", DORMAND_PRINCE, RODAS4P, RADAU, exact=False)
 DEFAULT_METHOD: Method = AUTOMATIC
 METHODS: dict[str, Method] = {
     method.name: method
@@ -105,7 +118,7 @@ METHODS: dict[str, Method] = {
         STIFF,
         AUTOMATIC,
         Adaptive("adaptive rodas3", None, RODAS3),
-        Adaptive("radau", None, RADAU),
+        Adaptive("radau", collocation=RADAU),
     )
 } | INTEGRATORS
 
@@ -115,7 +128,7 @@ STEP_PORTS = tuple(
         ("length", "s", "length of the next inner step; 0 before the first"),
         ("error", "1", "error of the last inner step in tolerances; 0 before the first"),
         ("pause", "1", "communication steps in which the single step of RK4 is not tried"),
-        ("is_stiff", "1", "1 while the linearly implicit method is at work"),
+        ("is_stiff", "1", "1 while the linearly implicit method is at work, 2 collocation"),
         ("signs", "1", "inner steps in a row that speak for the other method"),
         (
             "eigenvalue",
@@ -127,11 +140,19 @@ STEP_PORTS = tuple(
         ("stiffness", "1", "how often there were signs enough that the block is stiff"),
         ("rival", "s", "length of the explicit steps when the linearly implicit ones took over"),
         ("patience", "1", "how often more signs are waited for, after changes that did not pay"),
+        ("implicit", "1", "the method that stiffness asks for: 1 or 2, 0 before it is known"),
+        ("cost", "1", "evaluations' worth of the implicit steps that are being compared"),
+        ("span", "s", "time over which these steps have come"),
+        ("other", "1/s", "cost per time of the other implicit method when it was at work"),
+        ("windows", "1", "comparisons since the implicit method was changed; 0 while one is tried"),
+        ("trust", "1", "comparisons after which the other implicit method is tried again"),
     )
 )
 LENGTH, ERROR, PAUSE, IS_STIFF, SIGNS, EIGENVALUE, CUT_SHORT, SPITE, STIFFNESS, RIVAL, PATIENCE = (
     range(11)
 )
+IMPLICIT, COST, SPAN, OTHER, WINDOWS, TRUST = range(11, 17)
+EXPLICIT, ROSENBROCK, COLLOCATION = 0.0, 1.0, 2.0  # is_stiff and implicit
 
 
 def memory_for(block: Block, method: Method, tunable: tuple[str, ...] | None = None) -> Memory:
@@ -159,18 +180,32 @@ def longest_step(method: Method, h: float | None = None) -> float:
     return h
 
 
-def stiff_part(method: Method) -> Integrator | None:
-    """The linearly implicit method in a method, which needs a Jacobian."""
+def linearly_implicit_part(method: Method) -> Integrator | None:
+    """The linearly implicit method in a method."""
     if isinstance(method, Adaptive):
         return method.stiff
     return method if method.implicit is not None else None
 
 
+def is_implicit(method: Method) -> bool:
+    """Whether a method has steps that need a Jacobian."""
+    if isinstance(method, Adaptive) and method.collocation is not None:
+        return True
+    return linearly_implicit_part(method) is not None
+
+
 def has_exact_slopes(method: Method, block: Block) -> bool:
     """Whether a method needs the exact Jacobian of a block."""
     if isinstance(method, Adaptive) and block.states:
-        return method.stiff is not None and method.exact
-    return stiff_part(method) is not None
+        return is_implicit(method) and method.exact
+    return is_implicit(method)
+
+
+def _cheaper(steps: Array) -> str:
+    """Which implicit steps a block has come to."""
+    if steps[IMPLICIT] == COLLOCATION:
+        return "of which those of collocation, 'radau', cost the least"
+    return "linearly implicit, as 'stiff' takes them"
 
 
 def step_remarks(steps: Array) -> Iterator[tuple[int, str]]:
@@ -185,7 +220,7 @@ def step_remarks(steps: Array) -> Iterator[tuple[int, str]]:
         yield (
             logging.INFO,
             f"is stiff, with a fastest eigenvalue of about {steps[EIGENVALUE]:.3g} 1/s: it went "
-            f"from explicit steps to linearly implicit ones {steps[STIFFNESS]:g} times",
+            f"from explicit steps to implicit ones {steps[STIFFNESS]:g} times, {_cheaper(steps)}",
         )
     elif steps[STIFFNESS]:
         yield (

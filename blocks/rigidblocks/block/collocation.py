@@ -11,6 +11,7 @@ import numpy as np
 
 from rigidblocks.algebra.linear import linear_solver
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.block.choice import Prices
 from rigidblocks.block.integrators import Collocation, Integrator
 from rigidblocks.block.stiffness import coarse
 
@@ -40,16 +41,20 @@ class Stages:
     from one inner step to the next (Hairer and Wanner II, IV.8; 1999).
     """
 
-    def __init__(self, method: Integrator, in_tolerances: InTolerances):
+    def __init__(self, method: Integrator, in_tolerances: InTolerances, prices: Prices):
         assert method.collocation is not None
         self.data: Collocation = method.collocation
         self.a, self.c = method.a, method.c
-        self.in_tolerances = in_tolerances
+        self.in_tolerances, self.prices, self.spent = in_tolerances, prices, 0.0
+        self.z: Array = np.zeros(0)
+        self.last = self.z
+        self.forget()
+
+    def forget(self) -> None:
+        """Forgets the steps before, where another method has been at work."""
         self.J: Array | None = None
         self.is_fresh = False
         self.factored = 0.0
-        self.z: Array = np.zeros(0)
-        self.last = self.z
         self.last_length, self.rest, self.rate, self.tries = 0.0, 1.0, 0.0, 0
 
     def attempt(self, at: Begin, rates: Rates, slopes: Slopes) -> tuple[float, Array]:
@@ -90,6 +95,7 @@ class Stages:
         self.rest = float(np.sqrt(self.rest) * np.sqrt(np.sqrt(self.rest)))
         self.rate = 0.0
         for self.tries in range(1, MOST_TRIES + 1):
+            self.spent += self.prices.newton
             dz = self._newton_step(at, rates)
             distance = max(self.in_tolerances(one, at.x, at.x) for one in dz)
             self.z = self.z + dz
@@ -119,6 +125,7 @@ class Stages:
             return
         assert self.J is not None
         self.factored = h
+        self.spent += self.prices.factors
         first, *pairs = self.data.roots
         one = np.eye(len(self.J))
         self.real = linear_solver(one - (h * first.real) * self.J)
@@ -133,6 +140,7 @@ class Stages:
         """
         place = SLOPES_AT if self.last_length > 0.0 else 0.0
         x = self._gone_on(place, at) + at.x
+        self.spent += self.prices.slopes
         self.J = slopes(at.t + place * at.h, x)
         self.is_fresh, self.factored = True, 0.0
 

@@ -3,7 +3,6 @@
 c/kernel/control.h does the same, by the same arithmetic in the same order.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -12,29 +11,36 @@ import numpy as np
 from rigidblocks.algebra.linear import linear_solver
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import (
+    COLLOCATION,
+    COST,
     CUT_SHORT,
     EIGENVALUE,
     ERROR,
+    EXPLICIT,
+    IMPLICIT,
     IS_STIFF,
     LENGTH,
     MOST_TRIES,
     PAUSE,
     RIVAL,
+    ROSENBROCK,
     SCREEN_PAUSE,
     SIGNS,
     SPITE,
     STIFFNESS,
     TEST_TRIES,
     Adaptive,
+    is_implicit,
     nominal_values,
 )
+from rigidblocks.block.choice import Prices, count_cost
 from rigidblocks.block.collocation import START_PART, Begin, Stages
 from rigidblocks.block.evaluate import Evaluator
 from rigidblocks.block.implicit import implicit_stages
 from rigidblocks.block.integrators import RK4, Integrator
 from rigidblocks.block.margins import Approach, Course
 from rigidblocks.block.memory import put
-from rigidblocks.block.stiffness import coarse, count_calm, count_sign, quotients
+from rigidblocks.block.stiffness import coarse, count_calm, count_sign, quotients, state_quotients
 
 _SCREEN = (1 / 6, -1 / 6, -1 / 6, 1 / 6)  # RK4 less a method of order 2
 
@@ -72,9 +78,9 @@ class Steps:
         self.tried = 0
         self.rates: Array | None = None
         self.approach = Approach() if evaluator.margin_count else None
-        self.stages: Stages | None = None
-        if method.stiff is not None and method.stiff.collocation is not None:
-            self.stages = Stages(method.stiff, self._in_tolerances)
+        self.prices, self.stages = Prices.of(len(self.atol)), None
+        if method.collocation is not None and method.collocates(len(self.atol)):
+            self.stages = Stages(method.collocation, self._in_tolerances, self.prices)
 
     def through(self, m: Array, start: float, length: float, end: float) -> Array:
         """The memory at the end."""
@@ -92,7 +98,10 @@ class Steps:
         s, t, left = m[self.evaluator.memory.s].copy(), start_time + done, length - done
         start = self._start(m, t)
         h = self._first_length(s, left, start)
-        slopes = self._slopes(start, h) if s[IS_STIFF] and self.stages is None else None
+        kind, spent, slopes = s[IS_STIFF], s[COST], None
+        if kind == ROSENBROCK:
+            self._spend(s, self.prices.slopes)
+            slopes = self._slopes(start, h)
         if self._is_screened(s, h == left) and (y := self._by_screen(start, h, end, s)) is not None:
             return self._put(start, y, end, s), length
         if self.approach is not None:
@@ -108,8 +117,9 @@ class Steps:
                 continue
             shorter = _shorter(h, trial.error)
             if _is_good(trial.error, is_shortest=shorter < floor):
-                self._look_for_calm(s, h, start.x, slopes)
-                y = self._take(start, h, arrival, trial, s, shortened)
+                if kind != EXPLICIT and trial.error <= 1.0:
+                    self._compare(s, h, start.x, slopes, s[COST] - spent)
+                y = self._take(start, h, arrival, trial, s, shortened, kind)
                 return self._put(start, y, arrival, s), length if h == left else done + h
             if shorter < floor:
                 break
@@ -129,13 +139,20 @@ class Steps:
     def _first_length(self, s: Array, left: float, start: Start) -> float:
         """The length that is tried first: the one remembered, or all that is left."""
         if self.method.explicit is None:
-            s[IS_STIFF] = 1.0
+            s[IS_STIFF] = self._implicit_kind
         if s[LENGTH] == 0.0:
             s[LENGTH] = left
             fastest, part = self._in_tolerances(start.f, start.x, start.x), self._start_part
-            if self.stages is not None and part < fastest * left < np.inf:
+            if s[IS_STIFF] == COLLOCATION and part < fastest * left < np.inf:
                 s[LENGTH] = coarse(part / fastest)
         return _first_length(min(s[LENGTH], self.longest), left)
+
+    @property
+    def _implicit_kind(self) -> float:
+        """The implicit method that begins; 0 without one."""
+        if self.stages is not None:
+            return COLLOCATION
+        return ROSENBROCK if self.method.stiff is not None else EXPLICIT
 
     @property
     def _start_part(self) -> float:
@@ -169,10 +186,12 @@ class Steps:
         self, start: Start, h: float, end: float, s: Array, slopes: tuple[Array, Array] | None
     ) -> Trial:
         """A step of the explicit pair, or with slopes of the implicit one."""
-        if self.stages is not None:
-            return self._collocated(self.stages, start, h, end)
+        if s[IS_STIFF] == COLLOCATION:
+            assert self.stages is not None
+            return self._collocated(self.stages, start, h, end, s)
         if slopes is None:
             return self._pair(start, h, end, s)
+        self._spend(s, self.prices.rosenbrock)
         return self._implicit(start, h, end, slopes)
 
     def _up_to_change(
@@ -204,14 +223,23 @@ class Steps:
         return self.tried < (MOST_TRIES if bound is None else min(bound, MOST_TRIES))
 
     def _take(
-        self, start: Start, h: float, end: float, trial: Trial, s: Array, shortened: bool
+        self,
+        start: Start,
+        h: float,
+        end: float,
+        trial: Trial,
+        s: Array,
+        shortened: bool,
+        kind: float,
     ) -> Array:
-        """The states after a step that is taken, in spite of its error where time has no shorter
-        ones.
+        """The states after a step of a kind that is taken, in spite of its error where time has no
+        shorter ones.
         """
+        if self.stages is not None and not (kind == COLLOCATION and trial.error <= 1.0):
+            self.stages.forget()
         if trial.error <= 1.0:
-            _remember(s, h, trial.error, shortened, _sixth if self.stages is not None else _root)
-            if self.stages is not None:
+            _remember(s, h, trial.error, shortened, kind)
+            if self.stages is not None and kind == COLLOCATION:
                 s[LENGTH] = self.stages.keep(h, s[LENGTH])
             if self.approach is not None:
                 s[LENGTH] = self.approach.next_length(h, s[LENGTH])
@@ -298,17 +326,20 @@ class Steps:
         move, y = self._arrive(start, end, y)
         return Trial(max(error, move), y)
 
-    def _collocated(self, stages: Stages, start: Start, h: float, end: float) -> Trial:
+    def _collocated(self, stages: Stages, start: Start, h: float, end: float, s: Array) -> Trial:
         """A step of the collocation method."""
 
         def rates(t: float, x: Array) -> Array:
             return self._rates(start.m, t, x)
 
         def slopes(t: float, x: Array) -> Array:
-            f = start.f if self.method.exact else rates(t, x)
-            return self._slopes(Start(start.m, t, x, f), h)[0]
+            if self.method.exact:
+                return self._slopes(Start(start.m, t, x, start.f), h)[0]
+            return state_quotients(rates, t, x, rates(t, x), self.nominal)
 
+        stages.spent = 0.0
         error, y = stages.attempt(Begin(start.t, h, start.x, start.f), rates, slopes)
+        self._spend(s, stages.spent)
         if not error <= 1.0:
             return Trial(error, y)
         move, y = self._arrive(start, end, y)
@@ -317,7 +348,7 @@ class Steps:
     def _cut_short(self, start: Start, h: float, end: float, s: Array) -> Array:
         """The memory after the rest of a communication step whose inner steps are used up."""
         s[CUT_SHORT] += 1.0
-        if self.method.stiff is not None:
+        if is_implicit(self.method):
             J, f_t = self._slopes(start, h)
             k = linear_solver(np.eye(len(start.x)) - h * J)(start.f + h * f_t)
             move, y = self._arrive(start, end, start.x + h * k)
@@ -356,20 +387,39 @@ class Steps:
         self, s: Array, h: float, x: Array, y: Array, apart: Array, change: Array
     ) -> None:
         distance, fast = self._in_tolerances(apart, x, y), self._in_tolerances(change, x, y)
-        count_sign(self.method, s, h, distance, fast)
+        count_sign(s, h, distance, fast, self._implicit_kind)
 
-    def _look_for_calm(
-        self, s: Array, h: float, x: Array, slopes: tuple[Array, Array] | None
+    @property
+    def _compares(self) -> bool:
+        """Whether there are two implicit methods."""
+        return self.stages is not None and self.method.stiff is not None
+
+    def _spend(self, s: Array, price: float) -> None:
+        """Adds to what is compared."""
+        if self.stages is not None and self.method.explicit is not None:
+            s[COST] += price
+
+    def _compare(
+        self, s: Array, h: float, x: Array, slopes: tuple[Array, Array] | None, spent: float
     ) -> None:
-        """Counts the signs that an explicit step would do after an implicit one (slopes)."""
-        if slopes is None or self.method.explicit is None:
+        """Counts what an implicit step that is taken says of the other methods: whether explicit
+        ones would do, and what it has cost.
+        """
+        if self.method.explicit is None:
             return
-        J = slopes[0]
+        if slopes is not None:
+            J, dearness = slopes[0], self.method.dearness(len(x))
+        else:
+            assert self.stages is not None
+            assert self.stages.J is not None
+            J, dearness = self.stages.J, spent / (self.method.explicit.stages - 1)
         unit = self.atol + self.method.rtol * np.abs(x)
         bound = max(
             (sum(np.abs(row) * unit) / u for row, u in zip(J, unit, strict=True)), default=0.0
         )
-        count_calm(s, h, bound, self.method.dearness(len(x)))
+        count_calm(s, h, bound, dearness)
+        if self._compares and s[IS_STIFF] != EXPLICIT:
+            count_cost(s, h, self.prices.window)
 
     # the memory
 
@@ -391,7 +441,7 @@ class Steps:
         return put(put(put(start.m, 0, t), self._x, y), self.evaluator.memory.s, s)
 
 
-_OF_STIFFNESS = [IS_STIFF, SIGNS, EIGENVALUE, STIFFNESS, RIVAL]
+_OF_STIFFNESS = [IS_STIFF, SIGNS, EIGENVALUE, STIFFNESS, RIVAL, IMPLICIT]
 _NEAR = 1.0 / 64.0  # of a step: over so much of it the rates of margins are taken
 _LARGEST = float(np.finfo(float).max)
 
@@ -422,27 +472,25 @@ def _shorter(h: float, error: float) -> float:
     return coarse(h * min(max(float(factor), 0.2), 0.5))
 
 
-def _root(error: float, is_stiff: float) -> float:
-    """About the root of the error that the length goes with: of fifth order, or of fourth."""
+def _root(error: float, kind: float) -> float:
+    """About the root of the error that the length goes with: of fifth order, of fourth in linearly
+    implicit steps, of sixth in those of collocation.
+    """
     q = np.sqrt(np.sqrt(error))
-    return float(np.sqrt(q) * np.sqrt(np.sqrt(q)) if is_stiff else np.sqrt(q))
+    root = np.sqrt(q)
+    if kind == ROSENBROCK:
+        root = np.sqrt(q) * np.sqrt(np.sqrt(q))
+    if kind == COLLOCATION:
+        root = np.sqrt(q) * np.sqrt(np.sqrt(np.sqrt(q)))
+    return float(root)
 
 
-def _sixth(error: float, is_stiff: float) -> float:
-    """About the sixth root of the error, which the length of a collocation method goes with."""
-    del is_stiff
-    q = np.sqrt(np.sqrt(error))
-    return float(np.sqrt(q) * np.sqrt(np.sqrt(np.sqrt(q))))
-
-
-def _remember(
-    s: Array, h: float, error: float, shortened: bool, root: Callable[[float, float], float]
-) -> None:
-    """Keeps what a step that is taken leaves: the length of the next one, by its error and the one
-    before.
+def _remember(s: Array, h: float, error: float, shortened: bool, kind: float) -> None:
+    """Keeps what a step of a kind that is taken leaves: the length of the next one, by its error
+    and the one before.
     """
     now, last = max(error, 1e-8), s[ERROR] if s[ERROR] > 0.0 else 1e-4
-    factor = 0.9 / root(now, s[IS_STIFF]) * np.sqrt(root(last, s[IS_STIFF]))
+    factor = 0.9 / _root(now, kind) * np.sqrt(_root(last, kind))
     factor = min(max(factor, 0.2), 5.0)
     if shortened and factor > 1.0:
         factor = 1.0

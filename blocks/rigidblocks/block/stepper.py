@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import Adaptive, Method, chooses_steps, longest_step
+from rigidblocks.block.adaptive import Adaptive, Method, chooses_steps, is_implicit, longest_step
 from rigidblocks.block.course import Following
 from rigidblocks.block.evaluate import NumpyEvaluator, Slopes
 from rigidblocks.block.integrators import RK4
@@ -249,4 +249,4 @@ def _takes_exact_slopes(method: Method, memory: Memory) -> bool:
     """
     if not (isinstance(method, Adaptive) and chooses_steps(method, memory.block)):
         return False
-    return method.stiff is not None and method.exact
+    return is_implicit(method) and method.exact

@@ -1,4 +1,4 @@
-"""The choice between an explicit pair and a linearly implicit one, and the Jacobian of the latter.
+"""The choice between an explicit pair and implicit methods, and the Jacobian of the latter.
 
 c/kernel/stiffness.h does the same, by the same arithmetic in the same order.
 """
@@ -12,6 +12,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import (
     EIGENVALUE,
     ENOUGH_SIGNS,
+    IMPLICIT,
     IS_STIFF,
     MOST_PATIENCE,
     PATIENCE,
@@ -19,7 +20,6 @@ from rigidblocks.block.adaptive import (
     SIGNS,
     STABLE,
     STIFFNESS,
-    Adaptive,
 )
 
 NEAR = 2.0**-26  # of a state: half of its digits tell the difference, half the rates at it
@@ -36,14 +36,21 @@ def quotients(
 
     Each state is moved the way it goes, by the 2^-26th of its size, the time by the 2^-20th of h.
     """
+    later = t + max(SOON * h, ROUNDING * abs(t))
+    return state_quotients(rates, t, x, f, nominal), (rates(later, x) - f) / (later - t)
+
+
+def state_quotients(
+    rates: Callable[[Any, Array], Array], t: Any, x: Array, f: Array, nominal: Array
+) -> Array:
+    """The derivatives by the states alone, as `quotients` has them."""
     J = np.empty((len(x), len(x)))
     for j, value in enumerate(x):
         move = NEAR * max(abs(value), nominal[j])
         moved = x.copy()
         moved[j] = value - move if f[j] < 0.0 else value + move
         J[:, j] = (rates(t, moved) - f) / (moved[j] - value)
-    later = t + max(SOON * h, ROUNDING * abs(t))
-    return J, (rates(later, x) - f) / (later - t)
+    return J
 
 
 def coarse(x: float) -> float:
@@ -60,11 +67,12 @@ def coarse(x: float) -> float:
 _SPLIT = 2.0**44 + 1.0
 
 
-def count_sign(method: Adaptive, s: Array, h: float, distance: float, fast: float) -> None:
+def count_sign(s: Array, h: float, distance: float, fast: float, implicit: float) -> None:
     """Counts the signs that stability and not accuracy limits an explicit step of length h.
 
     `fast` over `distance` is an estimate of the fastest eigenvalue: the change of the rates between
-    two places at the end of the step (Hairer and Wanner II, IV.2).
+    two places at the end of the step (Hairer and Wanner II, IV.2). `implicit` is the implicit
+    method that begins, 0 without one.
     """
     if h * fast > STABLE * distance and distance > NOTICED:
         s[EIGENVALUE] = coarse(fast / distance)
@@ -74,12 +82,15 @@ def count_sign(method: Adaptive, s: Array, h: float, distance: float, fast: floa
     if s[SIGNS] >= ENOUGH_SIGNS * (1.0 + s[PATIENCE]):
         s[STIFFNESS] += 1.0
         s[SIGNS] = 0.0
-        if method.stiff is not None:
-            s[RIVAL], s[IS_STIFF] = h, 1.0
+        if implicit > 0.0:
+            if s[IMPLICIT] == 0.0:
+                s[IMPLICIT] = implicit
+            s[RIVAL], s[IS_STIFF] = h, s[IMPLICIT]
 
 
 def count_calm(s: Array, h: float, bound: float, dearness: float) -> None:
-    """Counts the signs that explicit steps are cheaper than a linearly implicit one of length h.
+    """Counts the signs that explicit steps are cheaper than an implicit one of length h, which
+    costs `dearness` of them.
 
     They are where they would be stable, `bound` being one of the fastest eigenvalue, or where as
     many of them as one costs came further before.

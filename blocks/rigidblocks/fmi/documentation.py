@@ -9,7 +9,7 @@ from html import escape
 import numpy as np
 
 import rigidblocks
-from rigidblocks.block.adaptive import Adaptive, Method
+from rigidblocks.block.adaptive import Adaptive, Method, is_implicit
 from rigidblocks.block.block import Block, Port
 from rigidblocks.block.collocation import MOST_TRIES
 from rigidblocks.fmi.curves import curves
@@ -180,17 +180,18 @@ def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) ->
     if method.explicit is not None:
         stages = method.explicit.stages
         tries.append(stages * rates + n * stages * (stages + 8))
+    slopes = (n + 1) * (rates + 2 * n)
+    if is_implicit(method) and method.exact:
+        slopes = evaluator.rate_slopes.operation_count
     if method.stiff is not None:
         stages = method.stiff.stages
-        slopes = (
-            evaluator.rate_slopes.operation_count if method.exact else (n + 1) * (rates + 2 * n)
-        )
-        if method.stiff.collocation is None:
-            linear = 2 / 3 * n**3 + stages * 2 * n**2
-            tries.append(slopes + linear + stages * rates + 2 * n * stages * (stages + 8))
-        else:  # with an old Jacobian, and with a new one; of its pairs of roots complex equations
-            linear, newton = 6 * n**3, stages * rates + 18 * n**2 + 8 * n * stages * (stages + 1)
-            tries.append(slopes + 2 * (linear + MOST_TRIES * newton) + 2 * rates + 4 * n**2)
+        linear = 2 / 3 * n**3 + stages * 2 * n**2
+        tries.append(slopes + linear + stages * rates + 2 * n * stages * (stages + 8))
+    if method.collocation is not None and method.collocates(n):
+        # with an old Jacobian, and with a new one; of its pairs of roots complex equations
+        stages = method.collocation.stages
+        linear, newton = 6 * n**3, stages * rates + 18 * n**2 + 8 * n * stages * (stages + 1)
+        tries.append(slopes + 2 * (linear + MOST_TRIES * newton) + 2 * rates + 4 * n**2)
     moved = operations("project") if evaluator.projects else 0
     seen = 4 * operations("margins") if evaluator.margin_count else 0
     ends = operations("output") + operations("update") + rates

@@ -17,11 +17,13 @@ from rigidblocks.block.adaptive import (
     Method,
     chooses_steps,
     has_exact_slopes,
+    is_implicit,
+    linearly_implicit_part,
     longest_step,
     nominal_values,
-    stiff_part,
 )
 from rigidblocks.block.block import Block
+from rigidblocks.block.choice import FIRST_TRUST, MOST_TRUST, Prices
 from rigidblocks.block.collocation import CLOSE, CONTRACTION, SLOPES_AT, START_PART
 from rigidblocks.block.collocation import MOST_TRIES as MOST_NEWTON
 from rigidblocks.block.composite import Composite, InnerBlock
@@ -39,6 +41,7 @@ KERNEL = (
     "implicit.h",
     "margins.h",
     "stiffness.h",
+    "choice.h",
     "trial.h",
     "collocation.h",
     "control.h",
@@ -179,20 +182,28 @@ def _layout(memory: Memory) -> str:
 
 def _tableau(memory: Memory, method: Method) -> Iterable[str]:
     """The tableaux with b as their last row, and how the length of a step is chosen."""
-    stiff = stiff_part(method)
+    stiff, collocation = linearly_implicit_part(method), None
     if isinstance(method, Adaptive):
         explicit = method.explicit
+        if method.collocates(memory.x.stop - memory.x.start):
+            collocation = method.collocation
         yield from _control(memory, method)
     else:
         explicit = method if stiff is None else None
     yield f"#define RB_ADAPTIVE {int(chooses_steps(method, memory.block))}"
     yield f"#define RB_EXPLICIT {int(explicit is not None)}"
+    yield f"#define RB_IMPLICIT {int(is_implicit(method))}"
     yield f"#define RB_LINEARLY_IMPLICIT {int(stiff is not None)}"
+    yield f"#define RB_COLLOCATION {int(collocation is not None)}"
     yield f"#define RB_EXACT_SLOPES {int(has_exact_slopes(method, memory.block))}"
     if explicit is not None:
         yield from _explicit_tableau(memory, explicit)
     if stiff is not None:
         yield from _implicit_tableau(stiff)
+    if collocation is not None:
+        assert collocation.collocation is not None
+        yield from _collocation_tableau(collocation, collocation.collocation)
+        yield from _prices(memory.x.stop - memory.x.start)
 
 
 def _explicit_tableau(memory: Memory, method: Integrator) -> Iterable[str]:
@@ -211,7 +222,6 @@ def _explicit_tableau(memory: Memory, method: Integrator) -> Iterable[str]:
 def _collocation_tableau(method: Integrator, nodes: Collocation) -> Iterable[str]:
     roots = [part for root in nodes.roots for part in (root.real, root.imag)]
     yield _matrix("RB_COLLOCATION_A", method.a)
-    yield "#define RB_COLLOCATION 1"
     yield _array("RB_NODE_TIMES", method.c)
     yield _array("RB_ROOTS", (roots[0], *roots[2:]))
     yield _matrix("RB_THERE", nodes.there)
@@ -224,10 +234,16 @@ def _collocation_tableau(method: Integrator, nodes: Collocation) -> Iterable[str
     yield f"static const double RB_START_PART = {c_number(START_PART)};"
 
 
+def _prices(n: int) -> Iterable[str]:
+    """What the choice between two implicit methods goes by."""
+    prices = Prices.of(n)
+    numbers = {f"price_of_{name}": price for name, price in prices._asdict().items()}
+    numbers |= {"window": prices.window, "first_trust": FIRST_TRUST, "most_trust": MOST_TRUST}
+    for name, value in numbers.items():
+        yield f"static const double RB_{name.upper()} = {c_number(value)};"
+
+
 def _implicit_tableau(method: Integrator) -> Iterable[str]:
-    if method.collocation is not None:
-        yield from _collocation_tableau(method, method.collocation)
-        return
     assert method.implicit is not None
     yield f"enum {{ RB_IMPLICIT_STAGES = {method.stages} }};"
     yield f"static const double RB_GAMMA = {c_number(method.implicit.gamma)};"
@@ -252,7 +268,7 @@ def _choice(memory: Memory, method: Adaptive) -> Iterable[str]:
     """What the choice between an explicit and a linearly implicit method goes by."""
     if method.explicit is not None:
         yield f"static const double RB_STABLE = {c_number(STABLE)};"
-    if method.stiff is not None and not method.exact:
+    if is_implicit(method) and not method.exact:
         yield _array("RB_USUAL", (*nominal_values(memory.block.states), 1.0))
     if method.explicit is not None and method.stiff is not None:
         n = memory.x.stop - memory.x.start

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import ADAPTIVE, METHODS, Adaptive, Method
+from rigidblocks.block.adaptive import ADAPTIVE, METHODS, Adaptive, Method, is_implicit
 from rigidblocks.block.dense import HALVINGS, Interpolant
 from rigidblocks.block.integrators import SEMI_IMPLICIT_EULER, Integrator
 from rigidblocks.block.step import inner_steps
@@ -30,7 +30,7 @@ def check_method(method: Method | None) -> Method:
     method = ADAPTIVE if method is None else method
     explicit = method.explicit if isinstance(method, Adaptive) else method
     fits = explicit is not None and explicit.implicit is None and method != SEMI_IMPLICIT_EULER
-    if fits and not (isinstance(method, Adaptive) and method.stiff):
+    if fits and not (isinstance(method, Adaptive) and is_implicit(method)):
         if isinstance(method, Adaptive) and method.max_inner_steps is not None:
             raise ValueError("max_inner_steps is for blocks; the equations of an FMU take h")
         return method
@@ -43,7 +43,7 @@ def check_method(method: Method | None) -> Method:
 
 def _fits(method: Method) -> bool:
     if isinstance(method, Adaptive):
-        return method.stiff is None
+        return not is_implicit(method)
     return method.implicit is None and method != SEMI_IMPLICIT_EULER
 
 

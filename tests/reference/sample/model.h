@@ -29,7 +29,9 @@ static const double RB_INNER_STEP = 0.001;
 static const double RB_START[] = {0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.1, 0.0};
 #define RB_ADAPTIVE 0
 #define RB_EXPLICIT 1
+#define RB_IMPLICIT 0
 #define RB_LINEARLY_IMPLICIT 0
+#define RB_COLLOCATION 0
 #define RB_EXACT_SLOPES 0
 enum { RB_STAGES = 4 };
 static const double RB_A[5][4] = {{0.0, 0.0, 0.0, 0.0}, {0.5, 0.0, 0.0, 0.0}, {0.0, 0.5, 0.0, 0.0}, {0.0, 0.0, 1.0, 0.0}, {0.16666666666666666, 0.3333333333333333, 0.3333333333333333, 0.16666666666666666}};

@@ -14,7 +14,8 @@
        RB_PROJECTS                           1 when the states are moved back to where they belong
        RB_MARGINS                            the number of margins, where there are any that the method asks for
        RB_STAGES, RB_A, RB_C                 the integrator: its stages, its tableau with b as the last row
-       RB_COLLOCATION                        there for the method of collocation.h, with its tables
+       RB_IMPLICIT                           1 where a method needs a Jacobian
+       RB_COLLOCATION                        1 for the method of collocation.h, with its tables
        RB_LINEARLY_IMPLICIT                  1 for an integrator with RB_GAMMA, RB_COUPLING, RB_TIME, as implicit.h has it;
                                              else RB_A_POSITION is the tableau of the states that RB_POSITION marks
 
@@ -25,6 +26,13 @@
 #define RB_BLOCK_H
 
 #include "model.h"
+
+/* Before a function that is not to be copied into those that call it: what is long and has loops is compiled once. */
+#if defined(__GNUC__)
+#define RB_APART __attribute__((noinline, unused))
+#else
+#define RB_APART
+#endif
 
 /* The rates of the continuous states, RB_NX. */
 static inline void derivative(const double *in, double *out);

@@ -15,7 +15,7 @@
 #include "stiffness.h"
 #include "trial.h"
 
-#ifdef RB_COLLOCATION
+#if RB_COLLOCATION
 
 enum { RB_NODES = 5, RB_PAIRS = 2 };
 
@@ -30,6 +30,7 @@ typedef struct {
     double last_length; /* 0 without */
     double rest, rate;  /* of Newton's method: what is left after a step of it in steps of it, and its contraction */
     int tries;
+    double spent; /* of the last step that was tried */
 } Stages;
 
 static inline void start_stages(Stages *stages)
@@ -37,10 +38,12 @@ static inline void start_stages(Stages *stages)
     stages->have_slopes = 0;
     stages->factored = stages->last_length = 0.0;
     stages->rest = 1.0;
+    stages->rate = stages->spent = 0.0;
 }
 
 /* The factors of re + i im in their place, as `factorize` has them. */
-static inline void factorize_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_NX + 1], int *pivot)
+RB_APART
+static void factorize_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_NX + 1], int *pivot)
 {
     for (int j = 0; j < RB_NX; j++) {
         pivot[j] = j;
@@ -70,7 +73,8 @@ static inline void factorize_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_
 }
 
 /* (re + i im)^-1 (a + i b) in the place of a and b. */
-static inline void solve_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_NX + 1], const int *pivot, double *a,
+RB_APART
+static void solve_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_NX + 1], const int *pivot, double *a,
                               double *b)
 {
     for (int j = 0; j < RB_NX; j++) {
@@ -96,11 +100,13 @@ static inline void solve_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX +
 }
 
 /* The factors of 1 - h root J for each root. */
-static inline void factorize_stages(Stages *stages, double h)
+RB_APART
+static void factorize_stages(Stages *stages, double h)
 {
     if (stages->factored == h)
         return;
     stages->factored = h;
+    stages->spent += RB_PRICE_OF_FACTORS;
     implicit_matrix(stages->real, h * RB_ROOTS[0], stages->slopes);
     factorize(stages->real, stages->pivot[0]);
     for (int p = 0; p < RB_PAIRS; p++) {
@@ -113,7 +119,8 @@ static inline void factorize_stages(Stages *stages, double h)
 }
 
 /* Where the polynomial of the step before comes to in the part `place` of a step of length h, from its start. */
-static inline void go_on(const Stages *stages, double place, double h, double *z)
+RB_APART
+static void go_on(const Stages *stages, double place, double h, double *z)
 {
     double at[RB_NODES + 1] = {0.0};
     for (int i = 0; i < RB_NODES; i++)
@@ -132,7 +139,8 @@ static inline void go_on(const Stages *stages, double place, double h, double *z
 }
 
 /* Newton's step of all stages: dz from the rates there. */
-static inline void newton_step(Stages *stages, double h, double rates[RB_NODES][RB_NX + 1], double dz[RB_NODES][RB_NX + 1])
+RB_APART
+static void newton_step(Stages *stages, double h, double rates[RB_NODES][RB_NX + 1], double dz[RB_NODES][RB_NX + 1])
 {
     double b[RB_NODES][RB_NX + 1];
     for (int i = 0; i < RB_NX; i++) {
@@ -161,13 +169,15 @@ static inline void newton_step(Stages *stages, double h, double rates[RB_NODES][
 }
 
 /* Whether Newton's method converges, or will within its tries, told by its contraction. */
-static inline int found_stages(double *m, Trial *trial, Stages *stages, const Course *course)
+RB_APART
+static int found_stages(double *m, Trial *trial, Stages *stages, const Course *course)
 {
     double rates[RB_NODES][RB_NX + 1], dz[RB_NODES][RB_NX + 1], before = 0.0;
     stages->rest = sqrt(stages->rest) * sqrt(sqrt(stages->rest));
     stages->rate = 0.0;
     for (stages->tries = 1; stages->tries <= RB_MOST_NEWTON; stages->tries++) {
         double distance = 0.0;
+        stages->spent += RB_PRICE_OF_NEWTON;
         for (int s = 0; s < RB_NODES; s++) {
             for (int i = 0; i < RB_NX; i++)
                 trial->y[i] = trial->x[i] + stages->z[s][i];
@@ -201,7 +211,8 @@ static inline int found_stages(double *m, Trial *trial, Stages *stages, const Co
 
 /* The Jacobian in the part RB_SLOPES_AT of the step, where the polynomial of the step before comes to: most stages are
    nearer to it than to the start, and Newton's method contracts the faster. */
-static inline void renew_slopes(double *m, const Trial *trial, Stages *stages, const Course *course)
+RB_APART
+static void renew_slopes(double *m, const Trial *trial, Stages *stages, const Course *course)
 {
     const double place = stages->last_length > 0.0 ? RB_SLOPES_AT : 0.0;
     double x[RB_NX + 1];
@@ -214,14 +225,16 @@ static inline void renew_slopes(double *m, const Trial *trial, Stages *stages, c
     slopes_at(m, trial->h, trial->f, stages->slopes);
 #else
     derivative(m, x);
-    slopes_at(m, trial->h, x, stages->slopes);
+    state_slopes_at(m, x, stages->slopes);
 #endif
+    stages->spent += RB_PRICE_OF_SLOPES;
     stages->have_slopes = 2;
     stages->factored = 0.0;
 }
 
 /* The difference to a method of order 5, what decays fast taken out of it, in tolerances; f are the rates at the start. */
-static inline double error_of_stages(const Trial *trial, Stages *stages, const double *f, double *e)
+RB_APART
+static double error_of_stages(const Trial *trial, Stages *stages, const double *f, double *e)
 {
     for (int i = 0; i < RB_NX; i++) {
         double sum = 0.0;
@@ -234,10 +247,12 @@ static inline double error_of_stages(const Trial *trial, Stages *stages, const d
 }
 
 /* A step of the collocation method: trial->y and its error. One of 16, which halves the step, where there are no stages. */
-static inline double try_stages(double *m, Trial *trial, Stages *stages, const Course *course)
+RB_APART
+static double try_stages(double *m, Trial *trial, Stages *stages, const Course *course)
 {
     double e[RB_NX + 1];
     trial->next_known = 0;
+    stages->spent = 0.0;
     for (int found = 0; !found;) {
         if (!stages->have_slopes)
             renew_slopes(m, trial, stages, course);
@@ -267,7 +282,8 @@ static inline double try_stages(double *m, Trial *trial, Stages *stages, const C
 }
 
 /* Keeps what a step that is taken leaves; returns the length of the next one, given that by its error. */
-static inline double keep_stages(Stages *stages, double h, double next)
+RB_APART
+static double keep_stages(Stages *stages, double h, double next)
 {
     for (int s = 0; s < RB_NODES; s++)
         store(stages->last[s], stages->z[s], RB_NX);

@@ -10,6 +10,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "choice.h"
 #include "collocation.h"
 #include "course.h"
 #include "implicit.h"
@@ -26,7 +27,7 @@ typedef struct {
     double rates[RB_NX + 1]; /* at the states of the memory, if they are known */
     int known;
     int tried;
-#ifdef RB_COLLOCATION
+#if RB_COLLOCATION
     Stages stages;
 #endif
 #ifdef RB_MARGINS
@@ -41,7 +42,7 @@ static inline void start_progress(Progress *progress, double start, double lengt
     progress->end = end;
     progress->done = 0.0;
     progress->known = progress->tried = 0;
-#ifdef RB_COLLOCATION
+#if RB_COLLOCATION
     start_stages(&progress->stages);
 #endif
 #ifdef RB_MARGINS
@@ -119,10 +120,11 @@ static inline double try_pair(double *m, Trial *trial, const Course *course)
 
 #endif
 
-#if RB_LINEARLY_IMPLICIT && !defined(RB_COLLOCATION)
+#if RB_LINEARLY_IMPLICIT
 
 /* A step of the linearly implicit pair, its last stage the error; inputs on a course are held in the middle. */
-static inline double try_implicit(double *m, Trial *trial, const Course *course)
+RB_APART
+static double try_implicit(double *m, Trial *trial, const Course *course)
 {
     double k[RB_IMPLICIT_STAGES][RB_NX + 1], e[RB_NX + 1];
     store(m + RB_X, trial->x, RB_NX);
@@ -147,14 +149,21 @@ static inline double try_implicit(double *m, Trial *trial, const Course *course)
 
 static inline double try_step(double *m, Trial *trial, Progress *progress, int screen, const Course *course)
 {
-#ifdef RB_COLLOCATION
-    (void)screen;
-    return try_stages(m, trial, &progress->stages, course);
-#else
     (void)progress;
+#if RB_COLLOCATION
+    if (m[RB_S + RB_IS_STIFF] == 2.0) {
+        const double error = try_stages(m, trial, &progress->stages, course);
+        m[RB_S + RB_COST] += RB_EXPLICIT ? progress->stages.spent : 0.0;
+        return error;
+    }
+#endif
 #if RB_LINEARLY_IMPLICIT
-    if (m[RB_S + RB_IS_STIFF] != 0.0)
+    if (m[RB_S + RB_IS_STIFF] == 1.0) {
+#if RB_EXPLICIT && RB_COLLOCATION
+        m[RB_S + RB_COST] += RB_PRICE_OF_ROSENBROCK;
+#endif
         return try_implicit(m, trial, course);
+    }
 #endif
 #if RB_EXPLICIT
     return screen ? try_screen(m, trial, course) : try_pair(m, trial, course);
@@ -162,27 +171,27 @@ static inline double try_step(double *m, Trial *trial, Progress *progress, int s
     (void)screen;
     return INFINITY;
 #endif
-#endif
 }
 
 /* ---- the control of the length ---- */
 
-/* About the root of the error that the length goes with: of fifth order, or of fourth with the implicit pair. */
-static inline double root(double error, double is_stiff)
+/* About the root of the error that the length goes with: of fifth order, of fourth in linearly implicit steps, of sixth in
+   those of collocation. */
+static inline double root(double error, double kind)
 {
     const double q = sqrt(sqrt(error));
-#ifdef RB_COLLOCATION
-    (void)is_stiff;
-    return sqrt(q) * sqrt(sqrt(sqrt(q))); /* about the sixth */
+#if RB_COLLOCATION
+    if (kind == 2.0)
+        return sqrt(q) * sqrt(sqrt(sqrt(q)));
 #endif
-    return is_stiff != 0.0 ? sqrt(q) * sqrt(sqrt(q)) : sqrt(q);
+    return kind == 1.0 ? sqrt(q) * sqrt(sqrt(q)) : sqrt(q);
 }
 
-/* What a step that is taken leaves: the length of the next one, by its error and the one before. */
-static inline void remember(double *s, double h, double error, int shortened)
+/* What a step of a kind that is taken leaves: the length of the next one, by its error and the one before. */
+static inline void remember(double *s, double h, double error, int shortened, double kind)
 {
     const double now = larger(error, 1e-8), last = s[RB_LAST_ERROR] > 0.0 ? s[RB_LAST_ERROR] : 1e-4;
-    double factor = 0.9 / root(now, s[RB_IS_STIFF]) * sqrt(root(last, s[RB_IS_STIFF]));
+    double factor = 0.9 / root(now, kind) * sqrt(root(last, kind));
     factor = factor < 0.2 ? 0.2 : factor > 5.0 ? 5.0 : factor;
     if (shortened && factor > 1.0)
         factor = 1.0;
@@ -199,12 +208,13 @@ static inline double first_length(const double *s, double left)
 }
 
 /* The rest of a communication step whose inner steps are used up: one step of a method that is always at its end. */
-static inline void cut_short(double *m, Trial *trial, double left, double end, const Course *course)
+RB_APART
+static void cut_short(double *m, Trial *trial, double left, double end, const Course *course)
 {
     trial->h = left;
     trial->end = end;
     m[RB_S + RB_CUT_SHORT] += 1.0;
-#if RB_LINEARLY_IMPLICIT
+#if RB_IMPLICIT
     double w[RB_NX + 1][RB_NX + 1], k[RB_NX + 1];
     int pivot[RB_NX + 1];
     store(m + RB_X, trial->x, RB_NX);
@@ -231,18 +241,24 @@ static inline void cut_short(double *m, Trial *trial, double left, double end, c
         store(m + RB_X, trial->x, RB_NX); /* time goes on without them */
 }
 
-#if RB_EXPLICIT && RB_LINEARLY_IMPLICIT
-/* Counts the signs that an explicit step of this length would be stable: h times a bound of the eigenvalues. */
-static inline void look_for_calm(double *s, const Trial *trial)
+#if RB_EXPLICIT && RB_IMPLICIT
+/* Counts what an implicit step that is taken, with the Jacobian `slopes`, says of the other methods: whether explicit ones
+   would be stable, by h times a bound of the eigenvalues, and what it has cost. */
+RB_APART
+static void compare(double *s, const Trial *trial, const double *slopes, double dearness)
 {
     double bound = 0.0;
     for (int i = 0; i < RB_NX; i++) {
         double sum = 0.0;
         for (int j = 0; j < RB_NX; j++)
-            sum += fabs(trial->slopes[i * RB_NX + j]) * (RB_ATOL[j] + RB_RTOL * fabs(trial->x[j]));
+            sum += fabs(slopes[i * RB_NX + j]) * (RB_ATOL[j] + RB_RTOL * fabs(trial->x[j]));
         bound = larger(bound, sum / (RB_ATOL[i] + RB_RTOL * fabs(trial->x[i])));
     }
-    count_calm(s, trial->h, bound);
+    count_calm(s, trial->h, bound, dearness);
+#if RB_LINEARLY_IMPLICIT && RB_COLLOCATION
+    if (s[RB_IS_STIFF] != 0.0)
+        count_cost(s, trial->h);
+#endif
 }
 #endif
 
@@ -284,7 +300,7 @@ static inline double until_change(double *m, Trial *trial, Approach *approach, c
 /* The length that is tried first where nothing is remembered: all that is left, or what changes no state by much. */
 static inline double length_at_start(const Trial *trial, double left)
 {
-#ifdef RB_COLLOCATION
+#if RB_COLLOCATION && !RB_EXPLICIT
     const double fastest = in_tolerances(trial->f, trial->x, trial->x), part = RB_START_PART / RB_RTOL;
     return fastest <= DBL_MAX && part < fastest * left ? coarse(part / fastest) : left;
 #else
@@ -303,8 +319,9 @@ static inline double controlled_step(double *m, Progress *progress, const Course
     const double shortest = 16.0 * DBL_EPSILON * larger(fabs(t), fabs(end));
     int shortened = 0;
 #if !RB_EXPLICIT
-    s[RB_IS_STIFF] = 1.0;
+    s[RB_IS_STIFF] = RB_COLLOCATION ? 2.0 : 1.0;
 #endif
+    const double kind = s[RB_IS_STIFF];
     trial.t = t;
     store(trial.x, m + RB_X, RB_NX);
     if (!progress->known)
@@ -313,8 +330,13 @@ static inline double controlled_step(double *m, Progress *progress, const Course
     if (s[RB_NEXT_STEP] == 0.0)
         s[RB_NEXT_STEP] = length_at_start(&trial, left);
     trial.h = first_length(s, left);
-#if RB_LINEARLY_IMPLICIT
+#if RB_IMPLICIT
     trial.slopes_known = 0;
+#endif
+#if RB_EXPLICIT && RB_COLLOCATION
+    const double spent = s[RB_COST];
+    if (kind == 1.0)
+        s[RB_COST] += RB_PRICE_OF_SLOPES;
 #endif
     trial.next_known = 0;
     int screen = trial.h == left && progress->tried == 0 && s[RB_IS_STIFF] == 0.0;
@@ -325,7 +347,8 @@ static inline double controlled_step(double *m, Progress *progress, const Course
 #ifdef RB_MARGINS
     progress->approach.expected = 0.0;
     progress->approach.dips = progress->approach.crosses = 0;
-    const double signs[5] = {s[RB_IS_STIFF], s[RB_SIGNS], s[RB_EIGENVALUE], s[RB_STIFFNESS], s[RB_RIVAL]};
+    const double signs[6] = {s[RB_IS_STIFF],  s[RB_SIGNS], s[RB_EIGENVALUE],
+                             s[RB_STIFFNESS], s[RB_RIVAL], s[RB_ASKED]};
 #endif
     for (;;) {
         if (RB_MAX_INNER_STEPS > 0 && progress->tried >= RB_MAX_INNER_STEPS) {
@@ -344,9 +367,6 @@ static inline double controlled_step(double *m, Progress *progress, const Course
         }
         progress->tried++;
         trial.end = trial.h == left ? end : progress->start + (progress->done + trial.h);
-#if RB_EXPLICIT && RB_LINEARLY_IMPLICIT
-        const int was_stiff = s[RB_IS_STIFF] != 0.0;
-#endif
         const double error = try_step(m, &trial, progress, screen, course);
 #ifdef RB_MARGINS
         const double before = error <= 1.0 ? until_change(m, &trial, &progress->approach, course) : 0.0;
@@ -362,6 +382,7 @@ static inline double controlled_step(double *m, Progress *progress, const Course
             s[RB_EIGENVALUE] = signs[2];
             s[RB_STIFFNESS] = signs[3];
             s[RB_RIVAL] = signs[4];
+            s[RB_ASKED] = signs[5];
         }
         if (before > 0.0 && trial.h > 2.0 * shortest) {
             if (progress->approach.resumed == 0.0)
@@ -384,21 +405,28 @@ static inline double controlled_step(double *m, Progress *progress, const Course
         const int spite = error > 1.0 && error <= DBL_MAX && shorter < shortest;
         if (error <= 1.0 || spite) {
 #if RB_EXPLICIT && RB_LINEARLY_IMPLICIT
-            if (was_stiff)
-                look_for_calm(s, &trial);
+            if (kind == 1.0 && trial.slopes_known && !spite)
+                compare(s, &trial, trial.slopes, RB_DEARNESS);
+#endif
+#if RB_EXPLICIT && RB_COLLOCATION
+            if (kind == 2.0 && progress->stages.have_slopes && !spite)
+                compare(s, &trial, progress->stages.slopes, (s[RB_COST] - spent) / (RB_STAGES - 1));
 #endif
             if (spite) {
                 s[RB_SPITE] += 1.0;
                 s[RB_NEXT_STEP] = larger(s[RB_NEXT_STEP], 2.0 * trial.h);
                 arrive(m, &trial, course);
             } else
-                remember(s, trial.h, error, shortened);
+                remember(s, trial.h, error, shortened, kind);
+#if RB_COLLOCATION
+            if (kind == 2.0 && !spite)
+                s[RB_NEXT_STEP] = keep_stages(&progress->stages, trial.h, s[RB_NEXT_STEP]);
+            else
+                start_stages(&progress->stages);
+#endif
 #ifdef RB_MARGINS
             if (!spite)
                 s[RB_NEXT_STEP] = length_after(&progress->approach, trial.h, s[RB_NEXT_STEP]);
-#endif
-#ifdef RB_COLLOCATION
-            s[RB_NEXT_STEP] = keep_stages(&progress->stages, trial.h, s[RB_NEXT_STEP]);
 #endif
             progress->known = trial.next_known && !spite;
             if (progress->known)

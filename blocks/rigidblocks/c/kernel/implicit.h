@@ -11,10 +11,11 @@
 
 #include "course.h"
 
-#if RB_LINEARLY_IMPLICIT
+#if RB_IMPLICIT
 
 /* The factors of w in its place, by elimination with the largest pivot of each column; its row is kept in `pivot`. */
-static inline void factorize(double w[RB_NX + 1][RB_NX + 1], int *pivot)
+RB_APART
+static void factorize(double w[RB_NX + 1][RB_NX + 1], int *pivot)
 {
     for (int j = 0; j < RB_NX; j++) {
         pivot[j] = j;
@@ -36,7 +37,8 @@ static inline void factorize(double w[RB_NX + 1][RB_NX + 1], int *pivot)
 }
 
 /* w^-1 b in the place of b. */
-static inline void solve(double w[RB_NX + 1][RB_NX + 1], const int *pivot, double *b)
+RB_APART
+static void solve(double w[RB_NX + 1][RB_NX + 1], const int *pivot, double *b)
 {
     for (int j = 0; j < RB_NX; j++) {
         const double exchanged = b[pivot[j]];
@@ -53,14 +55,15 @@ static inline void solve(double w[RB_NX + 1][RB_NX + 1], const int *pivot, doubl
 }
 
 /* 1 - length J */
-static inline void implicit_matrix(double w[RB_NX + 1][RB_NX + 1], double length, const double *slopes)
+RB_APART
+static void implicit_matrix(double w[RB_NX + 1][RB_NX + 1], double length, const double *slopes)
 {
     for (int i = 0; i < RB_NX; i++)
         for (int j = 0; j < RB_NX; j++)
             w[i][j] = (i == j) - length * slopes[i * RB_NX + j];
 }
 
-#ifndef RB_COLLOCATION
+#if RB_LINEARLY_IMPLICIT
 
 static inline double weighted(const double *weights, double k[RB_IMPLICIT_STAGES][RB_NX + 1], int n, int i)
 {
@@ -71,7 +74,8 @@ static inline double weighted(const double *weights, double k[RB_IMPLICIT_STAGES
 }
 
 /* The stages k of a step from x at t, with the rates f there. */
-static inline void implicit_stages(double *m, double t, double h, const double *x, const double *f, const double *slopes,
+RB_APART
+static void implicit_stages(double *m, double t, double h, const double *x, const double *f, const double *slopes,
                                    double k[RB_IMPLICIT_STAGES][RB_NX + 1])
 {
     double w[RB_NX + 1][RB_NX + 1];

@@ -15,7 +15,7 @@ typedef struct {
     double t, h, end;
     double x[RB_NX + 1], f[RB_NX + 1], y[RB_NX + 1], next[RB_NX + 1]; /* next: the rates at y */
     int next_known;
-#if RB_LINEARLY_IMPLICIT
+#if RB_IMPLICIT
     double slopes[RB_NX * RB_NX + RB_NX + 1];
     int slopes_known;
 #endif

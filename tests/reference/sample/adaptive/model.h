@@ -27,6 +27,12 @@
       17  steps.stiffness            1
       18  steps.rival                s
       19  steps.patience             1
+      20  steps.implicit             1
+      21  steps.cost                 1
+      22  steps.span                 s
+      23  steps.other                1/s
+      24  steps.windows              1
+      25  steps.trust                1
 */
 
 #ifndef RB_MODEL_H
@@ -34,11 +40,11 @@
 
 #include <math.h>
 
-enum { RB_T = 0, RB_X = 1, RB_NX = 3, RB_Z = 4, RB_NZ = 1, RB_U = 5, RB_NU = 1, RB_P = 6, RB_NP = 2, RB_Y = 8, RB_NY = 1, RB_S = 9, RB_NS = 11, RB_SIZE = 20 };
+enum { RB_T = 0, RB_X = 1, RB_NX = 3, RB_Z = 4, RB_NZ = 1, RB_U = 5, RB_NU = 1, RB_P = 6, RB_NP = 2, RB_Y = 8, RB_NY = 1, RB_S = 9, RB_NS = 17, RB_SIZE = 26 };
 #define RB_PROJECTS 1
 static const double RB_SAMPLE_TIME = 0.002;
 static const double RB_INNER_STEP = 0.001;
-static const double RB_START[] = {0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+static const double RB_START[] = {0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
 static const double RB_RTOL = 1e-07;
 static const double RB_ATOL[] = {1e-07, 1e-07, 1e-07, 1.0};
 static const double RB_STABLE = 1.6;
@@ -47,7 +53,9 @@ enum { RB_MAX_INNER_STEPS = 0,
        RB_MOST_TRIES = 1000000, RB_TEST_TRIES = 10000 };
 #define RB_ADAPTIVE 1
 #define RB_EXPLICIT 1
+#define RB_IMPLICIT 0
 #define RB_LINEARLY_IMPLICIT 0
+#define RB_COLLOCATION 0
 #define RB_EXACT_SLOPES 0
 enum { RB_STAGES = 7 };
 static const double RB_A[8][7] = {{0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, {0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, {0.075, 0.225, 0.0, 0.0, 0.0, 0.0, 0.0}, {0.9777777777777777, -3.7333333333333334, 3.5555555555555554, 0.0, 0.0, 0.0, 0.0}, {2.9525986892242035, -11.595793324188385, 9.822892851699436, -0.2908093278463649, 0.0, 0.0, 0.0}, {2.8462752525252526, -10.757575757575758, 8.906422717743473, 0.2784090909090909, -0.2735313036020583, 0.0, 0.0}, {0.09114583333333333, 0.0, 0.44923629829290207, 0.6510416666666666, -0.322376179245283, 0.13095238095238096, 0.0}, {0.09114583333333333, 0.0, 0.44923629829290207, 0.6510416666666666, -0.322376179245283, 0.13095238095238096, 0.0}};

@@ -29,7 +29,9 @@ static const double RB_INNER_STEP = 0.001;
 static const double RB_START[] = {0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.1, 0.0};
 #define RB_ADAPTIVE 0
 #define RB_EXPLICIT 0
+#define RB_IMPLICIT 1
 #define RB_LINEARLY_IMPLICIT 1
+#define RB_COLLOCATION 0
 #define RB_EXACT_SLOPES 1
 enum { RB_IMPLICIT_STAGES = 2 };
 static const double RB_GAMMA = 0.29289321881345254;

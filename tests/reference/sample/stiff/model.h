@@ -27,6 +27,12 @@
       17  steps.stiffness            1
       18  steps.rival                s
       19  steps.patience             1
+      20  steps.implicit             1
+      21  steps.cost                 1
+      22  steps.span                 s
+      23  steps.other                1/s
+      24  steps.windows              1
+      25  steps.trust                1
 */
 
 #ifndef RB_MODEL_H
@@ -34,11 +40,11 @@
 
 #include <math.h>
 
-enum { RB_T = 0, RB_X = 1, RB_NX = 3, RB_Z = 4, RB_NZ = 1, RB_U = 5, RB_NU = 1, RB_P = 6, RB_NP = 2, RB_Y = 8, RB_NY = 1, RB_S = 9, RB_NS = 11, RB_SIZE = 20 };
+enum { RB_T = 0, RB_X = 1, RB_NX = 3, RB_Z = 4, RB_NZ = 1, RB_U = 5, RB_NU = 1, RB_P = 6, RB_NP = 2, RB_Y = 8, RB_NY = 1, RB_S = 9, RB_NS = 17, RB_SIZE = 26 };
 #define RB_PROJECTS 1
 static const double RB_SAMPLE_TIME = 0.002;
 static const double RB_INNER_STEP = 0.001;
-static const double RB_START[] = {0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+static const double RB_START[] = {0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
 static const double RB_RTOL = 1e-07;
 static const double RB_ATOL[] = {1e-07, 1e-07, 1e-07, 1.0};
 enum { RB_MAX_INNER_STEPS = 20, 
@@ -46,7 +52,9 @@ enum { RB_MAX_INNER_STEPS = 20,
        RB_MOST_TRIES = 1000000, RB_TEST_TRIES = 10000 };
 #define RB_ADAPTIVE 1
 #define RB_EXPLICIT 0
+#define RB_IMPLICIT 1
 #define RB_LINEARLY_IMPLICIT 1
+#define RB_COLLOCATION 0
 #define RB_EXACT_SLOPES 1
 enum { RB_IMPLICIT_STAGES = 6 };
 static const double RB_GAMMA = 0.25;
