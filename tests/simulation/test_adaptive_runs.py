@@ -66,4 +66,4 @@ def test_stiffness_that_was_dealt_with_is_told_once_and_quietly(caplog):
         simulate(system(), 0.1, 0.05, method="adaptive or stiff", rtol=1e-4)
     said = [record.message for record in caplog.records if "is stiff" in record.message]
     assert len(said) == 1
-    assert "from explicit steps to linearly implicit ones 1 times" in said[0]
+    assert "from explicit steps to implicit ones 1 times" in said[0]
