@@ -19,11 +19,21 @@ Rates = Callable[[Any, Array], Array]
 Slopes = Callable[[Any, Array], Array]  # the Jacobian at a time and states
 InTolerances = Callable[[Array, Array, Array], float]
 
-CLOSE = 0.03  # tolerances: what is left of the stages after Newton's method
+LOOSE = 0.03  # tolerances: what may be left of the stages where Newton's method does no better
 MOST_TRIES = 10
 CONTRACTION = 0.3  # of Newton's method, that the next step is to have at most
 SLOPES_AT = 0.75  # of a step: there the Jacobian is taken
 START_PART = 1e-3  # of the size of a state, that the first step is to change it by at most
+
+
+def close(rtol: float) -> float:
+    """What is left of the stages after Newton's method, in tolerances: of a state some 1e-12 of its
+    size, and at least a 1e-5th of the tolerance.
+
+    Rounding decides now and then whether there is one more step of Newton's method, and the forms
+    of a block differ by what is left then. It costs nothing: the error at the end is much smaller.
+    """
+    return min(max(1e-12 / rtol, 1e-5), LOOSE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +51,12 @@ class Stages:
     from one inner step to the next (Hairer and Wanner II, IV.8; 1999).
     """
 
-    def __init__(self, method: Integrator, in_tolerances: InTolerances, prices: Prices):
+    def __init__(self, method: Integrator, in_tolerances: InTolerances, close: float, prices: Prices):
         assert method.collocation is not None
         self.data: Collocation = method.collocation
         self.a, self.c = method.a, method.c
-        self.in_tolerances, self.prices, self.spent = in_tolerances, prices, 0.0
+        self.in_tolerances, self.close = in_tolerances, close
+        self.prices, self.spent = prices, 0.0
         self.z: Array = np.zeros(0)
         self.last = self.z
         self.forget()
@@ -102,8 +113,8 @@ class Stages:
             if not distance < np.inf:
                 return False
             if self.tries > 1 and not self._converges(distance, before):
-                return False
-            if self.rest * distance <= CLOSE:
+                return self.is_fresh and self.rest * distance <= LOOSE
+            if self.rest * distance <= self.close:
                 return True
             before = distance
         return False
@@ -112,12 +123,13 @@ class Stages:
         """Whether it will within its tries, by the last two of its steps."""
         self.rate = distance / before
         if self.rate >= 0.99:
+            self.rest = 1.0
             return False
         self.rest = max(self.rate / (1.0 - self.rate), 1e-16)
         left = self.rest * distance
         for _ in range(self.tries, MOST_TRIES):
             left *= self.rate
-        return left <= CLOSE
+        return left <= self.close
 
     def _factorize(self, h: float) -> None:
         """The factors of 1 - h root J for each root, where they are not those of h."""

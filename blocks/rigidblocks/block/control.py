@@ -34,7 +34,7 @@ from rigidblocks.block.adaptive import (
     nominal_values,
 )
 from rigidblocks.block.choice import Prices, count_cost
-from rigidblocks.block.collocation import START_PART, Begin, Stages
+from rigidblocks.block.collocation import START_PART, Begin, Stages, close
 from rigidblocks.block.evaluate import Evaluator
 from rigidblocks.block.implicit import implicit_stages
 from rigidblocks.block.integrators import RK4, Integrator
@@ -80,7 +80,8 @@ class Steps:
         self.approach = Approach() if evaluator.margin_count else None
         self.prices, self.stages = Prices.of(len(self.atol)), None
         if method.collocation is not None and method.collocates(len(self.atol)):
-            self.stages = Stages(method.collocation, self._in_tolerances, self.prices)
+            bounds = self._in_tolerances, close(method.rtol)
+            self.stages = Stages(method.collocation, *bounds, self.prices)
 
     def through(self, m: Array, start: float, length: float, end: float) -> Array:
         """The memory at the end."""

@@ -24,7 +24,7 @@ from rigidblocks.block.adaptive import (
 )
 from rigidblocks.block.block import Block
 from rigidblocks.block.choice import FIRST_TRUST, MOST_TRUST, Prices
-from rigidblocks.block.collocation import CLOSE, CONTRACTION, SLOPES_AT, START_PART
+from rigidblocks.block.collocation import CONTRACTION, LOOSE, SLOPES_AT, START_PART, close
 from rigidblocks.block.collocation import MOST_TRIES as MOST_NEWTON
 from rigidblocks.block.composite import Composite, InnerBlock
 from rigidblocks.block.integrators import Collocation, Integrator
@@ -204,6 +204,8 @@ def _tableau(memory: Memory, method: Method) -> Iterable[str]:
         assert collocation.collocation is not None
         yield from _collocation_tableau(collocation, collocation.collocation)
         yield from _prices(memory.x.stop - memory.x.start)
+        assert isinstance(method, Adaptive)
+        yield f"static const double RB_CLOSE = {c_number(close(method.rtol))};"
 
 
 def _explicit_tableau(memory: Memory, method: Integrator) -> Iterable[str]:
@@ -228,7 +230,7 @@ def _collocation_tableau(method: Integrator, nodes: Collocation) -> Iterable[str
     yield _matrix("RB_BACK", nodes.back)
     yield _array("RB_NODE_ERROR", nodes.error)
     yield f"enum {{ RB_MOST_NEWTON = {MOST_NEWTON} }};"
-    yield f"static const double RB_NEWTON = {c_number(CLOSE)};"
+    yield f"static const double RB_LOOSE = {c_number(LOOSE)};"
     yield f"static const double RB_CONTRACTION = {c_number(CONTRACTION)};"
     yield f"static const double RB_SLOPES_AT = {c_number(SLOPES_AT)};"
     yield f"static const double RB_START_PART = {c_number(START_PART)};"

@@ -193,16 +193,15 @@ static int found_stages(double *m, Trial *trial, Stages *stages, const Course *c
             return 0;
         if (stages->tries > 1) {
             stages->rate = distance / before;
-            if (stages->rate >= 0.99)
-                return 0;
-            stages->rest = larger(stages->rate / (1.0 - stages->rate), 1e-16);
+            const int slow = stages->rate >= 0.99;
+            stages->rest = slow ? 1.0 : larger(stages->rate / (1.0 - stages->rate), 1e-16);
             double left = stages->rest * distance;
             for (int k = stages->tries; k < RB_MOST_NEWTON; k++)
                 left *= stages->rate;
-            if (left > RB_NEWTON)
-                return 0;
+            if (slow || left > RB_CLOSE)
+                return stages->have_slopes == 2 && stages->rest * distance <= RB_LOOSE;
         }
-        if (stages->rest * distance <= RB_NEWTON)
+        if (stages->rest * distance <= RB_CLOSE)
             return 1;
         before = distance;
     }
