@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 import squeezer
-from rigidblocks.block.adaptive import CUT_SHORT, STIFFNESS, memory_for, method_of
+from rigidblocks.block.adaptive import (
+    COLLOCATION,
+    CUT_SHORT,
+    IS_STIFF,
+    ROSENBROCK,
+    STIFFNESS,
+    memory_for,
+    method_of,
+)
 from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant
 from stiff_mechanisms import HEIGHTS, flyball_governor, stiff_arm
@@ -87,3 +95,18 @@ def test_an_arm_under_a_stiff_controller_keeps_to_the_tolerance(arm, rtol):
     assert np.max(error) < 10.0 * rtol
     assert m[memory.s][CUT_SHORT] == 0
     assert m[memory.s][STIFFNESS] < 5
+
+
+def ends_with(block, end, n, rtol, **options):
+    """The kind of steps that the default is at after n communication steps to the end."""
+    m, memory = walked(block, method_of("adaptive or stiff", rtol, **options), end / n, n)
+    return m[memory.s][IS_STIFF]
+
+
+@pytest.mark.slow
+def test_of_two_implicit_methods_the_cheaper_one_is_chosen():
+    governor = flyball_governor()
+    assert ends_with(governor, 5.0, 1, 1e-8) == COLLOCATION
+    assert ends_with(governor, 5.0, 2000, 1e-4) == ROSENBROCK
+    # a bound on steps is one on time
+    assert ends_with(governor, 5.0, 1, 1e-4, max_inner_steps=10_000) == ROSENBROCK

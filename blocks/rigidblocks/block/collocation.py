@@ -51,7 +51,9 @@ class Stages:
     from one inner step to the next (Hairer and Wanner II, IV.8; 1999).
     """
 
-    def __init__(self, method: Integrator, in_tolerances: InTolerances, close: float, prices: Prices):
+    def __init__(
+        self, method: Integrator, in_tolerances: InTolerances, close: float, prices: Prices
+    ):
         assert method.collocation is not None
         self.data: Collocation = method.collocation
         self.a, self.c = method.a, method.c
