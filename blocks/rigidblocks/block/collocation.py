@@ -69,6 +69,7 @@ class Stages:
         self.is_fresh = False
         self.factored = 0.0
         self.last_length, self.rest, self.rate, self.tries = 0.0, 1.0, 0.0, 0
+        self.contraction = 0.0  # of its first two steps, which rounding hardly touches
 
     def attempt(self, at: Begin, rates: Rates, slopes: Slopes) -> tuple[float, Array]:
         """The error of a step in tolerances and the states at its end; 16, which halves the step,
@@ -95,10 +96,10 @@ class Stages:
         that by its error.
         """
         self.last, self.last_length, self.is_fresh = self.z, h, False
-        if self.tries > 2 and self.rate > 1e-3:
+        if self.contraction > 1e-3:
             self.J = None
-        if self.rate * length > CONTRACTION * h:
-            length = coarse(CONTRACTION * h / self.rate)
+        if self.contraction * length > CONTRACTION * h:
+            length = coarse(CONTRACTION * h / self.contraction)
         return h if self.J is not None and h <= length < 1.2 * h else length
 
     def _is_found(self, at: Begin, rates: Rates) -> bool:
@@ -106,7 +107,7 @@ class Stages:
         self._factorize(at.h)
         self.z, before = np.array([self._gone_on(c, at) for c in self.c]), 0.0
         self.rest = float(np.sqrt(self.rest) * np.sqrt(np.sqrt(self.rest)))
-        self.rate = 0.0
+        self.rate = self.contraction = 0.0
         for self.tries in range(1, MOST_TRIES + 1):
             self.spent += self.prices.newton
             dz = self._newton_step(at, rates)
@@ -124,6 +125,8 @@ class Stages:
     def _converges(self, distance: float, before: float) -> bool:
         """Whether it will within its tries, by the last two of its steps."""
         self.rate = distance / before
+        if self.tries == 2:
+            self.contraction = self.rate
         if self.rate >= 0.99:
             self.rest = 1.0
             return False

@@ -29,6 +29,7 @@ typedef struct {
     double z[RB_NODES][RB_NX + 1], last[RB_NODES][RB_NX + 1];
     double last_length; /* 0 without */
     double rest, rate;  /* of Newton's method: what is left after a step of it in steps of it, and its contraction */
+    double contraction; /* of its first two steps, which rounding hardly touches */
     int tries;
     double spent; /* of the last step that was tried */
 } Stages;
@@ -38,7 +39,7 @@ static inline void start_stages(Stages *stages)
     stages->have_slopes = 0;
     stages->factored = stages->last_length = 0.0;
     stages->rest = 1.0;
-    stages->rate = stages->spent = 0.0;
+    stages->rate = stages->contraction = stages->spent = 0.0;
 }
 
 /* The factors of re + i im in their place, as `factorize` has them. */
@@ -174,7 +175,7 @@ static int found_stages(double *m, Trial *trial, Stages *stages, const Course *c
 {
     double rates[RB_NODES][RB_NX + 1], dz[RB_NODES][RB_NX + 1], before = 0.0;
     stages->rest = sqrt(stages->rest) * sqrt(sqrt(stages->rest));
-    stages->rate = 0.0;
+    stages->rate = stages->contraction = 0.0;
     for (stages->tries = 1; stages->tries <= RB_MOST_NEWTON; stages->tries++) {
         double distance = 0.0;
         stages->spent += RB_PRICE_OF_NEWTON;
@@ -193,6 +194,8 @@ static int found_stages(double *m, Trial *trial, Stages *stages, const Course *c
             return 0;
         if (stages->tries > 1) {
             stages->rate = distance / before;
+            if (stages->tries == 2)
+                stages->contraction = stages->rate;
             const int slow = stages->rate >= 0.99;
             stages->rest = slow ? 1.0 : larger(stages->rate / (1.0 - stages->rate), 1e-16);
             double left = stages->rest * distance;
@@ -287,9 +290,9 @@ static double keep_stages(Stages *stages, double h, double next)
     for (int s = 0; s < RB_NODES; s++)
         store(stages->last[s], stages->z[s], RB_NX);
     stages->last_length = h;
-    stages->have_slopes = stages->have_slopes != 0 && !(stages->tries > 2 && stages->rate > 1e-3);
-    if (stages->rate * next > RB_CONTRACTION * h)
-        next = coarse(RB_CONTRACTION * h / stages->rate);
+    stages->have_slopes = stages->have_slopes != 0 && !(stages->contraction > 1e-3);
+    if (stages->contraction * next > RB_CONTRACTION * h)
+        next = coarse(RB_CONTRACTION * h / stages->contraction);
     return stages->have_slopes && next >= h && next < 1.2 * h ? h : next;
 }
 
