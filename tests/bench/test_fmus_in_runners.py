@@ -282,6 +282,8 @@ def test_what_a_program_cannot_step_is_refused(tmp_path):
     ball = any_fmu(tmp_path, BOUNCING_BALL, 2)
     refused(ValueError, "'part' is isolated, and a runner is one process", ball, isolated=True)
     refused(ValueError, "'part' is taken for model exchange", ball, kind="model exchange")
+    tool = foreign_fmu(tmp_path / "tool.fmu", attributes='needsExecutionTool="true"')
+    refused(ValueError, "'part' needs its tool while it runs", tool)
     clocks = any_fmu(tmp_path, CLOCKS, 3)
     refused(ValueError, "'part' has clocks, which a runner does not tick", clocks)
 

@@ -44,6 +44,12 @@ def check_fmu(part: Part) -> None:
             f"'{name}' is taken for model exchange, whose equations a runner does not integrate: "
             "take one for co-simulation"
         )
+    if fmu.interface.needsExecutionTool:
+        tool = fmu.description.generationTool or "the one that wrote it"
+        raise ValueError(
+            f"'{name}' needs its tool while it runs (needsExecutionTool), {tool}, which a runner "
+            "has not"
+        )
     if part.isolated:
         raise ValueError(f"'{name}' is isolated, and a runner is one process")
     if any(v.type == "Clock" for v in fmu.description.modelVariables):
