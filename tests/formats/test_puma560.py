@@ -6,13 +6,16 @@ besides.
 
 from math import pi
 
+import fmpy
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import puma560, rnea
 from rigidblocks.block.block import Record
+from rigidblocks.cli import main
 from rigidblocks.dynamics.kinematics import body_poses
+from rigidblocks.formats.published import PUMA560
 from rigidblocks.library.described import described_plant
 from rigidblocks.robots import DHRow, dh_chain, dh_frames
 
@@ -49,6 +52,21 @@ def test_the_plant_has_motors_gears_and_friction():
         motion = Record({"q": QN, "qd": np.full(6, v)})
         qdd = plant.output(0.0, motion, Record({"tau": np.array(tau)}), parameters)["qdd"]
         assert_allclose(qdd, a, rtol=0, atol=2e-3)  # of the printed digits over 0.19 kg m^2
+
+
+@pytest.mark.slow
+def test_its_file_becomes_an_fmu_in_one_command(tmp_path):
+    """Which starts from the published motions with the published accelerations."""
+    path = tmp_path / "puma.fmu"
+    assert main(["fmu", str(PUMA560), "--resistance", "-o", str(path)]) == 0
+    names = [f"qdd[{k + 1}]" for k in range(6)]
+    for (v, a), tau in FORCES.items():
+        values = {"q": QN, "qd": np.full(6, v), "tau": np.array(tau)}
+        start = {f"{name}[{k + 1}]": x[k] for name, x in values.items() for k in range(6)}
+        rows = fmpy.simulate_fmu(
+            str(path), start_values=start, stop_time=1e-3, step_size=1e-3, output=names
+        )
+        assert_allclose([rows[name][0] for name in names], a, rtol=0, atol=2e-3)  # as above
 
 
 def test_friction_is_not_the_same_both_ways():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeGuard
 
-from tqdm import tqdm
+from tqdm import tqdm  # rich draws nothing in a notebook without ipywidgets
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import Adaptive, step_remarks
