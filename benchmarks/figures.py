@@ -1,7 +1,7 @@
 """Measures the figures that stand in README and docs, and writes them there.
 
 What is measured goes to benchmarks/measured.json with the machine and the date; `tables` puts it
-into the pages. On an idle machine whose cache has the compiled kernels it takes two minutes.
+into the pages. On an idle machine whose cache has the compiled kernels it takes four minutes.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import costs
 import kernels
 import loops
 import numpy as np
+import peers
 import tables
 from models import check_equal, models
 
@@ -125,11 +126,12 @@ def machine() -> str:
 
 
 MEASURES = {"demo": demo, "algorithms": algorithms, "linkages": linkages, "steps": steps}
+MEASURES |= peers.MEASURES
 HEADS = {
     "algorithms": ["", "operations", "book", "call", "Pinocchio's"],
     "linkages": ["", "operations", "call", "Pinocchio's"],
     "steps": ["", "RK4", "adaptive", "adaptive or stiff"],
-}
+} | peers.HEADS
 
 
 def main() -> None:
@@ -147,6 +149,11 @@ def main() -> None:
         else:
             one |= {"heads": HEADS[name], "rows": list(found)}
         measured[name] = one
+        heads, slower = peers.HEADS["dynamics"], peers.behind(measured)
+        measured["behind"] = {k: one[k] for k in ("machine", "date", "load")} | {
+            "heads": heads,
+            "rows": slower,
+        }
         tables.MEASURED.write_text(json.dumps(measured, indent=1, ensure_ascii=False) + "\n")
         tables.write(measured)
         print(tables.table(one), flush=True)

@@ -1,0 +1,234 @@
+"""The figures of docs/benchmarks.md: this library against Pinocchio and MuJoCo, row by row.
+
+Both answers are compared before they are timed. Times are CPU time, the least of many short runs in
+which all take turns, so that a ratio is one of one moment; where a peer is faster is gathered in a
+table of its own. All peers are called from Python by their leanest call, as ours are.
+"""
+
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from unittest.mock import patch
+
+import batches
+import derivatives
+import grounded
+import loops
+import mujoco
+import numpy as np
+import pinocchio
+from models import check_equal, in_pinocchio
+
+from rigidblocks import ClosedLoopPlant, Model, RobotPlant, auto_tree, compiled_dynamics
+from rigidblocks.block.block import Block
+from rigidblocks.block.memory import Memory
+from rigidblocks.kernels.derivatives import derivatives as compiled_derivatives
+from rigidblocks.kernels.dynamics import straight_line
+from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.mechanisms import Mechanism, four_bar, in_space, n_four_bar, stewart_platform
+from rigidblocks.tracing.lanes import LANES, widest
+
+Row = list[str]
+Calls = Mapping[str, Callable[[], object]]
+HEADS = {
+    "dynamics": ["", "ours", "peer", "", "peer / ours"],
+    "differentiated": ["", "ours", "peer", "", "peer / ours"],
+    "constrained": ["", "ours", "peer", "", "peer / ours"],
+    "in_batches": ["", "ours", "peer", "", "peer / ours"],
+    "in_contact": ["", "ours", "peer", "", "peer / ours"],
+    "compiling": ["", "traced and written", "compiled"],
+}
+
+
+def least(calls: Calls, number: int, rounds: int = 60) -> dict[str, float]:
+    """The least CPU time of each call over many short runs, taken in turn [us]."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            begin = time.process_time()
+            for _ in range(number):
+                call()
+            times[name].append((time.process_time() - begin) / number * 1e6)
+    return {name: min(measured) for name, measured in times.items()}
+
+
+def row(what: str, ours: float, peer: float, name: str) -> Row:
+    """Two times [us] and their ratio."""
+    return [what, f"{ours:,.2f} us", f"{peer:,.2f} us", name, f"{peer / ours:.2f} x"]
+
+
+def behind(measured: Mapping[str, dict]) -> list[Row]:
+    """The rows of all tables in which the peer is faster."""
+    rows = (one for name in HEADS for one in measured.get(name, {}).get("rows", ()))
+    slower = [
+        one for one in rows if one[-1].endswith(" x") and float(one[-1].removesuffix(" x")) < 1.0
+    ]
+    return slower or [["none of the rows below", "", "", "", ""]]
+
+
+def in_mujoco(model: Model) -> mujoco.MjModel:
+    """The same tree of revolute joints as a MuJoCo model."""
+    spec, bodies = mujoco.MjSpec(), []
+    spec.option.gravity = model.gravity
+    for i, p in enumerate(model.parent):
+        X, inertia = model.Xtree[i], model.inertia[i]
+        body = (bodies[p] if p >= 0 else spec.worldbody).add_body()
+        body.pos = np.asarray(X.r, dtype=float)
+        mujoco.mju_mat2Quat(body.quat, np.ascontiguousarray(X.E.T, dtype=float).ravel())
+        c = inertia.h / inertia.m
+        I = inertia.I - inertia.m * (c @ c * np.eye(3) - np.outer(c, c))
+        body.mass, body.ipos, body.explicitinertial = float(inertia.m), c, True
+        body.fullinertia = [I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]]
+        body.add_joint(type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 0, 1])
+        bodies.append(body)
+    return spec.compile()
+
+
+def dynamics() -> Iterator[Row]:
+    """The algorithms of trees, of chains and of four legs on a body."""
+    rng = np.random.default_rng(0)
+    for name, model in derivatives.chains().items():
+        q, qd, w = rng.normal(size=(3, model.nv))
+        other = in_pinocchio(model)
+        data = other.createData()
+        theirs: Calls = {
+            "rnea": lambda a=(other, data, q, qd, w): pinocchio.rnea(*a),
+            "crba": lambda a=(other, data, q): pinocchio.crba(*a),
+            "aba": lambda a=(other, data, q, qd, w): pinocchio.aba(*a),
+        }
+        for algorithm, call in theirs.items():
+            kernel = compiled_dynamics(model, algorithm)
+            ours = kernel(*(q, qd, w)[: len(kernel.inputs)])
+            check_equal(algorithm, *map(np.triu, np.atleast_2d(ours, call())), 1e-10)
+            times = least({"ours": kernel.run, "peer": call}, 200)
+            yield row(f"{algorithm}, {name}", times["ours"], times["peer"], "Pinocchio")
+        yield _forward(name, model, q, qd, w)
+
+
+def _forward(name: str, model: Model, q: np.ndarray, qd: np.ndarray, w: np.ndarray) -> Row:
+    """Forward dynamics against MuJoCo's mj_forward, which finds positions, too."""
+    other = in_mujoco(model)
+    data, kernel = mujoco.MjData(other), compiled_dynamics(model, "aba")
+    data.qpos[:], data.qvel[:], data.qfrc_applied[:] = q, qd, w
+    mujoco.mj_forward(other, data)
+    check_equal(f"mj_forward, {name}", kernel(q, qd, w), data.qacc, 1e-8)
+    times = least({"ours": kernel.run, "peer": lambda: mujoco.mj_forward(other, data)}, 100)
+    return row(f"aba, {name}", times["ours"], times["peer"], "MuJoCo's mj_forward")
+
+
+def differentiated() -> Iterator[Row]:
+    """The derivatives of forward and inverse dynamics."""
+    rng = np.random.default_rng(0)
+    for name, model in derivatives.chains().items():
+        other = in_pinocchio(model)
+        data, (q, qd, w) = other.createData(), rng.normal(size=(3, model.nv))
+        for algorithm, (_, function) in derivatives.ALGORITHMS.items():
+            ours = compiled_derivatives(model, algorithm)
+            arguments = (other, data, q, qd, w)
+            for one, two in zip(ours(q, qd, w)[1:], function(*arguments), strict=True):
+                check_equal(f"d {algorithm}, {name}", np.triu(one), np.triu(two), 1e-9)
+            calls = {"ours": ours.run, "peer": lambda f=function, a=arguments: f(*a)}
+            times = least(calls, 20)
+            yield row(f"d {algorithm}, {name}", times["ours"], times["peer"], "Pinocchio")
+
+
+def constrained() -> Iterator[Row]:
+    """Forward dynamics of mechanisms with loops."""
+    for name, mechanism in {
+        "four-bar in the plane": four_bar(),
+        "four-bar in space": in_space(four_bar()),
+        "10 four-bars": n_four_bar(10),
+        "40 four-bars": n_four_bar(40),
+    }.items():
+        function = loops.evaluation(mechanism)
+        peer = loops.in_pinocchio_with_loops(four_bar() if "space" in name else mechanism)
+        state = mechanism.q0, mechanism.qd0, loops.forces(mechanism)
+        check_equal(name, function(*state), peer(), 1e-12)
+        times = least({"ours": function.run, "peer": peer}, 20, 30)
+        yield row(name, times["ours"], times["peer"], "Pinocchio's constraintDynamics")
+
+
+def in_batches() -> Iterator[Row]:
+    """Forward dynamics of 4,096 states, on one core, each of them."""
+    for joints in (7, 18):
+        model, rng = auto_tree(joints, skew=0.7), np.random.default_rng(0)
+        q, qd, tau = rng.normal(size=(3, batches.N, joints))
+        rows, scalar = np.hstack([q, qd, tau]), np.empty((batches.N, joints))
+        loop = batches.scalar_loop(straight_line(model, "aba"), rows, scalar)
+        pool = pinocchio.ModelPool(in_pinocchio(model), 1)
+        columns = [np.asfortranarray(values.T) for values in (q, qd, tau)]
+        theirs = np.empty((joints, batches.N), order="F")
+        known = [n for n in LANES if n <= widest()]
+        ours = {n: compiled_dynamics(model, "aba", batch=True, lanes=n) for n in known}
+        calls: dict[str, Callable[[], object]] = {
+            "our scalar C in a loop": loop,
+            "Pinocchio's abaInParallel": lambda p=pool, c=columns, t=theirs: (
+                pinocchio.abaInParallel(1, p, *c, t)
+            ),
+        }
+        calls |= {f"{n}": lambda f=f, a=(q, qd, tau): f(*a, threads=1) for n, f in ours.items()}
+        times = least(calls, 1, 30)
+        for n, function in ours.items():
+            result = function(q, qd, tau)
+            for peer, answers in zip(calls, (scalar, theirs.T), strict=False):
+                check_equal(f"{joints} joints, {n} lanes", result, answers, 1e-11)
+                what = f"{joints} joints, {n} lanes"
+                yield row(what, times[f"{n}"] / batches.N, times[peer] / batches.N, peer)
+
+
+def in_contact() -> Iterator[Row]:
+    """A step of 1 ms of a quadruped that stands on eight contacts."""
+    model = grounded.on_pairs()
+    other, there, _ = grounded.stepped_by_mujoco(model, "pyramidal", "implicitfast")
+    for method in ("rk4", "semi-implicit euler"):
+        ours, here = grounded.stepped(model, method)
+        grounded.check_stances({"ours": here(), "MuJoCo's": there()})
+        times = grounded.least({"ours": ours, "peer": other})
+        yield row(f"quadruped, {method}", times["ours"], times["peer"], "MuJoCo's mj_step")
+
+
+def blocks() -> dict[str, Block]:
+    """What is compiled: plants of trees and of loops."""
+
+    def closed(mechanism: Mechanism) -> ClosedLoopPlant:
+        return ClosedLoopPlant(*mechanism)
+
+    return {
+        "arm of 7 joints": RobotPlant(auto_tree(7, skew=0.7)),
+        "chain of 30 joints": RobotPlant(auto_tree(30, skew=0.7)),
+        "chain of 100 joints": RobotPlant(auto_tree(100, skew=0.7)),
+        "tree of 100 joints": RobotPlant(auto_tree(100, 2.0, 0.7)),
+        "four-bar": closed(four_bar()),
+        "40 four-bars": closed(n_four_bar(40)),
+        "Stewart platform": closed(stewart_platform()),
+    }
+
+
+def compiling() -> Iterator[Row]:
+    """The CPU time until a plant runs for the first time, with an empty cache, by RK4."""
+    for name, block in blocks().items():
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            patch.dict(os.environ, RIGIDBLOCKS_CACHE=folder),
+        ):
+            begin, children = time.process_time(), _of_children()
+            compiled_stepper(Memory(block))
+        own, compiler = time.process_time() - begin, _of_children() - children
+        yield [name, f"{own:.1f} s", f"{compiler:.1f} s"]
+
+
+def _of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+MEASURES: dict[str, Callable[[], Iterable[Row]]] = {
+    "dynamics": dynamics,
+    "differentiated": differentiated,
+    "constrained": constrained,
+    "in_batches": in_batches,
+    "in_contact": in_contact,
+    "compiling": compiling,
+}
