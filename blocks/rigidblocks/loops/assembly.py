@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.explained import explained
 from rigidblocks.loops.choice import velocity_columns
 from rigidblocks.loops.constraints import drift, position_constraints
 from rigidblocks.loops.cut import cut, cut_state, facing_frames, facing_jacobians
@@ -59,7 +60,8 @@ def assemble(
     q = normalized(model, _least_open(model, tree, q, free, iterations)[: model.nq])
     errors = closure_errors(model, q)
     if max((max(error) for error in errors.values()), default=0.0) > tolerance:
-        raise AssemblyError(_still_open(model, errors, fixed_columns), q, errors)
+        refused = AssemblyError(_still_open(model, errors, fixed_columns), q, errors)
+        raise explained(refused, "loops that do not close")
     return q
 
 

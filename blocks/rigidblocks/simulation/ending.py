@@ -2,6 +2,7 @@
 
 import contextlib
 
+from rigidblocks.explained import explained
 from rigidblocks.simulation.interrupts import Interrupts
 from rigidblocks.simulation.network import said
 from rigidblocks.simulation.recording import Wanted
@@ -69,4 +70,8 @@ def ending(
     if unsaved is not None and wanted.log is not None and wanted.log.exists():
         text += f"; its record is in '{wanted.log}'"
     interrupted = by_signal or isinstance(unsaved, KeyboardInterrupt)
-    return Interrupted(text, result) if interrupted else SimulationError(text, result)
+    if interrupted:
+        return Interrupted(text, result)
+    error = SimulationError(text, result)
+    is_lost = failure is not None and "finite" in said(failure)
+    return explained(error, "numbers that are not finite") if is_lost else error

@@ -14,6 +14,7 @@ from rigidblocks.algebra.linear import linear_solver
 from rigidblocks.algebra.scalar import is_traced, less, select
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.step import put_outputs
+from rigidblocks.explained import explained
 from rigidblocks.system.memories import Memories, WiredPart
 from rigidblocks.system.wiring import Wiring
 from rigidblocks.tracing.differentiate import jacobian
@@ -82,10 +83,11 @@ class AlgebraicLoop:
         """The solution where it is one."""
         is_close = less(np.abs(r), _ENOUGH * (1.0 + np.abs(w)))
         if any(not hasattr(one, "select") and not one for one in is_close):  # of numbers
-            raise ArithmeticError(
+            refused = ArithmeticError(
                 f"the algebraic loop of {' and '.join(map(repr, self.names))} has no solution near "
                 "its start, or no unique one"
             )
+            raise explained(refused, "algebraic loops")
         if is_traced(is_close):
             w = np.array(
                 [

@@ -13,6 +13,7 @@ from rigidblocks.block.adaptive import Method
 from rigidblocks.block.block import Block, Port
 from rigidblocks.block.quantities import Conversion
 from rigidblocks.block.record import near
+from rigidblocks.explained import explained
 from rigidblocks.system.part import Part, element_feedthrough, name_list, start_values
 from rigidblocks.system.selection import converted, element_port
 
@@ -194,10 +195,11 @@ class Wiring:
                 order = _parts_in_order(self.element_reads())
             except CycleError as error:
                 loop = dict.fromkeys(f"{name}.{port}" for name, _, port, _ in error.args[1])
-                raise ValueError(
+                refused = ValueError(
                     "algebraic loop, each reads the one before at the same instant: "
                     f"{' -> '.join((*loop, next(iter(loop))))}"
-                ) from None
+                )
+                raise explained(refused, "algebraic loops") from None
         order += sorted(name for name in self.parts if name not in order)  # sinks have no outputs
         return tuple(name for k, name in enumerate(order) if k == 0 or order[k - 1] != name)
 

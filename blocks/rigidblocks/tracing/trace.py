@@ -24,6 +24,7 @@ import numpy as np
 
 from rigidblocks.algebra.scalar import is_number
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.explained import explained
 from rigidblocks.tracing.tables import lookup
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -130,23 +131,24 @@ class Traced:
         return Traced(lookup(values, self.sx, searched=False))
 
     def __bool__(self) -> bool:
-        raise TraceError(_refusal("truth value"))
+        raise _refusal("truth value")
 
     def __float__(self) -> float:
-        raise TraceError(_refusal("number"))
+        raise _refusal("number")
 
     def __int__(self) -> int:
-        raise TraceError(_refusal("number"))
+        raise _refusal("number")
 
     __index__ = __int__
 
 
-def _refusal(wanted: str) -> str:
-    return (
+def _refusal(wanted: str) -> TraceError:
+    refused = TraceError(
         f"{_asking_line()} needs the {wanted} of a traced value, which has none: write a "
         "data-dependent `if` with rigidblocks.select(condition, a, b), a < b of arrays with "
         "rigidblocks.less, and min, max and clip with rigidblocks.minimum, maximum and clip"
     )
+    return explained(refused, "what a traced function may do")
 
 
 def _asking_line() -> str:
