@@ -1,0 +1,180 @@
+"""Rigid contact beside MuJoCo: error against time in scenes after SimBenchmark (Hwangbo, Kang and
+Hutter; leggedrobotics.github.io/SimBenchmark).
+
+Each scene is stepped by both with the same lengths of step; errors are against closed forms and
+conserved quantities, times are processor time for a second of motion. MuJoCo runs with its elliptic
+cone and Newton's method, impratio 100, and contacts as stiff as its steps allow, without damping
+where the scene is elastic.
+"""
+
+from collections.abc import Callable
+from time import process_time
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+
+from rigidblocks import Model, RigidContactPlant, SixDoF, box_inertia, sphere_inertia
+from rigidblocks.algebra.rotation import quaternion_rotation
+from rigidblocks.algebra.spatial import identity
+from rigidblocks.block.memory import Memory
+from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.model.shapes import Box, Shape, Sphere
+
+G, SLOPE = 9.81, np.pi / 6
+STEPS = (4e-3, 1e-3, 2.5e-4)
+
+
+class Run(NamedTuple):
+    """Times, places and velocities of the middles of mass, and seconds for a second of motion."""
+
+    t: np.ndarray
+    x: np.ndarray
+    v: np.ndarray
+    time: float
+
+
+class Scene(NamedTuple):
+    """Equal free bodies above a plane: the shape, where each is and how fast (n, 3), friction,
+    restitution, gravity, how long, and the error of a run.
+    """
+
+    shape: Shape
+    x: np.ndarray
+    v: np.ndarray
+    mu: float
+    e: float
+    gravity: np.ndarray
+    T: float
+    error: Callable[[Run], float]
+
+
+def ours(scene: Scene, h: float) -> Run:
+    """Velocities are those in the middle of steps, and places are taken there too."""
+    n = len(scene.x)
+    inertia = (
+        sphere_inertia(scene.shape.radius, mass=1.0)
+        if isinstance(scene.shape, Sphere)
+        else box_inertia(scene.shape.sides, mass=1.0)
+    )
+    model = Model("scene", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, (inertia,) * n,
+                  gravity=scene.gravity, contact=((scene.shape,),) * n)  # fmt: skip
+    q0 = np.hstack([np.tile([1.0, 0, 0, 0], (n, 1)), scene.x])
+    qd0 = np.hstack([np.zeros((n, 3)), scene.v])
+    plant = RigidContactPlant(
+        model, q0=q0.ravel(), qd0=qd0.ravel(), mu=scene.mu, e=scene.e, sample_time=h
+    )
+    memory = Memory(plant)
+    m, step, steps = memory.start(), compiled_stepper(memory), round(scene.T / h)
+    q, qd = np.empty((steps, 7 * n)), np.empty((steps, 6 * n))
+    at_q, at_qd = memory.where["q"], memory.where["qd"]
+    step.initialize(m, 0.0)
+    start = process_time()
+    for k in range(steps):
+        step.step(m, k * h, h)
+        q[k], qd[k] = m[at_q], m[at_qd]
+    time = process_time() - start
+    q, qd = q.reshape(steps, n, 7), qd.reshape(steps, n, 6)
+    turned = np.array([[quaternion_rotation(one).T for one in row] for row in q[..., :4]])
+    v = np.einsum("tnij,tnj->tni", turned, qd[..., 3:])
+    return Run(h * (np.arange(steps) + 0.5), q[..., 4:] - h / 2 * v, v, time / scene.T)
+
+
+def theirs(scene: Scene, h: float) -> Run:
+    ball = isinstance(scene.shape, Sphere)
+    size = f"{scene.shape.radius}" if ball else " ".join(str(s / 2) for s in scene.shape.sides)
+    solref = f"{2 * h} 1"
+    if scene.e > 0.0:  # of an oscillator that comes back with e of its speed
+        stiffness, lost = (0.25 / h) ** 2, -np.log(scene.e)
+        solref = f"{-stiffness} {-2 * lost / np.hypot(np.pi, lost) * np.sqrt(stiffness)}"
+    bodies = "".join(
+        f'<body pos="{x} {y} {z}"><freejoint/><geom type="{"sphere" if ball else "box"}" '
+        f'size="{size}" mass="1"/></body>'
+        for x, y, z in scene.x
+    )
+    spec = f"""<mujoco><option timestep="{h}" cone="elliptic" impratio="100" iterations="100"
+        gravity="{" ".join(map(str, scene.gravity))}"/>
+        <default><geom friction="{scene.mu} 0 0" condim="3" solref="{solref}"
+        solimp="0.9999 0.9999 1e-4"/></default>
+        <worldbody><geom type="plane" size="0 0 1"/>{bodies}</worldbody></mujoco>"""
+    model = mujoco.MjModel.from_xml_string(spec)
+    data, n, steps = mujoco.MjData(model), len(scene.x), round(scene.T / h)
+    data.qvel.reshape(n, 6)[:, :3] = scene.v
+    x, v = np.empty((steps, n, 3)), np.empty((steps, n, 3))
+    start = process_time()
+    for k in range(steps):
+        mujoco.mj_step(model, data)
+        x[k], v[k] = data.qpos.reshape(n, 7)[:, :3], data.qvel.reshape(n, 6)[:, :3]
+    return Run(h * np.arange(1, steps + 1), x, v, (process_time() - start) / scene.T)
+
+
+def sloping(shape: Shape, height: float, mu: float) -> Scene:
+    """Along a slope, gravity being turned: a ball that rolls, for mu is above 2/7 of its tangent,
+    or a box that slides.
+    """
+    down = G * np.array([np.sin(SLOPE), 0.0, -np.cos(SLOPE)])
+    rolls = isinstance(shape, Sphere)
+    rate = G * (np.sin(SLOPE) / 1.4 if rolls else np.sin(SLOPE) - mu * np.cos(SLOPE))
+
+    def error(run: Run) -> float:
+        return float(np.abs(run.v[:, 0, 0] - rate * run.t).max() / (rate * run.t[-1]))
+
+    return Scene(shape, np.array([[0.0, 0.0, height]]), np.zeros((1, 3)), mu, 0.0, down, 2.0, error)
+
+
+def bouncing(e: float) -> Scene:
+    """A ball falls by a metre; its height after bounces is e^2, e^4, ... of that."""
+    r, T = 0.1, 4.0
+    fall = np.sqrt(2 / G)
+
+    def exact(t: np.ndarray) -> np.ndarray:
+        z, rest, v, k = np.empty_like(t), t - fall, G * fall * e, 0
+        z[:] = np.where(t <= fall, 1 - G * t**2 / 2, 0.0)
+        while v > 1e-3 and k < 50:
+            inside = (rest > 0) & (rest <= 2 * v / G)
+            z[inside] = v * rest[inside] - G * rest[inside] ** 2 / 2
+            rest, v, k = rest - 2 * v / G, e * v, k + 1
+        return z + r
+
+    def error(run: Run) -> float:
+        return float(np.sqrt(np.mean((run.x[:, 0, 2] - exact(run.t)) ** 2)))
+
+    place = np.array([[0.0, 0.0, 1.0 + r]])
+    return Scene(Sphere(r), place, np.zeros((1, 3)), 0.5, e, np.array([0.0, 0.0, -G]), T, error)
+
+
+def elastic(side: int) -> Scene:
+    """Balls in a cube that fly at each other without gravity, elastic and smooth: their energy and
+    their momentum.
+    """
+    rng = np.random.default_rng(1)
+    x = np.stack(np.meshgrid(*(np.arange(side) * 0.25,) * 3), axis=-1).reshape(-1, 3)
+    x = x + rng.uniform(-0.01, 0.01, x.shape) + [0, 0, 10.0]
+    v = -2.0 * (x - x.mean(axis=0)) + rng.normal(scale=0.2, size=x.shape)
+
+    def error(run: Run) -> float:
+        energy, momentum = (run.v**2).sum(axis=(1, 2)), run.v.sum(axis=1)
+        gained = np.abs(momentum - momentum[0]).max() / np.sqrt(energy[0] * len(x))
+        return float(max(abs(energy[-1] / energy[0] - 1), gained))
+
+    return Scene(Sphere(0.1), x, v, 0.0, 1.0, np.zeros(3), 1.0, error)
+
+
+def main() -> None:
+    scenes = {
+        "rolling ball": sloping(Sphere(0.1), 0.1, 0.5),
+        "sliding box": sloping(Box((0.4, 0.4, 0.1)), 0.05, 0.3),
+        "bouncing, e = 1": bouncing(1.0),
+        "bouncing, e = 0.8": bouncing(0.8),
+        "elastic, 125 balls": elastic(5),
+    }
+    print("scene | step | error, ms a second: rigidblocks | MuJoCo")
+    for name, scene in scenes.items():
+        for h in STEPS:
+            runs = [ours(scene, h), theirs(scene, h)]
+            shown = (f"{scene.error(run):.1e}, {1e3 * run.time:.3g}" for run in runs)
+            print(" | ".join([name, f"{h:g} s", *shown]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
