@@ -185,7 +185,9 @@ def _tableau(memory: Memory, method: Method) -> Iterable[str]:
     stiff, collocation = linearly_implicit_part(method), None
     if isinstance(method, Adaptive):
         explicit = method.explicit
-        if method.collocates(memory.x.stop - memory.x.start):
+        if chooses_steps(method, memory.block) and method.collocates(
+            memory.x.stop - memory.x.start
+        ):
             collocation = method.collocation
         yield from _control(memory, method)
     else:
