@@ -37,7 +37,7 @@ RB_EXPORT long counts(void);
 RB_EXPORT void take(const double *m);
 RB_EXPORT int rates(double t, const double *x, double *to);
 RB_EXPORT int cvode_rates(double t, const Vector *x, Vector *to, void *user);
-RB_EXPORT double repeated(const double *x, int n);
+RB_EXPORT void tolerate(double rtol, const double *atol, double close);
 
 /* The evaluations since the last call. */
 RB_EXPORT long counts(void)
@@ -67,13 +67,14 @@ RB_EXPORT int cvode_rates(double t, const Vector *x, Vector *to, void *user)
     return rates(t, x->content->data, to->content->data);
 }
 
-/* n evaluations, each waiting for the one before. */
-RB_EXPORT double repeated(const double *x, int n)
+/* Sets the tolerance of the steps, which model.h has as variables here. */
+RB_EXPORT void tolerate(double rtol, const double *atol, double close)
 {
-    double to[RB_NX + 1], t = 0.0;
-    for (int k = 0; k < n; k++) {
-        rates(t, x, to);
-        t = 1e-12 * to[RB_NX - 1];
-    }
-    return t;
+    RB_RTOL = rtol;
+    store(RB_ATOL, atol, RB_NX);
+#if RB_COLLOCATION
+    RB_NEWTON_CLOSE = close;
+#else
+    (void)close;
+#endif
 }

@@ -207,7 +207,7 @@ def _tableau(memory: Memory, method: Method) -> Iterable[str]:
         yield from _collocation_tableau(collocation, collocation.collocation)
         yield from _prices(memory.x.stop - memory.x.start)
         assert isinstance(method, Adaptive)
-        yield f"static const double RB_CLOSE = {c_number(close(method.rtol))};"
+        yield f"static const double RB_NEWTON_CLOSE = {c_number(close(method.rtol))};"
 
 
 def _explicit_tableau(memory: Memory, method: Integrator) -> Iterable[str]:

@@ -29,9 +29,9 @@
 
 /* Before a function that is not to be copied into those that call it: what is long and has loops is compiled once. */
 #if defined(__GNUC__)
-#define RB_APART __attribute__((noinline, unused))
+#define RB_NOT_INLINED __attribute__((noinline, unused))
 #else
-#define RB_APART
+#define RB_NOT_INLINED
 #endif
 
 /* The rates of the continuous states, RB_NX. */

@@ -13,13 +13,13 @@
    once, and then twice as many comparisons are waited for before the next try. */
 static inline void count_cost(double *s, double h)
 {
-    s[RB_SPAN] += h;
+    s[RB_COMPARED] += h;
     if (s[RB_COST] < RB_WINDOW)
         return;
-    const double rate = coarse(s[RB_COST] / s[RB_SPAN]);
+    const double rate = coarse(s[RB_COST] / s[RB_COMPARED]);
     const int is_tried = s[RB_WINDOWS] == 0.0 && s[RB_OTHER] > 0.0, failed = is_tried && rate > s[RB_OTHER];
     const double trust = s[RB_TRUST] > RB_FIRST_TRUST ? s[RB_TRUST] : RB_FIRST_TRUST;
-    s[RB_COST] = s[RB_SPAN] = 0.0;
+    s[RB_COST] = s[RB_COMPARED] = 0.0;
     s[RB_WINDOWS] += 1.0;
     if (is_tried)
         s[RB_TRUST] = !failed ? RB_FIRST_TRUST : 2.0 * trust < RB_MOST_TRUST ? 2.0 * trust : RB_MOST_TRUST;

@@ -15,7 +15,7 @@
 #include "stiffness.h"
 #include "trial.h"
 
-#if RB_COLLOCATION
+#if RB_ADAPTIVE && RB_COLLOCATION
 
 enum { RB_NODES = 5, RB_PAIRS = 2 };
 
@@ -43,7 +43,7 @@ static inline void start_stages(Stages *stages)
 }
 
 /* The factors of re + i im in their place, as `factorize` has them. */
-RB_APART
+RB_NOT_INLINED
 static void factorize_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_NX + 1], int *pivot)
 {
     for (int j = 0; j < RB_NX; j++) {
@@ -74,7 +74,7 @@ static void factorize_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1]
 }
 
 /* (re + i im)^-1 (a + i b) in the place of a and b. */
-RB_APART
+RB_NOT_INLINED
 static void solve_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_NX + 1], const int *pivot, double *a,
                               double *b)
 {
@@ -101,7 +101,7 @@ static void solve_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_
 }
 
 /* The factors of 1 - h root J for each root. */
-RB_APART
+RB_NOT_INLINED
 static void factorize_stages(Stages *stages, double h)
 {
     if (stages->factored == h)
@@ -120,7 +120,7 @@ static void factorize_stages(Stages *stages, double h)
 }
 
 /* Where the polynomial of the step before comes to in the part `place` of a step of length h, from its start. */
-RB_APART
+RB_NOT_INLINED
 static void go_on(const Stages *stages, double place, double h, double *z)
 {
     double at[RB_NODES + 1] = {0.0};
@@ -140,7 +140,7 @@ static void go_on(const Stages *stages, double place, double h, double *z)
 }
 
 /* Newton's step of all stages: dz from the rates there. */
-RB_APART
+RB_NOT_INLINED
 static void newton_step(Stages *stages, double h, double rates[RB_NODES][RB_NX + 1], double dz[RB_NODES][RB_NX + 1])
 {
     double b[RB_NODES][RB_NX + 1];
@@ -170,7 +170,7 @@ static void newton_step(Stages *stages, double h, double rates[RB_NODES][RB_NX +
 }
 
 /* Whether Newton's method converges, or will within its tries, told by its contraction. */
-RB_APART
+RB_NOT_INLINED
 static int found_stages(double *m, Trial *trial, Stages *stages, const Course *course)
 {
     double rates[RB_NODES][RB_NX + 1], dz[RB_NODES][RB_NX + 1], before = 0.0;
@@ -201,10 +201,10 @@ static int found_stages(double *m, Trial *trial, Stages *stages, const Course *c
             double left = stages->rest * distance;
             for (int k = stages->tries; k < RB_MOST_NEWTON; k++)
                 left *= stages->rate;
-            if (slow || left > RB_CLOSE)
+            if (slow || left > RB_NEWTON_CLOSE)
                 return stages->have_slopes == 2 && stages->rest * distance <= RB_LOOSE;
         }
-        if (stages->rest * distance <= RB_CLOSE)
+        if (stages->rest * distance <= RB_NEWTON_CLOSE)
             return 1;
         before = distance;
     }
@@ -213,7 +213,7 @@ static int found_stages(double *m, Trial *trial, Stages *stages, const Course *c
 
 /* The Jacobian in the part RB_SLOPES_AT of the step, where the polynomial of the step before comes to: most stages are
    nearer to it than to the start, and Newton's method contracts the faster. */
-RB_APART
+RB_NOT_INLINED
 static void renew_slopes(double *m, const Trial *trial, Stages *stages, const Course *course)
 {
     const double place = stages->last_length > 0.0 ? RB_SLOPES_AT : 0.0;
@@ -235,7 +235,7 @@ static void renew_slopes(double *m, const Trial *trial, Stages *stages, const Co
 }
 
 /* The difference to a method of order 5, what decays fast taken out of it, in tolerances; f are the rates at the start. */
-RB_APART
+RB_NOT_INLINED
 static double error_of_stages(const Trial *trial, Stages *stages, const double *f, double *e)
 {
     for (int i = 0; i < RB_NX; i++) {
@@ -249,7 +249,7 @@ static double error_of_stages(const Trial *trial, Stages *stages, const double *
 }
 
 /* A step of the collocation method: trial->y and its error. One of 16, which halves the step, where there are no stages. */
-RB_APART
+RB_NOT_INLINED
 static double try_stages(double *m, Trial *trial, Stages *stages, const Course *course)
 {
     double e[RB_NX + 1];
@@ -284,7 +284,7 @@ static double try_stages(double *m, Trial *trial, Stages *stages, const Course *
 }
 
 /* Keeps what a step that is taken leaves; returns the length of the next one, given that by its error. */
-RB_APART
+RB_NOT_INLINED
 static double keep_stages(Stages *stages, double h, double next)
 {
     for (int s = 0; s < RB_NODES; s++)

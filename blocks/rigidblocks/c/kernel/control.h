@@ -123,7 +123,7 @@ static inline double try_pair(double *m, Trial *trial, const Course *course)
 #if RB_LINEARLY_IMPLICIT
 
 /* A step of the linearly implicit pair, its last stage the error; inputs on a course are held in the middle. */
-RB_APART
+RB_NOT_INLINED
 static double try_implicit(double *m, Trial *trial, const Course *course)
 {
     double k[RB_IMPLICIT_STAGES][RB_NX + 1], e[RB_NX + 1];
@@ -208,7 +208,7 @@ static inline double first_length(const double *s, double left)
 }
 
 /* The rest of a communication step whose inner steps are used up: one step of a method that is always at its end. */
-RB_APART
+RB_NOT_INLINED
 static void cut_short(double *m, Trial *trial, double left, double end, const Course *course)
 {
     trial->h = left;
@@ -244,7 +244,7 @@ static void cut_short(double *m, Trial *trial, double left, double end, const Co
 #if RB_EXPLICIT && RB_IMPLICIT
 /* Counts what an implicit step that is taken, with the Jacobian `slopes`, says of the other methods: whether explicit ones
    would be stable, by h times a bound of the eigenvalues, and what it has cost. */
-RB_APART
+RB_NOT_INLINED
 static void compare(double *s, const Trial *trial, const double *slopes, double dearness)
 {
     double bound = 0.0;

@@ -14,7 +14,7 @@
 #if RB_IMPLICIT
 
 /* The factors of w in its place, by elimination with the largest pivot of each column; its row is kept in `pivot`. */
-RB_APART
+RB_NOT_INLINED
 static void factorize(double w[RB_NX + 1][RB_NX + 1], int *pivot)
 {
     for (int j = 0; j < RB_NX; j++) {
@@ -37,7 +37,7 @@ static void factorize(double w[RB_NX + 1][RB_NX + 1], int *pivot)
 }
 
 /* w^-1 b in the place of b. */
-RB_APART
+RB_NOT_INLINED
 static void solve(double w[RB_NX + 1][RB_NX + 1], const int *pivot, double *b)
 {
     for (int j = 0; j < RB_NX; j++) {
@@ -55,7 +55,7 @@ static void solve(double w[RB_NX + 1][RB_NX + 1], const int *pivot, double *b)
 }
 
 /* 1 - length J */
-RB_APART
+RB_NOT_INLINED
 static void implicit_matrix(double w[RB_NX + 1][RB_NX + 1], double length, const double *slopes)
 {
     for (int i = 0; i < RB_NX; i++)
@@ -74,7 +74,7 @@ static inline double weighted(const double *weights, double k[RB_IMPLICIT_STAGES
 }
 
 /* The stages k of a step from x at t, with the rates f there. */
-RB_APART
+RB_NOT_INLINED
 static void implicit_stages(double *m, double t, double h, const double *x, const double *f, const double *slopes,
                                    double k[RB_IMPLICIT_STAGES][RB_NX + 1])
 {

@@ -25,7 +25,7 @@ enum {
     RB_PATIENCE = 10,  /* how often more signs are waited for, after changes that did not pay */
     RB_ASKED = 11,     /* the implicit method that stiffness asks for: 1 or 2, 0 before it is known */
     RB_COST = 12,      /* evaluations' worth of the implicit steps that are being compared */
-    RB_SPAN = 13,      /* [s] over which these steps have come */
+    RB_COMPARED = 13,      /* [s] over which these steps have come */
     RB_OTHER = 14,     /* [1/s] cost per time of the other implicit method when it was at work */
     RB_WINDOWS = 15,   /* comparisons since the implicit method was changed; 0 while one is tried */
     RB_TRUST = 16      /* comparisons after which the other implicit method is tried again */
@@ -87,7 +87,7 @@ static inline void count_calm(double *s, double h, double bound, double dearness
 #if RB_IMPLICIT && RB_EXACT_SLOPES
 
 /* [J by rows | df/dt] at the memory, where the rates are f, for a step of length h. */
-RB_APART
+RB_NOT_INLINED
 static void slopes_at(double *m, double h, const double *f, double *slopes)
 {
     (void)h;
@@ -99,7 +99,7 @@ static void slopes_at(double *m, double h, const double *f, double *slopes)
 
 /* J by rows at the memory, where the rates are f, as quotients of differences: each state is moved the way it goes, by the
    2^-26th of its size. */
-RB_APART
+RB_NOT_INLINED
 static void state_slopes_at(double *m, const double *f, double *slopes)
 {
     double rates[RB_NX + 1];
@@ -116,7 +116,7 @@ static void state_slopes_at(double *m, const double *f, double *slopes)
 }
 
 /* [J by rows | df/dt], the time moved by the 2^-20th of h. */
-RB_APART
+RB_NOT_INLINED
 static void slopes_at(double *m, double h, const double *f, double *slopes)
 {
     const double t = m[RB_T], soon = 0x1p-20 * h, rounding = 0x1p-50 * fabs(t);

@@ -90,7 +90,7 @@ static const double RB_PRICE_OF_NEWTON = 7.45;
 static const double RB_WINDOW = 94.8;
 static const double RB_FIRST_TRUST = 3.0;
 static const double RB_MOST_TRUST = 64.0;
-static const double RB_CLOSE = 1e-05;
+static const double RB_NEWTON_CLOSE = 1e-05;
 static inline void derivative(const double *in, double *out)
 {
     (void)in;
