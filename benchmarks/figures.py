@@ -105,7 +105,17 @@ def steps() -> Rows:
 
 def demo() -> str:
     """The table that the demo prints."""
-    script = str(tables.ROOT / "examples/01_planar2ctrl.py")
+    return printed("01_planar2ctrl")
+
+
+def closures() -> str:
+    """The table of the ways to close a loop."""
+    return printed("11_four_bar")
+
+
+def printed(example: str) -> str:
+    """The first table that an example prints."""
+    script = str(tables.ROOT / f"examples/{example}.py")
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, script], cwd=folder, capture_output=True, text=True, check=True
@@ -125,8 +135,13 @@ def machine() -> str:
     )
 
 
-MEASURES = {"demo": demo, "algorithms": algorithms, "linkages": linkages, "steps": steps}
-MEASURES |= peers.MEASURES
+MEASURES = {
+    "demo": demo,
+    "algorithms": algorithms,
+    "linkages": linkages,
+    "steps": steps,
+    "closures": closures,
+} | peers.MEASURES
 HEADS = {
     "algorithms": ["", "operations", "book", "call", "Pinocchio's"],
     "linkages": ["", "operations", "call", "Pinocchio's"],
@@ -149,11 +164,12 @@ def main() -> None:
         else:
             one |= {"heads": HEADS[name], "rows": list(found)}
         measured[name] = one
-        heads, slower = peers.HEADS["dynamics"], peers.behind(measured)
-        measured["behind"] = {k: one[k] for k in ("machine", "date", "load")} | {
-            "heads": heads,
-            "rows": slower,
-        }
+        if name in peers.MEASURES:
+            heads, slower = peers.HEADS["dynamics"], peers.behind(measured)
+            measured["behind"] = {k: one[k] for k in ("machine", "date", "load")} | {
+                "heads": heads,
+                "rows": slower,
+            }
         tables.MEASURED.write_text(json.dumps(measured, indent=1, ensure_ascii=False) + "\n")
         tables.write(measured)
         print(tables.table(one), flush=True)
