@@ -8,7 +8,6 @@ from rigidblocks.algebra import planar
 from rigidblocks.algebra.spatial import mcI, rotx, xlt
 from rigidblocks.block.memory import Memory
 from rigidblocks.dynamics.equivalence import aligned
-from rigidblocks.formats.json_file import save_model
 from rigidblocks.joint import (
     PlanarPrismatic,
     PlanarRevolute,
@@ -203,7 +202,7 @@ def test_winch_lifts_as_it_winds():
     assert_allclose([*motion.qdd, *motion.lam], [1.5, -2.0 * (G + 1.5)], rtol=1e-11)
 
 
-def test_what_knows_no_strings_says_so(tmp_path):
+def test_what_knows_no_strings_says_so():
     over = StringConstraint([(0, [0, 0]), (1, [0, 0])], 1.0)
     model = weights((3.0, 1.0), (over,))
     for refused in (
@@ -212,8 +211,6 @@ def test_what_knows_no_strings_says_so(tmp_path):
     ):
         with pytest.raises(ValueError, match=r"has the strings string1, and .* loop joints alone"):
             refused()
-    with pytest.raises(TypeError, match="has strings, which cannot be saved"):
-        save_model(model, tmp_path / "model.json")
     with pytest.raises(ValueError, match="has the loop joints string1"):
         RobotPlant(model)
     assert model.spanning_tree.nc == 0
