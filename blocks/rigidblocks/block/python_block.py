@@ -20,10 +20,10 @@ class PythonBlock(Block):
 
     The function takes what it names of t [s] and of the inputs, as floats and arrays of their
     shapes, and returns its outputs by name, or the value of the only one. It runs in the forms
-    "numpy" and "compiled" of a run, called back from there; no C can be made of it, so a fused run,
-    a native FMU and `linearize` refuse it. Every output is taken to read every input at once. What
-    the function remembers is not part of any saved state, and at the start and at events it is
-    called more often than once a step.
+    "numpy", "traced" and "compiled" of a run, called back from there; no C can be made of it, so a
+    fused run, a native FMU and `linearize` refuse it. Every output is taken to read every input at
+    once. What the function remembers is not part of any saved state, and at the start and at events
+    it is called more often than once a step.
 
     Raises TypeError for a function that takes what is no input.
     """

@@ -15,7 +15,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import Adaptive, Method, chooses_steps, is_implicit, longest_step
 from rigidblocks.block.course import Following
-from rigidblocks.block.evaluate import NumpyEvaluator, Slopes
+from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator, Slopes
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.refusal import FAILED, Refusal, step_refusal
@@ -109,7 +109,7 @@ class NumpyStepper(Stepper):
     slopes: Slopes | None = None
 
     @cached_property
-    def evaluator(self) -> NumpyEvaluator:
+    def evaluator(self) -> Evaluator:
         """The block's functions."""
         return NumpyEvaluator(self.memory, self.slopes)
 

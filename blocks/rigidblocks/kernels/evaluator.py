@@ -1,5 +1,6 @@
 """The functions of a block as graphs, traced once for all that is made of them."""
 
+import threading
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,6 +15,7 @@ from rigidblocks.block.port import Port
 from rigidblocks.block.written import WrittenBlock
 from rigidblocks.kernels.purity import check_purity
 from rigidblocks.tracing.differentiate import jacobian
+from rigidblocks.tracing.evaluation import Evaluation
 from rigidblocks.tracing.trace import Graph, TraceError, trace
 from rigidblocks.tracing.waits import told
 
@@ -82,21 +84,24 @@ class TracedEvaluator(Evaluator):
         return self._functions.projects
 
     def derivative(self, m: Array) -> Array:
-        return self.graph("derivative")(m)
+        return self._run("derivative", m)
+
+    def _run(self, name: str, m: Array) -> Array:
+        return self.graph(name)(m)
 
     def slopes(self, m: Array) -> tuple[Array, Array]:
         values, n = self.rate_slopes(m), self.memory.x.stop - self.memory.x.start
         return values[: n * n].reshape(n, n), values[n * n :]
 
     def project(self, m: Array) -> Array:
-        return self.graph("project")(m)
+        return self._run("project", m)
 
     @property
     def margin_count(self) -> int:
         return self._functions.margin_count
 
     def margins(self, m: Array) -> Array:
-        return self.graph("margins")(m)
+        return self._run("margins", m)
 
     def initial(self, m: Array) -> Array:
         if isinstance(self.memory.block, WrittenBlock):
@@ -104,14 +109,14 @@ class TracedEvaluator(Evaluator):
         block = self.memory.block
         if isinstance(block, Composite) and block.starting_order(self.memory):
             return NumpyEvaluator(replace(self.memory, block=block.by_graphs())).initial(m)
-        return self.graph("initial")(m)
+        return self._run("initial", m)
 
     def update(self, m: Array) -> Array:
         if isinstance(self.memory.block, WrittenBlock):
             return self._functions.update(m)
         if self._of_graphs is not None:
             return self._of_graphs.update(m)
-        return self.graph("update")(m)
+        return self._run("update", m)
 
     @cached_property
     def _of_graphs(self) -> NumpyEvaluator | None:
@@ -124,7 +129,26 @@ class TracedEvaluator(Evaluator):
         return NumpyEvaluator(replace(self.memory, block=block.by_graphs()))
 
     def output(self, m: Array) -> Array:
-        return self.graph("output")(m)
+        return self._run("output", m)
+
+
+@dataclass(frozen=True, eq=False)
+class QuickEvaluator(TracedEvaluator):
+    """Runs the graphs on numbers again and again, in any number of threads."""
+
+    @cached_property
+    def _of_thread(self) -> threading.local:
+        """By name, what evaluates each graph in the thread that asks."""
+        return threading.local()
+
+    def _run(self, name: str, m: Array) -> Array:
+        if m.dtype == object:
+            return super()._run(name, m)
+        known = vars(self._of_thread)
+        if name not in known:
+            known[name] = Evaluation(self.graph(name))
+        values: Array = known[name](m)
+        return values
 
 
 def results(block: Block, function: str) -> tuple[Port, ...]:

@@ -10,7 +10,7 @@ from rigidblocks.block.block import Block
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.stepper import CompiledStepper, Stepper
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper, traced_stepper
 from rigidblocks.simulation.coupling import Coupling
 from rigidblocks.simulation.links import Links
 from rigidblocks.simulation.provenance import provenance
@@ -19,7 +19,7 @@ from rigidblocks.system.fused import JACOBI, FusedSystem
 from rigidblocks.system.part import Part
 from rigidblocks.system.wiring import Wiring
 
-FORMS = ("compiled", "numpy", "fused")
+FORMS = ("compiled", "numpy", "fused", "traced")
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +113,8 @@ class Plan:
         memory = memory_for(part.component, method)
         if called_back:
             return numpy_stepper(memory, method, h)
+        if self.form == "traced":
+            return traced_stepper(memory, method, h)
         return compiled_stepper(memory, method, h, follows=self.coupling.follows)
 
 

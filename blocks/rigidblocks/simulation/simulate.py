@@ -58,8 +58,9 @@ def simulate(
     In each step every part goes from t to t + dt with its inputs held. With `order` "gauss-seidel"
     a part whose outputs read its inputs at once steps behind the parts that it reads from, and
     reads their new outputs; with "jacobi" all read the outputs of time t. `form` says how blocks
-    run: "compiled" to C, in plain "numpy", or "fused", the whole system as one C loop; FMUs bring
-    their own form. `method`, `h`, `rtol`, `atol` and `max_inner_steps` are those of `System.add`,
+    run: "compiled" to C, in plain "numpy", "fused", the whole system as one C loop, or "traced", in
+    NumPy with their functions as graphs, which needs no C compiler; FMUs bring their own form.
+    `method`, `h`, `rtol`, `atol` and `max_inner_steps` are those of `System.add`,
     for all blocks that were added without a method.
 
     `events` names outputs, such as "ball.gap" or "robot.q[1]", whose fall through zero is an event.
