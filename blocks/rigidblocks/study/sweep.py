@@ -136,8 +136,9 @@ def sweep(
         raise ValueError("a sweep needs something to measure, such as {'end': 'last robot.q[1]'}")
     if threads is not None:
         check_count("threads", threads)
-    if lanes is not None and lanes != 1:
-        lane_count(lanes)
+    if lanes is not None:
+        check_count("lanes", lanes)
+        _ = lanes == 1 or lane_count(lanes)
     for what, given in (("threads", threads), ("lanes", lanes)):
         if given is not None and scheduler is not None:
             raise ValueError(f"{what} are of this machine, not of the scheduler at '{scheduler}'")
