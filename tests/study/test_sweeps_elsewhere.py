@@ -46,14 +46,14 @@ def swept(system, **options):
 def test_python_fmus_run_in_processes_and_a_run_whose_process_is_killed_is_taken_again(tmp_path):
     fmu = python_fmu(ROBOT, tmp_path / "robot.fmu")
     alone = swept(held(fmu), threads=1)
-    ended = []
+    ended, once = [], threading.Lock()
 
     def end_children(run):
-        if not ended:
-            pids = children()
-            ended.extend(pids)
-            for pid in pids:
-                os.kill(pid, signal.SIGKILL)
+        with once:  # of two threads that measure
+            if not ended:
+                ended.extend(children())
+                for pid in ended:
+                    os.kill(pid, signal.SIGKILL)
         return run["robot.q"][-1, 0]
 
     measures = {"end": end_children, **MEASURES}
