@@ -201,6 +201,39 @@ def test_a_loop_through_samples_is_refused_and_one_that_a_delay_opens_says_how_l
     )
 
 
+@dataclass(frozen=True)
+class Storage(Block):
+    """x' = u."""
+
+    inputs = (Port("u", (), "1", "input", 0.0),)
+    states = outputs = (Port("x", (), "1", "what is stored", 1.0),)
+
+    def derivative(self, u):
+        return {"x": u.u}
+
+
+@pytest.mark.parametrize(
+    "options", [{"iterate": True}, {"iterate": "newton"}, {"extrapolate": 1}, {"extrapolate": 2}]
+)
+def test_what_follows_a_sampler_at_once_is_held_as_its_samples_are(options):
+    """x[k+1] = x[k] - 2 T x[k], exactly, whatever the names of the parts."""
+    for names in (("plant", "sampler", "law"), ("z", "y", "x")):
+        system = System()
+        plant, sampler, law = names
+        for name, block in zip(
+            names, (Storage(), Amplifier(1.0), Law(lambda _t, u: -2.0 * u)), strict=True
+        ):
+            system.add(name, block)
+        for wire in ((f"{plant}.x", f"{sampler}.u"), (f"{sampler}.y", f"{law}.u")):
+            system.connect(*wire)
+        system.connect(f"{law}.y", f"{plant}.u")
+        result = simulate(system, 1.0, 0.02, form="numpy", progress=False, **options)
+        at_samples = result[f"{plant}.x"][::5]
+        assert_allclose(at_samples, 0.8 ** np.arange(11), rtol=0.0, atol=SAME)
+        follows = -2.0 * result[f"{sampler}.y"]
+        assert_allclose(result[f"{law}.y"], follows, rtol=0.0, atol=SAME)
+
+
 @pytest.mark.slow
 def test_what_is_sampled_is_held_and_steps_are_chosen_between_samples():
     exact = simulate(sampled_system(), 1.0, 0.02, transparent=True, method="adaptive", rtol=1e-10)

@@ -218,7 +218,11 @@ class PolynomialStep(Scheme):
         """The course of the inputs of a part in the step."""
         link, inputs = self._links.by_part[name], self._parts.by_name[name].inputs
         c = self._ahead.through(self._new, link.of, self._known[link.of])
-        c[1:, self._links.held[link.of]] = 0.0
+        held = self._links.held[link.of]
+        c[1:, held] = 0.0
+        if name in self._links.stateless:  # whose outputs, or samples, are those of the end
+            new = held & self._known[link.of]
+            c[0, new] = self._new[link.of[new]]
         course = np.zeros((len(c), len(inputs)))
         course[0] = inputs
         course[:, link.to] = link.factor * c

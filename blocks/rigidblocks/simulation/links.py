@@ -2,16 +2,23 @@
 in circles.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block
+from rigidblocks.block.composite import Composite
+from rigidblocks.block.memory import Memory
+from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.signal_types import REAL
+from rigidblocks.block.written import WrittenBlock
+from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.feedthrough import after_sample
 from rigidblocks.simulation.fmu_values import places
 from rigidblocks.system.algebraic import loops
 from rigidblocks.system.fmu import Fmu
@@ -34,9 +41,11 @@ class Link:
 class Links:
     """The links of all parts.
 
-    `held` (n,) marks the outputs that change at samples and events alone, `algebraic` those that
-    read inputs at once; `owner` has the part of each, `nominal` their usual size. `groups` are the
-    parts that read each other in circles, each behind those that it reads.
+    `held` (n,) marks the outputs that change at samples and events alone, or read nothing but such,
+    `algebraic` those that read inputs at once; `owner` has the part of each, `nominal` their usual
+    size. `groups` are the parts that read each other in circles, each behind those that it reads.
+    `stateless` are the blocks that nothing is integrated in: they read what is held as it is at the
+    end of a step.
     """
 
     def __init__(self, wiring: Wiring):
@@ -46,12 +55,16 @@ class Links:
         sizes = [port.size for port in outputs]
         self.owner = np.repeat(np.array(names, dtype=object), sizes)
         self.nominal = np.concatenate([np.zeros(0), *(np.ravel(port.nominal) for port in outputs)])
-        held = [
-            is_held(part, port.name)
-            for part in wiring.parts.values()
-            for port in part.component.outputs
+        held = _held(wiring)
+        each = [
+            (name, y.name) in held for name, p in wiring.parts.items() for y in p.component.outputs
         ]
-        self.held = np.repeat(np.array(held, dtype=bool), sizes)
+        self.held = np.repeat(np.array(each, dtype=bool), sizes)
+        self.stateless = frozenset(
+            name
+            for name, part in wiring.parts.items()
+            if isinstance(part.component, Block) and not part.component.states
+        )
         at_once = [
             any(y == port.name for _, y in part.feedthrough)
             for part in wiring.parts.values()
@@ -63,7 +76,8 @@ class Links:
             {
                 name: {self.owner[k] for k in link.of if not self.held[k]}
                 for name, link in self.by_part.items()
-            }
+            },
+            _at_once(wiring),
         )
         self._at_once, self._wiring = _at_once(wiring), wiring
 
@@ -164,9 +178,51 @@ def is_held(part: Part, output: str) -> bool:
     return not component.states or all(y != output for _, y in part.feedthrough)
 
 
-def groups(reads: Mapping[str, set[str]]) -> tuple[tuple[str, ...], ...]:
+def _held(wiring: Wiring) -> set[tuple[str, str]]:
+    """The outputs that change at samples and events alone: also of blocks without states that read
+    nothing else at once, and not the time.
+    """
+    held = {
+        (name, port.name)
+        for name, part in wiring.parts.items()
+        for port in part.component.outputs
+        if is_held(part, port.name)
+    }
+    sources: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for (a, y), (b, u), *_ in wiring.connections:
+        for source, output in wiring.parts[b].feedthrough:
+            if source == u:
+                sources.setdefault((b, output), set()).add((a, y))
+    left = {key for key in sources if key not in held and _has_no_memory(wiring.parts[key[0]])}
+    while more := {key for key in left if sources[key] <= held}:
+        left -= more
+        held |= {(name, y) for name, y in more if not _reads_time(wiring.parts[name], y)}
+    return held
+
+
+def _has_no_memory(part: Part) -> bool:
+    block = part.component
+    return (
+        isinstance(block, Block)
+        and not isinstance(block, PythonBlock | WrittenBlock | Composite)
+        and not (block.states or block.sampled)
+        and block.sample_time is None
+    )
+
+
+def _reads_time(part: Part, output: str) -> bool:
+    """Whether an output of a block depends on the time itself."""
+    assert isinstance(part.component, Block)
+    memory = Memory(part.component)
+    depends = after_sample(TracedEvaluator(memory)).depends
+    return bool(depends[memory.where[output], 0].any())
+
+
+def groups(
+    reads: Mapping[str, set[str]], before: Mapping[str, set[str]] | None = None
+) -> tuple[tuple[str, ...], ...]:
     """The parts that read each other in circles, also through others, as groups; each behind those
-    that it reads.
+    that it reads, and where that is possible behind those that are to be `before` it.
     """
     reached = {name: _reached(name, reads) for name in reads}
     group_of = {
@@ -177,6 +233,13 @@ def groups(reads: Mapping[str, set[str]]) -> tuple[tuple[str, ...], ...]:
         group: {group_of[one] for name in group for one in reads[name]} - {group}
         for group in sorted(set(group_of.values()))
     }
+    wanted = {name: (before or {}).get(name, set()) & reads.keys() for name in reads}
+    ordered = {
+        group: some | {group_of[one] for name in group for one in wanted[name]} - {group}
+        for group, some in graph.items()
+    }
+    with contextlib.suppress(CycleError):
+        return tuple(TopologicalSorter(ordered).static_order())
     return tuple(TopologicalSorter(graph).static_order())
 
 
