@@ -190,7 +190,7 @@ def test_sensors_between_nothing_are_refused():
         RigidContactPlant(stack().model, sensors=(ContactSensor("a", "low", ("low", "high")),))
     with pytest.raises(ValueError, match="two sensors 'a'"):
         RigidContactPlant(stack().model, sensors=(ContactSensor("a", "low"),) * 2)
-    with pytest.raises(ValueError, match="plane as its first side"):
+    with pytest.raises(ValueError, match="ground as its first side"):
         RigidContactPlant(stack().model, sensors=(ContactSensor("a", "ground", "low"),))
     with pytest.raises(TypeError, match="of ContactSensor"):
         RigidContactPlant(stack().model, sensors=("low",))

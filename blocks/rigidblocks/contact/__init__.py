@@ -54,6 +54,7 @@ from rigidblocks.contact.unilateral import ContactState, JointLimit, PointContac
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.hull import hull_vertices
 from rigidblocks.model.material import Material, combined
+from rigidblocks.model.mesh import TriangleMesh
 from rigidblocks.model.shapes import (
     Box,
     Contact,
@@ -102,6 +103,7 @@ __all__ = [
     "Sphere",
     "Surface",
     "SurfaceState",
+    "TriangleMesh",
     "acceleration_programme",
     "beginning_phase",
     "body_points",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array, RigidInertia, Transform
+from rigidblocks.contact.ground_rows import FIELD, MESH
 from rigidblocks.contact.shape_rows import CYLINDER, HALF_SPACE, HULL, SEGMENT, shape_rows
 from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Shape, Surface
@@ -69,7 +70,7 @@ def _about_centre(body: RigidInertia) -> Array:
 def _reach(row: Array, X: Transform) -> float:
     """The radius about the centre of mass of all of a shape."""
     kind, half, radius = int(row[0]), row[1:4], row[4]
-    if kind == HALF_SPACE:
+    if kind in (HALF_SPACE, FIELD, MESH):
         return 0.0
     if kind == HULL:
         far = float(np.linalg.norm(row[8:].reshape(-1, 3), axis=1).max())

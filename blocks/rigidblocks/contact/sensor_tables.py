@@ -8,8 +8,9 @@ from functools import cached_property
 
 from rigidblocks.contact.scene_tables import table
 from rigidblocks.contact.shape_rows import shape_rows
+from rigidblocks.model.mesh import TriangleMesh
 from rigidblocks.model.model import Model
-from rigidblocks.model.shapes import Plane, Shape, Surface
+from rigidblocks.model.shapes import HeightField, Shape, Surface
 
 GROUND = "ground"  # what is at rest
 
@@ -71,15 +72,20 @@ class SensorTables:
                     f"sensor '{sensor.name}' has {len(common)} shapes on both sides: a shape does "
                     "not touch itself"
                 )
+            ground = (HeightField, TriangleMesh)
+            if sensor.distance and any(isinstance(self._rows[k][1], ground) for k in other):
+                raise ValueError(
+                    f"sensor '{sensor.name}' measures no distance to height fields and meshes"
+                )
             found.append((one, other))
         return tuple(found)
 
     def _side(self, sensor: ContactSensor, names: Sequence[str]) -> tuple[int, ...]:
         rows = {row for name in names for row in self._named(sensor, name)}
-        planes = [row for row in rows if isinstance(self._rows[row][1], Plane)]
-        if planes and sensor.sides[0] == names:
+        flat = [row for row in rows if not isinstance(self._rows[row][1], Shape)]
+        if flat and sensor.sides[0] == names:
             raise ValueError(
-                f"sensor '{sensor.name}' has a plane as its first side: that is what moves"
+                f"sensor '{sensor.name}' has ground as its first side: that is what moves"
             )
         return tuple(sorted(rows))
 

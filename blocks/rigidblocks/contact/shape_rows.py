@@ -6,8 +6,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.algebra.spatial import Array, Transform, identity
+from rigidblocks.contact.ground_rows import field_row, mesh_row
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
-from rigidblocks.model.shapes import Box, Cylinder, Plane, PointSet, Shape, Sphere, Surface
+from rigidblocks.model.mesh import TriangleMesh
+from rigidblocks.model.shapes import (
+    Box,
+    Cylinder,
+    HeightField,
+    Plane,
+    PointSet,
+    Shape,
+    Sphere,
+    Surface,
+)
 
 POINT, SEGMENT, BOX, CYLINDER, ELLIPSOID, HULL, HALF_SPACE = range(7)
 
@@ -16,7 +27,7 @@ def shape_rows(shape: Shape | Surface) -> Iterator[tuple[Array, Transform]]:
     """The rows of a shape, each with the transform from the body's coordinates to those of its
     frame: one row, but as many as there are points in a `PointSet`.
 
-    Raises TypeError for a shape that has no row, such as a height field.
+    Raises TypeError for a shape that has no row.
     """
     match shape:
         case Sphere():
@@ -37,13 +48,18 @@ def shape_rows(shape: Shape | Surface) -> Iterator[tuple[Array, Transform]]:
             yield _hull(shape.points)
         case Plane():
             yield _row(HALF_SPACE, (0, 0, 0), 0.0, np.inf), _plane(shape)
+        case HeightField():
+            yield field_row(shape), identity()
+        case TriangleMesh():
+            row, middle = mesh_row(shape)
+            yield row, _at(middle)
         case PointSet():
             for point in shape.points:
                 yield _row(POINT, (0, 0, 0), 0.0, 0.0), _at(point)
         case _:
             raise TypeError(
                 f"rigid contact knows spheres, capsules, boxes, cylinders, ellipsoids, convex "
-                f"hulls, point sets and planes, not {shape!r}"
+                f"hulls, point sets, planes, height fields and triangle meshes, not {shape!r}"
             )
 
 

@@ -98,6 +98,8 @@ def _rows(a: Shape | Surface, b: Shape | Surface) -> tuple[tuple[Array, Transfor
         if len(rows) > 1:
             raise ValueError(f"take the points one by one: a set of {len(rows)} has no distance")
         found += rows
+    if any(row[0] > HALF_SPACE for row, _ in found):
+        raise ValueError("height fields and triangle meshes are ground: no distance is measured")
     if all(row[0] == HALF_SPACE for row, _ in found):
         raise ValueError("two planes have no distance")
     return tuple(found)

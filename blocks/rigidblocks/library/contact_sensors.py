@@ -16,6 +16,12 @@ from rigidblocks.library.ports import check_open, joint_ports
 from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Plane, Shape, Surface
 
+# where shapes touch
+SHAPES_IN_C = (
+    *("vector", "shape", "gjk", "epa", "polish", "proximity", "boxes", "manifold"),
+    *("ground", "patches"),
+)
+
 
 def sensor_ports(sensor: ContactSensor) -> Iterator[Port]:
     """The outputs of a sensor, in the order of `c/contact/sense.h`."""
@@ -131,18 +137,7 @@ class ProximitySensor(WrittenBlock):
 
     @property
     def headers(self) -> tuple[str, ...]:
-        names = (
-            "vector",
-            "shape",
-            "gjk",
-            "epa",
-            "polish",
-            "proximity",
-            "boxes",
-            "manifold",
-            "scene",
-        )
-        return tuple(f"contact/{name}.h" for name in (*names, "trees", "near"))
+        return tuple(f"contact/{name}.h" for name in (*SHAPES_IN_C, "scene", "trees", "near"))
 
     @cached_property
     def tables(self) -> str:

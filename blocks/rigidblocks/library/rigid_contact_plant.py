@@ -21,7 +21,12 @@ from rigidblocks.contact.scene_tables import scene_tables, shape_count
 from rigidblocks.contact.sensor_tables import ContactSensor, SensorTables
 from rigidblocks.contact.tree_tables import TreeTables, check_kinds, neighbours
 from rigidblocks.formats.description import Freedoms
-from rigidblocks.library.contact_sensors import checked_sensors, sensor_places, sensor_ports
+from rigidblocks.library.contact_sensors import (
+    SHAPES_IN_C,
+    checked_sensors,
+    sensor_places,
+    sensor_ports,
+)
 from rigidblocks.library.ports import (
     check_open,
     force_port,
@@ -284,22 +289,8 @@ class RigidContactPlant(WrittenBlock):
 
     @property
     def headers(self) -> tuple[str, ...]:
-        names = ("vector", "shape", "gjk", "epa", "polish", "proximity", "boxes", "manifold")
-        return tuple(
-            f"contact/{name}.h"
-            for name in (
-                *names,
-                "scene",
-                "trees",
-                "near",
-                "loops",
-                "solver",
-                "rolling",
-                "touch",
-                "sense",
-                "plant",
-            )
-        )
+        names = ("scene", "trees", "near", "loops", "solver", "rolling", "touch", "sense", "plant")
+        return tuple(f"contact/{name}.h" for name in (*SHAPES_IN_C, *names))
 
     @property
     def tables(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.algebra.scalar import is_traced
 from rigidblocks.algebra.spatial import (
     Array,
     Transform,
@@ -257,11 +258,13 @@ class PointSet(Shape):
 @dataclass(frozen=True, eq=False)
 class HeightField(Surface):
     """The ground below z = h(x, y), with `heights[i, j]` [m] at (x, y) = first + (i dx, j dy),
-    bilinear in between.
+    bilinear in between; to rigid contact two triangles in each cell, cut from its first node to the
+    opposite one.
 
-    `first` (2,) and `spacing` (2,) = (dx, dy) in m; level beyond the edge. At most 1,024 nodes: all
-    are in the code of a traced field, once for each point that touches it, and that many under four
-    points take a compiler some ten seconds.
+    `first` (2,) and `spacing` (2,) = (dx, dy) in m; level beyond the edge. Soft contact is traced,
+    with at most 1,024 nodes: all are in its code, once for each point that touches the field, and
+    that many under four points take a compiler some ten seconds. Rigid contact reads them in
+    tables, as many as there are.
     """
 
     heights: ArrayLike
@@ -285,9 +288,13 @@ class HeightField(Surface):
             object.__setattr__(self, name, read_only(value))
 
     def gap(self, p: Array) -> tuple[Any, Array]:
-        return field_gap(
-            p, np.asarray(self.first), np.asarray(self.spacing), np.asarray(self.heights)
-        )
+        heights = np.asarray(self.heights)
+        if is_traced(p) and heights.size > LARGEST_FIELD:
+            raise ValueError(
+                f"a height field of soft contact has at most {LARGEST_FIELD} nodes, not "
+                f"{heights.shape}: take a coarser grid, or rigid contact"
+            )
+        return field_gap(p, np.asarray(self.first), np.asarray(self.spacing), heights)
 
 
 def _check_heights(heights: Array) -> None:
@@ -295,11 +302,6 @@ def _check_heights(heights: Array) -> None:
         raise ValueError(
             "a height field needs finite heights on at least 2 by 2 nodes, not of shape "
             f"{heights.shape}"
-        )
-    if heights.size > LARGEST_FIELD:
-        raise ValueError(
-            f"a height field has at most {LARGEST_FIELD} nodes, not {heights.shape}: take a "
-            "coarser grid"
         )
 
 

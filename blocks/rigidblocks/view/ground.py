@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.model.mesh import TriangleMesh
 from rigidblocks.model.shapes import HeightField, Plane, Shape, Surface
 from rigidblocks.system.system import System
 from rigidblocks.view.solids import Solid, of_shapes
@@ -45,6 +46,8 @@ def ground_solids(block: Any, up: ArrayLike, size: float) -> Iterator[Solid]:
             yield from of_shapes([one], -1, STONE)
         elif isinstance(one, HeightField):
             yield Solid("mesh", -1, (), STONE, points=_field(one))
+        elif isinstance(one, TriangleMesh):
+            yield Solid("mesh", -1, (), STONE, points=one.faces.reshape(-1, 9))
         elif isinstance(one, Plane) and not _is_level(one, up):
             yield Solid("mesh", -1, (), STONE, points=_square(one, WIDE * size), opacity=0.6)
 

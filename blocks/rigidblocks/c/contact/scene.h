@@ -10,7 +10,7 @@
 #ifndef RB_SCENE_H
 #define RB_SCENE_H
 
-#include "manifold.h"
+#include "patches.h"
 
 #if !defined(RB_TABLES_H) /* unless they are before this in one text */
 #include "tables.h"
@@ -173,7 +173,7 @@ static inline void place_shapes(struct scene *s, double h)
         bounds->margin = RB_SHAPE_BODY[k] < RB_BODIES ? fmax(bounds->way, 0.5 * h * fastest) + 1e-4 * size : 0.0;
         for (int i = 0; i < 3; i++) {
             double top[3], back[3];
-            if (kind_of(shape->shape) == RB_HALF_SPACE) {
+            if (kind_of(shape->shape) == RB_HALF_SPACE || kind_of(shape->shape) == RB_FIELD) {
                 bounds->low[i] = -INFINITY;
                 bounds->high[i] = INFINITY;
                 continue;

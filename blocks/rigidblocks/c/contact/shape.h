@@ -2,14 +2,14 @@
 
    A row is [kind, a, b, c, radius, number of vertices, size, 0 | vertices]. A shape is its core with all that is not farther
    from it than `radius`; a, b and c are the half lengths of the core along the axes of its frame. `size` is the smallest
-   length of the whole shape: small things are small beside it. */
+   length of the whole shape: small things are small beside it. Ground of triangles has rows of its own (ground.h). */
 
 #ifndef RB_SHAPE_H
 #define RB_SHAPE_H
 
 #include "vector.h"
 
-enum { RB_POINT, RB_SEGMENT, RB_BOX, RB_CYLINDER, RB_ELLIPSOID, RB_HULL, RB_HALF_SPACE, RB_SHAPE_KINDS };
+enum { RB_POINT, RB_SEGMENT, RB_BOX, RB_CYLINDER, RB_ELLIPSOID, RB_HULL, RB_HALF_SPACE, RB_FIELD, RB_MESH, RB_SHAPE_KINDS };
 enum { RB_SHAPE_RADIUS = 4, RB_SHAPE_COUNT = 5, RB_SHAPE_SIZE = 6, RB_SHAPE_VERTICES = 8 };
 enum { RB_FACE = 12 }; /* the most vertices of a face that is clipped */
 #define RB_HALF_ROOT 0.7071067811865476 /* sqrt(1/2) */
@@ -62,6 +62,7 @@ static inline void local_support(const double *shape, const double *toward, doub
         out[2] = with_sign(half[2], d[2]);
         break;
     case RB_BOX:
+    case RB_MESH: /* what it is in */
         for (int i = 0; i < 3; i++)
             out[i] = with_sign(half[i], d[i]);
         break;

@@ -145,22 +145,32 @@ static inline struct touch *add_touch(const struct given *in, struct scene *s, c
     return c;
 }
 
+/* The key of the first contact of a pair, of those that are found at once or later. */
+static inline double first_key(const struct pair *pair, int later)
+{
+    const double number = ((double)later * RB_SHAPES + pair->a) * RB_SHAPES + pair->b;
+    return number * RB_MANIFOLD * RB_PATCHES;
+}
+
 /* The contacts of a pair of shapes. */
 static inline void touch_pair(const struct given *in, struct scene *s, struct pair *pair, struct solution *all)
 {
     const struct bounds *a = &s->bounds[pair->a], *b = &s->bounds[pair->b];
-    const double first = ((double)pair->a * RB_SHAPES + pair->b) * RB_MANIFOLD;
-    struct manifold m = {.count = 0};
+    struct patches found;
     pair->gap = 0.0;
-    collide(&s->shape[pair->a], &s->shape[pair->b], a->margin + b->margin, a->way + b->way, &m);
-    for (int k = 0; k < m.count; k++) {
-        struct touch *c = add_touch(in, s, pair, m.n, m.point[k], first + k, all);
-        pair->gap = fmin(pair->gap, m.gap[k]);
-        if (!c)
-            continue;
-        c->gap = m.gap[k];
-        c->push = way_apart(-c->gap, pair_size(s, pair)) / RB_SCENE_STEP;
-        demand(s, pair, m.count == 1, c);
+    meet(&s->shape[pair->a], &s->shape[pair->b], a->margin + b->margin, a->way + b->way, &found);
+    for (int i = 0; i < found.count; i++) {
+        const struct manifold *m = &found.one[i];
+        for (int k = 0; k < m->count; k++) {
+            const double key = first_key(pair, 0) + RB_MANIFOLD * i + k;
+            struct touch *c = add_touch(in, s, pair, m->n, m->point[k], key, all);
+            pair->gap = fmin(pair->gap, m->gap[k]);
+            if (!c)
+                continue;
+            c->gap = m->gap[k];
+            c->push = way_apart(-c->gap, pair_size(s, pair)) / RB_SCENE_STEP;
+            demand(s, pair, m->count == 1, c);
+        }
     }
 }
 
@@ -181,27 +191,29 @@ static inline void touch_later(const struct given *in, struct scene *s, const st
 {
     const struct body *a = &s->body[RB_SHAPE_BODY[pair->a]], *b = &s->body[RB_SHAPE_BODY[pair->b]];
     const double slack = 2e-3 * pair_size(s, pair), half = RB_SHAPE_BODY[pair->b] < RB_BODIES ? 0.5 : 1.0;
-    const double key = ((double)RB_SHAPES * RB_SHAPES + (double)pair->a * RB_SHAPES + pair->b) * RB_MANIFOLD;
     const double turning = norm(a->w) * RB_SHAPE_REACH[pair->a] + norm(b->w) * RB_SHAPE_REACH[pair->b];
     struct placed one, other;
-    struct manifold m = {.count = 0};
+    struct patches found;
     double way[3], point[3], w[3];
     difference(a->v, b->v, way);
     if (RB_SCENE_STEP * (norm(way) + turning) < slack)
         return;
     coming_shape(s, pair->a, &one);
     coming_shape(s, pair->b, &other);
-    collide(&one, &other, pair->gap - slack, 0.0, &m);
+    meet(&one, &other, pair->gap - slack, 0.0, &found);
     times(-half * RB_SCENE_STEP, a->v, way);
     along(way, -half * RB_SCENE_STEP, b->v, way);
-    for (int k = 0; k < m.count; k++) {
-        along(m.point[k], 1.0, way, point);
-        struct touch *c = add_touch(in, s, pair, m.n, point, key + k, all);
-        if (!c)
-            continue;
-        memset(c->impulse, 0, sizeof c->impulse); /* the velocities have none of it yet */
-        slip(s, c, w);
-        c->least = fmin(0.0, w[0] - (m.gap[k] - pair->gap) / RB_SCENE_STEP);
+    for (int i = 0; i < found.count; i++) {
+        const struct manifold *m = &found.one[i];
+        for (int k = 0; k < m->count; k++) {
+            along(m->point[k], 1.0, way, point);
+            struct touch *c = add_touch(in, s, pair, m->n, point, first_key(pair, 1) + RB_MANIFOLD * i + k, all);
+            if (!c)
+                continue;
+            memset(c->impulse, 0, sizeof c->impulse); /* the velocities have none of it yet */
+            slip(s, c, w);
+            c->least = fmin(0.0, w[0] - (m->gap[k] - pair->gap) / RB_SCENE_STEP);
+        }
     }
 }
 
