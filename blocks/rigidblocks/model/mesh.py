@@ -55,7 +55,8 @@ class TriangleMesh(Surface):
     @property
     def faces(self) -> Array:
         """The corners (m, 3, 3) [m] of the triangles."""
-        return np.asarray(self.vertices)[np.asarray(self.triangles)]
+        faces: Array = np.asarray(self.vertices)[np.asarray(self.triangles)]
+        return faces
 
     def gap(self, p: Array) -> NoReturn:
         del p
@@ -68,7 +69,7 @@ def _longest(a: Array, b: Array, c: Array) -> Any:
 
 def _beyond(triangles: Array) -> Array:
     """The triangles beyond the edges."""
-    edges = {}
+    edges = dict[tuple[int, int], int]()
     for k, triangle in enumerate(triangles.tolist()):
         for i in range(3):
             edge = (triangle[i], triangle[(i + 1) % 3])
