@@ -8,10 +8,10 @@
 
 enum { RB_PATCHES = 8, RB_RANKS = 1000 };
 
-/* Manifolds, one for each normal, and the rank of their points, by which they are in order. */
+/* Manifolds, one for each normal, the rank of their points, by which they are in order, and whether they are on a plane. */
 struct patches {
     struct manifold one[RB_PATCHES];
-    int rank[RB_PATCHES][RB_CLIPPED], count;
+    int rank[RB_PATCHES][RB_CLIPPED], flat[RB_PATCHES], count;
 };
 
 static inline double least_gap(const struct manifold *m)
@@ -323,8 +323,10 @@ static inline void on_ground(const struct placed *a, const struct placed *ground
                 on_cell(a, ground, cell, first, &q, margin, soon + 1e-3 * size, all);
         }
     }
-    for (int k = 0; k < all->count; k++)
+    for (int k = 0; k < all->count; k++) {
+        all->flat[k] = all->rank[k][all->one[k].count - 1] < RB_RANKS;
         reduce_manifold(&all->one[k], soon + 1e-3 * size, 1e-9 * size);
+    }
 }
 
 /* The same of any two shapes, of which the second may be such ground. */
@@ -335,6 +337,7 @@ static inline void meet(const struct placed *a, const struct placed *b, double m
         return;
     }
     all->count = 1;
+    all->flat[0] = kind_of(b->shape) == RB_HALF_SPACE;
     collide(a, b, margin, soon, &all->one[0]);
 }
 

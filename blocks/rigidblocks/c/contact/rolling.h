@@ -34,7 +34,7 @@ static inline void next_lowest(const double *shape, const double *down, int one,
     }
 }
 
-/* The velocity of the body at a contact with a half-space, as seen where it touches in the middle of the step, against that
+/* The velocity of the body at a contact with a plane, as seen where it touches in the middle of the step, against that
    at its start (base coordinates): the arm comes round with the body, and rolls on. `one`: the shape touches there alone. */
 static inline void rolling_shift(const struct scene *s, int k, const struct touch *c, int one, double *out)
 {

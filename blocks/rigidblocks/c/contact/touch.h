@@ -76,8 +76,8 @@ static inline void recall(const struct given *in, double key, struct touch *c)
 }
 
 /* What a contact asks for: over the step that the gap closes at most, and no slip; or e times the velocity of the approach
-   at once. */
-static inline void demand(const struct scene *s, const struct pair *pair, int one, struct touch *c)
+   at once. Where the other one is `flat`, a shape that touches there with `one` point alone may roll on. */
+static inline void demand(const struct scene *s, const struct pair *pair, int flat, int one, struct touch *c)
 {
     const struct body *a = &s->body[c->a], *b = &s->body[c->b];
     double w[3], u[3], v[3];
@@ -85,7 +85,7 @@ static inline void demand(const struct scene *s, const struct pair *pair, int on
     cross(a->rate, c->arm_a, u);
     cross(b->rate, c->arm_b, v);
     difference(u, v, u);
-    if (c->impulse[0] > 0.0 && RB_LEAF[c->a] < 0 && kind_of(s->shape[pair->b].shape) == RB_HALF_SPACE) {
+    if (c->impulse[0] > 0.0 && RB_LEAF[c->a] < 0 && flat) {
         rolling_shift(s, pair->a, c, one, v);
         along(u, 1.0, v, u);
     }
@@ -169,7 +169,7 @@ static inline void touch_pair(const struct given *in, struct scene *s, struct pa
                 continue;
             c->gap = m->gap[k];
             c->push = way_apart(-c->gap, pair_size(s, pair)) / RB_SCENE_STEP;
-            demand(s, pair, m->count == 1, c);
+            demand(s, pair, found.flat[i], m->count == 1, c);
         }
     }
 }
