@@ -232,7 +232,9 @@ def test_parallel_capsules_touch_along_what_they_share():
 
 def test_what_has_no_row_is_refused():
     with pytest.raises(TypeError, match="height"):
-        list(shape_rows(HeightField(np.zeros((2, 2)), (1.0, 1.0))))
+        list(shape_rows("floor"))
+    with pytest.raises(ValueError, match="ground: no distance"):
+        proximity(Plane(), HERE, HeightField(np.zeros((2, 2)), (1.0, 1.0)), HERE)
     with pytest.raises(ValueError, match="planes"):
         proximity(Plane(), HERE, Plane(), HERE)
     with pytest.raises(ValueError, match="set of 2"):

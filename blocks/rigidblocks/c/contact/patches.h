@@ -140,14 +140,14 @@ static inline void corners_on(const struct placed *a, const struct placed *groun
     const double size = a->shape[RB_SHAPE_SIZE], tiny = 1e-9 * size;
     double down[3], x[RB_CLIPPED][3], way[3];
     difference(t->x[1], t->x[0], way);
-    const double deepest = size > 0.0 ? 0.5 * size : norm(way);
+    const double most = size > 0.0 ? 0.5 * size : norm(way);
     times(-1.0, t->n, down);
     const int n = face(a, down, fmax(margin, tiny), x);
     for (int k = 0; k < n; k++) {
         along(x[k], -radius_of(a->shape), t->n, x[k]);
         difference(x[k], t->x[0], way);
         const double gap = dot(t->n, way);
-        if (gap > margin || (!field && gap < -deepest))
+        if (gap > margin || (!field && gap < -most))
             continue;
         if (!(field && is_below(t, x[k], gap, tiny)) && !is_over(ground, t, x[k], gap, tiny))
             continue;
