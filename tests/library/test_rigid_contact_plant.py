@@ -163,6 +163,31 @@ def test_a_ball_bounces_as_high_as_its_restitution_lets_it():
 
 
 @pytest.mark.slow
+def test_an_elastic_impact_with_friction_brings_no_energy():
+    # Newton's restitution may, where friction turns the slip round (Kane and Levinson 1985)
+    model, _ = scene(
+        (Capsule(0.02, 0.8), box_inertia((0.05, 0.05, 0.8), mass=1), UPRIGHT, (0, 0, 1))
+    )
+    memory = Memory(RigidContactPlant(model, mu=0.8, e=1.0))
+    step, rng, at, bounced = compiled_stepper(memory), np.random.default_rng(4), memory.where, 0
+    I = model.inertia[0].I
+    for _ in range(60):
+        m, angle = memory.start(), rng.uniform(0.2, 1.3)
+        m[at["q"]] = [np.cos(angle / 2), 0, np.sin(angle / 2), 0, 0, 0, 0.025 + 0.4 * np.cos(angle)]
+        R = quaternion_rotation(m[at["q"]][:4]).T
+        v = np.array([*rng.normal(size=2), -3.0])
+        m[at["qd"]] = [*rng.normal(size=3) * 3, *(R.T @ v)]
+        kinetic = []
+        for k in range(4):
+            w, v = m[at["qd"]][:3], m[at["qd"]][3:]
+            kinetic.append((v @ v + w @ I @ w) / 2 + 9.81 * m[at["q"]][6])
+            step.step(m, k * 1e-3, 1e-3)
+            bounced += m[at["contacts"]][0] > 0
+        assert max(kinetic) < kinetic[0] + 9.81 * 3e-3  # in the middle of a step, it is not lower
+    assert bounced > 50
+
+
+@pytest.mark.slow
 def test_a_free_body_keeps_its_angular_momentum_and_its_energy():
     # the middle of mass is beside the origin of the body
     body = box_inertia((0.3, 0.2, 0.1), mass=2)

@@ -291,9 +291,14 @@ static inline void step_scene(const struct given *in, double *out)
     for (int k = 0; k < RB_STOPS; k++)
         start_stop(in, &s, k, &all.stop[k]);
     start_impulses(&s, &all);
-    do
+    for (;;) {
         solve_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest, sweeps_until(rounds));
-    while (++rounds < RB_ROUNDS && touch_more(in, &s, &all));
+        if (++rounds == RB_ROUNDS)
+            break;
+        const int less = bounce_less(&s, &all);
+        if (!touch_more(in, &s, &all) && !less)
+            break;
+    }
     separate(&s, &all);
     for (int k = 0; k < RB_BODIES; k++)
         if (RB_FREE[k])

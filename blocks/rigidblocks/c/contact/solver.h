@@ -24,6 +24,7 @@ struct stop {
 struct touch {
     int a, b, shape_a, shape_b, sticks;
     double frame[3][3], arm_a[3], arm_b[3], shift[3], least, push, e, mu, torsional, rolling, lever, key, gap;
+    double before[3], resting; /* velocities before the step, and the least one of what does not bounce */
     double mass[9], open, rate, twist, roll, impulse[RB_PARTS], pushed, last[RB_PARTS], way[RB_PARTS];
     struct rows rows[2];
 };

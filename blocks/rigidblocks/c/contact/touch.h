@@ -96,8 +96,11 @@ static inline void demand(const struct scene *s, const struct pair *pair, int fl
     cross(b->before_w, c->arm_b, v);
     along(v, 1.0, b->before_v, v);
     difference(u, v, u);
-    const double approach = dot(c->frame[0], u);
+    for (int i = 0; i < 3; i++)
+        c->before[i] = dot(c->frame[i], u);
+    const double approach = c->before[0];
     c->least = (c->gap > 0.0 ? -c->gap / RB_SCENE_STEP : 0.0) - c->shift[0];
+    c->resting = c->least;
     if (c->e > 0.0 && approach < 0.0 && c->gap + RB_SCENE_STEP * (w[0] + c->shift[0]) < 0.0)
         c->least = fmax(c->least, -c->e * approach);
 }
@@ -212,9 +215,31 @@ static inline void touch_later(const struct given *in, struct scene *s, const st
                 continue;
             memset(c->impulse, 0, sizeof c->impulse); /* the velocities have none of it yet */
             slip(s, c, w);
+            c->resting = INFINITY;
             c->least = fmin(0.0, w[0] - (m->gap[k] - pair->gap) / RB_SCENE_STEP);
         }
     }
+}
+
+/* With Newton's restitution friction that turns a slip round may bring energy (Kane and Levinson 1985): a contact that
+   does bounces by so much less. Returns whether there are any. */
+static inline int bounce_less(const struct scene *s, struct solution *all)
+{
+    int found = 0;
+    for (int k = 0; k < all->count; k++) {
+        struct touch *c = &all->touch[k];
+        double w[3], work = 0.0;
+        if (!(c->least > c->resting) || !(c->impulse[0] > 0.0))
+            continue;
+        slip(s, c, w);
+        for (int i = 0; i < 3; i++)
+            work += 0.5 * c->impulse[i] * (c->before[i] + w[i]);
+        if (!(work > 1e-9 * c->impulse[0] * fabs(c->before[0])))
+            continue;
+        c->least = fmax(c->resting, fmin(c->least, w[0]) - 2.0 * work / c->impulse[0]);
+        found = 1;
+    }
+    return found;
 }
 
 /* The same for all pairs. Returns whether there are any. */
