@@ -15,12 +15,15 @@ from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 
+import contact_steps
 import costs
 import kernels
 import loops
 import numpy as np
 import peers
+import swinging
 import tables
+import work_precision
 from models import check_equal, models
 
 from rigidblocks import Model, Revolute
@@ -141,8 +144,14 @@ MEASURES = {
     "linkages": linkages,
     "steps": steps,
     "closures": closures,
+    "work": work_precision.measured,
+    "contact": contact_steps.measured,
+    "energy": swinging.measured,
 } | peers.MEASURES
 HEADS = {
+    "work": ["", "error", *work_precision.SOLVERS],
+    "contact": ["", "over", "off by"],
+    "energy": ["", "E [J]", "RK4, 1 ms", "1e-5", "1e-6", "1e-7", "1e-8", "time of 1e-7 / RK4"],
     "algorithms": ["", "operations", "book", "call", "Pinocchio's"],
     "linkages": ["", "operations", "call", "Pinocchio's"],
     "steps": ["", "RK4", "adaptive", "adaptive or stiff"],

@@ -70,11 +70,12 @@ RB_EXPORT int cvode_rates(double t, const Vector *x, Vector *to, void *user)
 /* Sets the tolerance of the steps, which model.h has as variables here. */
 RB_EXPORT void tolerate(double rtol, const double *atol, double close)
 {
+#if RB_ADAPTIVE
     RB_RTOL = rtol;
     store(RB_ATOL, atol, RB_NX);
-#if RB_COLLOCATION
-    RB_NEWTON_CLOSE = close;
-#else
-    (void)close;
 #endif
+#if RB_ADAPTIVE && RB_COLLOCATION
+    RB_NEWTON_CLOSE = close;
+#endif
+    (void)rtol, (void)atol, (void)close;
 }

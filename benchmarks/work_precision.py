@@ -95,10 +95,14 @@ class Kernel:
         self.library.counts()
         return m
 
-    def states(self, rtol: float, end: float) -> np.ndarray:
-        """The states at the end of one communication step."""
+    def tolerate(self, rtol: float) -> None:
+        """Sets the tolerance."""
         absolute = method_of(self.method, rtol).absolute(self.block.states)
         self.library.tolerate(rtol, absolute.ctypes.data, close(rtol))
+
+    def states(self, rtol: float, end: float) -> np.ndarray:
+        """The states at the end of one communication step."""
+        self.tolerate(rtol)
         m = self.start()
         assert self.library.block_step(m.ctypes.data, 0.0, end) == 0
         return m[self.memory.x]

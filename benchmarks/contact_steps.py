@@ -1,0 +1,146 @@
+"""Contact inside steps that know their error, by the default method: how far loads, energy, rolling
+and stops are from their closed forms, whatever the stiffness and the communication step.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from rigidblocks import Model
+from rigidblocks.algebra.spatial import mcI, xlt
+from rigidblocks.block.adaptive import longest_step, memory_for, method_of
+from rigidblocks.contact import PointSet, Sphere, plane_contacts
+from rigidblocks.joint import Joint, Prismatic, SixDoF
+from rigidblocks.kernels.stepper import CompiledStepper, compiled_stepper
+from rigidblocks.library import ContactPlant, RobotPlant
+from rigidblocks.simulation.contact_events import simulate_contact
+
+G, R = 9.81, 0.1
+UPRIGHT = (1.0, 0.0, 0.0, 0.0)
+LEGS = PointSet([[x * 0.4, y * 0.3, -0.5] for x in (-1, 1) for y in (-1, 1)])
+SEED = 12
+Values = Callable[[str], np.ndarray]
+
+
+def body(joint: Joint, shape: object, m: float, com: tuple, principal: tuple) -> Model:
+    """One body on a joint."""
+    inertia = mcI(m, np.array(com), np.diag(principal))
+    return Model("body", (-1,), (joint,), (xlt(np.zeros(3)),), (inertia,), contact=((shape,),))
+
+
+def ball() -> Model:
+    """A solid ball of 1 kg."""
+    return body(SixDoF(), Sphere(R), 1.0, (0, 0, 0), (0.4 * R * R,) * 3)
+
+
+def table(height: float) -> Model:
+    """A board of 10 kg on four legs, its mass so high above the legs' middle."""
+    return body(SixDoF(), LEGS, 10.0, (0, 0, height), (0.3, 8 / 15, 5 / 6))
+
+
+def stepper_of(model: Model, *law: float) -> CompiledStepper:
+    """The compiled plant under the default method."""
+    method = method_of("adaptive or stiff")
+    plant = ContactPlant(RobotPlant(model), *law)
+    return compiled_stepper(memory_for(plant, method), method, longest_step(method))
+
+
+def run(stepper: CompiledStepper, t_stop: float, dt: float, **start: object) -> Values:
+    """The values (n, size) of a port at each communication point, as a function of its name."""
+    m = stepper.memory.start()
+    for name, value in start.items():
+        m[stepper.memory.where[name]] = value
+    stepper.initialize(m, 0.0)
+    rows = np.zeros((round(t_stop / dt), stepper.memory.size))
+    for k, row in enumerate(rows):
+        stepper.step(m, k * dt, dt)
+        row[:] = m
+    return lambda name: rows[:, stepper.memory.where[name]]
+
+
+def loads(rng: np.random.Generator) -> float:
+    """The largest error of a leg's load after 3 s, as a part of it."""
+    stepper, worst = stepper_of(table(0.0), 1e6, 2e3, 0.5), 0.0
+    for K in 10.0 ** np.arange(4, 9):
+        for _ in range(3):
+            q = np.array([1.0, *rng.normal(0, 0.02, 3), 0.0, 0.0, 0.52])
+            q[:4] /= np.linalg.norm(q[:4])
+            patch = {"K_t": 10 ** rng.uniform(4, 8), "D_t": 10 ** rng.uniform(2, 5)}
+            force = run(stepper, 3.0, 0.01, q=q, K=K, D=2e3, **patch)("force")[-1]
+            worst = max(worst, np.abs(force[2::3] / (10 * G / 4) - 1).max())
+    return worst
+
+
+def gain(rng: np.random.Generator) -> float:
+    """The largest rise of a dropped ball's energy over a communication step, as a part of the
+    first.
+    """
+    stepper, worst = stepper_of(ball(), 1e6, 1e3, 0.3), 0.0
+    for K in 10.0 ** np.arange(4, 10):
+        for D in (0.0, 1.0, 1e2, 1e4, 1e6):
+            slip = [0, 0, 0, *rng.normal(size=2), 0]
+            law = {"K": K, "D": D, "K_t": K, "D_t": max(D, 1e-3 * np.sqrt(K))}
+            y = run(stepper, 1.5, 0.01, q=[*UPRIGHT, 0, 0, 0.5], qd=slip, **law)
+            depth = np.maximum(y("depth"), 0.0)
+            patch = np.sum(y("x") ** 2, axis=1) * (depth[:, 0] > 0)
+            E = y("energy")[:, 0] + K / 2 * (np.sum(depth**2, axis=1) + patch) - G * R
+            E0 = np.sum(np.square(slip)) / 2 + G * 0.4
+            worst = max(worst, np.diff(E, prepend=E0).max() / E0)
+    return worst
+
+
+def rolling() -> float:
+    """How far the speed of a ball that slipped is from 5/7 when it rolls."""
+    stepper, worst = stepper_of(ball(), 1e6, 1e3, 0.3), 0.0
+    for dt in (0.001, 0.003, 0.01, 0.03, 0.1):
+        for K in (1e4, 1e6, 1e8):
+            law = {"K": K, "D": np.sqrt(K), "K_t": K, "D_t": np.sqrt(K)}
+            start = {"q": [*UPRIGHT, 0, 0, R - G / K], "qd": [0, 0, 0, 1.0, 0, 0]}
+            qd = run(stepper, 1.5, dt, **start, **law)("qd")[-1]
+            worst = max(worst, abs(np.linalg.norm(qd[3:]) - 5 / 7))
+    return worst
+
+
+def stopping() -> Iterator[float]:
+    """How far the way of a table that slides until it stands is from v^2 / (2 mu g) [m], for each
+    compliance of the friction.
+    """
+    stepper, mu, v = stepper_of(table(-0.5), 1e7, 1e4, 0.4), 0.4, 0.8
+    for K_t in (1e5, 1e6, 1e7):
+        start = {"q": [*UPRIGHT, 0, 0, 0.5 - 10 * G / 4e7], "qd": [0, 0, 0, v, 0, 0]}
+        q = run(stepper, 0.6, 0.02, **start, K_t=K_t, D_t=2 * np.sqrt(K_t))("q")[-1]
+        yield abs(q[4] - v * v / (2 * mu * G))
+
+
+def zeno() -> tuple[float, float]:
+    """How far Zeno's ball of rigid contact is from its closed form: the times of its first ten
+    bounces, as a part, and its height at the end [m].
+    """
+    model = body(Prismatic(), PointSet([[0.0, 0.0, 0.0]]), 1.0, (0, 0, 0), (1, 1, 1))
+    e, fall = 0.5, np.sqrt(2 / G)
+    one = simulate_contact(model, partial(plane_contacts, model), [1.0], [0.0], 2.0, 0.05, e=e)
+    exact = fall * np.cumsum([1.0, *(2 * e**k for k in range(1, 10))])
+    return np.abs(one.times("impact")[:10] / exact - 1).max(), abs(one["q"][-1, 0])
+
+
+def measured() -> Iterator[list[str]]:
+    """A row for each law: what is so, over which range, and how far it is from that."""
+    rng = np.random.default_rng(SEED)
+    ways = ", ".join(f"{error:.1e}" for error in stopping())
+    times, height = zeno()
+    yield ["each leg of a table bears a quarter", "K 1e4 to 1e8, any patch", f"{loads(rng):.1e}"]
+    yield [
+        "a dropped ball gains no energy, in a step of 10 ms",
+        "K 1e4 to 1e9, D 0 to 1e6",
+        f"{gain(rng):.1e}",
+    ]
+    yield ["a ball that slips rolls with 5/7", "steps of 1 to 100 ms", f"{rolling():.1e}"]
+    yield ["a table stops after v^2 / (2 mu g)", "K_t 1e5, 1e6, 1e7", f"{ways} m"]
+    yield ["Zeno's ball, rigid: its first ten bounces", "e = 0.5", f"{times:.1e}"]
+    yield ["Zeno's ball at rest", "e = 0.5", f"{height:.1e} m"]
+
+
+if __name__ == "__main__":
+    for row in measured():
+        print(*(cell.ljust(52) for cell in row), flush=True)
