@@ -1,14 +1,16 @@
 """Robots in rigid contact: the laws of mechanics, closed forms, and a second algorithm."""
 
+import warnings
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from random_models import random_tree
 from rigid_scenes import run
-from rigidblocks import Model, box_inertia
+from rigidblocks import Model, PDController, System, box_inertia, simulate
 from rigidblocks.algebra.spatial import identity, mcI, xlt
 from rigidblocks.contact import PointContact, contact_step, projected_sweeps
 from rigidblocks.contact.tree_tables import TreeTables, neighbours
@@ -280,3 +282,18 @@ def test_numpy_and_the_kernel_give_the_same_bytes():
     one, two = (run(plant, 0.2, held, *stepper) for stepper in ((), (numpy_stepper,)))
     assert one.q.tobytes() == two.q.tobytes()
     assert one.f_contact.tobytes() == two.f_contact.tobytes()
+
+
+def test_a_controller_gets_each_sample_and_acts_from_it_on():
+    """The plant takes the forces that were held since the sample before, which come in time."""
+    plant = RigidContactPlant(with_a_point(auto_tree(3)), (), qd0=[0.3, -1.0, 2.0])
+    system = System()
+    system.add("robot", plant)
+    system.add("pd", PDController([40.0] * 3, [5.0] * 3), start={"q_ref": np.zeros(3)})
+    for source, target in (("robot.q", "pd.q"), ("robot.qd", "pd.qd"), ("pd.tau", "robot.tau")):
+        system.connect(source, target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = simulate(system, 0.1, plant.sample_time, form="compiled", progress=False)
+    y = run(plant, 0.1, lambda now: -40.0 * now.q - 5.0 * now.qd)
+    assert_allclose(result["robot.q"][1:], y.q, rtol=0.0, atol=1e-13)

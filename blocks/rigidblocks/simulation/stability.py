@@ -10,6 +10,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, Record, state_outputs
 from rigidblocks.block.integrators import Integrator
+from rigidblocks.block.written import WrittenBlock
 from rigidblocks.system.part import Part
 from rigidblocks.system.wiring import Wire, Wiring
 
@@ -42,7 +43,8 @@ def holds_too_long(wiring: Wiring, dt: float, values: Callable[[str], Array]) ->
 def samples_late(wiring: Wiring) -> Iterator[str]:
     """A message for each block that does nothing but sample and steps before one without continuous
     states that it reads, in the order of Gauss and Seidel: a loop of samples, in which it takes the
-    values of the step before, and so those of the sample before.
+    values of the step before, and so those of the sample before. A plant whose step is written in C
+    is to take these: its inputs are held from the sample before.
     """
     place = {name: k for k, name in enumerate(wiring.stepping_order)}
     late = {(b, a) for (a, _), (b, _), *_ in wiring.connections if place[b] < place[a]}
@@ -50,7 +52,9 @@ def samples_late(wiring: Wiring) -> Iterator[str]:
         sampler, source = wiring.parts[b].component, wiring.parts[a].component
         if not isinstance(sampler, Block) or not isinstance(source, Block):
             continue
-        if sampler.sample_time is not None and not sampler.states and not source.states:
+        holds = isinstance(sampler, WrittenBlock) and not sampler.reads_at_once
+        sampled = sampler.sample_time is not None and not sampler.states
+        if sampled and not holds and not source.states:
             yield (
                 f"'{b}' samples '{a}', which reads it, before that has stepped: around their loop "
                 "values come a sample later than the blocks say; write the loop as one block"
