@@ -414,7 +414,7 @@ class Terminated(Block):
     [
         ({"t_stop": "10"}, TypeError, "t_stop must be a number, not '10' of type str"),
         ({"dt": None}, TypeError, "dt must be a number, not None"),
-        ({"form": 3}, ValueError, "form must be one of compiled, numpy, fused, not 3"),
+        ({"form": 3}, ValueError, "form must be one of compiled, numpy, fused, traced, not 3"),
         ({"events": "a.y"}, TypeError, r"events must be a list of names; write events=\['a.y'\]"),
         ({"record": "a.y"}, TypeError, r"record must be a list of names; write record=\['a.y'\]"),
         ({"record": [1]}, TypeError, r"record must be a list of names, not \[1\] of type list"),
