@@ -181,18 +181,33 @@ class Amplifier(Block):
         return {"y": self.gain * u.u}
 
 
+LAW = Law(lambda t, u: -2.0 * u + np.cos(t))
+
+
 @pytest.mark.parametrize(
     "others", [(), (Amplifier(0.5, 0.2),)], ids=["one sample time", "two sample times"]
 )
-def test_a_loop_through_samples_is_refused_and_one_that_a_delay_opens_says_how_late_it_is(others):
-    law = Law(lambda t, u: -2.0 * u + np.cos(t))
-    unopened = circle_of([law, Amplifier(0.25), *others])
+def test_a_loop_through_samples_is_refused(others):
+    unopened = circle_of([LAW, Amplifier(0.25), *others])
     for options in ({}, {"iterate": True}, {"iterate": "newton"}, {"form": "fused"}):
         with pytest.raises(ValueError, match=r"algebraic loop.*law1\.y"):
             simulate(unopened, 1.0, 0.05, **options)
     with pytest.raises(ValueError, match=r"through samples.*put a UnitDelay into the loop"):
         simulate(unopened, 1.0, 0.05, iterate="newton")
-    opened = circle_of([law, Amplifier(0.25), *others, UnitDelay(0.1)])
+
+
+def test_a_loop_through_samples_that_a_delay_opens_is_its_difference_equation():
+    opened = circle_of([LAW, Amplifier(0.25), UnitDelay(0.1)])
+    result = simulate(opened, 1.0, 0.05, form="numpy", progress=False)
+    delayed, y = 0.0, []
+    for t in result.time[::2]:
+        y.append(-2.0 * delayed + np.cos(t))
+        delayed = 0.25 * y[-1]
+    assert_allclose(result["law0.y"][::2], y, rtol=0.0, atol=SAME)
+
+
+def test_a_delayed_loop_of_two_sample_times_says_how_late_it_is():
+    opened = circle_of([LAW, Amplifier(0.25), Amplifier(0.5, 0.2), UnitDelay(0.1)])
     last = opened.wiring().stepping_order[0]
     with pytest.warns(RuntimeWarning, match=f"'{last}' samples .* a sample later"):
         result = simulate(opened, 1.0, 0.05, form="numpy", progress=False)

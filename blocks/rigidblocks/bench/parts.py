@@ -83,13 +83,13 @@ class PartsInTurn:
     @cached_property
     def layout(self) -> Layout:
         """Where the signals are."""
-        where = {}
+        wiring, where = self.plan.wiring, {}
         for part in self.parts:
             first = self.first[part.name]
             for name, place in self._own(part).items():
                 there = slice(first + place.start, first + place.stop)
-                where[f"{part.name}.{name}"] = there
-        wiring, taken = self.plan.wiring, set(where)
+                where[wiring.whole_name(part.name, name)] = there
+        taken = set(where)
         outputs = tuple(port for port in wiring.outputs if port.name in taken)
         inputs = []
         for name, port in wiring.open_inputs:
@@ -97,15 +97,17 @@ class PartsInTurn:
                 continue
             if port.name not in self._own(wiring.parts[name]):  # an element of one
                 whole, k = _element(wiring.parts[name], port.name)
-                place = where[f"{name}.{whole}"].start + k
-                where[f"{name}.{port.name}"] = slice(place, place + 1)
-            inputs.append(replace(port, name=f"{name}.{port.name}"))
+                place = where[wiring.whole_name(name, whole)].start + k
+                where[wiring.whole_name(name, port.name)] = slice(place, place + 1)
+            inputs.append(replace(port, name=wiring.whole_name(name, port.name)))
         tuned: dict[str, Sequence[Port]] = {
             **{name: memory.parameters for name, memory in self.memories.items()},
             **{part.name: tunable_ports(part.component) for part in self.fmus},  # type: ignore[arg-type]
         }
         parameters = tuple(
-            replace(port, name=f"{name}.{port.name}") for name in tuned for port in tuned[name]
+            replace(port, name=wiring.whole_name(name, port.name))
+            for name in tuned
+            for port in tuned[name]
         )
         return Layout(self.first[""], where, outputs, tuple(inputs), parameters)
 

@@ -162,15 +162,15 @@ class Instances(Network):
         return True
 
     def view(self, name: str) -> Array | None:
-        part, _, port = name.partition(".")
+        part, port = self._wiring.located(name)
         return self.by_name[part].view(port)
 
     def read(self, name: str) -> Array:
-        part, _, port = name.partition(".")
+        part, port = self._wiring.located(name)
         return self.by_name[part].read(port)
 
     def change(self, name: str, values: Array) -> None:
-        part, _, port = name.partition(".")
+        part, port = self._wiring.located(name)
         self.by_name[part].change(port, values)
 
     def keep(self, number: int) -> None:
@@ -277,11 +277,12 @@ class OneMemory(Network):
         for name, part in plan.wiring.parts.items():
             ports = {port.name: port for port in part.component.inputs}
             for key, value in part.start.items():
-                if (place := where.get(f"{name}.{key}")) is not None:
+                if (place := where.get(plan.wiring.whole_name(name, key))) is not None:
                     self._memory[place] = np.ravel(value)
                 elif key in ports:  # which is connected, or some of its elements are
                     for one, number in zip(ports[key].element_names, np.ravel(value), strict=True):
-                        if (place := where.get(f"{name}.{one}")) is not None:
+                        whole = plan.wiring.whole_name(name, one)
+                        if (place := where.get(whole)) is not None:
                             self._memory[place] = number
         return True
 

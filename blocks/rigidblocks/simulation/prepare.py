@@ -16,7 +16,7 @@ from rigidblocks.simulation.recording import chosen
 from rigidblocks.simulation.run import Run
 from rigidblocks.system.fmu import Fmu
 from rigidblocks.system.fused import GAUSS_SEIDEL, ORDERS
-from rigidblocks.system.merged import closed, merged
+from rigidblocks.system.merged import closed, merged, synchronous
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
 
@@ -94,6 +94,7 @@ def planned(
         wiring = _merged(wiring, form)
     if form == "fused":
         wiring = closed(wiring)
+    wiring = synchronous(wiring)
     wiring = wiring.stepped_by(own, h)
     _check_steps(wiring, t_start, dt)
     _ = wiring.open_inputs  # raises for an input left open

@@ -307,12 +307,12 @@ def _values(wiring: Wiring) -> Iterator[tuple[str, _Value]]:
         kinds = {"state": (*one.states, *getattr(one, "sampled", ())), "parameter": one.parameters}
         for kind, ports in {**kinds, "input": one.inputs, "output": one.outputs}.items():
             for port in ports:
-                whole = f"{name}.{port.name}"
+                whole = wiring.whole_name(name, port.name)
                 yield whole, _Value(kind, port, whole)
                 if port.shape:
                     for k, element in enumerate(port.element_names):
                         at = element_port(port, k, port.start)
-                        yield f"{name}.{element}", _Value(kind, at, whole, k)
+                        yield wiring.whole_name(name, element), _Value(kind, at, whole, k)
 
 
 def _numbers_of(value: Any, name: str, port: Port) -> Array:

@@ -97,12 +97,13 @@ def put(wiring: Wiring, network: Network, values: Values) -> None:
     """Sets what a scenario says in a run."""
     for name, value in values.items():
         part, chosen = numbers_of(wiring, name)
-        whole, places = f"{part}.{chosen.port.name}", list(chosen.places)
+        whole, places = wiring.whole_name(part, chosen.port.name), list(chosen.places)
         view = network.view(whole)
         if view is not None:
             view[places] = value
             continue
-        opened = [network.view(f"{part}.{chosen.port.element_names[k]}") for k in places]
+        names = [wiring.whole_name(part, chosen.port.element_names[k]) for k in places]
+        opened = [network.view(one) for one in names]
         if all(one is not None for one in opened):
             for one, number in zip(opened, value, strict=True):
                 one[:] = number  # type: ignore[index]

@@ -2,11 +2,11 @@
 computed, in NumPy and in a trace alike.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from rigidblocks.tracing.differentiate import jacobian
 from rigidblocks.tracing.trace import Graph, trace
 
 Node = tuple[Any, ...]  # (part, "input" or "output", port, element)
-Reads = Mapping[Node, set[Node]]
+T = TypeVar("T")
 
 _MOST = 25  # steps of Newton's method where the equations are not linear
 _LINEAR = 2  # and where they are: one, and one for what rounding has left
@@ -143,13 +143,15 @@ class AlgebraicLoop:
 
 def loops(wiring: Wiring) -> tuple[frozenset[Node], ...]:
     """The elements of ports that read each other in circles, circle by circle."""
-    return tuple(dict.fromkeys(c for c in _circles(wiring.element_reads()).values() if len(c) > 1))
+    return tuple(
+        dict.fromkeys(c for c in circles_of(wiring.element_reads()).values() if len(c) > 1)
+    )
 
 
 def evaluation(wiring: Wiring, parts: Mapping[str, WiredPart]) -> tuple["str | AlgebraicLoop", ...]:
     """What is to be computed one behind the other for all outputs: parts, and loops of them."""
     reads = wiring.element_reads()
-    circles = _circles(reads)
+    circles = circles_of(reads)
     graph: dict[frozenset[Node], set[frozenset[Node]]] = {}
     for node, circle in circles.items():
         graph.setdefault(circle, set()).update(circles[one] for one in reads.get(node, ()))
@@ -186,21 +188,19 @@ def _ties(
                 yield tie, (name, "input", u, to + k)
 
 
-def _circles(reads: Reads) -> dict[Node, frozenset[Node]]:
+def circles_of(reads: Mapping[T, set[T]]) -> dict[T, frozenset[T]]:
     """For each node those that it reads and that read it, also through others, and itself."""
-    reached = {node: _reached(node, reads) for node in _nodes(reads)}
+    order: Callable[[set[T]], list[T]] = sorted  # type: ignore[assignment]
+    nodes = dict.fromkeys(one for node, some in reads.items() for one in (node, *order(some)))
+    reached = {node: _reached(node, reads) for node in nodes}
     return {
         node: frozenset({node} | {one for one in some if node in reached[one]})
         for node, some in reached.items()
     }
 
 
-def _nodes(reads: Reads) -> Iterator[Node]:
-    yield from dict.fromkeys(one for node, some in reads.items() for one in (node, *sorted(some)))
-
-
-def _reached(node: Node, reads: Reads) -> set[Node]:
-    found, more = set[Node](), [node]
+def _reached(node: T, reads: Mapping[T, set[T]]) -> set[T]:
+    found, more = set[T](), [node]
     while more:
         new = reads.get(more.pop(), set()) - found
         found |= new

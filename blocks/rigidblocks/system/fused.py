@@ -20,7 +20,7 @@ from rigidblocks.block.step import advance, initialize, put_outputs
 from rigidblocks.block.written import WrittenBlock
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.system.memories import Memories, WiredPart, WiredParts, values_of
-from rigidblocks.system.merged import closed
+from rigidblocks.system.merged import closed, synchronous
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
 
@@ -48,9 +48,9 @@ class FusedSystem(Composite):
         self.sample_time = dt
         self._jacobi = order == JACOBI
         self._parts = (
-            WiredParts(closed(system))
+            WiredParts(synchronous(closed(system)))
             if isinstance(system, Wiring)
-            else WiredParts(closed(system.wiring()), system.exposure)
+            else WiredParts(synchronous(closed(system.wiring())), system.exposure)
         )
 
     @property

@@ -1,16 +1,17 @@
-"""The continuous blocks of a system that are wired to each other, as one block each, without a hold
-between them.
+"""Blocks of a system that are wired to each other as one block: continuous ones, without a hold
+between them, and such as sample together.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from rigidblocks.block.block import Block
 from rigidblocks.block.composite import Composite
 from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.written import WrittenBlock
-from rigidblocks.system.algebraic import loops
+from rigidblocks.system.algebraic import circles_of, loops
 from rigidblocks.system.continuous import ContinuousSystem
 from rigidblocks.system.part import Part, component_of
+from rigidblocks.system.synchronous import SynchronousSystem
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Connection, PartPort, Wiring
 
@@ -29,7 +30,7 @@ def merged(wiring: Wiring) -> tuple[Wiring, tuple[tuple[str, ...], ...]]:
             "there is nothing to couple transparently: no two continuous blocks are connected; "
             f"continuous are: {fit or 'none'}"
         )
-    return _joined(wiring, circles), circles
+    return _joined(wiring, circles, ContinuousSystem), circles
 
 
 def closed(wiring: Wiring) -> Wiring:
@@ -47,20 +48,58 @@ def closed(wiring: Wiring) -> Wiring:
         circles = [one for one in circles if one not in near] + [names.union(*near)]
     if not all(_is_continuous(wiring.parts[name]) for circle in circles for name in circle):
         _ = wiring.evaluation_order  # raises with the ports of the loop
-    return _joined(wiring, tuple(tuple(sorted(circle)) for circle in circles))
+    return _joined(wiring, tuple(tuple(sorted(circle)) for circle in circles), ContinuousSystem)
 
 
-def _joined(wiring: Wiring, circles: tuple[tuple[str, ...], ...]) -> Wiring:
-    """The wiring with the parts of each circle as one."""
+def synchronous(wiring: Wiring) -> Wiring:
+    """The wiring with the blocks that read each other in a circle and sample at the same instants,
+    those without states between them included, as one part, whose ports keep their names; itself
+    where there is none.
+
+    Of parts that step one behind the other, one would read what another had a sample before.
+    """
+    samplers = {name for name, part in wiring.parts.items() if _only_samples(part)}
+    reads: dict[str, set[str]] = {name: set() for name in samplers}
+    for (a, _), (b, _), *_ in wiring.connections:
+        if a in samplers and b in samplers:
+            reads[b].add(a)
+    circles = {tuple(sorted(c)) for c in circles_of(reads).values() if _is_sampled(wiring, c)}
+    circles = {c for c in circles if len(c) > 1 or c[0] in reads[c[0]]}
+    if circles and wiring.has_loops:  # which are not to be solved by samples
+        algebraic = {str(node[0]) for loop in loops(wiring) for node in loop}
+        circles = {c for c in circles if not algebraic & {*c}}
+    return _joined(wiring, tuple(sorted(circles)), SynchronousSystem) if circles else wiring
+
+
+def _only_samples(part: Part) -> bool:
+    """Whether it is a block without continuous states that can be traced."""
+    block = part.component
+    return (
+        isinstance(block, Block)
+        and not isinstance(block, PythonBlock | WrittenBlock | Composite)
+        and not block.states
+    )
+
+
+def _is_sampled(wiring: Wiring, circle: frozenset[str]) -> bool:
+    """Whether the samples of some parts are at the same instants."""
+    blocks = [wiring.parts[name].component for name in circle]
+    return len({getattr(block, "sample_time", None) for block in blocks} - {None}) == 1
+
+
+def _joined(
+    wiring: Wiring, circles: tuple[tuple[str, ...], ...], whole: Callable[[System], Block]
+) -> Wiring:
+    """The wiring with the parts of each circle as one block."""
     owner = {name: " and ".join(circle) for circle in circles for name in circle}
     parts = {name: part for name, part in wiring.parts.items() if name not in owner}
     for circle in circles:
-        parts[owner[circle[0]]] = _part(wiring, circle)
+        parts[owner[circle[0]]] = _part(wiring, circle, whole)
     connections = [
         moved for one in wiring.connections for moved in _moved(one, owner, parts, wiring)
     ]
-    whole = frozenset(owner.values())
-    return Wiring(parts, tuple(connections), whole | wiring.merged)
+    names = frozenset(owner.values())
+    return Wiring(parts, tuple(connections), names | wiring.merged)
 
 
 def _circles(wiring: Wiring) -> Iterator[tuple[str, ...]]:
@@ -92,7 +131,7 @@ def _is_continuous(part: Part) -> bool:
     )
 
 
-def _part(wiring: Wiring, circle: tuple[str, ...]) -> Part:
+def _part(wiring: Wiring, circle: tuple[str, ...], whole: Callable[[System], Block]) -> Part:
     """The parts of a circle as one, wired as they are."""
     system = System()
     system.parts = {name: wiring.parts[name] for name in circle}
@@ -101,7 +140,7 @@ def _part(wiring: Wiring, circle: tuple[str, ...]) -> Part:
         for one in wiring.connections
         if one.source[0] in system.parts and one.target[0] in system.parts
     ]
-    component, pairs = component_of(ContinuousSystem(system))
+    component, pairs = component_of(whole(system))
     return Part(" and ".join(circle), component, pairs)
 
 

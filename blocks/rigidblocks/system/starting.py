@@ -17,14 +17,14 @@ def start_of(wiring: Wiring, given: Iterable[tuple[str, Any]]) -> dict[str, Any]
     """
     start: dict[str, Any] = {}
     for name, value in given:
-        part, _, rest = name.partition(".")
+        part, rest = wiring.located(name)
         port_name, index = split(rest)
         ports = () if index is None else _ports(wiring, part)
         port = next((port for port in ports if port.name == port_name), None)
         if index is None or port is None:
             start[name] = value
             continue
-        key = f"{part}.{port_name}"
+        key = wiring.whole_name(part, port_name)
         base = start.get(key, wiring.parts[part].start.get(port_name, port.start))
         values = np.array(np.zeros(port.shape) if base is None else base, dtype=float)
         values.reshape(-1)[list(selected(port, index, name).places)] = np.ravel(value)
@@ -56,7 +56,7 @@ def numbers_of(wiring: Wiring, name: str) -> tuple[str, Selection]:
 
     Raises KeyError and ValueError for a name that there is not.
     """
-    part, _, rest = name.partition(".")
+    part, rest = wiring.located(name)
     ports = startable(wiring, part)
     port_name, index = split(rest)
     if port_name not in ports:

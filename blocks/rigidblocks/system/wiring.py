@@ -15,7 +15,7 @@ from rigidblocks.block.quantities import Conversion
 from rigidblocks.block.record import near
 from rigidblocks.explained import explained
 from rigidblocks.system.part import Part, element_feedthrough, name_list, start_values
-from rigidblocks.system.selection import converted, element_port
+from rigidblocks.system.selection import converted, element_port, split
 
 Reads = dict[tuple[Any, ...], set[tuple[Any, ...]]]  # (part, kind, port), or an element of a port
 PartPort = tuple[str, str]
@@ -82,6 +82,19 @@ class Wiring:
         """The name `part.port` of a port."""
         return port if part in self.merged else f"{part}.{port}"
 
+    def located(self, name: str) -> tuple[str, str]:
+        """The part, and its port with what is in brackets behind it, of a name such as `pd.kp[1]`;
+        of what is no such name that before and behind the first dot.
+        """
+        owner = self._owners.get(split(name)[0])
+        part, _, port = name.partition(".")
+        return (part, port) if owner is None else (owner, name)
+
+    @cached_property
+    def _owners(self) -> dict[str, str]:
+        """The merged parts by the names of their ports."""
+        return {port: name for name in self.merged for port in self.parts[name].ports}
+
     @cached_property
     def wires(self) -> tuple[Wire, ...]:
         """The connections as runs of elements that lie side by side on both ends."""
@@ -125,8 +138,8 @@ class Wiring:
             raise TypeError(f"start values are given by name, as {{'pd.kp': 60.0}}, not {start!r}")
         given: dict[str, dict[str, Any]] = {name: {} for name in self.parts}
         for name, value in start.items():
-            part, dot, port = str(name).partition(".")
-            if part not in given or not dot:
+            part, port = self.located(str(name))
+            if part not in given or not port:
                 raise KeyError(
                     f"no part '{part}' for the start value of '{name}'; write part.port with one "
                     f"of the parts: {name_list(given)}{near(part, given)}"
