@@ -33,7 +33,16 @@ GRANTED = {
     "docs/fmu.md": SYSTEM,
     "docs/integrators.md": f"{NAMES}system, plant = System(), RobotPlant(planar2())\n",
     "docs/signal_blocks.md": NAMES,
-    "docs/ssp.md": SYSTEM,
+    "docs/ssp.md": f"""{SYSTEM}
+from pathlib import Path
+Path("case").mkdir()
+export_fmu(PDController([1.0], [1.0]), "case/pd.fmu")
+Path("case/OspSystemStructure.xml").write_text(
+    '<OspSystemStructure xmlns="http://opensimulationplatform.com/MSMI/OSPSystemStructure"'
+    ' version="0.1"><BaseStepSize>0.01</BaseStepSize><Simulators>'
+    '<Simulator name="pd" source="pd.fmu"/></Simulators></OspSystemStructure>'
+)
+""",
     "docs/sweeps.md": f"""{NAMES}
 from rigidblocks.library.inertias import TunableInertia
 elbow = ForceElement("elbow", 1, Friction(0.0, viscous=0.2))
