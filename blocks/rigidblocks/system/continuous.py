@@ -10,11 +10,11 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.block.step import put_outputs
 from rigidblocks.system.algebraic import AlgebraicLoop, evaluation
-from rigidblocks.system.memories import WiredPart, WiredParts, values_of
+from rigidblocks.system.memories import PortsOfParts, WiredPart, WiredParts, values_of
 from rigidblocks.system.system import System
 
 
-class ContinuousSystem(Block):
+class ContinuousSystem(PortsOfParts, Block):
     """A system of continuous blocks as one block with the states of all of them: the ideal law,
     without a hold.
 
@@ -41,16 +41,6 @@ class ContinuousSystem(Block):
                     "use its continuous form, or FusedSystem(system, dt) for the sampled system"
                 )
 
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        """The open inputs of the parts."""
-        return self._parts.inputs
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        """The outputs of the parts."""
-        return self._parts.outputs
-
     @cached_property
     def states(self) -> tuple[Port, ...]:
         """The states of the parts."""
@@ -59,15 +49,6 @@ class ContinuousSystem(Block):
             for part in self._parts.by_name.values()
             for port in part.renamed(part.memory.block.states)
         )
-
-    @property
-    def conditions(self) -> tuple[tuple[str, str], ...]:
-        return self._parts.conditions
-
-    @property
-    def parameters(self) -> tuple[Port, ...]:
-        """The parameters of the parts."""
-        return self._parts.parameters
 
     @cached_property
     def _shown(self) -> frozenset[str]:

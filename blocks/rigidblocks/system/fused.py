@@ -19,7 +19,7 @@ from rigidblocks.block.memory import Memory, put
 from rigidblocks.block.step import advance, initialize, put_outputs
 from rigidblocks.block.written import WrittenBlock
 from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.system.memories import Memories, WiredPart, WiredParts, values_of
+from rigidblocks.system.memories import Memories, PortsOfParts, WiredPart, WiredParts, values_of
 from rigidblocks.system.merged import closed, synchronous
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Wiring
@@ -29,7 +29,7 @@ JACOBI = "jacobi"
 ORDERS = (GAUSS_SEIDEL, JACOBI)
 
 
-class FusedSystem(Composite):
+class FusedSystem(PortsOfParts, Composite):
     """A system that takes its co-simulation steps of `dt` as one sampled block.
 
     All states and outputs of the parts are sampled states called `part.port`; the open inputs and
@@ -53,16 +53,6 @@ class FusedSystem(Composite):
             else WiredParts(synchronous(closed(system.wiring())), system.exposure)
         )
 
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        """The open inputs of the parts."""
-        return self._parts.inputs
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        """The outputs of the parts."""
-        return self._parts.outputs
-
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
         """The states and computed outputs of the parts."""
@@ -76,15 +66,6 @@ class FusedSystem(Composite):
         return frozenset(
             port.name for part in self._parts.by_name.values() for port in part.outputs
         )
-
-    @property
-    def conditions(self) -> tuple[tuple[str, str], ...]:
-        return self._parts.conditions
-
-    @property
-    def parameters(self) -> tuple[Port, ...]:
-        """The parameters of the parts."""
-        return self._parts.parameters
 
     def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         start = self._parts.memories(t, x, u, p)

@@ -186,6 +186,32 @@ class WiredParts:
         return m
 
 
+class PortsOfParts:
+    """What a block that is made of `_parts` shows of them."""
+
+    _parts: WiredParts
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """The open inputs of the parts."""
+        return self._parts.inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The outputs of the parts."""
+        return self._parts.outputs
+
+    @property
+    def parameters(self) -> tuple[Port, ...]:
+        """The parameters of the parts."""
+        return self._parts.parameters
+
+    @property
+    def conditions(self) -> tuple[tuple[str, str], ...]:
+        """The conditions of the parts."""
+        return self._parts.conditions
+
+
 def values_of(part: WiredPart, ports: Iterable[Port], m: Array) -> Values:
     """The values in a part's memory of some of its ports, which have the names of the system."""
     own = part.own_names

@@ -8,11 +8,11 @@ from typing import Any
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.block.memory import put
 from rigidblocks.block.step import put_outputs
-from rigidblocks.system.memories import Memories, WiredParts, values_of
+from rigidblocks.system.memories import Memories, PortsOfParts, WiredParts, values_of
 from rigidblocks.system.system import System
 
 
-class SynchronousSystem(Block):
+class SynchronousSystem(PortsOfParts, Block):
     """A system of sampled blocks of one sample time, and of blocks without states, as one block.
 
         z[k] = update(t[k], z[k-1], u[k])      with every connected input equal to its source after
@@ -39,26 +39,11 @@ class SynchronousSystem(Block):
             )
         (self.sample_time,) = times
 
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        """The open inputs of the parts."""
-        return self._parts.inputs
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        """The outputs of the parts."""
-        return self._parts.outputs
-
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
         """The sampled states of the parts."""
         parts = self._parts.by_name.values()
         return tuple(port for part in parts for port in part.renamed(part.memory.block.sampled))
-
-    @property
-    def parameters(self) -> tuple[Port, ...]:
-        """The parameters of the parts."""
-        return self._parts.parameters
 
     def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         return self._sampled("initial", self._parts.memories(t, x, u, p))
