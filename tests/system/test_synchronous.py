@@ -135,6 +135,48 @@ def test_random_networks_are_their_difference_equations(seed):
         assert_allclose(result[f"{name}.y"], expected[:, k], rtol=0.0, atol=1e-14)
 
 
+@pytest.mark.parametrize("options", [{"transparent": True}, {"form": "fused"}])
+def test_parts_that_are_one_already_keep_their_names(options):
+    """A sum and a gain that read each other at once, or are coupled, in a circle with a delay."""
+    system = accumulator(0.5)
+    if options.get("form"):
+        system.add("inner", Sum("++"))
+        system.add("half", Gain(0.5))  # y = 2 u, of y = u + y / 2
+        system.connect("gain.y", "inner.u1")
+        system.connect("half.y", "inner.u2")
+        system.connect("inner.y", "half.u")
+    result = simulate(system, 5 * H, H, progress=False, **options)
+    assert_allclose(result["sum.y"], 2.0 - 0.5 ** np.arange(6), rtol=0.0, atol=1e-15)
+    if options.get("form"):
+        assert_allclose(result["inner.y"], 2.0 * result["gain.y"], rtol=0.0, atol=1e-15)
+
+
+@dataclass(frozen=True)
+class Mean(Block):
+    """y = (a + b) / 2, of inputs without start values."""
+
+    inputs = (Port("a", (), "1", "input"), Port("b", (), "1", "input"))
+    outputs = (Port("y", (), "1", "mean"),)
+
+    def output(self, u):
+        return {"y": (u.a + u.b) / 2.0}
+
+
+@pytest.mark.parametrize("form", ["numpy", "fused"])
+def test_a_part_of_a_circle_reads_a_port_from_outside_that_has_no_start_value(form):
+    system = System()
+    system.add("source", Constant(1.0))
+    system.add("mean", Mean())
+    system.add("delay", UnitDelay(H, ()))
+    system.connect("mean.y", "delay.u")
+    system.connect("delay.y", "mean.b")
+    with pytest.raises(ValueError, match=r"mean\.a is open"):
+        simulate(system, H, H, form=form, progress=False)
+    system.connect("source.y", "mean.a")
+    result = simulate(system, 4 * H, H, form=form, progress=False)
+    assert_array_equal(result["mean.y"], 1.0 - 0.5 ** np.arange(1, 6))
+
+
 def test_parts_keep_their_names_in_runs_scenarios_and_sweeps():
     system = accumulator(0.5)
     for form in ("numpy", "fused"):

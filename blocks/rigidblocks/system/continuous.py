@@ -11,7 +11,8 @@ from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.block.step import put_outputs
 from rigidblocks.system.algebraic import AlgebraicLoop, evaluation
 from rigidblocks.system.memories import PortsOfParts, WiredPart, WiredParts, values_of
-from rigidblocks.system.system import System
+from rigidblocks.system.system import System, wired
+from rigidblocks.system.wiring import Wiring
 
 
 class ContinuousSystem(PortsOfParts, Block):
@@ -31,8 +32,8 @@ class ContinuousSystem(PortsOfParts, Block):
     start value.
     """
 
-    def __init__(self, system: System):
-        self._parts = WiredParts(system.wiring(), system.exposure, loops=True)
+    def __init__(self, system: System | Wiring):
+        self._parts = WiredParts(*wired(system), loops=True)
         for name, part in self._parts.by_name.items():
             if part.memory.block.sample_time is not None or part.memory.block.sampled:
                 raise ValueError(

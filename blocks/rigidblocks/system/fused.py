@@ -21,7 +21,7 @@ from rigidblocks.block.written import WrittenBlock
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.system.memories import Memories, PortsOfParts, WiredPart, WiredParts, values_of
 from rigidblocks.system.merged import closed, synchronous
-from rigidblocks.system.system import System
+from rigidblocks.system.system import System, wired
 from rigidblocks.system.wiring import Wiring
 
 GAUSS_SEIDEL = "gauss-seidel"
@@ -47,11 +47,8 @@ class FusedSystem(PortsOfParts, Composite):
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, not '{order}'")
         self.sample_time = dt
         self._jacobi = order == JACOBI
-        self._parts = (
-            WiredParts(synchronous(closed(system)))
-            if isinstance(system, Wiring)
-            else WiredParts(synchronous(closed(system.wiring())), system.exposure)
-        )
+        wiring, exposure = wired(system)
+        self._parts = WiredParts(synchronous(closed(wiring)), exposure)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:

@@ -3,6 +3,7 @@ between them, and such as sample together.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from rigidblocks.block.block import Block
 from rigidblocks.block.composite import Composite
@@ -12,7 +13,6 @@ from rigidblocks.system.algebraic import circles_of, loops
 from rigidblocks.system.continuous import ContinuousSystem
 from rigidblocks.system.part import Part, component_of
 from rigidblocks.system.synchronous import SynchronousSystem
-from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Connection, PartPort, Wiring
 
 
@@ -88,9 +88,13 @@ def _is_sampled(wiring: Wiring, circle: frozenset[str]) -> bool:
 
 
 def _joined(
-    wiring: Wiring, circles: tuple[tuple[str, ...], ...], whole: Callable[[System], Block]
+    wiring: Wiring, circles: tuple[tuple[str, ...], ...], whole: Callable[[Wiring], Block]
 ) -> Wiring:
-    """The wiring with the parts of each circle as one block."""
+    """The wiring with the parts of each circle as one block.
+
+    Raises ValueError for an input of any that is left open.
+    """
+    _ = wiring.open_inputs
     owner = {name: " and ".join(circle) for circle in circles for name in circle}
     parts = {name: part for name, part in wiring.parts.items() if name not in owner}
     for circle in circles:
@@ -131,15 +135,15 @@ def _is_continuous(part: Part) -> bool:
     )
 
 
-def _part(wiring: Wiring, circle: tuple[str, ...], whole: Callable[[System], Block]) -> Part:
+def _part(wiring: Wiring, circle: tuple[str, ...], whole: Callable[[Wiring], Block]) -> Part:
     """The parts of a circle as one, wired as they are."""
-    system = System()
-    system.parts = {name: wiring.parts[name] for name in circle}
-    system.connections = [
-        one
-        for one in wiring.connections
-        if one.source[0] in system.parts and one.target[0] in system.parts
-    ]
+    parts = {name: wiring.parts[name] for name in circle}
+    for one in wiring.connections:
+        (a, _), (b, u) = one.source, one.target
+        if b in parts and a not in parts and (port := parts[b].input(u)).start is None:
+            parts[b] = replace(parts[b], start={u: port.within(0.0), **parts[b].start})
+    within = [one for one in wiring.connections if {one.source[0], one.target[0]} <= {*parts}]
+    system = Wiring(parts, tuple(within), wiring.merged & {*parts})
     component, pairs = component_of(whole(system))
     return Part(" and ".join(circle), component, pairs)
 
@@ -153,14 +157,15 @@ def _moved(
     (a, y), (b, u) = one.source, one.target
     if a in owner and owner.get(b) == owner[a]:
         return
-    source: PartPort = (owner[a], f"{a}.{y}") if a in owner else one.source
+    source: PartPort = (owner[a], wiring.whole_name(a, y)) if a in owner else one.source
     if b not in owner:
         yield one._replace(source=source)
         return
     known = {port.name for port in parts[owner[b]].component.inputs}
-    if f"{b}.{u}" in known:
-        yield one._replace(source=source, target=(owner[b], f"{b}.{u}"))
+    if (whole := wiring.whole_name(b, u)) in known:
+        yield one._replace(source=source, target=(owner[b], whole))
         return
     names = wiring.parts[b].input(u).element_names
     for start, to in zip(one.start, one.to, strict=True):
-        yield Connection(source, (owner[b], f"{b}.{names[to]}"), (start,), (0,), one.names)
+        target = (owner[b], wiring.whole_name(b, names[to]))
+        yield Connection(source, target, (start,), (0,), one.names)

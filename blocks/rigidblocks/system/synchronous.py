@@ -9,7 +9,8 @@ from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.block.memory import put
 from rigidblocks.block.step import put_outputs
 from rigidblocks.system.memories import Memories, PortsOfParts, WiredParts, values_of
-from rigidblocks.system.system import System
+from rigidblocks.system.system import System, wired
+from rigidblocks.system.wiring import Wiring
 
 
 class SynchronousSystem(PortsOfParts, Block):
@@ -25,8 +26,8 @@ class SynchronousSystem(PortsOfParts, Block):
     several sample times or none, an algebraic loop, or an open input without a start value.
     """
 
-    def __init__(self, system: System):
-        self._parts = WiredParts(system.wiring(), system.exposure)
+    def __init__(self, system: System | Wiring):
+        self._parts = WiredParts(*wired(system))
         blocks = {name: part.memory.block for name, part in self._parts.by_name.items()}
         for name, block in blocks.items():
             if block.states:

@@ -12,7 +12,7 @@ from rigidblocks.block.record import near
 from rigidblocks.kernels.purity import ImpureBlockError
 from rigidblocks.pictures import Picture, picture
 from rigidblocks.system.drawing import drawn, graphviz, mermaid, summary
-from rigidblocks.system.exposure import Exposure
+from rigidblocks.system.exposure import EVERYTHING, Exposure
 from rigidblocks.system.fmu import Fmu
 from rigidblocks.system.part import Part, component_of, name_list, start_values
 from rigidblocks.system.remote import RemoteFile
@@ -274,3 +274,10 @@ def _with_unit(name: str, chosen: Selection) -> str:
     """A port with its shape and units, for messages: `arm.q (2, rad)`."""
     units = list(dict.fromkeys(chosen.units))
     return f"{name} ({', '.join([*map(str, chosen.shape), '/'.join(units)])})".replace("(, ", "(")
+
+
+def wired(system: System | Wiring) -> tuple[Wiring, Exposure]:
+    """The wiring of a system and what it shows, all where it is given as a wiring."""
+    if isinstance(system, Wiring):
+        return system, EVERYTHING
+    return system.wiring(), system.exposure
