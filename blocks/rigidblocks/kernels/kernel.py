@@ -43,6 +43,8 @@ KERNEL = (
     "stiffness.h",
     "choice.h",
     "trial.h",
+    "length.h",
+    "methods.h",
     "collocation.h",
     "control.h",
     "step.h",

@@ -13,8 +13,9 @@
 #include "choice.h"
 #include "collocation.h"
 #include "course.h"
-#include "implicit.h"
+#include "length.h"
 #include "margins.h"
+#include "methods.h"
 #include "stiffness.h"
 #include "trial.h"
 
@@ -50,103 +51,7 @@ static inline void start_progress(Progress *progress, double start, double lengt
 #endif
 }
 
-/* ---- the methods: each makes trial->y and tells its error ---- */
-
-#if RB_EXPLICIT
-
-/* The classical step of order 4; its change against one of order 2 costs nothing, and misses nothing of third order. Its sums
-   are written out: they are all that it costs beside the rates. */
-static inline double try_screen(double *m, Trial *trial, const Course *course)
-{
-    static const double times[4] = {0.0, 0.5, 0.5, 1.0};
-    const double h = trial->h, sixth = 1.0 / 6, third = 1.0 / 3;
-    double k[4][RB_NX + 1], e[RB_NX + 1];
-    store(k[0], trial->f, RB_NX);
-    for (int s = 1; s < 4; s++) {
-        for (int i = 0; i < RB_NX; i++)
-            trial->y[i] = trial->x[i] + h * (times[s] * k[s - 1][i]);
-        rates_at(m, trial->t + times[s] * h, trial->y, course, k[s]);
-    }
-    for (int i = 0; i < RB_NX; i++) {
-        const double first = sixth * k[0][i], last = sixth * k[3][i];
-        trial->y[i] = trial->x[i] + h * (first + third * k[1][i] + third * k[2][i] + last);
-        e[i] = h * (first - sixth * k[1][i] - sixth * k[2][i] + last);
-    }
-    trial->next_known = 0;
-    const double error = in_tolerances(e, trial->x, trial->y);
-    return error <= 1.0 ? larger(error, arrive(m, trial, course)) : error;
-}
-
-/* Looks for stiffness by the change of the rates between two places at the end of a step. */
-static inline void look_for_stiffness(double *s, double h, const double *x, const double *y, const double *before,
-                                      const double *rates, const double *rates_before)
-{
-    double apart[RB_NX + 1], change_of_rates[RB_NX + 1];
-    for (int i = 0; i < RB_NX; i++) {
-        apart[i] = y[i] - before[i];
-        change_of_rates[i] = rates[i] - rates_before[i];
-    }
-    const double distance = in_tolerances(apart, x, y), fast = in_tolerances(change_of_rates, x, y);
-    count_sign(s, h, distance, fast);
-}
-
-/* A step of the explicit pair. Its last stage is at the end. */
-static inline double try_pair(double *m, Trial *trial, const Course *course)
-{
-    double k[RB_STAGES][RB_NX + 1], e[RB_NX + 1], before[RB_NX + 1];
-    trial->next_known = 0;
-    store(k[0], trial->f, RB_NX);
-    for (int s = 1; s < RB_STAGES; s++) {
-        change(trial->h, RB_A[s], k, s, e);
-        if (s == RB_STAGES - 1)
-            store(before, trial->y, RB_NX);
-        for (int i = 0; i < RB_NX; i++)
-            trial->y[i] = trial->x[i] + e[i];
-        if (s < RB_STAGES - 1)
-            rates_at(m, trial->t + RB_C[s] * trial->h, trial->y, course, k[s]);
-    }
-    const double move = arrive(m, trial, course);
-    if (!(move <= 1.0))
-        return move;
-    derivative(m, k[RB_STAGES - 1]);
-    change(trial->h, RB_ERROR, k, RB_STAGES, e);
-    store(trial->next, k[RB_STAGES - 1], RB_NX);
-    trial->next_known = 1;
-    const double error = larger(move, in_tolerances(e, trial->x, trial->y));
-    if (error <= 1.0)
-        look_for_stiffness(m + RB_S, trial->h, trial->x, trial->y, before, k[RB_STAGES - 1], k[RB_STAGES - 2]);
-    return error;
-}
-
-#endif
-
-#if RB_LINEARLY_IMPLICIT
-
-/* A step of the linearly implicit pair, its last stage the error; inputs on a course are held in the middle. */
-RB_NOT_INLINED
-static double try_implicit(double *m, Trial *trial, const Course *course)
-{
-    double k[RB_IMPLICIT_STAGES][RB_NX + 1], e[RB_NX + 1];
-    store(m + RB_X, trial->x, RB_NX);
-    m[RB_T] = trial->t;
-    follow(course, m, trial->t + 0.5 * trial->h);
-    if (course)
-        derivative(m, trial->f);
-    if (course || !trial->slopes_known)
-        slopes_at(m, trial->h, trial->f, trial->slopes);
-    trial->slopes_known = 1;
-    implicit_stages(m, trial->t, trial->h, trial->x, trial->f, trial->slopes, k);
-    for (int i = 0; i < RB_NX; i++) {
-        trial->y[i] = trial->x[i] + trial->h * weighted(RB_IMPLICIT_A[RB_IMPLICIT_STAGES], k, RB_IMPLICIT_STAGES, i);
-        e[i] = trial->h * k[RB_IMPLICIT_STAGES - 1][i];
-    }
-    const double error = in_tolerances(e, trial->x, trial->y);
-    trial->next_known = 0;
-    return error <= 1.0 ? larger(error, arrive(m, trial, course)) : error;
-}
-
-#endif
-
+/* A step by the method that is at work, or by the screen; its error. */
 static inline double try_step(double *m, Trial *trial, Progress *progress, int screen, const Course *course)
 {
     (void)progress;
@@ -171,40 +76,6 @@ static inline double try_step(double *m, Trial *trial, Progress *progress, int s
     (void)screen;
     return INFINITY;
 #endif
-}
-
-/* ---- the control of the length ---- */
-
-/* About the root of the error that the length goes with: of fifth order, of fourth in linearly implicit steps, of sixth in
-   those of collocation. */
-static inline double root(double error, double kind)
-{
-    const double q = sqrt(sqrt(error));
-#if RB_COLLOCATION
-    if (kind == 2.0)
-        return sqrt(q) * sqrt(sqrt(sqrt(q)));
-#endif
-    return kind == 1.0 ? sqrt(q) * sqrt(sqrt(q)) : sqrt(q);
-}
-
-/* What a step of a kind that is taken leaves: the length of the next one, by its error and the one before. */
-static inline void remember(double *s, double h, double error, int shortened, double kind)
-{
-    const double now = larger(error, 1e-8), last = s[RB_LAST_ERROR] > 0.0 ? s[RB_LAST_ERROR] : 1e-4;
-    double factor = 0.9 / root(now, kind) * sqrt(root(last, kind));
-    factor = factor < 0.2 ? 0.2 : factor > 5.0 ? 5.0 : factor;
-    if (shortened && factor > 1.0)
-        factor = 1.0;
-    s[RB_LAST_ERROR] = coarse(now);
-    if (h >= s[RB_NEXT_STEP] || factor < 1.0 || h * factor > s[RB_NEXT_STEP])
-        s[RB_NEXT_STEP] = coarse(h * factor); /* a step that the end has cut short does not shorten the next one */
-}
-
-/* The length to try first: what is remembered, and at most `left`, which is divided when there are two to go. */
-static inline double first_length(const double *s, double left)
-{
-    const double h = s[RB_NEXT_STEP] < RB_INNER_STEP ? s[RB_NEXT_STEP] : RB_INNER_STEP;
-    return h >= left * (1.0 - 1e-9) ? left : h > 0.5 * left ? 0.5 * left : h;
 }
 
 /* The rest of a communication step whose inner steps are used up: one step of a method that is always at its end. */
@@ -297,18 +168,6 @@ static inline double until_change(double *m, Trial *trial, Approach *approach, c
 }
 #endif
 
-/* The length that is tried first where nothing is remembered: all that is left, or what changes no state by much. */
-static inline double length_at_start(const Trial *trial, double left)
-{
-#if RB_COLLOCATION && !RB_EXPLICIT
-    const double fastest = in_tolerances(trial->f, trial->x, trial->x), part = RB_START_PART / RB_RTOL;
-    return fastest <= DBL_MAX && part < fastest * left ? coarse(part / fastest) : left;
-#else
-    (void)trial;
-    return left;
-#endif
-}
-
 /* Takes one inner step; returns the time at its end. The states are not finite where none can be taken. */
 static inline double controlled_step(double *m, Progress *progress, const Course *course)
 {
@@ -400,8 +259,7 @@ static inline double controlled_step(double *m, Progress *progress, const Course
             s[RB_PAUSE] = RB_SCREEN_PAUSE;
             continue;
         }
-        const double factor = error <= DBL_MAX ? 0.9 / sqrt(sqrt(error)) : 0.2;
-        const double shorter = coarse(trial.h * (factor < 0.2 ? 0.2 : factor > 0.5 ? 0.5 : factor));
+        const double shorter = shorter_length(trial.h, error);
         const int spite = error > 1.0 && error <= DBL_MAX && shorter < shortest;
         if (error <= 1.0 || spite) {
 #if RB_EXPLICIT && RB_LINEARLY_IMPLICIT
