@@ -32,6 +32,10 @@ GRANTED = {
     "docs/closed_loops.md": "import logging\n",
     "docs/fmu.md": SYSTEM,
     "docs/integrators.md": f"{NAMES}system, plant = System(), RobotPlant(planar2())\n",
+    "docs/real_time.md": """from pathlib import Path
+from can_partner import DBC
+Path("arm.dbc").write_text(DBC)
+""",
     "docs/signal_blocks.md": NAMES,
     "docs/ssp.md": f"""{SYSTEM}
 from pathlib import Path

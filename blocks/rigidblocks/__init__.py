@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select
+    from rigidblocks.bench.can_link import CanLink
     from rigidblocks.bench.federation import federate
     from rigidblocks.bench.program import build_runner
     from rigidblocks.bench.server import serve_fmus
@@ -164,6 +165,7 @@ __all__ = [
     "Between",
     "Block",
     "BodyContact",
+    "CanLink",
     "Chirp",
     "ClosedLoopPlant",
     "CompliantLoopClosure",
@@ -303,6 +305,7 @@ __all__ = [
 # packaged block runs on machines without the tracer
 _NAMES = {
     "algebra.scalar": "clip less maximum minimum select",
+    "bench.can_link": "CanLink",
     "bench.federation": "federate",
     "bench.program": "build_runner",
     "bench.server": "serve_fmus",

@@ -2,22 +2,21 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
 
 from rigidblocks.bench.a2l import LARGEST, Element, a2l_text, elements_of, period
 from rigidblocks.bench.fmus import unpack
 from rigidblocks.bench.layout import Layout, layout_of
-from rigidblocks.bench.link import PacketLink
+from rigidblocks.bench.link import Link
+from rigidblocks.bench.link_tables import Linked, integers, linked_of, links_header
 from rigidblocks.bench.parts import PartsInTurn
 from rigidblocks.bench.udp_link import Addresses
 from rigidblocks.block.adaptive import longest_step
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
-from rigidblocks.block.port import Port
 from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import KERNEL, model_header
@@ -32,21 +31,22 @@ PLATFORMS = {"x86_64-linux": "x86_64-linux-gnu.2.17", "aarch64-linux": "aarch64-
 CORE = ("core.c", "core.h")
 PARTS = ("parts.c", "core.h", "fmu.h", "fmu_life.h", "fmu_values.h")  # in place of it, with FMUs
 MASTER = ("master.c", "master.h")
-RUNNER = ("clock.h", "link.h", "packet.h", "record.h", "runner.c", "shared.h", "tap.h", "times.h")
+RUNNER = (
+    "can.h",
+    "clock.h",
+    "frame.h",
+    "link.h",
+    "link_plan.h",
+    "packet.h",
+    "record.h",
+    "runner.c",
+    "shared.h",
+    "tap.h",
+    "times.h",
+)
 XCP = ("xcp.h", "xcp_daq.h", "xcp_udp.h")
 SOURCE = "source"
 _FLAGS = (*PORTABLE_FLAGS, "-pthread")
-
-
-class _Linked(NamedTuple):
-    """A link of a system: the places of what it sends in the memory of the rest, and the places to
-    which the values that it receives go, with their numbers.
-    """
-
-    name: str
-    link: PacketLink
-    sent: tuple[int, ...]
-    targets: tuple[tuple[int, int], ...]
 
 
 def build_runner(
@@ -60,10 +60,10 @@ def build_runner(
 ) -> Path:
     """The path of the program written there, which steps a system of blocks every `dt` [s].
 
-    Its parts that are a `UdpLink` or a `SharedLink` become links of the program: their signals are
-    exchanged at each communication point. FMUs for co-simulation are unpacked to a folder beside
-    the program, named after it with the ending .fmus, from which it loads their libraries. In
-    lock-step the numbers are those of `simulate` to the last bit.
+    Its parts that are a `UdpLink`, a `SharedLink` or a `CanLink` become links of the program: their
+    signals are exchanged at each communication point. FMUs for co-simulation are unpacked to a
+    folder beside the program, named after it with the ending .fmus, from which it loads their
+    libraries. In lock-step the numbers are those of `simulate` to the last bit.
     `platform` is "x86_64-linux" or "aarch64-linux", built by ziglang, this machine's by its own
     compiler unless given; or "source": then `path` is a folder with the sources, a CMakeLists.txt,
     and `core.c`, which needs no operating system, for a bench whose timer calls the steps. The
@@ -139,7 +139,7 @@ def runner_sources(
     platform: str | None = None,
 ) -> dict[str, str]:
     """The C sources of a runner, by file name; and "a2l", for a tool that connects at `xcp`."""
-    links = {k: p.component for k, p in system.parts.items() if isinstance(p.component, PacketLink)}
+    links = {k: p.component for k, p in system.parts.items() if isinstance(p.component, Link)}
     _check_parts(system)
     if links:
         _check_order(system, links, order)
@@ -150,10 +150,10 @@ def runner_sources(
         if in_turn
         else _as_one(FusedSystem(rest, dt, order))
     )
-    linked = [_linked(key, link, system, memory) for key, link in links.items()]
+    linked = [linked_of(key, link, system, memory) for key, link in links.items()]
     sources = core | {file: c_text(f"runner/{file}") for file in (*RUNNER, *XCP)}
     sources["system.h"] = _system_header(name, dt, memory)
-    sources["links.h"] = _links_header(linked)
+    sources["links.h"] = links_header(linked)
     signals = list(elements_of(memory.outputs, memory))
     tunables = _tunables(memory, linked)
     sources["xcp_plan.h"] = _xcp_header(name, dt, memory, tunables, xcp)
@@ -185,11 +185,11 @@ def _parts_in_turn(
 def _check_parts(system: System) -> None:
     for name, part in system.parts.items():
         component = part.component
-        if isinstance(component, PythonBlock) and not isinstance(component, PacketLink):
+        if isinstance(component, PythonBlock) and not isinstance(component, Link):
             raise ValueError(f"'{name}' is Python, and a runner has none; put a link in its place")
 
 
-def _check_order(system: System, links: Mapping[str, PacketLink], order: str) -> None:
+def _check_order(system: System, links: Mapping[str, Link], order: str) -> None:
     """Raises ValueError where `simulate` would exchange packets at another moment."""
     if order == JACOBI:
         raise ValueError(
@@ -206,7 +206,7 @@ def _check_order(system: System, links: Mapping[str, PacketLink], order: str) ->
             )
 
 
-def _without(system: System, links: Mapping[str, PacketLink]) -> System:
+def _without(system: System, links: Mapping[str, Link]) -> System:
     """The system without its links; what they give are open inputs."""
     rest = System()
     for name, part in system.parts.items():
@@ -221,40 +221,6 @@ def _without(system: System, links: Mapping[str, PacketLink]) -> System:
         elif a not in links and b not in links:
             rest.connections.append(one)
     return rest
-
-
-def _linked(name: str, link: PacketLink, system: System, memory: Layout) -> _Linked:
-    sent: dict[int, int] = {}
-    targets: list[tuple[int, int]] = []
-    for one in system.connections:
-        (a, y), (b, u) = one.source, one.target
-        if b == name:
-            first, start = _offset(link.inputs, u), memory.where[f"{a}.{y}"].start
-            sent |= {first + to: start + k for k, to in zip(one.start, one.to, strict=True)}
-        if a == name:
-            first = _offset(link.outputs, y)
-            for k, to in zip(one.start, one.to, strict=True):
-                port = system.parts[b].input(u)
-                targets.append((_input_place(memory, b, port, to), first + k))
-    n = sum(port.size for port in link.inputs)
-    if missing := [k for k in range(n) if k not in sent]:
-        names = [one for port in link.inputs for one in port.element_names]
-        raise ValueError(f"{name}.{names[missing[0]]} is open: a link sends what is connected")
-    return _Linked(name, link, tuple(sent[k] for k in range(n)), tuple(targets))
-
-
-def _offset(ports: Iterable[Port], name: str) -> int:
-    """Where the values of a port begin among those of all."""
-    names = [port.name for port in ports]
-    return sum(port.size for port in list(ports)[: names.index(name)])
-
-
-def _input_place(memory: Layout, part: str, port: Port, k: int) -> int:
-    """Where the k-th element of an input is in the memory: with the others, or alone."""
-    whole = memory.where.get(f"{part}.{port.name}")
-    if whole is not None:
-        return int(whole.start) + k
-    return int(memory.where[f"{part}.{port.element_names[k]}"].start)
 
 
 def _system_header(name: str, dt: float, memory: Layout) -> str:
@@ -273,42 +239,13 @@ def _system_header(name: str, dt: float, memory: Layout) -> str:
             f"enum {{ RUNNER_N_SIGNALS = {len(signals)} }};",
             "/* the signals, and where each is in the memory */",
             f"static const char *const RUNNER_SIGNALS[] = {{\n    {names}}};",
-            _integers("RUNNER_PLACES", (place for _, place in signals)),
+            integers("RUNNER_PLACES", (place for _, place in signals)),
             "\n#endif\n",
         ]
     )
 
 
-def _links_header(linked: list[_Linked]) -> str:
-    """links.h: the links, with the places of their values in the memory."""
-    lines, plans = ["#ifndef RB_LINKS_H\n#define RB_LINKS_H\n"], []
-    for k, (name, link, sent, targets) in enumerate(linked):
-        safe = ", ".join(map(c_number, (*link.safe.tolist(), 0.0)))
-        lines += [
-            _integers(f"SENT_{k}", sent),
-            _integers(f"TARGETS_{k}", (place for place, _ in targets)),
-            _integers(f"VALUES_{k}", (value for _, value in targets)),
-            f"static const double SAFE_{k}[] = {{{safe}}};",
-        ]
-        kind, *ends = link.ends
-        texts = c_string(name), kind, *map(c_string, ends)
-        numbers = (
-            f"{round(1e9 * link.timeout)}, {int(link.lock_step)}, {len(sent)}, {link.safe.size}, "
-            f"{len(targets)}"
-        )
-        plans.append(
-            f"{{{', '.join(texts)}, {numbers}, SENT_{k}, TARGETS_{k}, VALUES_{k}, SAFE_{k}}}"
-        )
-    rows = ",\n    ".join([*plans, "{0}"])
-    lines += [
-        f"enum {{ RUNNER_LINKS = {len(linked)} }};",
-        f"static const LinkPlan RUNNER_LINK_PLANS[] = {{\n    {rows}}};",
-        "\n#endif\n",
-    ]
-    return "\n".join(lines)
-
-
-def _tunables(memory: Layout, linked: list[_Linked]) -> list[Element]:
+def _tunables(memory: Layout, linked: list[Linked]) -> list[Element]:
     """What may be changed while it runs: parameters, and inputs that come by no link."""
     by_link = {place for one in linked for place, _ in one.targets}
     ports = (*memory.inputs, *memory.parameters)
@@ -338,11 +275,6 @@ def _xcp_header(name: str, dt: float, memory: Layout, tunables: list[Element], a
 
 def _bound(value: float) -> str:
     return c_number(max(min(value, LARGEST), -LARGEST))
-
-
-def _integers(name: str, values: Iterable[int]) -> str:
-    """An array of C; it ends with a 0 that is not read, because there are none without elements."""
-    return f"static const int {name}[] = {{{', '.join(map(str, (*values, 0)))}}};"
 
 
 def _cmake(name: str) -> str:

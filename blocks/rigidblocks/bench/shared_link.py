@@ -5,8 +5,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rigidblocks.bench.link import Ends, PacketLink, Transport
+from rigidblocks.bench.link import Ends, Transport
 from rigidblocks.bench.packet import HEADER_SIZE
+from rigidblocks.bench.packet_link import PacketLink
 from rigidblocks.bench.shared import Shared
 from rigidblocks.block.port import Port
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rigidblocks.bench.link import Ends, PacketLink, Transport
+from rigidblocks.bench.link import Ends, Transport
+from rigidblocks.bench.packet_link import PacketLink
 from rigidblocks.block.port import Port
 
 

@@ -1,4 +1,4 @@
-/* A link by UDP or shared memory: signals of the system go out, inputs of it come in, and stay safe when nothing comes. */
+/* A link by UDP, shared memory or CAN: signals of the system go out, inputs of it come in, and stay safe when nothing comes. */
 
 #ifndef RB_LINK_H
 #define RB_LINK_H
@@ -18,36 +18,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "can.h"
 #include "clock.h"
+#include "link_plan.h"
 #include "packet.h"
 #include "shared.h"
 
-/* The kinds of links. */
-enum { LINK_UDP, LINK_SHARED };
-
-/* What a link is, known when the program is made: where its values are in the memory of the system. */
-typedef struct {
-    const char *name;
-    int kind;
-    const char *peer, *listen;        /* addresses as 127.0.0.1:5005; of shared memory the first is its name */
-    int64_t timeout;                  /* ns without a packet after which the inputs are the safe ones */
-    int lock_step;                    /* whether each step waits, no longer than that, for the answer to its own packet */
-    int n_sent, n_received, n_targets;
-    const int *sent, *targets, *values; /* targets[k] gets the received value number values[k] */
-    const double *safe;
-} LinkPlan;
-
 enum { MOST_VALUES = 8000, MOST_BYTES = RB_PACKET_HEADER + 8 * MOST_VALUES };
-
-typedef struct {
-    uint64_t sent, unsent, received, lost, late, doubled, foreign, version, size, not_finite, restarts, safe_steps, watchdog;
-} LinkCounts;
 
 typedef struct {
     const LinkPlan *plan;
     int socket, is_safe;
     struct sockaddr_in peer;
     RbShared shared;
+    Can can;
     uint32_t sequence, last; /* of the packets sent, and of the last one received */
     uint32_t answered;       /* which of ours that one answers */
     int64_t heard;           /* when that was */
@@ -111,6 +95,8 @@ static inline int open_link(Link *link, const LinkPlan *plan)
     link->heard = now();
     if (!link->values || !link->bytes)
         return -1;
+    if (plan->kind == LINK_CAN)
+        return open_can(&link->can, plan);
     return plan->kind == LINK_SHARED ? open_shared(link) : open_socket(link);
 }
 
@@ -149,14 +135,9 @@ static inline void close_link(Link *link)
     if (link->socket > 0)
         (void)close(link->socket);
     rb_shared_close(&link->shared);
+    close_can(&link->can);
     free(link->values);
     free(link->bytes);
-}
-
-static inline void set_inputs(const LinkPlan *plan, const double *values, double *m)
-{
-    for (int k = 0; k < plan->n_targets; k++)
-        m[plan->targets[k]] = values[plan->values[k]];
 }
 
 /* One that is accepted sets the inputs. A partner that was silent for the time limit may begin anew. */
@@ -201,14 +182,14 @@ static inline void receive(Link *link, double *m)
 }
 
 /* Sends the signals at t and takes what has come; in lock-step what answers them. */
-static inline void exchange(Link *link, double *m, double t)
+static inline void exchange_packets(Link *link, double *m, double t)
 {
     const LinkPlan *plan = link->plan;
     if (++link->sequence == 0)
         link->sequence = 1;
     const RbPacket packet = {link->sequence, link->last, t};
     for (int k = 0; k < plan->n_sent; k++)
-        link->values[k] = m[plan->sent[k]];
+        link->values[k] = sent_value(plan, k, m);
     const size_t size = rb_packet_write(link->bytes, &packet, link->values, plan->n_sent);
     const int64_t began = now();
     if (send_bytes(link, size))
@@ -230,6 +211,14 @@ static inline void exchange(Link *link, double *m, double t)
     }
 }
 
+static inline void exchange(Link *link, double *m, double t)
+{
+    if (link->plan->kind == LINK_CAN)
+        exchange_frames(&link->can, link->plan, &link->counts, m, t);
+    else
+        exchange_packets(link, m, t);
+}
+
 static inline void report_link(FILE *file, const Link *link, int is_last)
 {
     const LinkCounts *c = &link->counts;
@@ -248,8 +237,10 @@ static inline void report_link(FILE *file, const Link *link, int is_last)
                 {"not finite", c->not_finite},
                 {"restarts of the partner", c->restarts},
                 {"steps with safe values", c->safe_steps},
-                {"watchdog events", c->watchdog}};
-    const int n = (int)(sizeof rows / sizeof rows[0]);
+                {"watchdog events", c->watchdog},
+                {"of wrong checksum", c->checksum}, /* of CAN alone */
+                {"beyond bounds", c->beyond}};
+    const int n = (int)(sizeof rows / sizeof rows[0]) - (link->plan->kind == LINK_CAN ? 0 : 2);
     (void)fprintf(file, "    \"%s\": {", link->plan->name);
     for (int k = 0; k < n; k++)
         (void)fprintf(file, "%s\"%s\": %llu", k ? ", " : "", rows[k].name, (unsigned long long)rows[k].count);

@@ -1,0 +1,153 @@
+/* Frames of CAN and CAN FD: where signals lie in the bytes, and what the bits of one mean. */
+
+#ifndef RB_FRAME_H
+#define RB_FRAME_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { RB_FRAME_BYTES = 64, RB_EXACT_BITS = 53 };
+
+/* A number in the bytes of a frame. `start` is the number of its first bit, which is the lowest of little-endian signals and
+   the highest of big-endian ones; byte k has the bits 8 k to 8 k + 7. From bits to a value it goes by
+
+       physical = scale raw + offset,   value = factor physical + shift */
+typedef struct {
+    int start, length, is_big, is_signed, is_float;
+    double scale, offset, low, high; /* the last two are bounds of raw */
+    double factor, shift;
+} FrameSignal;
+
+/* A frame of `size` bytes, and where its signals begin among those of the link. */
+typedef struct {
+    const char *name;
+    uint32_t id; /* with the bit of extended ones */
+    int is_fd, has_fast_bits, size, wire_size;
+    double period;   /* s in which it is sent once; 0 in each step */
+    int64_t timeout; /* ns in which one may not come */
+    int first, n;
+    const FrameSignal *counter, *checksum; /* NULL without */
+} FrameMessage;
+
+/* The place of the next bit of a signal, from its first one on. */
+static inline int frame_next_bit(const FrameSignal *signal, int place)
+{
+    if (!signal->is_big)
+        return place + 1;
+    return place % 8 ? place - 1 : place + 15;
+}
+
+/* The number of the bit at the k-th place. */
+static inline int frame_bit(const FrameSignal *signal, int k)
+{
+    return signal->is_big ? signal->length - 1 - k : k;
+}
+
+static inline void frame_put(const FrameSignal *signal, uint64_t raw, uint8_t *data)
+{
+    for (int k = 0, place = signal->start; k < signal->length; k++, place = frame_next_bit(signal, place))
+        data[place / 8] |= (uint8_t)((raw >> frame_bit(signal, k) & 1) << place % 8);
+}
+
+static inline uint64_t frame_take(const FrameSignal *signal, const uint8_t *data)
+{
+    uint64_t raw = 0;
+    for (int k = 0, place = signal->start; k < signal->length; k++, place = frame_next_bit(signal, place))
+        raw |= (uint64_t)(data[place / 8] >> place % 8 & 1) << frame_bit(signal, k);
+    return raw;
+}
+
+/* The bits that have a number, which is within the bounds. */
+static inline uint64_t frame_bits(const FrameSignal *signal, double raw)
+{
+    uint64_t bits = 0;
+    if (signal->is_float && signal->length == 32) {
+        const float single = (float)raw;
+        uint32_t half;
+        memcpy(&half, &single, sizeof half);
+        return half;
+    }
+    if (signal->is_float)
+        memcpy(&bits, &raw, sizeof bits);
+    else
+        bits = signal->is_signed ? (uint64_t)(int64_t)raw : (uint64_t)raw;
+    return bits;
+}
+
+/* The bits of a value, or of the nearest one that is within the bounds; `beyond` counts those. */
+static inline uint64_t frame_encode(const FrameSignal *signal, double value, uint64_t *beyond)
+{
+    const double physical = (value - signal->shift) / signal->factor;
+    const double exact = (physical - signal->offset) / signal->scale;
+    const double raw = signal->is_float ? exact : rint(exact);
+    const double nearest = fmin(fmax(raw, signal->low), signal->high);
+    *beyond += nearest != raw;
+    return frame_bits(signal, nearest);
+}
+
+/* The number that some bits have. */
+static inline double frame_number(const FrameSignal *signal, uint64_t bits)
+{
+    const uint64_t sign = (uint64_t)1 << (signal->length - 1);
+    double raw;
+    if (signal->is_float && signal->length == 32) {
+        const uint32_t half = (uint32_t)bits;
+        float single;
+        memcpy(&single, &half, sizeof single);
+        return single;
+    }
+    if (signal->is_float) {
+        memcpy(&raw, &bits, sizeof raw);
+        return raw;
+    }
+    if (signal->is_signed && bits & sign) /* the sign goes on in the bits before */
+        return (double)(int64_t)(bits | ~(sign | (sign - 1)));
+    return (double)bits;
+}
+
+/* The value that some bits have; `beyond` where it is beyond the bounds. */
+static inline double frame_decode(const FrameSignal *signal, uint64_t bits, int *beyond)
+{
+    const double raw = frame_number(signal, bits);
+    if (signal->is_float || signal->length <= RB_EXACT_BITS)
+        *beyond |= !(raw >= signal->low && raw <= signal->high);
+    return signal->factor * (raw * signal->scale + signal->offset) + signal->shift;
+}
+
+/* CRC-8 of SAE J1850 over the bytes of a message but the one that has it. */
+static inline uint8_t frame_checksum(const FrameMessage *message, const uint8_t *data)
+{
+    unsigned crc = 0xff;
+    for (int k = 0; k < message->size; k++) {
+        if (k == message->checksum->start / 8)
+            continue;
+        crc ^= data[k];
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc << 1 ^ (crc & 0x80 ? 0x1du : 0u)) & 0xffu;
+    }
+    return (uint8_t)(crc ^ 0xff);
+}
+
+/* The data of the frame number `count` of a message, of the values of a link's signals. */
+static inline void frame_pack(const FrameMessage *message, const FrameSignal *signals, const double *values, uint32_t count,
+                              uint8_t *data, uint64_t *beyond)
+{
+    memset(data, 0, RB_FRAME_BYTES);
+    for (int k = message->first; k < message->first + message->n; k++)
+        frame_put(&signals[k], frame_encode(&signals[k], values[k], beyond), data);
+    if (message->counter)
+        frame_put(message->counter, count, data);
+    if (message->checksum)
+        frame_put(message->checksum, frame_checksum(message, data), data);
+}
+
+/* The values in the data of a frame. */
+static inline void frame_unpack(const FrameMessage *message, const FrameSignal *signals, const uint8_t *data, double *values,
+                                int *beyond)
+{
+    for (int k = message->first; k < message->first + message->n; k++)
+        values[k] = frame_decode(&signals[k], frame_take(&signals[k], data), beyond);
+}
+
+#endif
