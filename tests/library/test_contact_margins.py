@@ -26,7 +26,7 @@ from rigidblocks.simulation.simulate import simulate
 from rigidblocks.system.system import System
 
 G = 9.81
-METHODS = ["adaptive", "stiff", "adaptive or stiff"]
+METHODS = ["adaptive", "stiff", "radau", "adaptive or stiff"]
 UPRIGHT = (1.0, 0.0, 0.0, 0.0)
 
 

@@ -23,6 +23,7 @@ LOOSE = 0.03  # tolerances: what may be left of the stages where Newton's method
 MOST_TRIES = 10
 CONTRACTION = 0.3  # of Newton's method, that the next step is to have at most
 SLOPES_AT = 0.75  # of a step: there the Jacobian is taken
+REACH = 10.0  # steps: so far the polynomial of the step before is gone on with
 START_PART = 1e-3  # of the size of a state, that the first step is to change it by at most
 
 
@@ -64,7 +65,7 @@ class Stages:
         self.forget()
 
     def forget(self) -> None:
-        """Forgets the steps before, where another method has been at work."""
+        """Forgets the steps before, where another method or law has been at work."""
         self.J: Array | None = None
         self.is_fresh = False
         self.factored = 0.0
@@ -75,6 +76,8 @@ class Stages:
         """The error of a step in tolerances and the states at its end; 16, which halves the step,
         where no stages are found.
         """
+        if at.h > REACH * self.last_length:
+            self.last_length, self.rest = 0.0, 1.0
         while True:
             if self.J is None:
                 self._renew(at, slopes)
@@ -84,9 +87,7 @@ class Stages:
             if self.is_fresh:
                 return 16.0, at.x
         y = at.x + self.z[-1]
-        e, error = self._error(at, at.f, y)
-        if 1.0 < error < np.inf:
-            e, error = self._error(at, rates(at.t, at.x + e), y)
+        error = self._error(at, y)
         if error > 1.0 and not self.is_fresh:
             self.J = None
         return error, y
@@ -187,13 +188,14 @@ class Stages:
             w[1 + 2 * k : 3 + 2 * k] = pair.solution(*w[1 + 2 * k : 3 + 2 * k])
         return np.array([_sum(row, w) for row in self.data.back])
 
-    def _error(self, at: Begin, f: Array, y: Array) -> tuple[Array, float]:
-        """The difference to a method of order 5, what decays fast taken out of it, and its size in
-        tolerances; f are the rates at the start.
+    def _error(self, at: Begin, y: Array) -> float:
+        """The difference to a method of order 5, what decays fast taken out of it, in tolerances.
+
+        It is taken out once: twice would hide what swings fast, as on a stiff contact, which the
+        stages only damp.
         """
-        e = at.h * self.data.roots[0].real * f + _sum(self.data.error, self.z)
-        e = self.real(e)
-        return e, self.in_tolerances(e, at.x, y)
+        e = at.h * self.data.roots[0].real * at.f + _sum(self.data.error, self.z)
+        return self.in_tolerances(self.real(e), at.x, y)
 
 
 class _Pair:

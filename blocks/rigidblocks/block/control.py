@@ -191,6 +191,8 @@ class Steps:
             remember(s, h, trial.error, shortened, kind)
             if self.trials.stages is not None and kind == COLLOCATION:
                 s[LENGTH] = self.trials.stages.keep(h, s[LENGTH])
+                if self.approach is not None and self.approach.crosses:
+                    self.trials.stages.forget()
             if self.approach is not None:
                 s[LENGTH] = self.approach.next_length(h, s[LENGTH])
             self.rates = trial.rates

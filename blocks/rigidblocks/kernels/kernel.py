@@ -24,7 +24,7 @@ from rigidblocks.block.adaptive import (
 )
 from rigidblocks.block.block import Block
 from rigidblocks.block.choice import FIRST_TRUST, MOST_TRUST, Prices
-from rigidblocks.block.collocation import CONTRACTION, LOOSE, SLOPES_AT, START_PART, close
+from rigidblocks.block.collocation import CONTRACTION, LOOSE, REACH, SLOPES_AT, START_PART, close
 from rigidblocks.block.collocation import MOST_TRIES as MOST_NEWTON
 from rigidblocks.block.composite import Composite, InnerBlock
 from rigidblocks.block.integrators import Collocation, Integrator
@@ -236,6 +236,7 @@ def _collocation_tableau(method: Integrator, nodes: Collocation) -> Iterable[str
     yield f"enum {{ RB_MOST_NEWTON = {MOST_NEWTON} }};"
     yield f"static const double RB_LOOSE = {c_number(LOOSE)};"
     yield f"static const double RB_CONTRACTION = {c_number(CONTRACTION)};"
+    yield f"static const double RB_REACH = {c_number(REACH)};"
     yield f"static const double RB_SLOPES_AT = {c_number(SLOPES_AT)};"
     yield f"static const double RB_START_PART = {c_number(START_PART)};"
 

@@ -281,6 +281,10 @@ static inline double controlled_step(double *m, Progress *progress, const Course
                 s[RB_NEXT_STEP] = keep_stages(&progress->stages, trial.h, s[RB_NEXT_STEP]);
             else
                 start_stages(&progress->stages);
+#ifdef RB_MARGINS
+            if (progress->approach.crosses) /* another law */
+                start_stages(&progress->stages);
+#endif
 #endif
 #ifdef RB_MARGINS
             if (!spite)
