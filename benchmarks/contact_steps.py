@@ -3,11 +3,12 @@ and stops are from their closed forms, whatever the stiffness and the communicat
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 
-from rigidblocks import Model
+from rigidblocks import Block, Model
 from rigidblocks.algebra.spatial import mcI, xlt
 from rigidblocks.block.adaptive import longest_step, memory_for, method_of
 from rigidblocks.contact import PointSet, Sphere, plane_contacts
@@ -20,6 +21,7 @@ G, R = 9.81, 0.1
 UPRIGHT = (1.0, 0.0, 0.0, 0.0)
 LEGS = PointSet([[x * 0.4, y * 0.3, -0.5] for x in (-1, 1) for y in (-1, 1)])
 SEED = 12
+BOUNCING = ("adaptive", "stiff", "adaptive or stiff", "radau", "adaptive rodas3")
 Values = Callable[[str], np.ndarray]
 
 
@@ -41,8 +43,13 @@ def table(height: float) -> Model:
 
 def stepper_of(model: Model, *law: float) -> CompiledStepper:
     """The compiled plant under the default method."""
-    method = method_of("adaptive or stiff")
-    plant = ContactPlant(RobotPlant(model), *law)
+    return compiled(ContactPlant(RobotPlant(model), *law), "adaptive or stiff")
+
+
+@cache
+def compiled(plant: ContactPlant, name: str) -> CompiledStepper:
+    """The compiled plant under a method."""
+    method = method_of(name)
     return compiled_stepper(memory_for(plant, method), method, longest_step(method))
 
 
@@ -122,6 +129,49 @@ def zeno() -> tuple[float, float]:
     one = simulate_contact(model, partial(plane_contacts, model), [1.0], [0.0], 2.0, 0.05, e=e)
     exact = fall * np.cumsum([1.0, *(2 * e**k for k in range(1, 10))])
     return np.abs(one.times("impact")[:10] / exact - 1).max(), abs(one["q"][-1, 0])
+
+
+@dataclass(frozen=True)
+class WithoutMargins(ContactPlant):
+    """The plant whose steps may end anywhere."""
+
+    margins = Block.margins
+
+
+def bounces() -> Iterator[list[str]]:
+    """A row for each method: the largest relative gain of energy over a communication step, of a
+    ball that bounces without damping, the largest loss, and the gain where steps do not end at the
+    contact.
+    """
+    plants = [of(RobotPlant(ball()), 1e6, 1.0, 0.0) for of in (ContactPlant, WithoutMargins)]
+    for name in BOUNCING:
+        with_margins, without = (
+            np.concatenate([energy_changes(compiled(plant, name), K, dt) for K, dt in falls()])
+            for plant in plants
+        )
+        yield [
+            f'`"{name}"`',
+            f"{max(with_margins.max(), 0.0):.0e}",
+            f"{max(-with_margins.min(), 0.0):.0e}",
+            f"{max(without.max(), 0.0):.0e}",
+        ]
+
+
+def energy_changes(stepper: CompiledStepper, K: float, dt: float) -> np.ndarray:
+    """By how much the energy of a ball that falls from 0.4 m changes over each communication step,
+    as a part of the first.
+    """
+    y = run(stepper, 20.0, dt, q=[*UPRIGHT, 0, 0, 0.5], K=K, D=0.0)
+    depth = np.maximum(y("depth")[:, 0], 0.0)
+    E = y("energy")[:, 0] + K / 2 * depth**2 - G * R
+    return np.diff(E, prepend=G * 0.4) / (G * 0.4)
+
+
+def falls() -> Iterator[tuple[float, float]]:
+    """Stiffnesses [N/m] and communication steps [s]."""
+    rng = np.random.default_rng(SEED)
+    for K in 10.0 ** rng.uniform(4, 9, 20):
+        yield from ((K, dt) for dt in (1e-3, 1e-2, 0.1, 1.0))
 
 
 def measured() -> Iterator[list[str]]:

@@ -22,9 +22,11 @@ from rigidblocks import (
     planar2,
 )
 from rigidblocks.block.adaptive import memory_for, method_of
+from rigidblocks.block.memory import Memory
+from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library import FloatingBasePlant
-from rigidblocks.mechanisms import n_four_bar
+from rigidblocks.mechanisms import five_bar, n_four_bar, stewart_platform
 from rigidblocks.robots import quadruped
 
 DT, N, ROUNDS = 1e-3, 1000, 15
@@ -74,6 +76,14 @@ CASES: dict[str, Callable[[str], Case]] = {
     "four-bars, N = 40": alone(lambda: ClosedLoopPlant(*n_four_bar(40))),
 }
 
+JACOBIANS: dict[str, Callable[[], Block]] = {
+    "five-bar": lambda: ClosedLoopPlant(*five_bar()),
+    "arm of seven joints": lambda: swinging(auto_tree(7, skew=0.7)),
+    "quadruped": lambda: FloatingBasePlant(quadruped(), q0=STANCE, qd0=0.5),
+    "Stewart platform": lambda: ClosedLoopPlant(*stewart_platform()),
+    "four-bars, N = 40": lambda: ClosedLoopPlant(*n_four_bar(40)),
+}
+
 
 def run_of(case: Case) -> tuple[Callable[[], float], Callable[[], np.ndarray]]:
     """Of a case what takes N steps from its start and returns their CPU time [s], and the outputs
@@ -109,6 +119,24 @@ def measured(name: str) -> Iterator[float]:
         if not difference < AGREEMENT:
             raise RuntimeError(f"{name}: '{method}' and RK4 differ by {difference:.1e}")
     yield from np.median(times, axis=0) / N
+
+
+def jacobians() -> Iterator[list[str]]:
+    """Of each block the states, the operations of its rates and of their exact Jacobian, and the
+    time to trace that one.
+    """
+    for name, block in JACOBIANS.items():
+        evaluator = TracedEvaluator(Memory(block()))
+        rates, start = evaluator.graph("derivative").operation_count, process_time()
+        exact = evaluator.rate_slopes.operation_count
+        time, n = process_time() - start, evaluator.memory.x.stop - evaluator.memory.x.start
+        yield [
+            name,
+            str(n),
+            f"{rates:,}",
+            f"{exact:,}",
+            f"{time:.1g} s" if time < 10 else f"{time:.0f} s",
+        ]
 
 
 def main() -> None:

@@ -17,12 +17,14 @@ from pathlib import Path
 
 import contact_steps
 import costs
+import couplings
 import kernels
 import loops
 import numpy as np
 import peers
 import swinging
 import tables
+import tolerances
 import work_precision
 from models import check_equal, models
 
@@ -138,24 +140,44 @@ def machine() -> str:
     )
 
 
-MEASURES = {
-    "demo": demo,
-    "algorithms": algorithms,
-    "linkages": linkages,
-    "steps": steps,
-    "closures": closures,
-    "work": work_precision.measured,
-    "contact": contact_steps.measured,
-    "energy": swinging.measured,
-} | peers.MEASURES
-HEADS = {
-    "work": ["", "error", *work_precision.SOLVERS],
-    "contact": ["", "over", "off by"],
-    "energy": ["", "E [J]", "RK4, 1 ms", "1e-5", "1e-6", "1e-7", "1e-8", "time of 1e-7 / RK4"],
-    "algorithms": ["", "operations", "book", "call", "Pinocchio's"],
-    "linkages": ["", "operations", "call", "Pinocchio's"],
-    "steps": ["", "RK4", "adaptive", "adaptive or stiff"],
-} | peers.HEADS
+MEASURES = (
+    {
+        "demo": demo,
+        "algorithms": algorithms,
+        "linkages": linkages,
+        "steps": steps,
+        "closures": closures,
+        "work": work_precision.measured,
+        "contact": contact_steps.measured,
+        "energy": swinging.measured,
+        "tolerances": tolerances.measured,
+        "jacobians": costs.jacobians,
+        "bounces": contact_steps.bounces,
+    }
+    | couplings.MEASURES
+    | peers.MEASURES
+)
+HEADS = (
+    {
+        "tolerances": tolerances.HEADS,
+        "jacobians": [
+            "",
+            "states n",
+            "operations of the rates",
+            "of the exact Jacobian",
+            "traced in",
+        ],
+        "bounces": ["", "gain", "loss", "gain without margins"],
+        "work": ["", "error", *work_precision.SOLVERS],
+        "contact": ["", "over", "off by"],
+        "energy": ["", "E [J]", "RK4, 1 ms", "1e-5", "1e-6", "1e-7", "1e-8", "time of 1e-7 / RK4"],
+        "algorithms": ["", "operations", "book", "call", "Pinocchio's"],
+        "linkages": ["", "operations", "call", "Pinocchio's"],
+        "steps": ["", "RK4", "adaptive", "adaptive or stiff"],
+    }
+    | couplings.HEADS
+    | peers.HEADS
+)
 
 
 def main() -> None:

@@ -47,10 +47,7 @@ def measured() -> Iterator[list[str]]:
     """A row for each mechanism."""
     for name, mechanism in MECHANISMS.items():
         plant = ClosedLoopPlant(mechanism.model, mechanism.q0, mechanism.qd0)
-        none = np.zeros(sum(int(np.prod(port.shape)) for port in plant.inputs))
-        fixed, default = (
-            Kernel(plant, method_of(one), none) for one in ("rk4", "adaptive or stiff")
-        )
+        fixed, default = (Kernel(plant, method_of(one)) for one in ("rk4", "adaptive or stiff"))
         start, by_rk4, time = drift(fixed, None)
         found = {rtol: drift(default, rtol) for rtol in TOLERANCES}
         cells = [f"{found[rtol][1]:.0e}" for rtol in TOLERANCES]

@@ -57,11 +57,13 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """The compiled block that counts, for a method, whose tolerance can be set."""
+    """The compiled block that counts, for a method, whose tolerance can be set; without inputs
+    given they are what they start at.
+    """
 
     block: Block
     method: Method
-    inputs: np.ndarray
+    inputs: np.ndarray | None = None
 
     @cached_property
     def memory(self):
@@ -89,7 +91,8 @@ class Kernel:
     def start(self) -> np.ndarray:
         """A memory at the start, which the rates know, too; nothing is counted yet."""
         m = self.memory.start()
-        m[self.memory.u] = self.inputs
+        if self.inputs is not None:
+            m[self.memory.u] = self.inputs
         self.library.block_initialize(m.ctypes.data, 0.0)
         self.library.take(m.ctypes.data)
         self.library.counts()
