@@ -36,7 +36,10 @@ FMI = {
 RUNNER = folders(C / "runner", SAMPLE / "runner", C / "kernel", C / "master")
 ALGORITHMS = folders(SAMPLE / "algorithms")
 CONTACT = folders(SAMPLE / "contact")
-LANES = [[f"-DRB_LANES={n}", *folders(C / "lanes", SAMPLE / "lanes")] for n in (2, 4, 8)]
+LANES = [
+    [f"-DRB_LANES={n}", *folders(C / "lanes", SAMPLE / "lanes", SAMPLE / "automatic"), *KERNEL]
+    for n in (2, 4, 8)
+]
 OPTIONS = {  # of a build
     fmi: [
         [],
@@ -77,6 +80,7 @@ UNITS = [  # the files that are compiled, with the folders that they need
     ("algorithms/derivatives.h", ALGORITHMS),
     ("lanes/batch.c", LANES[0]),
     ("lanes/run.c", LANES[0]),
+    ("lanes/advance.h", LANES[0]),
     ("lanes/widest.c", []),
 ]
 # what headers of targets define: letters, and words that an FMU's C might use too

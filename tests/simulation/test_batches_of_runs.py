@@ -10,14 +10,14 @@ from planar2ctrl import parts, wired
 from rigidblocks import (
     FloatingBasePlant,
     FusedSystem,
-    RobotPlant,
     System,
     auto_tree,
     floating_base,
-    planar2,
     prepare,
     simulate_batch,
 )
+from rigidblocks.library import RigidContactPlant
+from rigidblocks.robots import gripper
 from rigidblocks.tracing.lanes import LANES
 
 RTOL = 1e-12  # of the largest value: rounding, over a short run
@@ -35,7 +35,7 @@ def close(actual, expected):
 def test_every_run_of_a_batch_is_that_of_simulate(rng):
     system = wired(parts())
     start = starts(rng, 11)
-    batch = simulate_batch(system, T_STOP, DT, start=start, every=3)
+    batch = simulate_batch(system, T_STOP, DT, start=start, every=3, method="rk4")
     run = prepare(system, DT, every=3, method="rk4")
     assert len(batch) == 11
     assert np.isnan(batch.failed).all()
@@ -50,10 +50,11 @@ def test_every_run_of_a_batch_is_that_of_simulate(rng):
 @pytest.mark.slow
 def test_lanes_and_threads_change_no_bit(rng):
     system, start = wired(parts()), starts(rng, 37)
-    expected = simulate_batch(system, T_STOP, DT, start=start, lanes=2, threads=1)
+    expected = simulate_batch(system, T_STOP, DT, start=start, lanes=2, threads=1, method="rk4")
     for lanes in LANES[1:]:
         for threads in (None, 3):
-            batch = simulate_batch(system, T_STOP, DT, start=start, lanes=lanes, threads=threads)
+            how = {"lanes": lanes, "threads": threads, "method": "rk4"}
+            batch = simulate_batch(system, T_STOP, DT, start=start, **how)
             assert_array_equal(batch.values, expected.values)
     fused = FusedSystem(wired(parts(), method="rk4"), DT)
     assert_array_equal(simulate_batch(fused, T_STOP, DT, start=start).values, expected.values)
@@ -61,11 +62,12 @@ def test_lanes_and_threads_change_no_bit(rng):
 
 def test_a_run_that_fails_is_told_and_leaves_the_others_as_they_are(rng):
     system, start = wired(parts()), starts(rng, 9)
-    good = simulate_batch(system, T_STOP, DT, start=start, record=["robot.q"], every=7)
+    how = {"record": ["robot.q"], "every": 7, "method": "rk4"}
+    good = simulate_batch(system, T_STOP, DT, start=start, **how)
     assert [port.name for port in good.ports] == ["robot.q"]
     start["robot.qd"] = np.zeros((9, 2))
     start["robot.qd"][4] = 1e160  # its square is infinite
-    bad = simulate_batch(system, T_STOP, DT, start=start, record=["robot.q"], every=7)
+    bad = simulate_batch(system, T_STOP, DT, start=start, **how)
     assert np.flatnonzero(np.isfinite(bad.failed)).tolist() == [4]
     assert 0.0 <= bad.failed[4] <= T_STOP
     late = bad.time >= bad.failed[4]
@@ -78,7 +80,7 @@ def test_a_run_that_fails_is_told_and_leaves_the_others_as_they_are(rng):
 def test_a_free_block_with_quaternions_runs_alone_in_a_batch(rng):
     plant = FloatingBasePlant(floating_base(auto_tree(2, skew=0.7)))
     start = {"velocity": rng.normal(size=(5, 6)), "qd": rng.normal(size=(5, 1))}
-    batch = simulate_batch(plant, 0.05, 5e-3, start=start, h=5e-3)
+    batch = simulate_batch(plant, 0.05, 5e-3, start=start, method="rk4", h=5e-3)
     system = System()
     system.add("robot", plant)
     run = prepare(system, 5e-3, method="rk4", h=5e-3)
@@ -111,23 +113,24 @@ def test_what_does_not_fit_is_refused_in_words():
     for error, message, start in wrong:
         with pytest.raises(error, match=message):
             run(start)
-    with pytest.raises(ValueError, match="takes steps of fixed length"):
-        run({"robot.q": q}, method="adaptive")
+    with pytest.raises(ValueError, match="steps of fixed length and has no use for rtol"):
+        run({"robot.q": q}, method="rk4", rtol=1e-6)
+    held = (0.1, 0.02, 0.02, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1)
+    with pytest.raises(ValueError, match="RigidContactPlant is in no trace"):
+        run({"q": q}, part=RigidContactPlant(gripper(), q0=held))
     with pytest.raises(KeyError, match=r"robot\.x"):
         run({"robot.q": q}, record=["robot.x"])
     with pytest.raises(TypeError, match="of a System or a block, not of a dict"):
         run({"robot.q": q}, part={})
 
 
-def test_parts_with_adaptive_steps_are_refused():
-    system = System()
-    system.add("robot", RobotPlant(planar2()), method="adaptive", start={"tau": [0.0, 0.0]})
-    with pytest.raises(ValueError, match="a part with adaptive steps cannot run in a batch"):
-        simulate_batch(system, 0.01, DT, start={"robot.q": np.zeros((3, 2))})
-
-
 def test_no_runs_at_all_are_no_rows():
     batch = simulate_batch(
-        wired(parts()), 0.01, DT, start={"robot.q": np.zeros((0, 2))}, record=["robot.q"]
+        wired(parts()),
+        0.01,
+        DT,
+        start={"robot.q": np.zeros((0, 2))},
+        record=["robot.q"],
+        method="rk4",
     )
     assert batch["robot.q"].shape == (0, 11, 2)

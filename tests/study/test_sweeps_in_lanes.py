@@ -57,6 +57,16 @@ def test_a_run_that_fails_in_lanes_says_what_it_says_alone():
 
 
 @pytest.mark.slow
+def test_runs_that_choose_their_steps_go_in_lanes():
+    system = System()
+    system.add("decay", Decay(), start={"x": 3.0})
+    rates = np.linspace(0.0, 2.0, 11)
+    alone, lanes = both(system, grid({"decay.k": rates}), 1.0, DT, {"end": "last decay.x"})
+    same(alone, lanes)
+    assert_allclose(lanes["end"], 3.0 * np.exp(-rates), rtol=1e-6)
+
+
+@pytest.mark.slow
 def test_a_measure_that_fails_in_lanes_fails_as_alone(tmp_path):
     def end(result):
         if result["decay.x"][-1] < 1.0:
@@ -90,11 +100,8 @@ def test_what_cannot_go_in_lanes_goes_alone_unless_lanes_are_asked_for(monkeypat
     )
     design, measure = grid({"decay.k": [0.2, 0.5, 1.0]}), {"end": "last decay.x"}
     expected = 3.0 * np.exp(-design.table[:, 0])
-    adaptive = System()
-    adaptive.add("decay", Decay(), start={"x": 3.0})
     scenario = {"time": [0.5], "decay.k": [1.0]}
     for system, options, said in (
-        (adaptive, {"rtol": 1e-10}, "adaptive steps cannot run in a batch"),
         (decays(), {"form": "compiled"}, "only fused runs go in lanes"),
         (decays(), {"scenario": scenario}, "a scenario do not go in lanes"),
     ):

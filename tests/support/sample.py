@@ -25,13 +25,13 @@ from rigidblocks.formats.description import Freedoms
 from rigidblocks.kernels.contact import contacts_header
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import model_header
+from rigidblocks.kernels.lane_steps import functions_text, steps_header
 from rigidblocks.kernels.structure import structure_header
 from rigidblocks.library import RigidContactPlant
 from rigidblocks.model.shapes import Box
 from rigidblocks.robots import gripper
-from rigidblocks.simulation.batch import steps_header
 from rigidblocks.system.fused import GAUSS_SEIDEL
-from rigidblocks.tracing.batch import function_header
+from rigidblocks.tracing.batch import function_header, in_header
 from rigidblocks.tracing.trace import trace
 
 
@@ -98,6 +98,10 @@ def generated_c() -> dict[str, str]:
     texts["algorithms/structure.h"] = structure_header(auto_tree(3), own=1)
     waves = trace("waves", lambda x: {"y": np.sin(x), "z": np.cos(x)}, {"x": (2,)})
     texts["lanes/function.h"] = function_header(waves)[0]
+    method = METHODS["adaptive or stiff"]
+    evaluator = TracedEvaluator(memory_for(Turntable(), method))
+    functions = in_header("functions", functions_text(evaluator, method, 1e-3))
+    texts["lanes/functions.h"] = functions.replace('"sine.h"', '"model.h"\n#include "sine.h"')
     texts["lanes/steps.h"] = steps_header(Memory(Turntable()), RK4, 1e-3, 1e-3)
     texts["algorithms/contacts.h"] = contacts_header(2, 1, 10, cone=True)
     texts["contact/tables.h"] = hand_and_block().tables

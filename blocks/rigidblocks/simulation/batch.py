@@ -3,6 +3,7 @@ and in threads.
 """
 
 import ctypes
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,17 +12,11 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import longest_step
+from rigidblocks.block.adaptive import DEFAULT_METHOD, Method, longest_step, memory_for, method_of
 from rigidblocks.block.block import Block, Port, computed_outputs
-from rigidblocks.block.composite import Composite
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.integrators import INTEGRATORS, RK4, Integrator
 from rigidblocks.block.memory import Memory
-from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.record import offer
-from rigidblocks.block.step import advance, initialize
-from rigidblocks.block.written import WrittenBlock
-from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.lane_steps import check_traced, steps_header
 from rigidblocks.simulation.arguments import check_count, check_names, check_numbers
 from rigidblocks.simulation.grid import communication_points
 from rigidblocks.simulation.prepare import planned
@@ -29,13 +24,12 @@ from rigidblocks.simulation.recording import chosen
 from rigidblocks.simulation.result import Result
 from rigidblocks.system.fused import GAUSS_SEIDEL, FusedSystem
 from rigidblocks.system.system import System
-from rigidblocks.tracing.batch import in_header, lane_library
-from rigidblocks.tracing.ccode import c_function, c_number
+from rigidblocks.tracing.batch import lane_library
 from rigidblocks.tracing.lanes import in_threads, lane_count
-from rigidblocks.tracing.notation import IN_LANES
-from rigidblocks.tracing.trace import trace
 
+LOG = logging.getLogger("rigidblocks")
 _STEPS = 200_000  # of all runs in one call of C, between which Ctrl-C is heard
+_NAMED = 8  # runs that a message names
 _LONG = np.dtype(ctypes.c_long)
 
 
@@ -89,8 +83,11 @@ def simulate_batch(
     *,
     start: Mapping[str, Any],
     t_start: float = 0.0,
-    method: Integrator | str = RK4,
+    method: Method | str | None = None,
     h: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_inner_steps: int | None = None,
     order: str = GAUSS_SEIDEL,
     record: Sequence[str] = ("*",),
     every: int = 1,
@@ -106,19 +103,30 @@ def simulate_batch(
     `start` names inputs that nothing is connected to, states and tunable parameters, `part.port` of
     a system and `port` of a block. A value has the shape of its port, for all runs, or one more
     index in front, that of the run; n is the same for all that have one. The numbers are those of
-    `simulate` to rounding; method, h and order are as there, the method one with steps of fixed
-    length. `record` has patterns of the outputs that are kept, at every `every`-th step.
+    `simulate` to rounding; method, h, rtol, atol, max_inner_steps and order are as there, and each
+    run chooses its own steps. `record` has patterns of the outputs that are kept, at every
+    `every`-th step.
 
     `lanes` runs are taken at once, by default as many as the processor has operations for, in
     `threads`, by default one a processor; the numbers do not depend on either. One that fails is
-    told in `failed`, and the others go on. Raises KeyError for a name that there is not, and
-    ValueError for values and shapes that do not fit, for adaptive steps, FMUs and what is in no
-    trace.
+    told in `failed` and in the log, and the others go on. Raises KeyError for a name that there is
+    not, and ValueError for values and shapes that do not fit, for FMUs and what is in no trace.
     """
-    batch = Batch(
-        _block(system, dt, t_start, order, method, h), dt, record, every, lanes, _fixed(method), h
-    )
-    return batch.simulate(t_stop, start, t_start, threads)
+    own = method_of(method or DEFAULT_METHOD, rtol, atol, max_inner_steps)
+    block = _block(system, dt, t_start, order, own, h)
+    batch = Batch(block, dt, record, every, lanes, own, h)
+    result = batch.simulate(t_stop, start, t_start, threads)
+    _tell_failures(result.failed)
+    return result
+
+
+def _tell_failures(failed: Array) -> None:
+    """Tells the log which runs have failed, and when."""
+    runs = np.flatnonzero(np.isfinite(failed))
+    if len(runs):
+        named = ", ".join(f"run {k} at {failed[k]:g} s" for k in runs[:_NAMED])
+        more = ", ..." if len(runs) > _NAMED else ""
+        LOG.warning("%d of %d runs failed: %s%s", len(runs), len(failed), named, more)
 
 
 class Batch:
@@ -136,15 +144,16 @@ class Batch:
         record: Sequence[str] = ("*",),
         every: int = 1,
         lanes: int | None = None,
-        method: Integrator = RK4,
+        method: Method = DEFAULT_METHOD,
         h: float | None = None,
     ):
         check_numbers({"dt": dt})
         check_names({"record": record})
         check_count("every", every)
         self.lanes = lane_count(lanes)
-        self._memory, self._dt, self._every = Memory(_in_step(block)), dt, every
         self._method, self._h = method, longest_step(method, h)
+        self._memory, self._dt, self._every = memory_for(block, method), dt, every
+        check_traced(self._memory)
         self._ports = chosen(self._memory.block.outputs, record)
 
     @property
@@ -200,40 +209,15 @@ class Batch:
 
 
 def _block(
-    system: System | Block, dt: float, t_start: float, order: str, method: Any, h: float | None
+    system: System | Block, dt: float, t_start: float, order: str, method: Method, h: float | None
 ) -> Block:
     """The block that takes the steps of the system."""
     if isinstance(system, System):
-        plan = planned(system, dt, t_start, order, "fused", _fixed(method), h, None, None, None, ())
+        plan = planned(system, dt, t_start, order, "fused", method, h, None, None, None, ())
         system = FusedSystem(plan.wiring, dt, order)
     if not isinstance(system, Block):
         raise TypeError(f"a batch is of a System or a block, not of a {type(system).__name__}")
     return system
-
-
-def _in_step(block: Block) -> Block:
-    """The block; raises ValueError for one whose runs would not be in step."""
-    if isinstance(block, PythonBlock | WrittenBlock):
-        raise ValueError(
-            f"{type(block).__name__} is in no trace, and only what is traced runs in a batch"
-        )
-    if isinstance(block, Composite) and block.inner_blocks(Memory(block)):
-        raise ValueError(
-            "a part with adaptive steps cannot run in a batch, whose runs are in step; add "
-            "the parts of a FusedSystem with steps of fixed length, such as method='rk4'"
-        )
-    return block
-
-
-def _fixed(method: Integrator | str) -> Integrator:
-    """The method, one whose steps have a fixed length."""
-    found = INTEGRATORS.get(method) if isinstance(method, str) else method
-    if not isinstance(found, Integrator):
-        raise ValueError(
-            f"a batch takes steps of fixed length, for its runs are in step; '{method}' is not one "
-            f"of: {', '.join(INTEGRATORS)}"
-        )
-    return found
 
 
 def _memories(memory: Memory, start: Mapping[str, Any]) -> Array:
@@ -285,7 +269,7 @@ def _start_value(port: Port, given: Any) -> Array:
     return flat
 
 
-def _loop(memory: Memory, method: Integrator, h: float, dt: float, lanes: int) -> Any:
+def _loop(memory: Memory, method: Method, h: float, dt: float, lanes: int) -> Any:
     """The loop over the runs, `run` of c/lanes/run.c."""
     generated = {"steps.h": steps_header(memory, method, h, dt)}
     run = lane_library("run", generated, lanes).run
@@ -299,16 +283,3 @@ def _loop(memory: Memory, method: Integrator, h: float, dt: float, lanes: int) -
         ctypes.c_void_p,
     )
     return run
-
-
-def steps_header(memory: Memory, method: Integrator, h: float, dt: float) -> str:
-    """The text of steps.h, which c/lanes/run.c wants."""
-    evaluator = NumpyEvaluator(memory, TracedEvaluator(memory).slopes)
-    shapes = {"memory": (memory.size,)}
-    graphs = (
-        trace("begin", lambda m: {"m": initialize(evaluator, m, m[0])}, shapes),
-        trace("advance", lambda m: {"m": advance(evaluator, m, m[0], dt, method, h)}, shapes),
-    )
-    functions = "\n".join(c_function(graph, notation=IN_LANES) for graph in graphs)
-    size = f"enum {{ RB_SIZE = {memory.size} }};\nstatic const double RB_DT = {c_number(dt)};\n"
-    return in_header("steps", functions + size)

@@ -43,8 +43,10 @@ def c_functions(
     *,
     inline: bool = False,
     notation: Notation = SCALAR,
+    with_tables: bool = True,
 ) -> str:
-    """The texts of `c_function` of some graphs, with the names of each.
+    """The texts of `c_function` of some graphs, with the names of each; the tables that they look
+    up may be there already.
 
     Long ones are made of pieces, since compilers take time more than in proportion to a function's
     length, and share those that they have in common (`pieces`).
@@ -61,7 +63,7 @@ def c_functions(
             arguments = f"const {notation.real} *in, {notation.real} *out"
             short.append(definition(graph.name, arguments, lines, ("in", "out"), inline))
     text = in_pieces(long, inline, notation.real) if long else ""
-    return "".join(tables) + "\n".join(short) + text
+    return "".join(tables if with_tables else ()) + "\n".join(short) + text
 
 
 def _all_assignments(

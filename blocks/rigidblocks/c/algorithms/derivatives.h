@@ -82,7 +82,7 @@ static inline void factorize(real (*L)[RB_N], real *inverse)
 {
     for (int i = RB_N - 1; i >= 0; i--) {
         subtract(L[i], L[0] + (i + 1) * RB_N + i, RB_N, L[0] + (i + 1) * RB_N, RB_N, RB_END[i] - i - 1, i + 1);
-        inverse[i] = number(1.0) / root(L[i][i]);
+        inverse[i] = number(1.0) / square_root(L[i][i]);
         for (int j = 0; j < i; j++)
             L[i][j] *= inverse[i];
     }

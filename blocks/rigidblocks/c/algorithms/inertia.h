@@ -29,7 +29,7 @@ static inline double number(double x)
     return x;
 }
 
-static inline double root(double x)
+static inline double square_root(double x)
 {
     return sqrt(x);
 }

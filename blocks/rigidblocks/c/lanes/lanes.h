@@ -40,7 +40,7 @@ static inline real choice(bits mask, real a, real b)
 }
 
 /* a where the mask has ones, else 0. */
-static inline real where(bits mask, real a)
+static inline real masked(bits mask, real a)
 {
     return (real)(mask & (bits)a);
 }
@@ -78,7 +78,7 @@ static inline real each_of_two(double (*function)(double, double), real x, real 
     return z;
 }
 
-static inline real root(real x)
+static inline real square_root(real x)
 {
 #if RB_LANES == 8 && defined(__AVX512F__)
     return (real)_mm512_sqrt_pd((__m512d)x);
@@ -122,19 +122,19 @@ static inline bits is_nan(real x)
 }
 
 /* The smaller and the larger of two, NaN where one of them is. */
-static inline real smaller(real a, real b)
+static inline real minimum(real a, real b)
 {
     return choice((bits)(a < b) | is_nan(a), a, b);
 }
 
-static inline real larger(real a, real b)
+static inline real maximum(real a, real b)
 {
     return choice((bits)(a > b) | is_nan(a), a, b);
 }
 
 static inline real sign(real x)
 {
-    return choice((bits)(x > lanes(0.0)), lanes(1.0), where((bits)(x < lanes(0.0)), lanes(-1.0)));
+    return choice((bits)(x > lanes(0.0)), lanes(1.0), masked((bits)(x < lanes(0.0)), lanes(-1.0)));
 }
 
 #endif

@@ -3,31 +3,7 @@
 
 #include "sine.h"
 
-static void begin(const real *in, real *out)
-{
-    (void)in;
-    (void)out;
-    out[0] = in[0];
-    const real v3 = in[1] * in[1];
-    const real v5 = in[2] * in[2];
-    const real v6 = v3 + v5;
-    const real v7 = root(v6);
-    const real r0 = lanes(1.0) / v7;
-    const real v8 = in[1] * r0;
-    out[1] = v8;
-    const real v10 = in[2] * r0;
-    out[2] = v10;
-    out[3] = in[3];
-    const real v15 = in[5] - in[3];
-    const real v16 = v15 + v15;
-    out[4] = v16;
-    out[5] = in[5];
-    out[6] = in[6];
-    out[7] = in[7];
-    const real v23 = v16 * in[3];
-    out[8] = v23;
-}
-
+enum { RB_SIZE = 9 };
 static void advance(const real *in, real *out)
 {
     (void)in;
@@ -91,7 +67,7 @@ static void advance(const real *in, real *out)
     const real v66 = in[2] + v65;
     const real v67 = v66 * v66;
     const real v68 = v54 + v67;
-    const real v69 = root(v68);
+    const real v69 = square_root(v68);
     const real r1 = lanes(1.0) / v69;
     const real v70 = v53 * r1;
     out[1] = v70;
@@ -118,9 +94,9 @@ static void advance(const real *in, real *out)
     const real v95 = truth((bits)(v93 < lanes(1e-06)));
     const real v97 = in[5] - v85;
     const real v98 = v97 + v97;
-    const real v99 = where((bits)(v95 != lanes(0.0)), v98);
+    const real v99 = masked((bits)(v95 != lanes(0.0)), v98);
     const real v100 = truth((bits)(v95 == lanes(0.0)));
-    const real v101 = where((bits)(v100 != lanes(0.0)), in[4]);
+    const real v101 = masked((bits)(v100 != lanes(0.0)), in[4]);
     const real v102 = v99 + v101;
     out[4] = v102;
     out[5] = in[5];
@@ -129,7 +105,31 @@ static void advance(const real *in, real *out)
     const real v107 = v102 * v85;
     out[8] = v107;
 }
-enum { RB_SIZE = 9 };
+
+static void begin(const real *in, real *out)
+{
+    (void)in;
+    (void)out;
+    out[0] = in[0];
+    const real v3 = in[1] * in[1];
+    const real v5 = in[2] * in[2];
+    const real v6 = v3 + v5;
+    const real v7 = square_root(v6);
+    const real r0 = lanes(1.0) / v7;
+    const real v8 = in[1] * r0;
+    out[1] = v8;
+    const real v10 = in[2] * r0;
+    out[2] = v10;
+    out[3] = in[3];
+    const real v15 = in[5] - in[3];
+    const real v16 = v15 + v15;
+    out[4] = v16;
+    out[5] = in[5];
+    out[6] = in[6];
+    out[7] = in[7];
+    const real v23 = v16 * in[3];
+    out[8] = v23;
+}
 static const double RB_DT = 0.001;
 
 #endif
