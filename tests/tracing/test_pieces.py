@@ -80,6 +80,7 @@ def test_functions_in_pieces_compute_the_same_bits(seed, monkeypatch):
     assert "left[at[" not in c_function(graph)
     monkeypatch.setattr(ccode, "LONG", 50)
     monkeypatch.setattr(pieces, "PART", 60)
+    monkeypatch.setattr(pieces, "LONG", 45)
     monkeypatch.setattr(repeats, "LENGTHS", (4, 8, 16, 32))
     monkeypatch.setattr(repeats, "FEWEST", 6)
     assert "left[at[" in c_function(graph)

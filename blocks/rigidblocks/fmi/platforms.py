@@ -9,7 +9,12 @@ from dataclasses import dataclass
 
 import fmpy
 
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, cross_compiler, shared_library
+from rigidblocks.tracing.compiler import (
+    PORTABLE_FLAGS,
+    cross_compiler,
+    shared_library,
+    straight_line_compiler,
+)
 
 ALL = "all"
 
@@ -126,7 +131,7 @@ def universal(x86_64: bytes, arm64: bytes) -> bytes:
 def _library(
     sources: Mapping[str, str], main: str, identifier: str, platform: Platform, *, cross: bool
 ) -> bytes:
-    command = cross_compiler(platform.target) if cross else None
+    command = cross_compiler(platform.target) if cross else straight_line_compiler()
     flags = (*PORTABLE_FLAGS, *platform.flags, *platform.install_name(identifier))
     name = f"{identifier}{platform.suffix}"
     return shared_library(sources, main, flags, command, name=name, link=platform.link).read_bytes()

@@ -18,7 +18,12 @@ from rigidblocks.kernels.fingerprint import fingerprint
 from rigidblocks.kernels.kernel import KERNEL, model_header
 from rigidblocks.tracing.cache import keep_text, key_of, known_library, known_text
 from rigidblocks.tracing.ccode import c_text
-from rigidblocks.tracing.compiler import compiler, shared_library, version
+from rigidblocks.tracing.compiler import (
+    compiler,
+    shared_library,
+    straight_line_compiler,
+    version,
+)
 
 
 def compiled_stepper(
@@ -66,14 +71,15 @@ def kernel_library(memory: Memory, method: Method, h: float, main: str = "kernel
 
     One of a block of this package is found by what the block is, and nothing is traced then.
     """
-    command = compiler()
+    written = isinstance(memory.block, WrittenBlock)
+    command = compiler() if written else straight_line_compiler()
     key = fingerprint(main.removesuffix(".c"), memory, method, h, command, version(command))
     if key and (known := known_text(key)) and (path := known_library(known)):
         return path
     sources = {"model.h": model_header(TracedEvaluator(memory), method, h)}
     for name in (*KERNEL, main):
         sources[name] = c_text(f"kernel/{name}")
-    path = shared_library(sources, main)
+    path = shared_library(sources, main, command=command)
     if key:
         keep_text(key, key_of(path))
     return path

@@ -12,11 +12,9 @@ from types import MappingProxyType
 import casadi as ca
 
 from rigidblocks.tracing.notation import SCALAR, Assignment, Notation
-from rigidblocks.tracing.pieces import Function, definition, in_pieces, named
+from rigidblocks.tracing.pieces import LONG, Function, definition, in_pieces, named
 from rigidblocks.tracing.tables import table_named
 from rigidblocks.tracing.trace import Graph, element_names, instructions
-
-LONG = 5000  # statements of a function that is divided
 
 
 def c_function(

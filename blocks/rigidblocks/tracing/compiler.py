@@ -54,6 +54,14 @@ def compiler() -> tuple[str, ...]:
     )
 
 
+def straight_line_compiler() -> tuple[str, ...]:
+    """The command for straight-line code: $CC, else clang, which takes a half to a third of the
+    time of gcc for it and leaves fewer instructions; else that of `compiler`.
+    """
+    clang = None if os.environ.get("CC") else shutil.which("clang")
+    return (clang,) if clang else compiler()
+
+
 def cross_compiler(target: str) -> tuple[str, ...]:
     """The command of the `ziglang` package's C compiler for a target like aarch64-linux-gnu.2.17.
 

@@ -54,7 +54,7 @@ def _package(name: str) -> Finding:
 def _compiler() -> Finding:
     """The compiler, which has to make a library that runs."""
     try:
-        command = compiler.compiler()
+        command = compiler.straight_line_compiler()
         first_line = compiler.version(command).partition("\n")[0]
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             Path(folder, "trial.c").write_text(_TRIAL)

@@ -11,7 +11,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.tracing.batch import CompiledBatch
 from rigidblocks.tracing.ccode import c_function
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
+from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library, straight_line_compiler
 from rigidblocks.tracing.lanes import wide_flags
 from rigidblocks.tracing.trace import Graph, Shapes, trace
 from rigidblocks.tracing.written import WrittenFunction
@@ -43,7 +43,9 @@ class CompiledFunction:
         text, size = _source(graph)
         wide = isinstance(graph, WrittenFunction) and graph.wide
         flags = (*PORTABLE_FLAGS, *wide_flags()) if wide else PORTABLE_FLAGS
-        library = ctypes.CDLL(str(shared_library({"function.c": text}, "function.c", flags)))
+        command = None if isinstance(graph, WrittenFunction) else straight_line_compiler()
+        path = shared_library({"function.c": text}, "function.c", flags, command)
+        library = ctypes.CDLL(str(path))
         self.inputs, inputs = _buffer(graph.inputs)
         self._shapes = [buffer.shape for buffer in self.inputs.values()]
         self.outputs, outputs = _buffer(graph.outputs)

@@ -7,6 +7,7 @@ operands are and what its numbers are (`repeats`).
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from rigidblocks.tracing.notation import Assignment
 from rigidblocks.tracing.repeats import OPERAND, VALUE, forms, is_number, stretches
 
+LONG = 5000  # statements of a function, or of a piece that repeats, which is divided
 PART = 1000  # statements of a piece that does not repeat
 _APART = "#if defined(__GNUC__)\n__attribute__((noinline))\n#endif\n"
 
@@ -207,19 +209,26 @@ def _uses(functions: Sequence[Function]) -> list[list[tuple[int, _Use]]]:
     ends = [np.array([-1 - k]) for k in range(len(parts))]  # no stretch goes beyond one
     found = stretches(np.concatenate([*chain.from_iterable(zip(parts, ends, strict=True))]))
     uses: list[list[tuple[int, _Use]]] = []
+    kinds: dict[tuple[int, int], int] = {}
     offset = 0
     for function, part in zip(functions, parts, strict=True):
         own: list[tuple[int, _Use]] = []
         for one in found:
             first, stop = max(one.start - offset, 0), min(one.stop - offset, len(part))
-            size = PART if one.kind < 0 else max(stop - first, 1)
-            own += [
-                (one.kind, _Use(function, start, min(start + size, stop)))
-                for start in range(first, stop, size)
-            ]
+            size = PART if one.kind < 0 else _equal_parts(stop - first)
+            for start in range(first, stop, size):
+                kind = one.kind
+                if kind >= 0:  # the parts of what is alike are alike
+                    kind = kinds.setdefault((kind, start - first), len(kinds))
+                own.append((kind, _Use(function, start, min(start + size, stop))))
         uses.append(own)
         offset += len(part) + 1
     return uses
+
+
+def _equal_parts(length: int) -> int:
+    """The length of the parts of a stretch that repeats, each of at most `LONG` statements."""
+    return max(ceil(length / max(ceil(length / LONG), 1)), 1)
 
 
 def _last_reads(uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared]) -> dict[str, int]:
