@@ -5,6 +5,7 @@ data-dependent `if` is written with `select`, which has a value in both worlds; 
 `np.sin`, `np.sqrt` and the like need nothing from here.
 """
 
+from math import isinf
 from numbers import Real
 from typing import Any
 
@@ -28,6 +29,29 @@ def select(condition: Number, a: Number, b: Number) -> Number:
     if is_traced(condition, a, b):
         return _select_each(condition, a, b)
     return np.where(condition, a, b)
+
+
+def piecewise(margin: Number, above: Number, below: Number, whole: Number = None) -> Number:
+    """A law that becomes another one where a margin changes its sign, element by element: `above`
+    where the margin is positive, else `below`.
+
+    In model exchange the margin is an event indicator, and from one event to the next one side of
+    the law holds, also a little beyond its end: both sides are to have values and derivatives
+    there. Everywhere else it is `select(less(0, margin), above, below)`, or `whole`, which is the
+    same in other words. Margins are best of the order of 1.
+    """
+    if whole is None:
+        whole = select(less(0.0, margin), above, below)
+    if not is_traced(margin):
+        return whole
+    return _choice_each(margin, above, below, whole)
+
+
+def _choice_one(margin: Any, above: Any, below: Any, whole: Any) -> Any:
+    return margin.choice(above, below, whole) if hasattr(margin, "choice") else whole
+
+
+_choice_each = np.frompyfunc(_choice_one, 4, 1)
 
 
 def is_number(value: Any, number: float) -> bool:
@@ -80,6 +104,30 @@ _maximum_each = np.frompyfunc(_maximum_one, 2, 1)
 def clip(value: Number, low: Number, high: Number) -> Number:
     """`value` limited to [low, high], element by element."""
     return minimum(maximum(value, low), high)
+
+
+def within(value: Number, low: Number, high: Number) -> Number:
+    """`clip`, whose limits are events of model exchange (`piecewise`) where they are finite."""
+    if not is_traced(value, low, high):
+        return clip(value, low, high)
+    kept = piecewise(excess(value, low), value, low, maximum(value, low))
+    return piecewise(excess(high, kept), kept, high, minimum(kept, high))
+
+
+def excess(a: Number, b: Number) -> Number:
+    """A margin that is positive where a > b, between -1 and 1: (a - b) / (1 + |a| + |b|), and 1 for
+    limits that are infinite numbers.
+    """
+    return _excess_each(a, b)
+
+
+def _excess_one(a: Any, b: Any) -> Any:
+    if any(isinstance(one, Real) and isinf(one) for one in (a, b)):
+        return 1.0
+    return (a - b) / (1.0 + np.abs(a) + np.abs(b))
+
+
+_excess_each = np.frompyfunc(_excess_one, 2, 1)
 
 
 def is_traced(*values: Number) -> bool:

@@ -18,13 +18,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import less, maximum, minimum, select
+from rigidblocks.algebra.scalar import (
+    is_number,
+    is_traced,
+    less,
+    maximum,
+    minimum,
+    piecewise,
+    select,
+)
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.model.shapes import Contact
 
 _LEAST = (
     1e-24  # of a depth relative to the reference depth: keeps derivatives of square roots finite
 )
+_TINY = 1e-200  # N^2: less than any force that slips
 
 
 class ContactForce(NamedTuple):
@@ -88,11 +97,18 @@ def stick_force(x: Array, v: Array, K_t: Any, D_t: Any) -> Array:
 def in_cone(f: Array, limit: Any) -> Array:
     """The force f (..., 3), shortened to `limit` (...) where it is longer: the friction cone (RBDA
     Eq 11.79 in two dimensions).
+
+    Where it begins or ends to slip is an event of model exchange, not where `limit` is zero.
     """
     squared = _dot(f, f)
     slips = less(limit * limit, squared)
     length = _sqrt(select(slips, squared, 1.0))  # never zero, so that its derivative exists
-    shortened: Array = np.asarray(select(slips, limit / length, 1.0))[..., None] * f
+    part = select(slips, limit / length, 1.0)
+    if is_traced(squared, limit):
+        room = select(less(0.0, limit), (squared - limit * limit) / (squared + limit * limit), 1.0)
+        slipping = limit / _sqrt(maximum(squared, _TINY))
+        part = piecewise(room, slipping, 1.0, part)
+    shortened: Array = np.asarray(part)[..., None] * f
     return shortened
 
 
@@ -148,7 +164,11 @@ class SoftLaw:
         has displaced it.
         """
         p, n = -contact.depth, contact.normal
-        f_n = normal_force(p, _dot(v, n), z, self.K, self.D, self.stiffening(p))
+        pdot, g = _dot(v, n), self.stiffening(p)
+        f_n = normal_force(p, pdot, z, self.K, self.D, g)
+        if is_traced(p, pdot) and is_number(z, 0.0):  # the continuous form
+            push = -(g * (self.K * p + self.D * pdot))
+            f_n = piecewise(self.margin(contact, v), push, 0.0, f_n)
         f_stick = stick_force(in_tangent_plane(x, n), in_tangent_plane(v, n), self.K_t, self.D_t)
         return ContactForce(f_n, in_cone(f_stick, self.mu * f_n))
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import is_traced, less, maximum, minimum, select
+from rigidblocks.algebra.scalar import is_traced, less, maximum, minimum, piecewise, select
 from rigidblocks.dynamics.friction import coulomb_friction, joint_spring, viscous_friction
 
 _LEAST_STIFFNESS = 1e-30  # of a stop [N/m]: one that damps alone has a margin, too
@@ -182,7 +182,8 @@ class Friction(Law):
         del s
         level = self.coulomb
         if self.backward is not None:
-            level = select(less(sd, 0.0), self.backward, self.coulomb)
+            whole = select(less(sd, 0.0), self.backward, self.coulomb)
+            level = piecewise(-sd, self.backward, self.coulomb, whole)
         return coulomb_friction(sd, level, self.width) + viscous_friction(sd, self.viscous)
 
     def stiffest(self) -> tuple[float, float]:
@@ -231,7 +232,7 @@ class Stop(Law):
     def margins(self, s: Any, sd: Any) -> tuple[Any, ...]:
         ends = [(self.lower, self.lower - s, sd), (self.upper, s - self.upper, -sd)]
         return tuple(
-            minimum(depth, depth - self.D / maximum(self.K, _LEAST_STIFFNESS) * rate)
+            stop_margin(depth, rate, self.K, self.D)
             for end, depth, rate in ends
             if self._there(end)
         )
@@ -249,4 +250,11 @@ def stop_push(depth: Any, rate: Any, K: Any, D: Any) -> Any:
     """The force of a stop, K depth - D rate, with the rate at which what is in it leaves; never
     negative, and none where it is not in it.
     """
-    return select(less(0.0, depth), maximum(0.0, K * depth - D * rate), 0.0)
+    push = K * depth - D * rate
+    whole = select(less(0.0, depth), maximum(0.0, push), 0.0)
+    return piecewise(stop_margin(depth, rate, K, D), push, 0.0, whole)
+
+
+def stop_margin(depth: Any, rate: Any, K: Any, D: Any) -> Any:
+    """By how much a stop pushes [m or rad], positive where there is a force."""
+    return minimum(depth, depth - D / maximum(K, _LEAST_STIFFNESS) * rate)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rigidblocks.algebra.scalar import clip
+from rigidblocks.algebra.scalar import within
 from rigidblocks.dynamics.laws import Law, Number
 
 
@@ -48,7 +48,7 @@ class Stiction(Law):
         return self.coulomb if self.backward is None else self.backward
 
     def _dry(self, sd: Any) -> Any:
-        return clip(self._sticking(sd), -self.coulomb, self._largest)
+        return within(self._sticking(sd), -self.coulomb, self._largest)
 
     def force(self, s: Any, sd: Any) -> Any:
         del s

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import clip
+from rigidblocks.algebra.scalar import within
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.dynamics import coulomb_friction, viscous_friction
 from rigidblocks.library.sources import signal_count
@@ -108,7 +108,7 @@ class JointActuator(Block):
 
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
         return {
-            "tau_motor": (clip(u.tau_ref, -p.tau_max, p.tau_max) - x.tau_motor) / p.time_constant
+            "tau_motor": (within(u.tau_ref, -p.tau_max, p.tau_max) - x.tau_motor) / p.time_constant
         }
 
     def output(self, x: Record, u: Record, p: Record) -> Values:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import clip, select
+from rigidblocks.algebra.scalar import select, within
 from rigidblocks.block.block import Block, Port, Record, Values
 
 _ANGLE = ("rad", "rad/s", "N.m")
@@ -112,7 +112,7 @@ class PDController(Block):
         return {"tau": self._limit(p.kp * (u.q_ref - u.q) + p.kd * (u.qd_ref - u.qd), p)}
 
     def _limit(self, tau: Any, p: Record) -> Any:
-        return tau if self.tau_max is None else clip(tau, -p.tau_max, p.tau_max)
+        return tau if self.tau_max is None else within(tau, -p.tau_max, p.tau_max)
 
 
 def _per(units: tuple[str, ...], denominators: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import clip
+from rigidblocks.algebra.scalar import within
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.formats.description import Actuator
 from rigidblocks.joint import Joint
@@ -98,4 +98,4 @@ class JointMotors(Block):
 
 
 def _limited(value: Any, low: float, high: float) -> Any:
-    return clip(value, low, high) if np.isfinite([low, high]).any() else value
+    return within(value, low, high) if np.isfinite([low, high]).any() else value

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select
+from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select, within
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.library.signals import Shape, Unit, as_shape, filled, signal_shape
 
@@ -88,7 +88,7 @@ class DeadZone(Block):
         return limit_ports(self._shape, self.unit, self.lower, self.upper)
 
     def output(self, u: Record, p: Record) -> Values:
-        return {"y": u.u - clip(u.u, p.lower, p.upper)}
+        return {"y": u.u - within(u.u, p.lower, p.upper)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +164,7 @@ class RateLimiter(Block):
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
         if self.sample_time:
             return {}
-        return {"y": clip((u.u - x.y) / p.time_constant, p.falling, p.rising)}
+        return {"y": within((u.u - x.y) / p.time_constant, p.falling, p.rising)}
 
     def initial(self, x: Record) -> Values:
         return {"y": x.y} if self.sample_time else {}
@@ -218,8 +218,7 @@ def limit_ports(shape: tuple[int, ...], unit: Unit, lower: Any, upper: Any) -> t
 
 def limited(value: Any, low: bool, high: bool, p: Record) -> Any:
     """The value within the limits that there are, whose numbers are p.lower and p.upper."""
-    value = maximum(value, p.lower) if low else value
-    return minimum(value, p.upper) if high else value
+    return within(value, p.lower if low else -np.inf, p.upper if high else np.inf)
 
 
 def held_rate(y: Any, rate: Any, low: bool, high: bool, p: Record) -> Any:

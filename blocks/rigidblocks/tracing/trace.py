@@ -25,6 +25,15 @@ import numpy as np
 from rigidblocks.algebra.scalar import is_number
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.explained import explained
+from rigidblocks.tracing.choices import (
+    Choice,
+    called,
+    choices_of_trace,
+    choose,
+    choosing_function,
+    is_tracing,
+    with_whole_laws,
+)
 from rigidblocks.tracing.tables import lookup
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -119,6 +128,13 @@ class Traced:
     def maximum(self, other: "Traced") -> Any:
         """The larger of two, NaN where one of them is."""
         return _apply(ca.OP_FMAX, self, other)
+
+    def choice(self, above: Any, below: Any, whole: Any) -> Any:
+        """The law that is `above` where this margin is positive and else `below`; what
+        `rigidblocks.algebra.scalar.piecewise` calls.
+        """
+        law = (self.sx, _sx(above), _sx(below), _sx(whole))
+        return _element(choose(Choice(ca.SX.sym("choice"), *law)))
 
     def reached(self, grid: Array) -> Any:
         """How many of the increasing numbers of a grid are at most this; what
@@ -215,12 +231,15 @@ class Graph:
     """The expression graph of a function from one flat vector to another.
 
     `inputs` and `outputs` name the parts of the two vectors, in order, with their shapes (C order).
+    Where the function chooses laws by margins (`algebra.scalar.piecewise`), `choosing` has them
+    beside it (`choices.choosing_function`).
     """
 
     name: str
     inputs: Shapes
     outputs: Shapes
     function: ca.Function
+    choosing: ca.Function | None = None
 
     @cached_property
     def operations(self) -> Counter[str]:
@@ -260,7 +279,11 @@ class Graph:
         """
         if values.dtype != object:
             return np.array(self.function(values)).ravel()
-        result = self.function(ca.vertcat(*map(_sx, values)))
+        flat = ca.vertcat(*map(_sx, values))
+        if self.choosing is not None and is_tracing():
+            result = called(self.choosing, flat)
+        else:
+            result = self.function(flat)
         elements = np.empty(result.numel(), dtype=object)
         elements[:] = [_element(result[k]) for k in range(result.numel())]
         return elements
@@ -302,14 +325,19 @@ def trace(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shape
     where it branches on a traced value.
     """
     symbols = [ca.SX.sym(key, prod(shape)) for key, shape in inputs.items()]
-    results = function(*map(_traced_array, symbols, inputs.values()))
+    with choices_of_trace() as choices:
+        results = function(*map(_traced_array, symbols, inputs.values()))
     outputs = {key: np.asarray(value) for key, value in results.items()}
     elements = ca.SX(0, 1)
     if flat := [_sx(element) for value in outputs.values() for element in value.ravel()]:
         elements = ca.densify(ca.vertcat(*flat))
     shapes = {key: value.shape for key, value in outputs.items()}
-    flat_function = ca.Function(name, [ca.vertcat(*symbols)], [ca.cse(elements)])
-    return Graph(name, dict(inputs), shapes, flat_function)
+    x, choosing = ca.vertcat(*symbols), None
+    if choices:
+        choosing = choosing_function(name, x, choices, elements)
+        elements = with_whole_laws(choices, elements)
+    flat_function = ca.Function(name, [x], [ca.cse(elements)])
+    return Graph(name, dict(inputs), shapes, flat_function, choosing)
 
 
 def _traced_array(symbol: ca.SX, shape: tuple[int, ...]) -> Any:
