@@ -5,7 +5,7 @@ from time import time as _time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select
+    from rigidblocks.algebra.scalar import clip, less, maximum, minimum, piecewise, select
     from rigidblocks.bench.can_link import CanLink
     from rigidblocks.bench.federation import federate
     from rigidblocks.bench.program import build_runner
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from rigidblocks.library import (
         IMU,
         BodyContact,
+        BouncingBall,
         Chirp,
         ClosedLoopPlant,
         CompliantLoopClosure,
@@ -165,6 +166,7 @@ __all__ = [
     "Between",
     "Block",
     "BodyContact",
+    "BouncingBall",
     "CanLink",
     "Chirp",
     "ClosedLoopPlant",
@@ -279,6 +281,7 @@ __all__ = [
     "maximum",
     "minimum",
     "move_independently",
+    "piecewise",
     "planar2",
     "planar3",
     "planar_n",
@@ -304,7 +307,7 @@ __all__ = [
 # where the names are: each is loaded when it is asked for, so that the command starts at once and a
 # packaged block runs on machines without the tracer
 _NAMES = {
-    "algebra.scalar": "clip less maximum minimum select",
+    "algebra.scalar": "clip less maximum minimum piecewise select",
     "bench.can_link": "CanLink",
     "bench.federation": "federate",
     "bench.program": "build_runner",
@@ -339,10 +342,10 @@ _NAMES = {
     "kernels.derivatives": "derivatives",
     "kernels.dynamics": "compiled_dynamics",
     "library": (
-        "BodyContact Chirp ClosedLoopPlant CompliantLoopClosure ContactPlant CutLoopPlant "
-        "Encoder FloatingBasePlant Frame FrameKinematics GravityCompensation GroundContact "
-        "HybridPlant IMU InverseDynamicsController InverseKinematics JointActuator JointLimits "
-        "LoopClosure OperationalSpaceController PDController Playback PointKinematics "
+        "BodyContact BouncingBall Chirp ClosedLoopPlant CompliantLoopClosure ContactPlant "
+        "CutLoopPlant Encoder FloatingBasePlant Frame FrameKinematics GravityCompensation "
+        "GroundContact HybridPlant IMU InverseDynamicsController InverseKinematics JointActuator "
+        "JointLimits LoopClosure OperationalSpaceController PDController Playback PointKinematics "
         "ProximitySensor QuinticProfile RepeatingSequence RigidContactPlant RobotPlant Sine Step "
         "TaskSpacePD TrapezoidalProfile World"
     ),

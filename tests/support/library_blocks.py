@@ -24,6 +24,7 @@ from rigidblocks.joint import Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.library import (
     IMU,
     BodyContact,
+    BouncingBall,
     Chirp,
     ClosedLoopPlant,
     CompliantLoopClosure,
@@ -187,6 +188,7 @@ BLOCKS = {
         GroundContact(SHARP, 1e3, 20.0, 0.5, HILLS, depth_ref=1e-2, sample_time=1e-3),
         TOUCHED,
     ),
+    "bouncing ball": (BouncingBall(1.2, -0.3), set()),
     "contact of bodies": (
         BodyContact(
             TOUCHING,

@@ -19,6 +19,7 @@ from rigidblocks.library.filters import Derivative, Integrator, LowPass
 from rigidblocks.library.floating_plant import FloatingBasePlant
 from rigidblocks.library.ground_contact import GroundContact, PointKinematics
 from rigidblocks.library.hybrid_plant import HybridPlant
+from rigidblocks.library.impact import BouncingBall
 from rigidblocks.library.joint_limits import JointLimits
 from rigidblocks.library.joint_motors import JointMotors
 from rigidblocks.library.kinematics import Frame, FrameKinematics
@@ -53,6 +54,7 @@ __all__ = [
     "IMU",
     "PID",
     "BodyContact",
+    "BouncingBall",
     "Chirp",
     "ClosedLoopPlant",
     "Compare",
