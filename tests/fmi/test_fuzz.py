@@ -16,13 +16,14 @@ import pytest
 from fmu_blocks import BLOCKS
 from planar2ctrl import parts, wired
 from random_models import random_tree
-from rigidblocks import FusedSystem, RobotPlant
+from rigidblocks import ForceElement, FusedSystem, RobotPlant, Stiction, Stop, auto_tree
 from rigidblocks.block.adaptive import longest_step, memory_for, method_of
 from rigidblocks.block.integrators import RK4
 from rigidblocks.fmi.native import fmu_sources
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.joint import Spherical
 from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.library import BouncingBall
 
 CODE = Path(__file__).with_name("fuzz")
 SANITIZE = ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
@@ -33,7 +34,13 @@ TESTED = {
     "projected": lambda: RobotPlant(random_tree(np.random.default_rng(5), (-1,), (Spherical(),))),
     "fused system": lambda: FusedSystem(wired(parts()), 1e-3),
     "own steps": lambda: BLOCKS["servo"],
+    "impacts": BouncingBall,
+    "laws": lambda: RobotPlant(auto_tree(1), elements=RUBBING),
 }
+RUBBING = (
+    ForceElement("rub", 0, Stiction(1.0, 300.0, 5.0)),
+    ForceElement("stop", 0, Stop(100.0, 1.0, -0.5, 0.5)),
+)
 OTHER_METHODS = {"own steps": method_of("adaptive or stiff")}
 SHORT, LONG = (
     20_000,

@@ -21,6 +21,7 @@ from fmpy.fmi3 import FMU3Slave
 from fmu_blocks import BLOCKS
 from rigidblocks.block.integrators import RK4
 from rigidblocks.fmi.native import native_fmu
+from rigidblocks.fmi.variables import INDICATORS
 
 DISCARD, ERROR = 2, 3
 
@@ -69,9 +70,14 @@ class Archive:
         return path, path.with_suffix("")
 
 
+def is_in_memory(variable):
+    """Whether a variable is neither a rate nor an event indicator."""
+    return variable.derivative is None and variable.name != INDICATORS
+
+
 class Instance:
     """One instance, made but not yet initialized. `references` and `sizes` are of all variables but
-    the rates.
+    rates and event indicators.
 
     Its messages go to `messages`: (status, category, text), in FMI 3 (status, text). `settings`
     are those of FMPy's FMU3Slave.instantiate.
@@ -100,7 +106,7 @@ class Instance:
         else:
             log = lambda *given: self.messages.append((given[1], given[3].decode()))  # noqa: E731 - FMPy keeps it
             self.fmu.instantiate(logMessage=log, **settings)
-        variables = [v for v in self.description.modelVariables if v.derivative is None]
+        variables = [v for v in self.description.modelVariables if is_in_memory(v)]
         self.references = [v.valueReference for v in variables]
         self.sizes = [
             int(np.prod([int(d.start) for d in v.dimensions])) if v.dimensions else 1

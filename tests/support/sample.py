@@ -12,6 +12,7 @@ import fmpy
 import numpy as np
 
 from rigidblocks import Block, Model, Port, SixDoF, System, UdpLink, auto_tree, box_inertia
+from rigidblocks.algebra.scalar import within
 from rigidblocks.algebra.spatial import identity
 from rigidblocks.bench.parts import PartsInTurn
 from rigidblocks.bench.program import runner_sources
@@ -39,7 +40,7 @@ from rigidblocks.tracing.trace import trace
 class Turntable(Block):
     """A table turned by a sampled controller: a direction kept at length 1, and its speed.
 
-    dd/dt = w cross(z, d),  dw/dt = (tau - b w) / I
+    dd/dt = w cross(z, d),  dw/dt = (tau - b w) / I,  the friction b w at most 1 N m
     """
 
     sample_time: float | None = 2e-3
@@ -60,7 +61,10 @@ class Turntable(Block):
     )
 
     def derivative(self, x, p):
-        return {"d": np.array([-x.w * x.d[1], x.w * x.d[0]]), "w": (x.tau - p.b * x.w) / p.I}
+        return {
+            "d": np.array([-x.w * x.d[1], x.w * x.d[0]]),
+            "w": (x.tau - within(p.b * x.w, -1.0, 1.0)) / p.I,
+        }
 
     def project(self, x):
         return {"d": x.d / np.sqrt(x.d @ x.d)}
@@ -84,7 +88,7 @@ def generated_c() -> dict[str, str]:
         texts |= {f"fmi{fmi}/{name}": sources[name] for name in own & sources.keys()}
         guid = re.compile('RB_GUID ".*"')  # it is a digest of all sources
         texts[f"fmi{fmi}/fmu.h"] = guid.sub('RB_GUID "{sample}"', texts[f"fmi{fmi}/fmu.h"])
-        texts |= {name: sources[name] for name in ("model.h", "tangent.h")}
+        texts |= {name: sources[name] for name in ("model.h", "tangent.h", "events.h")}
     methods = {
         "implicit": ROS2,
         "adaptive": METHODS["adaptive"],

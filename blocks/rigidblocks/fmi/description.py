@@ -38,8 +38,10 @@ def model_description(
     """
     root = Element("fmiModelDescription", fmiVersion="2.0", modelName=identifier, guid="")
     describe_tool(root, variables.memory.block, metadata)
-    projects = variables.evaluator.projects if model_exchange else None
-    _describe_interfaces(root, identifier, projects, capabilities)
+    needed = needs_completed_step(variables) if model_exchange else None
+    _describe_interfaces(root, identifier, needed, capabilities)
+    if model_exchange and variables.events.count:
+        root.set("numberOfEventIndicators", str(variables.events.count))
     all_variables = (*variables.all, *variables.rates) if model_exchange else variables.all
     describe_units(root, (variable.unit for variable in all_variables))
     describe_run(root, variables.memory.block)
@@ -52,18 +54,23 @@ def model_description(
 
 
 def _describe_interfaces(
-    root: Element, identifier: str, projects: bool | None, capabilities: Mapping[str, str]
+    root: Element, identifier: str, completed: bool | None, capabilities: Mapping[str, str]
 ) -> None:
-    """Adds co-simulation and, unless `projects` is None, model exchange, which says whether the
-    states are projected after a step.
+    """Adds co-simulation and, unless `completed` is None, model exchange, which says whether the
+    FMU is to be told of the steps of a host's solver.
     """
     states = {"canGetAndSetFMUstate": "true", "canSerializeFMUstate": "true"}
-    if projects is not None:
+    if completed is not None:
         states["providesDirectionalDerivative"] = "true"
-        needed = {"completedIntegratorStepNotNeeded": xml_boolean(not projects)}
+        needed = {"completedIntegratorStepNotNeeded": xml_boolean(not completed)}
         SubElement(root, "ModelExchange", modelIdentifier=identifier, attrib=needed | states)
     steps = {"canHandleVariableCommunicationStepSize": "true", **states, **capabilities}
     SubElement(root, "CoSimulation", modelIdentifier=identifier, attrib=steps)
+
+
+def needs_completed_step(variables: Variables) -> bool:
+    """Whether states or laws may have to be others after a step of a host's solver."""
+    return variables.evaluator.projects or variables.events.count > 0
 
 
 def describe_tool(root: Element, block: Block, metadata: Metadata) -> None:

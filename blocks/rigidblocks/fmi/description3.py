@@ -12,11 +12,12 @@ from rigidblocks.fmi.description import (
     describe_run,
     describe_tool,
     describe_units,
+    needs_completed_step,
     range_attributes,
 )
 from rigidblocks.fmi.metadata import Metadata
 from rigidblocks.fmi.sparsity import in_intermediate_updates
-from rigidblocks.fmi.variables import Variable, Variables
+from rigidblocks.fmi.variables import INDICATORS, Variable, Variables
 from rigidblocks.fmi.xml import xml_boolean, xml_text
 
 _CAPABILITIES = {
@@ -79,7 +80,9 @@ class ArrayVariable:
 
 
 def array_variables(variables: Variables) -> tuple[ArrayVariable, ...]:
-    """The time, the ports of a block, and the rates of its continuous states."""
+    """The time, the ports of a block, the rates of its continuous states, and its event
+    indicators.
+    """
     memory = variables.memory
     time = ArrayVariable("time", (), "time", variables.all[:1])
     ports = [
@@ -93,7 +96,9 @@ def array_variables(variables: Variables) -> tuple[ArrayVariable, ...]:
         elements = variables.rates[where.start - start : where.stop - start]
         if elements:
             rates.append(ArrayVariable(f"der({p.name})", p.shape, f"rate of {p.name}", elements))
-    return (time, *ports, *rates)
+    found = variables.indicators
+    indicators = [ArrayVariable(INDICATORS, (len(found),), found[0].doc, found)] if found else []
+    return (time, *ports, *rates, *indicators)
 
 
 def model_description3(
@@ -126,7 +131,7 @@ def _describe_interfaces(
     root: Element, variables: Variables, identifier: str, inner_step: float | None
 ) -> None:
     """Adds model exchange and co-simulation."""
-    needed = {"needsCompletedIntegratorStep": xml_boolean(variables.evaluator.projects)}
+    needed = {"needsCompletedIntegratorStep": xml_boolean(needs_completed_step(variables))}
     SubElement(root, "ModelExchange", modelIdentifier=identifier, attrib=needed | _CAPABILITIES)
     shown = any(in_intermediate_updates(variable) for variable in variables.all)
     steps = _STEPS | (_INTERMEDIATE_UPDATE if shown else {})
@@ -167,6 +172,7 @@ def _structure(root: Element, variables: Variables, arrays: tuple[ArrayVariable,
         ("Output", variables.outputs, variables.flow),
         ("ContinuousStateDerivative", variables.rates, variables.flow),
         ("InitialUnknown", (*variables.initial_unknowns, *variables.rates), variables.at_start),
+        ("EventIndicator", variables.indicators, variables.flow),
     )
     for name, unknowns, knowns in lists:
         for unknown in dict.fromkeys(owners[v.index] for v in unknowns):

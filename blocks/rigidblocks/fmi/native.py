@@ -29,6 +29,7 @@ from rigidblocks.fmi.terminals import terminals_content
 from rigidblocks.fmi.variables import Variable, Variables
 from rigidblocks.fmi.watch import CLOSE, STEPS, condition_places, step_places
 from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.events import events_header
 from rigidblocks.kernels.kernel import KERNEL, model_header
 from rigidblocks.kernels.tangent import tangent_header
 from rigidblocks.tracing.ccode import c_number, c_string, c_text
@@ -46,7 +47,8 @@ class Runtime:
 
 
 SHARED = tuple(f"kernel/{name}" for name in KERNEL) + tuple(
-    f"fmi/{name}.h" for name in ("instance", "pool", "run", "saved", "state", "values", "watch")
+    f"fmi/{name}.h"
+    for name in ("instance", "pool", "run", "saved", "sides", "state", "values", "watch")
 )
 RUNTIMES = {
     2: Runtime(
@@ -159,6 +161,7 @@ def fmu_sources(
         name: files("fmpy").joinpath(f"c-code/{name}").read_text() for name in runtime.headers
     }
     sources["model.h"] = model_header(variables.evaluator, method, h)
+    sources["events.h"] = events_header(variables.events)
     sources["tangent.h"] = tangent_header(variables.evaluator)
     if fmi == 3:
         sources["sparsity.h"] = sparsity_header(variables)
@@ -183,10 +186,10 @@ def fmu_sources(
 
 def fmu_header(variables: Variables, guid: str, fmi: int) -> str:
     """The text of fmu.h: what the C runtime knows of an FMU and of its variables, by index."""
-    scalars = (*variables.all, *variables.rates)
+    scalars = (*variables.all, *variables.rates, *variables.indicators)
     names = ",\n    ".join(c_string(v.name) for v in scalars)
     settable = ", ".join(_settable(v) for v in scalars)
-    lengths = _lengths(variables) if fmi == 3 else [1] * len(scalars)
+    lengths = _lengths(variables) if fmi == 3 else _scalar_lengths(variables)
     last = max(k for k, length in enumerate(lengths) if length)
     categories = ", ".join(map(c_string, LOG_CATEGORIES))
     nominals = ", ".join(
@@ -245,7 +248,13 @@ def _watched(memory: Memory) -> Iterator[str]:
 def _lengths(variables: Variables) -> list[int]:
     """The number of elements of the array that starts at each index, 0 where none does."""
     sizes = {array.reference: len(array.elements) for array in array_variables(variables)}
-    return [sizes.get(v.index, 0) for v in (*variables.all, *variables.rates)]
+    every = (*variables.all, *variables.rates, *variables.indicators)
+    return [sizes.get(v.index, 0) for v in every]
+
+
+def _scalar_lengths(variables: Variables) -> list[int]:
+    """The same of scalars; FMI 2.0 has no variables for event indicators."""
+    return [1] * len((*variables.all, *variables.rates)) + [0] * len(variables.indicators)
 
 
 def model_identifier(name: str) -> str:

@@ -11,11 +11,12 @@ def sparsity_header(variables: Variables) -> str:
     """The text of sparsity.h: the dependencies in the model description, element by element, and
     who may see what when.
     """
-    unknowns = sorted((*variables.outputs, *variables.rates), key=lambda v: v.index)
-    started = sorted((*variables.initial_unknowns, *variables.rates), key=lambda v: v.index)
-    seen = ", ".join(
-        str(int(in_intermediate_updates(v))) for v in (*variables.all, *variables.rates)
+    unknowns = sorted(
+        (*variables.outputs, *variables.rates, *variables.indicators), key=lambda v: v.index
     )
+    started = sorted((*variables.initial_unknowns, *variables.rates), key=lambda v: v.index)
+    every = (*variables.all, *variables.rates, *variables.indicators)
+    seen = ", ".join(str(int(in_intermediate_updates(v))) for v in every)
     return "\n".join(
         [
             "#ifndef RB_SPARSITY_H\n#define RB_SPARSITY_H\n",

@@ -12,8 +12,11 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port, state_outputs
 from rigidblocks.block.memory import Memory
 from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.events import Events
 from rigidblocks.kernels.feedthrough import after_sample, after_start, rates
 from rigidblocks.tracing.trace import Graph
+
+INDICATORS = "event_indicators"
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Variable:
     """One scalar of a block as FMI describes it.
 
     `index` is its value reference and its place in the flat memory; the rates of the continuous
-    states follow behind it.
+    states and the event indicators follow behind it.
     """
 
     name: str
@@ -65,6 +68,17 @@ class Variables:
         return tuple(_rate(x, self.memory.size + k) for k, x in enumerate(self.all[self.memory.x]))
 
     @cached_property
+    def events(self) -> Events:
+        """What model exchange knows of events."""
+        return Events(self.evaluator)
+
+    @cached_property
+    def indicators(self) -> tuple[Variable, ...]:
+        """The event indicators, which FMI 3.0 has as variables behind the rates."""
+        first = self.memory.size + len(self.rates)
+        return tuple(_indicator(k, first + k) for k in range(self.events.count))
+
+    @cached_property
     def inputs(self) -> tuple[Variable, ...]:
         """The inputs."""
         return self._with_causality("input")
@@ -99,16 +113,17 @@ class Variables:
 
     @cached_property
     def _reads(self) -> Array:
-        """Which variable, a row for each of all and of the rates, reads which of the memory after a
-        sample instant.
+        """Which variable, a row for each of all, of the rates and of the indicators, reads which of
+        the memory after a sample instant.
         """
-        return np.vstack([self._after_sample.depends, self._rate_reads])
+        return np.vstack([self._after_sample.depends, self._rate_reads, self.events.reads])
 
     @cached_property
     def _reads_at_start(self) -> Array:
         """The same for the start values."""
         started = self._after_start.depends
-        return np.vstack([started, self._rate_reads @ started])
+        behind = (reads @ started for reads in (self._rate_reads, self.events.reads))
+        return np.vstack([started, *behind])
 
     @cached_property
     def _rate_reads(self) -> Array:
@@ -197,6 +212,13 @@ def _rate(x: Variable, index: int) -> Variable:
         None,
         state=x.index,
     )
+
+
+def _indicator(k: int, index: int) -> Variable:
+    """An event indicator."""
+    doc = "event indicators: laws become others where one changes its sign"
+    name = f"{INDICATORS}[{k + 1}]"
+    return Variable(name, index, "local", "continuous", "calculated", "", doc, None)
 
 
 def _per_second(unit: str) -> str:

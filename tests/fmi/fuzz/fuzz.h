@@ -267,8 +267,9 @@ static Status call_for_the_course(void *c)
 
 static Status call_of_model_exchange(void *c, double t)
 {
-    double x[RB_NX + 1];
+    double x[RB_NX + 1], z[RB_INDICATORS + 1];
     const size_t n = wild && percent(30) ? below(RB_NX + 2) : RB_NX;
+    const size_t nz = wild && percent(30) ? below(RB_INDICATORS + 2) : RB_INDICATORS;
     Boolean flags[2];
     numbers(RB_NX + 1, x);
     switch (below(11)) {
@@ -280,7 +281,7 @@ static Status call_of_model_exchange(void *c, double t)
     case 7: return CALL(FMI(GetContinuousStates), c, maybe(x), n);
     case 8: return CALL(RATES, c, maybe(x), n);
     case 9: return CALL(FMI(GetNominalsOfContinuousStates), c, maybe(x), n);
-    default: return CALL(FMI(GetEventIndicators), c, NULL, wild ? below(2) : 0);
+    default: return CALL(FMI(GetEventIndicators), c, maybe(z), nz);
     }
 }
 

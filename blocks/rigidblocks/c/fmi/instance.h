@@ -3,12 +3,14 @@
    host.h    what a version of FMI is to the files that both share
    block.h   what the C of a block provides: model.h                                generated
    step.h    the start and the step of a run on its memory
+   events.h  its laws between two events of model exchange                          generated
+   sides.h   which of these hold
    tangent.h the derivatives of its rates and outputs                               generated
    fmu.h     the guid, the name of each variable, when it may be set, its bounds   generated
    state.h   an instance and what it remembers
    pool.h    memory for instances without allocation, if that is wanted
 
-   A value reference is an index into the memory and, behind it, the rates of the continuous states; in FMI 3.0 that of the
+   A value reference is an index into the memory and, behind it, the rates of the continuous states and the event indicators; in FMI 3.0 that of the
    first element. A call that is refused says why in the log and changes nothing. The memory is finite at all times: what
    is not finite is refused when it is set, and a step that makes such a value is undone. Everything lives in the instance;
    memory is allocated for instances and saved states only. */
@@ -161,6 +163,8 @@ static inline void restart(Instance *fmu)
     fmu->now.stop_time = INFINITY;
     fmu->now.drift = allowed_drift(RB_TOLERANCE);
     fmu->now.next_sample = 0.0;
+    for (int i = 0; i < RB_SIDES; i++)
+        fmu->now.side[i] = -1.0;
     fmu->now.mode = RB_INSTANTIATED;
 }
 

@@ -38,6 +38,7 @@ static inline Status start_run(Instance *fmu, const char *function)
     store(fmu->now.m, m, RB_SIZE);
     watch(fmu, m);
     fmu->now.next_sample = next_sample(m[RB_T]);
+    find_sides(m, fmu->now.side);
     fmu->now.mode = fmu->modes & RB_EVENT ? RB_EVENT : RB_STEPPING;
     return RB_OK;
 }
@@ -151,10 +152,25 @@ static inline int exchanges(const Instance *fmu, const char *function, int modes
     return allowed(fmu, function, fmu && fmu->modes != RB_MODEL_EXCHANGE ? 0 : modes);
 }
 
-/* The states moved back to where they belong, and the sample if one is due. `moved` tells whether states have moved. */
+enum { RB_MOST_IMPACTS = 1000 }; /* one after the other, at one event */
+
+/* The sides of laws at an event. Where the states are moved to where they belong, as by an impact, that may change sides, by
+   which they may move once more. Returns whether that has an end. */
+static inline int settle(double *m, double *side)
+{
+    for (int round = 0; round < RB_MOST_IMPACTS; round++) {
+        if (!change_sides(m, side, 0.0) || !RB_PROJECTS)
+            return 1;
+        put_back(m, m[RB_T]);
+    }
+    return 0;
+}
+
+/* The states moved back to where they belong, the sample if one is due, and the laws that hold from here on. `moved` tells
+   whether states have moved. */
 static inline Status handle_event(Instance *fmu, const char *function, int *moved)
 {
-    double m[RB_SIZE];
+    double m[RB_SIZE], side[RB_SIDES];
     if (!allowed(fmu, function, RB_EVENT))
         return RB_FAILURE;
     const double t = fmu->now.m[RB_T];
@@ -163,10 +179,15 @@ static inline Status handle_event(Instance *fmu, const char *function, int *move
     put_back(m, t);
     if (due)
         sample(m);
+    store(side, fmu->now.side, RB_SIDES);
+    const int settled = fmu->modes != RB_MODEL_EXCHANGE || settle(m, side);
     if (!all_finite(m))
         return not_finite(fmu, first_not_finite(m, RB_SIZE));
+    if (!settled)
+        return report(fmu, RB_FAILURE, "the event at t = %g s has no end: its states moved %d times", t, RB_MOST_IMPACTS);
     *moved = memcmp(m + RB_X, fmu->now.m + RB_X, RB_NX * sizeof(double)) != 0;
     store(fmu->now.m, m, RB_SIZE);
+    store(fmu->now.side, side, RB_SIDES);
     if (due)
         fmu->now.next_sample = next_sample(t);
     return RB_OK;
@@ -187,6 +208,15 @@ static inline int has_drifted(const Instance *fmu)
     (void)fmu;
 #endif
     return drifted;
+}
+
+/* Whether the states ask for an event, after a step of the host's solver: where they have drifted, or where an indicator has
+   changed its sign, which the solver may not have seen. */
+static inline int wants_event(const Instance *fmu)
+{
+    double side[RB_SIDES];
+    store(side, fmu->now.side, RB_SIDES);
+    return has_drifted(fmu) || change_sides(fmu->now.m, side, RB_SHIFT);
 }
 
 static inline Status set_time(Instance *fmu, const char *function, double t)
@@ -233,7 +263,7 @@ static inline Status get_rates(const Instance *fmu, const char *function, double
     double computed[RB_NX + 1] = {0};
     if (!exchanges(fmu, function, RB_EVENT | RB_CONTINUOUS) || !states_fit(fmu, function, rates, n))
         return RB_FAILURE;
-    derivative(fmu->now.m, computed);
+    rates_on(fmu->now.m, fmu->now.side, computed);
     for (int i = 0; i < RB_NX; i++)
         if (!isfinite(computed[i]))
             return not_finite(fmu, RB_SIZE + i);
@@ -248,6 +278,25 @@ static inline Status get_nominals(const Instance *fmu, const char *function, dou
         return RB_FAILURE;
     for (size_t i = 0; i < n; i++)
         nominals[i] = RB_NOMINAL[i];
+    return RB_OK;
+}
+
+static inline Status get_indicators(const Instance *fmu, const char *function, double z[], size_t n)
+{
+    double computed[RB_SIDES] = {0};
+    if (!exchanges(fmu, function, RB_EVENT | RB_CONTINUOUS))
+        return RB_FAILURE;
+    if (n != RB_INDICATORS)
+        return report(fmu, RB_FAILURE, "%s: there are %d event indicators, not %lu", function, RB_INDICATORS,
+                      (unsigned long)n);
+    if (!given(fmu, function, z, n))
+        return RB_FAILURE;
+    indicators_on(fmu->now.m, fmu->now.side, RB_SHIFT, computed);
+    for (int i = 0; i < RB_INDICATORS; i++)
+        if (!isfinite(computed[i]))
+            return not_finite(fmu, RB_SIZE + RB_NX + i);
+    if (n > 0)
+        store(z, computed, RB_INDICATORS);
     return RB_OK;
 }
 

@@ -182,6 +182,8 @@ static inline Status deserialize(Instance *fmu, const char *function, const void
     int damaged = !is_sealed(bytes);
     for (int i = 0; i < RB_SLOPES; i++)
         damaged |= !isfinite(state.slope[i]);
+    for (int i = 0; i < RB_SIDES; i++)
+        damaged |= fabs(state.side[i]) != 1.0;
     if (damaged || !all_finite(state.m) || isnan(state.stop_time) || isnan(state.next_sample) || !is_mode(fmu, state.mode))
         return report(fmu, RB_FAILURE, "the serialized state is damaged");
     return save(fmu, function, &state, saved);

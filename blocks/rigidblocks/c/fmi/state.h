@@ -7,9 +7,10 @@
 
 #include "fmu.h"
 #include "host.h"
+#include "sides.h"
 #include "step.h"
 
-enum { RB_COUNT = RB_SIZE + RB_NX }; /* all that can be read: the memory and the rates */
+enum { RB_COUNT = RB_SIZE + RB_NX + RB_INDICATORS }; /* all that can be read: the memory, the rates, the event indicators */
 enum { RB_SLOPES = RB_INPUT_DERIVATIVES * RB_COURSE_ORDER * RB_NU };
 
 /* The modes of an instance, and sets of them. */
@@ -43,6 +44,7 @@ typedef struct {
     double stop_time;
     double drift;       /* how far states may be from where they belong in model exchange, relative to their size */
     double next_sample; /* where samples are events, the next one is at this multiple of the sample time */
+    double side[RB_SIDES]; /* of each law, in model exchange */
     Passage passages[RB_LOOPS + 1];
     int slopes_given;
     int mode;

@@ -6,17 +6,31 @@
 #include "instance.h"
 #include "tangent.h"
 
-/* What can be read now: the memory, the outputs in it computed where they are not kept, and the rates if they are asked
-   for. In initialization mode, what the run would start with. */
+/* Whether the sides of laws are held, which they are from one event of model exchange to the next. */
+static inline int holds_sides(const Instance *fmu)
+{
+    return fmu->modes == RB_MODEL_EXCHANGE && !(fmu->now.mode & RB_BEFORE_THE_RUN);
+}
+
+/* What can be read now: the memory, the outputs in it computed where they are not kept, and the rates and indicators if they
+   are asked for. In initialization mode, what the run would start with. */
 static inline void compute(const Instance *fmu, int rates, double *values)
 {
+    double side[RB_SIDES];
     store(values, fmu->now.m, RB_SIZE);
     if (fmu->now.mode == RB_INITIALIZATION)
         initialize(values, values[RB_T]);
-    else if (fmu->modes == RB_MODEL_EXCHANGE || fmu->now.mode == RB_EVENT)
+    store(side, fmu->now.side, RB_SIDES);
+    if (!holds_sides(fmu) && RB_INDICATORS > 0)
+        find_sides(values, side);
+    if (fmu->modes == RB_MODEL_EXCHANGE && fmu->now.mode != RB_INITIALIZATION)
+        outputs_on(values, side, values + RB_Y);
+    else if (fmu->now.mode == RB_EVENT)
         output(values, values + RB_Y);
-    if (rates)
-        derivative(values, values + RB_SIZE);
+    if (!rates)
+        return;
+    rates_on(values, side, values + RB_SIZE);
+    indicators_on(values, side, RB_SHIFT, values + RB_SIZE + RB_NX);
 }
 
 static inline Status not_finite(const Instance *fmu, int variable)

@@ -1,4 +1,4 @@
-/* Turntable, traced to C. Operations: derivative 6, initial 2, update 2, output 1, project 6.
+/* Turntable, traced to C. Operations: derivative 16, initial 2, update 2, output 1, project 6.
 
    index  port              element  unit
        0  t                          s
@@ -81,6 +81,7 @@ static const double RB_NODE_ERROR[] = {-4.418997716796381, 0.57923485225667, -0.
 enum { RB_MOST_NEWTON = 10 };
 static const double RB_LOOSE = 0.03;
 static const double RB_CONTRACTION = 0.3;
+static const double RB_REACH = 10.0;
 static const double RB_SLOPES_AT = 0.75;
 static const double RB_START_PART = 0.001;
 static const double RB_PRICE_OF_SLOPES = 4.0;
@@ -100,10 +101,20 @@ static inline void derivative(const double *in, double *out)
     out[0] = v3; /* der(d[1]) */
     const double v6 = in[3] * in[1]; /* d[1] */
     out[1] = v6; /* der(d[2]) */
-    const double v10 = in[7] * in[3]; /* b */
-    const double v11 = in[4] - v10; /* tau */
-    const double v13 = v11 / in[6]; /* I */
-    out[2] = v13; /* der(w) */
+    const double v11 = in[7] * in[3]; /* b */
+    const double v13 = (v11 < (-1.0)) ? 1.0 : 0.0;
+    const double v14 = (v13 != 0.0) ? (-1.0) : 0.0;
+    const double v15 = (v13 == 0.0) ? 1.0 : 0.0;
+    const double v16 = (v15 != 0.0) ? v11 : 0.0;
+    const double v17 = v14 + v16;
+    const double v18 = (1.0 < v17) ? 1.0 : 0.0;
+    const double v19 = (v18 != 0.0) ? 1.0 : 0.0;
+    const double v20 = (v18 == 0.0) ? 1.0 : 0.0;
+    const double v21 = (v20 != 0.0) ? v17 : 0.0;
+    const double v22 = v19 + v21;
+    const double v23 = in[4] - v22; /* tau */
+    const double v25 = v23 / in[6]; /* I */
+    out[2] = v25; /* der(w) */
 }
 
 static inline void initial(const double *in, double *out)

@@ -18,18 +18,20 @@ static const char *const RB_NAMES[] = {
     "P",
     "der(d[1])",
     "der(d[2])",
-    "der(w)"};
+    "der(w)",
+    "event_indicators[1]",
+    "event_indicators[2]"};
 /* how many elements the variable with a value reference has; 0 where there is none */
-static const unsigned short RB_LENGTH[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+static const unsigned short RB_LENGTH[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0};
 enum { RB_LAST_VARIABLE = 11 };
 /* when a variable may be set; a start value until the run starts */
 enum { RB_NEVER, RB_START_VALUE, RB_TUNABLE, RB_ALWAYS };
-static const unsigned char RB_SETTABLE[] = {RB_NEVER, RB_START_VALUE, RB_START_VALUE, RB_START_VALUE, RB_NEVER, RB_ALWAYS, RB_TUNABLE, RB_TUNABLE, RB_NEVER, RB_NEVER, RB_NEVER, RB_NEVER};
+static const unsigned char RB_SETTABLE[] = {RB_NEVER, RB_START_VALUE, RB_START_VALUE, RB_START_VALUE, RB_NEVER, RB_ALWAYS, RB_TUNABLE, RB_TUNABLE, RB_NEVER, RB_NEVER, RB_NEVER, RB_NEVER, RB_NEVER, RB_NEVER};
 /* of the solver of a host that names none */
 static const double RB_TOLERANCE = 1e-08;
 /* the bounds that parameters and start values keep */
-static const double RB_MIN[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
-static const double RB_MAX[] = {INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
+static const double RB_MIN[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+static const double RB_MAX[] = {INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
 /* conditions and ranks of loops, what inner steps count, and one more of each */
 enum { RB_LOOPS = 0, RB_STEPPED = 0 };
 static const double RB_CLOSE = 100.0; /* to a singular configuration */

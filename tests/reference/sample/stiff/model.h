@@ -1,4 +1,4 @@
-/* Turntable, traced to C. Operations: derivative 6, initial 2, update 2, output 1, project 6, rate_slopes 4.
+/* Turntable, traced to C. Operations: derivative 16, initial 2, update 2, output 1, project 6, rate_slopes 14.
 
    index  port              element  unit
        0  t                          s
@@ -71,10 +71,20 @@ static inline void derivative(const double *in, double *out)
     out[0] = v3; /* der(d[1]) */
     const double v6 = in[3] * in[1]; /* d[1] */
     out[1] = v6; /* der(d[2]) */
-    const double v10 = in[7] * in[3]; /* b */
-    const double v11 = in[4] - v10; /* tau */
-    const double v13 = v11 / in[6]; /* I */
-    out[2] = v13; /* der(w) */
+    const double v11 = in[7] * in[3]; /* b */
+    const double v13 = (v11 < (-1.0)) ? 1.0 : 0.0;
+    const double v14 = (v13 != 0.0) ? (-1.0) : 0.0;
+    const double v15 = (v13 == 0.0) ? 1.0 : 0.0;
+    const double v16 = (v15 != 0.0) ? v11 : 0.0;
+    const double v17 = v14 + v16;
+    const double v18 = (1.0 < v17) ? 1.0 : 0.0;
+    const double v19 = (v18 != 0.0) ? 1.0 : 0.0;
+    const double v20 = (v18 == 0.0) ? 1.0 : 0.0;
+    const double v21 = (v20 != 0.0) ? v17 : 0.0;
+    const double v22 = v19 + v21;
+    const double v23 = in[4] - v22; /* tau */
+    const double v25 = v23 / in[6]; /* I */
+    out[2] = v25; /* der(w) */
 }
 
 static inline void initial(const double *in, double *out)
@@ -133,9 +143,19 @@ static inline void rate_slopes(const double *in, double *out)
     out[5] = in[1]; /* d[1], d der(d[2]) / d w */
     out[6] = 0.0; /* d der(w) / d d[1] */
     out[7] = 0.0; /* d der(w) / d d[2] */
-    const double v16 = in[7] / in[6]; /* b, I */
-    const double v17 = -v16;
-    out[8] = v17; /* d der(w) / d w */
+    const double v16 = in[7] * in[3]; /* b */
+    const double v18 = (v16 < (-1.0)) ? 1.0 : 0.0;
+    const double v19 = (v18 != 0.0) ? (-1.0) : 0.0;
+    const double v20 = (v18 == 0.0) ? 1.0 : 0.0;
+    const double v21 = (v20 != 0.0) ? v16 : 0.0;
+    const double v22 = v19 + v21;
+    const double v23 = (1.0 < v22) ? 1.0 : 0.0;
+    const double v24 = (v23 == 0.0) ? 1.0 : 0.0;
+    const double v26 = in[7] / in[6]; /* I */
+    const double v27 = -v26;
+    const double v28 = (v20 != 0.0) ? v27 : 0.0;
+    const double v29 = (v24 != 0.0) ? v28 : 0.0;
+    out[8] = v29; /* d der(w) / d w */
     out[9] = 0.0; /* d der(d[1]) / d t */
     out[10] = 0.0; /* d der(d[2]) / d t */
     out[11] = 0.0; /* d der(w) / d t */

@@ -193,7 +193,8 @@ fmi2Status fmi2EnterContinuousTimeMode(fmi2Component c)
     return enter(instance_of(c), "fmi2EnterContinuousTimeMode", RB_EVENT, RB_CONTINUOUS);
 }
 
-/* States that have drifted from the place that they belong to are moved back there in an event. */
+/* States that have drifted from the place that they belong to are moved back there in an event, and laws that end become
+   others. */
 fmi2Status fmi2CompletedIntegratorStep(fmi2Component c, fmi2Boolean no_state_set_before, fmi2Boolean *enter_event_mode,
                                        fmi2Boolean *terminate)
 {
@@ -202,7 +203,7 @@ fmi2Status fmi2CompletedIntegratorStep(fmi2Component c, fmi2Boolean no_state_set
         !given(instance_of(c), "fmi2CompletedIntegratorStep", enter_event_mode, 1) ||
         !given(instance_of(c), "fmi2CompletedIntegratorStep", terminate, 1))
         return fmi2Error;
-    *enter_event_mode = has_drifted(instance_of(c));
+    *enter_event_mode = wants_event(instance_of(c));
     *terminate = fmi2False;
     return fmi2OK;
 }
@@ -234,8 +235,5 @@ fmi2Status fmi2GetNominalsOfContinuousStates(fmi2Component c, fmi2Real nominals[
 
 fmi2Status fmi2GetEventIndicators(fmi2Component c, fmi2Real indicators[], size_t n)
 {
-    (void)indicators;
-    if (!exchanges(instance_of(c), "fmi2GetEventIndicators", RB_EVENT | RB_CONTINUOUS))
-        return fmi2Error;
-    return n == 0 ? fmi2OK : report(instance_of(c), fmi2Error, "fmi2GetEventIndicators: there are no event indicators");
+    return get_indicators(instance_of(c), "fmi2GetEventIndicators", indicators, n);
 }

@@ -233,7 +233,8 @@ fmi3Status fmi3EnterContinuousTimeMode(fmi3Instance c)
     return enter(instance_of(c), "fmi3EnterContinuousTimeMode", RB_EVENT, RB_CONTINUOUS);
 }
 
-/* States that have drifted from the place that they belong to are moved back there in an event. */
+/* States that have drifted from the place that they belong to are moved back there in an event, and laws that end become
+   others. */
 fmi3Status fmi3CompletedIntegratorStep(fmi3Instance c, fmi3Boolean no_state_set_before, fmi3Boolean *enter_event_mode,
                                        fmi3Boolean *terminate)
 {
@@ -242,7 +243,7 @@ fmi3Status fmi3CompletedIntegratorStep(fmi3Instance c, fmi3Boolean no_state_set_
         !given(instance_of(c), "fmi3CompletedIntegratorStep", enter_event_mode, 1) ||
         !given(instance_of(c), "fmi3CompletedIntegratorStep", terminate, 1))
         return fmi3Error;
-    *enter_event_mode = has_drifted(instance_of(c));
+    *enter_event_mode = wants_event(instance_of(c));
     *terminate = fmi3False;
     return fmi3OK;
 }
@@ -286,14 +287,11 @@ fmi3Status fmi3GetNumberOfEventIndicators(fmi3Instance c, size_t *n)
     if (!exchanges(instance_of(c), "fmi3GetNumberOfEventIndicators", RB_MODEL_EXCHANGE) ||
         !given(instance_of(c), "fmi3GetNumberOfEventIndicators", n, 1))
         return fmi3Error;
-    *n = 0;
+    *n = RB_INDICATORS;
     return fmi3OK;
 }
 
 fmi3Status fmi3GetEventIndicators(fmi3Instance c, fmi3Float64 indicators[], size_t n)
 {
-    (void)indicators;
-    if (!exchanges(instance_of(c), "fmi3GetEventIndicators", RB_EVENT | RB_CONTINUOUS))
-        return fmi3Error;
-    return n == 0 ? fmi3OK : report(instance_of(c), fmi3Error, "fmi3GetEventIndicators: there are no event indicators");
+    return get_indicators(instance_of(c), "fmi3GetEventIndicators", indicators, n);
 }
