@@ -28,7 +28,7 @@ ESSENTIAL = {
         "test_a_saved_moment_is_gone_back_to_as_often_as_one_likes": ["compiled"],
         "test_other_start_values_are_those_of_a_system_made_with_them": ["compiled"],
     },
-    "kernels/test_events.py": {
+    "kernels/test_held_laws.py": {
         "test_on_the_sides_on_which_it_is_the_held_law_is_the_block_s_own": [
             "contact plant",
             "bouncing ball",
