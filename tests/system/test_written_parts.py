@@ -1,6 +1,7 @@
 """Parts whose sample is written in C, in a system that is one block."""
 
 import re
+from io import StringIO
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from rigidblocks.block.memory import Memory
 from rigidblocks.joint import Prismatic
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import model_header
-from rigidblocks.library import RigidContactPlant, StateSpace
+from rigidblocks.library import Playback, RigidContactPlant, StateSpace
 from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Plane, Sphere
 from rigidblocks.system.fused import FusedSystem
@@ -50,6 +51,21 @@ def test_a_system_with_one_is_a_block_that_runs_as_its_parts():
     for name in (port.name for port in apart.ports):
         np.testing.assert_array_equal(fused[name], apart[name], err_msg=name)
     assert fused["hammer.f_contact"][-1, 0, 5] == pytest.approx(9.81 + 12.0, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_one_beside_parts_with_the_same_table_is_a_block_too():
+    system = System()
+    for name in ("one", "other"):
+        system.add(name, hammer(0.02))
+        file = StringIO("time,force\n0,0\n0.1,-20\n0.2,-10\n")
+        system.add(f"push_{name}", Playback(file, ("force",), "N"))
+        system.connect(f"push_{name}.y", f"{name}.tau")
+    apart, fused = (
+        simulate(system, 0.3, 2e-3, form=form, progress=False) for form in ("compiled", "fused")
+    )
+    assert fused["other.f_contact"][-1, 0, 5] == pytest.approx(9.81 + 10.0, rel=1e-3)
+    np.testing.assert_array_equal(fused["other.q"], apart["other.q"])
 
 
 def hammers():

@@ -41,7 +41,7 @@ def of_its_own(text: str, number: int) -> str:
     inner block.
     """
     names = {name for found in _DEFINED.findall(text) for name in found if name}
-    text = re.sub(r"\bRB_(?!LANES\b)", f"RB_B{number}_", without_includes(text))
+    text = re.sub(r"\b(RB|HAS)_(?!LANES\b)", rf"\1_B{number}_", without_includes(text))
     return re.sub(rf"\b({'|'.join(sorted(names))})\b", rf"b{number}_\1", text)
 
 
