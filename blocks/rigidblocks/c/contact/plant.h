@@ -160,25 +160,27 @@ static inline void separate(struct scene *s, struct solution *all)
     }
 }
 
-/* A body after the step. */
+/* A body after the step. What moves it apart turns its velocities with it, which leaves its energy as it is. */
 static inline void end_body(const struct given *in, int k, const struct scene *s, double *out)
 {
     const struct body *body = &s->body[k];
     double *q = out + RB_AT_Q + RB_Q_AT[k], *qd = out + RB_AT_QD + RB_QD_AT[k];
-    double angle[3], x[3], r[9], arm[3], inverse[9];
+    double angle[3], x[3], r[9], arm[3], inverse[9], turned[4];
     mean_rate(s, k, angle);
-    along(angle, 1.0, body->push_w, angle);
     times(RB_SCENE_STEP, angle, angle);
-    turned_by(in->state + RB_AT_Q + RB_Q_AT[k], angle, q);
+    turned_by(in->state + RB_AT_Q + RB_Q_AT[k], angle, turned);
+    rotation_of(turned, r);
+    momentum_of(s, k, arm);
+    turn_back(r, arm, arm);
+    inverse_of(RB_INERTIA[k], inverse);
+    turn(inverse, arm, qd);
+    times(RB_SCENE_STEP, body->push_w, angle);
+    turned_by(turned, angle, q);
     rotation_of(q, r);
     along(body->x, RB_SCENE_STEP, body->v, x);
     along(x, RB_SCENE_STEP, body->push_v, x);
     turn(r, RB_CENTRE[k], arm);
     difference(x, arm, q + 4);
-    momentum_of(s, k, arm);
-    turn_back(r, arm, arm);
-    inverse_of(RB_INERTIA[k], inverse);
-    turn(inverse, arm, qd);
     turn_back(r, body->v, qd + 3);
     cross(qd, RB_CENTRE[k], arm);
     difference(qd + 3, arm, qd + 3);
