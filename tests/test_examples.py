@@ -64,6 +64,11 @@ EXPECTED = {
         [r"native FMU: \d+ x real time", r"way in ten seconds \[m\] +[4-5]\.\d"],
         ["build/trot/quadruped.fmu", "build/trot/result.html"],
     ),
+    "29_biped_on_stairs": (
+        [],
+        [r"native FMU: \d+ x real time", r"it has climbed \[m\] +4\.[78]\d*e-01"],
+        ["build/biped/biped.fmu", "build/biped/result.html"],
+    ),
     "21_sprung_arm": (
         [],
         [r"off the balance of power by \d\.\de-0[1-9] J of 227 J"],
@@ -83,6 +88,7 @@ LONG = {
     "21_sprung_arm",
     "22_arm_bench",
     "28_trot",
+    "29_biped_on_stairs",
 }
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 

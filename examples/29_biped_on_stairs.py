@@ -1,0 +1,350 @@
+"""A biped climbs stairs: seven steps up, one foot over the other, planned ahead and balanced by
+what it feels.
+
+The plan is that of the linear inverted pendulum (Kajita et al. 2003): where the ground should push
+goes from foot to foot, and the middle of mass moves so that it can, by a tridiagonal system of
+equations. Inverse kinematics makes joint angles of it, inverse dynamics the forces that go with
+them. The controller adds PD control, and moves the pressure under the feet by what the capture
+point is off its plan (the ankles), and the trunk upright (the hips). The plant is rigid contact
+with the feet as boxes, and stairs of boxes. Checked are that it arrives with its trunk upright,
+that feet stand where they were planned, what the ground may do, and that the native FMU has the
+same numbers. Writes build/biped/result.html, in which it climbs.
+"""
+
+import sys
+import time
+from dataclasses import dataclass
+from functools import cache
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+
+from rigidblocks import (
+    Block,
+    FusedSystem,
+    Playback,
+    Port,
+    Revolute,
+    RigidContactPlant,
+    RobotBuilder,
+    SixDoF,
+    System,
+    Target,
+    animate,
+    box_inertia,
+    capsule_inertia,
+    clip,
+    export_fmu,
+    inverse_kinematics,
+    rnea,
+    simulate,
+)
+from rigidblocks.algebra.spatial import xlt
+from rigidblocks.dynamics import body_jacobian, centre_of_mass, momentum
+from rigidblocks.dynamics.kinematics import body_poses
+from rigidblocks.model.configuration import difference
+from rigidblocks.model.convex import Capsule
+from rigidblocks.model.shapes import Box, Plane
+
+BUILD = Path("build/biped")
+T_STOP, DT, G, MU = 10.0, 1e-3, 9.81, 0.7
+THIGH, SHANK, ANKLE, WIDTH = 0.36, 0.36, 0.06, 0.09  # [m]
+FOOT = (0.19, 0.10, 0.03)
+STAIRS, RISE, TREAD = 6, 0.08, 0.28
+BEGIN, BOTH, SINGLE = 1.1, 0.42, 0.76  # [s] until the first foot lifts, of both feet, of one
+LEG, LIFT = 0.58, 0.05  # [m] from hip to ankle where it stands, over the stair
+UP = np.array([0.0, 0.0, 1.0])
+EVERY = 0.05  # [s] of the plan
+JOINTS = ("hip_roll", "hip_pitch", "knee", "ankle_pitch", "ankle_roll")
+KP = np.array([900.0, 900.0, 900.0, 500.0, 500.0] * 2)
+KD = np.array([18.0, 18.0, 18.0, 6.0, 6.0] * 2)
+
+
+def biped():
+    """A trunk on two legs of five joints, 31 kg, with boxes as feet."""
+    robot = RobotBuilder("biped")
+    trunk = xlt((0.0, 0.0, 0.22))
+    robot.add_body(
+        "trunk",
+        joint=SixDoF(),
+        inertia=box_inertia((0.16, 0.26, 0.44), mass=16.0, at=trunk),
+        contact=[Box((0.16, 0.26, 0.28), xlt((0.0, 0.0, 0.28)))],  # thighs have room below
+        appearance=[Box((0.16, 0.26, 0.42), trunk)],
+    )
+    x, y = Revolute((1.0, 0.0, 0.0)), Revolute((0.0, 1.0, 0.0))
+    rotor = {"armature": 0.05, "damping": 1.0}
+    for leg, side in (("left", 1), ("right", -1)):
+        names = [f"{leg}_{part}" for part in ("hip", "thigh", "shank", "ankle", "foot")]
+        places = ((0, side * WIDTH, 0), (0, 0, 0), (0, 0, -THIGH), (0, 0, -SHANK), (0, 0, 0))
+        limbs = [Capsule(0.045, THIGH - 0.12, xlt((0, 0, -THIGH / 2))),
+                 Capsule(0.04, SHANK - 0.12, xlt((0, 0, -SHANK / 2)))]  # fmt: skip
+        sole = xlt((0, 0, FOOT[2] / 2 - ANKLE))
+        small = box_inertia((0.08, 0.08, 0.08), mass=0.6)
+        inertias = (small, *(capsule_inertia(limb.radius, limb.height, mass=m, at=limb.placement)
+                    for limb, m in zip(limbs, (3.4, 2.2), strict=True)),
+                    small, box_inertia(FOOT, mass=0.9, at=sole))  # fmt: skip
+        shapes = ([], [limbs[0]], [limbs[1]], [], [Box(FOOT, sole)])
+        parents = ("trunk", *names[:-1])
+        for name, parent, joint, place, inertia, contact, called in zip(
+            names, parents, (x, y, y, y, x), places, inertias, shapes, JOINTS, strict=True
+        ):
+            robot.add_body(name, parent, joint, place, inertia, joint_name=f"{leg}_{called}",
+                           contact=contact, **rotor)  # fmt: skip
+    return robot
+
+
+def stairs():
+    """The floor and the stairs on it, the last of which is a landing."""
+    yield Plane()
+    for k in range(1, STAIRS + 1):
+        long = TREAD if k < STAIRS else 3 * TREAD
+        x = (k - 0.5) * TREAD + long / 2
+        yield Box((long, 1.0, k * RISE), xlt((x, 0.0, k * RISE / 2)))
+
+
+def blend(s):
+    """From 0 to 1 with no velocity and no acceleration at the ends."""
+    s = np.clip(s, 0.0, 1.0)
+    return s**3 * (10 - 15 * s + 6 * s**2)
+
+
+def place_of(k, side):
+    """Where a foot stands on stair k, which is the floor for 0: the point below its ankle."""
+    k = min(k, STAIRS)
+    return np.array([k * TREAD, side * WIDTH, k * RISE])
+
+
+def footsteps():
+    """When each step begins [s], which foot is swung (0 left), and from which stair to which."""
+    at, stair = BEGIN, [0, 0]
+    for k in range(1, STAIRS + 2):
+        foot = k % 2
+        yield at, foot, stair[foot], min(k, STAIRS)
+        stair[foot] = min(k, STAIRS)
+        at += SINGLE + BOTH
+
+
+def planned_feet(t):
+    """Where the feet are (n, 2, 3) at the times t (n,), and which share of the weight is on the
+    left one.
+    """
+    feet = np.tile([place_of(0, 1), place_of(0, -1)], (len(t), 1, 1))
+    share, last = np.full(len(t), 0.5), BEGIN - 2 * BOTH
+    for begin, foot, start, end in footsteps():
+        now, a, b = t >= begin, place_of(start, 1 - 2 * foot), place_of(end, 1 - 2 * foot)
+        s = (t[now] - begin) / SINGLE
+        top = max(a[2], b[2]) + LIFT
+        feet[now, foot] = a + (b - a) * blend((s - 0.25) / 0.6)[:, None]
+        up, down = blend(s / 0.5), blend((s - 0.7) / 0.3)
+        feet[now, foot, 2] = a[2] + (top - a[2]) * up + (b[2] - top) * down
+        shift = blend((t - last) / (begin - last))
+        share = share + (foot - share) * np.where(t >= last, shift, 0.0)
+        last = begin + SINGLE
+    shift = blend((t - last) / BOTH)
+    return feet, share + (0.5 - share) * np.where(t >= last, shift, 0.0)
+
+
+def planned_middle(t, pressure, height):
+    """The middle of mass (n, 2) [m] above where the ground pushes, (n, 2), that ends at rest there.
+
+    x - (z / g) x'' = p
+    """
+    n, c = len(t), height / G / (t[1] - t[0]) ** 2
+    A = np.eye(n)
+    for k in range(1, n - 1):
+        A[k, k - 1 : k + 2] += np.array([-c, 2 * c, -c])
+    return np.linalg.solve(A, pressure)
+
+
+def posture(model, middle, feet, q):
+    """q with the trunk upright, the feet flat at their places, and the middle of mass over
+    `middle` (2,); the trunk is as high as q has it.
+    """
+    trunk = q[4:7].copy()
+    for _ in range(2):
+        targets = [Target("trunk", xlt(trunk))]
+        targets += [Target(f"{leg}_foot", xlt(place + UP * ANKLE))
+                    for leg, place in zip(("left", "right"), feet, strict=True)]  # fmt: skip
+        found = inverse_kinematics(model, targets, q, tolerance=1e-8)
+        if not found.reached:
+            raise ValueError(f"no posture has the feet at {feet.tolist()}: {found.error}")
+        q = found.q
+        trunk[:2] += middle - centre_of_mass(model, q)[:2]
+    return q
+
+
+def forces(model, q, qd, qdd, share, feet):
+    """The joint forces (10,) of a motion, the ground pushing with a share of the weight on the left
+    foot.
+    """
+    tau = rnea(model, q, qd, qdd)
+    X = body_poses(model, q)[0]
+    n, f = X.E.T @ tau[:3], X.E.T @ tau[3:6]  # about the trunk's origin, base coordinates
+    shares = (share, 1.0 - share)
+    middle = sum(s * place for s, place in zip(shares, feet, strict=True))
+    moment = n - np.cross(middle - X.r, f)  # which is left where the feet push in proportion
+    for leg, s, place in zip(("left", "right"), shares, feet, strict=True):
+        Y = body_poses(model, q)[model.body_names.index(f"{leg}_foot")]
+        push = s * np.concatenate([Y.E @ (moment + np.cross(place - Y.r, f)), Y.E @ f])
+        tau = tau - body_jacobian(model, q, f"{leg}_foot").T @ push
+    return tau[6:]
+
+
+@cache
+def plan():
+    """Times (n,), and at each of them q (n, nq), the joint forces (n, 10), and the share of the
+    weight on the left foot (n,).
+    """
+    model, t = biped().model(), np.arange(0.0, T_STOP + EVERY / 2, EVERY)
+    feet, share = planned_feet(t)
+    pressure = share[:, None] * feet[:, 0] + (1 - share)[:, None] * feet[:, 1]
+    middle = planned_middle(t, pressure[:, :2], LEG + ANKLE + 0.03)
+    q = np.zeros(model.nq)
+    q[0], q[7:] = 1.0, [0.0, -0.6, 1.2, -0.6, 0.0] * 2
+    rows = []
+    for k in range(len(t)):
+        q[6] = pressure[k, 2] + ANKLE + LEG
+        rows.append(q := posture(model, middle[k], feet[k], q))
+    q = np.array(rows)
+    qd = np.array([difference(model, a, b) for a, b in zip(q[:-2], q[2:], strict=True)])
+    qd = np.pad(qd / (2 * EVERY), ((1, 1), (0, 0)))
+    qdd = np.gradient(qd, EVERY, axis=0)
+    tau = [forces(model, *of) for of in zip(q, qd, qdd, share, feet, strict=True)]
+    return t, q, np.array(tau), share
+
+
+@dataclass(frozen=True)
+class Balance(Block):
+    """Joint forces along a plan: feed forward, PD control, the trunk held upright by the hips, and
+    the pressure under the feet moved by what the capture point is off the plan.
+
+    Legs bear their shares of the weight, m g, and of what the hips and the ankles add.
+    """
+
+    weight: float
+    upright: float = 300.0  # [N m/rad]
+    turning: float = 30.0  # [N m s/rad]
+    gain: float = 0.5
+    most: float = 0.03  # [m] by which the pressure is moved
+
+    inputs = (
+        Port("q", (17,), ("1",) * 4 + ("m",) * 3 + ("rad",) * 10),
+        Port("qd", (16,), ("rad/s",) * 3 + ("m/s",) * 3 + ("rad/s",) * 10),
+        Port("q_ref", (10,), "rad"),
+        Port("qd_ref", (10,), "rad/s"),
+        Port("trunk_ref", (2,), "m"),
+        Port("v_ref", (2,), "m/s"),
+        Port("share", (1,), "1"),
+        Port("tau_ref", (10,), "N.m"),
+    )
+    outputs = (Port("tau", (10,), "N.m"),)
+
+    def output(self, u):
+        time_constant = np.sqrt((LEG + ANKLE) / G)
+        ahead = (u.q[4:6] - u.trunk_ref) + time_constant * (u.qd[3:5] - u.v_ref)
+        shift = clip(self.gain * ahead, -self.most, self.most) * self.weight
+        roll, pitch = 2 * self.upright * u.q[1:3] + self.turning * u.qd[:2]
+        zero = 0.0 * roll
+        stance = np.array([roll, pitch, zero, shift[0], -shift[1]])
+        shares = np.concatenate([u.share[0] * stance, (1.0 - u.share[0]) * stance])
+        follow = KP * (u.q_ref - u.q[7:]) + KD * (u.qd_ref - u.qd[6:])
+        return {"tau": u.tau_ref + follow + shares}
+
+
+def climbing(robot):
+    """The system of the robot, its plan and its controller."""
+    t, q, tau, share = plan()
+    weight = G * sum(body.m for body in biped().model().inertia)
+    joints = [f"{leg}_{joint}" for leg in ("left", "right") for joint in JOINTS]
+    columns = (*joints, "x", "y", "share", *(f"force of {joint}" for joint in joints))
+    table = StringIO()
+    np.savetxt(table, np.column_stack([t, q[:, 7:], q[:, 4:6], share, tau]), "%.17g", ",",
+               header=",".join(("time", *columns)), comments="")  # fmt: skip
+    table.seek(0)
+    system = System()
+    system.add("robot", robot)
+    system.add("balance", Balance(weight))
+    system.add("plan", Playback(table, columns, ("rad",) * 10 + ("m", "m", "1") + ("N.m",) * 10))
+    for source, target in (
+        ("robot.q", "balance.q"),
+        ("robot.qd", "balance.qd"),
+        ("plan.y[1:10]", "balance.q_ref"),
+        ("plan.slope[1:10]", "balance.qd_ref"),
+        ("plan.y[11:12]", "balance.trunk_ref"),
+        ("plan.slope[11:12]", "balance.v_ref"),
+        ("plan.y[13:13]", "balance.share"),
+        ("plan.y[14:23]", "balance.tau_ref"),
+        ("balance.tau", "robot.tau[7:16]"),
+    ):
+        system.connect(source, target)
+    return system
+
+
+def plant(**options):
+    """The robot on its feet before the stairs."""
+    found = biped().description()
+    return RigidContactPlant(
+        found.model, tuple(stairs()), q0=plan()[1][0], freedoms=found.freedoms, mu=MU, **options
+    )
+
+
+def footholds(result):
+    """How far from its place each foot stands when the other one lifts, and at the end [m]."""
+    model, now = biped().model(), dict(enumerate(place_of(0, side) for side in (1, -1)))
+    moments = [(at, 1 - foot, end) for at, foot, _, end in footsteps()]
+    for k, (at, foot, _) in enumerate(moments):
+        X = body_poses(model, result["robot.q"][round(at / DT)])
+        yield now[foot] - X[model.body_names.index(("left_foot", "right_foot")[foot])].r
+        now[1 - foot] = place_of(moments[k][2], 2 * foot - 1)
+    for foot, name in enumerate(("left_foot", "right_foot")):
+        yield now[foot] - body_poses(model, result["robot.q"][-1])[model.body_names.index(name)].r
+
+
+def checks(result, model):
+    """What must hold, with what was found, and the least and the most that it may be."""
+    q, f = result["robot.q"], result["robot.f_contact"][:, :, 3:]
+    lean = 2 * np.linalg.norm(q[:, 1:3], axis=1)
+    yield "it leans by [rad]", lean.max(), 0.0, 0.1
+    yield "it has climbed [m]", q[-1, 6] - q[0, 6], STAIRS * RISE - 0.01, STAIRS * RISE + 0.01
+    off = np.array([np.linalg.norm(gap[:2]) for gap in footholds(result)])
+    yield "feet off their places [m]", off.max(), 0.0, 0.04
+    yield "speed at the end [rad/s, m/s]", np.abs(result["robot.qd"][-1]).max(), 0.0, 0.05
+    feet = [model.body_names.index(f"{leg}_foot") for leg in ("left", "right")]
+    touching = result["robot.in_contact"].astype(bool)
+    yield "parts but feet that touched", np.delete(touching, feet, axis=1).sum(), 0, 0
+    yield "the stairs pull [N]", max(0.0, -f[:, feet, 2].min()), 0.0, 1e-9
+    rows = zip(q, result["robot.qd"], strict=True)
+    p = np.array([momentum(model, one, rate)[3:] for one, rate in rows])
+    weight = sum(body.m for body in model.inertia) * model.gravity
+    given = np.cumsum((f.sum(axis=1) + weight) * DT, axis=0)
+    change = np.abs((p - p[0]) - (given - given[0]))
+    yield "momentum from nowhere [N s]", change.max(), 0.0, 0.3
+    yield "deepest contact [m]", result["robot.depth"].max(), 0.0, 1e-4
+
+
+def main():
+    """Runs the plant with its controller and the native FMU of both, checks, writes the page."""
+    robot = plant()
+    system = climbing(robot)
+    result = simulate(system, T_STOP, DT, progress=False)
+    fmu, both = export_fmu(FusedSystem(system, DT), BUILD / "biped.fmu"), System()
+    both.add("all", fmu)
+    begin = time.process_time()
+    run = simulate(both, T_STOP, DT, progress=False)
+    faster = T_STOP / (time.process_time() - begin)
+    apart = np.abs(run["all.robot.q"] - result["robot.q"]).max()
+    print(f"native FMU: {faster:.0f} x real time at 1 kHz with its controller,", end=" ")
+    print(f"{apart:.1e} from the blocks in memory\n")
+    climbs = apart < 1e-12
+    for name, found, least, most in checks(result, robot.model):
+        climbs = climbs and bool(least <= found <= most)
+        print(f"{name:32} {found:10.2e}  within {least:g} .. {most:g}")
+    animate(result, system, BUILD / "result.html", signals=["robot.contacts", "balance.tau"])
+    print(f"\nopen {BUILD}/result.html to see it climb")
+    if not climbs:
+        sys.exit("it does not climb as it must")
+
+
+if __name__ == "__main__":
+    main()
