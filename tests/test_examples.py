@@ -69,6 +69,11 @@ EXPECTED = {
         [r"native FMU: \d+ x real time", r"it has climbed \[m\] +4\.[78]\d*e-01"],
         ["build/biped/biped.fmu", "build/biped/result.html"],
     ),
+    "30_cart_poles": (
+        [],
+        [r"CartPole-v1: \d\.\de-1\d", r"keeps (9\d|100)% of 256 new poles up for 10 s"],
+        ["build/cart_poles/result.png"],
+    ),
     "21_sprung_arm": (
         [],
         [r"off the balance of power by \d\.\de-0[1-9] J of 227 J"],
@@ -89,6 +94,7 @@ LONG = {
     "22_arm_bench",
     "28_trot",
     "29_biped_on_stairs",
+    "30_cart_poles",
 }
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 

@@ -126,7 +126,7 @@ if TYPE_CHECKING:
         planar3,
         planar_n,
     )
-    from rigidblocks.simulation.batch import BatchResult, simulate_batch
+    from rigidblocks.simulation.batch import Batch, BatchResult, simulate_batch
     from rigidblocks.simulation.contact_events import simulate_contact
     from rigidblocks.simulation.independent_motion import move_independently
     from rigidblocks.simulation.prepare import prepare
@@ -162,6 +162,7 @@ __all__ = [
     "ROS2",
     "SEMI_IMPLICIT_EULER",
     "AlongJoint",
+    "Batch",
     "BatchResult",
     "Between",
     "Block",
@@ -355,7 +356,7 @@ _NAMES = {
     "model.planar": "PlanarModel",
     "model.solids": "box_inertia capsule_inertia cylinder_inertia sphere_inertia",
     "robots": "DHRow auto_tree auto_tree_p dh_chain dh_frames planar2 planar3 planar_n",
-    "simulation.batch": "BatchResult simulate_batch",
+    "simulation.batch": "Batch BatchResult simulate_batch",
     "simulation.contact_events": "simulate_contact",
     "simulation.independent_motion": "move_independently",
     "simulation.prepare": "prepare",
