@@ -75,7 +75,7 @@ def costs() -> Rows:
     case, n = oscillator(), 1000
     system = case.system()
     for scheme, options in SCHEMES.items():
-        times, many = [], 5 if {"extrapolate", "iterate"} & options.keys() else 100
+        times, many = [], 5 if {"extrapolate", "iterate"} & options.keys() else 1000
         for steps in (n, n, many * n):  # the first one compiles
             begin = process_time()
             simulate(system, steps * 1e-3, 1e-3, h=1e-3, progress=False, **options)  # type: ignore[arg-type]

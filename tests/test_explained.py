@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from foreign_fmu import foreign_fmu
 from rigidblocks import RobotPlant, SimulationError, System, planar2, simulate
 from rigidblocks.explained import PAGES
 from rigidblocks.library import Gain
@@ -16,7 +17,7 @@ from rigidblocks.tracing.trace import TraceError, trace
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def algebraic_loop():
+def algebraic_loop(_):
     system = System()
     for name in ("one", "other"):
         system.add(name, Gain(0.5))
@@ -25,22 +26,30 @@ def algebraic_loop():
     _ = system.wiring().evaluation_order
 
 
-def open_loop():
+def open_loop(_):
     stretched = four_bar().q0 + np.array([0.0, 40.0, 0.0])
     assemble(four_bar().model, stretched, fixed=range(3))
 
 
-def question_of_a_traced_value():
+def question_of_a_traced_value(_):
     trace("f", lambda q: {"y": q if q[0] > 0 else -q}, {"q": (1,)})
 
 
-def run_that_blows_up():
+def run_that_blows_up(_):
     system = System()
     system.add("arm", RobotPlant(planar2(), qd0=[3e7, -9e8]), start={"tau": [0, 0]})
     simulate(system, 10.0, 0.1, form="numpy", method="rk4", progress=False)
 
 
+def fmu_that_fails(folder):
+    system = System()
+    fmu = foreign_fmu(folder / "bad.fmu", step="status = fmi2Error;")
+    system.add("part", fmu, start={"u": 0.0})
+    simulate(system, 0.1, 0.01, progress=False)
+
+
 WRONG = {
+    "FMUs that fail": (fmu_that_fails, SimulationError),
     "algebraic loops": (algebraic_loop, ValueError),
     "loops that do not close": (open_loop, AssemblyError),
     "what a traced function may do": (question_of_a_traced_value, TraceError),
@@ -49,10 +58,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize("topic", PAGES)
-def test_an_error_names_its_page(topic):
+def test_an_error_names_its_page(topic, tmp_path):
     mistake, kind = WRONG[topic]
     with pytest.raises(kind) as error:
-        mistake()
+        mistake(tmp_path)
     assert error.value.__notes__ == [f"docs/{PAGES[topic]} is about {topic}"]
 
 

@@ -73,5 +73,7 @@ def ending(
     if interrupted:
         return Interrupted(text, result)
     error = SimulationError(text, result)
+    for note in getattr(failure, "__notes__", ()):
+        error.add_note(note)
     is_lost = failure is not None and "finite" in said(failure)
     return explained(error, "numbers that are not finite") if is_lost else error

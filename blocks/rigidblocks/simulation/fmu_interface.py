@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rigidblocks.explained import explained
 from rigidblocks.simulation.fmu_log import WARNING, FmuLog
 from rigidblocks.simulation.unpacked import Unpacked
 from rigidblocks.system.fmu import Fmu, FmuError
@@ -189,11 +190,13 @@ class Interface(abc.ABC):
                 self.log.warn(text)
             return
         self.failed, self._is_lost = status != DISCARD, status == _FATAL
-        raise FmuError(f"'{self.part.name}': {text}{self.said()}")
+        error = FmuError(f"'{self.part.name}': {text}{self.said()}")
+        raise explained(error, "FMUs that fail")
 
     def refuse(self, text: str) -> FmuError:
         """An error that names the part and the time."""
-        return FmuError(f"'{self.part.name}': {text}{self.log.when}{self.said()}")
+        error = FmuError(f"'{self.part.name}': {text}{self.log.when}{self.said()}")
+        return explained(error, "FMUs that fail")
 
     def check_end(self, terminates: Any) -> None:
         """Raises FmuError where the FMU asks to end the run."""
