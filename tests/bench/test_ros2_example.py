@@ -39,33 +39,42 @@ int main(int, char **argv)
 """
 
 
+def wired(other, block, **start):
+    """The robot of planar2ctrl, and what takes its motion and gives its torques."""
+    system = System()
+    system.add("robot", parts()["robot"])
+    system.add(other, block, **start)
+    system.connect("robot.q", f"{other}.q")
+    system.connect("robot.qd", f"{other}.qd")
+    system.connect(f"{other}.tau", "robot.tau")
+    return system
+
+
+def link_to(peer, listen):
+    motion = [Port("q", (2,), "rad"), Port("qd", (2,), "rad/s")]
+    tau = Port("tau", (2,), "N.m")
+    return UdpLink(motion, [tau], peer=peer, listen=listen, lock_step=True, timeout=2.0)
+
+
+def compiled_controller(folder, headers):
+    """The program of the other side, from the sources of the example and the header of the link."""
+    (folder / "controller.cpp").write_text(CONTROLLER)
+    strict = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")
+    where = (f"-I{EXAMPLE / 'src'}", f"-I{headers}")
+    command = ["g++", *strict, *where, "controller.cpp", "-o", "controller"]
+    subprocess.run(command, cwd=folder, check=True)
+    return folder / "controller"
+
+
 @pytest.mark.slow
 def test_its_side_of_the_link_moves_the_robot(tmp_path):
     if shutil.which("g++") is None:
         pytest.skip("there is no g++")
-    q, qd = Port("q", (2,), "rad"), Port("qd", (2,), "rad/s")
     peer, listen = free_ports(2)
-    system = System()
-    system.add("robot", parts()["robot"])
-    tau = Port("tau", (2,), "N.m")
-    link = UdpLink([q, qd], [tau], peer=peer, listen=listen, lock_step=True, timeout=2.0)
-    system.add("link", link)
-    inside = System()
-    inside.add("robot", parts()["robot"])
-    inside.add("pd", parts()["pd"], start={"q_ref": [1.0, 1.5]})
-    for one, name in ((system, "link"), (inside, "pd")):
-        one.connect("robot.q", f"{name}.q")
-        one.connect("robot.qd", f"{name}.qd")
-        one.connect(f"{name}.tau", "robot.tau")
-    folder = build_runner(system, tmp_path / "src", DT, platform="source")
+    system = wired("link", link_to(peer, listen))
     program = build_runner(system, tmp_path / "arm", DT)
-    (tmp_path / "controller.cpp").write_text(CONTROLLER)
-    strict = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")
-    where = (f"-I{EXAMPLE / 'src'}", f"-I{folder}")
-    command = ["g++", *strict, *where, "controller.cpp", "-o", "controller"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    port = peer.partition(":")[2]
-    start = [tmp_path / "controller", port]
+    headers = build_runner(system, tmp_path / "src", DT, platform="source")
+    start = [compiled_controller(tmp_path, headers), peer.partition(":")[2]]
     with subprocess.Popen(start, stdout=subprocess.PIPE, text=True) as controller:
         assert controller.stdout.readline() == "listens\n"
         options = ["--stop", "0.499", "--rate", "0", "--record", tmp_path / "run.csv"]
@@ -76,6 +85,7 @@ def test_its_side_of_the_link_moves_the_robot(tmp_path):
     with open(tmp_path / "run.csv") as file:
         head, *rows = csv.reader(file)
     values = np.array(rows, float)
+    inside = wired("pd", parts()["pd"], start={"q_ref": [1.0, 1.5]})
     expected = simulate(inside, 0.499, DT, progress=False)
     for k, name in enumerate(("robot.q[1]", "robot.q[2]")):
         assert_allclose(values[:, head.index(name)], expected["robot.q"][:, k], atol=1e-12)
