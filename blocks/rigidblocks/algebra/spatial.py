@@ -43,6 +43,9 @@ def read_only(values: ArrayLike) -> Array:
     return copy
 
 
+STRAIGHT = read_only(np.eye(3))  # the rotation of what is not turned
+
+
 def is_frozen(*values: Any) -> bool:
     """Whether no one can write to any of these: numbers, or read-only arrays that are no views of
     others.
@@ -392,15 +395,20 @@ def mcI(m: Any, c: ArrayLike, I_C: ArrayLike) -> RigidInertia:
 
 def symmetric_inertia(m: Any, c: Sequence[Any], moments: Sequence[Any]) -> RigidInertia:
     """The inertia of `mcI` from the entries xx, xy, xz, yy, yz, zz of I_C; read-only."""
+    h, I = first_and_second_moments(m, c, moments)
+    return RigidInertia(m, read_only(h), read_only(I))
+
+
+def first_and_second_moments(
+    m: Any, c: Sequence[Any], moments: Sequence[Any]
+) -> tuple[list[Any], list[list[Any]]]:
+    """The lists h and I of `symmetric_inertia`."""
     x, y, z = c
     a, d, f, b, e, g = moments
     xx, yy, zz = x * x, y * y, z * z
     d, e, f = d - m * (x * y), e - m * (y * z), f - m * (z * x)
     a, b, g = a - m * -(yy + zz), b - m * -(zz + xx), g - m * -(xx + yy)
-    h, I = np.array([m * x, m * y, m * z]), np.array([[a, d, f], [d, b, e], [f, e, g]])
-    h.setflags(write=False)
-    I.setflags(write=False)
-    return RigidInertia(m, h, I)
+    return [m * x, m * y, m * z], [[a, d, f], [d, b, e], [f, e, g]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
-from rigidblocks.algebra.spatial import Transform, read_only
+from rigidblocks.algebra.spatial import STRAIGHT, Transform, read_only
 from rigidblocks.formats.refusal import FormatError, wrong
 
 Element = Any  # of lxml, which has no types
 Children = dict[str, Element]  # the first of each name
+Triple = tuple[float, float, float]
 
 
 def parsed(data: bytes, path: Path) -> Element:
@@ -95,17 +96,47 @@ def number(element: Element, name: str, default: float | None = None) -> float:
     return floats(element, required(element, name), 1, f"{name} of <{element.tag}>")[0]
 
 
-def attributes(element: Element, names: Sequence[str], default: float) -> list[float]:
-    """The attributes `names` as finite numbers, each `default` where it is missing."""
-    texts = [element.get(name) for name in names]
+def table(
+    elements: Sequence[Element], names: Sequence[str], default: float | None = None
+) -> list[tuple[float, ...]]:
+    """The attributes `names` of each element as finite numbers, `default` where one is missing."""
+    texts = [element.get(name) for element in elements for name in names]
+    given = [text for text in texts if text is not None] if None in texts else texts
+    values = _sound(given)
+    if not values or (default is None and given is not texts):
+        values = [number(element, name, default) for element in elements for name in names]
+    elif default is not None and given is not texts:
+        known = iter(values)
+        values = [default if text is None else next(known) for text in texts]
+    return list(zip(*[iter(values)] * len(names), strict=True))
+
+
+def triples(elements: Sequence[Element], names: Sequence[str], default: Triple) -> list[Triple]:
+    """The attributes `names` of each element, one after the other, each as three finite numbers,
+    `default` where it is missing.
+    """
+    texts = [element.get(name) for element in elements for name in names]
+    known = {None: default, **_FREQUENT}
+    if new := [text for text in dict.fromkeys(texts) if text not in known]:
+        tokens = [text.split() for text in new]
+        if all(len(some) == 3 for some in tokens):
+            values = iter(_sound([token for some in tokens for token in some]))
+            known |= zip(new, zip(values, values, values, strict=False), strict=False)
+    try:
+        return [known[text] for text in texts]
+    except KeyError:  # there is something to be said of one
+        given = (numbers(element, name, 3, default) for element in elements for name in names)
+        return [(x, y, z) for x, y, z in given]
+
+
+def _sound(texts: Sequence[str]) -> list[float]:
+    """The number in each text; none where there is anything to be said of one."""
     try:
         values = list(map(float, texts))
-        text = "".join(texts)
-        if text.isascii() and "_" not in text and isfinite(sum(values)):
-            return values
-    except (TypeError, ValueError):
-        pass
-    return [number(element, name, default) for name in names]
+    except ValueError:
+        return []
+    text = "".join(texts)
+    return values if text.isascii() and "_" not in text and isfinite(sum(values)) else []
 
 
 def place(element: Element) -> tuple[Sequence[float], Sequence[float]]:
@@ -149,14 +180,11 @@ def floats(element: Element, text: str, count: int, what: str) -> list[float]:
 
 def _quick(text: str) -> list[float]:
     """The numbers in a text; none where there is anything to be said of it."""
-    try:
-        values = list(map(float, text.split()))
-    except ValueError:
-        return []
-    return values if text.isascii() and "_" not in text and isfinite(sum(values)) else []
+    return _sound(text.split())
 
 
 _ZERO, _X, _Y, _Z = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+_FREQUENT: dict[str | None, Triple]
 _FREQUENT = {"0 0 0": _ZERO, "0.0 0.0 0.0": _ZERO, "1 0 0": _X, "0 1 0": _Y, "0 0 1": _Z}
 
 
@@ -176,27 +204,43 @@ def _float(token: str) -> float:
 
 def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
     """The transform to a frame at `r` [m] that is turned by roll, pitch and yaw [rad] about fixed
-    axes: E = rx(roll) ry(pitch) rz(yaw).
+    axes.
+    """
+    return Transform(read_only(_rotation(*rpy)) if any(rpy) else STRAIGHT, read_only(r))
+
+
+def placements(origins: Sequence[Element]) -> list[Transform]:
+    """The transform to the frame of each <origin>, in its attributes xyz [m] and rpy [rad]; SAME
+    for one that is where its link is.
+    """
+    if not origins:
+        return []
+    given = triples(origins, ("xyz", "rpy"), _ZERO)
+    positions, turns = given[::2], given[1::2]
+    E = dict.fromkeys(turns, STRAIGHT)
+    if turned := [rpy for rpy in E if rpy is not _ZERO and any(rpy)]:
+        E |= zip(turned, read_only([_rotation(*rpy) for rpy in turned]), strict=True)
+    return [
+        Transform(E[rpy], r) if E[rpy] is not STRAIGHT or any(position) else SAME
+        for rpy, position, r in zip(turns, positions, read_only(positions), strict=True)
+    ]
+
+
+def _rotation(roll: float, pitch: float, yaw: float) -> list[list[float]]:
+    """The rotation to coordinates turned about fixed axes, E = rx(roll) ry(pitch) rz(yaw).
 
     What the rounding of quarter turns leaves is cleared: zeros are what makes a traced model small.
     """
-    origin = np.array(r)
-    origin.setflags(write=False)
-    roll, pitch, yaw = rpy
-    if not (roll or pitch or yaw):
-        return Transform(STRAIGHT, origin)
     cr, sr, cp, sp, cy, sy = cos(roll), sin(roll), cos(pitch), sin(pitch), cos(yaw), sin(yaw)
     rows = (
         (cp * cy, cp * sy, -sp),
         (sr * sp * cy - cr * sy, sr * sp * sy + cr * cy, sr * cp),
         (cr * sp * cy + sr * sy, cr * sp * sy - sr * cy, cr * cp),
     )
-    E = np.array([[x if _DUST < abs(x) < _ONE else _dusted(x) for x in row] for row in rows])
-    E.setflags(write=False)
-    return Transform(E, origin)
+    return [[x if _DUST < abs(x) < _ONE else _dusted(x) for x in row] for row in rows]
 
 
-STRAIGHT = read_only(np.eye(3))  # the rotation of what is not turned
+SAME = Transform(STRAIGHT, read_only(np.zeros(3)))  # what is this very one costs nothing to apply
 
 
 def _dusted(x: float) -> float:

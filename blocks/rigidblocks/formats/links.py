@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import RigidInertia, Transform
+from rigidblocks.algebra.spatial import STRAIGHT, RigidInertia, Transform, read_only
 from rigidblocks.formats.between import apart, springs
 from rigidblocks.formats.description import Coupling, Freedoms, Place, RobotDescription
-from rigidblocks.formats.document import STRAIGHT, nearest
+from rigidblocks.formats.document import SAME, nearest
 from rigidblocks.formats.listed import (
     NOTHING,
-    SAME,
     WORLD,
     Assembly,
     Connection,
@@ -25,7 +24,7 @@ from rigidblocks.formats.refusal import FormatError, wrong
 from rigidblocks.joint import Fixed, Joint, LoopJoint, SixDoF
 from rigidblocks.model.checks import ImmobileError, unphysical
 from rigidblocks.model.later import Later
-from rigidblocks.model.model import Model
+from rigidblocks.model.model import STANDARD_GRAVITY, Model
 from rigidblocks.model.shapes import Shape
 
 
@@ -188,7 +187,7 @@ def _places(tree: Sequence[Connection]) -> dict[str, Place]:
     places, bodies = {WORLD: Place(-1, SAME)}, 0
     for c in tree:
         body, X = places[c.parent]
-        if isinstance(c.joint, Fixed):
+        if type(c.joint) is Fixed:
             places[c.child] = Place(body, _after(_back(c.Xs), _after(c.Xp, X)))
         else:
             places[c.child] = Place(bodies, _back(c.Xs))
@@ -253,7 +252,7 @@ def _model(
     rest: Sequence[Connection],
     places: dict[str, Place],
 ) -> Model:
-    moving = [c for c in tree if not isinstance(c.joint, Fixed)]
+    moving = [c for c in tree if type(c.joint) is not Fixed]
     if not moving:
         text = f"robot '{listed.name}' has no joint that moves; its base can, on a floating base"
         raise wrong(listed.path, None, text)
@@ -266,26 +265,45 @@ def _model(
     touching = Later(
         lambda: tuple(_shapes((a.contact, places[a.name]) for a in some) for some in merged)
     )
+    model = partial(
+        Model,
+        listed.name,
+        tuple(places[c.parent].body for c in moving),
+        tuple(c.joint for c in moving),
+        tuple(_after(c.Xp, places[c.parent].placement) for c in moving),
+        inertia,
+        _FALLING if listed.gravity is STANDARD_GRAVITY else read_only(listed.gravity),
+        names,
+        tuple(c.name for c in moving),
+        drawn if listed.sound_shapes else tuple(drawn),
+        tuple(n for n, body in zip(names, inertia, strict=True) if not _any(body)),
+        tuple(_loop(c, places) for c in rest),
+        touching if listed.sound_shapes else tuple(touching),
+    )
     try:
-        return Model(
-            listed.name,
-            tuple(places[c.parent].body for c in moving),
-            tuple(c.joint for c in moving),
-            tuple(_after(c.Xp, places[c.parent].placement) for c in moving),
-            inertia,
-            np.array(listed.gravity),
-            names,
-            tuple(c.name for c in moving),
-            drawn if listed.sound_shapes else tuple(drawn),
-            tuple(n for n, body in zip(names, inertia, strict=True) if not _any(body)),
-            tuple(_loop(c, places) for c in rest),
-            touching if listed.sound_shapes else tuple(touching),
-            tuple(n for n, body in zip(names, inertia, strict=True) if _is_unphysical(body)),
-        )
+        return _made(model, names, inertia)
     except ImmobileError as error:
         raise wrong(listed.path, moving[error.joint].line, f"joint {error}") from None
     except ValueError as error:
         raise wrong(listed.path, None, str(error)) from None
+
+
+_FALLING = read_only(STANDARD_GRAVITY)
+
+
+def _made(
+    model: Callable[..., Model], names: Sequence[str], inertia: Sequence[RigidInertia]
+) -> Model:
+    """The model; only where it is refused is it asked which bodies have an inertia that no rigid
+    body has.
+    """
+    try:
+        return model()
+    except ImmobileError:
+        raise
+    except ValueError:
+        bodies = zip(names, inertia, strict=True)
+        return model(unphysical=tuple(name for name, body in bodies if _is_unphysical(body)))
 
 
 def _merged(links: Iterable[Link], places: dict[str, Place], nb: int) -> list[list[Link]]:
@@ -340,6 +358,8 @@ def _couplings(
     """
     by_name = {f.joint: f for f in listed.followings}
     fixed = {c.name for c in listed.connections} - set(numbers)
+    if not listed.followings:
+        return (), []
     couplings, left_out = list[Coupling](), list[Callable[[], str]]()
     for f in listed.followings:
         if f.joint in fixed:

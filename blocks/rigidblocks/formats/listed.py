@@ -10,13 +10,12 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, read_only
 from rigidblocks.formats.description import Actuator
-from rigidblocks.formats.document import STRAIGHT
+from rigidblocks.formats.document import SAME
 from rigidblocks.joint import Joint
 from rigidblocks.model.model import STANDARD_GRAVITY
 from rigidblocks.model.shapes import Plane, Shape
 
 NOTHING = RigidInertia(0.0, read_only(np.zeros(3)), read_only(np.zeros((3, 3))))
-SAME = Transform(STRAIGHT, read_only(np.zeros(3)))  # what is this very one costs nothing to apply
 WORLD = ""  # the name of what is no link: the fixed base
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array, RigidInertia, Transform
 from rigidblocks.formats.closures import with_parallel_axes
-from rigidblocks.formats.document import Element, children, floats, nearest, refused, required
-from rigidblocks.formats.listed import SAME, WORLD, Assembly, Connection, Following, Link
+from rigidblocks.formats.document import SAME, Element, children, floats, nearest, refused, required
+from rigidblocks.formats.inertias import inertia
+from rigidblocks.formats.listed import WORLD, Assembly, Connection, Following, Link
 from rigidblocks.formats.poses import MODEL, Poses, base_of, pose
-from rigidblocks.formats.urdf import inertia
 from rigidblocks.joint import (
     Fixed,
     Helical,

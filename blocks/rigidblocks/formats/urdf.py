@@ -1,35 +1,30 @@
 """URDF, the Unified Robot Description Format of ROS, version 1.0."""
 
-from collections.abc import Sequence
-from functools import partial
-from math import inf, isfinite, isnan, nan
+from collections.abc import Iterator, Sequence
+from math import inf, isnan, nan
 from pathlib import Path
 
 import numpy as np
 from lxml import etree
 
-from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, symmetric_inertia
+from rigidblocks.algebra.spatial import Array, RigidInertia, Transform
 from rigidblocks.formats.document import (
-    STRAIGHT,
+    SAME,
     Children,
     Element,
-    attributes,
     first_of_each,
     number,
     numbers,
-    place,
-    placement,
+    placements,
     refused,
     required,
+    table,
 )
-from rigidblocks.formats.listed import NOTHING, SAME, Assembly, Connection, Following, Link
+from rigidblocks.formats.inertias import inertias
+from rigidblocks.formats.listed import NOTHING, Assembly, Connection, Following, Link
+from rigidblocks.formats.urdf_shapes import has_sound_shapes, shapes_of
 from rigidblocks.joint import Fixed, Joint, Planar, Prismatic, Revolute, SixDoF
 from rigidblocks.joint.axial import X, Y, Z
-from rigidblocks.model.convex import Capsule
-from rigidblocks.model.later import Later
-from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere
-
-ZERO = (0.0, 0.0, 0.0)
 
 
 def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Assembly:
@@ -39,22 +34,16 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
     if not name:
         name = path.stem
         warnings.append(f"line {root.sourceline}: <robot> has no name; it gets the file's, {name}")
-    links, connections, followings = list[Link](), list[Connection](), list[Following]()
-    sound = _has_sound_shapes(root)
-    for element in root:
-        if element.tag == "link":
-            links.append(read_link(element, later=sound))
-        elif element.tag == "joint":
-            inside = first_of_each(element)
-            connections.append(_connection(element, inside, warnings))
-            if "mimic" in inside:
-                followings.append(_following(element, inside["mimic"]))
+    sound = has_sound_shapes(root)
+    inertials, joints = _INERTIALS(root), _JOINTS(root)
+    insides = [first_of_each(part) for part in (*inertials, *joints)]
+    origins, n = _origins(insides), len(inertials)
     return Assembly(
         path,
         name,
-        links,
-        connections,
-        followings,
+        _links(_LINKS(root), inertials, insides[:n], origins[:n], sound),
+        _connections(joints, insides[n:], origins[n:], warnings),
+        list(_followings(joints, insides[n:])),
         floating=floating,
         strict=strict,
         warnings=warnings,
@@ -62,73 +51,94 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
     )
 
 
-def read_link(element: Element, later: bool = False) -> Link:
-    """The link of a <link>, with shapes that are made when they are first looked at if `later`;
-    raises FormatError, with the line, for what is wrong in it.
+_LINKS, _JOINTS, _INERTIALS = map(etree.XPath, ("link", "joint", "link/inertial[1]"))
+
+
+def read_link(element: Element) -> Link:
+    """The link of a <link>; raises FormatError, with the line, for what is wrong in it."""
+    inertials = list(element.iterchildren("inertial"))[:1]
+    insides = [first_of_each(inertial) for inertial in inertials]
+    return _links([element], inertials, insides, _origins(insides), later=False)[0]
+
+
+def _links(
+    elements: Sequence[Element],
+    inertials: Sequence[Element],
+    insides: Sequence[Children],
+    origins: Sequence[Transform],
+    later: bool,
+) -> list[Link]:
+    """The links of <link> elements with the first <inertial> of each that has one, what is in it,
+    and where it is. All that is of one kind is read at once: of a small part, what is done around
+    it takes longer than it.
     """
-    name = required(element, "name")
-    inertial, seen, touching = None, list[Element](), list[Element]()
-    for part in element:
-        tag = part.tag
-        if tag == "visual":
-            seen.append(part)
-        elif tag == "collision":
-            touching.append(part)
-        elif tag == "inertial" and inertial is None:
-            inertial = part
-    body = NOTHING if inertial is None else _inertia(inertial, name)
-    return Link(name, element.sourceline, body, _drawn(seen, later), _drawn(touching, later))
+    names = _each(elements, "name")
+    if len(inertials) == len(elements):
+        bodies = _inertias(inertials, insides, origins, names)
+    else:
+        name_of = dict(zip(elements, names, strict=True))
+        owners = [inertial.getparent() for inertial in inertials]
+        some = _inertias(inertials, insides, origins, [name_of[owner] for owner in owners])
+        of = dict(zip(owners, some, strict=True))
+        bodies = [of.get(element, NOTHING) for element in elements]
+    return [
+        Link(
+            name,
+            element.sourceline,
+            body,
+            shapes_of(element, "visual", later),
+            shapes_of(element, "collision", later),
+        )
+        for element, name, body in zip(elements, names, bodies, strict=True)
+    ]
 
 
-def _drawn(elements: Sequence[Element], later: bool) -> Sequence[Shape]:
-    if not elements:
-        return ()
-    return Later(partial(_shapes, elements)) if later else _shapes(elements)
+def _each(elements: Sequence[Element], attribute: str) -> list[str]:
+    """The attribute of each element; raises FormatError where it is missing or blank."""
+    found = [element.get(attribute, "").strip() for element in elements]
+    return found if all(found) else [required(element, attribute) for element in elements]
 
 
-def _inertia(element: Element, link: str) -> RigidInertia:
-    inside = first_of_each(element)
-    mass, moments = _needed(element, inside, "mass"), _needed(element, inside, "inertia")
-    m = number(mass, "value")
-    return inertia(mass, link, m, _origin(inside), attributes(moments, _MOMENTS, 0.0))
+def _inertias(
+    elements: Sequence[Element],
+    insides: Sequence[Children],
+    origins: Sequence[Transform],
+    names: Sequence[str],
+) -> list[RigidInertia]:
+    masses = _needed(elements, insides, "mass")
+    moments = _needed(elements, insides, "inertia")
+    return inertias(
+        (mass, name, m, X, rows)
+        for mass, name, (m,), X, rows in zip(
+            masses,
+            names,
+            table(masses, ("value",)),
+            origins,
+            table(moments, ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), 0.0),
+            strict=True,
+        )
+    )
 
 
-_MOMENTS = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
-
-
-def inertia(
-    element: Element, link: str, m: float, X: Transform, moments: Sequence[float]
-) -> RigidInertia:
-    """The inertia of a link with the mass `m` [kg] from the `moments` xx, xy, xz, yy, yz, zz [kg
-    m^2] about its centre of mass, in a frame there to which X takes the link's coordinates.
-
-    Raises FormatError, at the element, for a negative mass or moment. Products of inertia that do
-    not fit the moments are published with robots; they are judged with the whole.
-    """
-    xx, xy, xz, yy, yz, zz = moments
-    if m < 0:
-        raise refused(element, f"the mass of link '{link}' is {m} kg; it must not be negative")
-    if min(xx, yy, zz) < -1e-12 * m:
-        text = f"{[xx, yy, zz]} kg m^2; none may be negative"
-        raise refused(element, f"the moments of inertia of link '{link}' are {text}")
-    if X.E is not STRAIGHT:
-        I_C = X.E.T @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ X.E
-        (xx, xy, xz), (_, yy, yz), (_, _, zz) = ((I_C + I_C.T) / 2).tolist()
-    return symmetric_inertia(m, X.r.tolist(), (xx, xy, xz, yy, yz, zz))
-
-
-def _needed(element: Element, inside: Children, name: str) -> Element:
-    if name not in inside:
+def _needed(
+    elements: Sequence[Element], insides: Sequence[Children], name: str
+) -> Sequence[Element]:
+    """The child `name` of each element; raises FormatError where it is missing."""
+    found = [inside.get(name) for inside in insides]
+    if None in found:
+        element = elements[found.index(None)]
         raise refused(element, f"<{element.tag}> needs a <{name}>")
-    return inside[name]
+    return found
 
 
-def _origin(inside: Children) -> Transform:
-    origin = inside.get("origin")
-    if origin is None:
-        return SAME
-    r, rpy = place(origin)
-    return placement(r, rpy) if any(r) or any(rpy) else SAME
+def _origins(insides: Sequence[Children]) -> list[Transform]:
+    """The transform to the <origin> of each, SAME where there is none."""
+    given = [inside["origin"] for inside in insides if "origin" in inside]
+    found = placements(given)
+    if len(given) == len(insides):
+        return found
+    known = iter(found)
+    return [next(known) if "origin" in inside else SAME for inside in insides]
 
 
 # ---- joints ----
@@ -136,40 +146,51 @@ def _origin(inside: Children) -> Transform:
 
 def read_connection(element: Element, warnings: list[str]) -> Connection:
     """The joint of a <joint>, with warnings to those that there are; raises FormatError."""
-    return _connection(element, first_of_each(element), warnings)
+    insides = [first_of_each(element)]
+    return _connections([element], insides, _origins(insides), warnings)[0]
 
 
-def _connection(element: Element, inside: Children, warnings: list[str]) -> Connection:
-    name, kind = required(element, "name"), required(element, "type")
-    turn, joint = _joint(element, inside, name, kind)
-    origin = _origin(inside)
-    return Connection(
-        name,
-        element.sourceline,
-        required(_needed(element, inside, "parent"), "link"),
-        required(_needed(element, inside, "child"), "link"),
-        joint,
-        origin if turn is None else turn @ origin,
-        SAME if turn is None else turn,
-        _freedoms(element, inside, name, kind, joint, warnings),
-    )
+def _connections(
+    elements: Sequence[Element],
+    insides: Sequence[Children],
+    origins: Sequence[Transform],
+    warnings: list[str],
+) -> list[Connection]:
+    names, kinds = _each(elements, "name"), _each(elements, "type")
+    parents = _each(_needed(elements, insides, "parent"), "link")
+    children = _each(_needed(elements, insides, "child"), "link")
+    moved = list(map(_joint, elements, insides, names, kinds))
+    said = _freedoms(elements, insides, names, kinds, moved, warnings)
+    return [
+        Connection(
+            name,
+            element.sourceline,
+            parent,
+            child,
+            joint,
+            origin if turn is SAME else turn @ origin,
+            turn,
+            values,
+        )
+        for element, name, parent, child, (turn, joint), origin, values in zip(
+            elements, names, parents, children, moved, origins, said, strict=True
+        )
+    ]
 
 
-def _joint(
-    element: Element, inside: Children, name: str, kind: str
-) -> tuple[Transform | None, Joint]:
-    """The joint, and the transform from the coordinates of the links to those of its two frames
-    where these are turned.
+def _joint(element: Element, inside: Children, name: str, kind: str) -> tuple[Transform, Joint]:
+    """The joint, and the transform from the coordinates of the links to those of its two frames,
+    SAME but where these are turned.
     """
     match kind:
         case "revolute" | "continuous":
-            return None, _REVOLUTE.get(axis := _axis(inside, name)) or Revolute(axis)
+            return SAME, _REVOLUTE.get(axis := _axis(inside, name)) or Revolute(axis)
         case "prismatic":
-            return None, Prismatic(_axis(inside, name))
+            return SAME, Prismatic(_axis(inside, name))
         case "fixed":
-            return None, Fixed()
+            return SAME, Fixed()
         case "floating":
-            return None, SixDoF()
+            return SAME, SixDoF()
         case "planar":
             return Transform(_normal_to_z(np.array(_axis(inside, name))), np.zeros(3)), Planar()
     known = "revolute, continuous, prismatic, fixed, floating, planar"
@@ -199,161 +220,72 @@ def _normal_to_z(normal: Array) -> Array:
 
 
 def _freedoms(
-    element: Element, inside: Children, name: str, kind: str, joint: Joint, warnings: list[str]
-) -> dict[str, float]:
-    values: dict[str, float] = {}
-    limit, dynamics = inside.get("limit"), inside.get("dynamics")
-    ends = kind in ("revolute", "prismatic")
-    if limit is not None:
-        lower, upper, velocity, effort = attributes(limit, _LIMITS, nan)
-        values["velocity"] = inf if isnan(velocity) else velocity
-        values["effort"] = inf if isnan(effort) else effort
-        if ends and not (isnan(lower) and isnan(upper)):
-            values["lower"] = 0.0 if isnan(lower) else lower
-            values["upper"] = 0.0 if isnan(upper) else upper
-            _compare(values["lower"], values["upper"], limit, name, warnings)
-            ends = False
-    if ends:
-        warnings.append(f"line {element.sourceline}: joint '{name}' has no limits")
-    if dynamics is not None and joint.nv == 1:
-        values |= _resistance(dynamics, name)
-    return values
-
-
-_LIMITS = ("lower", "upper", "velocity", "effort")
-
-
-def _compare(lower: float, upper: float, limit: Element, name: str, warnings: list[str]) -> None:
-    if lower > upper:
-        warnings.append(
-            f"line {limit.sourceline}: the limits of joint '{name}' are upside down: lower "
-            f"{lower:g}, upper {upper:g}"
-        )
-
-
-def _resistance(element: Element, joint: str) -> dict[str, float]:
-    damping, friction = attributes(element, ("damping", "friction"), 0.0)
-    values = {"damping": damping, "friction": friction}
-    for key, value in values.items():
-        if value < 0:
-            raise refused(element, f"{key} of joint '{joint}' is {value}; it must not be negative")
-    return values
-
-
-def _following(element: Element, mimic: Element) -> Following:
-    return Following(
-        mimic.sourceline,
-        required(element, "name"),
-        required(mimic, "joint"),
-        number(mimic, "multiplier", 1.0),
-        number(mimic, "offset", 0.0),
-    )
-
-
-# ---- shapes ----
-
-
-def _has_sound_shapes(root: Element) -> bool:
-    """Whether nothing is wrong with any shape of a robot, as a quick look tells."""
-    meshes, lengths, sides = set[str](), list[str](), list[str]()
-    for solid in _SOLIDS(root):
-        match solid.tag:
-            case "mesh":
-                meshes.add(solid.get("filename", ""))
-            case "box":
-                sides.append(solid.get("size", ""))
-            case "sphere":
-                lengths.append(solid.get("radius", ""))
-            case "cylinder" | "capsule":
-                lengths += (solid.get("radius", ""), solid.get("length", ""))
-    try:
-        sizes = _values(sides, 3) + _values(lengths, 1)
-        _values(_ORIGINS(root), 3)
-    except ValueError:
-        return False
-    sound = all(name.strip() and ".." not in name for name in meshes)
-    return sound and min(sizes, default=0.0) >= 0.0
-
-
-def _values(texts: Sequence[str], count: int) -> list[float]:
-    """The numbers in texts of `count` each; raises ValueError where anything can be said of one."""
-    if not texts:
-        return []
-    tokens = [text.split() for text in set(texts)]
-    if any(len(some) != count for some in tokens):
-        raise ValueError
-    values = [float(token) for some in tokens for token in some]
-    text = "".join(texts)
-    far = max(max(values, default=0.0), -min(values, default=0.0))
-    if not (text.isascii() and "_" not in text and isfinite(sum(values)) and far < _FAR):
-        raise ValueError
-    return values
-
-
-_SOLIDS = etree.XPath("link/*/geometry/*")
-_ORIGINS = etree.XPath("link/*[self::visual or self::collision]/origin/@*", smart_strings=False)
-_FAR = 1e100  # further than any shape is
-
-
-def _shapes(elements: Sequence[Element]) -> tuple[Shape, ...]:
-    """The shapes of <visual> or <collision> elements in the coordinates of their link; none for a
-    mesh, whose file is not opened.
-    """
-    return tuple(shape for element in elements for shape in _shapes_of(element))
-
-
-def _shapes_of(element: Element) -> list[Shape]:
-    inside = first_of_each(element)
-    geometry, origin = inside.get("geometry"), inside.get("origin")
-    given = (ZERO, ZERO) if origin is None else place(origin)
+    elements: Sequence[Element],
+    insides: Sequence[Children],
+    names: Sequence[str],
+    kinds: Sequence[str],
+    moved: Sequence[tuple[Transform, Joint]],
+    warnings: list[str],
+) -> list[dict[str, float]]:
+    """What is said of the freedoms of each joint, with warnings to those that there are."""
+    limits = [inside["limit"] for inside in insides if "limit" in inside]
+    bounds = iter(table(limits, ("lower", "upper", "velocity", "effort"), nan))
     found = []
-    for solid in () if geometry is None else geometry:
-        if solid.tag == "mesh":
-            _check_inside(solid)
-        elif (shape := _shape(solid, *given)) is not None:
-            found.append(shape)
+    for element, inside, name, kind in zip(elements, insides, names, kinds, strict=True):
+        limit = inside.get("limit")
+        values = {} if limit is None else _limited(limit, name, kind, next(bounds), warnings)
+        if kind in _LIMITED and "lower" not in values:
+            warnings.append(f"line {element.sourceline}: joint '{name}' has no limits")
+        found.append(values)
+    resisting = [
+        (inside["dynamics"], name, values)
+        for inside, name, (_, joint), values in zip(insides, names, moved, found, strict=True)
+        if joint.nv == 1 and "dynamics" in inside
+    ]
+    forces = table([element for element, _, _ in resisting], _RESISTANCE, 0.0)
+    for (element, name, values), row in zip(resisting, forces, strict=True):
+        _check_not_negative(element, name, row)
+        values["damping"], values["friction"] = row
     return found
 
 
-def _shape(element: Element, r: Sequence[float], rpy: Sequence[float]) -> Shape | None:
-    if element.tag not in ("box", "cylinder", "capsule", "sphere"):
-        return None
-    X = placement(r, rpy)
-    match element.tag:
-        case "box":
-            sides = numbers(element, "size", 3)
-            return Box(sides, X) if _positive(element, sides) else None
-        case "cylinder":
-            size = [number(element, "radius"), number(element, "length")]
-            if _positive(element, size):
-                return Cylinder(size[0], size[1], placement=X)
-        case "capsule":  # an extension that readers of ROS know
-            size = [number(element, "radius"), number(element, "length")]
-            return Capsule(size[0], size[1], X) if _positive(element, size) else None
-        case "sphere":
-            radius = number(element, "radius")
-            return Sphere(radius, X.r) if _positive(element, [radius]) else None
-    return None
+_LIMITED = ("revolute", "prismatic")  # kinds of joints that need limits
+_RESISTANCE = ("damping", "friction")
 
 
-def _positive(element: Element, sizes: Sequence[float]) -> bool:
-    """Whether the sizes are positive: a shape without extent is none, a negative one refused."""
-    if min(sizes) < 0:
-        raise refused(element, f"a <{element.tag}> has the negative size {min(sizes)} m")
-    return min(sizes) > 0
+def _limited(
+    limit: Element, name: str, kind: str, bounds: Sequence[float], warnings: list[str]
+) -> dict[str, float]:
+    """What the `bounds` of a <limit> say, each nan where it is missing."""
+    lower, upper, velocity, effort = bounds
+    values = {
+        "velocity": inf if isnan(velocity) else velocity,
+        "effort": inf if isnan(effort) else effort,
+    }
+    if kind in _LIMITED and not (isnan(lower) and isnan(upper)):
+        values["lower"] = lower = 0.0 if isnan(lower) else lower
+        values["upper"] = upper = 0.0 if isnan(upper) else upper
+        if lower > upper:
+            warnings.append(
+                f"line {limit.sourceline}: the limits of joint '{name}' are upside down: lower "
+                f"{lower:g}, upper {upper:g}"
+            )
+    return values
 
 
-def _check_inside(mesh: Element) -> None:
-    """Refuses a mesh in a path that leaves the package it names."""
-    if ".." not in (name := required(mesh, "filename")):
-        return
-    scheme, _, path = name.partition("://")
-    if scheme in ("package", "model"):
-        depth = 0
-        for part in path.split("/")[1:]:
-            depth += _DEEPER.get(part, 1)
-            if depth < 0:
-                raise refused(mesh, f"the mesh '{name}' is outside of the package that it names")
+def _check_not_negative(element: Element, joint: str, forces: Sequence[float]) -> None:
+    for key, value in zip(_RESISTANCE, forces, strict=True):
+        if value < 0:
+            raise refused(element, f"{key} of joint '{joint}' is {value}; it must not be negative")
 
 
-_DEEPER = {"..": -1, ".": 0, "": 0}  # of the parts of a path
+def _followings(elements: Sequence[Element], insides: Sequence[Children]) -> Iterator[Following]:
+    for element, inside in zip(elements, insides, strict=True):
+        if (mimic := inside.get("mimic")) is not None:
+            yield Following(
+                mimic.sourceline,
+                required(element, "name"),
+                required(mimic, "joint"),
+                number(mimic, "multiplier", 1.0),
+                number(mimic, "offset", 0.0),
+            )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra import planar
-from rigidblocks.algebra.spatial import RigidInertia, check_frame, is_frame
+from rigidblocks.algebra.spatial import STRAIGHT, RigidInertia, check_frame, is_frame
 from rigidblocks.algebra.symmetric import check_symmetric
 from rigidblocks.joint import Joint, LoopJoint, Prismatic, Revolute, StringConstraint
 from rigidblocks.model.later import Later
@@ -32,7 +32,8 @@ def check_spatial_model(model: Any) -> None:
             check_rotation(model, i)
             _check_inertia(model, i)
     check_massless(model)
-    _check_named(model, model.unphysical, "unphysical")
+    if model.unphysical:
+        _check_named(model, model.unphysical, "unphysical")
     check_loops(model)
     _check_shapes(model, "appearance")
     _check_shapes(model, "contact")
@@ -51,6 +52,8 @@ def _is_plain(model: Any, i: int) -> bool:
         return False
     if type(model.joint[i]) not in _PLAIN or model.body_names[i] in model.massless:
         return False
+    if E is STRAIGHT:  # which no one can write to
+        return all(map(isfinite, r.tolist())) and _is_sound(body.m, h.tolist(), I.tolist())
     return is_frame(E.tolist(), r.tolist()) and _is_sound(body.m, h.tolist(), I.tolist())
 
 
@@ -119,6 +122,8 @@ def check_massless(tree: Tree) -> None:
     """Raises ValueError for a massless name that is no body, and ImmobileError for a joint that has
     only massless bodies to move.
     """
+    if not tree.massless:
+        return
     _check_named(tree, tree.massless, "massless")
     moved = [name not in tree.massless for name in tree.body_names]
     for i in reversed(range(tree.nb)):

@@ -178,7 +178,8 @@ def complete(tree: Tree, dimensions: int) -> None:
     gravity that has not `dimensions` finite components, with ValueError.
     """
     for name in ("parent", "joint", "Xtree", "inertia", "massless", "loops", "strings"):
-        object.__setattr__(tree, name, tuple(getattr(tree, name)))
+        if type(part := getattr(tree, name)) is not tuple:
+            object.__setattr__(tree, name, tuple(part))
     object.__setattr__(tree, "body_names", tree.body_names or numbered("body", tree.nb))
     object.__setattr__(tree, "joint_names", tree.joint_names or numbered("joint", tree.nb))
     gravity = np.asarray(tree.gravity)
@@ -188,7 +189,8 @@ def complete(tree: Tree, dimensions: int) -> None:
         )
     if gravity.dtype != object and not all(map(isfinite, gravity.tolist())):
         raise ValueError(f"gravity must be finite, not {gravity}")
-    object.__setattr__(tree, "gravity", read_only(gravity))
+    if gravity is not tree.gravity or not is_frozen(gravity):
+        object.__setattr__(tree, "gravity", read_only(gravity))
 
 
 def freeze(tree: Tree) -> None:
@@ -204,10 +206,11 @@ def freeze(tree: Tree) -> None:
         m, h, I = body.m, body.h, body.I
         return body if is_frozen(h, I) else RigidInertia(m, read_only(h), _read_only_or_number(I))
 
-    loops = (replace(loop, Xp=frame(loop.Xp), Xs=frame(loop.Xs)) for loop in tree.loops)
     object.__setattr__(tree, "Xtree", tuple(map(frame, tree.Xtree)))
     object.__setattr__(tree, "inertia", tuple(map(inertia, tree.inertia)))
-    object.__setattr__(tree, "loops", tuple(loops))
+    if tree.loops:
+        loops = (replace(loop, Xp=frame(loop.Xp), Xs=frame(loop.Xs)) for loop in tree.loops)
+        object.__setattr__(tree, "loops", tuple(loops))
 
 
 def _read_only_or_number(value: Any) -> Any:
