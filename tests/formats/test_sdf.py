@@ -186,6 +186,29 @@ def test_gravity_is_that_of_the_world(read):
     assert_array_equal(robot.model.gravity, [1.0, 2.0, 3.0])
 
 
+BALL = "<collision name='c'><geometry><sphere><radius>0.1</radius></sphere></geometry></collision>"
+YES, NO = "<self_collide>true</self_collide>", "<self_collide> 0 </self_collide>"
+
+
+@pytest.mark.parametrize(
+    ("model", "links", "apart"),
+    [
+        ("", ("", "", ""), [(-1, 0), (-1, 1), (0, 1)]),
+        (YES, ("", "", ""), []),
+        ("", ("", "", YES), [(-1, 0)]),
+        (YES, (NO, NO, ""), [(-1, 0)]),
+        (NO, (YES, "", NO), [(0, 1)]),
+    ],
+)
+def test_links_touch_where_one_of_the_two_collides_with_its_model(read, model, links, apart):
+    three = (
+        link(n, f"{k} 0 0 0 0 0", BALL + own)
+        for k, (n, own) in enumerate(zip("abc", links, strict=False))
+    )
+    joints = joint("i", "revolute", "a", "b"), joint("j", "revolute", "b", "c")
+    assert list(read(sdf(*three, *joints, model)).apart) == apart
+
+
 BROKEN = {
     "another version": (sdf(version="2.0"), "<sdf", "this is SDF 2.0; 1.4 to 1.12 are read"),
     "two models": (
@@ -236,6 +259,11 @@ BROKEN = {
         ),
         "<joint name='g'",
         "gearbox 'g' needs a revolute joint between 'c' and 'a'",
+    ),
+    "self_collide neither true nor false": (
+        sdf(*TWO, joint("j", "revolute", "a", "b"), "<self_collide>yes</self_collide>"),
+        "<self_collide",
+        "<self_collide> must be true or false, not 'yes'",
     ),
     "two links on nothing": (sdf(*TWO), "<link name='b'", "link 'b' hangs on no joint"),
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,35 @@ def read_sdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Asse
         strict=strict,
         warnings=warnings,
         origin=reader.origin(links, connections),
+        apart=_apart(model),
     )
+
+
+def _apart(model: Element) -> list[tuple[str, str]]:
+    """The pairs of links that do not touch: those of which neither has <self_collide>, which a link
+    without one of its own takes from the model, and which is false unless it is said.
+    """
+    whole = _is_true(model, "self_collide", False)
+    alone = [
+        required(link, "name")
+        for link in children(model, "link")
+        if not _is_true(link, "self_collide", whole)
+    ]
+    return list(combinations(alone, 2))
+
+
+def _is_true(element: Element, name: str, default: bool) -> bool:
+    """The text of the child `name`, true or false as XML Schema writes them."""
+    found = element.find(name)
+    if found is None:
+        return default
+    text = (found.text or "").strip().lower()
+    if text not in _TRUTH:
+        raise refused(found, f"<{name}> must be true or false, not '{text[:40]}'")
+    return _TRUTH[text]
+
+
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def _gravity(root: Element) -> Sequence[float]:
