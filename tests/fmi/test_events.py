@@ -3,14 +3,19 @@
 CVODE at a relative tolerance of 1e-10 is within 1e-7 of closed forms, over up to thirty events.
 """
 
+import ctypes
 from dataclasses import dataclass
+from functools import cache
 
 import fmpy
 import numpy as np
 import pytest
+from fmpy.fmi1 import FMICallException
+from fmpy.validation import validate_fmu
 from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 
+from model_exchange_host import FixedStepHost
 from rigidblocks import (
     Block,
     ForceElement,
@@ -26,13 +31,14 @@ from rigidblocks.algebra.spatial import mcI, xlt
 from rigidblocks.fmi.native import native_fmu
 from rigidblocks.library import BouncingBall, ContactPlant
 from rigidblocks.model.shapes import Sphere
+from rigidblocks.simulation.simulate import simulate
 from rigidblocks.system.continuous import ContinuousSystem
 
 pytestmark = pytest.mark.slow  # each compiles an FMU
 CLOSE = 1e-7
 G, RADIUS, HEIGHT, K = 9.81, 0.1, 1.0, 1e4
 SHIFT = 1e-12  # of an indicator
-PULL, SPEED, RUB, BRISTLES = 20.0, 0.1, 1.0, (1e4, 100.0)  # of the belt
+PULL, SWAY, RUB, BRISTLES = 20.0, 0.2, 1.0, (1e4, 100.0)  # of the belt
 
 
 def mass(axis=(0.0, 0.0, 1.0)):
@@ -48,16 +54,16 @@ def on_a_spring():
 
 @dataclass(frozen=True)
 class End(Block):
-    """The fixed end of a spring, seen from a belt."""
+    """The end of a spring that goes to and fro, seen from a belt."""
 
     outputs = (Port("q", (1,), "m"),)
 
     def output(self, t):
-        return {"q": np.array([SPEED * t])}
+        return {"q": np.array([SWAY * np.sin(3.0 * t)])}
 
 
 def on_a_belt():
-    """A mass that dry friction drags along with a belt, against a spring, seen from the belt."""
+    """A mass that dry friction holds on a belt while a spring pulls it to and fro."""
     rub = ForceElement("rub", 0, Stiction(RUB, *BRISTLES))
     system = System()
     system.add("mass", RobotPlant(mass((1.0, 0.0, 0.0)), elements=(rub,)))
@@ -173,6 +179,7 @@ def test_contact_is_located_where_it_begins_and_ends(made, fmi):
     assert_allclose(values(rows, "q", fmi) - RADIUS, on_the_spring(rows["time"]), atol=3 * CLOSE)
 
 
+@cache
 def belt_by_pieces(t_stop, dt):
     """Where the mass is on the belt, by solve_ivp from one event to the next, each in its own
     law.
@@ -184,14 +191,14 @@ def belt_by_pieces(t_stop, dt):
 
     def rates(t, y, side):
         force = sticking(y) if side == 0 else side * RUB
-        return y[1], PULL * (SPEED * t - y[0]) + force, -(K_b * y[2] + force) / D_b
+        return y[1], PULL * (SWAY * np.sin(3.0 * t) - y[0]) + force, -(K_b * y[2] + force) / D_b
 
     def beyond(_, y, side):
         f = sticking(y)
         return RUB - abs(f) if side == 0 else side * f - RUB
 
     beyond.terminal, beyond.direction = True, -1
-    t, y, side, points = 0.0, np.zeros(3), 0, []
+    t, y, side, points, changes = 0.0, np.zeros(3), 0, [], 0
     grid = np.arange(0.0, t_stop + dt / 2, dt)
     while t < t_stop:
         run = solve_ivp(
@@ -199,16 +206,198 @@ def belt_by_pieces(t_stop, dt):
             dense_output=True,
         )  # fmt: skip
         here = grid[(grid >= t) & (grid <= run.t[-1])]
-        points.append(run.sol(here)[0])
+        points += [run.sol(here)[0]] if len(here) else []
         t, y = run.t[-1], run.y[:, -1]
         if run.status == 1:
-            side = 0 if side else np.sign(sticking(y))
+            side, changes = 0 if side else np.sign(sticking(y)), changes + 1
             t, y = np.nextafter(t, np.inf), y + 1e-13 * np.array(rates(t, y, side))
-    return np.concatenate(points)[: len(grid)]
+    return np.concatenate(points)[: len(grid)], changes
 
 
 def test_stick_and_slip_on_a_belt_are_those_of_a_solver_with_the_law_of_each_piece(made, fmi):
     q = values(by_cvode(made("belt", fmi), 6.0, 0.01), "mass.q", fmi)
-    expected = belt_by_pieces(6.0, 0.01)
-    assert np.ptp(np.diff(expected)) > 1e-3  # it does stick and slip
-    assert_allclose(q, expected, atol=1e-6)
+    expected, changes = belt_by_pieces(6.0, 0.01)
+    assert changes > 10  # it does stick and slip
+    assert_allclose(q, expected, atol=CLOSE)
+
+
+@pytest.mark.parametrize("name", ["inelastic", "two", "spring", "belt"])
+def test_our_own_master_locates_and_handles_the_same_events(made, fmi, name):
+    system, t = System(), 0.01 * np.arange(501)
+    path = made(name, fmi)
+    system.add("it", path, kind="model exchange", method="adaptive", rtol=1e-10)
+    result = simulate(system, 5.0, 0.01)
+    expected = {
+        "inelastic": lambda: ("it.z", flights(t, 0.7, 1e-3)),
+        "two": lambda: ("it.right.z", flights(t, 0.5, 1e-3)),
+        "spring": lambda: ("it.q", on_the_spring(t) + RADIUS),
+        "belt": lambda: ("it.mass.q", belt_by_pieces(5.0, 0.01)[0]),
+    }
+    signal, values = expected[name]()
+    assert_allclose(np.ravel(result[signal]), values, atol=CLOSE)
+
+
+# ---- what is hard on indicators ----
+
+
+@pytest.mark.parametrize("rtol", [1e-2, 1e-4, 1e-6])
+def test_a_loose_host_has_the_same_impacts(made, rtol):
+    rows = by_cvode(made("inelastic", 2), 5.0, 0.01, rtol=rtol)
+    assert rows["z"].min() > -10 * rtol - 2 * SHIFT
+    assert (rows["z"][-1], rows["v"][-1]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("stiffness", [1e2, 1e6, 1e9, 1e12])
+def test_a_contact_of_any_stiffness_throws_back_what_it_caught(made, stiffness):
+    rows = by_cvode(made("spring", 2), 3.0, 0.01, rtol=1e-12, start_values={"K": stiffness})
+    flies = rows["q[1]"] > RADIUS
+    energy = rows["energy"] - rows["energy"][0]
+    assert np.abs(energy[flies]).max() < CLOSE
+    assert flies[-100:].any()
+
+
+@pytest.mark.parametrize("friction", [0.0, 1e-9])
+def test_without_friction_a_belt_drags_nothing(made, friction):
+    rows = by_cvode(made("belt", 2), 3.0, 0.01, start_values={"mass.rub_coulomb": friction})
+    w, a, t = np.sqrt(PULL), SWAY, rows["time"]
+    swings = a * PULL / (PULL - 9.0) * (np.sin(3 * t) - 3.0 / w * np.sin(w * t))
+    assert_allclose(rows["mass.q[1]"], swings, atol=CLOSE)
+
+
+def test_a_run_may_begin_at_an_event(made, fmi):
+    start = {"q[1]": RADIUS} if fmi == 2 else {"q": [RADIUS]}
+    rows = by_cvode(made("spring", fmi), 0.5, 0.01, start_values=start)
+    wave = RADIUS - G / K * (1 - np.cos(np.sqrt(K) * rows["time"]))
+    assert_allclose(values(rows, "q", fmi), wave, atol=CLOSE)
+    for start, rises in (({"z": 0.0, "v": 0.0}, False), ({"z": 0.0, "v": -1.0}, True)):
+        rows = by_cvode(made("inelastic", fmi), 0.1, 0.01, start_values=start)
+        assert (rows["z"].max() > 0.01) == rises
+
+
+# ---- the calls ----
+
+
+@pytest.fixture
+def host(made, fmi, freed_host):
+    """A function from a name in BLOCKS to a host that calls one by one, in continuous-time mode."""
+
+    def start(name):
+        path = made(name, fmi)
+        folder = path.with_suffix("")
+        if not folder.exists():
+            fmpy.extract(str(path), str(folder))
+        one = freed_host(FixedStepHost(lambda *_: (path, folder), name, fmi))
+        one.initialize()
+        return one
+
+    return start
+
+
+@pytest.fixture
+def freed_host():
+    """A function that keeps an instance until the end of the test and frees it then."""
+    kept = []
+    yield lambda one: kept.append(one) or one
+    for one in kept:
+        one.fmu.freeInstance()
+
+
+def indicators(host, n):
+    z = (ctypes.c_double * n)()
+    if host.fmi == 2:
+        host.fmu.fmi2GetEventIndicators(host.fmu.component, z, n)
+    else:
+        host.fmu.getEventIndicators(z, n)
+    return np.array(z)
+
+
+def at_event(host, t=0.0):
+    host.fmu.enterEventMode()
+    host.handle_event(t)
+    host.fmu.enterContinuousTimeMode()
+
+
+IN_THE_AIR, IN_THE_GROUND = RADIUS + 1e-3, RADIUS - 1e-3
+SPRING_STATES = 5  # q, qd, and a patch of three
+
+
+def height(q):
+    return np.array([q, *np.zeros(SPRING_STATES - 1)])
+
+
+def test_a_law_holds_until_the_event_and_in_saved_states(host):
+    one = host("spring")
+    pushed = K * 1e-3 - G
+    assert_allclose(one.rates(0.0, height(IN_THE_AIR))[1], -G)
+    assert indicators(one, 2)[0] < 0
+    assert_allclose(one.rates(0.0, height(IN_THE_GROUND))[1], -G)  # held in a trial step
+    assert indicators(one, 2)[0] > 0
+    assert one.fmu.completedIntegratorStep()[0]  # a host that has not seen it is told
+    at_event(one)
+    assert_allclose(one.rates(0.0, height(IN_THE_GROUND))[1], pushed, rtol=1e-9)
+    in_contact = one.saved()
+    assert_allclose(one.rates(0.0, height(IN_THE_AIR))[1], -pushed - 2 * G, rtol=1e-9)
+    at_event(one)
+    assert_allclose(one.rates(0.0, height(IN_THE_GROUND))[1], -G)
+    one.restore(in_contact)
+    assert_allclose(one.rates(0.0, height(IN_THE_GROUND))[1], pushed, rtol=1e-9)
+
+
+def test_derivatives_are_those_of_the_laws_that_hold(host):
+    one = host("spring")
+    references = {v.name: v.valueReference for v in one.description.modelVariables}
+    index = "[1]" if one.fmi == 2 else ""
+    unknown, known = [references[f"der(qd{index})"]], [references[f"q{index}"]]
+    more = [[1.0]] if one.fmi == 2 else [[1.0], 1]
+
+    def stiffness():
+        return one.fmu.getDirectionalDerivative(unknown, known, *more)[0]
+
+    one.rates(0.0, height(IN_THE_GROUND))
+    assert stiffness() == 0.0
+    at_event(one)
+    one.rates(0.0, height(IN_THE_AIR))
+    assert_allclose(stiffness(), -K)
+
+
+def test_an_indicator_is_never_zero_behind_an_event(host):
+    one = host("spring")
+    for q, side in ((IN_THE_GROUND, 1.0), (RADIUS, -1.0), (IN_THE_AIR, -1.0), (RADIUS, -1.0)):
+        one.rates(0.0, height(q))
+        at_event(one)
+        z = indicators(one, 2)
+        assert np.all(np.abs(z) >= SHIFT)
+        assert np.sign(z[0]) == side
+        assert not one.fmu.completedIntegratorStep()[0]
+
+
+def test_states_that_jump_are_said_to_have_changed(host):
+    one = host("inelastic")
+    one.rates(0.0, np.array([-SHIFT, -2.0]))
+    one.fmu.enterEventMode()
+    update = one.fmu.newDiscreteStates if one.fmi == 2 else one.fmu.updateDiscreteStates
+    again, _, _, changed, _, _ = update()
+    assert (again, changed) == (False, True)
+    assert_allclose(one.x, (0.0, 1.4))
+    assert update()[3] is False
+
+
+def test_another_number_of_indicators_is_refused(host):
+    one = host("spring")
+    with pytest.raises(FMICallException):
+        indicators(one, 1)
+    name = f"fmi{one.fmi}GetEventIndicators"
+    assert one.messages[-1][-1] == f"{name}: there are 2 event indicators, not 1"
+    one.fmu.terminate()
+    with pytest.raises(FMICallException):
+        indicators(one, 2)
+
+
+def test_the_description_names_them(made):
+    two, three = (fmpy.read_model_description(str(made("spring", fmi))) for fmi in (2, 3))
+    assert two.numberOfEventIndicators == 2
+    (listed,) = three.eventIndicators
+    assert listed.variable.name == "event_indicators"
+    assert {one.name for one in listed.dependencies} == {"q", "qd", "x"}
+    for fmi in (2, 3):
+        assert not validate_fmu(str(made("spring", fmi)))

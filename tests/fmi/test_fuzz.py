@@ -16,31 +16,47 @@ import pytest
 from fmu_blocks import BLOCKS
 from planar2ctrl import parts, wired
 from random_models import random_tree
-from rigidblocks import ForceElement, FusedSystem, RobotPlant, Stiction, Stop, auto_tree
+from rigidblocks import (
+    BouncingBall,
+    ContinuousSystem,
+    ForceElement,
+    FusedSystem,
+    RobotPlant,
+    Stiction,
+    Stop,
+    System,
+    auto_tree,
+)
 from rigidblocks.block.adaptive import longest_step, memory_for, method_of
 from rigidblocks.block.integrators import RK4
 from rigidblocks.fmi.native import fmu_sources
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.joint import Spherical
 from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.library import BouncingBall
 
 CODE = Path(__file__).with_name("fuzz")
 SANITIZE = ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
+
+
+def plant_and_ball():
+    """A hinge with a stop and friction that sticks, beside a ball that bounces."""
+    rub = ForceElement("rub", 0, Stiction(1.0, 300.0, 5.0))
+    stop = ForceElement("stop", 0, Stop(100.0, 1.0, -0.5, 0.5))
+    system = System()
+    hinge = RobotPlant(auto_tree(1), elements=(rub, stop))
+    system.add("hinge", hinge, start={"tau": 0.0})
+    system.add("ball", BouncingBall())
+    return ContinuousSystem(system)
+
+
 TESTED = {
-    "plant": lambda: BLOCKS["planar2"],
+    "plant with laws and impacts": plant_and_ball,
     "sampled controller": lambda: BLOCKS["sampled pd"],
     "continuous and sampled": lambda: BLOCKS["servo"],
     "projected": lambda: RobotPlant(random_tree(np.random.default_rng(5), (-1,), (Spherical(),))),
     "fused system": lambda: FusedSystem(wired(parts()), 1e-3),
     "own steps": lambda: BLOCKS["servo"],
-    "impacts": BouncingBall,
-    "laws": lambda: RobotPlant(auto_tree(1), elements=RUBBING),
 }
-RUBBING = (
-    ForceElement("rub", 0, Stiction(1.0, 300.0, 5.0)),
-    ForceElement("stop", 0, Stop(100.0, 1.0, -0.5, 0.5)),
-)
 OTHER_METHODS = {"own steps": method_of("adaptive or stiff")}
 SHORT, LONG = (
     20_000,

@@ -14,6 +14,7 @@ from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
 from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.kernels.events import Events
 from rigidblocks.kernels.feedthrough import after_sample, after_start, rates
 from rigidblocks.kernels.kernel import model_header
 from rigidblocks.kernels.tangent import tangent
@@ -69,7 +70,7 @@ def test_each_function_is_traced_once_for_all_that_is_made_of_it():
     model_header(evaluator, RK4, 1e-3)
     after_sample(evaluator)
     rates(evaluator)
-    tangent(evaluator)
+    tangent(Events(evaluator))
     assert sorted(call for call in block.calls if "Traced" in call) == [
         "derivative Traced",
         "output Traced",

@@ -162,7 +162,7 @@ def fmu_sources(
     }
     sources["model.h"] = model_header(variables.evaluator, method, h)
     sources["events.h"] = events_header(variables.events)
-    sources["tangent.h"] = tangent_header(variables.evaluator)
+    sources["tangent.h"] = tangent_header(variables.events)
     if fmi == 3:
         sources["sparsity.h"] = sparsity_header(variables)
     content = (part.encode() for item in sorted(sources.items()) for part in item)

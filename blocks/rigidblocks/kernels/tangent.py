@@ -4,10 +4,10 @@ along a direction.
 
 import casadi as ca
 
-from rigidblocks.block.evaluate import Evaluator
+from rigidblocks.kernels.events import Events
 from rigidblocks.kernels.kernel import memory_names, named_elements
 from rigidblocks.tracing.ccode import c_function
-from rigidblocks.tracing.trace import Graph, trace
+from rigidblocks.tracing.trace import Graph
 
 # compiled for size, which takes half the time: derivatives are in no step of a co-simulation
 _SMALL = """
@@ -33,34 +33,33 @@ _SMALL = """
 """
 
 
-def tangent_header(evaluator: Evaluator) -> str:
+def tangent_header(events: Events) -> str:
     """The text of tangent.h: the function `tangent`."""
-    graph, memory = tangent(evaluator), evaluator.memory
+    graph, memory = tangent(events), events.evaluator.memory
     count, elements = graph.operation_count, memory_names(memory)
     head = f"/* Derivatives of {memory.name}, traced to C. Operations: {count}. */\n"
     changes = [f"change of {name}" for name in elements]
     rates = [f"change of der({name})" for name in elements[memory.x]]
-    names = named_elements("in", (*elements, *changes))
+    sides = [f"side of indicator {k + 1}" for k in range(events.count)]
+    names = named_elements("in", (*elements, *changes, *sides))
     names |= named_elements("out", (*rates, *changes[memory.y]))
     return head + _SMALL.format(functions=c_function(graph, inline=True, names=names))
 
 
-def tangent(evaluator: Evaluator) -> Graph:
-    """The graph of J v, from the memory and a change v of it to the changes of the rates and of the
-    computed outputs.
+def tangent(events: Events) -> Graph:
+    """The graph of J v, from the memory, a change v of it and the sides of laws to the changes of
+    the rates and of the computed outputs, with the laws on these sides.
     """
-    size = evaluator.memory.size
-    flow = trace(
-        "flow",
-        lambda m: {"rates": evaluator.derivative(m), "outputs": evaluator.output(m)},
-        {"memory": (size,)},
+    size, (rates, outputs, _) = events.evaluator.memory.size, events.graphs
+    m, v, sides = (
+        ca.SX.sym(name, n) for name, n in (("m", size), ("v", size), ("s", events.count))
     )
-    m, v = ca.SX.sym("m", size), ca.SX.sym("v", size)
-    change = ca.densify(ca.jtimes(flow.function(m), m, v))
-    function = ca.Function("tangent", [ca.vertcat(m, v)], [ca.cse(change)])
+    held = ca.vertcat(m, sides)
+    change = ca.densify(ca.jtimes(ca.vertcat(rates.function(held), outputs.function(held)), m, v))
+    function = ca.Function("tangent", [ca.vertcat(m, v, sides)], [ca.cse(change)])
     return Graph(
         "tangent",
-        {"memory": (size,), "change": (size,)},
-        dict(flow.outputs),
+        {"memory": (size,), "change": (size,), "sides": (events.count,)},
+        {"rates": rates.outputs["out"], "outputs": outputs.outputs["out"]},
         function,
     )

@@ -24,36 +24,36 @@ static inline void tangent(const double *in, double *out)
     const double v12 = in[3] * in[10]; /* change of d[1] */
     const double v13 = v10 + v12;
     out[1] = v13; /* change of der(d[2]) */
-    const double v18 = in[7] * in[3]; /* b */
-    const double v20 = (v18 < (-1.0)) ? 1.0 : 0.0;
-    const double v21 = (v20 != 0.0) ? (-1.0) : 0.0;
-    const double v22 = (v20 == 0.0) ? 1.0 : 0.0;
-    const double v23 = (v22 != 0.0) ? v18 : 0.0;
-    const double v24 = v21 + v23;
-    const double v25 = (1.0 < v24) ? 1.0 : 0.0;
-    const double v26 = (v25 == 0.0) ? 1.0 : 0.0;
-    const double v28 = in[3] * in[16]; /* change of b */
-    const double v29 = in[7] * in[12];
-    const double v30 = v28 + v29;
-    const double v31 = -v30;
-    const double v32 = (v22 != 0.0) ? v31 : 0.0;
-    const double v33 = (v26 != 0.0) ? v32 : 0.0;
-    const double v34 = in[13] + v33; /* change of tau */
+    const double v18 = (0.0 < in[19]) ? 1.0 : 0.0; /* side of indicator 2 */
+    const double v20 = (0.0 < in[18]) ? 1.0 : 0.0; /* side of indicator 1 */
+    const double v22 = in[3] * in[16]; /* change of b */
+    const double v24 = in[7] * in[12]; /* b */
+    const double v25 = v22 + v24;
+    const double v26 = -v25;
+    const double v27 = (v20 != 0.0) ? v26 : 0.0;
+    const double v28 = (v18 != 0.0) ? v27 : 0.0;
+    const double v29 = in[13] + v28; /* change of tau */
     const double r0 = 1.0 / in[6]; /* I */
-    const double v36 = v34 * r0;
-    const double v38 = (v25 != 0.0) ? 1.0 : 0.0;
-    const double v39 = (v26 != 0.0) ? v24 : 0.0;
-    const double v40 = v38 + v39;
-    const double v41 = in[4] - v40; /* tau */
-    const double v42 = v41 * r0;
-    const double v43 = v42 * r0;
-    const double v45 = v43 * in[15]; /* change of I */
-    const double v46 = v36 - v45;
-    out[2] = v46; /* change of der(w) */
-    const double v48 = in[3] * in[13];
-    const double v49 = in[4] * in[12];
-    const double v50 = v48 + v49;
-    out[3] = v50; /* change of P */
+    const double v31 = v29 * r0;
+    const double v33 = in[7] * in[3];
+    const double v34 = (v20 != 0.0) ? v33 : 0.0;
+    const double v35 = (v20 == 0.0) ? 1.0 : 0.0;
+    const double v37 = (v35 != 0.0) ? (-1.0) : 0.0;
+    const double v38 = v34 + v37;
+    const double v39 = (v18 != 0.0) ? v38 : 0.0;
+    const double v40 = (v18 == 0.0) ? 1.0 : 0.0;
+    const double v42 = (v40 != 0.0) ? 1.0 : 0.0;
+    const double v43 = v39 + v42;
+    const double v44 = in[4] - v43; /* tau */
+    const double v45 = v44 * r0;
+    const double v46 = v45 * r0;
+    const double v48 = v46 * in[15]; /* change of I */
+    const double v49 = v31 - v48;
+    out[2] = v49; /* change of der(w) */
+    const double v51 = in[3] * in[13];
+    const double v52 = in[4] * in[12];
+    const double v53 = v51 + v52;
+    out[3] = v53; /* change of P */
 }
 
 #if defined(__clang__)

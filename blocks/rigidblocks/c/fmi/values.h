@@ -167,18 +167,33 @@ static inline int differentiable(const Instance *fmu, const char *function, cons
     return 1;
 }
 
+enum { RB_SEEDED = 2 * RB_SIZE + RB_INDICATORS };
+
+/* What derivatives are taken at: the memory, no change of it, and the sides of laws that hold now. */
+static inline void put_unseeded(const Instance *fmu, double in[RB_SEEDED])
+{
+    double side[RB_SIDES];
+    store(side, fmu->now.side, RB_SIDES);
+    if (!holds_sides(fmu))
+        find_sides(fmu->now.m, side);
+    store(in, fmu->now.m, RB_SIZE);
+    memset(in + RB_SIZE, 0, RB_SIZE * sizeof(double));
+    for (int i = 0; i < RB_INDICATORS; i++)
+        in[2 * RB_SIZE + i] = side[i];
+}
+
 /* The change of unknowns that a change of knowns, the seed, makes. */
 static inline Status directional(const Instance *fmu, const char *function, const Reference unknowns[], size_t n_unknowns,
                                  const Reference knowns[], size_t n_knowns, const double seed[], size_t n_seed,
                                  double sensitivity[], size_t n_sensitivity)
 {
-    double in[2 * RB_SIZE] = {0}, d[RB_COUNT + 1] = {0}; /* d = changes of [memory | rates] */
+    double in[RB_SEEDED], d[RB_COUNT + 1] = {0}; /* d = changes of [memory | rates] */
     double out[RB_NX + RB_NY + 1];
     if (!fmu || !differentiable(fmu, function, unknowns, n_unknowns, knowns, n_knowns) ||
         !fits(fmu, function, knowns, n_knowns, n_seed) || !fits(fmu, function, unknowns, n_unknowns, n_sensitivity) ||
         !given(fmu, function, seed, n_seed) || !given(fmu, function, sensitivity, n_sensitivity))
         return RB_FAILURE;
-    store(in, fmu->now.m, RB_SIZE);
+    put_unseeded(fmu, in);
     for (size_t i = 0; i < n_knowns; i++)
         for (int k = 0; k < RB_LENGTH[knowns[i]]; k++)
             in[RB_SIZE + knowns[i] + (Reference)k] += *seed++;

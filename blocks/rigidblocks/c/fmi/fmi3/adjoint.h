@@ -7,9 +7,9 @@
 
 #include "values.h"
 
-/* The derivative of the weighted sum by element k of the memory; `in` has the memory and, behind it, zeros. An unknown
+/* The derivative of the weighted sum by element k of the memory; `in` has the memory, zeros, and the sides. An unknown
    without weight does not count, whatever its derivative is. */
-static inline double partial(double in[2 * RB_SIZE], const double weight[RB_COUNT], Reference k)
+static inline double partial(double in[RB_SEEDED], const double weight[RB_COUNT], Reference k)
 {
     double out[RB_NX + RB_NY + 1], sum = weight[k]; /* an unknown that is a state is its own derivative */
     in[RB_SIZE + k] = 1.0;
@@ -28,7 +28,7 @@ static inline Status adjoint(const Instance *fmu, const char *function, const Re
                              const Reference knowns[], size_t n_knowns, const double seed[], size_t n_seed,
                              double sensitivity[], size_t n_sensitivity)
 {
-    double weight[RB_COUNT] = {0}, in[2 * RB_SIZE] = {0}, gradient[RB_SIZE];
+    double weight[RB_COUNT] = {0}, in[RB_SEEDED], gradient[RB_SIZE];
     if (!fmu || !differentiable(fmu, function, unknowns, n_unknowns, knowns, n_knowns) ||
         !fits(fmu, function, unknowns, n_unknowns, n_seed) || !fits(fmu, function, knowns, n_knowns, n_sensitivity) ||
         !given(fmu, function, seed, n_seed) || !given(fmu, function, sensitivity, n_sensitivity))
@@ -36,7 +36,7 @@ static inline Status adjoint(const Instance *fmu, const char *function, const Re
     for (size_t i = 0; i < n_unknowns; i++)
         for (int k = 0; k < RB_LENGTH[unknowns[i]]; k++)
             weight[unknowns[i] + (Reference)k] += *seed++;
-    store(in, fmu->now.m, RB_SIZE);
+    put_unseeded(fmu, in);
     for (size_t i = 0; i < n_knowns; i++)
         for (Reference k = knowns[i]; k < knowns[i] + RB_LENGTH[knowns[i]]; k++)
             if (!isfinite(gradient[k] = partial(in, weight, k)))
