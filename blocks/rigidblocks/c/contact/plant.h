@@ -261,10 +261,10 @@ static inline void end_contacts(const struct given *in, const struct scene *s, c
     out[RB_AT_DEPTH] = depth;
 }
 
-/* How many sweeps may have been made after a round: an eighth of all is left to each that may follow. */
+/* How many sweeps may have been made after a round: a tenth of all is left to each that may follow, and to one behind them. */
 static inline int sweeps_until(int round)
 {
-    return RB_SCENE_SWEEPS - (RB_ROUNDS - 1 - round) * (RB_SCENE_SWEEPS / 8);
+    return RB_SCENE_SWEEPS - (RB_ROUNDS - round) * (RB_SCENE_SWEEPS / 10);
 }
 
 /* The sampled states after a step. */
@@ -301,6 +301,8 @@ static inline void step_scene(const struct given *in, double *out)
         if (!touch_more(in, &s, &all) && !less)
             break;
     }
+    if (bounce_no_more(&s, &all))
+        solve_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest, RB_SCENE_SWEEPS);
     separate(&s, &all);
     for (int k = 0; k < RB_BODIES; k++)
         if (RB_FREE[k])

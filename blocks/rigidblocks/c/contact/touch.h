@@ -75,6 +75,18 @@ static inline void recall(const struct given *in, double key, struct touch *c)
     }
 }
 
+/* The velocity of A against B at a contact before the step, along its frame, is kept with it. */
+static inline void speed_before(const struct scene *s, struct touch *c)
+{
+    const struct body *a = &s->body[c->a], *b = &s->body[c->b];
+    double u[3], v[3];
+    point_velocity(a->before_v, a->before_w, c->arm_a, u);
+    point_velocity(b->before_v, b->before_w, c->arm_b, v);
+    difference(u, v, u);
+    for (int i = 0; i < 3; i++)
+        c->before[i] = dot(c->frame[i], u);
+}
+
 /* What a contact asks for: over the step that the gap closes at most, and no slip; or e times the velocity of the approach
    at once. Where the other one is `flat`, a shape that touches there with `one` point alone may roll on. */
 static inline void demand(const struct scene *s, const struct pair *pair, int flat, int one, struct touch *c)
@@ -91,13 +103,7 @@ static inline void demand(const struct scene *s, const struct pair *pair, int fl
     }
     for (int i = 0; i < 3; i++)
         c->shift[i] = dot(c->frame[i], u);
-    cross(a->before_w, c->arm_a, u);
-    along(u, 1.0, a->before_v, u);
-    cross(b->before_w, c->arm_b, v);
-    along(v, 1.0, b->before_v, v);
-    difference(u, v, u);
-    for (int i = 0; i < 3; i++)
-        c->before[i] = dot(c->frame[i], u);
+    speed_before(s, c);
     const double approach = c->before[0];
     c->least = (c->gap > 0.0 ? -c->gap / RB_SCENE_STEP : 0.0) - c->shift[0];
     c->resting = c->least;
@@ -214,11 +220,22 @@ static inline void touch_later(const struct given *in, struct scene *s, const st
             if (!c)
                 continue;
             memset(c->impulse, 0, sizeof c->impulse); /* the velocities have none of it yet */
+            speed_before(s, c);
             slip(s, c, w);
             c->resting = INFINITY;
             c->least = fmin(0.0, w[0] - (m->gap[k] - pair->gap) / RB_SCENE_STEP);
         }
     }
+}
+
+/* The work of the impulse of a contact over the step. */
+static inline double work_of(const struct scene *s, const struct touch *c)
+{
+    double w[3], work = 0.0;
+    slip(s, c, w);
+    for (int i = 0; i < 3; i++)
+        work += 0.5 * c->impulse[i] * (c->before[i] + w[i]);
+    return work;
 }
 
 /* With Newton's restitution friction that turns a slip round may bring energy (Kane and Levinson 1985): a contact that
@@ -228,12 +245,11 @@ static inline int bounce_less(const struct scene *s, struct solution *all)
     int found = 0;
     for (int k = 0; k < all->count; k++) {
         struct touch *c = &all->touch[k];
-        double w[3], work = 0.0;
+        double w[3];
         if (!(c->least > c->resting) || !(c->impulse[0] > 0.0))
             continue;
+        const double work = work_of(s, c);
         slip(s, c, w);
-        for (int i = 0; i < 3; i++)
-            work += 0.5 * c->impulse[i] * (c->before[i] + w[i]);
         if (!(work > 1e-9 * c->impulse[0] * fabs(c->before[0])))
             continue;
         c->least = fmax(c->resting, fmin(c->least, w[0]) - 2.0 * work / c->impulse[0]);
@@ -242,7 +258,7 @@ static inline int bounce_less(const struct scene *s, struct solution *all)
     return found;
 }
 
-/* The same for all pairs. Returns whether there are any. */
+/* What would overlap at the end of the step, of all pairs. Returns whether there is any. */
 static inline int touch_more(const struct given *in, struct scene *s, struct solution *all)
 {
     const int count = all->count;
@@ -251,6 +267,32 @@ static inline int touch_more(const struct given *in, struct scene *s, struct sol
     for (int k = 0; k < s->pairs; k++)
         touch_later(in, s, &s->pair[k], all);
     return all->count > count;
+}
+
+/* Where impulses with restitution bring energy still, as where friction jams a body in a corner and no sweeps come to an end,
+   they are taken back, and nothing bounces in this step. Returns whether that is so. */
+static inline int bounce_no_more(struct scene *s, struct solution *all)
+{
+    double work = 0.0, exchanged = 0.0;
+    for (int k = 0; k < all->count; k++) {
+        const struct touch *c = &all->touch[k];
+        work += work_of(s, c);
+        if (c->least > c->resting)
+            exchanged += c->impulse[0] * fabs(c->before[0]);
+    }
+    if (!(exchanged > 0.0) || work <= 1e-4 * exchanged)
+        return 0;
+    for (int k = 0; k < all->count; k++) {
+        struct touch *c = &all->touch[k];
+        double change[RB_PARTS];
+        for (int i = 0; i < RB_PARTS; i++) {
+            change[i] = -c->impulse[i];
+            c->impulse[i] = 0.0;
+        }
+        apply(s, c, change);
+        c->least = fmin(c->least, c->resting);
+    }
+    return 1;
 }
 
 #endif
