@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from rigidblocks.tracing.cache import OLD, cached_library, digest
+from rigidblocks.tracing.units import in_units
 from rigidblocks.tracing.waits import told
 
 # contraction is off: a processor that can fuse a multiplication and an addition computes what the
@@ -104,7 +105,7 @@ def shared_library(
     options = (*flags, *SHARED_FLAGS, main, "-o", name, *link)
     texts = (part for item in sorted(sources.items()) for part in item)
     key = digest("\0".join((*command, version(command), *options, *texts)).encode())
-    return cached_library(key, lambda: _built(sources, (*command, *options), name))
+    return cached_library(key, lambda: _built(sources, main, command, options))
 
 
 def run_compiler(command: tuple[str, ...], folder: str | Path) -> str:
@@ -113,9 +114,28 @@ def run_compiler(command: tuple[str, ...], folder: str | Path) -> str:
     Raises CompilerError with its message when it fails, does not start, or takes longer than the
     time limit.
     """
-    limit, line = time_limit(), " ".join(command)
+    return _run([command], folder)[0]
+
+
+def _run(commands: Sequence[tuple[str, ...]], folder: str | Path) -> list[str]:
+    """What compiler commands say that run side by side; raises CompilerError as `run_compiler`
+    does.
+    """
+    limit, started = time_limit(), list[subprocess.Popen[str]]()
     try:
-        process = subprocess.Popen(
+        started.extend(_started(command, folder) for command in commands)
+        return [
+            _said(process, " ".join(command), limit)
+            for process, command in zip(started, commands, strict=True)
+        ]
+    finally:
+        for process in started:
+            _end(process)
+
+
+def _started(command: tuple[str, ...], folder: str | Path) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
             command,
             cwd=folder,
             env={**os.environ, "TMPDIR": str(folder)},  # its own temporary files go with the folder
@@ -130,6 +150,10 @@ def run_compiler(command: tuple[str, ...], folder: str | Path) -> str:
         raise CompilerError(
             f"the C compiler `{command[0]}` does not run: {error}; set CC to one that does"
         ) from error
+
+
+def _said(process: subprocess.Popen[str], line: str, limit: float) -> str:
+    """What a compiler says on its standard output until it ends."""
     try:
         output, errors = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
@@ -137,8 +161,6 @@ def run_compiler(command: tuple[str, ...], folder: str | Path) -> str:
             f"`{line}` took longer than {limit:g} s and was ended; RIGIDBLOCKS_COMPILE_TIME sets "
             "the limit in seconds"
         ) from None
-    finally:
-        _end(process)
     if process.returncode:
         raise CompilerError(f"`{line}` failed:\n{errors.strip()[-2000:]}")
     return output
@@ -154,10 +176,16 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.communicate()
 
 
-def _built(sources: Mapping[str, str], command: tuple[str, ...], name: str) -> bytes:
-    """The content of the library that the command makes of the sources."""
+def _built(
+    sources: Mapping[str, str], main: str, command: tuple[str, ...], options: tuple[str, ...]
+) -> bytes:
+    """The content of the library that the command makes of the sources, in units where they are
+    long.
+    """
     _remove_leftovers()
     statements = sum(text.count(";\n") for text in sources.values())
+    sources, units = in_units(sources)
+    name = options[options.index("-o") + 1]
     with tempfile.TemporaryDirectory(prefix=_BUILD, ignore_cleanup_errors=True) as folder:
         for file, text in sources.items():
             Path(folder, file).write_text(text)
@@ -165,8 +193,25 @@ def _built(sources: Mapping[str, str], command: tuple[str, ...], name: str) -> b
         with told(
             compiling, f"about {statements / SPEED:.0f} s on a machine with nothing else to do"
         ):
-            run_compiler(command, folder)
+            if units:
+                _run([_of_unit(file, main, command, options) for file in (main, *units)], folder)
+                k = options.index(main)
+                options = (*options[:k], *map(_object, (main, *units)), *options[k + 1 :])
+            run_compiler((*command, *options), folder)
         return Path(folder, name).read_bytes()
+
+
+def _object(file: str) -> str:
+    return f"{file}.o"
+
+
+def _of_unit(
+    file: str, main: str, command: tuple[str, ...], options: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The command for one unit of a library with these options."""
+    flags = options[: options.index(main)]
+    own = (one for one in flags if one not in ("-shared", "-s") and not one.startswith("-Wl,"))
+    return (*command, *own, "-c", file, "-o", _object(file))
 
 
 def _remove_leftovers() -> None:

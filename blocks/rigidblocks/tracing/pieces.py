@@ -14,10 +14,10 @@ import numpy as np
 
 from rigidblocks.tracing.notation import Assignment
 from rigidblocks.tracing.repeats import OPERAND, VALUE, forms, is_number, stretches
+from rigidblocks.tracing.units import APART
 
 LONG = 5000  # statements of a function, or of a piece that repeats, which is divided
 PART = 1000  # statements of a piece that does not repeat
-_APART = "#if defined(__GNUC__)\n__attribute__((noinline))\n#endif\n"
 
 
 class Function:
@@ -109,7 +109,7 @@ class _Shared:
             stores.setdefault(k, []).append(f"left[at[{number}]] = {_local(k, target)};")
         lines = chain.from_iterable([line, *stores.get(k, [])] for k, line in enumerate(self.lines))
         arguments = f"{real} *left, const unsigned *at, const double *c"
-        return _APART + definition(self.name, arguments, list(lines), ("left", "at", "c"))
+        return APART + definition(self.name, arguments, list(lines), ("left", "at", "c"))
 
     def _number(self, use: _Use) -> int:
         return next(k for k, one in enumerate(self.uses) if one is use)
@@ -298,7 +298,7 @@ class _Calls:
             kept = [target for target in one.targets if target in self.left.last]
             lines += [f"left[{self.left.put(target)}] = {target};" for target in kept]
         arguments = f"const {self.real} *in, {self.real} *left"
-        return _APART + definition(name, arguments, lines, ("in", "left"))
+        return APART + definition(name, arguments, lines, ("in", "left"))
 
     def _results(self) -> Iterator[Assignment]:
         place = self.left.place
