@@ -170,6 +170,12 @@ def test_a_controller_and_frames_can_be_inside(capsys):
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_robot_is_converted_to_nothing_but_json(capsys):
+    assert main(["convert", "arm.urdf", "arm.yaml"]) == 2
+    assert "'arm.yaml' must end in .json for a robot, for a" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_robot_is_converted_to_json(capsys):
     assert main(["convert", "arm.urdf", "arm.json"]) == 0
     assert capsys.readouterr().out == "arm.json\n"

@@ -74,3 +74,20 @@ def test_a_tuned_fmu_moves_as_the_robot_that_has_these_numbers(floating, tmp_pat
     tuned, other = motion(tmp_path / "tuned.fmu", start), motion(tmp_path / "other.fmu", {})
     assert np.ptp(other, axis=1).max() > 0.1
     assert_allclose(tuned, other, rtol=0.0, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("payload,inertias", "--tunable knows no 'inertias'; did you mean 'inertia'?; it takes"),
+        ("payload_mas", "did you mean 'payload_mass'?; it takes friction, gravity, inertia"),
+        ("nothing --controller pd", "knows no 'nothing'; it takes friction, gravity, inertia"),
+    ],
+)
+def test_a_word_that_is_no_parameter_is_refused_with_those_that_are(word, said, tmp_path, capsys):
+    (path := tmp_path / "arm.urdf").write_text(ARM)
+    out = tmp_path / "arm.fmu"
+    words = ["--tunable", *f"payload,{word}".split()]
+    assert main(["fmu", str(path), "-o", str(out), *words]) == 2
+    assert said in capsys.readouterr().err
+    assert not out.exists()

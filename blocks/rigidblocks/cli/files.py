@@ -142,6 +142,11 @@ def convert(
         save_model(robot_of(file), out)
         made = str(out)
     else:
+        from rigidblocks.simulation.files import FORMATS
+
+        if out.suffix not in FORMATS:
+            known = ", ".join(FORMATS)
+            raise ValueError(f"'{out}' must end in .json for a robot, for a record in {known}")
         made = str(_result(file).save(out))
     say(made, {"file": made}, as_json)
 

@@ -11,6 +11,7 @@ from typer import Argument, Option
 from rigidblocks.cli.application import APP, Floating, Json, parts, say
 from rigidblocks.cli.given import (
     TUNABLE,
+    check_tunable,
     inertias_of,
     is_system,
     parameters_of,
@@ -166,6 +167,9 @@ def _robot_fmu(
     if resists(robot) and not resistance:
         text = "its springs, damping and dry friction are left out; --resistance has them"
         print(f"rigidblocks: {file}: {text}", file=sys.stderr)
+    if "friction" in groups and not resists(robot):
+        text = "it has no springs, damping or dry friction that could be tuned"
+        print(f"rigidblocks: {file}: {text}", file=sys.stderr)
     if singular := singular_start(robot):
         print(f"rigidblocks: {file}: {singular}", file=sys.stderr)
     stops, frames, forces = (of_robot[key] for key in ("stops", "frames", "forces"))
@@ -176,6 +180,7 @@ def _robot_fmu(
         plant = wired_robot(robot, plant, frames or (), of_robot["controller"], forces or ())
         own = {port.name for port in plant.parameters}
         names = names and [name if name in own else f"robot.{name}" for name in names]
+    check_tunable(plant, names)
     changes = {"name": asked["name"] or plain(robot.model.name), "tunable": names}
     changes["method"] = asked["method"] or (ROS2 if resistance and not stops else None)
     return export_fmu(plant, path, **{**asked, **changes})

@@ -136,6 +136,20 @@ def parameters_of(plant: Any, tunable: Sequence[str] | None) -> list[str] | None
     return list(dict.fromkeys(names))
 
 
+def check_tunable(plant: Any, names: Sequence[str] | None) -> None:
+    """Raises ValueError for a name that is no parameter of the plant and no word in TUNABLE."""
+    known = [port.name for port in plant.parameters]
+    for name in names or ():
+        if name not in known:
+            from rigidblocks.formats.document import nearest
+
+            word = name.removeprefix("robot.")
+            raise ValueError(
+                f"--tunable knows no '{word}'{nearest(word, [*sorted(TUNABLE), *known])}; it takes "
+                f"{', '.join(sorted(TUNABLE))} and the parameters {', '.join(known)}"
+            )
+
+
 def stops_of(text: str | None) -> tuple[float, float] | None:
     """The stiffness and the damping of stops in "1e4,50"; raises ValueError for what is neither."""
     if text is None:
