@@ -16,8 +16,8 @@ from numpy.testing import assert_array_equal
 
 from planar2ctrl import parts, wired
 from rigidblocks import build_runner, simulate
-from rigidblocks.bench.a2l import Element, a2l_text, period
 from rigidblocks.cli import main
+from rigidblocks.fmi.a2l import Element, a2l_text, period
 from rigidblocks.tracing.ccode import c_text
 from udp_partner import free_ports
 from xcp_master import CONNECT, STATUS, SYNCH, RefusalError, XcpMaster, addresses_in, connected

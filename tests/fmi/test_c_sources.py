@@ -40,6 +40,10 @@ LANES = [
     [f"-DRB_LANES={n}", *folders(C / "lanes", SAMPLE / "lanes", SAMPLE / "automatic"), *KERNEL]
     for n in (2, 4, 8)
 ]
+XCP = {  # with XCP
+    fmi: ["-DRB_XCP", "-D_GNU_SOURCE", *FMI[fmi], *folders(SAMPLE / "xcp", C / "runner")]
+    for fmi in (2, 3)
+}
 OPTIONS = {  # of a build
     fmi: [
         [],
@@ -51,9 +55,9 @@ OPTIONS = {  # of a build
 }
 WAYS = {  # the ways to compile each file by itself, by its folder
     "kernel": [KERNEL, *(folders(SAMPLE / method) + KERNEL for method in METHODS)],
-    "fmi": [FMI[2], FMI[3]],
+    "fmi": [FMI[2], FMI[3], XCP[3]],
     **{
-        f"fmi{fmi}": [[*option, *FMI[fmi]] for option in options]
+        f"fmi{fmi}": [*([*option, *FMI[fmi]] for option in options), XCP[fmi]]
         for fmi, options in OPTIONS.items()
     },
     "page": [KERNEL],
@@ -69,6 +73,7 @@ UNITS = [  # the files that are compiled, with the folders that they need
     *(("kernel/kernel.c", folders(SAMPLE / method) + KERNEL) for method in METHODS),
     ("fmi/fmi2/fmi2.c", FMI[2]),
     ("fmi/fmi3/fmi3.c", FMI[3]),
+    ("fmi/fmi3/fmi3.c", XCP[3]),
     ("page/page.c", KERNEL),
     ("master/master.c", []),
     ("runner/core.c", RUNNER),

@@ -22,6 +22,7 @@ from rigidblocks.block.memory import Memory
 from rigidblocks.contact.sensor_tables import ContactSensor
 from rigidblocks.fmi.native import fmu_sources
 from rigidblocks.fmi.variables import Variables
+from rigidblocks.fmi.xcp import XcpAddress, plan_header
 from rigidblocks.formats.description import Freedoms
 from rigidblocks.kernels.contact import contacts_header
 from rigidblocks.kernels.evaluator import TracedEvaluator
@@ -84,7 +85,7 @@ def generated_c() -> dict[str, str]:
             Variables(TracedEvaluator(Memory(Turntable()))), "turntable", RK4, 1e-3, fmi
         )[1]
         own = {"fmu.h", "sparsity.h", *(name for name in sources if name.startswith("fmi"))}
-        own -= {f"fmi{fmi}.c", f"fmi{fmi}_unused.c", "fmi2_prefix.h"}
+        own -= {f"fmi{fmi}{part}.c" for part in ("", "_settings", "_unused")} | {"fmi2_prefix.h"}
         texts |= {f"fmi{fmi}/{name}": sources[name] for name in own & sources.keys()}
         guid = re.compile('RB_GUID ".*"')  # it is a digest of all sources
         texts[f"fmi{fmi}/fmu.h"] = guid.sub('RB_GUID "{sample}"', texts[f"fmi{fmi}/fmu.h"])
@@ -98,6 +99,8 @@ def generated_c() -> dict[str, str]:
     for name, method in methods.items():
         evaluator = TracedEvaluator(memory_for(Turntable(), method))
         texts[f"{name}/model.h"] = model_header(evaluator, method, 1e-3)
+    evaluator = TracedEvaluator(memory_for(Turntable(), RK4))
+    texts["xcp/xcp_plan.h"] = plan_header(Variables(evaluator), "turntable", XcpAddress("5555"))
     texts |= {f"runner/{name}": text for name, text in _runner().items()}
     texts["algorithms/structure.h"] = structure_header(auto_tree(3), own=1)
     waves = trace("waves", lambda x: {"y": np.sin(x), "z": np.cos(x)}, {"x": (2,)})

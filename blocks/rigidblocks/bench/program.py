@@ -7,7 +7,6 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
-from rigidblocks.bench.a2l import LARGEST, Element, a2l_text, elements_of, period
 from rigidblocks.bench.fmus import unpack
 from rigidblocks.bench.layout import Layout, layout_of
 from rigidblocks.bench.link import Link
@@ -18,6 +17,7 @@ from rigidblocks.block.adaptive import longest_step
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.python_block import PythonBlock
+from rigidblocks.fmi.a2l import Element, a2l_text, elements_of, plan_text
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import KERNEL, model_header
 from rigidblocks.system.fmu import Fmu
@@ -32,6 +32,7 @@ CORE = ("core.c", "core.h")
 PARTS = ("parts.c", "core.h", "fmu.h", "fmu_life.h", "fmu_values.h")  # in place of it, with FMUs
 MASTER = ("master.c", "master.h")
 RUNNER = (
+    "address.h",
     "can.h",
     "clock.h",
     "frame.h",
@@ -154,7 +155,7 @@ def runner_sources(
     sources = core | {file: c_text(f"runner/{file}") for file in (*RUNNER, *XCP)}
     sources["system.h"] = _system_header(name, dt, memory)
     sources["links.h"] = links_header(linked)
-    signals = list(elements_of(memory.outputs, memory))
+    signals = list(elements_of(memory.outputs, memory.where))
     tunables = _tunables(memory, linked)
     sources["xcp_plan.h"] = _xcp_header(name, dt, memory, tunables, xcp)
     sources["a2l"] = a2l_text(name, signals, tunables, dt, xcp)
@@ -249,32 +250,19 @@ def _tunables(memory: Layout, linked: list[Linked]) -> list[Element]:
     """What may be changed while it runs: parameters, and inputs that come by no link."""
     by_link = {place for one in linked for place, _ in one.targets}
     ports = (*memory.inputs, *memory.parameters)
-    return [one for one in elements_of(ports, memory) if one.place not in by_link]
+    return [one for one in elements_of(ports, memory.where) if one.place not in by_link]
 
 
 def _xcp_header(name: str, dt: float, memory: Layout, tunables: list[Element], address: str) -> str:
     """xcp_plan.h: what a program tells tools that connect to it."""
-    cycle, unit = period(dt)
-    rows = "".join(
-        f"    {{{one.place}, {_bound(one.low)}, {_bound(one.high)}}}, /* {one.name} */\n"
-        for one in tunables
-    )
-    plan = (
-        f'{{{c_string(name)}, "step", {cycle}, {unit}, {memory.size}, {len(tunables)}, TUNABLES}}'
-    )
     return "\n".join(
         [
             "#ifndef RB_XCP_PLAN_H\n#define RB_XCP_PLAN_H\n",
             f"#define RUNNER_XCP {c_string(address)}",
-            f"static const Tunable TUNABLES[] = {{\n{rows}    {{0, 0.0, 0.0}}}};",
-            f"static const XcpPlan RUNNER_XCP_PLAN = {plan};",
+            *plan_text("RUNNER_XCP_PLAN", name, memory.size, tunables, dt),
             "\n#endif\n",
         ]
     )
-
-
-def _bound(value: float) -> str:
-    return c_number(max(min(value, LARGEST), -LARGEST))
 
 
 def _cmake(name: str) -> str:

@@ -89,6 +89,9 @@ def fmu(
     page: Annotated[
         bool, Option("--page", help="Put a page into its documentation in which it runs.")
     ] = False,
+    xcp: Annotated[
+        str | None, _option("Port or address where the FMU listens for XCP (FMI-LS-XCP).")
+    ] = None,
     author: Annotated[str | None, _option("The author in the model description.")] = None,
     version: Annotated[str | None, _option("The version in the model description.")] = None,
     copyright: Annotated[str | None, _option("The copyright there.")] = None,  # noqa: A002
@@ -106,7 +109,7 @@ def fmu(
     }
     asked |= {"rtol": rtol, "atol": atol, "max_inner_steps": max_inner_steps}
     asked |= {"dt": dt, "order": order, "bundle": bundle, "deflate": deflate}
-    asked["page"] = page
+    asked |= {"page": page, "xcp": xcp}
     asked["platforms"] = "all" if platforms == "all" else parts(platforms)
     asked["metadata"] = _metadata(author, version, copyright, license, description)
     of_robot: dict[str, Any] = {

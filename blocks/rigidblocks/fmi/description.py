@@ -9,6 +9,7 @@ from rigidblocks.block.block import Block
 from rigidblocks.block.units import base_units, display_unit
 from rigidblocks.fmi.metadata import Metadata
 from rigidblocks.fmi.variables import Variable, Variables
+from rigidblocks.fmi.xcp import XcpAddress, describe_settings
 from rigidblocks.fmi.xml import xml_boolean, xml_text
 
 # of a host's solver in model exchange: a tool's own default was wrong in the third digit
@@ -28,6 +29,7 @@ def model_description(
     content: Iterable[bytes],
     model_exchange: bool = False,
     metadata: Metadata = Metadata(),  # noqa: B008 - frozen
+    xcp: XcpAddress | None = None,
     **capabilities: str,
 ) -> str:
     """The text of modelDescription.xml of an FMU for co-simulation and, if wanted, for model
@@ -48,6 +50,8 @@ def model_description(
     model_variables = SubElement(root, "ModelVariables")
     for variable in all_variables:
         _scalar_variable(model_variables, variable)
+    if xcp:
+        describe_settings(model_variables, variables.count, xcp, 2)
     _structure(root, variables, model_exchange)
     root.set("guid", content_digest(root, content))
     return xml_text(root)

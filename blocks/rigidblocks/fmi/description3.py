@@ -18,6 +18,7 @@ from rigidblocks.fmi.description import (
 from rigidblocks.fmi.metadata import Metadata
 from rigidblocks.fmi.sparsity import in_intermediate_updates
 from rigidblocks.fmi.variables import INDICATORS, Variable, Variables
+from rigidblocks.fmi.xcp import XcpAddress, describe_settings
 from rigidblocks.fmi.xml import xml_boolean, xml_text
 
 _CAPABILITIES = {
@@ -107,6 +108,7 @@ def model_description3(
     content: Iterable[bytes],
     metadata: Metadata = Metadata(),  # noqa: B008 - frozen
     inner_step: float | None = None,
+    xcp: XcpAddress | None = None,
 ) -> str:
     """The text of modelDescription.xml; the instantiation token is a digest of it and of `content`,
     as a guid is. `inner_step` [s] is that of the integrator where it is fixed.
@@ -122,6 +124,8 @@ def model_description3(
     model_variables = SubElement(root, "ModelVariables")
     for array in arrays:
         _float64(model_variables, array, arrays)
+    if xcp:
+        describe_settings(model_variables, variables.count, xcp, 3)
     _structure(root, variables, arrays)
     root.set("instantiationToken", content_digest(root, content))
     return xml_text(root)

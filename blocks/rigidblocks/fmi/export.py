@@ -39,6 +39,7 @@ def export_fmu(
     metadata: Metadata = Metadata(),  # noqa: B008 - frozen
     deflate: bool = False,
     page: bool = False,
+    xcp: str | None = None,
 ) -> Path:
     """The path of the FMU written there, made of a block, of a system or of an FMU script.
 
@@ -58,6 +59,8 @@ def export_fmu(
                 FMU as a FusedSystem
     metadata    author, version, copyright, license and description of the FMU
     deflate     whether to compress the archive; its bytes then depend on the version of zlib
+    xcp         where the FMU listens for tools for measurement and calibration (FMI-LS-XCP): a
+                port of this machine, or an address such as 127.0.0.1:5555; nowhere unless given
     page        whether its documentation has a page in which the robot runs, compiled by ziglang
 
     Raises ValueError for what is not known and for an option that the source or the target has no
@@ -75,7 +78,7 @@ def export_fmu(
     if isinstance(source, System):
         _refuse(stepping, "each part of a System has its own")
     if target == "python":
-        options = {"fmi": None if fmi == 2 else fmi, "platforms": platforms}
+        options = {"fmi": None if fmi == 2 else fmi, "platforms": platforms, "xcp": xcp}
         _refuse(options, "a Python FMU is FMI 2.0 for all platforms: it takes no")
         changes = {"tunable": tunable, "name": name} | stepping
         packaging = {"bundle": bundle, "metadata": metadata, "deflate": deflate}
@@ -95,6 +98,7 @@ def export_fmu(
         sources=target == "source",
         metadata=metadata,
         deflate=deflate,
+        xcp=xcp,
     )
     return _with_page(fmu, source, dt, deflate) if page else fmu
 

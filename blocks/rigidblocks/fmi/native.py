@@ -28,6 +28,9 @@ from rigidblocks.fmi.sparsity import sparsity_header
 from rigidblocks.fmi.terminals import terminals_content
 from rigidblocks.fmi.variables import Variable, Variables
 from rigidblocks.fmi.watch import CLOSE, STEPS, condition_places, step_places
+from rigidblocks.fmi.xcp import FILES as XCP_FILES
+from rigidblocks.fmi.xcp import FLAGS as XCP_FLAGS
+from rigidblocks.fmi.xcp import XcpAddress, check_platforms, plan_header, xcp_content
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.events import events_header
 from rigidblocks.kernels.kernel import KERNEL, model_header
@@ -48,14 +51,31 @@ class Runtime:
 
 SHARED = tuple(f"kernel/{name}" for name in KERNEL) + tuple(
     f"fmi/{name}.h"
-    for name in ("instance", "pool", "run", "saved", "sides", "state", "values", "watch")
+    for name in (
+        "instance",
+        "pool",
+        "run",
+        "saved",
+        "settings",
+        "sides",
+        "state",
+        "values",
+        "watch",
+    )
 )
 RUNTIMES = {
     2: Runtime(
         "fmi2.c",
         tuple(
             f"fmi/fmi2/{name}"
-            for name in ("fmi2.c", "fmi2_prefix.h", "fmi2_unused.c", "host.h", "slopes.h")
+            for name in (
+                "fmi2.c",
+                "fmi2_prefix.h",
+                "fmi2_settings.c",
+                "fmi2_unused.c",
+                "host.h",
+                "slopes.h",
+            )
         )
         + SHARED,
         ("fmi2Functions.h", "fmi2FunctionTypes.h", "fmi2TypesPlatform.h"),
@@ -68,6 +88,7 @@ RUNTIMES = {
                 "adjoint.h",
                 "depends.h",
                 "fmi3.c",
+                "fmi3_settings.c",
                 "fmi3_unused.c",
                 "host.h",
                 "intermediate.h",
@@ -93,6 +114,7 @@ def native_fmu(
     sources: bool = False,
     metadata: Metadata = Metadata(),  # noqa: B008 - frozen
     deflate: bool = False,
+    xcp: str | None = None,
 ) -> Path:
     """The path of the FMU written there: `block`, stepped by `method` with inner steps of at most
     `h` [s].
@@ -100,24 +122,31 @@ def native_fmu(
     `name` is the model identifier, the block's type unless given. The parameters named in
     `tunable`, all by default, can be set in the FMU; the others are constants. There is a binary
     for each of `platforms` as in `platforms.binaries`, with `sources` the C code too, and then
-    there may be no platform. The same block gives the same bytes: with `platforms` on any machine
+    there may be no platform. With an address or a port `xcp` it speaks XCP there, on Linux alone
+    (FMI-LS-XCP). The same block gives the same bytes: with `platforms` on any machine
     that has this ziglang, without them where the C compiler is the same.
 
-    Raises ValueError for a name that is no C identifier and for an FMI version that there is no
-    runtime for, and what `platforms.binaries` raises.
+    Raises ValueError for a name that is no C identifier, for an FMI version that there is no
+    runtime for, and for XCP elsewhere or with sources, and what `platforms.binaries` raises.
     """
     runtime = runtime_of(fmi)
     identifier = model_identifier(type(block).__name__ if name is None else name)
     h = longest_step(method, h)
     evaluator = TracedEvaluator(memory_for(block, method, tunable))
-    description, texts = fmu_sources(Variables(evaluator), identifier, method, h, fmi, metadata)
     wanted = (
         None if platforms is None else platforms if isinstance(platforms, str) else tuple(platforms)
     )
+    address = _xcp_address(xcp, wanted, sources)
+    variables = Variables(evaluator)
+    description, texts = fmu_sources(variables, identifier, method, h, fmi, metadata, address)
     with ThreadPoolExecutor(1) as pool:  # the compiler works while the reference run is made
         without = sources and wanted == ()
         built = (
-            None if without else pool.submit(binaries, texts, runtime.main, identifier, fmi, wanted)
+            None
+            if without
+            else pool.submit(
+                binaries, texts, runtime.main, identifier, fmi, wanted, XCP_FLAGS if address else ()
+            )
         )
         content = documentation_content(evaluator, identifier, method, h)
         content[LICENSE] = license_text(
@@ -125,6 +154,9 @@ def native_fmu(
         ).encode()
         content |= _pictures(evaluator.memory, fmi)
         content |= built.result() if built else {}
+        if address:
+            folders = {path.split("/")[1] for path in content if path.startswith("binaries/")}
+            content |= xcp_content(variables, identifier, address, sorted(folders))
     if sources:
         content |= source_content(texts, runtime.main, identifier, fmi)
         description = with_source_files(description, runtime.main) if fmi == 2 else description
@@ -135,6 +167,17 @@ def native_fmu(
 def _pictures(memory: Memory, fmi: int) -> dict[str, bytes]:
     """The icon, in FMI 3.0 with the terminals."""
     return {ICON: icon()} if fmi == 2 else terminals_content(port.name for port in memory.ports)
+
+
+def _xcp_address(
+    xcp: str | None, platforms: str | tuple[str, ...] | None, sources: bool
+) -> XcpAddress | None:
+    if xcp is None:
+        return None
+    if sources:
+        raise ValueError("XCP is in FMUs that have binaries alone, not in source code")
+    check_platforms(platforms)
+    return XcpAddress(xcp)
 
 
 def runtime_of(fmi: int) -> Runtime:
@@ -151,6 +194,7 @@ def fmu_sources(
     h: float,
     fmi: int = 2,
     metadata: Metadata = Metadata(),  # noqa: B008 - frozen
+    xcp: XcpAddress | None = None,
 ) -> tuple[str, Mapping[str, str]]:
     """The text of modelDescription.xml, and the C sources by file name; the guid in both is a
     digest of all the rest.
@@ -165,11 +209,14 @@ def fmu_sources(
     sources["tangent.h"] = tangent_header(variables.events)
     if fmi == 3:
         sources["sparsity.h"] = sparsity_header(variables)
+    if xcp:
+        sources |= {Path(path).name: c_text(path) for path in XCP_FILES}
+        sources["xcp_plan.h"] = plan_header(variables, identifier, xcp)
     content = (part.encode() for item in sorted(sources.items()) for part in item)
     if fmi == 3:
         has_fixed_steps = variables.memory.block.states and not isinstance(method, Adaptive)
         inner_step = h if has_fixed_steps else None
-        description = model_description3(variables, identifier, content, metadata, inner_step)
+        description = model_description3(variables, identifier, content, metadata, inner_step, xcp)
         guid = ElementTree.fromstring(description).attrib["instantiationToken"]
     else:
         description = model_description(
@@ -178,6 +225,7 @@ def fmu_sources(
             content,
             model_exchange=True,
             metadata=metadata,
+            xcp=xcp,
             canInterpolateInputs="true",
         )
         guid = ElementTree.fromstring(description).attrib["guid"]

@@ -65,6 +65,7 @@ def binaries(
     identifier: str,
     fmi: int,
     platforms: str | Iterable[str] | None,
+    flags: tuple[str, ...] = (),
 ) -> dict[str, bytes]:
     """The shared libraries of an FMU by their path in it.
 
@@ -77,12 +78,13 @@ def binaries(
     """
     if platforms is None:
         here = _this_platform()
-        built = {here: _library(sources, main, identifier, here, cross=False)}
+        built = {here: _library(sources, main, identifier, here, flags, cross=False)}
     else:
         wanted = platforms_named(platforms)
         with ThreadPoolExecutor() as pool:
             libraries = pool.map(
-                lambda platform: _library(sources, main, identifier, platform, cross=True), wanted
+                lambda platform: _library(sources, main, identifier, platform, flags, cross=True),
+                wanted,
             )
             built = dict(zip(wanted, libraries, strict=True))
     content = {
@@ -129,10 +131,16 @@ def universal(x86_64: bytes, arm64: bytes) -> bytes:
 
 
 def _library(
-    sources: Mapping[str, str], main: str, identifier: str, platform: Platform, *, cross: bool
+    sources: Mapping[str, str],
+    main: str,
+    identifier: str,
+    platform: Platform,
+    more: tuple[str, ...],
+    *,
+    cross: bool,
 ) -> bytes:
     command = cross_compiler(platform.target) if cross else straight_line_compiler()
-    flags = (*PORTABLE_FLAGS, *platform.flags, *platform.install_name(identifier))
+    flags = (*PORTABLE_FLAGS, *more, *platform.flags, *platform.install_name(identifier))
     name = f"{identifier}{platform.suffix}"
     return shared_library(sources, main, flags, command, name=name, link=platform.link).read_bytes()
 

@@ -78,6 +78,11 @@ class Variables:
         first = self.memory.size + len(self.rates)
         return tuple(_indicator(k, first + k) for k in range(self.events.count))
 
+    @property
+    def count(self) -> int:
+        """How many numbers have a value reference: the first that is left."""
+        return len(self.all) + len(self.rates) + len(self.indicators)
+
     @cached_property
     def inputs(self) -> tuple[Variable, ...]:
         """The inputs."""

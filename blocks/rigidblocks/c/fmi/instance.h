@@ -130,6 +130,53 @@ static inline int fits(const Instance *fmu, const char *function, const Referenc
     return elements == n_values;
 }
 
+/* ---- XCP, where it was built with that (xcp_service.h) ---- */
+
+#if defined(RB_XCP)
+
+/* Lets the service be as the host wants it; what hinders it is said, and stops nothing. */
+static inline void apply_settings(Instance *fmu)
+{
+    if (fmu->modes & RB_CONTINUOUS)
+        return; /* model exchange has no steps */
+    const char *why = apply_service(fmu->service, &RB_XCP_PLAN, fmu->now.m);
+    if (why)
+        report(fmu, RB_WARNING, "XCP cannot listen at %s:%d: %s", fmu->service->wanted.address, fmu->service->wanted.port, why);
+}
+
+static inline void make_settings(Instance *fmu)
+{
+    fmu->service = &fmu->own_service;
+    make_service(fmu->service, &RB_XCP_DEFAULT);
+}
+
+static inline void end_service(Instance *fmu)
+{
+    stop_service(fmu->service);
+}
+
+static inline void reset_settings(Instance *fmu)
+{
+    stop_service(fmu->service);
+    fmu->service->wanted = RB_XCP_DEFAULT;
+}
+
+static inline void free_service(Instance *fmu)
+{
+    stop_service(fmu->service);
+    (void)pthread_mutex_destroy(&fmu->service->lock);
+}
+
+#else
+
+static inline void apply_settings(Instance *fmu) { (void)fmu; }
+static inline void make_settings(Instance *fmu) { (void)fmu; }
+static inline void end_service(Instance *fmu) { (void)fmu; }
+static inline void reset_settings(Instance *fmu) { (void)fmu; }
+static inline void free_service(Instance *fmu) { (void)fmu; }
+
+#endif
+
 static inline int first_not_finite(const double *values, int n)
 {
     int i = 0;
@@ -194,6 +241,7 @@ static inline Instance *create(const Host *host, const char *name, const char *t
     fmu->saved.lists = fmu->saved.first;
     fmu->saved.n_lists = RB_FEWEST_LISTS;
     fmu->name = strcpy((char *)(fmu + 1), name);
+    make_settings(fmu);
     restart(fmu);
     return fmu;
 }
@@ -205,6 +253,7 @@ static inline void discard(Instance *fmu)
         report(fmu, RB_FAILURE, "an instance cannot be freed in an intermediate update");
     else if (fmu) {
         const Host host = fmu->host;
+        free_service(fmu);
         for (size_t i = 0; i < fmu->saved.n_lists; i++)
             for (Saved *next, *saved = fmu->saved.lists[i]; saved; saved = next) {
                 next = saved->next;

@@ -18,6 +18,7 @@ static inline Status set_up(Instance *fmu, double start_time, int stop_time_defi
     fmu->now.m[RB_T] = start_time;
     fmu->now.stop_time = stop_time_defined ? stop_time : INFINITY;
     fmu->now.drift = allowed_drift(tolerance_defined && tolerance > 0.0 ? tolerance : RB_TOLERANCE);
+    apply_settings(fmu);
     return RB_OK;
 }
 
@@ -27,11 +28,9 @@ static inline double next_sample(double t)
     return RB_SAMPLE_TIME > 0.0 ? floor(t / RB_SAMPLE_TIME + 1e-6) + 1.0 : 0.0;
 }
 
-static inline Status start_run(Instance *fmu, const char *function)
+static inline Status begin(Instance *fmu)
 {
     double m[RB_SIZE];
-    if (!allowed(fmu, function, RB_INITIALIZATION))
-        return RB_FAILURE;
     store(m, fmu->now.m, RB_SIZE);
     if (initialize(m, m[RB_T]) != RB_STEP_OK)
         return not_finite(fmu, first_not_finite(m, RB_SIZE));
@@ -41,6 +40,14 @@ static inline Status start_run(Instance *fmu, const char *function)
     find_sides(m, fmu->now.side);
     fmu->now.mode = fmu->modes & RB_EVENT ? RB_EVENT : RB_STEPPING;
     return RB_OK;
+}
+
+static inline Status start_run(Instance *fmu, const char *function)
+{
+    if (!allowed(fmu, function, RB_INITIALIZATION))
+        return RB_FAILURE;
+    apply_settings(fmu);
+    return RB_LOCKED(fmu, begin(fmu));
 }
 
 /* Into another mode, if it is one of the instance. */
@@ -56,8 +63,10 @@ static inline Status enter(Instance *fmu, const char *function, int from, int mo
 static inline Status terminate(Instance *fmu, const char *function)
 {
     const Status status = enter(fmu, function, RB_STEPPING | RB_FAILED | RB_EVENT | RB_CONTINUOUS, RB_TERMINATED);
-    if (status == RB_OK)
+    if (status == RB_OK) {
+        end_service(fmu);
         tell_of_run(fmu);
+    }
     return status;
 }
 
@@ -65,6 +74,7 @@ static inline Status reset(Instance *fmu, const char *function)
 {
     if (!allowed(fmu, function, RB_ANY))
         return RB_FAILURE;
+    reset_settings(fmu);
     restart(fmu);
     return RB_OK;
 }

@@ -9,6 +9,9 @@
 #include "host.h"
 #include "sides.h"
 #include "step.h"
+#if defined(RB_XCP)
+#include "xcp_plan.h"
+#endif
 
 enum { RB_COUNT = RB_SIZE + RB_NX + RB_INDICATORS }; /* all that can be read: the memory, the rates, the event indicators */
 enum { RB_SLOPES = RB_INPUT_DERIVATIVES * RB_COURSE_ORDER * RB_NU };
@@ -73,6 +76,9 @@ typedef struct {
     int inputs_wanted;                /* in an intermediate update, whether inputs can be set */
     unsigned char required[RB_COUNT]; /* the variables that the host uses in intermediate updates */
     char *name;                       /* behind the instance */
+#if defined(RB_XCP)
+    Service *service, own_service; /* the first is the second, also where the instance is read alone */
+#endif
 } Instance;
 
 /* The instance that a host knows by its address. */
@@ -80,6 +86,40 @@ static inline Instance *instance_of(void *component)
 {
     return (Instance *)component;
 }
+
+/* RB_LOCKED is a call in which nobody else reads or writes the memory of the instance, RB_SAMPLED one that is a step. */
+#if defined(RB_XCP)
+
+static inline void lock_memory(const Instance *fmu)
+{
+    if (fmu)
+        (void)pthread_mutex_lock(&fmu->service->lock);
+}
+
+static inline Status unlock_memory(const Instance *fmu, Status status)
+{
+    if (fmu)
+        (void)pthread_mutex_unlock(&fmu->service->lock);
+    return status;
+}
+
+/* After a step, the signals that a master has asked for. */
+static inline Status send_sample(const Instance *fmu, Status status)
+{
+    if (fmu && status == RB_OK && fmu->service->is_on)
+        send_signals(&fmu->service->server, fmu->now.m[RB_T]);
+    return status;
+}
+
+#define RB_LOCKED(fmu, call) (lock_memory(fmu), unlock_memory(fmu, call))
+#define RB_SAMPLED(fmu, call) send_sample(fmu, call)
+
+#else
+
+#define RB_LOCKED(fmu, call) (call)
+#define RB_SAMPLED(fmu, call) (call)
+
+#endif
 
 static inline const char *mode_name(int mode)
 {

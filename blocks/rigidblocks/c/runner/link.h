@@ -7,7 +7,6 @@
 #define _GNU_SOURCE /* for Linux's own calls; NOLINT(bugprone-reserved-identifier) */
 #endif
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
@@ -18,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "can.h"
 #include "clock.h"
 #include "link_plan.h"
@@ -39,23 +39,6 @@ typedef struct {
     uint8_t *bytes;
     LinkCounts counts;
 } Link;
-
-static inline int parse_address(const char *text, struct sockaddr_in *address)
-{
-    char host[64], *end;
-    const char *colon = strrchr(text, ':');
-    memset(address, 0, sizeof *address);
-    if (!colon || colon - text >= (ptrdiff_t)sizeof host)
-        return -1;
-    memcpy(host, text, (size_t)(colon - text));
-    host[colon - text] = 0;
-    const long port = strtol(colon + 1, &end, 10);
-    if (end == colon + 1 || *end || port < 0 || port > 65535)
-        return -1;
-    address->sin_family = AF_INET;
-    address->sin_port = htons((uint16_t)port);
-    return inet_pton(AF_INET, host, &address->sin_addr) == 1 ? 0 : -1;
-}
 
 /* Opens the socket of a link; -1, with a message, where that fails. */
 static inline int open_socket(Link *link)

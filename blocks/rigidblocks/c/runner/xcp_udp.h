@@ -8,9 +8,14 @@
 #define _GNU_SOURCE /* for Linux's own calls; NOLINT(bugprone-reserved-identifier) */
 #endif
 
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "link.h"
+#include "address.h"
 #include "xcp_daq.h"
 
 /* commands that may wait, a power of 2; the bytes of a datagram; and of the head of a message, its length and its number */
@@ -58,18 +63,26 @@ static inline void *await_commands(void *argument)
     return NULL;
 }
 
+/* Binds a socket to an address; -1 where that fails. */
+static inline int open_xcp(XcpServer *server, const XcpPlan *plan, const struct sockaddr_in *own, double *memory)
+{
+    server->xcp.plan = plan;
+    server->xcp.memory = memory;
+    server->socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (server->socket < 0)
+        return -1;
+    return bind(server->socket, (const struct sockaddr *)own, sizeof *own);
+}
+
 /* Listens at an address; -1, with a message, where that fails. */
 static inline int start_xcp(XcpServer *server, const XcpPlan *plan, const char *address, double *memory)
 {
     struct sockaddr_in own;
-    server->xcp.plan = plan;
-    server->xcp.memory = memory;
-    server->socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (parse_address(address, &own) != 0) {
         (void)fprintf(stderr, "--xcp is an address such as 127.0.0.1:5555, not '%s'\n", address);
         return -1;
     }
-    if (server->socket < 0 || bind(server->socket, (struct sockaddr *)&own, sizeof own) != 0) {
+    if (open_xcp(server, plan, &own, memory) != 0) {
         (void)fprintf(stderr, "XCP cannot listen on %s: %s\n", address, strerror(errno));
         return -1;
     }

@@ -2,6 +2,7 @@
 
    What it shares with FMI 3.0 is in instance.h, which says how the parts fit together. */
 
+#include "fmi2_settings.c"
 #include "fmi2_unused.c" /* one file to compile */
 #include "instance.h"
 #include "run.h"
@@ -77,32 +78,32 @@ fmi2Status fmi2Reset(fmi2Component c)
 
 fmi2Status fmi2GetReal(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2Real value[])
 {
-    return get(instance_of(c), "fmi2GetReal", vr, n, value, n);
+    return RB_LOCKED(instance_of(c), get(instance_of(c), "fmi2GetReal", vr, n, value, n));
 }
 
 fmi2Status fmi2SetReal(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Real value[])
 {
-    return set(instance_of(c), "fmi2SetReal", vr, n, value, n);
+    return RB_LOCKED(instance_of(c), set(instance_of(c), "fmi2SetReal", vr, n, value, n));
 }
 
 fmi2Status fmi2GetDirectionalDerivative(fmi2Component c, const fmi2ValueReference unknowns[], size_t n_unknowns,
                                         const fmi2ValueReference knowns[], size_t n_knowns, const fmi2Real d_knowns[],
                                         fmi2Real d_unknowns[])
 {
-    return directional(instance_of(c), "fmi2GetDirectionalDerivative", unknowns, n_unknowns, knowns, n_knowns, d_knowns,
-                       n_knowns, d_unknowns, n_unknowns);
+    return RB_LOCKED(instance_of(c), directional(instance_of(c), "fmi2GetDirectionalDerivative", unknowns, n_unknowns, knowns,
+                                                 n_knowns, d_knowns, n_knowns, d_unknowns, n_unknowns));
 }
 
 /* ---- saved states ---- */
 
 fmi2Status fmi2GetFMUstate(fmi2Component c, fmi2FMUstate *saved)
 {
-    return get_state(instance_of(c), "fmi2GetFMUstate", saved);
+    return RB_LOCKED(instance_of(c), get_state(instance_of(c), "fmi2GetFMUstate", saved));
 }
 
 fmi2Status fmi2SetFMUstate(fmi2Component c, fmi2FMUstate saved)
 {
-    return set_state(instance_of(c), "fmi2SetFMUstate", saved);
+    return RB_LOCKED(instance_of(c), set_state(instance_of(c), "fmi2SetFMUstate", saved));
 }
 
 fmi2Status fmi2FreeFMUstate(fmi2Component c, fmi2FMUstate *saved)
@@ -131,13 +132,13 @@ fmi2Status fmi2DeSerializeFMUstate(fmi2Component c, const fmi2Byte bytes[], size
 fmi2Status fmi2SetRealInputDerivatives(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Integer order[],
                                        const fmi2Real value[])
 {
-    return set_slopes(instance_of(c), "fmi2SetRealInputDerivatives", vr, n, order, value);
+    return RB_LOCKED(instance_of(c), set_slopes(instance_of(c), "fmi2SetRealInputDerivatives", vr, n, order, value));
 }
 
 fmi2Status fmi2DoStep(fmi2Component c, fmi2Real t, fmi2Real dt, fmi2Boolean no_state_set_before)
 {
     (void)no_state_set_before;
-    return do_step(instance_of(c), "fmi2DoStep", t, dt);
+    return RB_LOCKED(instance_of(c), RB_SAMPLED(instance_of(c), do_step(instance_of(c), "fmi2DoStep", t, dt)));
 }
 
 fmi2Status fmi2GetRealStatus(fmi2Component c, const fmi2StatusKind kind, fmi2Real *value)
@@ -178,7 +179,7 @@ fmi2Status fmi2NewDiscreteStates(fmi2Component c, fmi2EventInfo *info)
     int moved = 0;
     if (!given(fmu, "fmi2NewDiscreteStates", info, 1))
         return fmi2Error;
-    const Status status = handle_event(instance_of(c), "fmi2NewDiscreteStates", &moved);
+    const Status status = RB_LOCKED(instance_of(c), handle_event(instance_of(c), "fmi2NewDiscreteStates", &moved));
     if (status != fmi2OK)
         return status;
     memset(info, 0, sizeof *info);

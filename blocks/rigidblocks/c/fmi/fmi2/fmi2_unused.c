@@ -2,18 +2,20 @@
 
 #include "instance.h"
 
-static inline fmi2Status no_variables(const Instance *fmu, const char *function, size_t n)
-{
-    if (!allowed(fmu, function, RB_ANY))
-        return fmi2Error;
-    return n == 0 ? fmi2OK : report(fmu, fmi2Error, "%s: all variables of this FMU are of type Real", function);
-}
-
 static inline fmi2Status no_status(const Instance *fmu, const char *function, fmi2StatusKind kind)
 {
     if (!allowed(fmu, function, RB_STEPPING | RB_FAILED | RB_TERMINATED))
         return fmi2Error;
     return report(fmu, fmi2Discard, "%s: there is no status of kind %d", function, (int)kind);
+}
+
+#if !defined(RB_XCP) /* which has the only variables of these types */
+
+static inline fmi2Status no_variables(const Instance *fmu, const char *function, size_t n)
+{
+    if (!allowed(fmu, function, RB_ANY))
+        return fmi2Error;
+    return n == 0 ? fmi2OK : report(fmu, fmi2Error, "%s: all variables of this FMU are of type Real", function);
 }
 
 fmi2Status fmi2GetInteger(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2Integer value[])
@@ -51,6 +53,8 @@ fmi2Status fmi2SetString(fmi2Component c, const fmi2ValueReference vr[], size_t 
     (void)vr, (void)value;
     return no_variables(instance_of(c), "fmi2SetString", n);
 }
+
+#endif
 
 fmi2Status fmi2GetStatus(fmi2Component c, const fmi2StatusKind kind, fmi2Status *value)
 {

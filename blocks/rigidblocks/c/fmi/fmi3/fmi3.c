@@ -4,6 +4,7 @@
 
 #include "adjoint.h"
 #include "depends.h"
+#include "fmi3_settings.c"
 #include "fmi3_unused.c" /* one file to compile */
 #include "instance.h"
 #include "intermediate.h"
@@ -96,21 +97,21 @@ fmi3Status fmi3Reset(fmi3Instance c)
 
 fmi3Status fmi3GetFloat64(fmi3Instance c, const fmi3ValueReference vr[], size_t n, fmi3Float64 values[], size_t n_values)
 {
-    return get(instance_of(c), "fmi3GetFloat64", vr, n, values, n_values);
+    return RB_LOCKED(instance_of(c), get(instance_of(c), "fmi3GetFloat64", vr, n, values, n_values));
 }
 
 fmi3Status fmi3SetFloat64(fmi3Instance c, const fmi3ValueReference vr[], size_t n, const fmi3Float64 values[],
                           size_t n_values)
 {
-    return set(instance_of(c), "fmi3SetFloat64", vr, n, values, n_values);
+    return RB_LOCKED(instance_of(c), set(instance_of(c), "fmi3SetFloat64", vr, n, values, n_values));
 }
 
 fmi3Status fmi3GetDirectionalDerivative(fmi3Instance c, const fmi3ValueReference unknowns[], size_t n_unknowns,
                                         const fmi3ValueReference knowns[], size_t n_knowns, const fmi3Float64 seed[],
                                         size_t n_seed, fmi3Float64 sensitivity[], size_t n_sensitivity)
 {
-    return directional(instance_of(c), "fmi3GetDirectionalDerivative", unknowns, n_unknowns, knowns, n_knowns, seed, n_seed,
-                       sensitivity, n_sensitivity);
+    return RB_LOCKED(instance_of(c), directional(instance_of(c), "fmi3GetDirectionalDerivative", unknowns, n_unknowns, knowns,
+                                                 n_knowns, seed, n_seed, sensitivity, n_sensitivity));
 }
 
 fmi3Status fmi3GetAdjointDerivative(fmi3Instance c, const fmi3ValueReference unknowns[], size_t n_unknowns,
@@ -120,8 +121,8 @@ fmi3Status fmi3GetAdjointDerivative(fmi3Instance c, const fmi3ValueReference unk
     if (!given(instance_of(c), "fmi3GetAdjointDerivative", seed, n_seed) ||
         !given(instance_of(c), "fmi3GetAdjointDerivative", sensitivity, n_sensitivity))
         return fmi3Error;
-    return adjoint(instance_of(c), "fmi3GetAdjointDerivative", unknowns, n_unknowns, knowns, n_knowns, seed, n_seed,
-                   sensitivity, n_sensitivity);
+    return RB_LOCKED(instance_of(c), adjoint(instance_of(c), "fmi3GetAdjointDerivative", unknowns, n_unknowns, knowns,
+                                             n_knowns, seed, n_seed, sensitivity, n_sensitivity));
 }
 
 fmi3Status fmi3GetNumberOfVariableDependencies(fmi3Instance c, fmi3ValueReference vr, size_t *n)
@@ -141,12 +142,12 @@ fmi3Status fmi3GetVariableDependencies(fmi3Instance c, fmi3ValueReference depend
 
 fmi3Status fmi3GetFMUState(fmi3Instance c, fmi3FMUState *saved)
 {
-    return get_state(instance_of(c), "fmi3GetFMUState", saved);
+    return RB_LOCKED(instance_of(c), get_state(instance_of(c), "fmi3GetFMUState", saved));
 }
 
 fmi3Status fmi3SetFMUState(fmi3Instance c, fmi3FMUState saved)
 {
-    return set_state(instance_of(c), "fmi3SetFMUState", saved);
+    return RB_LOCKED(instance_of(c), set_state(instance_of(c), "fmi3SetFMUState", saved));
 }
 
 fmi3Status fmi3FreeFMUState(fmi3Instance c, fmi3FMUState *saved)
@@ -183,8 +184,9 @@ fmi3Status fmi3DoStep(fmi3Instance c, fmi3Float64 t, fmi3Float64 dt, fmi3Boolean
         !given(fmu, "fmi3DoStep", early_return, 1) || !given(fmu, "fmi3DoStep", last_successful_time, 1))
         return fmi3Error;
     int event = 0, early = 0;
-    const Status status = is_shared(fmu) ? shared_step(instance_of(c), "fmi3DoStep", t, dt, &event, &early)
-                                         : do_step(instance_of(c), "fmi3DoStep", t, dt);
+    const Status status =
+        RB_LOCKED(fmu, RB_SAMPLED(fmu, is_shared(fmu) ? shared_step(instance_of(c), "fmi3DoStep", t, dt, &event, &early)
+                                                      : do_step(instance_of(c), "fmi3DoStep", t, dt)));
     if (status == fmi3Error)
         return status;
     *event_handling_needed = event != 0;
@@ -196,7 +198,7 @@ fmi3Status fmi3DoStep(fmi3Instance c, fmi3Float64 t, fmi3Float64 dt, fmi3Boolean
 
 fmi3Status fmi3EnterStepMode(fmi3Instance c)
 {
-    return enter_step_mode(instance_of(c), "fmi3EnterStepMode");
+    return RB_LOCKED(instance_of(c), enter_step_mode(instance_of(c), "fmi3EnterStepMode"));
 }
 
 /* ---- events and model exchange ---- */
@@ -218,7 +220,7 @@ fmi3Status fmi3UpdateDiscreteStates(fmi3Instance c, fmi3Boolean *update_needed, 
         !given(fmu, "fmi3UpdateDiscreteStates", next_event_time_defined, 1) ||
         !given(fmu, "fmi3UpdateDiscreteStates", next_event_time, 1))
         return fmi3Error;
-    const Status status = handle_event(instance_of(c), "fmi3UpdateDiscreteStates", &moved);
+    const Status status = RB_LOCKED(instance_of(c), handle_event(instance_of(c), "fmi3UpdateDiscreteStates", &moved));
     if (status != fmi3OK)
         return status;
     *update_needed = *terminate = *nominals_changed = fmi3False;

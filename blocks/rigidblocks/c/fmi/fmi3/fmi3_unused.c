@@ -28,12 +28,14 @@ RB_NO_VARIABLES(Int8)
 RB_NO_VARIABLES(UInt8)
 RB_NO_VARIABLES(Int16)
 RB_NO_VARIABLES(UInt16)
-RB_NO_VARIABLES(Int32)
 RB_NO_VARIABLES(UInt32)
 RB_NO_VARIABLES(Int64)
 RB_NO_VARIABLES(UInt64)
+#if !defined(RB_XCP) /* which has the only variables of these types */
+RB_NO_VARIABLES(Int32)
 RB_NO_VARIABLES(Boolean)
 RB_NO_VARIABLES(String)
+#endif
 
 fmi3Status fmi3GetBinary(fmi3Instance c, const fmi3ValueReference vr[], size_t n, size_t sizes[], fmi3Binary values[],
                          size_t n_values)

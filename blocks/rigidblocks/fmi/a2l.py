@@ -1,11 +1,13 @@
-"""What calibration tools read of a program that speaks XCP: its signals and parameters, as A2L."""
+"""What calibration tools read of a program or an FMU that speaks XCP: its signals and parameters,
+as A2L; and what its C knows of them.
+"""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from rigidblocks.bench.layout import Layout
 from rigidblocks.block.port import Port
+from rigidblocks.tracing.ccode import c_number, c_string
 
 BASE = 0x1000  # where the memory begins, as xcp.h has it
 LARGEST = 1.7976931348623157e308
@@ -23,10 +25,10 @@ class Element(NamedTuple):
     doc: str
 
 
-def elements_of(ports: Iterable[Port], memory: Layout) -> Iterator[Element]:
-    """The elements of ports of a memory."""
+def elements_of(ports: Iterable[Port], where: Mapping[str, slice]) -> Iterator[Element]:
+    """The elements of ports, which are somewhere in a memory."""
     for port in ports:
-        first, doc = memory.where[port.name].start, port.doc
+        first, doc = where[port.name].start, port.doc
         rows = zip(port.element_names, port.units, port.lowest.flat, port.max.flat, strict=True)
         for k, (name, unit, low, high) in enumerate(rows):
             yield Element(name, first + k, unit, float(low), float(high), doc)
@@ -43,10 +45,34 @@ def period(dt: float) -> tuple[int, int]:
     return 0, 0
 
 
+def plan_text(
+    symbol: str, name: str, size: int, tunables: list[Element], dt: float
+) -> tuple[str, ...]:
+    """The lines of C that say what can be tuned, and of a program of that name whose memory has
+    `size` numbers.
+    """
+    cycle, unit = period(dt)
+    rows = "".join(
+        f"    {{{one.place}, {_bound(one.low)}, {_bound(one.high)}}}, /* {one.name} */\n"
+        for one in tunables
+    )
+    plan = f'{{{c_string(name)}, "step", {cycle}, {unit}, {size}, {len(tunables)}, TUNABLES}}'
+    return (
+        f"static const Tunable TUNABLES[] = {{\n{rows}    {{0, 0.0, 0.0}}}};",
+        f"static const XcpPlan {symbol} = {plan};",
+    )
+
+
+def _bound(value: float) -> str:
+    return c_number(max(min(value, LARGEST), -LARGEST))
+
+
 def a2l_text(
     name: str, signals: list[Element], tunables: list[Element], dt: float, address: str
 ) -> str:
-    """The A2L file of a program (ASAM MCD-2 MC 1.6) whose steps of `dt` [s] are the event 0."""
+    """The A2L file (ASAM MCD-2 MC 1.6) of what steps by `dt` [s], the event 0; by 0 s where
+    that is not known.
+    """
     units = {one.unit: f"unit_{k}" for k, one in enumerate(_first_of_units(signals + tunables))}
     methods = (
         f'/begin COMPU_METHOD {key} {_text(unit)} IDENTICAL "%16.9" {_text(unit)} /end COMPU_METHOD'
