@@ -16,9 +16,8 @@ from rigidblocks.tracing.ccode import c_string
 
 STANDARD = "org.fmi-standard.fmi-ls-xcp"
 FOLDER = f"extra/{STANDARD}"
-FILES = (
-    "fmi/xcp_service.h",
-    *(f"runner/{name}.h" for name in ("address", "xcp", "xcp_daq", "xcp_udp")),
+FILES = tuple(
+    f"runner/{name}.h" for name in ("address", "xcp", "xcp_daq", "xcp_service", "xcp_udp")
 )
 FLAGS = ("-DRB_XCP", "-D_GNU_SOURCE", "-pthread")
 _NAMESPACE = "http://fmi-standard.org/fmi-ls-manifest"
