@@ -26,6 +26,8 @@ from rigidblocks import (
     RobotPlant,
     Stiction,
     System,
+    piecewise,
+    select,
 )
 from rigidblocks.algebra.spatial import mcI, xlt
 from rigidblocks.fmi.native import native_fmu
@@ -84,7 +86,25 @@ def two_balls():
     return ContinuousSystem(system)
 
 
+@dataclass(frozen=True)
+class Restless(Block):
+    """A state that is moved to its other side from t0 = 0.5 on, again and again."""
+
+    states = (Port("x", (), start=1.0), Port("t0", (), "s", start=0.0))
+    outputs = (Port("y", ()),)
+
+    def derivative(self, x):
+        return {"x": piecewise(x.x, -0.1, 0.1), "t0": 1.0}
+
+    def project(self, x):
+        return {"x": select(x.t0 > 0.5, -x.x, x.x)}
+
+    def output(self, x):
+        return {"y": x.x}
+
+
 BLOCKS = {
+    "restless": Restless,
     "elastic": lambda: BouncingBall(HEIGHT, e=1.0),
     "inelastic": lambda: BouncingBall(HEIGHT, e=0.7),
     "two": two_balls,
@@ -380,6 +400,22 @@ def test_states_that_jump_are_said_to_have_changed(host):
     assert (again, changed) == (False, True)
     assert_allclose(one.x, (0.0, 1.4))
     assert update()[3] is False
+
+
+def test_an_event_without_end_is_refused(host):
+    one = host("restless")
+    before = one.rates(0.4, np.array([0.5, 0.4]))
+    one.fmu.enterEventMode()
+    one.handle_event(0.4)
+    one.fmu.enterContinuousTimeMode()
+    one.rates(0.6, np.array([0.5, 0.6]))
+    one.fmu.enterEventMode()
+    with pytest.raises(FMICallException):
+        one.handle_event(0.6)
+    message = "the event at t = 0.6 s has no end: its states moved 1000 times"
+    assert one.messages[-1][-1] == message
+    assert_allclose(one.x, (0.5, 0.6))
+    assert_allclose(before, (-0.1, 1.0))
 
 
 def test_another_number_of_indicators_is_refused(host):
