@@ -115,6 +115,13 @@ def test_an_excess_has_the_sign_of_a_difference_and_is_of_the_order_of_one(a, b)
     assert np.isinf(b) or np.sign(found) == np.sign(a - b)
 
 
+def test_a_limit_that_is_not_there_is_in_no_law():
+    for lower, upper in ((-1.0, None), (None, 1.0)):
+        evaluator = TracedEvaluator(Memory(Saturation(lower, upper)))
+        assert Events(evaluator).count == 1
+        assert evaluator.graph("output").operation_count == 1
+
+
 def test_numbers_are_chosen_at_once():
     assert piecewise(0.0, 1.0, 2.0) == 2.0
     assert_allclose(piecewise(np.array([1.0, -1.0]), 3.0, np.array([4.0, 5.0])), (3.0, 5.0))

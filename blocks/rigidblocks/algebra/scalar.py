@@ -108,17 +108,27 @@ def clip(value: Number, low: Number, high: Number) -> Number:
 
 def within(value: Number, low: Number, high: Number) -> Number:
     """`clip`, whose limits are events of model exchange (`piecewise`) where they are finite."""
-    if not is_traced(value, low, high):
-        return clip(value, low, high)
-    kept = piecewise(excess(value, low), value, low, maximum(value, low))
-    return piecewise(excess(high, kept), kept, high, minimum(kept, high))
+    return at_most(at_least(value, low), high)
+
+
+def at_least(value: Number, low: Number) -> Number:
+    """`maximum`, as an event."""
+    limited = maximum(value, low)
+    return piecewise(excess(value, low), value, low, limited) if is_traced(limited) else limited
+
+
+def at_most(value: Number, high: Number) -> Number:
+    """`minimum`, as an event."""
+    limited = minimum(value, high)
+    return piecewise(excess(high, value), value, high, limited) if is_traced(limited) else limited
 
 
 def excess(a: Number, b: Number) -> Number:
     """A margin that is positive where a > b, between -1 and 1: (a - b) / (1 + |a| + |b|), and 1 for
     limits that are infinite numbers.
     """
-    return _excess_each(a, b)
+    margin = _excess_each(a, b)
+    return margin if is_traced(a, b) else np.asarray(margin, dtype=float)
 
 
 def _excess_one(a: Any, b: Any) -> Any:

@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select, within
+from rigidblocks.algebra.scalar import (
+    at_least,
+    at_most,
+    clip,
+    less,
+    maximum,
+    minimum,
+    select,
+    within,
+)
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.library.signals import Shape, Unit, as_shape, filled, signal_shape
 
@@ -218,7 +227,8 @@ def limit_ports(shape: tuple[int, ...], unit: Unit, lower: Any, upper: Any) -> t
 
 def limited(value: Any, low: bool, high: bool, p: Record) -> Any:
     """The value within the limits that there are, whose numbers are p.lower and p.upper."""
-    return within(value, p.lower if low else -np.inf, p.upper if high else np.inf)
+    value = at_least(value, p.lower) if low else value
+    return at_most(value, p.upper) if high else value
 
 
 def held_rate(y: Any, rate: Any, low: bool, high: bool, p: Record) -> Any:
