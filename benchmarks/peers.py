@@ -10,6 +10,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from unittest.mock import patch
 
 import batches
@@ -21,12 +22,20 @@ import numpy as np
 import pinocchio
 from models import check_equal, in_pinocchio
 
-from rigidblocks import ClosedLoopPlant, Model, RobotPlant, auto_tree, compiled_dynamics
+from rigidblocks import (
+    ClosedLoopPlant,
+    Model,
+    RobotPlant,
+    auto_tree,
+    compiled_dynamics,
+    load_model,
+)
 from rigidblocks.block.block import Block
 from rigidblocks.block.memory import Memory
 from rigidblocks.kernels.derivatives import derivatives as compiled_derivatives
 from rigidblocks.kernels.dynamics import straight_line
 from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.library.described import described_plant
 from rigidblocks.mechanisms import Mechanism, four_bar, in_space, n_four_bar, stewart_platform
 from rigidblocks.tracing.lanes import LANES, widest
 
@@ -189,8 +198,18 @@ def in_contact() -> Iterator[Row]:
         yield row(f"quadruped, {method}", times["ours"], times["peer"], "MuJoCo's mj_step")
 
 
+# the largest of the robots that PyPI's example-robot-data brings, beside Pinocchio
+ROBOTS = Path(pinocchio.__file__).parents[4] / "share/example-robot-data/robots"
+LARGEST = {
+    "Alex with hands": "alex_description/urdf/alex_psyonic_hands.urdf",
+    "iCub": "icub_description/robots/icub.urdf",
+    "Talos": "talos_data/robots/talos_full_v2.urdf",
+    "TIAGo with two arms": "tiago_description/robots/tiago_dual.urdf",
+}
+
+
 def blocks() -> dict[str, Block]:
-    """What is compiled: plants of trees and of loops."""
+    """What is compiled: plants of trees and of loops, and of robots from files."""
 
     def closed(mechanism: Mechanism) -> ClosedLoopPlant:
         return ClosedLoopPlant(*mechanism)
@@ -203,6 +222,7 @@ def blocks() -> dict[str, Block]:
         "four-bar": closed(four_bar()),
         "40 four-bars": closed(n_four_bar(40)),
         "Stewart platform": closed(stewart_platform()),
+        **{name: described_plant(load_model(ROBOTS / path)) for name, path in LARGEST.items()},
     }
 
 
