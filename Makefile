@@ -21,7 +21,7 @@ check: .venv/check
 	$(BIN)/pytest -n auto --dist worksteal -m "slow or interop or hypothesis" --hypothesis-profile=new
 	$(BIN)/python tests/mutation/mutate.py --number 11
 
-bench: .venv/check
+bench: .venv/bench
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/figures.py
 
@@ -39,7 +39,8 @@ format: .venv/test
 .venv/demo: EXTRAS = zig,data,plot
 .venv/test: EXTRAS = zig,data,mdf,plot,test
 .venv/check: EXTRAS = zig,data,mdf,plot,view,video,notebook,test,site,interop
-.venv/demo .venv/test .venv/check: pyproject.toml
+.venv/bench: EXTRAS = zig,data,mdf,plot,view,video,notebook,test,site,interop,peers
+.venv/demo .venv/test .venv/check .venv/bench: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	touch $@

@@ -1,4 +1,5 @@
-"""The figures of docs/benchmarks.md: this library against Pinocchio and MuJoCo, row by row.
+"""The figures of docs/benchmarks.md: this library against Pinocchio, MuJoCo, Drake and
+libraries over JAX, row by row.
 
 Both answers are compared before they are timed. Times are CPU time, the least of many short runs in
 which all take turns, so that a ratio is one of one moment; where a peer is faster is gathered in a
@@ -16,11 +17,12 @@ from unittest.mock import patch
 import batches
 import derivatives
 import grounded
+import jax_peers
 import loops
 import mujoco
 import numpy as np
 import pinocchio
-from models import check_equal, in_pinocchio
+from models import check_equal, in_drake, in_mujoco, in_pinocchio
 
 from rigidblocks import (
     ClosedLoopPlant,
@@ -46,6 +48,7 @@ HEADS = {
     "differentiated": ["", "ours", "peer", "", "peer / ours"],
     "constrained": ["", "ours", "peer", "", "peer / ours"],
     "in_batches": ["", "ours", "peer", "", "peer / ours"],
+    "in_jax": ["", "ours", "peer", "", "peer / ours"],
     "in_contact": ["", "ours", "peer", "", "peer / ours"],
     "compiling": ["", "traced and written", "compiled"],
 }
@@ -77,24 +80,6 @@ def behind(measured: Mapping[str, dict]) -> list[Row]:
     return slower or [["none of the rows below", "", "", "", ""]]
 
 
-def in_mujoco(model: Model) -> mujoco.MjModel:
-    """The same tree of revolute joints as a MuJoCo model."""
-    spec, bodies = mujoco.MjSpec(), []
-    spec.option.gravity = model.gravity
-    for i, p in enumerate(model.parent):
-        X, inertia = model.Xtree[i], model.inertia[i]
-        body = (bodies[p] if p >= 0 else spec.worldbody).add_body()
-        body.pos = np.asarray(X.r, dtype=float)
-        mujoco.mju_mat2Quat(body.quat, np.ascontiguousarray(X.E.T, dtype=float).ravel())
-        c = inertia.h / inertia.m
-        I = inertia.I - inertia.m * (c @ c * np.eye(3) - np.outer(c, c))
-        body.mass, body.ipos, body.explicitinertial = float(inertia.m), c, True
-        body.fullinertia = [I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]]
-        body.add_joint(type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 0, 1])
-        bodies.append(body)
-    return spec.compile()
-
-
 def dynamics() -> Iterator[Row]:
     """The algorithms of trees, of chains and of four legs on a body."""
     rng = np.random.default_rng(0)
@@ -114,6 +99,7 @@ def dynamics() -> Iterator[Row]:
             times = least({"ours": kernel.run, "peer": call}, 200)
             yield row(f"{algorithm}, {name}", times["ours"], times["peer"], "Pinocchio")
         yield _forward(name, model, q, qd, w)
+        yield from _by_drake(name, model, q, qd, w)
 
 
 def _forward(name: str, model: Model, q: np.ndarray, qd: np.ndarray, w: np.ndarray) -> Row:
@@ -125,6 +111,18 @@ def _forward(name: str, model: Model, q: np.ndarray, qd: np.ndarray, w: np.ndarr
     check_equal(f"mj_forward, {name}", kernel(q, qd, w), data.qacc, 1e-8)
     times = least({"ours": kernel.run, "peer": lambda: mujoco.mj_forward(other, data)}, 100)
     return row(f"aba, {name}", times["ours"], times["peer"], "MuJoCo's mj_forward")
+
+
+def _by_drake(
+    name: str, model: Model, q: np.ndarray, qd: np.ndarray, w: np.ndarray
+) -> Iterator[Row]:
+    """The same algorithms by Drake, each from positions and velocities that are set anew."""
+    for algorithm, call in in_drake(model, q, qd, w).items():
+        kernel = compiled_dynamics(model, algorithm)
+        ours = kernel(*(q, qd, w)[: len(kernel.inputs)])
+        check_equal(f"{algorithm}, {name}", ours, call(), 1e-10)
+        times = least({"ours": kernel.run, "peer": call}, 50, 30)
+        yield row(f"{algorithm}, {name}", times["ours"], times["peer"], "Drake")
 
 
 def differentiated() -> Iterator[Row]:
@@ -249,6 +247,7 @@ MEASURES: dict[str, Callable[[], Iterable[Row]]] = {
     "differentiated": differentiated,
     "constrained": constrained,
     "in_batches": in_batches,
+    "in_jax": jax_peers.measured,
     "in_contact": in_contact,
     "compiling": compiling,
 }
