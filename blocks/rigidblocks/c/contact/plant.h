@@ -8,8 +8,13 @@
 #define RB_PLANT_H
 
 #include "sense.h"
+#include "strike.h"
 
 enum { RB_ROUNDS = 4 }; /* of finding contacts and their impulses */
+
+/* Of the speeds that bodies have already: a heap that falls about need not be known as well as what should stay where it is, and
+   what is small is known well within a few sweeps. */
+static const double RB_MOVING_TOLERANCE = 1e-4;
 
 /* The force of a free body's own joint, [n; f] at its origin in its coordinates. */
 static inline void drive_body(const double *tau, int k, double kick, struct body *body, double *momentum)
@@ -150,13 +155,16 @@ static inline int sticks(const struct touch *c)
 static inline void separate(struct scene *s, struct solution *all)
 {
     double asked = 0.0, changed = INFINITY;
-    for (int k = 0; k < all->count; k++)
-        asked = fmax(asked, all->touch[k].push);
-    for (int sweep = 0; sweep < 50 && changed > 0.01 * asked; sweep++) {
+    int touching[RB_CONTACTS], count = 0;
+    for (int k = 0; k < all->count; k++) {
+        asked = larger(asked, all->touch[k].push);
+        if (all->touch[k].gap <= 0.0)
+            touching[count++] = k;
+    }
+    for (int sweep = 0; sweep < 50 && asked > 0.0 && changed > 0.01 * asked; sweep++) {
         changed = 0.0;
-        for (int k = 0; k < all->count; k++)
-            if (all->touch[k].gap <= 0.0)
-                changed = fmax(changed, push_apart(s, &all->touch[k]));
+        for (int k = 0; k < count; k++)
+            changed = larger(changed, push_apart(s, &all->touch[touching[k]]));
     }
 }
 
@@ -215,8 +223,8 @@ static inline void add_pressure(double *out, int k, double weight, const double 
     along(centre, weight / *whole, way, centre);
 }
 
-/* The impulses for the next step, and the forces that they are over this one. */
-static inline void end_contacts(const struct given *in, const struct scene *s, const struct solution *all, double *out)
+/* The impulses of contact for the next step, and the forces that they and those of strikes are over this one. */
+static inline void end_contacts(const struct given *in, const struct scene *s, struct solution *all, double *out)
 {
     double depth = 0.0;
     memset(out + RB_AT_KEY, 0, RB_CONTACTS * sizeof *out);
@@ -228,7 +236,7 @@ static inline void end_contacts(const struct given *in, const struct scene *s, c
     memset(out + RB_AT_CENTRE_OF_PRESSURE, 0, 3 * RB_BODIES * sizeof *out);
     start_sensors(out);
     for (int k = 0; k < all->count; k++) {
-        const struct touch *c = &all->touch[k];
+        struct touch *c = &all->touch[k];
         double p[6] = {0.0}, force[3], moment[3], point[3];
         for (int i = 0; i < RB_PARTS; i++)
             along(p + i / 3 * 3, c->impulse[i], c->frame[i % 3], p + i / 3 * 3);
@@ -236,6 +244,10 @@ static inline void end_contacts(const struct given *in, const struct scene *s, c
         memcpy(out + RB_AT_IMPULSE + RB_PARTS * k, p, RB_PARTS * sizeof *p);
         if (in->mu_static)
             out[RB_AT_STICKS + k] = sticks(c);
+        for (int i = 0; i < RB_PARTS; i++) {
+            along(p + i / 3 * 3, c->struck[i], c->frame[i % 3], p + i / 3 * 3);
+            c->impulse[i] += c->struck[i];
+        }
         times(1.0 / RB_SCENE_STEP, p, force);
         along(s->body[c->a].x, 1.0, c->arm_a, point);
         cross(point, force, moment);
@@ -261,10 +273,10 @@ static inline void end_contacts(const struct given *in, const struct scene *s, c
     out[RB_AT_DEPTH] = depth;
 }
 
-/* How many sweeps may have been made after a round: a tenth of all is left to each that may follow, and to one behind them. */
+/* How many sweeps may have been made after a round: an eighth of all is left to each that may follow. */
 static inline int sweeps_until(int round)
 {
-    return RB_SCENE_SWEEPS - (RB_ROUNDS - round) * (RB_SCENE_SWEEPS / 10);
+    return RB_SCENE_SWEEPS - (RB_ROUNDS - 1 - round) * (RB_SCENE_SWEEPS / 8);
 }
 
 /* The sampled states after a step. */
@@ -272,7 +284,7 @@ static inline void step_scene(const struct given *in, double *out)
 {
     struct scene s;
     struct solution all;
-    double fastest = RB_SCENE_STEP * norm(in->gravity);
+    double fastest = RB_SCENE_STEP * norm(in->gravity), moving = 0.0;
     int rounds = 0;
     s.left_out = 0;
     s.loops.count = 0;
@@ -284,7 +296,8 @@ static inline void step_scene(const struct given *in, double *out)
     for (int k = 0; k < RB_BODIES; k++) {
         if (RB_FREE[k])
             start_body(in, k, &s);
-        fastest = fmax(fastest, norm(s.body[k].v));
+        fastest = larger(fastest, norm(s.body[k].v));
+        moving = larger(moving, norm(s.body[k].before_v));
     }
     place_shapes(&s, RB_SCENE_STEP);
     find_pairs(&s);
@@ -292,17 +305,14 @@ static inline void step_scene(const struct given *in, double *out)
         touch_pair(in, &s, &s.pair[k], &all);
     for (int k = 0; k < RB_STOPS; k++)
         start_stop(in, &s, k, &all.stop[k]);
+    strike(&s, &all, RB_SCENE_TOLERANCE * fastest);
     start_impulses(&s, &all);
     for (;;) {
-        solve_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest, sweeps_until(rounds));
-        if (++rounds == RB_ROUNDS)
-            break;
-        const int less = bounce_less(&s, &all);
-        if (!touch_more(in, &s, &all) && !less)
+        list_all(&all);
+        solve_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest, RB_MOVING_TOLERANCE * moving, sweeps_until(rounds));
+        if (++rounds == RB_ROUNDS || !touch_more(in, &s, &all))
             break;
     }
-    if (bounce_no_more(&s, &all))
-        solve_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest, RB_SCENE_SWEEPS);
     separate(&s, &all);
     for (int k = 0; k < RB_BODIES; k++)
         if (RB_FREE[k])

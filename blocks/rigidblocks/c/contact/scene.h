@@ -35,10 +35,10 @@ struct bounds {
     double low[3], high[3], margin, way;
 };
 
-/* Two shapes that may touch, and how much they overlap, as a gap. */
+/* Two shapes that may touch, how much they overlap, as a gap, and a normal of b between them, zero where there are several. */
 struct pair {
     int a, b;
-    double gap;
+    double gap, n[3];
 };
 
 /* The directions in which loops hold, in coordinates of unit inertia, the row that each comes from, and the parts of the rows. */
@@ -49,7 +49,7 @@ struct loops {
 
 struct scene {
     struct body body[RB_BODIES + 1];
-    struct placed shape[RB_SHAPES];
+    struct placed shape[RB_SHAPES], coming[RB_SHAPES]; /* now, and at the end of the step */
     struct bounds bounds[RB_SHAPES];
     struct pair pair[RB_PAIRS];
     int order[RB_SHAPES], pairs, left_out;
@@ -240,10 +240,23 @@ static inline int may_touch(int a, int b)
     return a != b && (low == RB_APARTS || RB_APART[low] > key);
 }
 
+/* Whether a shape comes no nearer to the plane of a half-space than its reach about its centre of mass. */
+static inline int is_above(const struct scene *s, int k, int plane)
+{
+    const struct placed *ground = &s->shape[plane];
+    double up[3], way[3];
+    if (kind_of(ground->shape) != RB_HALF_SPACE)
+        return 0;
+    axis_of(ground, 2, up);
+    difference(s->body[RB_SHAPE_BODY[k]].x, ground->p, way);
+    return dot(up, way) > RB_SHAPE_REACH[k] + s->bounds[k].margin + s->bounds[plane].margin;
+}
+
 static inline void add_pair(struct scene *s, int one, int other)
 {
     const int a = one < other ? one : other, b = one < other ? other : one;
-    if (!bounds_meet(&s->bounds[a], &s->bounds[b]) || !may_touch(RB_SHAPE_BODY[a], RB_SHAPE_BODY[b]))
+    if (!bounds_meet(&s->bounds[a], &s->bounds[b]) || !may_touch(RB_SHAPE_BODY[a], RB_SHAPE_BODY[b]) ||
+        is_above(s, a, b) || is_above(s, b, a))
         return;
     if (s->pairs == RB_PAIRS) {
         s->left_out++;

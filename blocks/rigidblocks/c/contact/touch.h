@@ -5,6 +5,9 @@
 
 #include "rolling.h"
 
+/* Gaps that count as none, relative to the smaller shape: closing one of rounding within a step would be a velocity. */
+static const double RB_TOUCHING = 1e-7;
+
 /* What a step is made from: the sampled states, the wrenches on the bodies, and the parameters: gravity, and of each material
    and each pair of materials that the tables name what it is. NULL where there are no trees, and where the tables say so. */
 struct given {
@@ -75,20 +78,14 @@ static inline void recall(const struct given *in, double key, struct touch *c)
     }
 }
 
-/* The velocity of A against B at a contact before the step, along its frame, is kept with it. */
-static inline void speed_before(const struct scene *s, struct touch *c)
+/* A length of the smaller shape of a pair; of points alone that of the body. */
+static inline double pair_size(const struct scene *s, const struct pair *pair)
 {
-    const struct body *a = &s->body[c->a], *b = &s->body[c->b];
-    double u[3], v[3];
-    point_velocity(a->before_v, a->before_w, c->arm_a, u);
-    point_velocity(b->before_v, b->before_w, c->arm_b, v);
-    difference(u, v, u);
-    for (int i = 0; i < 3; i++)
-        c->before[i] = dot(c->frame[i], u);
+    const double size = fmin(s->shape[pair->a].shape[RB_SHAPE_SIZE], s->shape[pair->b].shape[RB_SHAPE_SIZE]);
+    return size > 0.0 ? size : fmax(RB_SHAPE_REACH[pair->a], RB_SHAPE_REACH[pair->b]);
 }
 
-/* What a contact asks for: over the step that the gap closes at most, and no slip; or e times the velocity of the approach
-   at once. Where the other one is `flat`, a shape that touches there with `one` point alone may roll on. */
+/* What a contact asks for that does not bounce: over the step that the gap closes at most, and no slip. Where the other one is `flat`, a shape that touches there with `one` point alone may roll on. */
 static inline void demand(const struct scene *s, const struct pair *pair, int flat, int one, struct touch *c)
 {
     const struct body *a = &s->body[c->a], *b = &s->body[c->b];
@@ -103,12 +100,15 @@ static inline void demand(const struct scene *s, const struct pair *pair, int fl
     }
     for (int i = 0; i < 3; i++)
         c->shift[i] = dot(c->frame[i], u);
-    speed_before(s, c);
-    const double approach = c->before[0];
-    c->least = (c->gap > 0.0 ? -c->gap / RB_SCENE_STEP : 0.0) - c->shift[0];
+    cross(a->before_w, c->arm_a, u);
+    along(u, 1.0, a->before_v, u);
+    cross(b->before_w, c->arm_b, v);
+    along(v, 1.0, b->before_v, v);
+    difference(u, v, u);
+    for (int i = 0; i < 3; i++)
+        c->lead[i] = dot(c->frame[i], u) - w[i];
+    c->least = -fmax(0.0, c->gap - RB_TOUCHING * pair_size(s, pair)) / RB_SCENE_STEP - c->shift[0];
     c->resting = c->least;
-    if (c->e > 0.0 && approach < 0.0 && c->gap + RB_SCENE_STEP * (w[0] + c->shift[0]) < 0.0)
-        c->least = fmax(c->least, -c->e * approach);
 }
 
 /* How far two shapes are moved apart in a step: all of a small overlap, a fifth of a large one. */
@@ -116,13 +116,6 @@ static inline double way_apart(double depth, double size)
 {
     const double whole = fmax(0.0, depth - 1e-6 * size);
     return fmax(0.2 * whole, fmin(whole, 0.1 * size));
-}
-
-/* A length of the smaller shape of a pair; of points alone that of the body. */
-static inline double pair_size(const struct scene *s, const struct pair *pair)
-{
-    const double size = fmin(s->shape[pair->a].shape[RB_SHAPE_SIZE], s->shape[pair->b].shape[RB_SHAPE_SIZE]);
-    return size > 0.0 ? size : fmax(RB_SHAPE_REACH[pair->a], RB_SHAPE_REACH[pair->b]);
 }
 
 /* A contact of a pair of shapes at a point; NULL where there is no room for it, or nothing to move. */
@@ -168,6 +161,9 @@ static inline void touch_pair(const struct given *in, struct scene *s, struct pa
     struct patches found;
     pair->gap = 0.0;
     meet(&s->shape[pair->a], &s->shape[pair->b], a->margin + b->margin, a->way + b->way, &found);
+    memset(pair->n, 0, sizeof pair->n);
+    if (found.count == 1 && found.one[0].count > 0 && !is_ground(&s->shape[pair->b]))
+        memcpy(pair->n, found.one[0].n, sizeof pair->n);
     for (int i = 0; i < found.count; i++) {
         const struct manifold *m = &found.one[i];
         for (int k = 0; k < m->count; k++) {
@@ -183,15 +179,44 @@ static inline void touch_pair(const struct given *in, struct scene *s, struct pa
     }
 }
 
-/* Where a shape will be at the end of the step with the velocities as they are. */
-static inline void coming_shape(const struct scene *s, int k, struct placed *out)
+/* Where the shapes will be at the end of the step with the velocities as they are. */
+static inline void coming_shapes(struct scene *s)
 {
-    const int body = RB_SHAPE_BODY[k];
-    double way[3], angle[3];
-    mean_rate(s, body, angle);
-    times(RB_SCENE_STEP, angle, angle);
-    times(RB_SCENE_STEP, s->body[body].v, way);
-    moved_shape(s, k, way, angle, out);
+    double way[3], angle[3] = {0.0, 0.0, 0.0};
+    for (int k = 0; k < RB_SHAPES; k++) {
+        const int body = RB_SHAPE_BODY[k];
+        if (k == 0 || body != RB_SHAPE_BODY[k - 1])
+            mean_rate(s, body, angle);
+        double turned[3];
+        times(RB_SCENE_STEP, angle, turned);
+        times(RB_SCENE_STEP, s->body[body].v, way);
+        moved_shape(s, k, way, turned, &s->coming[k]);
+    }
+}
+
+/* Whether a plane across the normal of the contact, or across the way between the middles, shows at the end of the step that
+   two shapes are farther apart than `gap`: no way apart is shorter than that along any normal. */
+static inline int stay_apart(const struct scene *s, const struct pair *pair, double gap)
+{
+    const struct placed *a = &s->coming[pair->a], *b = &s->coming[pair->b];
+    double n[3], back[3], on_a[3], on_b[3];
+    if (is_ground(b) || kind_of(a->shape) == RB_HALF_SPACE)
+        return 0;
+    if (kind_of(b->shape) == RB_HALF_SPACE)
+        axis_of(b, 2, n);
+    else if (dot(pair->n, pair->n) > 0.0)
+        memcpy(n, pair->n, sizeof n);
+    else
+        difference(a->p, b->p, n);
+    normalize(n);
+    times(-1.0, n, back);
+    support(a, back, on_a);
+    if (kind_of(b->shape) == RB_HALF_SPACE)
+        memcpy(on_b, b->p, sizeof on_b);
+    else
+        support(b, n, on_b);
+    difference(on_a, on_b, back);
+    return dot(n, back) - radius_of(a->shape) - radius_of(b->shape) > gap;
 }
 
 /* The contacts of a pair that would overlap at the end of the step by more than now, where what touched first did not show
@@ -201,15 +226,14 @@ static inline void touch_later(const struct given *in, struct scene *s, const st
     const struct body *a = &s->body[RB_SHAPE_BODY[pair->a]], *b = &s->body[RB_SHAPE_BODY[pair->b]];
     const double slack = 2e-3 * pair_size(s, pair), half = RB_SHAPE_BODY[pair->b] < RB_BODIES ? 0.5 : 1.0;
     const double turning = norm(a->w) * RB_SHAPE_REACH[pair->a] + norm(b->w) * RB_SHAPE_REACH[pair->b];
-    struct placed one, other;
     struct patches found;
     double way[3], point[3], w[3];
     difference(a->v, b->v, way);
     if (RB_SCENE_STEP * (norm(way) + turning) < slack)
         return;
-    coming_shape(s, pair->a, &one);
-    coming_shape(s, pair->b, &other);
-    meet(&one, &other, pair->gap - slack, 0.0, &found);
+    if (stay_apart(s, pair, pair->gap - slack))
+        return;
+    meet(&s->coming[pair->a], &s->coming[pair->b], pair->gap - slack, 0.0, &found);
     times(-half * RB_SCENE_STEP, a->v, way);
     along(way, -half * RB_SCENE_STEP, b->v, way);
     for (int i = 0; i < found.count; i++) {
@@ -220,42 +244,10 @@ static inline void touch_later(const struct given *in, struct scene *s, const st
             if (!c)
                 continue;
             memset(c->impulse, 0, sizeof c->impulse); /* the velocities have none of it yet */
-            speed_before(s, c);
             slip(s, c, w);
-            c->resting = INFINITY;
             c->least = fmin(0.0, w[0] - (m->gap[k] - pair->gap) / RB_SCENE_STEP);
         }
     }
-}
-
-/* The work of the impulse of a contact over the step. */
-static inline double work_of(const struct scene *s, const struct touch *c)
-{
-    double w[3], work = 0.0;
-    slip(s, c, w);
-    for (int i = 0; i < 3; i++)
-        work += 0.5 * c->impulse[i] * (c->before[i] + w[i]);
-    return work;
-}
-
-/* With Newton's restitution friction that turns a slip round may bring energy (Kane and Levinson 1985): a contact that
-   does bounces by so much less. Returns whether there are any. */
-static inline int bounce_less(const struct scene *s, struct solution *all)
-{
-    int found = 0;
-    for (int k = 0; k < all->count; k++) {
-        struct touch *c = &all->touch[k];
-        double w[3];
-        if (!(c->least > c->resting) || !(c->impulse[0] > 0.0))
-            continue;
-        const double work = work_of(s, c);
-        slip(s, c, w);
-        if (!(work > 1e-9 * c->impulse[0] * fabs(c->before[0])))
-            continue;
-        c->least = fmax(c->resting, fmin(c->least, w[0]) - 2.0 * work / c->impulse[0]);
-        found = 1;
-    }
-    return found;
 }
 
 /* What would overlap at the end of the step, of all pairs. Returns whether there is any. */
@@ -264,35 +256,10 @@ static inline int touch_more(const struct given *in, struct scene *s, struct sol
     const int count = all->count;
     if (RB_LINKS > 0)
         move_links(s, s->qd);
+    coming_shapes(s);
     for (int k = 0; k < s->pairs; k++)
         touch_later(in, s, &s->pair[k], all);
     return all->count > count;
-}
-
-/* Where impulses with restitution bring energy still, as where friction jams a body in a corner and no sweeps come to an end,
-   they are taken back, and nothing bounces in this step. Returns whether that is so. */
-static inline int bounce_no_more(struct scene *s, struct solution *all)
-{
-    double work = 0.0, exchanged = 0.0;
-    for (int k = 0; k < all->count; k++) {
-        const struct touch *c = &all->touch[k];
-        work += work_of(s, c);
-        if (c->least > c->resting)
-            exchanged += c->impulse[0] * fabs(c->before[0]);
-    }
-    if (!(exchanged > 0.0) || work <= 1e-4 * exchanged)
-        return 0;
-    for (int k = 0; k < all->count; k++) {
-        struct touch *c = &all->touch[k];
-        double change[RB_PARTS];
-        for (int i = 0; i < RB_PARTS; i++) {
-            change[i] = -c->impulse[i];
-            c->impulse[i] = 0.0;
-        }
-        apply(s, c, change);
-        c->least = fmin(c->least, c->resting);
-    }
-    return 1;
 }
 
 #endif

@@ -45,6 +45,12 @@ static inline void times(double s, const double *a, double *out)
         out[i] = s * a[i];
 }
 
+/* The larger of two numbers, without a call. */
+static inline double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 /* To length 1; a vector that has none becomes z. Returns the length. */
 static inline double normalize(double *a)
 {

@@ -1,0 +1,114 @@
+/* Impacts with restitution, one after the other within a step: what a strike drives against a third body strikes that one in
+   the next round, as in Newton's cradle, and each strike of e = 1 without friction keeps the energy. */
+
+#ifndef RB_STRIKE_H
+#define RB_STRIKE_H
+
+#include "touch.h"
+
+enum { RB_STRIKES = 64, RB_LESS = 3 }; /* rounds of strikes in a step, and how often one may be taken back in part */
+
+static const double RB_PRECISE = 1e-3; /* of the tolerance: what a strike is out by would stay as energy */
+
+/* Lists the contacts that close within the step with the velocities as they are, of what comes near faster than `least`: with e
+   times that velocity they go apart. What lies in contact is not among them: before the forces of the step act it has none. */
+static inline void list_strikes(const struct scene *s, struct solution *all, double least)
+{
+    all->list = all->stops = all->sweeps = 0;
+    for (int k = 0; k < all->count; k++) {
+        struct touch *c = &all->touch[k];
+        double w[3];
+        if (!(c->e > 0.0))
+            continue;
+        slip(s, c, w);
+        for (int i = 0; i < 3; i++)
+            c->before[i] = w[i] + c->lead[i];
+        if (!(c->e * c->before[0] < -least) || !(c->gap + RB_SCENE_STEP * (w[0] + c->shift[0]) < 0.0))
+            continue;
+        c->least = larger(c->resting, -c->e * c->before[0]);
+        memset(c->impulse, 0, sizeof c->impulse);
+        all->listed[all->list++] = k;
+    }
+}
+
+/* The work of the impulse of a contact over a round. */
+static inline double work_of(const struct scene *s, const struct touch *c)
+{
+    double w[3], work = 0.0;
+    slip(s, c, w);
+    for (int i = 0; i < 3; i++)
+        work += 0.5 * c->impulse[i] * (c->before[i] + w[i]);
+    return work;
+}
+
+/* With Newton's restitution friction that turns a slip round may bring energy (Kane and Levinson 1985): a contact that
+   does bounces by so much less. Returns whether there are any. */
+static inline int bounce_less(const struct scene *s, struct solution *all)
+{
+    int found = 0;
+    for (int k = 0; k < all->list; k++) {
+        struct touch *c = &all->touch[all->listed[k]];
+        double w[3];
+        const double work = work_of(s, c);
+        if (!(c->least > c->resting) || !(c->impulse[0] > 0.0))
+            continue;
+        slip(s, c, w);
+        if (!(work > 1e-9 * c->impulse[0] * fabs(c->before[0])))
+            continue;
+        c->least = fmax(c->resting, fmin(c->least, w[0]) - 2.0 * work / c->impulse[0]);
+        found = 1;
+    }
+    return found;
+}
+
+/* Where the impulses of a round bring energy still, as where friction jams a body in a corner and no sweeps come to an end,
+   they are taken back. Returns whether that is so. */
+static inline int take_back(struct scene *s, struct solution *all)
+{
+    double work = 0.0, exchanged = 0.0;
+    for (int k = 0; k < all->list; k++) {
+        const struct touch *c = &all->touch[all->listed[k]];
+        work += work_of(s, c);
+        exchanged += c->impulse[0] * fabs(c->before[0]);
+    }
+    if (!(exchanged > 0.0) || work <= 1e-4 * exchanged)
+        return 0;
+    for (int k = 0; k < all->list; k++) {
+        struct touch *c = &all->touch[all->listed[k]];
+        double change[RB_PARTS];
+        for (int i = 0; i < RB_PARTS; i++) {
+            change[i] = -c->impulse[i];
+            c->impulse[i] = 0.0;
+        }
+        apply(s, c, change);
+        c->least = c->resting;
+    }
+    return 1;
+}
+
+/* All strikes of a step. Their impulses are kept by themselves: contact starts from none where there was one. */
+static inline void strike(struct scene *s, struct solution *all, double tolerance)
+{
+    for (int round = 0; round < RB_STRIKES; round++) {
+        list_strikes(s, all, tolerance);
+        if (all->list == 0)
+            break;
+        for (int less = 0; less <= RB_LESS; less++) {
+            all->sweeps = 0;
+            solve_impulses(s, all, RB_PRECISE * tolerance, 0.0, RB_SCENE_SWEEPS / 8);
+            if (!bounce_less(s, all))
+                break;
+        }
+        if (take_back(s, all))
+            break;
+        for (int k = 0; k < all->list; k++) {
+            struct touch *c = &all->touch[all->listed[k]];
+            for (int i = 0; i < RB_PARTS; i++)
+                c->struck[i] += c->impulse[i];
+            memset(c->impulse, 0, sizeof c->impulse);
+            c->least = c->resting;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,56 @@
+"""Impacts that follow each other within a step: what is struck strikes the next one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import rigid_scenes
+from rigidblocks import Model, SixDoF, sphere_inertia
+from rigidblocks.algebra.spatial import identity
+from rigidblocks.library import RigidContactPlant
+from rigidblocks.model.shapes import Sphere
+
+pytestmark = pytest.mark.slow
+
+
+def velocities(x, v, e, h, T):
+    """Those of smooth balls of radius 0.1 that start at x (n, 3) with v, without gravity (steps,
+    n, 3).
+    """
+    n = len(x)
+    model = Model("balls", (-1,) * n, (SixDoF(),) * n, (identity(),) * n,
+                  (sphere_inertia(0.1, mass=1.0),) * n, contact=((Sphere(0.1),),) * n)  # fmt: skip
+    q0 = np.hstack([np.tile([1.0, 0, 0, 0], (n, 1)), x]).ravel()
+    qd0 = np.hstack([np.zeros((n, 3)), v]).ravel()
+    plant = RigidContactPlant(replace(model, gravity=np.zeros(3)), (), mu=0.0, e=e, q0=q0, qd0=qd0,
+                              sample_time=h)  # fmt: skip
+    y = rigid_scenes.run(plant, T)
+    return y.qd.reshape(-1, n, 6)[..., 3:]  # smooth balls do not turn
+
+
+@pytest.mark.parametrize("e", [1.0, 0.5])
+def test_a_row_of_balls_hands_the_blow_on(e):
+    # pair by pair: of the last of n the speed is ((1 + e) / 2)^(n - 1) of the first's
+    gap, n = 1e-3, 6  # one step goes through five gaps
+    x = np.array([[k * (0.2 + gap), 0, 0] for k in range(n)])
+    v = np.zeros((n, 3))
+    v[0, 0] = 5.0
+    found = velocities(x, v, e, 4e-3, 0.012)[-1, :, 0]
+    assert found[-1] == pytest.approx(5.0 * ((1 + e) / 2) ** (n - 1), abs=1e-9)
+    assert found.sum() == pytest.approx(5.0, abs=1e-12)
+    if e == 1.0:
+        assert found[:-1] == pytest.approx(np.zeros(n - 1), abs=1e-9)
+
+
+def test_a_cloud_of_elastic_balls_keeps_its_energy_at_any_step():
+    rng = np.random.default_rng(1)
+    x = np.stack(np.meshgrid(*(np.arange(3) * 0.22,) * 3), axis=-1).reshape(-1, 3)
+    x = x + rng.uniform(-0.005, 0.005, x.shape)
+    v = -3.0 * (x - x.mean(axis=0)) + rng.normal(scale=0.3, size=x.shape)
+    for h in (8e-3, 1e-3):
+        found = velocities(x, v, 1.0, h, 0.4)
+        energy = (found**2).sum(axis=(1, 2))
+        assert energy == pytest.approx(np.full(len(energy), energy[0]), rel=1e-7)
+        assert found.sum(axis=1) == pytest.approx(np.tile(v.sum(axis=0), (len(energy), 1)))
+        assert np.abs(found[-1] - found[0]).max() > 0.5  # they met
