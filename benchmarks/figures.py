@@ -22,6 +22,8 @@ import kernels
 import loops
 import numpy as np
 import peers
+import piles
+import simbenchmark
 import swinging
 import tables
 import tolerances
@@ -150,6 +152,8 @@ MEASURES = (
         "work": work_precision.measured,
         "contact": contact_steps.measured,
         "energy": swinging.measured,
+        "rigid": simbenchmark.measured,
+        "piles": piles.measured,
         "tolerances": tolerances.measured,
         "jacobians": costs.jacobians,
         "bounces": contact_steps.bounces,
@@ -170,6 +174,8 @@ HEADS = (
         "bounces": ["", "gain", "loss", "gain without margins"],
         "work": ["", "error", *work_precision.SOLVERS],
         "contact": ["", "over", "off by"],
+        "rigid": ["scene, error of", "step", "here", "MuJoCo"],
+        "piles": ["", "here", "mj_step", "here / mj_step"],
         "energy": ["", "E [J]", "RK4, 1 ms", "1e-5", "1e-6", "1e-7", "1e-8", "time of 1e-7 / RK4"],
         "algorithms": ["", "operations", "book", "call", "Pinocchio's"],
         "linkages": ["", "operations", "call", "Pinocchio's"],

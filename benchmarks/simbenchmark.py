@@ -7,12 +7,14 @@ cone and Newton's method, impratio 100, and contacts as stiff as its steps allow
 where the scene is elastic.
 """
 
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Iterator
 from time import process_time
 from typing import NamedTuple
 
 import mujoco
 import numpy as np
+import quadrupeds
 
 from rigidblocks import Model, RigidContactPlant, SixDoF, box_inertia, sphere_inertia
 from rigidblocks.algebra.rotation import quaternion_rotation
@@ -143,12 +145,12 @@ def bouncing(e: float) -> Scene:
     return Scene(Sphere(r), place, np.zeros((1, 3)), 0.5, e, np.array([0.0, 0.0, -G]), T, error)
 
 
-def elastic(side: int) -> Scene:
+def elastic(side: int, count: int | None = None) -> Scene:
     """Balls in a cube that fly at each other without gravity, elastic and smooth: their energy and
     their momentum.
     """
     rng = np.random.default_rng(1)
-    x = np.stack(np.meshgrid(*(np.arange(side) * 0.25,) * 3), axis=-1).reshape(-1, 3)
+    x = np.stack(np.meshgrid(*(np.arange(side) * 0.25,) * 3), axis=-1).reshape(-1, 3)[:count]
     x = x + rng.uniform(-0.01, 0.01, x.shape) + [0, 0, 10.0]
     v = -2.0 * (x - x.mean(axis=0)) + rng.normal(scale=0.2, size=x.shape)
 
@@ -160,20 +162,70 @@ def elastic(side: int) -> Scene:
     return Scene(Sphere(0.1), x, v, 0.0, 1.0, np.zeros(3), 1.0, error)
 
 
-def main() -> None:
-    scenes = {
-        "rolling ball": sloping(Sphere(0.1), 0.1, 0.5),
-        "sliding box": sloping(Box((0.4, 0.4, 0.1)), 0.05, 0.3),
-        "bouncing, e = 1": bouncing(1.0),
-        "bouncing, e = 0.8": bouncing(0.8),
-        "elastic, 125 balls": elastic(5),
+def dropped(side: int, count: int) -> Scene:
+    """Balls above each other that fall on the ground and roll apart: the mean depth of their
+    overlaps with it, of those that are in it.
+    """
+    x = np.stack(np.meshgrid(*(np.arange(side) * 0.21,) * 3), axis=-1).reshape(-1, 3)[:count]
+    x = x + np.random.default_rng(1).uniform(-0.004, 0.004, x.shape) + [0, 0, 0.11]
+
+    def error(run: Run) -> float:
+        depth = np.maximum(0.1 - run.x[:, :, 2], 0.0)
+        return float(depth[depth > 0].mean()) if depth.any() else 0.0
+
+    gravity = np.array([0.0, 0.0, -G])
+    return Scene(Sphere(0.1), x, np.zeros_like(x), 0.5, 0.0, gravity, 0.5, error)
+
+
+def short(scene: Scene, T: float) -> Scene:
+    return scene._replace(T=T)
+
+
+def scenes() -> dict[str, tuple[Scene, tuple[float, ...]]]:
+    """What is measured, each with its steps."""
+    return {
+        "a ball that rolls down a slope, speed": (sloping(Sphere(0.1), 0.1, 0.5), STEPS),
+        "a box that slides down a slope, speed": (sloping(Box((0.4, 0.4, 0.1)), 0.05, 0.3), STEPS),
+        "a ball that bounces, e = 1, height over 4 s [m]": (bouncing(1.0), STEPS),
+        "the same, e = 0.8": (bouncing(0.8), STEPS),
+        "125 elastic balls that fly at each other, energy and momentum": (elastic(5), STEPS),
+        "666 of them, 0.5 s": (short(elastic(9, 666), 0.5), STEPS[:2]),
+        "666 balls that fall in a heap, 0.5 s, mean depth in the ground [m]": (
+            dropped(9, 666),
+            STEPS[:2],
+        ),
     }
-    print("scene | step | error, ms a second: rigidblocks | MuJoCo")
-    for name, scene in scenes.items():
-        for h in STEPS:
+
+
+def measured(small: bool = False) -> Iterator[list[str]]:
+    """Scene, step, error and time of both, in turn; without the large ones where `small`."""
+    for name, (scene, steps) in scenes().items():
+        if small and len(scene.x) > 125:
+            continue
+        for h in steps:
             runs = [ours(scene, h), theirs(scene, h)]
-            shown = (f"{scene.error(run):.1e}, {1e3 * run.time:.3g}" for run in runs)
-            print(" | ".join([name, f"{h:g} s", *shown]), flush=True)
+            shown = (f"{scene.error(run):.0e}, {1e3 * run.time:.2g} ms" for run in runs)
+            yield [name if h == steps[0] else "", f"{1e3 * h:g} ms", *shown]
+    for h in STEPS:
+        ours_flies, *others = (
+            quadrupeds.ours(True, h),
+            quadrupeds.theirs(True, h),
+            quadrupeds.theirs(True, h, "RK4"),
+        )
+        name = "ANYmal, hit by a ball in no gravity, momentum" if h == STEPS[0] else ""
+        first, second = (
+            f"{one.error:.0e}, {1e3 * one.time:.2g} ms" for one in (ours_flies, others[0])
+        )
+        rk4 = f"RK4 {others[1].error:.0e}, {1e3 * others[1].time:.2g} ms"
+        yield [name, f"{1e3 * h:g} ms", first, f"{second}; {rk4}"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--small", action="store_true", help="without 666 balls")
+    print("scene | step | error, ms a second: rigidblocks | MuJoCo")
+    for row in measured(parser.parse_args().small):
+        print(" | ".join(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,218 @@
+"""Steps of many bodies in rigid contact, beside MuJoCo's mj_step and Drake: the processor time of
+the same scenes at the same step of 1 ms, taken in turn in one run.
+
+MuJoCo runs as it comes (pyramidal cone, Newton's method), Drake with its discrete plant (SAP) and
+point contact. Bodies weigh 1 kg.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from time import process_time
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+
+from rigidblocks import Model, RigidContactPlant, SixDoF, box_inertia, sphere_inertia
+from rigidblocks.algebra.spatial import identity
+from rigidblocks.block.memory import Memory
+from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.model.shapes import Box, Plane, Shape, Sphere
+
+H, MU = 1e-3, 0.5
+
+
+class Pile(NamedTuple):
+    """Equal free bodies: the shape, where they start (n, 3), how they are turned (n, 4), the half
+    of a pit's width, inf for a floor alone, and for how long.
+    """
+
+    shape: Shape
+    x: np.ndarray
+    turn: np.ndarray
+    wall: float
+    T: float
+
+
+def upright(n: int) -> np.ndarray:
+    return np.tile([1.0, 0.0, 0.0, 0.0], (n, 1))
+
+
+def stacked(n: int) -> Pile:
+    """Boxes on each other."""
+    x = np.array([[0.0, 0.0, 0.1 + 0.2 * k] for k in range(n)])
+    return Pile(Box((0.3, 0.3, 0.2)), x, upright(n), np.inf, 1.0)
+
+
+def dropped(n: int, boxes: bool) -> Pile:
+    """Above each other in a pit, some side by side, boxes turned in any way."""
+    rng, side = np.random.default_rng(0), max(2, round((n / 2) ** (1 / 3)))
+    k = np.arange(n)
+    x = 0.3 * np.stack([k % side, k // side % side, k // side**2], axis=1)
+    x = x - [0.15 * (side - 1), 0.15 * (side - 1), -0.3] + rng.uniform(-0.02, 0.02, (n, 3))
+    turn = rng.normal(size=(n, 4)) if boxes else upright(n)
+    turn = turn / np.linalg.norm(turn, axis=1)[:, None]
+    shape = Box((0.2, 0.15, 0.1)) if boxes else Sphere(0.1)
+    return Pile(shape, x, turn, 0.15 * side + 0.1, 1.5)
+
+
+WALLS = ((1, 0), (-1, 0), (0, 1), (0, -1))
+
+
+class Steps(NamedTuple):
+    """Goes on by a number of steps; how many contacts there are, and the height of all."""
+
+    advance: Callable[[int], object]
+    contacts: Callable[[], int]
+    height: Callable[[], float]
+
+
+def ours(pile: Pile) -> Steps:
+    n, shape = len(pile.x), pile.shape
+    inertia = (
+        sphere_inertia(shape.radius, mass=1.0)
+        if isinstance(shape, Sphere)
+        else box_inertia(shape.sides, mass=1.0)
+    )
+    model = Model("pile", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, (inertia,) * n,
+                  contact=((shape,),) * n)  # fmt: skip
+    walls = WALLS if np.isfinite(pile.wall) else ()
+    ground = (Plane(), *(Plane((x, y, 0), (-pile.wall * x, -pile.wall * y, 0)) for x, y in walls))
+    q0 = np.hstack([pile.turn, pile.x]).ravel()
+    memory = Memory(RigidContactPlant(model, ground, mu=MU, q0=q0, sample_time=H))
+    m, step = memory.start(), compiled_stepper(memory)
+    step.initialize(m, 0.0)
+
+    def advance(steps: int) -> None:
+        for _ in range(steps):
+            step.step(m, 0.0, H)
+
+    at_q = memory.where["q"]
+    return Steps(
+        advance,
+        lambda: int(m[memory.where["contacts"]][0]),
+        lambda: float(m[at_q].reshape(n, 7)[:, 6].mean()),
+    )
+
+
+def in_mjcf(pile: Pile) -> str:
+    """The scene for MuJoCo."""
+    ball = isinstance(pile.shape, Sphere)
+    size = f"{pile.shape.radius}" if ball else " ".join(str(s / 2) for s in pile.shape.sides)
+    kind = "sphere" if ball else "box"
+    bodies = "".join(
+        f'<body pos="{_text(x)}" quat="{_text(turn)}"><freejoint/>'
+        f'<geom type="{kind}" size="{size}" mass="1"/></body>'
+        for x, turn in zip(pile.x, pile.turn, strict=True)
+    )
+    walls = "".join(
+        f'<geom type="plane" size="0 0 1" pos="{-pile.wall * x} {-pile.wall * y} 0" '
+        f'zaxis="{x} {y} 0"/>'
+        for x, y in (WALLS if np.isfinite(pile.wall) else ())
+    )
+    return f"""<mujoco><option timestep="{H}"/><size memory="400M"/>
+        <default><geom friction="{MU} 0 0" condim="3"/></default>
+        <worldbody><geom type="plane" size="0 0 1"/>{walls}{bodies}</worldbody></mujoco>"""
+
+
+def _text(numbers: np.ndarray) -> str:
+    return " ".join(repr(float(x)) for x in numbers)
+
+
+def by_mujoco(pile: Pile) -> Steps:
+    model = mujoco.MjModel.from_xml_string(in_mjcf(pile))
+    data, n = mujoco.MjData(model), len(pile.x)
+    return Steps(
+        lambda steps: mujoco.mj_step(model, data, nstep=steps),
+        lambda: data.ncon,
+        lambda: float(data.qpos.reshape(n, 7)[:, 2].mean()),
+    )
+
+
+def by_drake(pile: Pile) -> Steps:
+    from pydrake import all as drake
+
+    builder = drake.DiagramBuilder()
+    plant, _ = drake.AddMultibodyPlantSceneGraph(builder, H)
+    plant.set_discrete_contact_approximation(drake.DiscreteContactApproximation.kSap)
+    friction = drake.CoulombFriction(MU, MU)
+    ball = isinstance(pile.shape, Sphere)
+    shape = drake.Sphere(pile.shape.radius) if ball else drake.Box(*pile.shape.sides)
+    inertia = (
+        drake.SpatialInertia.SolidSphereWithMass(1.0, pile.shape.radius)
+        if ball
+        else drake.SpatialInertia.SolidBoxWithMass(1.0, *pile.shape.sides)
+    )
+    planes = [((0, 0, 1), (0, 0, 0))]
+    if np.isfinite(pile.wall):
+        planes += [((x, y, 0), (-pile.wall * x, -pile.wall * y, 0)) for x, y in WALLS]
+    for k, (normal, point) in enumerate(planes):
+        pose = drake.HalfSpace.MakePose(np.array(normal, float), np.array(point, float))
+        plant.RegisterCollisionGeometry(
+            plant.world_body(), pose, drake.HalfSpace(), f"plane{k}", friction
+        )
+    bodies = [plant.AddRigidBody(f"body{k}", inertia) for k in range(len(pile.x))]
+    for body in bodies:
+        plant.RegisterCollisionGeometry(body, drake.RigidTransform(), shape, body.name(), friction)
+    plant.Finalize()
+    simulator = drake.Simulator(builder.Build())
+    context = plant.GetMyMutableContextFromRoot(simulator.get_mutable_context())
+    for body, x, turn in zip(bodies, pile.x, pile.turn, strict=True):
+        pose = drake.RigidTransform(drake.Quaternion(turn), x)
+        plant.SetFreeBodyPose(context, body, pose)
+    simulator.Initialize()
+    done = [0]
+
+    def advance(steps: int) -> None:
+        done[0] += steps
+        simulator.AdvanceTo(done[0] * H)
+
+    def contacts() -> int:
+        return plant.get_contact_results_output_port().Eval(context).num_point_pair_contacts()
+
+    def height() -> float:
+        return float(np.mean([plant.EvalBodyPoseInWorld(context, b).translation()[2]
+                              for b in bodies]))  # fmt: skip
+
+    return Steps(advance, contacts, height)
+
+
+PILES: dict[str, Callable[[], Pile]] = {
+    "4 boxes stacked": lambda: stacked(4),
+    "20 balls dropped in a pit": lambda: dropped(20, boxes=False),
+    "100 boxes dropped in a pit": lambda: dropped(100, boxes=True),
+    "666 balls dropped in a pit": lambda: dropped(666, boxes=False)._replace(T=0.5),
+}
+RIVALS: dict[str, Callable[[Pile], Steps]] = {
+    "here": ours, "mj_step": by_mujoco, "Drake": by_drake
+}  # fmt: skip
+
+
+def times(pile: Pile, rivals: dict[str, Callable[[Pile], Steps]], slices: int = 10) -> Any:
+    """Microseconds of processor time a step of each, over the scene, and where it ends."""
+    runs = {name: make(pile) for name, make in rivals.items()}
+    spent = dict.fromkeys(runs, 0.0)
+    steps = round(pile.T / H) // slices
+    for _ in range(slices):
+        for name, run in runs.items():
+            start = process_time()
+            run.advance(steps)
+            spent[name] += process_time() - start
+    return {
+        name: (1e6 * spent[name] / (slices * steps), run.contacts(), run.height())
+        for name, run in runs.items()
+    }
+
+
+def measured(drake: bool = False) -> Iterator[list[str]]:
+    """Processor time of a step on the mean, and contacts at the end; Drake takes minutes."""
+    rivals = RIVALS if drake else {k: v for k, v in RIVALS.items() if k != "Drake"}
+    for name, make in PILES.items():
+        found = times(make(), rivals)
+        cells = [f"{us:,.3g} us, {n} contacts" for us, n, _ in found.values()]
+        yield [name, *cells, f"{found['here'][0] / found['mj_step'][0]:.2f} x"]
+
+
+if __name__ == "__main__":
+    for row in measured("--drake" in sys.argv):
+        print(" | ".join(row), flush=True)

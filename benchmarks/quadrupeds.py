@@ -1,0 +1,150 @@
+"""ANYmal of example-robot-data beside MuJoCo, after SimBenchmark: with its joints free and in no
+gravity it is hit by a ball, and the momentum of both is kept; or it falls with its joints moving
+and touches nothing, and its energy is.
+"""
+
+import re
+import tempfile
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from time import process_time
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+
+from rigidblocks import sphere_inertia
+from rigidblocks.algebra.rotation import quaternion_rotation
+from rigidblocks.block.memory import Memory
+from rigidblocks.dynamics import energy
+from rigidblocks.dynamics.momentum import momentum
+from rigidblocks.formats.load import load_model
+from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.library.world import World
+from rigidblocks.model.configuration import integrate
+from rigidblocks.model.shapes import Sphere
+
+T, RADIUS, MASS = 1.0, 0.2, 10.0
+PLACE, SPEED = (0.0, 2.0, 0.0), (0.0, -5.0, 0.0)  # of the ball
+STANCE = np.array([-0.1, 0.7, -1.0, -0.1, -0.7, 1.0, 0.1, 0.7, -1.0, 0.1, -0.7, 1.0])
+RATES = np.random.default_rng(0).normal(size=12)
+
+
+class Flight(NamedTuple):
+    """The error of a run, and seconds for a second of motion."""
+
+    error: float
+    time: float
+
+
+@cache
+def urdf() -> str:
+    """The file of ANYmal B without what is drawn, dry friction, dampers and stops: its energy is
+    then kept by nature.
+    """
+    folder = Path(mujoco.__file__).parents[1] / "cmeel.prefix/share/example-robot-data/robots"
+    text = (folder / "anymal_b_simple_description/robots/anymal.urdf").read_text()
+    text = re.sub(r"<visual>.*?</visual>|<dynamics[^>]*/>", "", text, flags=re.DOTALL)
+    path = Path(tempfile.mkdtemp(), "anymal.urdf")
+    path.write_text(text.replace('type="revolute"', 'type="continuous"'))
+    return str(path)
+
+
+def ours(hit: bool, h: float) -> Flight:
+    """Positions are taken where the velocities are, in the middle of steps."""
+    model = load_model(urdf(), floating=True).model
+    gravity = np.array([0.0, 0.0, 0.0 if hit else -9.81])
+    world = World("flight", gravity=gravity)
+    q0 = np.concatenate([[1.0, 0, 0, 0, 0, 0, 0], STANCE])
+    qd0 = np.concatenate([np.zeros(6), np.zeros(12) if hit else RATES])
+    world.add_robot("anymal", urdf(), q0=q0, qd0=qd0, floating=True)
+    for one, other in combinations(model.body_names, 2):  # whose shapes overlap in the file
+        world.set_apart(f"anymal.{one}", f"anymal.{other}")
+    inertia = sphere_inertia(RADIUS, mass=MASS)
+    world.add_body("ball", inertia, [Sphere(RADIUS)], at=PLACE, qd0=[0.0, 0, 0, *SPEED])
+    plant = world.plant(mu=0.5, sample_time=h)
+    memory = Memory(plant)
+    m, step, steps = memory.start(), compiled_stepper(memory), round(T / h)
+    step.initialize(m, 0.0)
+    rows = np.empty((steps, m.size))
+    start = process_time()
+    for k in range(steps):
+        step.step(m, k * h, h)
+        rows[k] = m
+    time = process_time() - start
+    at = memory.where
+    kept = []
+    for row in rows[:: max(1, steps // 200)]:
+        q, qd = row[at["anymal_q"]], row[at["anymal_qd"]]
+        q = integrate(model, q, -h / 2 * qd)
+        if hit:
+            ball = row[at["ball_qd"]][3:] @ quaternion_rotation(row[at["ball_q"]][:4])
+            kept.append(momentum(model, q, qd)[3:] + MASS * ball)
+        else:
+            kept.append(np.array([energy(model, q, qd, gravity)]))
+    return Flight(_change(kept, hit), time / T)
+
+
+def theirs(hit: bool, h: float, method: str = "Euler") -> Flight:
+    """MuJoCo, from the same file."""
+    text = Path(urdf()).read_text()
+    spec = mujoco.MjSpec.from_string(_for_mujoco(text))
+    base = spec.worldbody.first_body()
+    base.add_freejoint()
+    base.fullinertia = [2e-6, 2e-6, 2e-6, 0.0, 0.0, 0.0]  # 1e-6 in the file is refused
+    ball = spec.worldbody.add_body(name="ball", pos=PLACE)
+    ball.add_freejoint()
+    ball.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[RADIUS, 0, 0], mass=MASS)
+    for geom in spec.geoms:
+        geom.contype, geom.conaffinity = (1, 2) if geom.parent.name == "ball" else (2, 1)
+    spec.option.timestep = h
+    spec.option.gravity = [0.0, 0.0, 0.0 if hit else -9.81]
+    spec.option.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{method.upper()}")
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    for k, (q, qd) in enumerate(zip(STANCE, np.zeros(12) if hit else RATES, strict=True)):
+        data.qpos[7 + k], data.qvel[6 + k] = q, qd
+    data.qvel[18:21] = SPEED
+    steps = round(T / h)
+    states = np.empty((steps, model.nq + model.nv))
+    start = process_time()
+    for k in range(steps):
+        mujoco.mj_step(model, data)
+        states[k, : model.nq], states[k, model.nq :] = data.qpos, data.qvel
+    time = process_time() - start
+    kept = []
+    for row in states[:: max(1, steps // 200)]:
+        data.qpos, data.qvel = row[: model.nq], row[model.nq :]
+        mujoco.mj_forward(model, data)
+        if hit:
+            mujoco.mj_subtreeVel(model, data)
+            kept.append(data.subtree_linvel[0] * model.body_subtreemass[0])
+        else:
+            mujoco.mj_energyPos(model, data)
+            mujoco.mj_energyVel(model, data)
+            lost = MASS * (data.qvel[18:21] @ data.qvel[18:21] / 2 + 9.81 * data.qpos[21])
+            kept.append(np.array([data.energy.sum() - lost]))
+    return Flight(_change(kept, hit), time / T)
+
+
+def _for_mujoco(text: str) -> str:
+    """The file without what is drawn, its links as they are."""
+    head, robot, rest = text.partition("<robot")
+    name, end, body = rest.partition(">")
+    options = '<mujoco><compiler discardvisual="true" fusestatic="true"/></mujoco>'
+    return head + robot + name + end + options + body
+
+
+def _change(kept: list[np.ndarray], hit: bool) -> float:
+    """By how much what is kept changes, against the momentum of the ball, or the way that energy
+    takes while the robot falls.
+    """
+    change = np.abs(np.array(kept) - kept[0]).max()
+    return float(change / (MASS * 5.0 if hit else 30.0 * (9.81 * T) ** 2 / 2))
+
+
+if __name__ == "__main__":
+    for hit in (True, False):
+        for h in (4e-3, 1e-3, 2.5e-4):
+            print(hit, h, ours(hit, h), theirs(hit, h), theirs(hit, h, "RK4"), flush=True)
