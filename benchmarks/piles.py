@@ -1,8 +1,8 @@
 """Steps of many bodies in rigid contact, beside MuJoCo's mj_step and Drake: the processor time of
 the same scenes at the same step of 1 ms, taken in turn in one run.
 
-MuJoCo runs as it comes (pyramidal cone, Newton's method), Drake with its discrete plant (SAP) and
-point contact. Bodies weigh 1 kg.
+MuJoCo runs as it comes (pyramidal cone, Newton's method), Drake (`--drake`, from PyPI) with its
+discrete plant, SAP and point contact. Bodies weigh 1 kg.
 """
 
 import sys
