@@ -13,36 +13,20 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from controlled_outside import QD, TAU, Q, controlled_by, pd
 from planar2ctrl import parts
 from rigidblocks import Port, SimulationError, System, UdpLink, build_runner, simulate
 from rigidblocks.bench.packet import Packet, packed
 from udp_partner import free_ports, partner
 
 DT = 1e-3
-Q, QD = Port("q", (2,), "rad"), Port("qd", (2,), "rad/s")
-TAU = Port("tau", (2,), "N.m")
-
-
-def pd(packet):
-    """To the angles 1 and 1.5 rad."""
-    q, qd = packet.values[:2], packet.values[2:]
-    return tuple(1000 * (r - a) - 15 * v for r, a, v in zip((1.0, 1.5), q, qd, strict=True))
 
 
 def linked(addresses, **options):
     """The robot, with its controller outside."""
-    system = System()
-    system.add("robot", parts()["robot"])
     peer, listen = addresses
     link = UdpLink([Q, QD], [TAU], peer=peer, listen=listen, **options)
-    system.add("link", link)
-    for source, target in (
-        ("robot.q", "link.q"),
-        ("robot.qd", "link.qd"),
-        ("link.tau", "robot.tau"),
-    ):
-        system.connect(source, target)
-    return system, link
+    return controlled_by(link), link
 
 
 @pytest.fixture(scope="module")

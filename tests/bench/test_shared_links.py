@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from planar2ctrl import parts
-from rigidblocks import Port, SharedLink, SimulationError, System, build_runner, simulate
+from controlled_outside import QD, TAU, Q, controlled_by, pd
+from rigidblocks import SharedLink, SimulationError, build_runner, simulate
 from rigidblocks.bench.packet import OK, Packet, answer, packed, unpacked
 from rigidblocks.bench.shared import Shared
 from rigidblocks.tracing.ccode import c_text
@@ -24,8 +24,6 @@ from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler
 
 pytestmark = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no /dev/shm")
 DT = 1e-3
-Q, QD = Port("q", (2,), "rad"), Port("qd", (2,), "rad/s")
-TAU = Port("tau", (2,), "N.m")
 
 
 @pytest.fixture
@@ -34,12 +32,6 @@ def name():
     own = f"rigidblocks_test_{os.getpid()}_{time.monotonic_ns()}"
     yield own
     Path("/dev/shm", own).unlink(missing_ok=True)
-
-
-def pd(packet):
-    """To the angles 1 and 1.5 rad."""
-    q, qd = packet.values[:2], packet.values[2:]
-    return tuple(1000 * (r - a) - 15 * v for r, a, v in zip((1.0, 1.5), q, qd, strict=True))
 
 
 def attached(name):
@@ -84,17 +76,8 @@ def partner(name, law):
 
 def linked(name, **options):
     """The robot, with its controller outside."""
-    system = System()
-    system.add("robot", parts()["robot"])
     link = SharedLink(name, [Q, QD], [TAU], **options)
-    system.add("link", link)
-    for wire in (
-        ("robot.q", "link.q"),
-        ("robot.qd", "link.qd"),
-        ("link.tau", "robot.tau"),
-    ):
-        system.connect(*wire)
-    return system, link
+    return controlled_by(link), link
 
 
 @pytest.mark.slow

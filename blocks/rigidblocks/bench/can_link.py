@@ -17,7 +17,7 @@ from rigidblocks.bench.dbc import Database
 from rigidblocks.bench.frame import Message, checksum_of, packed, taken, unpacked
 from rigidblocks.bench.link import Ends, Link, Transport
 
-EXTENDED, OTHERS = 0x80000000, 0x60000000  # of an id: 29 bits of it; a request, or an error
+EXTENDED, REQUEST = 0x80000000, 0x40000000  # of an id: 29 bits of it; a frame without data
 _FAST_BITS, _FLEXIBLE = 0x01, 0x04  # flags of CAN FD
 _HEAD = struct.Struct("=IBB2x")  # id, size, flags: Linux's can_frame and canfd_frame
 CLASSIC, FD = 16, 72  # bytes of these
@@ -264,7 +264,7 @@ def _opened(
     """A socket that gets the received messages alone."""
     own = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
     try:
-        mask = EXTENDED | OTHERS
+        mask = EXTENDED | REQUEST  # with the bit of errors it would ask for these alone
         filters = b"".join(
             struct.pack("=II", _id(one), mask | (0x1FFFFFFF if one.is_extended else 0x7FF))
             for one in received

@@ -53,7 +53,8 @@ static inline int bind_can(Can *can, const LinkPlan *plan)
         const canid_t id = of->received[k].id;
         flexible |= of->received[k].is_fd;
         filters[k].can_id = id;
-        filters[k].can_mask = CAN_EFF_FLAG | CAN_RTR_FLAG | CAN_ERR_FLAG | ((id & CAN_EFF_FLAG) ? CAN_EFF_MASK : CAN_SFF_MASK);
+        /* CAN_ERR_FLAG in a mask would ask for error frames, and for nothing else */
+        filters[k].can_mask = CAN_EFF_FLAG | CAN_RTR_FLAG | ((id & CAN_EFF_FLAG) ? CAN_EFF_MASK : CAN_SFF_MASK);
     }
     memset(&address, 0, sizeof address);
     address.can_family = AF_CAN;
