@@ -58,7 +58,7 @@ def in_brax(model: Model, other: MjModel) -> Forward:
     from brax.generalized import dynamics, mass
     from brax.generalized.base import State
     from brax.io import mjcf
-    from jax.numpy import linalg
+    from jax.scipy.linalg import solve
 
     del model
     system = mjcf.load_model(other)
@@ -66,7 +66,8 @@ def in_brax(model: Model, other: MjModel) -> Forward:
     def forward(q: object, qd: object, tau: object) -> object:
         state = State.init(q, qd, *kinematics.forward(system, q, qd))
         state = dynamics.transform_com(system, state)
-        return linalg.solve(mass.matrix(system, state), dynamics.forward(system, state, tau))
+        H, f = mass.matrix(system, state), dynamics.forward(system, state, tau)
+        return solve(H, f, assume_a="pos")
 
     return forward
 
@@ -75,6 +76,7 @@ def in_adam(model: Model, other: MjModel) -> Forward:
     """Of adam, which knows free bases alone, the joints of one that is held."""
     from adam.jax import KinDynComputations
     from jax import numpy as jnp
+    from jax.scipy.linalg import solve
 
     del other
     names = [f"joint{i}" for i in range(model.nv)]
@@ -84,7 +86,7 @@ def in_adam(model: Model, other: MjModel) -> Forward:
 
     def forward(q: object, qd: object, tau: object) -> object:
         H = robot.mass_matrix(base, q)[6:, 6:]
-        return jnp.linalg.solve(H, tau - robot.bias_force(base, q, still, qd)[6:])
+        return solve(H, tau - robot.bias_force(base, q, still, qd)[6:], assume_a="pos")
 
     return forward
 
