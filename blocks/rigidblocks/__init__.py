@@ -101,6 +101,8 @@ if TYPE_CHECKING:
         RigidContactPlant,
         RobotPlant,
         Sine,
+        SoftContact,
+        SoftContactPlant,
         Step,
         TaskSpacePD,
         TrapezoidalProfile,
@@ -227,6 +229,8 @@ __all__ = [
     "SimulationError",
     "Sine",
     "SixDoF",
+    "SoftContact",
+    "SoftContactPlant",
     "Spherical",
     "Spring",
     "Step",
@@ -347,8 +351,8 @@ _NAMES = {
         "CutLoopPlant Encoder FloatingBasePlant Frame FrameKinematics GravityCompensation "
         "GroundContact HybridPlant IMU InverseDynamicsController InverseKinematics JointActuator "
         "JointLimits LoopClosure OperationalSpaceController PDController Playback PointKinematics "
-        "ProximitySensor QuinticProfile RepeatingSequence RigidContactPlant RobotPlant Sine Step "
-        "TaskSpacePD TrapezoidalProfile World"
+        "ProximitySensor QuinticProfile RepeatingSequence RigidContactPlant RobotPlant Sine "
+        "SoftContact SoftContactPlant Step TaskSpacePD TrapezoidalProfile World"
     ),
     "loops": "assemble closed_loop_dynamics closed_loop_inverse_dynamics",
     "model.floating_chain": "floating_base",

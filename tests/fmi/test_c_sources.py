@@ -36,6 +36,7 @@ FMI = {
 RUNNER = folders(C / "runner", SAMPLE / "runner", C / "kernel", C / "master")
 ALGORITHMS = folders(SAMPLE / "algorithms")
 CONTACT = folders(SAMPLE / "contact")
+SOFT = folders(C / "contact", SAMPLE / "soft")
 LANES = [
     [f"-DRB_LANES={n}", *folders(C / "lanes", SAMPLE / "lanes", SAMPLE / "automatic"), *KERNEL]
     for n in (2, 4, 8)
@@ -64,6 +65,7 @@ WAYS = {  # the ways to compile each file by itself, by its folder
     "master": [[]],
     "runner": [RUNNER],
     "contact": [CONTACT],
+    "soft": [SOFT],
     "algorithms": [ALGORITHMS],
     "lanes": LANES,
 }
@@ -81,6 +83,7 @@ UNITS = [  # the files that are compiled, with the folders that they need
     ("runner/runner.c", RUNNER),
     ("contact/proximity.c", []),
     ("contact/plant.h", CONTACT),
+    ("soft/soft.h", SOFT),
     ("algorithms/sweeps.h", ALGORITHMS),
     ("algorithms/derivatives.h", ALGORITHMS),
     ("lanes/batch.c", LANES[0]),

@@ -33,6 +33,7 @@ from rigidblocks.fmi.native import fmu_sources
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.joint import Spherical
 from rigidblocks.kernels.evaluator import TracedEvaluator
+from sample import soft_heap
 
 CODE = Path(__file__).with_name("fuzz")
 SANITIZE = ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
@@ -56,8 +57,9 @@ TESTED = {
     "projected": lambda: RobotPlant(random_tree(np.random.default_rng(5), (-1,), (Spherical(),))),
     "fused system": lambda: FusedSystem(wired(parts()), 1e-3),
     "own steps": lambda: BLOCKS["servo"],
+    "soft contact": soft_heap,
 }
-OTHER_METHODS = {"own steps": method_of("adaptive or stiff")}
+OTHER_METHODS = dict.fromkeys(("own steps", "soft contact"), method_of("adaptive or stiff"))
 SHORT, LONG = (
     20_000,
     200_000,
@@ -137,7 +139,7 @@ def test_random_calls_find_nothing_and_one_that_is_refused_changes_nothing(fuzz,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fmi", [2, 3])
-@pytest.mark.parametrize("name", TESTED)
+@pytest.mark.parametrize("name", [name for name in TESTED if name != "soft contact"])
 def test_a_million_random_calls_of_all_blocks_find_nothing_and_reach_every_function(
     fuzz, name, fmi
 ):

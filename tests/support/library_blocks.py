@@ -54,12 +54,15 @@ from rigidblocks.library import (
     QuinticProfile,
     RobotPlant,
     Sine,
+    SoftContact,
+    SoftContactPlant,
     Step,
     TaskSpacePD,
     TrapezoidalProfile,
     WrenchSum,
 )
 from rigidblocks.mechanisms import five_bar, four_bar, in_space
+from rigidblocks.model.material import Material
 from rigidblocks.robots import gripper
 from sample import hand_and_block, two_boxes
 
@@ -77,6 +80,14 @@ HARD, SHARP = (
     replace(TOUCHING, contact=((), TOUCHING.contact[1])),
     replace(TOUCHING, contact=((), (Box((0.5, 0.2, 0.3)),))),
 )
+SOFT = replace(
+    TOUCHING,
+    contact=(
+        (Sphere(0.2, (0.5, 0.1, 0.0)),),
+        (Box((0.5, 0.2, 0.3), material=Material("rubber", 0.9, stiffness=2e3, damping=10.0)),),
+    ),
+)
+FELT = ("in_contact", "centre_of_pressure", "normal_force", "depth", "pressure")
 SLOPE = Plane((0.3, 1.0, -0.2), (0.1, -0.2, 0.0))
 HILLS = HeightField([[0.0, 0.2, 0.1], [0.3, -0.1, 0.0]], (0.8, 0.5), (-0.4, -0.5))
 TOUCHED = {(u, y) for u in ("p", "v") for y in ("f_ext", "force", "in_contact")} | {("p", "depth")}
@@ -225,6 +236,14 @@ BLOCKS = {
     "contact plant": (
         ContactPlant(RobotPlant(TOUCHING, [-0.5, 0.3]), 1e3, 20.0, 0.5, SLOPE),
         {("tau", "qdd")},
+    ),
+    "soft contact plant": (
+        SoftContactPlant(RobotPlant(SOFT, [-0.5, 0.3]), 1e3, 20.0, 0.5, (SLOPE,)),
+        {("tau", "qdd")},
+    ),
+    "soft contact": (
+        SoftContact(SOFT, 1e3, 20.0, 0.5, (SLOPE,)),
+        {(u, y) for u in ("q", "qd") for y in ("f_ext", *FELT)},
     ),
     "closed loop plant": (
         ClosedLoopPlant(

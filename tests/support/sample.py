@@ -29,8 +29,10 @@ from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import model_header
 from rigidblocks.kernels.lane_steps import functions_text, steps_header
 from rigidblocks.kernels.structure import structure_header
-from rigidblocks.library import RigidContactPlant
-from rigidblocks.model.shapes import Box
+from rigidblocks.library import RigidContactPlant, RobotPlant, SoftContactPlant
+from rigidblocks.model.convex import Capsule, ConvexHull
+from rigidblocks.model.material import Material
+from rigidblocks.model.shapes import Box, HeightField, Plane
 from rigidblocks.robots import gripper
 from rigidblocks.system.fused import GAUSS_SEIDEL
 from rigidblocks.tracing.batch import function_header, in_header
@@ -112,6 +114,7 @@ def generated_c() -> dict[str, str]:
     texts["lanes/steps.h"] = steps_header(Memory(Turntable()), RK4, 1e-3, 1e-3)
     texts["algorithms/contacts.h"] = contacts_header(2, 1, 10, cone=True)
     texts["contact/tables.h"] = hand_and_block().tables
+    texts["soft/tables.h"] = soft_heap().tables
     return texts
 
 
@@ -209,3 +212,25 @@ def hand_and_block() -> RigidContactPlant:
         ContactSensor("floor", "block"),
     )
     return RigidContactPlant(gripper(), q0=q0, max_contacts=12, freedoms=freedoms, sensors=sensors)
+
+
+def soft_heap(mu: float = 0.5) -> SoftContactPlant:
+    """A box, a hull and a capsule that fall on each other, a plane and hills, softly."""
+    sides, rubber = (0.4, 0.3, 0.2), Material("rubber", 0.9, stiffness=1e4, damping=50.0)
+    corners = 0.2 * np.vstack([np.eye(3), -np.eye(3)])
+    shapes = (Box(sides, material=rubber), ConvexHull(corners), Capsule(0.1, 0.3))
+    model = Model(
+        "heap",
+        (-1,) * 3,
+        (SixDoF(),) * 3,
+        (identity(),) * 3,
+        (box_inertia(sides, mass=2.0),) * 3,
+        contact=tuple((shape,) for shape in shapes),
+    )
+    hills = HeightField([[-0.1, -0.05, -0.1], [-0.1, 0.03, -0.1], [-0.1] * 3], (0.5, 0.5), (-1, 0))
+    q0 = np.concatenate([(0.9, 0.1 * k, 0.3, 0.1, 0.05 * k, 0, 0.3 + 0.4 * k) for k in range(3)])
+    robot, ice = RobotPlant(model, q0), Material(mu=0.1, stiffness=2e4)
+    pairs = (("rubber", "rubber", ice),)
+    return SoftContactPlant(
+        robot, 1e4, 50.0, mu, (Plane(), hills), None, 50.0, 0.05, 0.1, (), pairs
+    )

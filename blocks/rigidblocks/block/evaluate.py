@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, computed_outputs, flatten, record, takes
 from rigidblocks.block.memory import Memory, put
+from rigidblocks.block.staged import StagedBlock
 
 Slopes = Callable[[Array], tuple[Array, Array]]
 
@@ -105,6 +106,9 @@ class NumpyEvaluator(Evaluator):
     def margin_count(self) -> int:
         if type(self.memory.block).margins is Block.margins:
             return 0
+        if isinstance(self.memory.block, StagedBlock):  # whose C need not be compiled for this
+            block = self.memory.block.with_stage(np.zeros(self.memory.block.stage_size))
+            return NumpyEvaluator(replace(self.memory, block=block)).margin_count
         m = put(self.memory.start(), self.memory.u, np.nan)  # a configuration of zeros may be none
         with np.errstate(all="ignore"):  # only the number counts
             return len(self.margins(m))

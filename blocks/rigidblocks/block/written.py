@@ -1,7 +1,8 @@
-"""Blocks whose sample is written in C, with loops over tables, not traced."""
+"""Blocks with a part that is written in C, with loops over tables, not traced: their sample."""
 
 import abc
 import ctypes
+from collections.abc import Mapping
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -15,7 +16,43 @@ from rigidblocks.block.memory import Memory
 from rigidblocks.block.record import Record, Values
 
 
-class WrittenBlock(Block):
+class BlockInC(Block):
+    """A block of which a part is a function in C, over tables of what is particular to the block:
+    the same text in all forms.
+    """
+
+    @property
+    @abc.abstractmethod
+    def function(self) -> str:
+        """The name of the function."""
+
+    @property
+    @abc.abstractmethod
+    def tables(self) -> str:
+        """C text of what is particular to this block, before `headers`."""
+
+    @property
+    @abc.abstractmethod
+    def headers(self) -> tuple[str, ...]:
+        """The C files with the function, by their paths in the folder `c`, each after those that it
+        uses.
+        """
+
+    @abc.abstractmethod
+    def structure(self) -> Block:
+        """A block with the same ports that can be traced, in which whatever goes through the C
+        depends on all that this gets; its values mean nothing.
+        """
+
+    def written_text(self) -> str:
+        """The C of the function, all in one text."""
+        parts = (files("rigidblocks").joinpath("c", path).read_text() for path in self.headers)
+        lines = "".join(parts).splitlines()
+        kept = (line for line in lines if not line.startswith('#include "'))
+        return "\n".join((self.tables, *kept, ""))
+
+
+class WrittenBlock(BlockInC):
     """A sampled block whose `update` is a function in C, the same one in all forms.
 
         static inline void NAME(const double *state, const double *ARGUMENT, ..., double *out)
@@ -28,11 +65,6 @@ class WrittenBlock(Block):
     held: no output reads an input at once unless it `reads_at_once`, and every output is taken to
     depend on every state.
     """
-
-    @property
-    @abc.abstractmethod
-    def function(self) -> str:
-        """The name of the function."""
 
     @property
     def start_function(self) -> str | None:
@@ -52,25 +84,6 @@ class WrittenBlock(Block):
     @abc.abstractmethod
     def arguments(self) -> tuple[str, ...]:
         """The names of the inputs and parameters that it gets, in order."""
-
-    @property
-    @abc.abstractmethod
-    def tables(self) -> str:
-        """C text of what is particular to this block, before `headers`."""
-
-    @property
-    @abc.abstractmethod
-    def headers(self) -> tuple[str, ...]:
-        """The C files with the function, by their paths in the folder `c`, each after those that it
-        uses.
-        """
-
-    def written_text(self) -> str:
-        """The C of the function, all in one text."""
-        parts = (files("rigidblocks").joinpath("c", path).read_text() for path in self.headers)
-        lines = "".join(parts).splitlines()
-        kept = (line for line in lines if not line.startswith('#include "'))
-        return "\n".join((self.tables, *kept, ""))
 
     def update_text(self, memory: Memory) -> str:
         """The C of `initial` and `update` on the flat memory, after `written_text`; parameters that
@@ -98,26 +111,14 @@ class WrittenBlock(Block):
     @cached_property
     def _library(self) -> Any:
         """The function as a library."""
-        # a packaged block runs its kernel, and needs no compiler
-        from rigidblocks.tracing.compiler import shared_library
-
         given = ", ".join(f"const double *{name}" for name in ("state", *self.arguments))
         names = ", ".join(("state", *self.arguments, "out"))
-        head = (
-            "#if defined(_WIN32)\n#define RB_OUTSIDE __declspec(dllexport)\n#else\n"
-            '#define RB_OUTSIDE __attribute__((visibility("default")))\n#endif\n'
-        )
-        exported = [
-            f"RB_OUTSIDE void {name}({given}, double *out);\n"
-            f"RB_OUTSIDE void {name}({given}, double *out)\n{{\n    {function}({names});\n}}\n"
+        exported = {
+            name: (f"{given}, double *out", f"{function}({names});")
             for name, function in (("written", self.function), ("started", self.start_function))
             if function
-        ]
-        text = self.written_text() + head + "".join(exported)
-        library = ctypes.CDLL(str(shared_library({"written.c": text}, "written.c")))
-        for name in ("written", "started")[: len(exported)]:
-            getattr(library, name).restype = None
-        return library
+        }
+        return library(self.written_text(), exported)
 
     def update(self, x: Record, u: Record, p: Record) -> Values:
         if is_traced(*vars(x).values(), *vars(u).values(), *vars(p).values()):
@@ -141,7 +142,7 @@ class WrittenBlock(Block):
         state = state.astype(float)
         out, k, values = state.copy(), 0, {}
         arrays = (state, *given, out)  # kept as long as their addresses are in use
-        getattr(self._library, name)(*map(_address, arrays))
+        getattr(self._library, name)(*map(address, arrays))
         for port in self.sampled:
             values[port.name] = out[k : (k := k + port.size)].reshape(port.shape)
         return values
@@ -187,5 +188,27 @@ class _Structure(Block):
         return {port.name: np.full(port.shape, whole) for port in self.sampled}
 
 
-def _address(array: Array) -> Any:
+def library(text: str, exported: Mapping[str, tuple[str, str]]) -> Any:
+    """A library of C text with functions, by name their arguments and the statements in them."""
+    # a packaged block runs its kernel, and needs no compiler
+    from rigidblocks.tracing.compiler import shared_library
+
+    head = (
+        "#if defined(_WIN32)\n#define RB_OUTSIDE __declspec(dllexport)\n#else\n"
+        '#define RB_OUTSIDE __attribute__((visibility("default")))\n#endif\n'
+    )
+    functions = [
+        f"RB_OUTSIDE void {name}({arguments});\n"
+        f"RB_OUTSIDE void {name}({arguments})\n{{\n    {body}\n}}\n"
+        for name, (arguments, body) in exported.items()
+    ]
+    whole = text + head + "".join(functions)
+    loaded = ctypes.CDLL(str(shared_library({"written.c": whole}, "written.c")))
+    for name in exported:
+        getattr(loaded, name).restype = None
+    return loaded
+
+
+def address(array: Array) -> Any:
+    """Where the numbers of an array are, for a function in C."""
     return ctypes.c_void_p(array.ctypes.data)

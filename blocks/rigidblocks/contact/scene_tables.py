@@ -18,8 +18,7 @@ def scene_tables(model: Model, ground: Sequence[Shape | Surface]) -> str:
     shapes of what is at rest, `ground`, in base coordinates.
     """
     centres = [body_centre(body) for body in model.inertia]
-    rows = list(_rows(model, ground, centres))
-    starts = np.cumsum([0, *(len(row) for _, row, _ in rows)])[:-1]
+    rows = list(placed_rows(model, ground, centres))
     inertias = [_about_centre(body) for body in model.inertia]
     isotropic = [np.ptp(np.linalg.eigvalsh(I)) <= 1e-12 * np.trace(I) for I in inertias]
     return "\n".join(
@@ -28,25 +27,35 @@ def scene_tables(model: Model, ground: Sequence[Shape | Surface]) -> str:
             table("double", "RB_CENTRE", centres),
             table("double", "RB_INERTIA", [I.ravel() for I in inertias]),
             table("int", "RB_ISOTROPIC", map(int, isotropic)),
+            shape_tables(rows),
+            table("double", "RB_SHAPE_REACH", [_reach(row, X) for _, row, X in rows]),
+        ]
+    )
+
+
+def shape_tables(rows: Sequence[tuple[int, Array, Transform]]) -> str:
+    """The tables of shapes, of `placed_rows`."""
+    starts = np.cumsum([0, *(len(row) for _, row, _ in rows)])[:-1]
+    return "\n".join(
+        [
             table("double", "RB_SHAPE_TABLE", np.concatenate([row for _, row, _ in rows])),
             table("int", "RB_SHAPE_AT", map(int, starts)),
             table("int", "RB_SHAPE_BODY", [body for body, _, _ in rows]),
             table("double", "RB_SHAPE_POSE", [np.array([*X.E.T.ravel(), *X.r]) for *_, X in rows]),
-            table("double", "RB_SHAPE_REACH", [_reach(row, X) for _, row, X in rows]),
         ]
     )
 
 
 def shape_count(model: Model, ground: Sequence[Shape | Surface]) -> int:
     """The number of rows of all shapes."""
-    return len(list(_rows(model, ground, [np.zeros(3)] * model.nb)))
+    return len(list(placed_rows(model, ground, [np.zeros(3)] * model.nb)))
 
 
-def _rows(
+def placed_rows(
     model: Model, ground: Sequence[Shape | Surface], centres: Sequence[Array]
 ) -> Iterator[tuple[int, Array, Transform]]:
     """The body of each row, `nb` for what is at rest, the row, and the frame of the shape about the
-    body's centre of mass.
+    body's centre (3,), in its coordinates.
     """
     for i, shapes in enumerate(model.contact):
         for shape in shapes:

@@ -12,6 +12,7 @@ from rigidblocks.block.composite import Composite
 from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.port import Port
+from rigidblocks.block.staged import STAGED, StagedBlock
 from rigidblocks.block.written import WrittenBlock
 from rigidblocks.kernels.purity import check_purity
 from rigidblocks.tracing.differentiate import jacobian
@@ -48,6 +49,31 @@ class TracedEvaluator(Evaluator):
         if name not in self._graphs:
             self._graphs[name] = self._traced(name)
         return self._graphs[name]
+
+    @cached_property
+    def stage_numbers(self) -> Graph:
+        """The graph from the memory to what the stage of a `StagedBlock` gets."""
+        block, memory = self.memory.block, self.memory
+        assert isinstance(block, StagedBlock)
+
+        def numbers(m: Array) -> dict[str, Array]:
+            return {"out": block.before(*memory.records(m)[1:])}
+
+        return trace("stage_numbers", numbers, {"memory": (memory.size,)})
+
+    def after_stage(self, name: str) -> Graph:
+        """The graph of a function of a `StagedBlock` from the memory, and behind it what the stage
+        writes.
+        """
+        block, size = self.memory.block, self.memory.size
+        assert isinstance(block, StagedBlock)
+
+        def function(m: Array, w: Array) -> dict[str, Array]:
+            after = NumpyEvaluator(replace(self.memory, block=block.with_stage(w)))
+            return {"out": getattr(after, name)(m)}
+
+        inputs = {"memory": (size,), "written": (block.stage_size,)}
+        return trace(f"{name}_after", function, inputs)
 
     def _traced(self, name: str) -> Graph:
         """The graph, which must give what the function gives."""
@@ -87,6 +113,9 @@ class TracedEvaluator(Evaluator):
         return self._run("derivative", m)
 
     def _run(self, name: str, m: Array) -> Array:
+        if name in STAGED and isinstance(self.memory.block, StagedBlock):
+            values: Array = getattr(self._functions, name)(m)
+            return values
         return self.graph(name)(m)
 
     def slopes(self, m: Array) -> tuple[Array, Array]:
@@ -142,7 +171,7 @@ class QuickEvaluator(TracedEvaluator):
         return threading.local()
 
     def _run(self, name: str, m: Array) -> Array:
-        if m.dtype == object:
+        if m.dtype == object or isinstance(self.memory.block, StagedBlock):
             return super()._run(name, m)
         known = vars(self._of_thread)
         if name not in known:

@@ -11,6 +11,7 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.evaluate import Evaluator
+from rigidblocks.block.staged import StagedBlock
 from rigidblocks.kernels.kernel import memory_names, named_elements
 from rigidblocks.tracing.ccode import c_functions
 from rigidblocks.tracing.choices import Choice, called, choices_of_trace, with_laws
@@ -30,7 +31,11 @@ class Events:
 
     @cached_property
     def count(self) -> int:
-        """The number of event indicators."""
+        """The number of event indicators; none of a block with a stage in C, whose laws are in
+        it.
+        """
+        if isinstance(self.evaluator.memory.block, StagedBlock):
+            return 0
         return int(self._held[2].numel())
 
     @cached_property

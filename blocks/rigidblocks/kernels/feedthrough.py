@@ -11,7 +11,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
 from rigidblocks.block.composite import Composite
 from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
-from rigidblocks.block.written import WrittenBlock
+from rigidblocks.block.written import BlockInC, WrittenBlock
 from rigidblocks.kernels.fingerprint import fingerprint
 from rigidblocks.tracing.cache import keep_text, known_text
 from rigidblocks.tracing.trace import Graph, trace
@@ -33,6 +33,7 @@ def after_start(evaluator: Evaluator) -> Graph:
 
 def rates(evaluator: Evaluator) -> Graph:
     """The graph from the memory to the rates of the continuous states."""
+    evaluator = _traceable(evaluator)
     return trace(
         "rates", lambda m: {"rates": evaluator.derivative(m)}, {"memory": (evaluator.memory.size,)}
     )
@@ -87,9 +88,7 @@ def _of_elements(evaluator: Evaluator) -> set[ElementPair]:
 
 
 def _after(evaluator: Evaluator, sample: str) -> Graph:
-    block = evaluator.memory.block
-    if isinstance(block, Composite | WrittenBlock):
-        evaluator = NumpyEvaluator(replace(evaluator.memory, block=block.structure()))
+    evaluator = _traceable(evaluator)
 
     def after(m: Array) -> dict[str, Array]:
         sampled = m.copy()
@@ -98,3 +97,11 @@ def _after(evaluator: Evaluator, sample: str) -> Graph:
         return {"memory": sampled}
 
     return trace("after", after, {"memory": (evaluator.memory.size,)})
+
+
+def _traceable(evaluator: Evaluator) -> Evaluator:
+    """The same, or of a block that is not traced one with its structure."""
+    block = evaluator.memory.block
+    if isinstance(block, Composite | BlockInC):
+        return NumpyEvaluator(replace(evaluator.memory, block=block.structure()))
+    return evaluator

@@ -29,7 +29,8 @@ from rigidblocks.block.collocation import MOST_TRIES as MOST_NEWTON
 from rigidblocks.block.composite import Composite, InnerBlock
 from rigidblocks.block.integrators import Collocation, Integrator
 from rigidblocks.block.memory import Memory
-from rigidblocks.block.written import WrittenBlock
+from rigidblocks.block.staged import STAGED, StagedBlock
+from rigidblocks.block.written import BlockInC, WrittenBlock
 from rigidblocks.kernels.composite import constants_text, of_its_own, sample_text, start_text
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.tracing.ccode import c_functions, c_number, c_text
@@ -69,7 +70,9 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
     names = [name for name in FUNCTIONS if name not in own]
     margins = evaluator.margin_count if chooses_steps(method, block) else 0
     names += [PROJECTION] * projects + [MARGINS] * bool(margins)
-    graphs = [evaluator.graph(name) for name in names]
+    staged = STAGED if isinstance(block, StagedBlock) else ()
+    graphs = [evaluator.stage_numbers] if staged else []
+    graphs += [evaluator.after_stage(n) if n in staged else evaluator.graph(n) for n in names]
     graphs += [evaluator.rate_slopes] if has_exact_slopes(method, block) else []
     counts = ", ".join(f"{graph.name} {graph.operation_count}" for graph in graphs)
     with told(f"writing the C of {memory.name}, operations: {counts}"):
@@ -91,6 +94,7 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
             functions,
             *_inner_text(inner, block, starting),
             *_written_text(memory),
+            *_staged_text(evaluator, names),
             "#endif\n",
         ]
     )
@@ -116,9 +120,37 @@ def _inner_text(
 
 
 def _written_text(memory: Memory) -> Iterator[str]:
-    if isinstance(memory.block, WrittenBlock):
+    if isinstance(memory.block, BlockInC):
         yield memory.block.written_text()
+    if isinstance(memory.block, WrittenBlock):
         yield memory.block.update_text(memory)
+
+
+def _staged_text(evaluator: TracedEvaluator, names: Sequence[str]) -> Iterator[str]:
+    """The C of the functions of a block with a stage: what is before it, the stage, what is
+    after.
+    """
+    block = evaluator.memory.block
+    if not isinstance(block, StagedBlock):
+        return
+    numbers = evaluator.stage_numbers.function.nnz_out()
+    yield f"""
+static inline void with_stage(const double *in, double *whole)
+{{
+    double numbers[{numbers}];
+    memcpy(whole, in, RB_SIZE * sizeof *in);
+    stage_numbers(in, numbers);
+    {block.function}(numbers, whole + RB_SIZE);
+}}"""
+    for name in names:
+        if name in STAGED:
+            yield f"""
+static inline void {name}(const double *in, double *out)
+{{
+    double whole[RB_SIZE + {block.stage_size}];
+    with_stage(in, whole);
+    {name}_after(whole, out);
+}}"""
 
 
 def memory_table(memory: Memory) -> Iterator[str]:
@@ -154,7 +186,9 @@ def _element_names(memory: Memory, function: str) -> dict[str, str]:
     elements = memory_names(memory)
     x, z, y = elements[memory.x], elements[memory.z], elements[memory.y]
     rates = [f"der({name})" for name in x]
+    function = function.removesuffix("_after")
     out = {
+        "stage_numbers": [],
         "derivative": rates,
         PROJECTION: x,
         MARGINS: [],

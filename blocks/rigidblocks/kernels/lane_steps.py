@@ -11,7 +11,7 @@ from rigidblocks.block.evaluate import NumpyEvaluator
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.step import advance, initialize, sample_spans
-from rigidblocks.block.written import WrittenBlock
+from rigidblocks.block.written import BlockInC
 from rigidblocks.kernels.composite import (
     ABREAST,
     constants_text,
@@ -52,7 +52,7 @@ def functions_text(evaluator: TracedEvaluator, method: Method, dt: float) -> str
 def check_traced(memory: Memory) -> None:
     """Raises ValueError for a block that is in no trace, and for what has such a block in it."""
     block = memory.block
-    if isinstance(block, PythonBlock | WrittenBlock):
+    if isinstance(block, PythonBlock | BlockInC):
         raise ValueError(
             f"{type(block).__name__} is in no trace, and only what is traced runs in a batch"
         )

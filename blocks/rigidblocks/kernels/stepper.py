@@ -12,7 +12,7 @@ from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.stepper import CompiledStepper, NumpyStepper
-from rigidblocks.block.written import WrittenBlock
+from rigidblocks.block.written import BlockInC
 from rigidblocks.kernels.evaluator import QuickEvaluator, TracedEvaluator
 from rigidblocks.kernels.fingerprint import fingerprint
 from rigidblocks.kernels.kernel import KERNEL, model_header
@@ -60,7 +60,7 @@ def traced_stepper(
     memory: Memory, method: Method = RK4, h: float | None = None
 ) -> TracedStepper | NumpyStepper:
     """The stepper of a block by its graphs; that in NumPy for one which cannot be traced."""
-    if isinstance(memory.block, PythonBlock | WrittenBlock):
+    if isinstance(memory.block, PythonBlock | BlockInC):
         return numpy_stepper(memory, method, h)
     return TracedStepper(memory, method, longest_step(method, h))
 
@@ -71,7 +71,7 @@ def kernel_library(memory: Memory, method: Method, h: float, main: str = "kernel
 
     One of a block of this package is found by what the block is, and nothing is traced then.
     """
-    written = isinstance(memory.block, WrittenBlock)
+    written = isinstance(memory.block, BlockInC)
     command = compiler() if written else straight_line_compiler()
     key = fingerprint(main.removesuffix(".c"), memory, method, h, command, version(command))
     if key and (known := known_text(key)) and (path := known_library(known)):

@@ -4,6 +4,7 @@ along a direction.
 
 import casadi as ca
 
+from rigidblocks.block.staged import StagedBlock
 from rigidblocks.kernels.events import Events
 from rigidblocks.kernels.kernel import memory_names, named_elements
 from rigidblocks.tracing.ccode import c_function
@@ -33,8 +34,36 @@ _SMALL = """
 """
 
 
+# quotients, where a part of the block is no trace
+_QUOTIENTS = """
+static inline void tangent(const double *in, double *out)
+{
+    const double *change = in + RB_SIZE;
+    double m[RB_SIZE], high[RB_NX + RB_NY + 1], low[RB_NX + RB_NY + 1], most = 0.0, size = 1.0;
+    for (int k = 0; k < RB_SIZE; k++) {
+        most = fmax(most, fabs(change[k]));
+        size = fmax(size, fabs(in[k]));
+    }
+    const double step = most > 0.0 ? 6e-6 * size / most : 1.0;
+    for (int k = 0; k < RB_SIZE; k++)
+        m[k] = in[k] + step * change[k];
+    derivative(m, high);
+    output(m, high + RB_NX);
+    for (int k = 0; k < RB_SIZE; k++)
+        m[k] = in[k] - step * change[k];
+    derivative(m, low);
+    output(m, low + RB_NX);
+    for (int k = 0; k < RB_NX + RB_NY; k++)
+        out[k] = (high[k] - low[k]) / (2.0 * step);
+}
+"""
+
+
 def tangent_header(events: Events) -> str:
-    """The text of tangent.h: the function `tangent`."""
+    """The text of tangent.h: the function `tangent`, of a block with a stage in C by quotients."""
+    if isinstance(events.evaluator.memory.block, StagedBlock):
+        head = f"/* Derivatives of {events.evaluator.memory.name}, by central differences. */\n"
+        return head + _SMALL.format(functions=_QUOTIENTS)
     graph, memory = tangent(events), events.evaluator.memory
     count, elements = graph.operation_count, memory_names(memory)
     head = f"/* Derivatives of {memory.name}, traced to C. Operations: {count}. */\n"

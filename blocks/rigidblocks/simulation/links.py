@@ -16,7 +16,7 @@ from rigidblocks.block.composite import Composite
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.signal_types import REAL
-from rigidblocks.block.written import WrittenBlock
+from rigidblocks.block.written import BlockInC
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.feedthrough import after_sample
 from rigidblocks.simulation.fmu_values import places
@@ -204,7 +204,7 @@ def _has_no_memory(part: Part) -> bool:
     block = part.component
     return (
         isinstance(block, Block)
-        and not isinstance(block, PythonBlock | WrittenBlock | Composite)
+        and not isinstance(block, PythonBlock | BlockInC | Composite)
         and not (block.states or block.sampled)
         and block.sample_time is None
     )

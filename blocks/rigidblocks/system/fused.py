@@ -17,7 +17,7 @@ from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory, put
 from rigidblocks.block.step import advance, initialize, put_outputs
-from rigidblocks.block.written import WrittenBlock
+from rigidblocks.block.written import BlockInC, WrittenBlock
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.system.memories import Memories, PortsOfParts, WiredPart, WiredParts, values_of
 from rigidblocks.system.merged import closed, synchronous
@@ -194,7 +194,7 @@ def _has_own_step(part: WiredPart) -> bool:
     block = part.memory.block
     if isinstance(block, Composite):
         return bool(block.inner_blocks(part.memory))
-    return isinstance(block, WrittenBlock) or chooses_steps(part.method, block)
+    return isinstance(block, BlockInC) or chooses_steps(part.method, block)
 
 
 def _has_own_start(memory: Memory) -> bool:
@@ -208,7 +208,7 @@ def _has_own_start(memory: Memory) -> bool:
 def _structure_of(part: WiredPart) -> Evaluator:
     """The functions of a part that can be traced, for what depends on what."""
     block = part.memory.block
-    if not isinstance(block, Composite | WrittenBlock):
+    if not isinstance(block, Composite | BlockInC):
         return part.evaluator
     return NumpyEvaluator(replace(part.memory, block=block.structure()))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rigidblocks.block.block import Block
 from rigidblocks.block.composite import Composite
 from rigidblocks.block.python_block import PythonBlock
-from rigidblocks.block.written import WrittenBlock
+from rigidblocks.block.written import BlockInC
 from rigidblocks.system.algebraic import circles_of, loops
 from rigidblocks.system.continuous import ContinuousSystem
 from rigidblocks.system.part import Part, component_of
@@ -76,7 +76,7 @@ def _only_samples(part: Part) -> bool:
     block = part.component
     return (
         isinstance(block, Block)
-        and not isinstance(block, PythonBlock | WrittenBlock | Composite)
+        and not isinstance(block, PythonBlock | BlockInC | Composite)
         and not block.states
     )
 
@@ -129,7 +129,7 @@ def _is_continuous(part: Part) -> bool:
     component = part.component
     return (
         isinstance(component, Block)
-        and not isinstance(component, PythonBlock | WrittenBlock | Composite)
+        and not isinstance(component, PythonBlock | BlockInC | Composite)
         and component.sample_time is None
         and not component.sampled
     )

@@ -14,7 +14,7 @@ from rigidblocks.block.block import Block, Port, Record, Values, call, computed_
 from rigidblocks.block.composite import Composite
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.python_block import PythonBlock
-from rigidblocks.block.written import WrittenBlock
+from rigidblocks.block.written import BlockInC
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.system.system import System
 from rigidblocks.system.wiring import Connection, Wiring
@@ -198,7 +198,7 @@ def _reached(wiring: Wiring, parts: set[str]) -> set[str]:
 
 
 def _refuse(name: str, block: Any) -> None:
-    traced = isinstance(block, Block) and not isinstance(block, PythonBlock | WrittenBlock)
+    traced = isinstance(block, Block) and not isinstance(block, PythonBlock | BlockInC)
     if not traced or (isinstance(block, Composite) and block.inner_blocks(Memory(block))):
         raise ValueError(f"'{name}' cannot be differentiated: it is no block that can be traced")
 
