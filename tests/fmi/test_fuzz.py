@@ -59,7 +59,7 @@ TESTED = {
     "own steps": lambda: BLOCKS["servo"],
     "soft contact": soft_heap,
 }
-OTHER_METHODS = dict.fromkeys(("own steps", "soft contact"), method_of("adaptive or stiff"))
+OTHER_METHODS = {"own steps": method_of("adaptive or stiff")}
 SHORT, LONG = (
     20_000,
     200_000,
