@@ -157,14 +157,14 @@ static inline void separate(struct scene *s, struct solution *all)
     double asked = 0.0, changed = INFINITY;
     int touching[RB_CONTACTS], count = 0;
     for (int k = 0; k < all->count; k++) {
-        asked = larger(asked, all->touch[k].push);
+        asked = more_of(asked, all->touch[k].push);
         if (all->touch[k].gap <= 0.0)
             touching[count++] = k;
     }
     for (int sweep = 0; sweep < 50 && asked > 0.0 && changed > 0.01 * asked; sweep++) {
         changed = 0.0;
         for (int k = 0; k < count; k++)
-            changed = larger(changed, push_apart(s, &all->touch[touching[k]]));
+            changed = more_of(changed, push_apart(s, &all->touch[touching[k]]));
     }
 }
 
@@ -296,8 +296,8 @@ static inline void step_scene(const struct given *in, double *out)
     for (int k = 0; k < RB_BODIES; k++) {
         if (RB_FREE[k])
             start_body(in, k, &s);
-        fastest = larger(fastest, norm(s.body[k].v));
-        moving = larger(moving, norm(s.body[k].before_v));
+        fastest = more_of(fastest, norm(s.body[k].v));
+        moving = more_of(moving, norm(s.body[k].before_v));
     }
     place_shapes(&s, RB_SCENE_STEP);
     find_pairs(&s);

@@ -144,8 +144,8 @@ static inline double solve_contact(struct scene *s, struct touch *c)
         return 0.0;
     memcpy(c->impulse, next, sizeof next);
     apply(s, c, change);
-    const double across_it = c->rate > 0.0 ? larger(fabs(change[1]), fabs(change[2])) / c->rate : 0.0;
-    return larger(fabs(change[0]) * c->mass[0], across_it);
+    const double across_it = c->rate > 0.0 ? more_of(fabs(change[1]), fabs(change[2])) / c->rate : 0.0;
+    return more_of(fabs(change[0]) * c->mass[0], across_it);
 }
 
 static inline void push_stop(struct scene *s, const struct stop *stop, double change)
@@ -244,12 +244,12 @@ static inline double sweep_once(struct scene *s, struct solution *all)
 {
     double most = 0.0;
     for (int k = 0; k < all->stops; k++)
-        most = larger(most, solve_stop(s, &all->stop[k]));
+        most = more_of(most, solve_stop(s, &all->stop[k]));
     for (int k = 0; k < all->list; k++) {
         struct touch *c = &all->touch[all->listed[k]];
-        most = larger(most, solve_contact(s, c));
+        most = more_of(most, solve_contact(s, c));
         if (RB_PARTS > 3 && (c->torsional > 0.0 || c->rolling > 0.0))
-            most = larger(most, solve_turning(s, c));
+            most = more_of(most, solve_turning(s, c));
     }
     return most;
 }
@@ -288,7 +288,7 @@ static inline void solve_impulses(struct scene *s, struct solution *all, double 
         all->stop[k].way = 0.0;
     while (all->sweeps < most && all->list + all->stops > 0) {
         all->residual = sweep_once(s, all);
-        const double enough = all->sweeps < RB_PATIENT_SWEEPS ? tolerance : larger(later, tolerance);
+        const double enough = all->sweeps < RB_PATIENT_SWEEPS ? tolerance : more_of(later, tolerance);
         if (++all->sweeps == most || all->residual <= enough)
             break;
         go_on(s, all, &m, &before);

@@ -25,7 +25,7 @@ static inline void list_strikes(const struct scene *s, struct solution *all, dou
             c->before[i] = w[i] + c->lead[i];
         if (!(c->e * c->before[0] < -least) || !(c->gap + RB_SCENE_STEP * (w[0] + c->shift[0]) < 0.0))
             continue;
-        c->least = larger(c->resting, -c->e * c->before[0]);
+        c->least = more_of(c->resting, -c->e * c->before[0]);
         memset(c->impulse, 0, sizeof c->impulse);
         all->listed[all->list++] = k;
     }

@@ -46,7 +46,7 @@ static inline void times(double s, const double *a, double *out)
 }
 
 /* The larger of two numbers, without a call. */
-static inline double larger(double a, double b)
+static inline double more_of(double a, double b)
 {
     return a > b ? a : b;
 }
