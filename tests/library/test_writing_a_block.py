@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_block_of_the_page_runs_in_every_form(folder):
-    file, forms, fmus, _ = listings("python")
+    file, forms, fmus, *_ = listings("python")
     (folder / "lag_fmu.py").write_text(file)
     for line in listings("")[0].splitlines():
         program, *arguments = line.split()
@@ -84,7 +84,7 @@ def test_messages_of_the_page_are_those_of_the_code(folder):
 
 
 def test_sampled_block_of_the_page_counts(folder):
-    (folder / "counter.py").write_text(listings("python")[3])
+    (folder / "counter.py").write_text(listings("python")[-1])
     Counter = importlib.import_module("counter").Counter
     system = System()
     system.add("counter", Counter(), start={"u": 2.0})

@@ -19,7 +19,7 @@ FOLDER = f"extra/{STANDARD}"
 FILES = tuple(
     f"runner/{name}.h" for name in ("address", "xcp", "xcp_daq", "xcp_service", "xcp_udp")
 )
-FLAGS = ("-DRB_XCP", "-D_GNU_SOURCE", "-pthread")
+FLAGS = ('-DRB_XCP="xcp_plan.h"', "-D_GNU_SOURCE", "-pthread")
 _NAMESPACE = "http://fmi-standard.org/fmi-ls-manifest"
 _DESCRIPTION = (
     "Layered standard based on FMI 2 and FMI 3 for describing and implementing XCP support for "

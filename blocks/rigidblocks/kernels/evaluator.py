@@ -99,7 +99,9 @@ class TracedEvaluator(Evaluator):
         x, size = self.memory.x, self.memory.size
         rates = trace(
             "rates",
-            lambda t, x, rest: {"rates": self.derivative(np.concatenate([[t], x, rest]))},
+            lambda t, x, rest: {
+                "rates": self.derivative(np.concatenate([[t], x, rest])) if len(x) else x
+            },
             {"t": (), "x": (x.stop - x.start,), "rest": (size - x.stop,)},
         )
         slopes = jacobian(rates, "rates", ("x", "t"))

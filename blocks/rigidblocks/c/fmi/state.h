@@ -10,7 +10,7 @@
 #include "sides.h"
 #include "step.h"
 #if defined(RB_XCP)
-#include "xcp_plan.h"
+#include RB_XCP /* the plan, which is there where it was built with that */
 #endif
 
 enum { RB_COUNT = RB_SIZE + RB_NX + RB_INDICATORS }; /* all that can be read: the memory, the rates, the event indicators */
