@@ -6,12 +6,11 @@ import os
 import tempfile
 import timeit
 from collections.abc import Callable
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
 import pinocchio
-from models import check_equal, in_pinocchio
+from models import chains, check_equal, in_pinocchio
 
 from rigidblocks import Model, aba, auto_tree, rnea
 from rigidblocks.kernels.derivatives import derivatives
@@ -22,16 +21,6 @@ ALGORITHMS = {
     "rnea": (rnea, pinocchio.computeRNEADerivatives),
     "aba": (aba, pinocchio.computeABADerivatives),
 }
-
-
-def chains() -> dict[str, Model]:
-    """Chains of revolute joints with twisted axes, and a tree of four of them on one body."""
-    legs = (-1, *(p for leg in range(4) for p in (0, *range(4 * leg + 1, 4 * leg + 4))))
-    tree = auto_tree(len(legs), skew=0.7)
-    return {
-        **{f"{n} joints": auto_tree(n, skew=0.7) for n in (7, 18, 30, 38)},
-        "4 legs, 17": replace(tree, parent=legs),
-    }
 
 
 def least_times(calls: dict[str, Callable[[], object]], number: int = 20) -> dict[str, float]:

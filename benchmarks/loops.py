@@ -39,27 +39,39 @@ def forces(mechanism: Mechanism) -> np.ndarray:
     return np.random.default_rng(0).uniform(-10.0, 10.0, mechanism.model.nv)
 
 
+def with_pins(
+    mechanism: Mechanism,
+) -> tuple[pinocchio.Model, pinocchio.StdVec_RigidConstraintModel]:
+    """The tree of a mechanism in space as a Pinocchio model, and its pins as constraints of
+    points.
+    """
+    model = in_space(mechanism).model
+    other, pins = in_pinocchio(model), pinocchio.StdVec_RigidConstraintModel()
+    for loop in model.loops:
+        places = [pinocchio.SE3(X.E.T, np.asarray(X.r, dtype=float)) for X in (loop.Xp, loop.Xs)]
+        pins.append(
+            pinocchio.RigidConstraintModel(
+                pinocchio.ContactType.CONTACT_3D,
+                other,
+                loop.predecessor + 1,
+                places[0],
+                loop.successor + 1,
+                places[1],
+                pinocchio.ReferenceFrame.LOCAL,
+            )
+        )
+    return other, pins
+
+
 def in_pinocchio_with_loops(mechanism: Mechanism) -> Callable[[], object]:
     """Pinocchio's constraintDynamics, the pins as constraints of points.
 
     In space the constraints of plane loops depend on each other, and with its default mu = 0 it
     returns NaN: mu is 1e-8, with as many iterations as it takes.
     """
-    model = in_space(mechanism).model
-    other = in_pinocchio(model)
-    pins, of_pins = pinocchio.StdVec_RigidConstraintModel(), pinocchio.StdVec_RigidConstraintData()
-    for loop in model.loops:
-        places = [pinocchio.SE3(X.E.T, np.asarray(X.r, dtype=float)) for X in (loop.Xp, loop.Xs)]
-        pin = pinocchio.RigidConstraintModel(
-            pinocchio.ContactType.CONTACT_3D,
-            other,
-            loop.predecessor + 1,
-            places[0],
-            loop.successor + 1,
-            places[1],
-            pinocchio.ReferenceFrame.LOCAL,
-        )
-        pins.append(pin)
+    other, pins = with_pins(mechanism)
+    of_pins = pinocchio.StdVec_RigidConstraintData()
+    for pin in pins:
         of_pins.append(pin.createData())
     data = other.createData()
     pinocchio.initConstraintDynamics(other, data, pins, of_pins)

@@ -1,6 +1,7 @@
 """The models that are timed, the same in Pinocchio, and whether both give the same."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import mujoco
 import numpy as np
@@ -15,6 +16,16 @@ def models() -> dict[str, Model]:
         "planar2": planar2(),
         "7 joints": auto_tree(7, skew=0.7),
         "30 joints": auto_tree(30, skew=0.7),
+    }
+
+
+def chains() -> dict[str, Model]:
+    """Chains of revolute joints with twisted axes, and a tree of four of them on one body."""
+    legs = (-1, *(p for leg in range(4) for p in (0, *range(4 * leg + 1, 4 * leg + 4))))
+    tree = auto_tree(len(legs), skew=0.7)
+    return {
+        **{f"{n} joints": auto_tree(n, skew=0.7) for n in (7, 18, 30, 38)},
+        "4 legs, 17": replace(tree, parent=legs),
     }
 
 

@@ -22,7 +22,7 @@ import loops
 import mujoco
 import numpy as np
 import pinocchio
-from models import check_equal, in_drake, in_mujoco, in_pinocchio
+from models import chains, check_equal, in_drake, in_mujoco, in_pinocchio
 
 from rigidblocks import (
     ClosedLoopPlant,
@@ -83,7 +83,7 @@ def behind(measured: Mapping[str, dict]) -> list[Row]:
 def dynamics() -> Iterator[Row]:
     """The algorithms of trees, of chains and of four legs on a body."""
     rng = np.random.default_rng(0)
-    for name, model in derivatives.chains().items():
+    for name, model in chains().items():
         q, qd, w = rng.normal(size=(3, model.nv))
         other = in_pinocchio(model)
         data = other.createData()
@@ -128,7 +128,7 @@ def _by_drake(
 def differentiated() -> Iterator[Row]:
     """The derivatives of forward and inverse dynamics."""
     rng = np.random.default_rng(0)
-    for name, model in derivatives.chains().items():
+    for name, model in chains().items():
         other = in_pinocchio(model)
         data, (q, qd, w) = other.createData(), rng.normal(size=(3, model.nv))
         for algorithm, (_, function) in derivatives.ALGORITHMS.items():

@@ -6,6 +6,7 @@ import costs
 import derivatives
 import grounded
 import hosting
+import in_cpp
 import kernels
 import loops
 import masters
@@ -17,6 +18,8 @@ if __name__ == "__main__":
     kernels.large()
     print()
     derivatives.main()
+    print()
+    in_cpp.main()
     print()
     batches.main()
     print()

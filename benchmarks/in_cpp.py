@@ -1,0 +1,200 @@
+"""Pinocchio called by C++: its wheel brings headers and a shared library, and `in_cpp.cpp` calls
+them on models that its Python module has made, so that nothing of Python is in a time.
+
+The first use compiles that program for some minutes; the cache of kernels keeps it. As a script it
+prints a row for each algorithm: rnea, crba, aba, their derivatives, and dynamics with loops.
+"""
+
+import ctypes
+import shutil
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+
+import loops
+import numpy as np
+import pinocchio
+from models import chains, check_equal, in_pinocchio
+
+from rigidblocks import compiled_dynamics
+from rigidblocks.kernels.derivatives import derivatives
+from rigidblocks.mechanisms import four_bar, in_space, n_four_bar
+from rigidblocks.tracing.compiler import CompilerError, shared_library
+from rigidblocks.tracing.function import CompiledFunction
+
+ALGORITHMS = ("rnea", "crba", "aba", "d rnea", "d aba", "constrained", "d constrained")
+# of the wheel's own build; without vectors beyond those of every x86-64, as its library is
+FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-DNDEBUG",
+    "-DPINOCCHIO_ENABLE_TEMPLATE_INSTANTIATION",
+    "-DBOOST_MPL_LIMIT_LIST_SIZE=30",
+    "-DBOOST_MPL_LIMIT_VECTOR_SIZE=30",
+    "-DBOOST_MPL_CFG_NO_PREPROCESSED_HEADERS",
+    "-DBOOST_FUSION_INVOKE_MAX_ARITY=12",
+    "-w",
+)
+SAME = 1e-9  # of the largest: what two answers may differ by before anything is timed
+ROUNDS = 30
+_NUMBERS = np.ctypeslib.ndpointer(np.float64, flags="C_CONTIGUOUS")
+
+
+@cache
+def program() -> ctypes.PyDLL:
+    """The compiled program; raises CompilerError where there is no C++ compiler or no wheel with
+    headers.
+    """
+    wheel = Path(pinocchio.__file__).parents[4]
+    if not (wheel / "include/eigen3").is_dir():
+        raise CompilerError(f"no headers of Eigen in {wheel}: `pip install pin cmeel-eigen`")
+    if not (command := shutil.which("g++")):
+        raise CompilerError("no g++, which Pinocchio's headers need here")
+    headers = (wheel / "include", wheel / "include/eigen3", sysconfig.get_path("include"))
+    python = "".join(sysconfig.get_python_version().split("."))
+    link = ("-lpinocchio_default", f"-lboost_python{python}", f"-Wl,-rpath,{wheel}/lib")
+    path = shared_library(
+        {"in_cpp.cpp": Path(__file__).with_suffix(".cpp").read_text()},
+        "in_cpp.cpp",
+        (*FLAGS, *(f"-I{folder}" for folder in headers)),
+        (command,),
+        link=(f"-L{wheel}/lib", *link),
+    )
+    library = ctypes.PyDLL(str(path))
+    library.make_peer.restype = ctypes.c_void_p
+    library.make_peer.argtypes = [ctypes.py_object, ctypes.py_object, ctypes.c_double, ctypes.c_int]
+    library.set_state.argtypes = [ctypes.c_void_p, *[_NUMBERS] * 3, ctypes.c_int]
+    library.repeat_peer.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_long]
+    library.answer.argtypes = [ctypes.c_void_p, ctypes.c_int, _NUMBERS]
+    library.free_peer.argtypes = [ctypes.c_void_p]
+    return library
+
+
+class Peer:
+    """Pinocchio on a model of its Python module, with rigid constraints where it is given some.
+
+    `in_world` chooses its convention for crba and aba, each of which is quicker for some models.
+    `mu` and `iterations` are those of its proximal solution.
+    """
+
+    def __init__(
+        self,
+        model: pinocchio.Model,
+        q: np.ndarray,
+        v: np.ndarray,
+        w: np.ndarray,
+        constraints: pinocchio.StdVec_RigidConstraintModel | None = None,
+        in_world: bool = False,
+        mu: float = 0.0,
+        iterations: int = 1,
+    ):
+        self.nv = model.nv
+        some = pinocchio.StdVec_RigidConstraintModel() if constraints is None else constraints
+        self._library = program()
+        self._peer = self._library.make_peer(model, some, mu, iterations)
+        state = (np.ascontiguousarray(one, dtype=float) for one in (q, v, w))
+        self._library.set_state(self._peer, *state, in_world)
+
+    def __del__(self) -> None:
+        if peer := getattr(self, "_peer", None):
+            self._library.free_peer(peer)
+
+    def loop(self, algorithm: str, calls: int) -> Callable[[], object]:
+        """What calls an algorithm that many times; w are accelerations of rnea, else forces."""
+        number = ALGORITHMS.index(algorithm)
+        return partial(self._library.repeat_peer, self._peer, number, calls)
+
+    def __call__(self, algorithm: str) -> tuple[np.ndarray, ...]:
+        """The answers: (nv,) or (nv, nv) of which the upper triangle counts, or (nv,) and three
+        matrices (nv, nv).
+        """
+        number, n = ALGORITHMS.index(algorithm), self.nv
+        self._library.repeat_peer(self._peer, number, 1)
+        flat = np.zeros(n + 3 * n * n)
+        self._library.answer(self._peer, number, flat)
+        if algorithm == "crba":
+            return (flat[: n * n].reshape(n, n),)
+        matrices = flat[n:].reshape(3, n, n) if algorithm.startswith("d ") else ()
+        return (flat[:n], *matrices)
+
+
+def loop_of(function: CompiledFunction, calls: int) -> Callable[[], object]:
+    """What calls a compiled function of ours that many times, from C too."""
+    run = function.run
+    if not isinstance(run, partial):
+        raise TypeError(f"{function.graph.name} is not called as a library's function")
+    return partial(program().repeat_ours, run.func, *run.args, ctypes.c_long(calls))
+
+
+def check_answers(what: str, algorithm: str, function: CompiledFunction, peer: Peer) -> None:
+    """Raises RuntimeError unless a compiled function of ours, which has been called, and Pinocchio
+    give the same.
+
+    Of matrices that are symmetric, the last one of all, it may fill the upper triangle alone.
+    """
+    ours, theirs = tuple(function.outputs.values()), peer(algorithm)
+    for k, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+        symmetric = mine.ndim == 2 and k == len(ours) - 1
+        both = map(np.triu, (mine, other)) if symmetric else (mine, other)
+        check_equal(f"{what}, {algorithm}", *both, SAME)
+
+
+def least(
+    algorithm: str, function: CompiledFunction, peers: list[Peer], calls: int
+) -> tuple[float, float]:
+    """The least CPU time [us] of a call of ours and of the quickest of Pinocchio's, in turn."""
+    loops_of = [loop_of(function, calls), *(peer.loop(algorithm, calls) for peer in peers)]
+    times = np.empty((ROUNDS, len(loops_of)))
+    for one in times:
+        for k, loop in enumerate(loops_of):
+            begin = time.process_time()
+            loop()
+            one[k] = time.process_time() - begin
+    ours, *theirs = (times.min(axis=0) / calls * 1e6).tolist()
+    return ours, min(theirs)
+
+
+def of_trees() -> Iterator[tuple[str, float, float]]:
+    """What is called, and the times [us] of ours and of Pinocchio's quicker convention."""
+    rng = np.random.default_rng(0)
+    for name, model in chains().items():
+        q, v, w = rng.normal(size=(3, model.nv))
+        peers = [Peer(in_pinocchio(model), q, v, w, in_world=one) for one in (False, True)]
+        for algorithm in ALGORITHMS[:5]:
+            change = algorithm.startswith("d ")
+            kernel = (
+                derivatives(model, algorithm[2:]) if change else compiled_dynamics(model, algorithm)
+            )
+            kernel(*(q, v, w)[: len(kernel.inputs)])
+            for peer in peers:
+                check_answers(name, algorithm, kernel, peer)
+            calls = 5000 // model.nv // (10 if change else 1) + 1
+            yield f"{algorithm}, {name}", *least(algorithm, kernel, peers, calls)
+
+
+def of_loops() -> Iterator[tuple[str, float, float]]:
+    """The same of mechanisms with loops, by constraintDynamics."""
+    plane = {f"{n} four-bars": n_four_bar(n) for n in (1, 10, 40)}
+    for name, mechanism in {**plane, "four-bar in space": in_space(four_bar())}.items():
+        flat = four_bar() if "space" in name else mechanism
+        other, pins = loops.with_pins(flat)
+        state = flat.q0, flat.qd0, loops.forces(flat)
+        peer = Peer(other, *state, constraints=pins, mu=1e-8, iterations=20)
+        function = loops.evaluation(mechanism)
+        check_answers(name, "constrained", function, peer)
+        calls = 2000 // flat.model.nv + 1
+        yield f"constrained, {name}", *least("constrained", function, [peer], calls)
+
+
+def main() -> None:
+    """Prints the rows."""
+    print(f"{'CPU time of a call in C, C++':34} {'ours':>11} {'Pinocchio':>12} {'ratio':>6}")
+    for rows in (of_trees(), of_loops()):
+        for what, ours, theirs in rows:
+            print(f"{what:34} {ours:8.2f} us {theirs:9.2f} us {theirs / ours:6.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
