@@ -42,7 +42,12 @@ LANES = [
     for n in (2, 4, 8)
 ]
 XCP = {  # with XCP
-    fmi: ["-DRB_XCP", "-D_GNU_SOURCE", *FMI[fmi], *folders(SAMPLE / "xcp", C / "runner")]
+    fmi: [
+        '-DRB_XCP="xcp_plan.h"',
+        "-D_GNU_SOURCE",
+        *FMI[fmi],
+        *folders(SAMPLE / "xcp", C / "runner"),
+    ]
     for fmi in (2, 3)
 }
 OPTIONS = {  # of a build

@@ -134,7 +134,7 @@ def fuzz(tmp_path):
 @pytest.mark.parametrize("name", TESTED)
 def test_random_calls_find_nothing_and_one_that_is_refused_changes_nothing(fuzz, name, fmi):
     counts = fuzz(name, fmi, SHORT, 1)
-    assert counts[f"fmi{fmi}DoStep"][0] > 100  # runs do get somewhere
+    assert counts[f"fmi{fmi}DoStep"][0] > 50  # runs do get somewhere, by luck 60 to 500 times
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from element_models import ELEMENTS, PLANTS
+from held_laws import sides_at
 from library_blocks import BLOCKS
 from rigidblocks import Block, ContinuousSystem, Port, System, piecewise
 from rigidblocks.algebra.scalar import excess, within
@@ -17,7 +18,9 @@ from rigidblocks.block.memory import Memory
 from rigidblocks.block.written import WrittenBlock
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.events import Events
-from rigidblocks.library import DeadZone, Saturation
+from rigidblocks.kernels.tangent import tangent
+from rigidblocks.library import DeadZone, LookupTable, Saturation
+from signal_blocks import SIGNALS
 
 SAME = 1e-12
 CONTINUOUS = {
@@ -26,14 +29,6 @@ CONTINUOUS = {
     if not isinstance(block, Composite | WrittenBlock)
 } | {f"{name} with elements": make(ELEMENTS) for name, make in PLANTS.items()}
 WITH_EVENTS = {"ground", "contact of bodies", "actuator", "bouncing ball"}
-
-
-def sides_at(events, m):
-    """The sides on which everything is, as c/fmi/sides.h finds them."""
-    sides = -np.ones(events.count)
-    for _ in range(events.count + 1):
-        sides = np.where(events.graphs[2](np.append(m, sides)) > 0, 1.0, -1.0)
-    return sides
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
@@ -98,6 +93,45 @@ def test_laws_of_the_parts_of_a_system_are_its_own():
     system.connect("limit.y", "zone.u")
     events = Events(TracedEvaluator(Memory(ContinuousSystem(system))))
     assert events.count == 10  # one of each element of the wall, two of each of the others
+
+
+def test_a_law_reads_a_table_and_a_table_a_law():
+    system = System()
+    system.add("before", Saturation(-1.0, 1.0), start={"u": 0.0})
+    system.add("table", LookupTable((-1.0, 0.0, 2.0), (0.0, 1.0, -0.5)))
+    system.add("after", Saturation(-0.2, 0.8))
+    system.connect("before.y", "table.u")
+    system.connect("table.y", "after.u")
+    evaluator = TracedEvaluator(Memory(ContinuousSystem(system)))
+    assert Events(evaluator).count == 4
+    m = evaluator.memory.start()
+    for u, y in ((-3.0, 0.0), (-0.5, 0.5), (0.1, 0.8), (0.9, 0.325), (5.0, 0.25)):
+        m[evaluator.memory.u] = u
+        m[evaluator.memory.y] = evaluator.output(m)
+        assert_allclose(m[evaluator.memory.where["after.y"]], y, atol=SAME)
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_directional_derivatives_are_quotients_of_small_changes(name, rng):
+    block = SIGNALS[name][0]
+    evaluator = TracedEvaluator(Memory(block))
+    events, memory = Events(evaluator), evaluator.memory
+    graph = tangent(events)
+    nx, ny = (part.stop - part.start for part in (memory.x, memory.y))
+    assert graph.function.numel_out() == nx + ny
+    m, v = memory.start(), np.zeros(memory.size)
+    for part in (memory.x, memory.u):
+        n = part.stop - part.start
+        m[part] += rng.normal(0.0, 0.3, n)
+        v[part] = rng.normal(0.0, 1.0, n)
+    sides = sides_at(events, m)
+    rates, outputs, _ = (
+        lambda m, graph=graph: graph(np.append(m, sides)) for graph in events.graphs
+    )
+    h = 1e-6
+    change = [np.ravel(f(m + h * v) - f(m - h * v)) / (2 * h) for f in (rates, outputs)]
+    found = np.ravel(graph(np.concatenate([m, v, sides])))
+    assert_allclose(found, np.concatenate(change), atol=1e-6)
 
 
 def test_a_constant_is_on_one_side_for_ever():

@@ -101,7 +101,8 @@ class Events:
         """Rates, outputs and margins with a side of each choice held."""
         elements, choices = self._traced
         n_rates, n_outputs = (self._flow.outputs[name][0] for name in ("rates", "outputs"))
-        flow, declared = elements[: n_rates + n_outputs], elements[n_rates + n_outputs :]
+        end = n_rates + n_outputs
+        flow, declared = elements[:end, 0], elements[end:, 0]  # columns, of one element too
         choices = list(_needed(flow, choices))
         laws = [
             ca.if_else(side > 0, choice.above, choice.below)
@@ -111,8 +112,7 @@ class Events:
         held = with_laws(choices, laws, ca.vertcat(flow, margins)) if choices else flow
         whole = [choice.whole for choice in choices]
         others = _others(with_laws(choices, whole, ca.vertcat(margins, declared)), len(choices))
-        end = n_rates + n_outputs
-        return held[:n_rates], held[n_rates:end], ca.vertcat(held[end:], *others)
+        return held[:n_rates, 0], held[n_rates:end, 0], ca.vertcat(held[end:, 0], *others)
 
 
 def events_header(events: Events) -> str:
@@ -161,7 +161,7 @@ def _each_once(elements: ca.SX, choices: Sequence[Choice]) -> tuple[ca.SX, list[
             Choice(choices[k].symbol, *(flat[n + width * k + j] for j in range(width)))
             for k in left
         ]
-        elements = flat[:n]
+        elements = flat[:n, 0]
         if not twins:
             return elements, list(choices)
 

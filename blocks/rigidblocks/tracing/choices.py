@@ -59,10 +59,10 @@ def with_whole_laws(choices: Sequence[Choice], elements: ca.SX) -> ca.SX:
 
 def with_laws(choices: Sequence[Choice], laws: Sequence[ca.SX], elements: ca.SX) -> ca.SX:
     """The expressions with these laws in the places of the symbols, which they may read."""
-    _, (known,) = ca.substitute_inplace(
-        [choice.symbol for choice in choices], list(laws), [elements], False
-    )
-    return known
+    symbols = ca.vertcat(ca.SX(0, 1), *(choice.symbol for choice in choices))
+    while ca.depends_on(elements, symbols):  # once for each law that reads another
+        elements = ca.substitute(elements, symbols, ca.vertcat(*laws))
+    return elements
 
 
 def choosing_function(
@@ -82,4 +82,4 @@ def called(function: ca.Function, x: ca.SX) -> ca.SX:
     for k in range(symbols.numel()):
         law = range(size + _LAW * k, size + _LAW * (k + 1))
         choose(Choice(symbols[k], *(flat[place] for place in law)))
-    return flat[:size]
+    return flat[:size, 0]
