@@ -133,7 +133,6 @@ EXPECTED = {
     "doubled": 1,
     "foreign": 1,
     "lost": 3,
-    "steps with safe values": 1,
     "watchdog events": 0,
 }
 
@@ -157,7 +156,9 @@ def test_faults_are_counted_and_change_nothing(side, dbc, tmp_path):
             stepped(link, 30 * DT)
             link.close()
             counts = link.counts
+            assert counts["steps with safe values"] == 1
     assert {name: counts[name] for name in EXPECTED} == EXPECTED
+    assert counts["steps with safe values"] <= 1  # the first, where the answer is not yet there
 
 
 def stepped(link, t, **values):
