@@ -43,6 +43,15 @@ def read_only(values: ArrayLike) -> Array:
     return copy
 
 
+def floats_of_shape(shape: tuple[int, ...], values: Sequence[float]) -> Array:
+    """A read-only array of floats from the list of all of them, in less than half the time that
+    numpy takes to look through nested ones.
+    """
+    array = np.fromiter(values, float, len(values))
+    array.setflags(write=False)
+    return array.reshape(shape)
+
+
 STRAIGHT = read_only(np.eye(3))  # the rotation of what is not turned
 
 
@@ -396,19 +405,19 @@ def mcI(m: Any, c: ArrayLike, I_C: ArrayLike) -> RigidInertia:
 def symmetric_inertia(m: Any, c: Sequence[Any], moments: Sequence[Any]) -> RigidInertia:
     """The inertia of `mcI` from the entries xx, xy, xz, yy, yz, zz of I_C; read-only."""
     h, I = first_and_second_moments(m, c, moments)
-    return RigidInertia(m, read_only(h), read_only(I))
+    return RigidInertia(m, read_only(h), read_only([I[:3], I[3:6], I[6:]]))
 
 
 def first_and_second_moments(
     m: Any, c: Sequence[Any], moments: Sequence[Any]
-) -> tuple[list[Any], list[list[Any]]]:
-    """The lists h and I of `symmetric_inertia`."""
+) -> tuple[list[Any], list[Any]]:
+    """The elements of h and I of `symmetric_inertia`."""
     x, y, z = c
     a, d, f, b, e, g = moments
     xx, yy, zz = x * x, y * y, z * z
     d, e, f = d - m * (x * y), e - m * (y * z), f - m * (z * x)
     a, b, g = a - m * -(yy + zz), b - m * -(zz + xx), g - m * -(xx + yy)
-    return [m * x, m * y, m * z], [[a, d, f], [d, b, e], [f, e, g]]
+    return [m * x, m * y, m * z], [a, d, f, d, b, e, f, e, g]
 
 
 @dataclass(frozen=True, eq=False)

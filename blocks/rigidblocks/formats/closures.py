@@ -74,4 +74,4 @@ def _stiffened(listed: Assembly, loops: Mapping[str, Sequence[str]]) -> Assembly
         for c in listed.connections
         if c.name not in loops
     ]
-    return replace(listed, connections=connections, warnings=[*listed.warnings, *warnings])
+    return listed._replace(connections=connections, warnings=[*listed.warnings, *warnings])

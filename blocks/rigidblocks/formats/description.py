@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array, Transform, is_frozen, read_only
+from rigidblocks.algebra.spatial import Array, Transform, floats_of_shape, is_frozen, read_only
 from rigidblocks.model.model import Model
 from rigidblocks.model.planar import PlanarModel
 from rigidblocks.model.shapes import Plane, Shape
@@ -116,9 +116,10 @@ class Freedoms:
                 rows.append(values)
             else:
                 rows += np.array([np.full(nv, value) for value in values]).T.tolist()
-        columns = np.array(rows, dtype=float).reshape(-1, len(_NONE)).T
+        flat = [value for column in zip(*rows, strict=True) for value in column]
+        columns = floats_of_shape((len(_NONE), len(rows)), flat)
         made = object.__new__(cls)  # of what needs no look at each
-        vars(made).update(zip(_NONE, read_only(columns), strict=True))
+        vars(made).update(zip(_NONE, columns, strict=True))
         return made
 
 

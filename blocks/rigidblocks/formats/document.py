@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
-from rigidblocks.algebra.spatial import STRAIGHT, Transform, read_only
+from rigidblocks.algebra.spatial import STRAIGHT, Array, Transform, floats_of_shape, read_only
 from rigidblocks.formats.refusal import FormatError, wrong
 
 Element = Any  # of lxml, which has no types
 Children = dict[str, Element]  # the first of each name
 Triple = tuple[float, float, float]
+Origin = tuple[Triple, Triple]  # the position [m], and roll, pitch and yaw [rad]
 
 
 def parsed(data: bytes, path: Path) -> Element:
@@ -100,6 +101,8 @@ def table(
     elements: Sequence[Element], names: Sequence[str], default: float | None = None
 ) -> list[tuple[float, ...]]:
     """The attributes `names` of each element as finite numbers, `default` where one is missing."""
+    if not elements:
+        return []
     texts = [element.get(name) for element in elements for name in names]
     given = [text for text in texts if text is not None] if None in texts else texts
     values = _sound(given)
@@ -111,22 +114,24 @@ def table(
     return list(zip(*[iter(values)] * len(names), strict=True))
 
 
-def triples(elements: Sequence[Element], names: Sequence[str], default: Triple) -> list[Triple]:
-    """The attributes `names` of each element, one after the other, each as three finite numbers,
-    `default` where it is missing.
-    """
-    texts = [element.get(name) for element in elements for name in names]
-    known = {None: default, **_FREQUENT}
-    if new := [text for text in dict.fromkeys(texts) if text not in known]:
+def origins(elements: Sequence[Element]) -> list[Origin]:
+    """What each <origin> says in its attributes xyz and rpy; 0 where they are missing."""
+    r, rpy = ([element.get(name) for element in elements] for name in ("xyz", "rpy"))
+    known = {None: _ZERO, **_FREQUENT}
+    if new := list({*r, *rpy}.difference(known)):
         tokens = [text.split() for text in new]
         if all(len(some) == 3 for some in tokens):
             values = iter(_sound([token for some in tokens for token in some]))
             known |= zip(new, zip(values, values, values, strict=False), strict=False)
     try:
-        return [known[text] for text in texts]
+        return [(known[position], known[turn]) for position, turn in zip(r, rpy, strict=True)]
     except KeyError:  # there is something to be said of one
-        given = (numbers(element, name, 3, default) for element in elements for name in names)
-        return [(x, y, z) for x, y, z in given]
+        return [(_triple(element, "xyz"), _triple(element, "rpy")) for element in elements]
+
+
+def _triple(element: Element, name: str) -> Triple:
+    x, y, z = numbers(element, name, 3, _ZERO)
+    return x, y, z
 
 
 def _sound(texts: Sequence[str]) -> list[float]:
@@ -183,6 +188,7 @@ def _quick(text: str) -> list[float]:
     return _sound(text.split())
 
 
+HERE = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))  # the origin of what is where its link is
 _ZERO, _X, _Y, _Z = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 _FREQUENT: dict[str | None, Triple]
 _FREQUENT = {"0 0 0": _ZERO, "0.0 0.0 0.0": _ZERO, "1 0 0": _X, "0 1 0": _Y, "0 0 1": _Z}
@@ -206,38 +212,33 @@ def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
     """The transform to a frame at `r` [m] that is turned by roll, pitch and yaw [rad] about fixed
     axes.
     """
-    return Transform(read_only(_rotation(*rpy)) if any(rpy) else STRAIGHT, read_only(r))
+    return Transform(rotation(rpy) if any(rpy) else STRAIGHT, read_only(r))
 
 
-def placements(origins: Sequence[Element]) -> list[Transform]:
-    """The transform to the frame of each <origin>, in its attributes xyz [m] and rpy [rad]; SAME
-    for one that is where its link is.
-    """
+def placements(origins: Sequence[Origin]) -> list[Transform]:
+    """The `placement` at each origin; SAME for one that is where its link is."""
     if not origins:
         return []
-    given = triples(origins, ("xyz", "rpy"), _ZERO)
-    positions, turns = given[::2], given[1::2]
-    E = dict.fromkeys(turns, STRAIGHT)
-    if turned := [rpy for rpy in E if rpy is not _ZERO and any(rpy)]:
-        E |= zip(turned, read_only([_rotation(*rpy) for rpy in turned]), strict=True)
+    E = {rpy: rotation(rpy) if any(rpy) else STRAIGHT for _, rpy in origins}
+    r = floats_of_shape((len(origins), 3), [x for position, _ in origins for x in position])
     return [
         Transform(E[rpy], r) if E[rpy] is not STRAIGHT or any(position) else SAME
-        for rpy, position, r in zip(turns, positions, read_only(positions), strict=True)
+        for (position, rpy), r in zip(origins, r, strict=True)
     ]
 
 
-def _rotation(roll: float, pitch: float, yaw: float) -> list[list[float]]:
-    """The rotation to coordinates turned about fixed axes, E = rx(roll) ry(pitch) rz(yaw).
+def rotation(rpy: Sequence[float]) -> Array:
+    """The rotation (3, 3) to coordinates turned by roll, pitch and yaw [rad] about fixed axes, E =
+    rx(roll) ry(pitch) rz(yaw), read-only.
 
     What the rounding of quarter turns leaves is cleared: zeros are what makes a traced model small.
     """
+    roll, pitch, yaw = rpy
     cr, sr, cp, sp, cy, sy = cos(roll), sin(roll), cos(pitch), sin(pitch), cos(yaw), sin(yaw)
-    rows = (
-        (cp * cy, cp * sy, -sp),
-        (sr * sp * cy - cr * sy, sr * sp * sy + cr * cy, sr * cp),
-        (cr * sp * cy + sr * sy, cr * sp * sy - sr * cy, cr * cp),
-    )
-    return [[x if _DUST < abs(x) < _ONE else _dusted(x) for x in row] for row in rows]
+    E = [cp * cy, cp * sy, -sp]
+    E += [sr * sp * cy - cr * sy, sr * sp * sy + cr * cy, sr * cp]
+    E += [cr * sp * cy + sr * sy, cr * sp * sy - sr * cy, cr * cp]
+    return floats_of_shape((3, 3), [x if _DUST < abs(x) < _ONE else _dusted(x) for x in E])
 
 
 SAME = Transform(STRAIGHT, read_only(np.zeros(3)))  # what is this very one costs nothing to apply

@@ -6,13 +6,14 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import (
     STRAIGHT,
+    Array,
     RigidInertia,
     Transform,
     first_and_second_moments,
-    read_only,
+    floats_of_shape,
     symmetric_inertia,
 )
-from rigidblocks.formats.document import Element, refused
+from rigidblocks.formats.document import Element, Origin, refused, rotation
 
 Moments = Sequence[float]
 
@@ -24,25 +25,27 @@ def inertia(element: Element, link: str, m: float, X: Transform, moments: Moment
     Raises FormatError, at the element, for a negative mass or moment. Products of inertia that do
     not fit the moments are published with robots; they are judged with the whole.
     """
-    return symmetric_inertia(m, X.r.tolist(), _turned(element, link, m, X, moments))
+    return symmetric_inertia(m, X.r.tolist(), _turned(element, link, m, X.E, moments))
 
 
 def inertias(
-    given: Iterable[tuple[Element, str, float, Transform, Moments]],
+    given: Iterable[tuple[Element, str, float, Origin, Moments]],
 ) -> list[RigidInertia]:
     """The `inertia` of each of several links, all of whose numbers are in two arrays."""
-    masses, h, I = [], [], []
-    for element, link, m, X, moments in given:
-        first, second = first_and_second_moments(
-            m, X.r.tolist(), _turned(element, link, m, X, moments)
-        )
+    masses, h, I = list[float](), list[float](), list[float]()
+    for element, link, m, (c, rpy), moments in given:
+        E = rotation(rpy) if any(rpy) else STRAIGHT
+        first, second = first_and_second_moments(m, c, _turned(element, link, m, E, moments))
         masses.append(m)
-        h.append(first)
-        I.append(second)
-    return list(map(RigidInertia, masses, read_only(h), read_only(I)))
+        h += first
+        I += second
+    n = len(masses)
+    return list(
+        map(RigidInertia, masses, floats_of_shape((n, 3), h), floats_of_shape((n, 3, 3), I))
+    )
 
 
-def _turned(element: Element, link: str, m: float, X: Transform, moments: Moments) -> Moments:
+def _turned(element: Element, link: str, m: float, E: Array, moments: Moments) -> Moments:
     """The moments in a frame parallel to the link's, of a link that they are possible for."""
     xx, xy, xz, yy, yz, zz = moments
     if m < 0:
@@ -50,8 +53,8 @@ def _turned(element: Element, link: str, m: float, X: Transform, moments: Moment
     if min(xx, yy, zz) < -1e-12 * m:
         text = f"{[xx, yy, zz]} kg m^2; none may be negative"
         raise refused(element, f"the moments of inertia of link '{link}' are {text}")
-    if X.E is STRAIGHT:
+    if E is STRAIGHT:
         return moments
-    I_C = X.E.T @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ X.E
+    I_C = E.T @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ E
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = ((I_C + I_C.T) / 2).tolist()
     return xx, xy, xz, yy, yz, zz

@@ -46,7 +46,7 @@ def described(listed: Assembly) -> RobotDescription:
     model = _model(listed, tree, rest, places)
     numbers = {name: i for i, name in enumerate(model.joint_names)}
     moving = [c for c in tree if c.joint.nv]
-    frames = {name: places[name] for name in (link.name for link in listed.links)}
+    frames = {link.name: places[link.name] for link in listed.links}
     frames |= {name: _beyond(places[link], X) for name, link, X in listed.frames}
     couplings, more = _couplings(listed, numbers, model)
     base = [link for link in listed.links if places[link.name].body < 0]
@@ -74,7 +74,9 @@ def _at(line: int, text: str) -> str:
     return f"line {line}: {text}" if line else text
 
 
-def _check_names(path: Path, what: str, parts: Iterable[Link | Connection]) -> None:
+def _check_names(path: Path, what: str, parts: Sequence[Link | Connection]) -> None:
+    if len({part.name for part in parts}) == len(parts):
+        return
     first: dict[str, int] = {}
     for part in parts:
         if part.name in first:
@@ -89,6 +91,8 @@ def _check_names(path: Path, what: str, parts: Iterable[Link | Connection]) -> N
 def _check_ends(listed: Assembly) -> None:
     names = [link.name for link in listed.links]
     known = {WORLD, *names}
+    if known.issuperset(end for c in listed.connections for end in (c.parent, c.child)):
+        return
     for c in listed.connections:
         for role, name in (("parent", c.parent), ("child", c.child)):
             if name not in known:
@@ -109,12 +113,14 @@ def _spanning_tree(listed: Assembly) -> tuple[list[Connection], list[Connection]
                 f"{first.line} and '{c.name}'; a tree has one for each link"
             )
             raise wrong(listed.path, c.line, text)
-    root = [_base(listed, inward)] if _roots(listed, inward) else []
+    roots = [link for link in listed.links if link.name not in inward]
+    root = [_base(listed, roots, inward)] if roots else []
     inward |= {c.child: c for c in root}
     connections = [*root, *listed.connections]
     if listed.loops:
         inward = _nearest_to_the_base(connections)
-    outward: dict[str, list[Connection]] = {name: [] for name in (WORLD, *_names(listed))}
+    outward: dict[str, list[Connection]] = {link.name: [] for link in listed.links}
+    outward[WORLD] = []
     rest: list[Connection] = []
     for c in connections:
         (outward[c.parent] if inward.get(c.child) is c else rest).append(c)
@@ -125,10 +131,6 @@ def _spanning_tree(listed: Assembly) -> tuple[list[Connection], list[Connection]
     if len(tree) < len(listed.links):
         raise _circle(listed, inward, {c.child for c in tree})
     return tree, rest
-
-
-def _names(listed: Assembly) -> list[str]:
-    return [link.name for link in listed.links]
 
 
 def _nearest_to_the_base(connections: Sequence[Connection]) -> dict[str, Connection]:
@@ -148,13 +150,9 @@ def _nearest_to_the_base(connections: Sequence[Connection]) -> dict[str, Connect
     return inward
 
 
-def _roots(listed: Assembly, inward: dict[str, Connection]) -> list[Link]:
-    return [link for link in listed.links if link.name not in inward]
-
-
-def _base(listed: Assembly, inward: dict[str, Connection]) -> Connection:
+def _base(listed: Assembly, roots: list[Link], inward: dict[str, Connection]) -> Connection:
     """The joint between the fixed base and the one link that hangs on no joint of the file."""
-    first, *others = _roots(listed, inward)
+    first, *others = roots
     if others or any(c.parent == WORLD for c in inward.values()):
         link, what = (others[0], f"nor does '{first.name}'") if others else (first, "others do")
         text = (
@@ -200,9 +198,9 @@ def _after(X: Transform, first: Transform) -> Transform:
     if first is SAME or X is SAME:
         return X if first is SAME else first
     if first.E is STRAIGHT:
-        return Transform(X.E, first.r + X.r)
+        return Transform(X.E, read_only(first.r + X.r))
     if X.E is STRAIGHT:
-        return Transform(first.E, first.r + first.E.T @ X.r)
+        return Transform(first.E, read_only(first.r + first.E.T @ X.r))
     both: Transform = X @ first
     return both
 
@@ -333,7 +331,7 @@ def _taken(body: RigidInertia, X: Transform) -> RigidInertia:
 
 
 def _any(body: RigidInertia) -> bool:
-    return body is not NOTHING and bool(body.m or body.I.any())
+    return body is not NOTHING and bool(body.m or any(map(any, body.I.tolist())))
 
 
 def _is_unphysical(body: RigidInertia) -> bool:
@@ -356,10 +354,10 @@ def _couplings(
     """The joints that follow others, each with the joint at the end of its chain, and what tells of
     those that are left out.
     """
-    by_name = {f.joint: f for f in listed.followings}
-    fixed = {c.name for c in listed.connections} - set(numbers)
     if not listed.followings:
         return (), []
+    by_name = {f.joint: f for f in listed.followings}
+    fixed = {c.name for c in listed.connections} - set(numbers)
     couplings, left_out = list[Coupling](), list[Callable[[], str]]()
     for f in listed.followings:
         if f.joint in fixed:

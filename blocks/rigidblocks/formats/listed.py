@@ -69,8 +69,7 @@ class Following:
     offset: float
 
 
-@dataclass(frozen=True, eq=False)
-class Assembly:
+class Assembly(NamedTuple):
     """What a file lists, in its order, and how it is to be read.
 
     `loops` says whether a link may be the child of several joints, `floating` whether the first

@@ -9,12 +9,15 @@ from lxml import etree
 
 from rigidblocks.algebra.spatial import Array, RigidInertia, Transform
 from rigidblocks.formats.document import (
+    HERE,
     SAME,
     Children,
     Element,
+    Origin,
     first_of_each,
     number,
     numbers,
+    origins,
     placements,
     refused,
     required,
@@ -37,12 +40,12 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
     sound = has_sound_shapes(root)
     inertials, joints = _INERTIALS(root), _JOINTS(root)
     insides = [first_of_each(part) for part in (*inertials, *joints)]
-    origins, n = _origins(insides), len(inertials)
+    places, n = _origins(insides), len(inertials)
     return Assembly(
         path,
         name,
-        _links(_LINKS(root), inertials, insides[:n], origins[:n], sound),
-        _connections(joints, insides[n:], origins[n:], warnings),
+        _links(_LINKS(root), inertials, insides[:n], places[:n], sound),
+        _connections(joints, insides[n:], places[n:], warnings),
         list(_followings(joints, insides[n:])),
         floating=floating,
         strict=strict,
@@ -65,7 +68,7 @@ def _links(
     elements: Sequence[Element],
     inertials: Sequence[Element],
     insides: Sequence[Children],
-    origins: Sequence[Transform],
+    places: Sequence[Origin],
     later: bool,
 ) -> list[Link]:
     """The links of <link> elements with the first <inertial> of each that has one, what is in it,
@@ -74,11 +77,11 @@ def _links(
     """
     names = _each(elements, "name")
     if len(inertials) == len(elements):
-        bodies = _inertias(inertials, insides, origins, names)
+        bodies = _inertias(inertials, insides, places, names)
     else:
         name_of = dict(zip(elements, names, strict=True))
         owners = [inertial.getparent() for inertial in inertials]
-        some = _inertias(inertials, insides, origins, [name_of[owner] for owner in owners])
+        some = _inertias(inertials, insides, places, [name_of[owner] for owner in owners])
         of = dict(zip(owners, some, strict=True))
         bodies = [of.get(element, NOTHING) for element in elements]
     return [
@@ -102,18 +105,18 @@ def _each(elements: Sequence[Element], attribute: str) -> list[str]:
 def _inertias(
     elements: Sequence[Element],
     insides: Sequence[Children],
-    origins: Sequence[Transform],
+    places: Sequence[Origin],
     names: Sequence[str],
 ) -> list[RigidInertia]:
     masses = _needed(elements, insides, "mass")
     moments = _needed(elements, insides, "inertia")
     return inertias(
-        (mass, name, m, X, rows)
-        for mass, name, (m,), X, rows in zip(
+        (mass, name, m, place, rows)
+        for mass, name, (m,), place, rows in zip(
             masses,
             names,
             table(masses, ("value",)),
-            origins,
+            places,
             table(moments, ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), 0.0),
             strict=True,
         )
@@ -131,14 +134,14 @@ def _needed(
     return found
 
 
-def _origins(insides: Sequence[Children]) -> list[Transform]:
-    """The transform to the <origin> of each, SAME where there is none."""
+def _origins(insides: Sequence[Children]) -> list[Origin]:
+    """The <origin> of each, HERE where there is none."""
     given = [inside["origin"] for inside in insides if "origin" in inside]
-    found = placements(given)
+    found = origins(given)
     if len(given) == len(insides):
         return found
     known = iter(found)
-    return [next(known) if "origin" in inside else SAME for inside in insides]
+    return [next(known) if "origin" in inside else HERE for inside in insides]
 
 
 # ---- joints ----
@@ -153,7 +156,7 @@ def read_connection(element: Element, warnings: list[str]) -> Connection:
 def _connections(
     elements: Sequence[Element],
     insides: Sequence[Children],
-    origins: Sequence[Transform],
+    places: Sequence[Origin],
     warnings: list[str],
 ) -> list[Connection]:
     names, kinds = _each(elements, "name"), _each(elements, "type")
@@ -173,7 +176,7 @@ def _connections(
             values,
         )
         for element, name, parent, child, (turn, joint), origin, values in zip(
-            elements, names, parents, children, moved, origins, said, strict=True
+            elements, names, parents, children, moved, placements(places), said, strict=True
         )
     ]
 

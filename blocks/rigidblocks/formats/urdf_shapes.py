@@ -1,7 +1,6 @@
 """The shapes of a URDF's links."""
 
 from collections.abc import Sequence
-from functools import partial
 from math import isfinite
 
 from lxml import etree
@@ -27,7 +26,7 @@ def shapes_of(link: Element, kind: str, later: bool) -> Sequence[Shape]:
     """The shapes of the elements `kind` of a <link>, <visual> or <collision>, in its coordinates;
     made when they are first looked at if `later`. Of a mesh there are none: no file is opened.
     """
-    return Later(partial(_shapes, link, kind)) if later else _shapes(link, kind)
+    return Later(_shapes, link, kind) if later else _shapes(link, kind)
 
 
 def has_sound_shapes(root: Element) -> bool:
@@ -50,27 +49,26 @@ def has_sound_shapes(root: Element) -> bool:
         _values(_SEEN(root) + _TOUCHING(root), 3)
     except ValueError:
         return False
-    sound = all(name.strip() and ".." not in name for name in meshes)
+    sound = all(map(str.strip, meshes)) and ".." not in "\n".join(meshes)
     return sound and min(sizes, default=0.0) >= 0.0
 
 
 def _values(texts: Sequence[str], count: int) -> list[float]:
     """The numbers in texts of `count` each; raises ValueError where anything can be said of one."""
-    different = set(texts)
-    different.discard("0 0 0")
-    if not different:
+    if not (different := set(texts) - _NOWHERE):
         return []
     tokens = [text.split() for text in different]
     if any(len(some) != count for some in tokens):
         raise ValueError
     values = [float(token) for some in tokens for token in some]
     text = "".join(different)
-    far = max(max(values, default=0.0), -min(values, default=0.0))
+    far = max(map(abs, values))
     if not (text.isascii() and "_" not in text and isfinite(sum(values)) and far < _FAR):
         raise ValueError
     return values
 
 
+_NOWHERE = {"0 0 0"}
 _SOLIDS = etree.XPath("link/*/geometry/*")
 _SEEN = etree.XPath("link/visual/origin/@*", smart_strings=False)
 _TOUCHING = etree.XPath("link/collision/origin/@*", smart_strings=False)

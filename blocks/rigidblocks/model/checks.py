@@ -100,12 +100,10 @@ def _doubled(names: tuple[str, ...]) -> list[str]:
 
 
 def _check_lengths(tree: Tree) -> None:
-    lengths = {
-        name: len(getattr(tree, name))
-        for name in ("parent", "joint", "Xtree", "inertia", "body_names", "joint_names")
-    }
-    if len(set(lengths.values())) > 1:
-        n = min(lengths.values())
+    names = ("parent", "joint", "Xtree", "inertia", "body_names", "joint_names")
+    lists = (getattr(tree, name) for name in names)
+    if len(set(sizes := tuple(map(len, lists)))) > 1:
+        lengths, n = dict(zip(names, sizes, strict=True)), min(sizes)
         short = " and ".join(name for name, length in lengths.items() if length == n)
         raise ValueError(
             f"model '{tree.name}' needs one entry a body in every list, not {lengths}; joint {n} "

@@ -5,20 +5,21 @@ from typing import Any
 
 
 class Later(Sequence[Any]):
-    """The tuple that `make` returns, made once, when it is first looked at: what is drawn of a
-    robot, for those who only compute with it.
+    """The tuple that `make` returns of `arguments`, made once, when it is first looked at: what is
+    drawn of a robot, for those who only compute with it.
     """
 
-    __slots__ = ("_items", "_make")
+    __slots__ = ("_arguments", "_items", "_make")
 
-    def __init__(self, make: Callable[[], tuple[Any, ...]]):
-        self._make: Callable[[], tuple[Any, ...]] | None = make
+    def __init__(self, make: Callable[..., tuple[Any, ...]], *arguments: Any):
+        self._make: Callable[..., tuple[Any, ...]] | None = make
+        self._arguments = arguments
         self._items: tuple[Any, ...] = ()
 
     def _made(self) -> tuple[Any, ...]:
         if (make := self._make) is not None:
-            self._items = make()
-            self._make = None
+            self._items = make(*self._arguments)
+            self._make, self._arguments = None, ()
         return self._items
 
     def __getitem__(self, index: Any) -> Any:

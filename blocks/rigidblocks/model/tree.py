@@ -187,7 +187,7 @@ def complete(tree: Tree, dimensions: int) -> None:
         raise ValueError(
             f"gravity needs {dimensions} components in m/s^2, not shape {gravity.shape}"
         )
-    if gravity.dtype != object and not all(map(isfinite, gravity.tolist())):
+    if gravity.dtype.kind != "O" and not all(map(isfinite, gravity.tolist())):
         raise ValueError(f"gravity must be finite, not {gravity}")
     if gravity is not tree.gravity or not is_frozen(gravity):
         object.__setattr__(tree, "gravity", read_only(gravity))

@@ -1,7 +1,6 @@
 """Robots of files, as they are drawn."""
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,6 +57,6 @@ def _motionless(path: Path, floating: bool) -> RobotDescription | None:
         listed = read_urdf(root, path, floating=floating, strict=False)
         links = [one if one.inertia.m > 0 else one._replace(inertia=SPECK) for one in listed.links]
         floats = floating or all(isinstance(one.joint, Fixed) for one in listed.connections)
-        return described(replace(listed, links=links, floating=floats))
+        return described(listed._replace(links=links, floating=floats))
     except FormatError:
         return None
