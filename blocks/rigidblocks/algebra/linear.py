@@ -167,7 +167,7 @@ def orthonormal(M: Array, limit: Any) -> tuple[Array, Array, tuple[Any, ...]]:
         largest, square, others = _largest_column(columns, n)
         keep = less(limit, square)
         size = np.sqrt(select(keep, square, 1.0))
-        done.append(without(largest * select(keep, 1.0 / size, 0.0), done, n))
+        done.append(without(largest * (select(keep, 1.0, 0.0) / size), done, n))
         sizes.append(select(keep, size, 0.0))
         columns = [without(column, done[-1:], n) for column in others]
     stacked = np.array(done).T
@@ -191,28 +191,40 @@ def _largest_column(columns: list[Array], n: int) -> tuple[Array, Any, list[Arra
     return best, square, others
 
 
-def completion(Q: Array, vectors: list[Array]) -> Array:
-    """Orthonormal columns P that span, with Q's, the vectors too; a column is zero where the others
-    do already.
+def completion(Q: Array, vectors: list[Array]) -> tuple[Array, Array]:
+    """Orthonormal columns P (n, k) that span, with Q's, the k vectors too, and R = P^T [vectors]
+    (k, k), an upper triangle; column and row are zero where the others span a vector already.
     """
-    n, done = len(Q), list(Q.T)
-    for vector in vectors:
-        p = without(without(vector, done, n), done, n)
+    n, m, k = *Q.shape, len(vectors)
+    done, R = list(Q.T), np.zeros((k, k), dtype=object if Q.dtype == object else float)
+    for j, vector in enumerate(vectors):
+        p, parts = _separated(vector, done)
+        p, again = _separated(p, done)  # what rounding has left
         square = p @ p
         some = less(1e-28, square)
-        done.append(p * select(some, 1.0 / np.sqrt(select(some, square, 1.0)), 0.0))
-    return np.array(done[Q.shape[1] :]).reshape(len(vectors), n).T
+        inverse = select(some, 1.0, 0.0) / np.sqrt(select(some, square, 1.0))
+        done.append(p * inverse)
+        R[:j, j], R[j, j] = parts[m:] + again[m:], square * inverse
+    return np.array(done[m:]).reshape(k, n).T, R
 
 
 def without(vector: Array, units: Sequence[Array], n: int | None = None) -> Array:
     """The vector less its parts along orthonormal ones, judged by the first n elements (modified
     Gram-Schmidt).
     """
+    return _separated(vector, units, n)[0]
+
+
+def _separated(
+    vector: Array, units: Sequence[Array], n: int | None = None
+) -> tuple[Array, Array]:
+    """`without`, and the parts that were taken off."""
+    parts = []
     for unit in units:
-        part = unit[:n] @ vector[:n]
-        if not is_number(part, 0.0):
-            vector = vector - unit * part
-    return vector
+        parts.append(unit[:n] @ vector[:n])
+        if not is_number(parts[-1], 0.0):
+            vector = vector - unit * parts[-1]
+    return vector, np.array(parts)
 
 
 def block_diagonal(blocks: Sequence[Array], dtype: type = float) -> Array:

@@ -82,7 +82,7 @@ def svd(A: Array, sweeps: int | None = None) -> SVD:
     stack = _normal_columns(A, min(p, 5) + p // 3 if sweeps is None else sweeps)
     s = np.array([np.sqrt(column @ column) for column in stack[:m].T])
     some = less(0.0, s)
-    return SVD(stack[:m] * select(some, 1.0 / select(some, s, 1.0), 0.0), s, stack[m:])
+    return SVD(stack[:m] * (select(some, 1.0, 0.0) / select(some, s, 1.0)), s, stack[m:])
 
 
 def _normal_columns(A: Array, sweeps: int) -> Array:

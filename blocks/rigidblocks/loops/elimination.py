@@ -141,16 +141,18 @@ def solved(
     fixed, free = _fixed_and_free(factors, k, z, doubt)
     w: Array = np.array(z, dtype=_dtype(*fixed, *free))
     places: list[Array] = []
-    kept: dict[int, Array] = {}  # by front: the kept coordinates, which later loops settle
+    settled: dict[int, Array] = {}  # by front: how later loops move the kept coordinates
 
     # inward: the coordinates of each loop, of which it settles its own
     for l, front in reversed(list(enumerate(factors.fronts))):
-        own = without(free[l], [*front.Q.T, *front.P.T])
-        s = fixed[l] + own + front.P @ kept.get(l, front.P.T @ free[l])
+        s = fixed[l] + without(free[l], list(front.Q.T))
+        if l in settled:
+            s = s + front.P @ settled[l]
         places.insert(0, s)
+        left = free[l]
         for source in front.sources:
             size = factors.fronts[source].P.shape[1]
-            kept[source], s = s[:size], s[size:]
+            settled[source], s, left = s[:size] - left[:size], s[size:], left[size:]
         w[list(front.fresh)] = s
     return w, _multipliers(factors, places, free)
 
@@ -172,10 +174,10 @@ def _fixed_and_free(
             turning = c if k is doubt.k else _settled(front, doubt.k, k_offset)
             straight = front.below(turning, doubt.k_rounding, 2)
             if k is not doubt.k:
-                turning = select(straight, 0.0, turning)
+                turning = turning - select(straight, turning, 0.0)
                 _move(front, front.Q @ turning, k_offset)
                 straight = select(front.below(c, doubt.velocity_rounding, 1), straight, False)
-            c = select(straight, 0.0, c)
+            c = c - select(straight, c, 0.0)
         fixed.append(front.Q @ c)
         left = [factors.fronts[source].P.T @ free[source] for source in front.sources]
         free.append(np.concatenate([*left, z[list(front.fresh)]]))
@@ -233,8 +235,8 @@ def _front(
     M = np.array([rows[row] for row in Y]).T @ np.array(list(Y.values()))
     Q, V, sizes = orthonormal(M, limit)
     read = {row: c for row, c in rows.items() if row in later}
-    P = completion(Q, list(read.values()))
-    kept = {row: P.T @ c for row, c in read.items()}
+    P, R = completion(Q, list(read.values()))
+    kept = dict(zip(read, R.T, strict=True))
     return Front(block, Y, sources, fresh, rows, Q, V, sizes, P, kept, largest)
 
 

@@ -250,7 +250,7 @@ def _closed(
     rounding = geared.rounding
     for _ in range(2):
         delta = geared.constraints(position_constraints(model, q), q).delta
-        error = select(less(np.abs(delta), rounding), 0.0, delta)
+        error = delta - select(less(np.abs(delta), rounding), delta, 0.0)
         q = displaced(model, q, -_nearest(L, parent, factors, error))
     return q, L, parent
 
