@@ -157,15 +157,18 @@ def orthonormal(M: Array, limit: Any) -> tuple[Array, Array, tuple[Any, ...]]:
     """Q = M V with orthonormal columns, made from M's, the largest remainder first; and the
     remainders' sizes.
 
-    Where the square of a remainder is below `limit`, its column and size are zero.
+    Where the square of a remainder is below `limit`, its column and size are zero, and all behind
+    it.
     """
     n, m = M.shape
     columns = [np.concatenate([M[:, j], np.eye(m)[j]]) for j in range(m)]
     done: list[Array] = []
     sizes: list[Any] = []
+    keep: Any = None
     while columns:
         largest, square, others = _largest_column(columns, n)
-        keep = less(limit, square)
+        above = less(limit, square)
+        keep = above if keep is None else keep & above
         size = np.sqrt(select(keep, square, 1.0))
         done.append(without(largest * (select(keep, 1.0, 0.0) / size), done, n))
         sizes.append(select(keep, size, 0.0))
@@ -215,9 +218,7 @@ def without(vector: Array, units: Sequence[Array], n: int | None = None) -> Arra
     return _separated(vector, units, n)[0]
 
 
-def _separated(
-    vector: Array, units: Sequence[Array], n: int | None = None
-) -> tuple[Array, Array]:
+def _separated(vector: Array, units: Sequence[Array], n: int | None = None) -> tuple[Array, Array]:
     """`without`, and the parts that were taken off."""
     parts = []
     for unit in units:

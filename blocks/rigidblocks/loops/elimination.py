@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.linear import completion, orthonormal, without
+from rigidblocks.algebra.reflections import Basis, Columns, normal_to
 from rigidblocks.algebra.scalar import is_number, less, maximum, minimum, select
 from rigidblocks.algebra.spatial import Array
 
@@ -45,7 +46,7 @@ class Front:
     Q: Array
     V: Array
     sizes: tuple[Any, ...]
-    P: Array
+    P: Basis
     kept: dict[int, Array]
     largest: Any
 
@@ -147,11 +148,11 @@ def solved(
     for l, front in reversed(list(enumerate(factors.fronts))):
         s = fixed[l] + without(free[l], list(front.Q.T))
         if l in settled:
-            s = s + front.P @ settled[l]
+            s = s + front.P.sum(settled[l])
         places.insert(0, s)
         left = free[l]
         for source in front.sources:
-            size = factors.fronts[source].P.shape[1]
+            size = factors.fronts[source].P.size
             settled[source], s, left = s[:size] - left[:size], s[size:], left[size:]
         w[list(front.fresh)] = s
     return w, _multipliers(factors, places, free)
@@ -179,7 +180,7 @@ def _fixed_and_free(
                 straight = select(front.below(c, doubt.velocity_rounding, 1), straight, False)
             c = c - select(straight, c, 0.0)
         fixed.append(front.Q @ c)
-        left = [factors.fronts[source].P.T @ free[source] for source in front.sources]
+        left = [factors.fronts[source].P.parts(free[source]) for source in front.sources]
         free.append(np.concatenate([*left, z[list(front.fresh)]]))
         _move(front, fixed[-1], offset)
     return fixed, free
@@ -235,16 +236,31 @@ def _front(
     M = np.array([rows[row] for row in Y]).T @ np.array(list(Y.values()))
     Q, V, sizes = orthonormal(M, limit)
     read = {row: c for row, c in rows.items() if row in later}
-    P, R = completion(Q, list(read.values()))
-    kept = dict(zip(read, R.T, strict=True))
+    P, kept = _left(Q, sizes, read)
     return Front(block, Y, sources, fresh, rows, Q, V, sizes, P, kept, largest)
+
+
+def _left(
+    Q: Array, sizes: tuple[Any, ...], read: dict[int, Array]
+) -> tuple[Basis, dict[int, Array]]:
+    """A basis of what the directions Q leave free of the rows that later loops read, and these rows
+    in its coordinates.
+
+    Where there are places for the directions that these rows do not read, it is the others.
+    """
+    spare = [k for k in range(len(Q)) if all(is_number(c[k], 0.0) for c in read.values())]
+    if len(sizes) <= len(spare) and len(Q) - len(spare) <= len(read):
+        basis = normal_to(Q, sizes, spare)
+        return basis, {row: basis.parts(c) for row, c in read.items()}
+    P, R = completion(Q, list(read.values()))
+    return Columns(P), dict(zip(read, R.T, strict=True))
 
 
 def _coordinates(
     sources: tuple[int, ...], fresh: tuple[int, ...], fronts: list[Front], home: dict[int, int]
 ) -> dict[int, Array]:
     """The rows that are in one of these fronts, or fresh, in the coordinates of both together."""
-    sizes = [fronts[source].P.shape[1] for source in sources]
+    sizes = [fronts[source].P.size for source in sources]
     basis = np.eye(sum(sizes) + len(fresh))
     rows: dict[int, Array] = {}
     k = 0
