@@ -38,8 +38,20 @@ def test_reflected_basis_is_orthonormal_and_normal_to_the_directions(n, spare, d
     np.testing.assert_allclose(basis.parts(x), P.T @ x, atol=1e-14)
 
 
+@pytest.mark.parametrize("dropped", [(), (2,), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize(("n", "spare"), [(9, (7,)), (8, (1, 4)), (6, ()), (3, (1,)), (3, ())])
+def test_directions_without_a_spare_place_shut_another(n, spare, dropped):
+    Q, sizes = directions(n, 3, dropped)
+    P = dense(normal_to(Q, sizes, spare), n)
+    assert P.shape[1] == n - len(spare)
+    some = P.any(axis=0)
+    assert some.sum() == n - max(len(spare), 3 - len(dropped))
+    np.testing.assert_allclose(P.T @ P, np.diag(1.0 * some), atol=1e-14)
+    np.testing.assert_allclose(P.T @ Q, 0.0, atol=1e-14)
+
+
 @pytest.mark.parametrize("dropped", [(), (2,), (0, 1, 2)])
-@pytest.mark.parametrize("spare", [(6, 7, 8), (0, 2, 5, 7)])
+@pytest.mark.parametrize("spare", [(6, 7, 8), (0, 2, 5, 7), (3,), ()])
 def test_vectors_without_spare_places_are_in_directions_and_basis(dropped, spare):
     Q, sizes = directions(9, 3, dropped)
     vectors = RNG.normal(size=(9, 4))

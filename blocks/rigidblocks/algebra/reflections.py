@@ -1,12 +1,11 @@
 """What is normal to orthonormal directions, in coordinates that reflections turn them out of.
 
-Where coordinates have fewer directions to give up than there are places that nobody asks for
-later, Householder's reflections turn the directions into these places. What is left are the other
-places, and costs a fraction of an orthonormal basis by Gram and Schmidt (`linear.completion`).
-Everything works traced.
+Where there are places that nobody asks for later, Householder's reflections turn directions into
+these places. What is left are the other places, and costs a fraction of an orthonormal basis by
+Gram and Schmidt (`linear.completion`). Everything works traced.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -71,11 +70,14 @@ class Mirror(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Reflected:
-    """The basis of what reflections take to the k `left` places of n."""
+    """The basis of what reflections take to the k `left` places of n; those of its columns that
+    are `shut` are times a number that is 0 or 1.
+    """
 
     n: int
     left: list[int]
     mirrors: tuple[Mirror, ...]
+    shut: Mapping[int, Any]
 
     @property
     def size(self) -> int:
@@ -86,30 +88,47 @@ class Reflected:
         """P^T x (k,)."""
         for mirror in self.mirrors:
             x = mirror.image(x)
-        return x[self.left]
+        return self._open(x[self.left])
 
     def sum(self, y: Array) -> Array:
         """P y (n,)."""
         x = np.zeros(self.n, dtype=y.dtype)
-        x[self.left] = y
+        x[self.left] = self._open(y)
         for mirror in reversed(self.mirrors):
             x = mirror.image(x)
         return x
 
+    def _open(self, y: Array) -> Array:
+        y = y.copy()
+        for k, number in self.shut.items():
+            y[k] = y[k] * number
+        return y
+
 
 def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected:
-    """A basis (n, n - s) normal to the orthonormal columns of Q (n, m), that with them has what is
-    not in the s >= m `spare` places. Columns of the size 0 are zero, and behind all others.
+    """A basis (n, k) normal to the orthonormal columns of Q (n, m), that with them has what is not
+    in the s `spare` places: k = n - s. Columns of the size 0 are zero, and behind all others.
+
+    Directions for which there is no spare place take one of the others, whose column of the basis
+    is zero unless the direction is.
     """
-    n = len(Q)
-    left = [k for k in range(n) if k not in spare]
+    left = [k for k in range(len(Q)) if k not in spare]
+    open_, shut = list(left), dict[int, Any]()
     columns, mirrors = list(Q.T), list[Mirror]()
     for j, size in enumerate(sizes):
-        mirrors.append(_gathering(columns[j], list(spare[j:])))
+        some = select(less(0.0, size), 1.0, 0.0)
+        if j < len(spare):
+            mirrors.append(_gathering(columns[j], list(spare[j:])))
+            columns[j:] = map(mirrors[-1].image, columns[j:])
+            pivot = spare[j]
+        elif open_:
+            pivot = open_.pop()
+            shut[left.index(pivot)] = 1.0 - some
+        else:
+            break  # there are n directions, and those behind them are zero
+        mirrors.append(_turning(columns[j], [*open_, pivot], some))
         columns[j:] = map(mirrors[-1].image, columns[j:])
-        mirrors.append(_turning(columns[j], [*left, spare[j]], size))
-        columns[j:] = map(mirrors[-1].image, columns[j:])
-    return Reflected(n, left, tuple(mirrors))
+    return Reflected(len(Q), left, tuple(mirrors), shut)
 
 
 def _gathering(q: Array, places: list[int]) -> Mirror:
@@ -127,11 +146,13 @@ def _gathering(q: Array, places: list[int]) -> Mirror:
 _NOTHING = 1e-40  # the square of elements of a unit vector that may stay where they are
 
 
-def _turning(q: Array, places: list[int], size: Any) -> Mirror:
-    """What takes a unit vector of these places to the last of them; none where its size is 0."""
+def _turning(q: Array, places: list[int], some: Any) -> Mirror:
+    """What takes a unit vector of these places to the last of them; none where it is zero and
+    `some` is 0, not 1.
+    """
     v = np.array(q[places])
     factor = 1.0 / (1.0 + np.abs(v[-1]))
-    v[-1] = v[-1] + _sign(v[-1]) * select(less(0.0, size), 1.0, 0.0)
+    v[-1] = v[-1] + _sign(v[-1]) * some
     return Mirror(places, v, factor)
 
 

@@ -246,10 +246,10 @@ def _left(
     """A basis of what the directions Q leave free of the rows that later loops read, and these rows
     in its coordinates.
 
-    Where there are places for the directions that these rows do not read, it is the others.
+    Where that leaves no more than there are rows, it is of the places that they read.
     """
     spare = [k for k in range(len(Q)) if all(is_number(c[k], 0.0) for c in read.values())]
-    if len(sizes) <= len(spare) and len(Q) - len(spare) <= len(read):
+    if len(Q) - len(spare) <= len(read):
         basis = normal_to(Q, sizes, spare)
         return basis, {row: basis.parts(c) for row, c in read.items()}
     P, R = completion(Q, list(read.values()))
