@@ -27,6 +27,7 @@ from rigidblocks.kernels.evaluator import TracedEvaluator
 
 PACKAGE = Path(rigidblocks.__file__).parent
 DOCS = Path(__file__).parent
+WIDTH, LONG = 100, 40  # letters of a line, and of an argument
 MANY = 4  # pages that are named at most for a name
 SUPPORT = Path(__file__).parents[1] / "tests/support"
 FACES = ("", "contact", "dynamics", "joint", "library", "loops")  # bring a room's names together
@@ -104,8 +105,19 @@ def block_page(name: str, block: Block) -> str:
 def _call(name: str, block_type: type) -> str:
     """How a block is made, with what its fields are unless given."""
     fields = inspect.signature(block_type).parameters.values()
-    texts = [str(field.replace(annotation=field.empty)) for field in fields]
-    return f"{name}({', '.join(texts)})"
+    texts = [_short(str(field.replace(annotation=field.empty))) for field in fields]
+    in_one_line = f"{name}({', '.join(texts)})"
+    if len(in_one_line) <= WIDTH:
+        return in_one_line
+    return "\n".join([f"{name}(", *(f"    {text}," for text in texts), ")"])
+
+
+def _short(text: str) -> str:
+    """What is called, without its arguments where they are long: `ground=(Plane(...),)`."""
+    before = "" if len(text) > LONG else text
+    while before != text:
+        before, text = text, re.sub(r"\b(\w+)\([^()]+\)", r"\1…", text)
+    return text.replace("…", "(...)")
 
 
 def used_on(name: str, up: str) -> str:
