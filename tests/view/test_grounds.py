@@ -18,7 +18,7 @@ from rigidblocks import (
     sphere_inertia,
 )
 from rigidblocks.block.memory import Memory
-from rigidblocks.library import GroundContact, RigidContactPlant
+from rigidblocks.library import GroundContact, RigidContactPlant, SoftContactPlant
 from rigidblocks.model.shapes import Box, HeightField, Plane, Sphere
 from rigidblocks.robots import gripper, quadruped
 from rigidblocks.system.fused import FusedSystem
@@ -62,6 +62,20 @@ def test_shapes_at_rest_are_drawn():
     page = data(show(plant))
     (box,) = [one for one in at_rest(page) if one["kind"] == "box"]
     assert (box["kind"], box["size"], page["ground"]) == ("box", [1, 2, 3], 0.0)
+
+
+def test_a_plant_in_soft_contact_is_drawn_with_its_ground_and_its_forces():
+    plant = SoftContactPlant(RobotPlant(gripper()), K=1e4, ground=(Plane(point=(0, 0, -1.0)),))
+    page = data(show(plant))
+    assert page["ground"] == -1.0
+    system = System()
+    system.add("gripper", plant)
+    ((robot, ports),) = drawn_robots(system, None)
+    assert ports == ("gripper.q",)
+    assert [part.ports for part in robot.forces] == [
+        ("gripper.f_contact",),
+        ("gripper.centre_of_pressure",),
+    ]
 
 
 def test_the_ground_of_a_contact_beside_the_plant_is_drawn():

@@ -11,6 +11,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.library.contact_plant import ContactPlant
 from rigidblocks.library.ground_contact import GroundContact
 from rigidblocks.library.rigid_contact_plant import RigidContactPlant
+from rigidblocks.library.soft_contact import SoftContactPlant
 from rigidblocks.library.world_plant import WorldPlant
 from rigidblocks.simulation.result import Result
 from rigidblocks.system.system import System
@@ -29,7 +30,7 @@ def force_parts(block: Any, name: str = "", system: System | None = None) -> tup
     parts: tuple[Part, ...] = ()
     if isinstance(block, ContactPlant):
         parts = FORCE
-    elif isinstance(block, RigidContactPlant):
+    elif isinstance(block, RigidContactPlant | SoftContactPlant):
         parts = tuple(Part((port,), a, b) for port, a, b in (WRENCH, PRESSURE))
     elif isinstance(block, WorldPlant):
         parts = tuple(Part(_of_members(block, port), a, b) for port, a, b in (WRENCH, PRESSURE))

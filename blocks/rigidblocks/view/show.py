@@ -18,6 +18,7 @@ from rigidblocks.library.floating_plant import FloatingBasePlant
 from rigidblocks.library.kinematics import FrameKinematics
 from rigidblocks.library.plant import Plant
 from rigidblocks.library.rigid_contact_plant import RigidContactPlant
+from rigidblocks.library.soft_contact import SoftContactPlant
 from rigidblocks.library.world_plant import WorldPlant
 from rigidblocks.mechanisms import Mechanism
 from rigidblocks.model.model import Model
@@ -36,6 +37,7 @@ from rigidblocks.view.solids import of_shapes
 FRAMES, MOST = 60.0, 400_000  # per second; bytes of all frames
 POINTS, FEWEST, NUMBERS = 1200, 50, 50_000  # of a curve, at most and at least; of all curves
 FAR = 1e12  # [rad, m]: what is farther away is not seen
+PLANTS = (Plant, ContactPlant, SoftContactPlant, RigidContactPlant, WorldPlant)
 
 
 Drawn = tuple[DrawnRobot, Sequence[str]]  # with the names of the ports of its q
@@ -74,8 +76,8 @@ def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
             yield DrawnRobot(robot.model, q=robot.q0 if q is None else q), ("q",)
         case Tree():
             yield _of_model(robot, q)
-        case Plant() | ContactPlant() | RigidContactPlant() | WorldPlant():
-            one, ports = _of_plant(robot, {}, "", q)
+        case Plant() | ContactPlant() | SoftContactPlant() | RigidContactPlant() | WorldPlant():
+            one, ports = drawn_plant(robot, {}, "", q)
             yield _on_ground(one, robot), ports
         case _:
             raise TypeError(
@@ -86,7 +88,7 @@ def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
 
 def plant_of(block: Any) -> Plant | None:
     """The plant that a block is or has in it."""
-    if isinstance(block, ContactPlant):
+    if isinstance(block, ContactPlant | SoftContactPlant):
         return block.robot
     return block if isinstance(block, Plant) else None
 
@@ -180,11 +182,11 @@ def in_order(names: Sequence[str]) -> list[str]:
 
 
 def _of_system(system: System) -> Iterator[Drawn]:
-    drawn, robots = (Plant, ContactPlant, RigidContactPlant, WorldPlant), 0
+    robots = 0
     for name, part in system.parts.items():
-        if isinstance(part.component, drawn):
+        if isinstance(part.component, PLANTS):
             robots += 1
-            one, ports = _of_plant(part.component, part.start, name, None)
+            one, ports = drawn_plant(part.component, part.start, name, None)
             forces = force_parts(part.component, name, system)
             frames = dict(_frames(system, part.component, one.model))
             one = replace(one, forces=forces, frames=frames)
@@ -200,7 +202,12 @@ def _on_ground(one: DrawnRobot, robot: Block | System) -> DrawnRobot:
     return replace(one, more=(*one.more, *(replace(solid, aside=True) for solid in solids)))
 
 
-def _of_plant(block: Block, start: Mapping[str, Any], name: str, q: ArrayLike | None) -> Drawn:
+def drawn_plant(
+    block: Block, start: Mapping[str, Any], name: str = "", q: ArrayLike | None = None
+) -> Drawn:
+    """The robot of one of the `PLANTS`, called `name` in its system, where this `start` of its
+    states or `q` (nq,) puts it, with the names of the ports of its q.
+    """
     if isinstance(block, RigidContactPlant):
         q = start.get("q", block.q0) if q is None else q
         return DrawnRobot(block.model, name, q, forces=force_parts(block)), (
@@ -243,7 +250,7 @@ def _frames(system: System, block: Block, drawn: Tree) -> Iterator[tuple[str, tu
 def _of_model(model: Tree, q: ArrayLike | None) -> Drawn:
     given = q is not None and np.shape(q) == (model.nq,)
     if isinstance(model, Model) and not given and _floats(model):
-        return _of_plant(FloatingBasePlant(model), {}, "", q)
+        return drawn_plant(FloatingBasePlant(model), {}, "", q)
     return DrawnRobot(model, q=q), ("q",)
 
 
