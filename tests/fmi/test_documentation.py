@@ -16,14 +16,26 @@ from numpy.testing import assert_allclose
 
 from fmu_blocks import BLOCKS
 from fmu_instance import Host
-from rigidblocks import RK4, Block, Port, export_fmu
+from rigidblocks import (
+    RK4,
+    Block,
+    ContinuousSystem,
+    Frame,
+    FrameKinematics,
+    Port,
+    RobotPlant,
+    System,
+    export_fmu,
+    planar2,
+)
 from rigidblocks.block.adaptive import DEFAULT_METHOD, memory_for
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.stepper import NumpyStepper
-from rigidblocks.fmi.documentation import docstring, documentation_content, page
+from rigidblocks.fmi.documentation import documentation_content, page, prose
 from rigidblocks.fmi.prose import as_html
 from rigidblocks.fmi.reference import ReferenceRun, round_to_largest
 from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.library import BouncingBall, Gain
 from runaway import Runaway
 
 
@@ -73,6 +85,14 @@ def text_of(html):
     return "\n".join(tags.text)
 
 
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def plots_of(html):
+    """The last drawing of a page."""
+    return ET.fromstring(html[html.rindex("<svg") : html.rindex("</svg>") + len("</svg>")])
+
+
 @pytest.mark.parametrize("name", BLOCKS)
 def test_the_page_tells_the_equations_and_every_port(name):
     flat = Memory(BLOCKS[name], ())
@@ -81,7 +101,7 @@ def test_the_page_tells_the_equations_and_every_port(name):
             "documentation/index.html"
         ].decode()
     )
-    told = "".join(docstring(flat.block).replace("`", "").split())
+    told = "".join(prose(flat.block).replace("`", "").split())
     assert told in "".join(text.split())
     for port in (
         *flat.block.inputs,
@@ -93,6 +113,20 @@ def test_the_page_tells_the_equations_and_every_port(name):
         assert port.name in text.split("\n")
         assert port.doc in text
     assert ("Constants" in text) == bool(flat.block.parameters)
+
+
+def test_a_parameter_is_tunable_or_a_constant_and_rules_are_those_of_ports_that_are_there():
+    both = ReferenceRun(TracedEvaluator(Memory(BouncingBall(), ("e",))), RK4, 1e-3)
+    text = text_of(page(both, "model"))
+    tunable, constants = text.split("Tunable parameters")[1].split("Constants")
+    assert "\ne\n" in tunable
+    assert "\ng\n" not in tunable
+    assert "\ne\n" not in constants
+    assert "\ng\n" in constants
+    assert "one step later" not in text  # it has no inputs
+    gain = text_of(page(ReferenceRun(TracedEvaluator(Memory(Gain(2.0))), RK4, 1e-3), "model"))
+    assert "one step later" not in gain  # its output reads its input at once
+    assert "Constants" not in gain
 
 
 @pytest.mark.slow
@@ -181,10 +215,38 @@ def test_the_steps_of_a_reference_run_of_fast_motions_are_shorter(frequency):
 def test_the_plot_is_svg_with_a_line_for_each_output():
     flat = Memory(BLOCKS["planar2"])
     html = page(ReferenceRun(TracedEvaluator(flat), RK4, 1e-3), "model")
-    svg = ET.fromstring(html[html.index("<svg") : html.index("</svg>") + len("</svg>")])
+    svg = plots_of(html)
     assert len(svg.findall("{http://www.w3.org/2000/svg}polyline")) == sum(
         port.size for port in flat.block.outputs
     )
+
+
+def test_the_page_of_a_system_tells_its_parts_draws_its_robot_and_plots_its_motion():
+    system = System()
+    system.add("arm", RobotPlant(planar2(), [0.4, -0.8]), start={"tau": [0.0, 0.0]})
+    system.add("tip", FrameKinematics(planar2(), [Frame("tip", 1)]))
+    for name in ("q", "qd"):
+        system.connect(f"arm.{name}", f"tip.{name}")
+    run = ReferenceRun(TracedEvaluator(Memory(ContinuousSystem(system))), RK4, 1e-3)
+    html = page(run, "model")
+    text = text_of(html)
+    for kind in (RobotPlant, FrameKinematics):
+        assert kind.__doc__.split("\n")[0].strip() in text
+    assert "Raises" not in text
+    assert "Limits of its use" in text
+    assert "joint2" in html[html.index("<svg") : html.index("</svg>")]
+    assert [*run.output_columns][:4] == ["arm.q[1]", "arm.q[2]", "arm.qd[1]", "arm.qd[2]"]
+
+
+def test_names_of_a_plot_leave_room_for_that_of_its_port():
+    flat = Memory(FrameKinematics(planar2(), [Frame("far_end_of_the_tool", 1)]))
+    html = page(ReferenceRun(TracedEvaluator(flat), RK4, 1e-3), "model")
+    legends = {}
+    for text in plots_of(html).iter(f"{SVG}text"):
+        if names := [part.text for part in text.iter(f"{SVG}tspan")]:
+            legends[len(names)] = names
+    assert legends[7] == [f"[{i},{j}]" for i in (1, 2, 3) for j in (1, 2, 3)][:7]
+    assert all(sum(map(len, names)) <= 60 for names in legends.values())
 
 
 def test_text_of_a_block_is_not_taken_for_html():
@@ -214,7 +276,7 @@ def test_the_page_says_which_inputs_an_output_reads_at_once():
 def test_the_plot_names_its_lines_in_their_colours():
     flat = Memory(BLOCKS["planar2"])
     html = page(ReferenceRun(TracedEvaluator(flat), RK4, 1e-3), "model")
-    svg = ET.fromstring(html[html.index("<svg") : html.index("</svg>") + len("</svg>")])
+    svg = plots_of(html)
     space = "{http://www.w3.org/2000/svg}"
     lines = [line.get("stroke") for line in svg.findall(f"{space}polyline")]
     names = {part.text: part.get("fill") for part in svg.iter(f"{space}tspan")}

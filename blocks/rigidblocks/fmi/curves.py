@@ -11,6 +11,7 @@ from rigidblocks.fmi.reference import ReferenceRun, round_to_largest
 
 _COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
 _WIDTH, _HEIGHT, _LEFT, _TOP, _GAP = 640, 150, 80, 24, 34  # of a plot, and the room around it
+_LETTERS = 60  # of a legend beside the name of its port
 
 
 def curves(run: ReferenceRun) -> str:
@@ -19,7 +20,8 @@ def curves(run: ReferenceRun) -> str:
     for port in run.memory.block.outputs:
         if shown := {name: columns[name] for name in port.element_names if name in columns}:
             rows, t_stop = run.rows[:, [*shown.values()]], (len(run.rows) - 1) * run.dt
-            panels.append(_panel(port, rows, t_stop, len(panels)) + _legend([*shown], len(panels)))
+            panel = _panel(port, rows, t_stop, len(panels))
+            panels.append(panel + _legend(_names(port, [*shown]), len(panels)))
     height = len(panels) * (_HEIGHT + _GAP) + _TOP
     size = (
         f'viewBox="0 0 {_WIDTH + _LEFT + 20} {height}" width="{_WIDTH + _LEFT + 20}" '
@@ -50,6 +52,12 @@ def _panel(port: Port, rows: Array, t_stop: float, number: int) -> str:
     )
     lines = _lines(top + _HEIGHT * (high - values) / (high - low))
     return "".join([frame, *lines, *(_text(*text) for text in texts)])
+
+
+def _names(port: Port, names: list[str]) -> list[str]:
+    """The names of elements, of many their indices alone."""
+    many = sum(map(len, names)) > _LETTERS
+    return [name.removeprefix(port.name) for name in names] if many else names
 
 
 def _legend(names: list[str], number: int) -> str:

@@ -3,8 +3,10 @@ cross-check rules ask for it.
 """
 
 import inspect
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +20,10 @@ from rigidblocks.fmi.reference import ReferenceRun
 from rigidblocks.fmi.related import related_content
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.feedthrough import feedthrough
+from rigidblocks.system.memories import PortsOfParts
+
+if TYPE_CHECKING:
+    from rigidblocks.view.robot import DrawnRobot
 
 _STYLE = (
     "body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
@@ -26,10 +32,20 @@ _STYLE = (
     "#aaa;padding:.2em .6em;text-align:left}"
 )
 
+_LATER = "Every other output follows an input one step later."
 _CONVENTIONS = (
-    "Every other output follows an input one step later.",
     "Elements are counted from 1, and matrices go by rows: <code>q[1]</code>, <code>R[2,3]</code>.",
     "A start value that is set on an output that is a state sets the state.",
+)
+_LIMITS = (
+    "Inputs are held over a communication step: what closes a loop around it sees it a step late, "
+    "so stiff loops need short steps, or belong into one FMU.",
+    "A start value or a parameter outside its range is refused, with the bound in the log.",
+    "A step whose result is not finite is undone and discarded, with a message in the log.",
+)
+_ROBOT_LIMITS = (
+    "Bodies are rigid. Positions, velocities and forces of joints are limited by what the tables "
+    "above name, and else not."
 )
 _ROBOT_PORTS = {"q", "qd", "tau", "f_ext"}
 _ROBOT_CONVENTIONS = (
@@ -64,9 +80,11 @@ def page(run: ReferenceRun, identifier: str) -> str:
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
             f"<title>{escape(identifier)}</title><style>{_STYLE}</style></head><body>",
             f"<h1>{escape(identifier)}</h1>",
-            *as_html(docstring(run.memory.block)),
+            *as_html(prose(run.memory.block)),
             f"<p>{escape(_stepping(run))} Made by rigidblocks {rigidblocks.__version__}.</p>",
+            *_parts(run.memory.block),
             *ports_and_run(run),
+            *_limits(run.memory.block),
             f"<p>The values are in {escape(identifier)}_ref.csv, the inputs in "
             f"{escape(identifier)}_in.csv.</p>"
             if len(run.rows)
@@ -79,8 +97,10 @@ def page(run: ReferenceRun, identifier: str) -> str:
 def ports_and_run(run: ReferenceRun) -> Iterator[str]:
     """What a block's ports are, how they are connected, and its reference run, as HTML."""
     memory, block = run.memory, run.memory.block
-    constants = [port for port in block.parameters if port not in memory.parameters]
+    tunable = {port.name for port in memory.parameters}
+    constants = [port for port in block.parameters if port.name not in tunable]
     states = [port for port in (*block.states, *block.sampled) if port not in block.outputs]
+    yield from _picture(block)
     yield from _table("Inputs", block.inputs)
     yield from _table("Outputs", block.outputs)
     yield from _table("States", states)
@@ -93,6 +113,44 @@ def ports_and_run(run: ReferenceRun) -> Iterator[str]:
 def docstring(block: Block) -> str:
     """The docstring of the block's type, its type's name without one."""
     return inspect.cleandoc(type(block).__doc__ or type(block).__name__)
+
+
+def prose(block: Block) -> str:
+    """The docstring without what is raised in Python."""
+    paragraphs = re.split(r"\n\s*\n", docstring(block))
+    return "\n\n".join(one for one in paragraphs if not one.startswith("Raises "))
+
+
+def _parts(block: Block) -> Iterator[str]:
+    """What the parts of a system are."""
+    if isinstance(block, PortsOfParts):
+        yield "<h2>Parts</h2>"
+        for name, part in block.parts.items():
+            kind = type(part.memory.block).__name__
+            yield f"<h3><code>{escape(name)}</code>: {escape(kind)}</h3>"
+            yield from as_html(prose(part.memory.block))
+
+
+def _picture(block: Block) -> Iterator[str]:
+    """The robots of a block where they start, if it has some; what draws is loaded for these."""
+    if not _is_robot(block):
+        return
+    from rigidblocks.view.drawing import drawing
+
+    robots = [one for one in _robots(block, {}) if np.all(np.isfinite(one.q))]
+    if robots and (drawn := drawing(robots)):
+        yield f"<figure>{drawn}<figcaption>Where it starts, the axes of the base, and the joints."
+        yield "</figcaption></figure>"
+
+
+def _robots(block: Block, start: Mapping[str, Any]) -> Iterator["DrawnRobot"]:
+    from rigidblocks.view.show import PLANTS, drawn_plant
+
+    if isinstance(block, PortsOfParts):
+        for part in block.parts.values():
+            yield from _robots(part.memory.block, part.start)
+    elif isinstance(block, PLANTS):
+        yield drawn_plant(block, start)[0]
 
 
 def _table(title: str, ports: Iterable[Port]) -> Iterator[str]:
@@ -129,10 +187,25 @@ def _wiring(run: ReferenceRun) -> Iterator[str]:
         if read := [port.name for port in block.inputs if (port.name, output.name) in pairs]:
             names = ", ".join(f"<code>{escape(name)}</code>" for name in read)
             yield f"<li><code>{escape(output.name)}</code> reads {names} at the same instant.</li>"
+    if block.inputs and {port.name for port in block.outputs} - {output for _, output in pairs}:
+        yield f"<li>{_LATER}</li>"
     yield from (f"<li>{rule}</li>" for rule in _CONVENTIONS)
-    if any(port.name.split(".")[-1] in _ROBOT_PORTS for port in (*block.inputs, *block.outputs)):
+    if _is_robot(block):
         yield from (f"<li>{rule}</li>" for rule in _ROBOT_CONVENTIONS)
     yield "</ul>"
+
+
+def _limits(block: Block) -> Iterator[str]:
+    """How far it may be used."""
+    rules = _LIMITS if not _is_robot(block) else (*_LIMITS, _ROBOT_LIMITS)
+    yield "<h2>Limits of its use</h2><ul>"
+    yield from (f"<li>{rule}</li>" for rule in rules)
+    yield "</ul>"
+
+
+def _is_robot(block: Block) -> bool:
+    """Whether some of its ports are those of a robot."""
+    return any(p.name.split(".")[-1] in _ROBOT_PORTS for p in (*block.inputs, *block.outputs))
 
 
 def _stepping(run: ReferenceRun) -> str:

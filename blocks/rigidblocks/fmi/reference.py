@@ -125,10 +125,14 @@ class ReferenceRun:
 
     @property
     def output_columns(self) -> dict[str, int]:
-        """The places of the first outputs in a row, by the name of the element."""
+        """The places in a row of the first outputs, those first that are states, by the name of the
+        element.
+        """
+        block = self.memory.block
+        states = {port.name for port in (*block.states, *block.sampled)}
         places = {
             name: self.memory.where[port.name].start + k
-            for port in self.memory.block.outputs
+            for port in sorted(block.outputs, key=lambda port: port.name not in states)
             for k, name in enumerate(port.element_names)
         }
         return dict(list(places.items())[:MOST_OUTPUTS])

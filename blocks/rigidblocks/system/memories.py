@@ -2,7 +2,7 @@
 into.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -190,6 +190,11 @@ class PortsOfParts:
     """What a block that is made of `_parts` shows of them."""
 
     _parts: WiredParts
+
+    @property
+    def parts(self) -> Mapping[str, WiredPart]:
+        """The parts by name."""
+        return self._parts.by_name
 
     @property
     def inputs(self) -> tuple[Port, ...]:

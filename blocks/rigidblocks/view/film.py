@@ -169,14 +169,22 @@ def _surfaces(drawn: Sequence[DrawnRobot], q: Array) -> tuple[Array, Array, Arra
     corners, colours, closed, start = list[Array](), list[Array](), list[Array](), 0
     for robot in drawn:
         poses = np.reshape(robot.poses(q[start : start + robot.model.nq]), (-1, 12))
+        for solid, placed in links(robot, poses):
+            corners.append(placed)
+            colours.append(np.tile(np.array(solid.colour), (len(placed), 1)))
+            closed.append(np.full(len(placed), solid.kind != "mesh"))
         start += robot.model.nq
-        for solid in robot.solids:
-            if solid.layer == "links":
-                R, r = _where(solid, poses)
-                corners.append(triangles(solid) @ R.T + r)
-                colours.append(np.tile(np.array(solid.colour), (len(corners[-1]), 1)))
-                closed.append(np.full(len(corners[-1]), solid.kind != "mesh"))
     return np.concatenate(corners), np.concatenate(colours), np.concatenate(closed)
+
+
+def links(robot: DrawnRobot, poses: Array) -> Iterator[tuple[Solid, Array]]:
+    """The solids of a robot's links with their triangles (n, 3, 3) [m] in base coordinates, its
+    bodies being at `poses` (nb, 12), as `twelve_numbers` has them.
+    """
+    for solid in robot.solids:
+        if solid.layer == "links":
+            R, r = _where(solid, poses)
+            yield solid, triangles(solid) @ R.T + r
 
 
 def _where(solid: Solid, poses: Array) -> tuple[Array, Array]:

@@ -1,0 +1,91 @@
+"""The drawing of robots in documents: every link is where it is, and the file is small."""
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.spatial import ConvexHull
+
+from rigidblocks import FloatingBasePlant, RobotPlant, auto_tree, planar2
+from rigidblocks.mechanisms import four_bar
+from rigidblocks.robots import quadruped
+from rigidblocks.view.drawing import SIZE, _outline, drawing
+from rigidblocks.view.show import drawn_robots
+
+SVG = "{http://www.w3.org/2000/svg}"
+ROBOTS = {
+    "planar2": RobotPlant(planar2(), [0.4, -0.7]),
+    "tree of any joints": auto_tree(9, 1.5, skew=0.7),
+    "four-bar": four_bar(),
+    "quadruped": FloatingBasePlant(quadruped(), position0=(0, 0, 0.35), q0=[0, 0.7, -1.4] * 4),
+}
+
+
+def drawn(robot):
+    return [one for one, _ in drawn_robots(robot, None)]
+
+
+def corners(polygon):
+    return np.array([pair.split(",") for pair in polygon.get("points").split()], dtype=float)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_every_link_is_a_convex_outline_inside_the_picture(name):
+    robots = drawn(ROBOTS[name])
+    text = drawing(robots)
+    outlines = [corners(one) for one in ET.fromstring(text).iter(f"{SVG}polygon")]
+    assert len(outlines) == sum(s.layer == "links" for r in robots for s in r.solids)
+    for at in outlines:
+        assert np.all((at >= 0) & (at <= SIZE))
+        x, y = at.T
+        area = abs(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1))) / 2
+        rounding = 0.1 * np.ptp(at, axis=0).sum()  # corners are rounded to tenths of a pixel
+        assert_allclose(area, ConvexHull(at, qhull_options="QJ").volume, rtol=0, atol=rounding)
+    every = np.concatenate(outlines)
+    assert max(np.ptp(every, axis=0) / SIZE) > 0.5  # it fills the picture
+    assert len(text) < 20_000
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_outline_is_that_of_all_points(seed):
+    points = np.random.default_rng(seed).normal(300, [80, 20], (500, 2)).round(1)
+    hull = ConvexHull(points)
+    outline = corners(ET.fromstring(_outline(points, (0.5, 0.5, 0.5))))
+    # beyond an edge L lies a triangle that turns by less than a side of 64: below L/2 tan(pi/64)
+    edges = np.linalg.norm(outline - np.roll(outline, 1, axis=0), axis=1)
+    missing = hull.volume - ConvexHull(outline).volume
+    assert -1e-9 <= missing <= np.sum(edges**2) / 4 * np.tan(np.pi / 64)
+    assert np.all(hull.equations[:, :2] @ outline.T + hull.equations[:, 2:] < 1e-3)
+
+
+def test_joints_are_marked_and_named_where_the_robot_is_small():
+    robots = drawn(ROBOTS["planar2"])
+    picture = ET.fromstring(drawing(robots))
+    assert [one.text for one in picture.iter(f"{SVG}text")] == ["x", "y", "z", "joint1", "joint2"]
+    base, elbow = (
+        np.array([one.get("cx"), one.get("cy")], dtype=float)
+        for one in picture.iter(f"{SVG}circle")
+    )
+    x_axis = next(picture.iter(f"{SVG}line"))
+    ahead = np.array([float(x_axis.get(f"{c}2")) - float(x_axis.get(f"{c}1")) for c in "xy"])
+    assert ahead @ (elbow - base) > 0  # link 1 is at 0.4 rad from x
+    many = drawing(drawn(auto_tree(13)))
+    assert "joint" not in many
+    assert "<polygon" in many
+
+
+def test_a_name_is_not_taken_for_markup():
+    model = replace(planar2(), joint_names=("<b>", "a & b"))
+    texts = [one.text for one in ET.fromstring(drawing(drawn(model))).iter(f"{SVG}text")]
+    assert texts[3:] == ["<b>", "a & b"]
+
+
+def test_the_same_robot_is_the_same_drawing_and_none_is_nothing():
+    robots = drawn(ROBOTS["quadruped"])
+    assert drawing(robots) == drawing(robots)
+    assert drawing([]) == ""
+    assert drawing(drawn(auto_tree(121))) == ""
+    assert not re.search(r"nan|inf", drawing(robots))
