@@ -1,5 +1,6 @@
 """Errors name the page of the documentation that explains them."""
 
+import pickle
 import re
 from pathlib import Path
 
@@ -7,11 +8,13 @@ import numpy as np
 import pytest
 
 from foreign_fmu import foreign_fmu
-from rigidblocks import RobotPlant, SimulationError, System, planar2, simulate
+from rigidblocks import RobotPlant, SimulationError, System, load_model, planar2, simulate
 from rigidblocks.explained import PAGES
+from rigidblocks.formats.refusal import FormatError
 from rigidblocks.library import Gain
 from rigidblocks.loops.assembly import AssemblyError, assemble
 from rigidblocks.mechanisms import four_bar
+from rigidblocks.system.fmu_file import FmuError
 from rigidblocks.tracing.trace import TraceError, trace
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -48,7 +51,17 @@ def fmu_that_fails(folder):
     simulate(system, 0.1, 0.01, progress=False)
 
 
+def file_that_is_no_robot(folder):
+    (folder / "arm.urdf").write_text("<robot name='arm'><link/></robot>")
+    load_model(folder / "arm.urdf")
+
+
+def fmu_that_is_not_there(folder):
+    System().add("part", folder / "no.fmu")
+
+
 WRONG = {
+    "what is read of files": (file_that_is_no_robot, FormatError),
     "FMUs that fail": (fmu_that_fails, SimulationError),
     "algebraic loops": (algebraic_loop, ValueError),
     "loops that do not close": (open_loop, AssemblyError),
@@ -63,6 +76,14 @@ def test_an_error_names_its_page(topic, tmp_path):
     with pytest.raises(kind) as error:
         mistake(tmp_path)
     assert error.value.__notes__ == [f"docs/{PAGES[topic]} is about {topic}"]
+
+
+def test_an_fmu_that_cannot_be_used_names_its_page_once(tmp_path):
+    with pytest.raises(FmuError) as error:
+        fmu_that_is_not_there(tmp_path)
+    again = pickle.loads(pickle.dumps(error.value))  # as it comes from another process
+    for one in (error.value, again):
+        assert one.__notes__ == [f"docs/{PAGES['FMUs that fail']} is about FMUs that fail"]
 
 
 @pytest.mark.parametrize("topic", PAGES)

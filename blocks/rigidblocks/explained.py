@@ -8,6 +8,7 @@ PAGES = {
     "algebraic loops": "masters.md#what-the-options-do",
     "numbers that are not finite": "integrators.md#when-something-is-not-finite",
     "loops that do not close": "closed_loops.md#singular-configurations",
+    "what is read of files": "robots_from_files.md#what-is-read",
     "FMUs that fail": "foreign_fmus.md#what-goes-wrong",
     "what a traced function may do": "writing_a_block.md#functions",
 }

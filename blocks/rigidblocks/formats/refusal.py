@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from rigidblocks.explained import explained
+
 
 class FormatError(ValueError):
     """A file is no robot, or not one that can be read: one line, with the file and, where there is
@@ -12,4 +14,5 @@ class FormatError(ValueError):
 def wrong(path: str | Path, line: int | None, text: str) -> FormatError:
     """The error that says `text` of a line of a file; line breaks in it become blanks."""
     where = f"{path}:{line}" if line else str(path)
-    return FormatError(" ".join(f"{where}: {text}".split()))
+    error = FormatError(" ".join(f"{where}: {text}".split()))
+    return explained(error, "what is read of files")

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rigidblocks.explained import explained
 from rigidblocks.simulation.fmu_log import WARNING, FmuLog
 from rigidblocks.simulation.unpacked import Unpacked
 from rigidblocks.system.fmu import Fmu, FmuError
@@ -190,13 +189,11 @@ class Interface(abc.ABC):
                 self.log.warn(text)
             return
         self.failed, self._is_lost = status != DISCARD, status == _FATAL
-        error = FmuError(f"'{self.part.name}': {text}{self.said()}")
-        raise explained(error, "FMUs that fail")
+        raise FmuError(f"'{self.part.name}': {text}{self.said()}")
 
     def refuse(self, text: str) -> FmuError:
         """An error that names the part and the time."""
-        error = FmuError(f"'{self.part.name}': {text}{self.log.when}{self.said()}")
-        return explained(error, "FMUs that fail")
+        return FmuError(f"'{self.part.name}': {text}{self.log.when}{self.said()}")
 
     def check_end(self, terminates: Any) -> None:
         """Raises FmuError where the FMU asks to end the run."""

@@ -9,6 +9,8 @@ from typing import IO, Any
 import fmpy
 from lxml import etree
 
+from rigidblocks.explained import explained
+
 # what an archive may unpack to, before which it is not opened
 MOST_FILES = 20_000
 MOST_BYTES = 2 << 30
@@ -20,6 +22,10 @@ KINDS = (CO_SIMULATION, MODEL_EXCHANGE)
 
 class FmuError(RuntimeError):
     """An FMU file that cannot be used, or an FMU that reports an error."""
+
+    def __init__(self, *arguments: object):
+        super().__init__(*arguments)
+        explained(self, "FMUs that fail")
 
 
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
