@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from host_systems import Hosted, container, fmpy_container, hosted
-from hosts import run_in_ecos, run_in_libcosim
+from hosts import run_as_s_functions, run_in_ecos, run_in_libcosim
 from planar2ctrl import CONNECTIONS, parts
 from rigidblocks import System, export_fmu, simulate
 
@@ -78,6 +78,28 @@ def test_another_tool_gives_the_same_trajectory(host, name, case):
     one, observed, expected = case(name)
     found = loaded(host)(one.fmus, list(one.wires()), STEPS, DT, observed)
     assert differ(found, expected[1:]) < SAME
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_calls_of_an_s_function_in_simulink_give_the_same_trajectory(name, case, tmp_path):
+    """Where the start values of inputs are what they read at the start."""
+    one, observed, expected = case(name)
+    wires = list(one.wires())
+    first = dict(zip(observed, expected[0], strict=True))
+    start = {target: first[source] for source, target in wires}
+    given = one.fmus, wires, STEPS, DT, observed
+    found = run_as_s_functions(*given, tmp_path, start)
+    assert differ(found, expected) < SAME
+
+
+def test_an_s_function_begins_with_the_start_values_of_its_inputs(case, tmp_path):
+    """No wire is read before the first step: kd (slope - qd) is 15 and 22.5 N.m when it is."""
+    one, observed, expected = case("planar2ctrl")
+    given = one.fmus, list(one.wires()), 1, DT, observed
+    first = run_as_s_functions(*given, tmp_path, {})[0]
+    torques = [observed.index(f"pd.tau[{k}]") for k in (1, 2)]
+    assert first[torques].tolist() == [0.0, 0.0]
+    assert expected[0, torques].tolist() == pytest.approx([15.0, 22.5])
 
 
 @pytest.mark.parametrize("host", HOSTS)

@@ -114,6 +114,56 @@ def run_in_fmpy(
     return np.array(rows)
 
 
+def run_as_s_functions(
+    fmus: Fmus,
+    connections: Connections,
+    steps: int,
+    dt: float,
+    observed: Sequence[str],
+    folder: Path,
+    start: Mapping[str, float],
+):
+    """Each FMU as the S-function of FMIKit calls it in Simulink, by its source.
+
+    All blocks are enabled: they get their start values, which the dialog may change, before
+    SetupExperiment, which tells a tolerance and a stop time, and no input before initialization
+    ends. At t_k all give their outputs, after a step from the time that they have reached, and then
+    all are updated: their inputs are set, one at a time. There is a row before the first step, too.
+    """
+    slaves = {name: instantiated(fmu, folder / name, name) for name, fmu in fmus.items()}
+    variables = {
+        name: [v for v in read_model_description(str(fmu)).modelVariables if v.type == "Real"]
+        for name, fmu in fmus.items()
+    }
+    for name, slave in slaves.items():
+        for v in variables[name]:
+            value = start.get(f"{name}.{v.name}", v.start)
+            if value is not None and v.initial != "calculated":
+                slave.setReal([v.valueReference], [float(value)])
+        slave.setupExperiment(tolerance=1e-6, startTime=0.0, stopTime=steps * dt)
+        slave.enterInitializationMode()
+        slave.exitInitializationMode()
+    rows, reached = list[list[float]](), dict.fromkeys(slaves, 0.0)
+    for k in range(steps + 1):
+        signals = dict[str, float]()
+        for name, slave in slaves.items():
+            if (h := k * dt - reached[name]) > 0:
+                slave.doStep(reached[name], h, noSetFMUStatePriorToCurrentPoint=False)
+                reached[name] += h
+            for v in variables[name]:
+                if v.causality == "output":
+                    signals[f"{name}.{v.name}"] = slave.getReal([v.valueReference])[0]
+        for source, target in connections:
+            name, port = split(target)
+            (vr,) = (v.valueReference for v in variables[name] if v.name == port)
+            slaves[name].setReal([vr], [signals[source]])
+        rows.append([signals[v] for v in observed])
+    for slave in slaves.values():
+        slave.terminate()
+        slave.freeInstance()
+    return np.array(rows)
+
+
 def run_in_libcosim(
     fmus: Fmus, connections: Connections, steps: int, dt: float, observed: Sequence[str]
 ):
