@@ -29,7 +29,7 @@ def curves(run: ReferenceRun) -> str:
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" '
-        f'font-size="12">{"".join(panels)}</svg>'
+        f'font-size="12" fill="currentColor">{"".join(panels)}</svg>'
     )
 
 
