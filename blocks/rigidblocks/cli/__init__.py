@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from rigidblocks.cli import beginnings, benches, files, fits, fmus, machine, pages, runs
 from rigidblocks.cli.application import APP
+from rigidblocks.formats.refusal import FormatError
 
 __all__ = ["beginnings", "benches", "files", "fits", "fmus", "machine", "main", "pages", "runs"]
 
@@ -28,8 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
-        # what a user can mend is said in one line, with the notes that say where
+        # what a user can mend is said in one line, with the notes that say where; of a file its own
+        # line says that
         text = error.args[0] if isinstance(error, KeyError) and error.args else error
-        print(f"rigidblocks: {text}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+        notes = () if isinstance(error, FormatError) else getattr(error, "__notes__", ())
+        print(f"rigidblocks: {text}", *notes, sep="\n", file=sys.stderr)
         return 2 if isinstance(error, _INPUT) else 1
     return 0
