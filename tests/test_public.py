@@ -3,6 +3,7 @@ block needs.
 """
 
 import ast
+import contextlib
 import importlib
 import inspect
 import re
@@ -204,6 +205,16 @@ def test_everything_public_is_documented(module):
         elif inspect.isfunction(value) and not value.__doc__:
             missing.append(key)
     assert not missing
+
+
+@pytest.mark.parametrize("name", rigidblocks.__all__)
+def test_no_signature_expands_arrays_or_methods(name):
+    thing = getattr(rigidblocks, name)
+    if inspect.isfunction(thing) or inspect.isclass(thing):
+        with contextlib.suppress(ValueError):  # of exceptions there is none
+            signature = str(inspect.signature(thing))
+            assert "_array_like" not in signature
+            assert "Integrator(" not in signature
 
 
 @pytest.mark.parametrize("name", ["aba", "crba", "rnea", "closed_loop_dynamics"])

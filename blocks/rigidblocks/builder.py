@@ -1,5 +1,7 @@
 """Robots built body by body, by name: numbers and the spanning tree are the library's business."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

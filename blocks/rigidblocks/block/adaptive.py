@@ -33,7 +33,7 @@ MOST_COLLOCATED = 56  # states, beside another implicit method
 STABLE = 1.6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Adaptive:
     """Inner steps that are tried, and taken when their error is at most the tolerance.
 
@@ -64,6 +64,9 @@ class Adaptive:
     atol: float | None = None
     max_inner_steps: int | None = None
     exact: bool = True
+
+    def __repr__(self) -> str:
+        return f"<{self.name}, rtol {self.rtol:g}>"  # without its tableaux
 
     def __post_init__(self) -> None:
         if not (isfinite(self.rtol) and 1e-13 <= self.rtol <= 0.1):

@@ -46,7 +46,7 @@ class Collocation:
     error: tuple[float, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Integrator:
     """A one-step method: a Butcher tableau a, b, c with the error order `order`, explicit unless
     `implicit` or `collocation` is given.
@@ -69,6 +69,9 @@ class Integrator:
     implicit: LinearlyImplicit | None = None
     error: tuple[float, ...] | None = None
     collocation: Collocation | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"  # without its tableau
 
     @property
     def stages(self) -> int:

@@ -4,6 +4,8 @@ Damped least squares with the exact Jacobian (Wampler 1986; Nakamura and Hanafus
 damping of Levenberg and Marquardt in numbers.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

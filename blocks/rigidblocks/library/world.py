@@ -1,5 +1,7 @@
 """Worlds that are put together by names: robots, from files too, free bodies and things at rest."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -2,6 +2,8 @@
 closed (RBDA 8.0).
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterable
 from typing import Any

@@ -1,5 +1,7 @@
 """The inertias of homogeneous solids, about the origin of a body's frame."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Runs of systems with loops in independent coordinates (Spencer 2004, chapter 2)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -97,7 +99,7 @@ class _Motion:
     tau: Forces
 
     @classmethod
-    def at(cls, coordinates: LinearCoordinates, q: Array, qd: Array, tau: Forces) -> "_Motion":
+    def at(cls, coordinates: LinearCoordinates, q: Array, qd: Array, tau: Forces) -> _Motion:
         """That near q."""
         y = coordinates.of(q)
         G = independent_motion(coordinates.model, coordinates, q, qd, y).G

@@ -1,5 +1,7 @@
 """The co-simulation of a system at a fixed communication step."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

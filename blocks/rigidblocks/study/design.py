@@ -1,5 +1,7 @@
 """What is varied from run to run."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod

@@ -1,5 +1,7 @@
 """Parameters of a system from recorded motion, by least squares, with what the data say of each."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """Many runs of one system, on all processors, with a record that a kill leaves whole."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
@@ -65,13 +67,13 @@ class Sweep:
             f"measured {', '.join(self.measured)}>"
         )
 
-    def to_dataframe(self) -> "pandas.DataFrame":
+    def to_dataframe(self) -> pandas.DataFrame:
         """A pandas DataFrame with a row for each run."""
         import pandas
 
         return pandas.DataFrame({**self.varied, **self.measured})
 
-    def to_xarray(self) -> "xarray.Dataset":
+    def to_xarray(self) -> xarray.Dataset:
         """An xarray Dataset over the dimension `run`: measures are its variables, what was varied
         its coordinates, and `error` what was said of runs that failed. Its `to_netcdf` writes a
         file.

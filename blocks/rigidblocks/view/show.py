@@ -1,5 +1,7 @@
 """Robots to be looked at, and what a page is to know of their runs."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
