@@ -194,7 +194,8 @@ def _sine_and_cosine(
     """The statement of a sine and a cosine, `code` being the first of the pair."""
     sine, cosine = pair if code == ca.OP_SIN else pair[::-1]
     call = notation.sine_and_cosine.format(a=angle, sine=sine, cosine=cosine)
-    return Assignment(pair, (angle,), f"{notation.real} {sine}, {cosine}; {call}")
+    both = sine, cosine  # in this order, so that pieces alike have them in one place
+    return Assignment(both, (angle,), f"{notation.real} {sine}, {cosine}; {call}")
 
 
 def _operations(
