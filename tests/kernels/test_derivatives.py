@@ -239,7 +239,9 @@ def test_numbers_are_the_same_whatever_vectors_the_processor_has(monkeypatch, rn
 
 
 def test_derivatives_of_another_algorithm_or_a_planar_model_are_refused(rng):
-    with pytest.raises(ValueError, match="derivatives are those of aba or rnea, not of 'crba'"):
+    with pytest.raises(
+        ValueError, match="derivatives are those of aba, rnea or closed_loop_dynamics"
+    ):
         derivatives(auto_tree(2), "crba")
     with pytest.raises(ValueError, match="derivatives need a spatial model, not the planar"):
         derivatives(random_planar_tree(rng, (-1, 0)), "aba")

@@ -5,15 +5,26 @@ library's C compile against.
 import re
 import tempfile
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import fmpy
 import numpy as np
 
-from rigidblocks import Block, Model, Port, SixDoF, System, UdpLink, auto_tree, box_inertia
+from rigidblocks import (
+    Block,
+    LoopJoint,
+    Model,
+    Port,
+    Revolute,
+    SixDoF,
+    System,
+    UdpLink,
+    auto_tree,
+    box_inertia,
+)
 from rigidblocks.algebra.scalar import within
-from rigidblocks.algebra.spatial import identity
+from rigidblocks.algebra.spatial import identity, xlt
 from rigidblocks.bench.parts import PartsInTurn
 from rigidblocks.bench.program import runner_sources
 from rigidblocks.block.adaptive import METHODS, memory_for, method_of
@@ -28,6 +39,7 @@ from rigidblocks.kernels.contact import contacts_header
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import model_header
 from rigidblocks.kernels.lane_steps import functions_text, steps_header
+from rigidblocks.kernels.loop_rows import loop_rows
 from rigidblocks.kernels.structure import structure_header
 from rigidblocks.library import RigidContactPlant, RobotPlant, SoftContactPlant
 from rigidblocks.model.convex import Capsule, ConvexHull
@@ -105,6 +117,7 @@ def generated_c() -> dict[str, str]:
     texts["xcp/xcp_plan.h"] = plan_header(Variables(evaluator), "turntable", XcpAddress("5555"))
     texts |= {f"runner/{name}": text for name, text in _runner().items()}
     texts["algorithms/structure.h"] = structure_header(auto_tree(3), own=1)
+    texts["algorithms/loops.h"] = loop_rows(_triangle()).text
     waves = trace("waves", lambda x: {"y": np.sin(x), "z": np.cos(x)}, {"x": (2,)})
     texts["lanes/function.h"] = function_header(waves)[0]
     method = METHODS["adaptive or stiff"]
@@ -116,6 +129,13 @@ def generated_c() -> dict[str, str]:
     texts["contact/tables.h"] = hand_and_block().tables
     texts["soft/tables.h"] = soft_heap().tables
     return texts
+
+
+def _triangle() -> Model:
+    """Three links in a plane, the tip of the last of which is pinned to the base."""
+    return replace(
+        auto_tree(3), loops=(LoopJoint(Revolute(), -1, 2, xlt([1.5, 0, 0]), xlt([1, 0, 0])),)
+    )
 
 
 def _runner() -> dict[str, str]:

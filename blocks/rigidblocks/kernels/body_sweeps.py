@@ -19,6 +19,7 @@ from rigidblocks.kernels.leaves import (
     body_types,
     traced_body,
 )
+from rigidblocks.kernels.loop_rows import LoopRows
 from rigidblocks.kernels.structure import structure_header
 from rigidblocks.model.model import Model
 from rigidblocks.tracing.ccode import c_number, c_text
@@ -27,9 +28,12 @@ from rigidblocks.tracing.trace import Shapes
 from rigidblocks.tracing.written import WrittenFunction
 
 
-def body_sweeps(model: Model, name: str, notation: Notation = SCALAR) -> WrittenFunction:
+def body_sweeps(
+    model: Model, name: str, notation: Notation = SCALAR, loops: LoopRows | None = None
+) -> WrittenFunction:
     """The algorithm `name` for a model of any size, in C that does not grow with it but for its
-    data: "aba", "rnea", "crba", or the derivatives "daba" and "drnea".
+    data: "aba", "rnea", "crba", or the derivatives "daba" and "drnea"; with the rows of `loops`,
+    which do grow with them, "dclosed".
     """
     n, own, algorithm = model.nv, _moving_variables(model), (ALGORITHMS | MATRICES)[name]
     if "own" in algorithm.columns:
@@ -37,6 +41,7 @@ def body_sweeps(model: Model, name: str, notation: Notation = SCALAR) -> Written
     place, types = body_types(model)
     bodies = [traced_body(model, i, pattern, algorithm, notation) for i, pattern in types]
     text = [structure_header(model, own)] if algorithm.columns else []
+    text += [loops.text] if loops else []
     text += map(c_text, algorithm.texts)
     text += _tables(model, place, [pattern for _, pattern in types])
     text += [leaf for k, body in enumerate(bodies) for leaf in _leaves(name, k, body)]
@@ -44,6 +49,7 @@ def body_sweeps(model: Model, name: str, notation: Notation = SCALAR) -> Written
     text += _body(model, algorithm, name, len(types), cells, notation)
     work = model.nb * cells + n * (sum(algorithm.columns.values()) + algorithm.scratch * n)
     shapes = _shapes(model, algorithm)
+    work += loops.room if loops else 0
     wide = bool(algorithm.matrices)
     count = sum(bodies[k].operations for k in place)
     return WrittenFunction(name, *shapes, "\n".join([*text, "}\n"]), work, wide, count)

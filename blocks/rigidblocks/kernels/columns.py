@@ -252,6 +252,39 @@ def _derivative(values: Array, symbol: ca.SX, other: ca.SX) -> Array:
 
 _ROWS = {"S": 6, "R": 9, "X": 18, "G": 12, "own": 0}
 
+
+def _forward(accelerations: str, derivatives: str, *texts: str) -> Algorithm:
+    """Derivatives of forward dynamics, by what is done in C between and after the passes."""
+    return Algorithm(
+        inputs=("q", "qd", "tau"),
+        output="qdd",
+        shared=("X0", "v", "a", "I", "B1", "P", "f"),
+        passes=(
+            Pass(
+                at_rest,
+                ("X0", "S", "swept", "v", "c", "I0", "B1", "P", "Bv", "I", "a", "f"),
+            ),
+            Pass(
+                biased,
+                ("tau0", "R", "I_p", "B1_p", "P_p", "f_p"),
+                outward=False,
+                after=accelerations,
+            ),
+            Pass(accelerated, ("a", "f", "X", "dS")),
+            Pass(
+                changed,
+                ("tau0", "G", "own", "f_p"),
+                outward=False,
+                after=derivatives,
+            ),
+        ),
+        columns={"tau0": 1, **_ROWS},
+        matrices=("dqdd_dq", "dqdd_dqd", "dqdd_dtau"),
+        texts=("algorithms/inertia.h", "algorithms/derivatives.h", *texts),
+        scratch=5,
+    )
+
+
 MATRICES = {
     "crba": Algorithm(
         inputs=("q",),
@@ -281,32 +314,13 @@ MATRICES = {
         matrices=("dtau_dq", "dtau_dqd", "dtau_dqdd"),
         texts=("algorithms/inertia.h", "algorithms/derivatives.h"),
     ),
-    "daba": Algorithm(
-        inputs=("q", "qd", "tau"),
-        output="qdd",
-        shared=("X0", "v", "a", "I", "B1", "P", "f"),
-        passes=(
-            Pass(
-                at_rest,
-                ("X0", "S", "swept", "v", "c", "I0", "B1", "P", "Bv", "I", "a", "f"),
-            ),
-            Pass(
-                biased,
-                ("tau0", "R", "I_p", "B1_p", "P_p", "f_p"),
-                outward=False,
-                after="accelerations(m, tau, work, qdd);",
-            ),
-            Pass(accelerated, ("a", "f", "X", "dS")),
-            Pass(
-                changed,
-                ("tau0", "G", "own", "f_p"),
-                outward=False,
-                after="motion_derivatives(m, tau, work, out);",
-            ),
-        ),
-        columns={"tau0": 1, **_ROWS},
-        matrices=("dqdd_dq", "dqdd_dqd", "dqdd_dtau"),
-        texts=("algorithms/inertia.h", "algorithms/derivatives.h"),
-        scratch=5,
+    "daba": _forward(
+        "accelerations(m, tau, work, qdd);",
+        "motion_derivatives(m, tau, work, out);",
+    ),
+    "dclosed": _forward(
+        "closed_accelerations(in, m, tau, work, qdd);",
+        "closed_derivatives(in, m, tau, work, out);",
+        "algorithms/closed_loops.h",
     ),
 }

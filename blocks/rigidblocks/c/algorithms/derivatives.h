@@ -103,16 +103,22 @@ static inline void solve_one(const struct factors *f, real *x)
     }
 }
 
+/* H = L^T L of the columns. */
+static inline void tree_factors(const real *columns, struct factors *f)
+{
+    const struct columns *w = (const void *)(columns + RB_N);
+    for (int i = 0; i < RB_N; i++)
+        inertia_row(w->S[0], w->R[3], i, f->L[i]);
+    factorize(f->L, f->inverse);
+}
+
 /* qdd = H^-1 (tau - C), C being the first of the columns. */
 static inline void accelerations(const real *columns, const real *tau, real *work, real *qdd)
 {
-    const struct columns *w = (const void *)(columns + RB_N);
     struct factors *f = (void *)work;
-    for (int i = 0; i < RB_N; i++) {
-        inertia_row(w->S[0], w->R[3], i, f->L[i]);
+    tree_factors(columns, f);
+    for (int i = 0; i < RB_N; i++)
         qdd[i] = tau[i] - columns[i];
-    }
-    factorize(f->L, f->inverse);
     solve_one(f, qdd);
 }
 
@@ -133,25 +139,22 @@ static inline void solve(struct factors *f)
     }
 }
 
-/* The derivatives of the accelerations by q, qd and tau behind the accelerations, which are refined: the first of the columns
-   are the forces that they take. */
-static inline void motion_derivatives(const real *columns, const real *tau, real *work, real *out)
+/* B = [-1, the derivatives of the joint forces by q and by qd]. */
+static inline void changes_to_solve(const real *columns, struct factors *f)
 {
     const struct columns *w = (const void *)(columns + RB_N);
-    struct factors *f = (void *)work;
-    real *dq = out + RB_N, *dqd = dq + RB_N * RB_N, *dtau = dqd + RB_N * RB_N, rest[RB_N];
-    for (int i = 0; i < RB_N; i++)
-        rest[i] = tau[i] - columns[i];
-    solve_one(f, rest);
-    for (int i = 0; i < RB_N; i++)
-        out[i] += rest[i];
     memset(f->B, 0, sizeof f->B);
     for (int i = 0; i < RB_N; i++) {
         f->B[i][i] = number(-1.0);
         force_derivative(w, i, 0, f->B[0] + RB_N, 3 * RB_N);
         force_derivative(w, i, 1, f->B[0] + 2 * RB_N, 3 * RB_N);
     }
-    solve(f);
+}
+
+/* The derivatives -B by q, qd and tau behind the accelerations. */
+static inline void write_derivatives(const struct factors *f, real *out)
+{
+    real *dq = out + RB_N, *dqd = dq + RB_N * RB_N, *dtau = dqd + RB_N * RB_N;
     for (int i = 0; i < RB_N; i++) {
         for (int j = 0; j < RB_N; j++) {
             dq[i * RB_N + j] = -f->B[i][RB_N + j];
@@ -160,6 +163,22 @@ static inline void motion_derivatives(const real *columns, const real *tau, real
         for (int j = i; j < RB_N; j++)
             dtau[i * RB_N + j] = dtau[j * RB_N + i] = -f->B[i][j];
     }
+}
+
+/* The derivatives of the accelerations by q, qd and tau behind the accelerations, which are refined: the first of the columns
+   are the forces that they take. */
+static inline void motion_derivatives(const real *columns, const real *tau, real *work, real *out)
+{
+    struct factors *f = (void *)work;
+    real rest[RB_N];
+    for (int i = 0; i < RB_N; i++)
+        rest[i] = tau[i] - columns[i];
+    solve_one(f, rest);
+    for (int i = 0; i < RB_N; i++)
+        out[i] += rest[i];
+    changes_to_solve(columns, f);
+    solve(f);
+    write_derivatives(f, out);
 }
 
 #endif

@@ -1,0 +1,228 @@
+"""Derivatives of closed-loop dynamics: against differences, automatic differentiation, identities
+of mechanics, and Pinocchio.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from loop_models import (
+    INDEPENDENT,
+    SPATIAL_LOOP_JOINTS,
+    closed_state,
+    loop_model,
+    with_loops,
+)
+from rigidblocks.dynamics import crba
+from rigidblocks.joint import Fixed, LoopJoint, SixDoF
+from rigidblocks.kernels.derivatives import derivatives
+from rigidblocks.loops import closed_loop_dynamics, loop_constraints, project
+from rigidblocks.mechanisms import bennett, four_bar, stewart_platform
+from rigidblocks.model.configuration import difference, integrate
+from rigidblocks.robots import auto_tree
+from rigidblocks.tracing.differentiate import jacobian
+from rigidblocks.tracing.lanes import LANES
+from rigidblocks.tracing.trace import trace
+
+RTOL = 1e-12  # of two exact ways, of the largest element, times the condition
+# central differences: eps / STEP and STEP^2, times what the higher derivatives are larger
+STEP, DIFFERENCES = 1e-6, 1e-7
+NAME = "closed_loop_dynamics"
+
+
+def close(actual, expected, tolerance, condition=1.0):
+    largest = max(1.0, np.max(np.abs(expected), initial=0.0))
+    assert_allclose(actual, expected, rtol=0, atol=tolerance * condition * largest)
+
+
+def differences(model, s, part, directions):
+    """The change of the accelerations along directions of q, qd or tau, by central differences."""
+
+    def moved(step):
+        parts = [np.zeros(model.nv)] * 3
+        parts[part] = step
+        dq, dqd, dtau = parts
+        state = integrate(model, s.q, dq), s.qd + dqd, s.tau + dtau
+        return closed_loop_dynamics(model, *state).qdd
+
+    steps = STEP * directions.T
+    return np.array([(moved(step) - moved(-step)) / (2 * STEP) for step in steps]).T
+
+
+def closing(model, s):
+    """The directions (nv, p) that keep the loops closed."""
+    K = loop_constraints(model, s.q, s.qd).K
+    _, sizes, V = np.linalg.svd(K)
+    return V[int(np.sum(sizes > 1e-9 * sizes[0])) :].T
+
+
+def check_in_all_directions(model, s, rng):
+    """Where no constraint depends on others."""
+    qdd, *by_all = derivatives(model, NAME)(s.q, s.qd, s.tau)
+    close(qdd, closed_loop_dynamics(model, s.q, s.qd, s.tau).qdd, RTOL, 100.0)
+    directions = rng.normal(size=(model.nv, 2))
+    for part, matrix in enumerate(by_all):
+        close(matrix @ directions, differences(model, s, part, directions), DIFFERENCES)
+
+
+def check_on_the_way(model, s, rng):
+    """Along a motion through states that keep the loops closed."""
+    qdd, dq, dqd, _ = derivatives(model, NAME)(s.q, s.qd, s.tau)
+    close(qdd, closed_loop_dynamics(model, s.q, s.qd, s.tau).qdd, RTOL, 100.0)
+    N = closing(model, s)
+    along, faster = (N @ rng.normal(size=N.shape[1]) for _ in range(2))
+    ends = [
+        project(model, integrate(model, s.q, h * along), s.qd + h * faster) for h in (STEP, -STEP)
+    ]
+    after, before = (closed_loop_dynamics(model, *end, s.tau).qdd for end in ends)
+    change_q = difference(model, ends[1][0], ends[0][0])
+    expected = (after - before) / (2 * STEP)
+    close((dq @ change_q + dqd @ (ends[0][1] - ends[1][1])) / (2 * STEP), expected, DIFFERENCES)
+
+
+def check_mechanics(model, s):
+    """Forces do not open loops, and accelerate what is left free as its own inertia says."""
+    dtau, N = derivatives(model, NAME)(s.q, s.qd, s.tau)[3], closing(model, s)
+    K, H = loop_constraints(model, s.q, s.qd).K, crba(model, s.q)
+    condition = np.linalg.cond(H)
+    assert_array_equal(dtau, dtau.T)
+    close(K @ dtau, 0.0 * K @ dtau, RTOL, condition)
+    close(dtau, N @ np.linalg.solve(N.T @ H @ N, N.T), RTOL, condition)
+
+
+def test_a_linkage_with_dependent_constraints(rng):
+    model, s = loop_model("spatial four-bar")
+    check_on_the_way(model, s, rng)
+    check_mechanics(model, s)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["floating loops", "doubled", "welded"])
+def test_derivatives_are_the_limit_of_differences(name, rng):
+    model, s = loop_model(name)
+    check_mechanics(model, s)
+    if name in INDEPENDENT:
+        check_in_all_directions(model, s, rng)
+    if closing(model, s).size:
+        check_on_the_way(model, s, rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [bennett(), stewart_platform()])
+def test_derivatives_of_mechanisms(mechanism, rng):
+    """Bennett's linkage, whose constraints depend on each other while it is closed alone, and a
+    platform on legs.
+    """
+    model = mechanism.model
+    s = closed_state(model, np.asarray(mechanism.q0, dtype=float), rng)
+    check_on_the_way(model, s, rng)
+    check_mechanics(model, s)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["universal", "helical"])
+def test_derivatives_are_those_of_the_trace(name, rng):
+    """Automatic differentiation through the whole algorithm, with a loop of every kind."""
+    joint = SPATIAL_LOOP_JOINTS[name]
+    tree = auto_tree(8, skew=0.7)
+    q = rng.normal(size=8)
+    model = with_loops(tree, q, [(joint, 2, 7)], rng)
+    s = closed_state(model, q, rng)
+    values = {"q": s.q, "qd": s.qd, "tau": s.tau}
+    shapes = {key: value.shape for key, value in values.items()}
+    graph = trace(NAME, lambda *a: {"qdd": closed_loop_dynamics(model, *a).qdd}, shapes)
+    exact = jacobian(graph, "qdd", tuple(values))(np.concatenate([*values.values()]))
+    condition = np.linalg.cond(crba(model, s.q))
+    ours = derivatives(model, NAME)(s.q, s.qd, s.tau)[1:]
+    for mine, theirs in zip(ours, exact.reshape(3, 8, 8), strict=True):
+        close(mine, theirs, RTOL, condition)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "lanes"), [("floating loops", (None,)), ("spatial four-bar", LANES)]
+)
+def test_a_batch_is_the_scalar_form_row_by_row(name, lanes):
+    """Of states of their own, with one that is not finite among them; the same bits whatever the
+    lanes.
+    """
+    model, _ = loop_model(name)
+    states = [loop_model(name)[1]]
+    rng = np.random.default_rng(7)
+    states += [closed_state(model, states[0].q, rng) for _ in range(10)]
+    arguments = [np.array([getattr(s, part) for s in states]) for part in ("q", "qd", "tau")]
+    arguments[2][5, 0] = np.nan
+    one = derivatives(model, NAME)
+    batches = [derivatives(model, NAME, batch=True, lanes=n)(*arguments) for n in lanes]
+    for other in batches[1:]:
+        for mine, theirs in zip(batches[0], other, strict=True):
+            assert_array_equal(mine, theirs)
+    for k in range(len(states)):
+        for batched, alone in zip(batches[0], one(*(a[k] for a in arguments)), strict=True):
+            if k != 5:
+                close(batched[k], alone, RTOL, 10.0)
+
+
+@pytest.mark.slow
+def test_nothing_moves_where_no_freedom_is_left():
+    model, s = loop_model("welded")
+    qdd, dq, dqd, dtau = derivatives(model, NAME)(s.q, s.qd, s.tau)
+    assert np.max(np.abs(dtau)) < RTOL * np.linalg.cond(crba(model, s.q))
+    assert all(np.all(np.isfinite(part)) for part in (qdd, dq, dqd))
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(("bodies", "predecessor"), [(8, -1), (12, 2)])
+def test_derivatives_equal_pinocchios(bodies, predecessor, rng):
+    """Of frames held together, to the base or to another body: in all directions, also in those
+    that open the loop.
+    """
+    pin = pytest.importorskip(
+        "pinocchio", reason="Pinocchio is not installed (`pip install rigidblocks[interop]`)"
+    )
+    tree, q = auto_tree(bodies, skew=0.7), rng.normal(size=bodies)
+    model = with_loops(tree, q, [(Fixed(), predecessor, bodies - 1)], rng)
+    s, other = closed_state(model, q, rng), pin.Model()
+    other.gravity.linear = model.gravity
+    for i, p in enumerate(model.parent):
+        X, body = model.Xtree[i], model.inertia[i]
+        place = pin.SE3(X.E.T, np.asarray(X.r, dtype=float))
+        other.addJoint(p + 1, pin.JointModelRZ(), place, f"joint{i}")
+        c = body.h / body.m
+        I_C = body.I - body.m * (c @ c * np.eye(3) - np.outer(c, c))
+        other.appendBodyToJoint(i + 1, pin.Inertia(float(body.m), c, I_C), pin.SE3.Identity())
+    loop, held = model.loops[0], pin.StdVec_RigidConstraintModel()
+    places = [pin.SE3(X.E.T, np.asarray(X.r, dtype=float)) for X in (loop.Xs, loop.Xp)]
+    held.append(
+        pin.RigidConstraintModel(
+            pin.ContactType.CONTACT_6D,
+            other,
+            loop.successor + 1,
+            places[0],
+            loop.predecessor + 1,
+            places[1],
+            pin.ReferenceFrame.LOCAL,
+        )
+    )
+    data, of_held = other.createData(), pin.StdVec_RigidConstraintData()
+    of_held.append(held[0].createData())
+    pin.initConstraintDynamics(other, data, held, of_held)
+    settings = pin.ProximalSettings(1e-13, 0.0, 1)
+    pin.constraintDynamics(other, data, s.q, s.qd, s.tau, held, of_held, settings)
+    pin.computeConstraintDynamicsDerivatives(other, data, held, of_held, settings)
+    theirs = data.ddq, data.ddq_dq, data.ddq_dv, data.ddq_dtau
+    condition = np.linalg.cond(crba(model, s.q))
+    for mine, one in zip(derivatives(model, NAME)(s.q, s.qd, s.tau), theirs, strict=True):
+        close(mine, one, 1e-11, condition)
+
+
+def test_models_without_loops_are_refused():
+    tree = auto_tree(2)
+    loop = LoopJoint(SixDoF(), -1, 1, tree.Xtree[0], tree.Xtree[0])
+    for model in (tree, replace(tree, loops=(loop,))):
+        with pytest.raises(ValueError, match=r"no loop of model .* constrains its joints"):
+            derivatives(model, NAME)
+    with pytest.raises(ValueError, match="need a spatial model, not the planar"):
+        derivatives(four_bar().model, NAME)
