@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rigid_scenes
+from published import published
 from rigidblocks import (
     Cylindrical,
     Fixed,
@@ -26,12 +27,15 @@ from rigidblocks.contact import PointContact, Sphere, contact_matrix, projected_
 from rigidblocks.contact.loop_tables import LoopTables
 from rigidblocks.dynamics import bias_force
 from rigidblocks.dynamics.kinematics import point_position
+from rigidblocks.formats.load import load_model
 from rigidblocks.library import ClosedLoopPlant, RigidContactPlant
 from rigidblocks.loops import loop_constraints
-from rigidblocks.loops.assembly import closure_errors
+from rigidblocks.loops.assembly import assemble, closure_errors
 from rigidblocks.mechanisms import five_bar, four_bar, in_space
+from rigidblocks.model.configuration import neutral
 from rigidblocks.model.shapes import PointSet
 
+CASSIES = published(".sdf")
 UP = np.array([0.0, 0.0, 1.0])
 UPPER, LOWER, FOOT = 0.1, 0.2, 0.02
 HIPS = {"lf": (0.2, 0.1), "rf": (0.2, -0.1), "lh": (-0.2, 0.1), "rh": (-0.2, -0.1)}
@@ -231,3 +235,24 @@ def test_two_free_bodies_joined_by_a_loop_move_as_on_a_tree(joint):
     x, y = rigid_scenes.run(one, 0.5), rigid_scenes.run(two, 0.5)
     assert x.q[-1, :7] == pytest.approx(y.q[-1, :7], abs=2e-5)
     assert max(max(e) for e in closure_errors(loop, x.q[-1]).values()) < 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.interop
+@pytest.mark.skipif(
+    not CASSIES, reason="example-robot-data is not installed (`pip install rigidblocks[interop]`)"
+)
+@pytest.mark.parametrize("height", [1.0, 0.5, -1.0])
+def test_cassie_stretched_beyond_her_stops_and_in_the_ground_comes_out_of_it(height):
+    """The configuration of the file: two joints of a leg 0.6 rad beyond their stops, linkages
+    stretched, where shapes overlap by 0.1 m, 0.6 and 2.1 m.
+    """
+    path = next(path for name, path in CASSIES.items() if name.endswith("cassie.sdf"))
+    robot = load_model(path, floating=True)
+    model = robot.model
+    q0 = np.array(assemble(model, neutral(model)))
+    q0[6] = height
+    y = rigid_scenes.run(RigidContactPlant(model, q0=q0, freedoms=robot.freedoms, mu=0.8), 0.25)
+    assert y.depth[-1] < 5e-3  # of shapes of the robot itself, that joints hold together
+    assert np.abs(y.qd).max() < 40.0
+    assert max(max(e) for q in y.q[20::20] for e in closure_errors(model, q).values()) < 1e-8

@@ -217,6 +217,19 @@ def test_a_stop_holds_a_joint_and_pushes_it_nowhere():
 
 
 @pytest.mark.slow
+def test_what_starts_beyond_its_stop_comes_back_without_getting_a_velocity():
+    """By a fifth of the way a step, but 1 rad/s at most."""
+    model, freedoms = pendulum(lower=-0.5, upper=0.7)
+    model = replace(model, gravity=np.zeros(3))
+    y = run(RigidContactPlant(model, (), q0=[1.0], freedoms=freedoms), 0.5)
+    expected = [1.0]
+    for _ in range(500):
+        expected.append(expected[-1] - min(1e-3, 0.2 * (expected[-1] - 0.7)))
+    assert_allclose(y.q[:, 0], expected[1:], atol=1e-12)
+    assert not y.qd.any()
+
+
+@pytest.mark.slow
 def test_dry_friction_holds_up_to_its_force_and_brakes_with_it():
     model, freedoms = pendulum(friction=2.0)
     model = replace(model, gravity=np.zeros(3))

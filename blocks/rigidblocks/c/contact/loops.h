@@ -189,25 +189,43 @@ static inline void hold_loops(const struct scene *s, double *qd)
         qd[d] -= x[d];
 }
 
-/* Changes velocities so that the loops are closed after a step h with them from the positions q. Returns by how much the
-   worst of them was open after the change before the last. */
-static inline double close_loops(struct scene *s, const double *q, double h, int times, double *qd)
+/* By how much the loops are open after a step h with velocities from the positions q, beyond `held`. Returns the most. */
+static inline double coming_errors(struct scene *s, const double *q, double h, const double *qd, const double *held, double *out)
 {
-    double moved[RB_POSITIONS + 1], rates[RB_LOOP_ROWS + 1], x[RB_DOFS + 1], most = 0.0;
+    double moved[RB_POSITIONS + 1], most = 0.0;
     memcpy(moved, q, RB_POSITIONS * sizeof *moved);
-    for (int k = 0; k < times; k++) {
-        for (int i = 0; i < RB_LINKS; i++) {
-            const int at = RB_Q_AT[RB_LINK_BODY[i]];
-            move_joint(i, q + at, qd + RB_LINK_DOF[i], h, moved + at);
+    for (int i = 0; i < RB_LINKS; i++) {
+        const int at = RB_Q_AT[RB_LINK_BODY[i]];
+        move_joint(i, q + at, qd + RB_LINK_DOF[i], h, moved + at);
+    }
+    place_links(s, moved);
+    loop_errors(s, out);
+    place_links(s, q);
+    for (int i = 0; i < RB_LOOP_ROWS; i++) {
+        out[i] -= held[i];
+        most = more_of(most, fabs(out[i]));
+    }
+    return most;
+}
+
+/* Changes velocities so that the loops are as open as `held` after a step h with them from the positions q. What brings that no
+   nearer, as where linkages are stretched, is left. Returns by how much the worst of them was open before the last change. */
+static inline double close_loops(struct scene *s, const double *q, double h, int times, const double *held, double *qd)
+{
+    static const double near = 1e-6; /* [rad or m], from where the last change is surely one for the better */
+    double rates[RB_LOOP_ROWS + 1], x[RB_DOFS + 1] = {0.0}, most = INFINITY;
+    for (int k = 0; k <= times && (k < times || most > near); k++) {
+        const double now = coming_errors(s, q, h, qd, held, rates);
+        if (!(now < most)) {
+            for (int d = 0; d < RB_DOFS; d++)
+                qd[d] += x[d];
+            break;
         }
-        place_links(s, moved);
-        loop_errors(s, rates);
-        place_links(s, q);
-        most = 0.0;
-        for (int i = 0; i < RB_LOOP_ROWS; i++) {
-            most = fmax(most, fabs(rates[i]));
+        most = now;
+        if (k == times)
+            break;
+        for (int i = 0; i < RB_LOOP_ROWS; i++)
             rates[i] /= h;
-        }
         opening_velocity(s, rates, x);
         for (int d = 0; d < RB_DOFS; d++)
             qd[d] -= x[d];

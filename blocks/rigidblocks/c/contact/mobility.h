@@ -18,10 +18,11 @@ struct arms {
     double spin[3][3], whirl[3][3];
 };
 
-/* A freedom that is kept between two velocities by an impulse of at most `most`: a stop, or dry friction. */
+/* A freedom that is kept between two velocities by an impulse of at most `most`: a stop, or dry friction. What is beyond its stop
+   is moved back at `push`. */
 struct stop {
     int dof;
-    double low, high, most, impulse, mass, step, way, w[RB_SPAN];
+    double low, high, most, impulse, mass, step, way, push, pushed, w[RB_SPAN];
 };
 
 /* A contact: its bodies and shapes, the normal towards a and two tangents, the arms from the centres of mass; the least velocity along

@@ -35,12 +35,21 @@ static inline double element_force(const struct given *in, int d, double qd)
     return -RB_DOF_STIFFNESS[d] * (stretch + RB_SCENE_STEP * qd) - RB_DOF_DAMPING[d] * qd;
 }
 
+/* The largest angular velocity of a link. */
+static inline double fastest_turn(const struct scene *s)
+{
+    double most = 0.0;
+    for (int i = 0; i < RB_LINKS; i++)
+        most = more_of(most, norm(s->body[RB_LINK_BODY[i]].w));
+    return most;
+}
+
 /* The velocities of trees as they would be without contact. Forces that go with velocities are those in the middle between
    the old and the new ones, which are estimated with the contacts of the step before. */
 static inline void start_trees(const struct given *in, struct scene *s)
 {
     const int moving = in->state[RB_AT_STEPS] > 0.0;
-    double wrench[6 * RB_BODIES], force[RB_DOFS + 1] = {0.0}, middle[RB_DOFS + 1];
+    double wrench[6 * RB_BODIES], force[RB_DOFS + 1] = {0.0}, middle[RB_DOFS + 1], open[RB_LOOP_ROWS + 1];
     memset(&s->link[RB_LINKS], 0, sizeof *s->link);
     memset(s->push_qd, 0, sizeof s->push_qd);
     memset(s->qd, 0, sizeof s->qd);
@@ -72,11 +81,17 @@ static inline void start_trees(const struct given *in, struct scene *s)
             middle[d] = s->qd[d] + kick * force[d];
         if (RB_CLOSURES > 0 && !last)
             hold_loops(s, middle);
+        const double before = fastest_turn(s);
+        move_links(s, middle);
+        if (last || RB_SCENE_STEP * fastest_turn(s) < fmax(0.1, 2.0 * RB_SCENE_STEP * before))
+            continue;
+        memcpy(middle, s->qd, sizeof middle); /* what contacts did is no guess for what they will do */
         move_links(s, middle);
     }
     memcpy(s->qd, middle, sizeof middle);
     if (RB_CLOSURES > 0) {
-        close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 2, s->qd);
+        loop_errors(s, open);
+        close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 2, open, s->qd);
         move_links(s, s->qd);
     }
 }
@@ -89,10 +104,12 @@ static inline void start_stop(const struct given *in, const struct scene *s, int
     double x[RB_DOFS + 1] = {0.0};
     stop->dof = d;
     stop->most = RB_STOP_MOST[k] * RB_SCENE_STEP;
-    stop->low = low < 0.0 ? low / RB_SCENE_STEP : fmin(0.2 * low / RB_SCENE_STEP, 1.0);
-    stop->high = high > 0.0 ? high / RB_SCENE_STEP : fmax(0.2 * high / RB_SCENE_STEP, -1.0);
+    stop->low = fmin(low / RB_SCENE_STEP, 0.0);
+    stop->high = fmax(high / RB_SCENE_STEP, 0.0);
+    stop->pushed = 0.0;
+    stop->push = limited(0.2 * (fmax(low, 0.0) + fmin(high, 0.0)) / RB_SCENE_STEP, -1.0, 1.0);
     if (RB_STOP_MOST[k] < 1e300) /* dry friction */
-        stop->low = stop->high = 0.0;
+        stop->low = stop->high = stop->push = 0.0;
     stop->impulse = in->state[RB_AT_STOP_IMPULSE + k];
     x[d] = 1.0;
     solve_upwards(s, d, x);
@@ -156,6 +173,8 @@ static inline void separate(struct scene *s, struct solution *all)
 {
     double asked = 0.0, changed = INFINITY;
     int touching[RB_CONTACTS], count = 0;
+    for (int k = 0; k < RB_STOPS; k++)
+        asked = more_of(asked, fabs(all->stop[k].push));
     for (int k = 0; k < all->count; k++) {
         asked = more_of(asked, all->touch[k].push);
         if (all->touch[k].gap <= 0.0)
@@ -163,6 +182,8 @@ static inline void separate(struct scene *s, struct solution *all)
     }
     for (int sweep = 0; sweep < 50 && asked > 0.0 && changed > 0.01 * asked; sweep++) {
         changed = 0.0;
+        for (int k = 0; k < RB_STOPS; k++)
+            changed = more_of(changed, push_inside(s, &all->stop[k]));
         for (int k = 0; k < count; k++)
             changed = more_of(changed, push_apart(s, &all->touch[touching[k]]));
     }
@@ -194,16 +215,41 @@ static inline void end_body(const struct given *in, int k, const struct scene *s
     difference(qd + 3, arm, qd + 3);
 }
 
+/* The velocities with which the trees move over the step: with as much of what moves them apart as lets their loops close. */
+static inline void tree_motion(const struct given *in, struct scene *s, double *moved, double *out)
+{
+    static const double closed = 1e-3, held[RB_LOOP_ROWS + 1] = {0.0}; /* [rad or m] before the last of the changes */
+    double part = 1.0;
+    for (int tries = 0; tries < 8; tries++, part = tries < 7 ? 0.5 * part : 0.0) {
+        for (int d = 0; d < RB_DOFS; d++)
+            moved[d] = s->qd[d] + part * s->push_qd[d];
+        if (RB_CLOSURES == 0)
+            return;
+        out[RB_AT_LOOP_ERROR] = close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 3, held, moved);
+        if (out[RB_AT_LOOP_ERROR] < closed)
+            return;
+    }
+}
+
+/* A step shows nothing of what turns by many radians in it, as light links may where a linkage is stretched or a spring let go,
+   and its forces of velocity would grow without end: all freedoms are slowed down until no link turns faster. */
+static inline void slow_trees(struct scene *s)
+{
+    static const double widest = 10.0; /* [rad] in a step */
+    move_links(s, s->qd);
+    const double fastest = fastest_turn(s);
+    for (int d = 0; d < RB_DOFS && RB_SCENE_STEP * fastest > widest; d++)
+        s->qd[d] *= widest / (RB_SCENE_STEP * fastest);
+}
+
 /* The trees after the step, and the impulses of their stops. */
 static inline void end_trees(const struct given *in, struct scene *s, const struct solution *all, double *out)
 {
     double moved[RB_DOFS + 1];
-    for (int d = 0; d < RB_DOFS; d++) {
+    slow_trees(s);
+    for (int d = 0; d < RB_DOFS; d++)
         out[RB_AT_QD + RB_DOF_QD[d]] = s->qd[d];
-        moved[d] = s->qd[d] + s->push_qd[d];
-    }
-    if (RB_CLOSURES > 0)
-        out[RB_AT_LOOP_ERROR] = close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 3, moved);
+    tree_motion(in, s, moved, out);
     for (int i = 0; i < RB_LINKS; i++) {
         const int at = RB_AT_Q + RB_Q_AT[RB_LINK_BODY[i]];
         move_joint(i, in->state + at, moved + RB_LINK_DOF[i], RB_SCENE_STEP, out + at);
@@ -306,7 +352,7 @@ static inline void step_scene(const struct given *in, double *out)
     for (int k = 0; k < RB_STOPS; k++)
         start_stop(in, &s, k, &all.stop[k]);
     strike(&s, &all, RB_SCENE_TOLERANCE * fastest);
-    start_impulses(&s, &all);
+    start_impulses(&s, &all, in->state[RB_AT_SWEEPS_MADE]);
     for (;;) {
         list_all(&all);
         solve_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest, RB_MOVING_TOLERANCE * moving, sweeps_until(rounds));

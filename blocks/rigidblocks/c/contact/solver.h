@@ -6,6 +6,8 @@
 
 #include "mobility.h"
 
+enum { RB_PATIENT_SWEEPS = 32 };
+
 /* The velocity of a body at a contact, along its frame. */
 static inline void speed_at(const struct scene *s, const struct touch *c, int side, double *out)
 {
@@ -148,10 +150,10 @@ static inline double solve_contact(struct scene *s, struct touch *c)
     return more_of(fabs(change[0]) * c->mass[0], across_it);
 }
 
-static inline void push_stop(struct scene *s, const struct stop *stop, double change)
+static inline void push_stop(const struct stop *stop, double change, double *qd)
 {
     for (int k = 0; k < RB_DOF_COUNT[stop->dof]; k++)
-        s->qd[RB_DOF_FIRST[stop->dof] + k] += change * stop->w[k];
+        qd[RB_DOF_FIRST[stop->dof] + k] += change * stop->w[k];
 }
 
 /* The impulse of a stop with all others as they are. Returns the velocity by which it changed. */
@@ -167,7 +169,7 @@ static inline double solve_stop(struct scene *s, struct stop *stop)
     if (change == 0.0)
         return 0.0;
     stop->impulse += change;
-    push_stop(s, stop, change);
+    push_stop(stop, change, s->qd);
     return fabs(change) * stop->mass;
 }
 
@@ -254,15 +256,47 @@ static inline double sweep_once(struct scene *s, struct solution *all)
     return most;
 }
 
-/* What starts from the impulses of the step before gets them. */
-static inline void start_impulses(struct scene *s, struct solution *all)
+/* All impulses by `sign`. Returns their work against what is asked for, with the velocities halfway. */
+static inline double apply_all(struct scene *s, struct solution *all, double sign)
+{
+    double work = 0.0, w[3];
+    for (int turn = 0; turn < 2; turn++) { /* before and after */
+        for (int k = 0; k < all->count; k++) {
+            const struct touch *c = &all->touch[k];
+            slip(s, c, w);
+            work += c->impulse[0] * (0.5 * w[0] - 0.5 * c->least);
+            for (int i = 1; i < 3; i++)
+                work += 0.5 * c->impulse[i] * (w[i] + c->shift[i]);
+        }
+        for (int k = 0; k < RB_STOPS; k++) {
+            const struct stop *stop = &all->stop[k];
+            work += 0.5 * stop->impulse * (s->qd[stop->dof] - (stop->impulse > 0.0 ? stop->low : stop->high));
+        }
+        for (int k = 0; turn == 0 && k < all->count; k++) {
+            double change[RB_PARTS];
+            for (int i = 0; i < RB_PARTS; i++)
+                change[i] = sign * all->touch[k].impulse[i];
+            apply(s, &all->touch[k], change);
+        }
+        for (int k = 0; turn == 0 && k < RB_STOPS; k++)
+            push_stop(&all->stop[k], sign * all->stop[k].impulse, s->qd);
+    }
+    return work;
+}
+
+/* What starts from the impulses of the step before gets them. Where many sweeps were made for them they may be those of demands
+   that contradict each other, and are given up if none are nearer to what is asked for: the function that sweeps lower is zero there. */
+static inline void start_impulses(struct scene *s, struct solution *all, double sweeps)
 {
     all->sweeps = 0;
     all->residual = 0.0;
+    if (apply_all(s, all, 1.0) <= 0.0 || sweeps < RB_PATIENT_SWEEPS)
+        return;
+    apply_all(s, all, -1.0);
     for (int k = 0; k < all->count; k++)
-        apply(s, &all->touch[k], all->touch[k].impulse);
+        memset(all->touch[k].impulse, 0, sizeof all->touch[k].impulse);
     for (int k = 0; k < RB_STOPS; k++)
-        push_stop(s, &all->stop[k], all->stop[k].impulse);
+        all->stop[k].impulse = 0.0;
 }
 
 static inline void list_all(struct solution *all)
@@ -272,8 +306,6 @@ static inline void list_all(struct solution *all)
     for (int k = 0; k < all->count; k++)
         all->listed[k] = k;
 }
-
-enum { RB_PATIENT_SWEEPS = 32 };
 
 /* Sweeps until no velocity changes by more than the tolerance, after so many than a larger one, or `most` have been made in
    this step. */
@@ -325,6 +357,18 @@ static inline double push_apart(struct scene *s, struct touch *c)
             push_body(c, side, change, body->lightness, body->push_v, body->push_w);
     }
     return fabs(change[0]) * c->mass[0];
+}
+
+/* A freedom beyond its stop, in such a sweep. Returns by how much it changed its velocity. */
+static inline double push_inside(struct scene *s, struct stop *stop)
+{
+    const double sign = stop->push < 0.0 ? -1.0 : 1.0, missing = stop->push - s->push_qd[stop->dof];
+    if (!(stop->mass > 0.0) || !(fabs(stop->push) > 0.0))
+        return 0.0;
+    const double next = sign * more_of(0.0, sign * (stop->pushed + missing / stop->mass)), change = next - stop->pushed;
+    stop->pushed = next;
+    push_stop(stop, change, s->push_qd);
+    return fabs(change) * stop->mass;
 }
 
 #endif
