@@ -1,6 +1,6 @@
 """Random scenes of bodies of all shapes in a pit: dropped, thrown, and overlapping at the start.
 
-    python benchmarks/random_scenes.py [scenes] [first world]
+    python benchmarks/random_scenes.py [scenes] [first world]    # 2,500 scenes a world
 
 A world is six bodies (a ball, a box, a capsule, a cylinder, an ellipsoid, a hull) of random sizes
 and masses, compiled once for many scenes, in which places, velocities, friction and restitution are
@@ -195,25 +195,45 @@ def campaign(scenes: int, first: int = 0) -> dict[str, list[tuple[Found, int, in
     return found
 
 
+def broken(one: Found) -> list[str]:
+    """What a scene is beyond."""
+    if not one.finite:
+        return ["finite"]
+    return [name for name in LIMITS if getattr(one, name) > LIMITS[name]] + (
+        [] if one.inside else ["inside"]
+    )
+
+
+def print_kind(kind: str, all_of: list[tuple[Found, int, int]]) -> None:
+    """The worst of a kind and where it is, and the scenes beyond depth or energy."""
+    worst = {name: max(all_of, key=lambda o, n=name: getattr(o[0], n)) for name in LIMITS}
+    print(f"{kind:12} {len(all_of):7}", end="")
+    print("".join(f"{getattr(one[0], name):10.1e}" for name, one in worst.items()), end="  at ")
+    print(" ".join(f"{one[1]}:{one[2]}" for one in worst.values()))
+    for one, *where in all_of:
+        if beyond := [name for name in broken(one) if name != "risen"]:
+            print(f"    {where[0]}:{where[1]} beyond {', '.join(beyond)}: {one}")
+
+
 def main() -> None:
-    """Prints the worst of each kind, and what broke a limit."""
-    numbers = [int(text) for text in sys.argv[1:]]
+    """Prints the worst of each kind, the scenes (world:number) beyond a limit, and a line for all
+    of them.
+    """
+    numbers = [int(text) for text in sys.argv[1:]] or [1000]
     begin = process_time()
-    found = campaign(*(numbers or [1000]))
-    print(f"{'':12} {'scenes':>7} {'not finite':>10} {'outside':>8}", end="")
-    print("".join(f"{name:>10}" for name in LIMITS))
+    found = campaign(*numbers)
+    print(f"{'':12} {'scenes':>7}" + "".join(f"{name:>10}" for name in LIMITS))
     for kind, all_of in found.items():
-        lost = [(not one.finite, one.finite and not one.inside) for one, *_ in all_of]
-        bad, outside = np.sum(lost, axis=0)
-        worst = {name: max(all_of, key=lambda o, n=name: getattr(o[0], n)) for name in LIMITS}
-        print(f"{kind:12} {len(all_of):7} {bad:10} {outside:8}", end="")
-        print("".join(f"{getattr(one[0], name):10.1e}" for name, one in worst.items()))
-        over = Counter(
-            name for one, *_ in all_of for name in LIMITS if getattr(one, name) > LIMITS[name]
-        )
-        print(f"{'':12} worst at (world, number):", {n: o[1:] for n, o in worst.items()}, end=" ")
-        print("beyond the limit:", dict(over))
-    print(f"{process_time() - begin:.0f} s of processor time")
+        if all_of:
+            print_kind(kind, all_of)
+    every = [one for all_of in found.values() for one, *_ in all_of]
+    over = Counter(name for one in every for name in broken(one))
+    counts = ", ".join(f"{name} {over[name]}" for name in ("finite", "inside", *LIMITS))
+    print(
+        f"in all: worlds from {(*numbers, 0)[1]}, {len(every)} scenes, beyond {counts}; deepest "
+        f"{max(one.depth for one in every):.1e}, gained {max(one.gained for one in every):.1e}, "
+        f"risen {max(one.risen for one in every):.1e}; {process_time() - begin:.0f} s"
+    )
 
 
 if __name__ == "__main__":

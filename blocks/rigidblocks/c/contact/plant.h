@@ -49,7 +49,7 @@ static inline double fastest_turn(const struct scene *s)
 static inline void start_trees(const struct given *in, struct scene *s)
 {
     const int moving = in->state[RB_AT_STEPS] > 0.0;
-    double wrench[6 * RB_BODIES], force[RB_DOFS + 1] = {0.0}, middle[RB_DOFS + 1], open[RB_LOOP_ROWS + 1];
+    double wrench[6 * RB_BODIES], force[RB_DOFS + 1] = {0.0}, middle[RB_DOFS + 1];
     memset(&s->link[RB_LINKS], 0, sizeof *s->link);
     memset(s->push_qd, 0, sizeof s->push_qd);
     memset(s->qd, 0, sizeof s->qd);
@@ -90,6 +90,7 @@ static inline void start_trees(const struct given *in, struct scene *s)
     }
     memcpy(s->qd, middle, sizeof middle);
     if (RB_CLOSURES > 0) {
+        double open[RB_LOOP_ROWS + 1];
         loop_errors(s, open);
         close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 2, open, s->qd);
         move_links(s, s->qd);
@@ -219,8 +220,8 @@ static inline void end_body(const struct given *in, int k, const struct scene *s
 static inline void tree_motion(const struct given *in, struct scene *s, double *moved, double *out)
 {
     static const double closed = 1e-3, held[RB_LOOP_ROWS + 1] = {0.0}; /* [rad or m] before the last of the changes */
-    double part = 1.0;
-    for (int tries = 0; tries < 8; tries++, part = tries < 7 ? 0.5 * part : 0.0) {
+    for (int tries = 0; tries < 8; tries++) {
+        const double part = tries < 7 ? 1.0 / (1 << tries) : 0.0;
         for (int d = 0; d < RB_DOFS; d++)
             moved[d] = s->qd[d] + part * s->push_qd[d];
         if (RB_CLOSURES == 0)

@@ -260,7 +260,7 @@ static inline double sweep_once(struct scene *s, struct solution *all)
 static inline double apply_all(struct scene *s, struct solution *all, double sign)
 {
     double work = 0.0, w[3];
-    for (int turn = 0; turn < 2; turn++) { /* before and after */
+    for (int after = 0; after < 2; after++) { /* before and after */
         for (int k = 0; k < all->count; k++) {
             const struct touch *c = &all->touch[k];
             slip(s, c, w);
@@ -272,13 +272,13 @@ static inline double apply_all(struct scene *s, struct solution *all, double sig
             const struct stop *stop = &all->stop[k];
             work += 0.5 * stop->impulse * (s->qd[stop->dof] - (stop->impulse > 0.0 ? stop->low : stop->high));
         }
-        for (int k = 0; turn == 0 && k < all->count; k++) {
+        for (int k = 0; after == 0 && k < all->count; k++) {
             double change[RB_PARTS];
             for (int i = 0; i < RB_PARTS; i++)
                 change[i] = sign * all->touch[k].impulse[i];
             apply(s, &all->touch[k], change);
         }
-        for (int k = 0; turn == 0 && k < RB_STOPS; k++)
+        for (int k = 0; after == 0 && k < RB_STOPS; k++)
             push_stop(&all->stop[k], sign * all->stop[k].impulse, s->qd);
     }
     return work;
