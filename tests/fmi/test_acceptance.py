@@ -10,6 +10,7 @@ import pytest
 from rigidblocks import PDController, RobotPlant, export_fmu, planar2
 from rigidblocks.cli import main
 from rigidblocks.fmi.acceptance import acceptance
+from rigidblocks.system.fmu_file import FmuError
 
 pytestmark = pytest.mark.slow
 
@@ -62,6 +63,29 @@ def test_sources_tell_their_operations(tmp_path, capsys):
     path = export_fmu(PDController([1.0], [1.0]), tmp_path / "pd.fmu", "source")
     assert main(["check", str(path)]) == 0
     assert "+ - * /" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_sources_alone_are_compiled_and_run(fmi, tmp_path):
+    path = export_fmu(PDController([1.0], [1.0]), tmp_path / "pd.fmu", "source", fmi=fmi)
+    sheet = {entry.subject: entry for entry in acceptance(path)}
+    assert sheet["platforms"].text == "none: sources alone"
+    assert sheet["run"].text.startswith("500 steps of 0.001 s under FMPy")
+    assert ("stack" in sheet) == (fmi == 2 and platform.system() == "Linux")
+    assert all(entry.well for entry in sheet.values())
+
+
+def test_where_there_is_no_compiler_the_sheet_says_so(tmp_path, monkeypatch):
+    path = export_fmu(PDController([1.0], [1.0]), tmp_path / "pd.fmu", "source")
+
+    def refused(path):
+        raise FmuError(f"'{path}' has sources, and no C compiler was found")
+
+    monkeypatch.setattr("rigidblocks.fmi.acceptance.check_compiler", refused)
+    sheet = {entry.subject: entry for entry in acceptance(path)}
+    assert sheet["run"].text == f"not run: '{path}' has sources, and no C compiler was found"
+    assert "operations" in sheet
+    assert "stack" not in sheet
 
 
 def test_what_is_no_fmu_is_told(tmp_path, capsys):

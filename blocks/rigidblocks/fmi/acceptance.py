@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 import fmpy
 import numpy as np
 
+from rigidblocks.system.fmu_file import FmuError
+from rigidblocks.system.fmu_sources import check_compiler, compiled, source_sets
+
 ALLOCATION = {"malloc", "calloc", "realloc", "free", "posix_memalign", "aligned_alloc"}
 STEPS = 500
 STACK = 8 << 20  # of the thread in which the depth is measured
@@ -33,7 +36,8 @@ def acceptance(path: str | Path, dt: float = 1e-3) -> tuple[Entry, ...]:
     a step, its stack, the heap it takes, the size of its code, which functions it needs from
     outside that allocate, and the operations in its C where it carries that.
 
-    Raises ValueError for a file that is no FMU. Stack, heap and code are those of an FMI 2.0 FMU
+    Sources without a binary for here are compiled first, where there is a compiler. Raises
+    ValueError for a file that is no FMU. Stack, heap and code are those of an FMI 2.0 FMU
     with a binary for Linux on this machine; of others the sheet says that they are not known.
     """
     try:
@@ -48,12 +52,10 @@ def acceptance(path: str | Path, dt: float = 1e-3) -> tuple[Entry, ...]:
 def _entries(path: Path, description: Any, names: list[str], dt: float) -> Iterator[Entry]:
     yield _validation(path)
     yield Entry("platforms", ", ".join(_platforms(names)) or "none: sources alone")
-    if {fmpy.platform, fmpy.platform_tuple} & set(_platforms(names)):  # FMI 2, FMI 3
-        yield _run(path, dt)
-    else:
-        yield Entry("run", f"not run: there is no binary for {fmpy.platform}")
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         fmpy.extract(str(path), folder)
+        missing = _missing(path, Path(folder), description, names)
+        yield Entry("run", f"not run: {missing}") if missing else _run(folder, dt)
         yield from _operations(Path(folder, "sources"))
         if description.coSimulation is None:
             return
@@ -64,6 +66,28 @@ def _entries(path: Path, description: Any, names: list[str], dt: float) -> Itera
             yield from _steps(folder, description, name, dt)
         else:
             yield Entry("stack, heap", "not measured: not FMI 2.0 with a Linux binary for here")
+
+
+def _missing(path: Path, folder: Path, description: Any, names: list[str]) -> str:
+    """Why there is no binary for here in the folder to which the FMU was unpacked, nothing where
+    there is one; sources alone are compiled into it.
+    """
+    if {fmpy.platform, fmpy.platform_tuple} & set(_platforms(names)):  # FMI 2, FMI 3
+        return ""
+    kind = description.coSimulation
+    sets = [] if kind is None else source_sets(description, kind.modelIdentifier, names)
+    if not sets:
+        return f"there is no binary for {fmpy.platform}"
+    here = fmpy.platform if description.fmiVersion == "2.0" else fmpy.platform_tuple
+    library = folder / "binaries" / here / f"{kind.modelIdentifier}{fmpy.sharedLibraryExtension}"
+    try:
+        check_compiler(path)
+        built = compiled(path, folder, sets, library.name)
+    except FmuError as error:
+        return " ".join(str(error).split())
+    library.parent.mkdir(parents=True, exist_ok=True)
+    library.write_bytes(built)
+    return ""
 
 
 def _platforms(names: list[str]) -> list[str]:
@@ -79,11 +103,11 @@ def _validation(path: Path) -> Entry:
     return Entry("validation", text, not found)
 
 
-def _run(path: Path, dt: float) -> Entry:
-    """A run by FMPy."""
+def _run(folder: str, dt: float) -> Entry:
+    """A run by FMPy of an FMU that is unpacked."""
     stop = STEPS * dt
     try:
-        result = fmpy.simulate_fmu(str(path), stop_time=stop, output_interval=dt, validate=True)
+        result = fmpy.simulate_fmu(folder, stop_time=stop, output_interval=dt, validate=True)
     except Exception as error:
         return Entry("run", f"it fails under FMPy: {' '.join(str(error).split())}", False)
     columns = [result[name] for name in result.dtype.names]
