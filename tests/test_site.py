@@ -99,6 +99,19 @@ def test_every_public_name_has_an_example_that_runs():
     assert {*rigidblocks.__all__, *rigidblocks.library.__all__} - words == WAITING
 
 
+def test_the_start_pages_are_read_in_the_minutes_that_they_say():
+    """200 words a minute; the first one is within the two minutes that a newcomer gives us."""
+    start = ROOT / "docs/start"
+    said = re.findall(
+        r"^\| (.*?)\| (\d+) min \|", (start / "planar2ctrl.md").read_text(), re.MULTILINE
+    )
+    assert len(said) == 4
+    for path, minutes in said:
+        (name,) = re.findall(r"\((\w+\.md)\)", path) or ["planar2ctrl.md"]
+        assert len((start / name).read_text().split()) <= 200 * int(minutes)
+    assert int(said[0][1]) <= 2
+
+
 class Page(HTMLParser):
     """The links and the anchors of a page."""
 
