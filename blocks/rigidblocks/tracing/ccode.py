@@ -53,7 +53,7 @@ def c_functions(
     short, long = [], {}
     for graph, own in zip(graphs, names, strict=True):
         assignments = _all_assignments(graph, own, notation)
-        tables |= dict.fromkeys(_tables(graph.function))
+        tables |= dict.fromkeys(_tables(graph))
         if len(assignments) > LONG:
             long[graph.name] = Function(assignments, own)
         else:
@@ -79,9 +79,10 @@ def _all_assignments(
         ) from error
 
 
-def _tables(function: ca.Function) -> Iterator[str]:
+def _tables(graph: Graph) -> Iterator[str]:
     """The C of each of the tables that a function looks up."""
-    used = (table_named(name) for name in dict.fromkeys(_called(function).values()))
+    names = _called(graph.function).values() if "call" in graph.operations else ()
+    used = (table_named(name) for name in dict.fromkeys(names))
     return (one.c_text() for one in used if one is not None)
 
 
@@ -152,7 +153,8 @@ def _assignments(
     function: ca.Function, inputs: Sequence[str], outputs: Sequence[str], notation: Notation
 ) -> Iterator[Assignment]:
     operations = list(_operations(function, inputs, outputs, notation))
-    called = {f"v{k}": name for k, name in _called(function).items()}
+    calls = any(code == ca.OP_CALL for _, code, _ in operations)
+    called = {f"v{k}": name for k, name in _called(function).items()} if calls else {}
     results = set(outputs)
     divisors = Counter(operands[1] for _, code, operands in operations if code == ca.OP_DIV)
     reciprocals: dict[str, str] = {}

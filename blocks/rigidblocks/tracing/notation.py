@@ -57,7 +57,7 @@ class Notation:
             raise NotImplementedError(
                 f"a traced function uses operation {code} of CasADi, which has no C form here"
             )
-        return template.format(**dict(zip("ab", operands, strict=False)))
+        return template.format(a=operands[0], b=operands[-1])
 
 
 SCALAR = Notation(

@@ -19,6 +19,7 @@ from rigidblocks.tracing.notation import Assignment
 VALUE = re.compile(r"\b[vr]\d+\b|\bin\[\d+\]")  # how C names a computed value and an input
 NUMBER = re.compile(r"(?<![\w.\[])-?\d+\.?\d*(?:e[-+]?\d+)?(?![\w.\]])")
 OPERAND = re.compile(f"({VALUE.pattern}|{NUMBER.pattern})")
+_NAMES = frozenset("vri")  # the first letters of values and inputs
 NEAR = 64  # statements: operands from nearer than that are part of what stretches have in common
 LENGTHS = tuple(32 << k for k in range(6))  # of stretches looked for; they are extended then
 FEWEST = 32  # statements that stretches of a kind have to save
@@ -39,24 +40,28 @@ def forms(functions: Iterable[Sequence[Assignment]]) -> list[Array]:
     operation, and operands that are both numbers, both from the same distance within NEAR, or both
     from elsewhere.
     """
-    known: dict[tuple[str, ...], int] = {}
+    known: dict[tuple[str | int, ...], int] = {}
     return [np.array(list(_forms(one, known)), dtype=np.int64) for one in functions]
 
 
-def _forms(function: Sequence[Assignment], known: dict[tuple[str, ...], int]) -> Iterator[int]:
+def _forms(
+    function: Sequence[Assignment], known: dict[tuple[str | int, ...], int]
+) -> Iterator[int]:
     at: dict[str, int] = {}
     for k, one in enumerate(function):
-        at |= dict.fromkeys(one.targets, k)
+        for target in one.targets:
+            at[target] = k
         parts = OPERAND.split(one.text)
-        for m in range(1, len(parts), 2):
-            far = k - at.get(parts[m], -NEAR)
-            parts[m] = "number" if is_number(parts[m]) else str(min(far, NEAR))
-        yield known.setdefault(tuple(parts), len(known))
+        distances = (
+            min(k - at.get(operand, -NEAR), NEAR) if operand[0] in _NAMES else -1
+            for operand in parts[1::2]
+        )
+        yield known.setdefault((*parts[::2], *distances), len(known))
 
 
 def is_number(operand: str) -> bool:
     """Whether an operand is a literal."""
-    return operand[0] not in "vri"
+    return operand[0] not in _NAMES
 
 
 def stretches(form: Array) -> list[Stretch]:

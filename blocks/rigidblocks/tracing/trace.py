@@ -249,7 +249,7 @@ class Graph:
     @property
     def operation_count(self) -> int:
         """The number of arithmetic operations, sines and cosines not counted (as in RBDA 10.3)."""
-        return operation_count(self.function)
+        return _arithmetic(self.operations)
 
     @cached_property
     def depends(self) -> Array:
@@ -299,12 +299,13 @@ _OPERATION_NAMES = {
 
 def instructions(function: ca.Function) -> Iterator[tuple[int, list[int], list[int]]]:
     """The operation code of each instruction, and the work variables that it reads and writes."""
-    for k in range(function.n_instructions()):
-        yield (
-            function.instruction_id(k),
-            function.instruction_input(k),
-            function.instruction_output(k),
-        )
+    numbers = range(function.n_instructions())
+    yield from zip(
+        map(function.instruction_id, numbers),
+        map(function.instruction_input, numbers),
+        map(function.instruction_output, numbers),
+        strict=True,
+    )
 
 
 def operations(function: ca.Function) -> Counter[str]:
@@ -315,7 +316,11 @@ def operations(function: ca.Function) -> Counter[str]:
 
 def operation_count(function: ca.Function) -> int:
     """The number of arithmetic operations, sines and cosines not counted (as in RBDA 10.3)."""
-    return sum(count for name, count in operations(function).items() if name not in ("sin", "cos"))
+    return _arithmetic(operations(function))
+
+
+def _arithmetic(counts: Counter[str]) -> int:
+    return sum(count for name, count in counts.items() if name not in ("sin", "cos"))
 
 
 def trace(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes) -> Graph:
