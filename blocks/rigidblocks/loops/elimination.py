@@ -11,7 +11,7 @@ chain of loops costs as many operations as it has loops, and no decision needs a
 works on floats and on traced scalars.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -113,7 +113,8 @@ class Elimination:
 
 
 def eliminated(Y: Array, blocks: Sequence[slice], tolerance: float = TOLERANCE) -> Elimination:
-    """The elimination of the columns of Y (n, nc), a block of them for each loop, in this order.
+    """The elimination of the columns of Y (n, nc), a block of them for each loop: the next is the
+    one that has the fewest coordinates then, of several the first.
 
     A constraint that depends on those of earlier loops, or on larger ones of its own, is the one
     that is dropped.
@@ -123,14 +124,31 @@ def eliminated(Y: Array, blocks: Sequence[slice], tolerance: float = TOLERANCE) 
     concerned = [_nonzero_rows(Y[:, block]) for block in blocks]
     fronts: list[Front] = []
     home: dict[int, int] = {}  # the front in whose kept coordinates a row is
-    for l, block in enumerate(blocks):
-        if concerned[l]:
-            later = {row for rows in concerned[l + 1 :] for row in rows}
-            largest = np.sqrt(reduce(maximum, squares[block]))
-            front = _front(block, concerned[l], later, fronts, home, limit, largest)
-            home |= dict.fromkeys(front.kept, len(fronts))
-            fronts.append(front)
+    for l, later in _in_turn(concerned):
+        largest = np.sqrt(reduce(maximum, squares[blocks[l]]))
+        front = _front(blocks[l], concerned[l], later, fronts, home, limit, largest)
+        home |= dict.fromkeys(front.kept, len(fronts))
+        fronts.append(front)
     return Elimination(Y.shape, tuple(fronts))
+
+
+def _in_turn(concerned: Sequence[Mapping[int, Array]]) -> Iterator[tuple[int, set[int]]]:
+    """The loops that concern rows in the order of their elimination, and the rows that are read
+    after each.
+    """
+    waiting = [l for l, rows in enumerate(concerned) if rows]
+    together: dict[int, set[int]] = {}  # by row: the rows that are kept with it
+    while waiting:
+        reach = [
+            set(concerned[l]).union(*(together.get(row, ()) for row in concerned[l]))
+            for l in waiting
+        ]
+        sizes = [len(rows) for rows in reach]
+        first = sizes.index(min(sizes))
+        l, rows = waiting.pop(first), reach[first]
+        later = {row for other in waiting for row in concerned[other]}
+        together |= dict.fromkeys(rows & later, rows & later)
+        yield l, later
 
 
 def solved(
