@@ -122,7 +122,7 @@ def test_derivatives_of_mechanisms(mechanism, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["universal", "helical"])
+@pytest.mark.parametrize("name", ["universal"])
 def test_derivatives_are_those_of_the_trace(name, rng):
     """Automatic differentiation through the whole algorithm, with a loop of every kind."""
     joint = SPATIAL_LOOP_JOINTS[name]
