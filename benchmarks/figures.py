@@ -1,7 +1,8 @@
 """Measures the figures that stand in README and docs, and writes them there.
 
 What is measured goes to benchmarks/measured.json with the machine and the date; `tables` puts it
-into the pages. On an idle machine whose cache has the compiled kernels it takes four minutes.
+into the pages. What is compiled for it is kept in the cache; the programs
+over Pinocchio's C++ take minutes.
 """
 
 import argparse
@@ -24,6 +25,7 @@ import numpy as np
 import peers
 import piles
 import simbenchmark
+import stabilized
 import swinging
 import tables
 import tolerances
@@ -43,6 +45,7 @@ COSTS = {
     "planar2": "planar robot alone",
     "7 joints": "arm of seven joints",
     "quadruped": "quadruped",
+    "four-bars, N = 40": "40 four-bar linkages",
 }
 Rows = Iterable[list[str]]
 
@@ -159,6 +162,7 @@ MEASURES = (
         "bounces": contact_steps.bounces,
     }
     | couplings.MEASURES
+    | stabilized.MEASURES
     | peers.MEASURES
 )
 HEADS = (
@@ -182,6 +186,7 @@ HEADS = (
         "steps": ["", "RK4", "adaptive", "adaptive or stiff"],
     }
     | couplings.HEADS
+    | stabilized.HEADS
     | peers.HEADS
 )
 

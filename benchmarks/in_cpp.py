@@ -9,10 +9,12 @@ import ctypes
 import shutil
 import sysconfig
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import loops
 import numpy as np
@@ -124,6 +126,18 @@ class Peer:
         return (flat[:n], *matrices)
 
 
+class Case(NamedTuple):
+    """What is compared: a compiled function of ours that has been called, the same of Pinocchio,
+    and how many calls a time is taken of.
+    """
+
+    name: str
+    algorithm: str
+    ours: CompiledFunction
+    peers: list[Peer]
+    calls: int
+
+
 def loop_of(function: CompiledFunction, calls: int) -> Callable[[], object]:
     """What calls a compiled function of ours that many times, from C too."""
     run = function.run
@@ -150,20 +164,25 @@ def least(
 ) -> tuple[float, float]:
     """The least CPU time [us] of a call of ours and of the quickest of Pinocchio's, in turn."""
     loops_of = [loop_of(function, calls), *(peer.loop(algorithm, calls) for peer in peers)]
+    ours, *theirs = least_of(loops_of, calls)
+    return ours, min(theirs)
+
+
+def least_of(loops_of: list[Callable[[], object]], calls: int) -> list[float]:
+    """The least CPU time [us] of a call in each loop of so many, taken in turn."""
     times = np.empty((ROUNDS, len(loops_of)))
     for one in times:
         for k, loop in enumerate(loops_of):
             begin = time.process_time()
             loop()
             one[k] = time.process_time() - begin
-    ours, *theirs = (times.min(axis=0) / calls * 1e6).tolist()
-    return ours, min(theirs)
+    return (times.min(axis=0) / calls * 1e6).tolist()
 
 
-def of_trees() -> Iterator[tuple[str, float, float]]:
-    """What is called, and the times [us] of ours and of Pinocchio's quicker convention."""
+def of_trees(models: Mapping[str, Model]) -> Iterator[Case]:
+    """The algorithms of trees, Pinocchio's in both conventions."""
     rng = np.random.default_rng(0)
-    for name, model in chains().items():
+    for name, model in models.items():
         q, v, w = rng.normal(size=(3, model.nv))
         peers = [Peer(in_pinocchio(model), q, v, w, in_world=one) for one in (False, True)]
         for algorithm in ALGORITHMS[:5]:
@@ -172,28 +191,25 @@ def of_trees() -> Iterator[tuple[str, float, float]]:
                 derivatives(model, algorithm[2:]) if change else compiled_dynamics(model, algorithm)
             )
             kernel(*(q, v, w)[: len(kernel.inputs)])
-            for peer in peers:
-                check_answers(name, algorithm, kernel, peer)
             calls = 5000 // model.nv // (10 if change else 1) + 1
-            yield f"{algorithm}, {name}", *least(algorithm, kernel, peers, calls)
+            yield Case(f"{algorithm}, {name}", algorithm, kernel, peers, calls)
 
 
-def of_loops() -> Iterator[tuple[str, float, float]]:
-    """The same of mechanisms with loops, by constraintDynamics."""
-    plane = {f"{n} four-bars": n_four_bar(n) for n in (1, 10, 40)}
+def of_loops(sizes: Iterable[int]) -> Iterator[Case]:
+    """Forward dynamics of so many four-bars, and of one in space, by constraintDynamics."""
+    plane = {f"{n} four-bars": n_four_bar(n) for n in sizes}
     for name, mechanism in {**plane, "four-bar in space": in_space(four_bar())}.items():
         flat = four_bar() if "space" in name else mechanism
         other, pins = loops.with_pins(flat)
         state = flat.q0, flat.qd0, loops.forces(flat)
         peer = Peer(other, *state, constraints=pins, mu=1e-8, iterations=20)
         function = loops.evaluation(mechanism)
-        check_answers(name, "constrained", function, peer)
         calls = 2000 // flat.model.nv + 1
-        yield f"constrained, {name}", *least("constrained", function, [peer], calls)
+        yield Case(f"constrained, {name}", "constrained", function, [peer], calls)
 
 
-def of_held_chains() -> Iterator[tuple[str, float, float]]:
-    """The same of derivatives with a loop, of chains whose last body is held by the base.
+def of_held_chains() -> Iterator[Case]:
+    """Derivatives with a loop, of chains whose last body is held by the base.
 
     Of frames that are held both give the same in all directions. Pins of two bodies that move are
     no comparison: there Pinocchio 4.1 does not give what its own central differences are.
@@ -211,9 +227,7 @@ def of_held_chains() -> Iterator[tuple[str, float, float]]:
         other, constraints = held(model)
         peer = Peer(other, q, v, w, constraints)
         name = f"{n} joints, held at both ends"
-        check_answers(name, "d constrained", function, peer)
-        calls = 500 // n + 1
-        yield f"d constrained, {name}", *least("d constrained", function, [peer], calls)
+        yield Case(f"d constrained, {name}", "d constrained", function, [peer], 500 // n + 1)
 
 
 def held(model: Model) -> tuple[pinocchio.Model, pinocchio.StdVec_RigidConstraintModel]:
@@ -235,12 +249,21 @@ def held(model: Model) -> tuple[pinocchio.Model, pinocchio.StdVec_RigidConstrain
     return other, all_held
 
 
+def compared() -> Iterator[tuple[str, float, float]]:
+    """What is called, and the times [us] of ours and of Pinocchio's quicker convention, all answers
+    compared first.
+    """
+    for case in chain(of_trees(chains()), of_loops((1, 10, 40)), of_held_chains()):
+        for peer in case.peers:
+            check_answers(case.name, case.algorithm, case.ours, peer)
+        yield case.name, *least(case.algorithm, case.ours, case.peers, case.calls)
+
+
 def main() -> None:
     """Prints the rows."""
     print(f"{'CPU time of a call in C, C++':34} {'ours':>11} {'Pinocchio':>12} {'ratio':>6}")
-    for rows in (of_trees(), of_loops(), of_held_chains()):
-        for what, ours, theirs in rows:
-            print(f"{what:34} {ours:8.2f} us {theirs:9.2f} us {theirs / ours:6.2f}", flush=True)
+    for what, ours, theirs in compared():
+        print(f"{what:34} {ours:8.2f} us {theirs:9.2f} us {theirs / ours:6.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,14 +15,20 @@ from pathlib import Path
 from unittest.mock import patch
 
 import batches
+import by_casadi
+import counted
 import derivatives
 import grounded
+import hosting
+import in_cpp
 import jax_peers
 import loops
+import masters
+import memory
 import mujoco
 import numpy as np
 import pinocchio
-from models import chains, check_equal, in_drake, in_mujoco, in_pinocchio
+from models import chains, check_equal, in_drake, in_mujoco, in_pinocchio, models
 
 from rigidblocks import (
     ClosedLoopPlant,
@@ -43,15 +49,6 @@ from rigidblocks.tracing.lanes import LANES, widest
 
 Row = list[str]
 Calls = Mapping[str, Callable[[], object]]
-HEADS = {
-    "dynamics": ["", "ours", "peer", "", "peer / ours"],
-    "differentiated": ["", "ours", "peer", "", "peer / ours"],
-    "constrained": ["", "ours", "peer", "", "peer / ours"],
-    "in_batches": ["", "ours", "peer", "", "peer / ours"],
-    "in_jax": ["", "ours", "peer", "", "peer / ours"],
-    "in_contact": ["", "ours", "peer", "", "peer / ours"],
-    "compiling": ["", "traced and written", "compiled"],
-}
 
 
 def least(calls: Calls, number: int, rounds: int = 60) -> dict[str, float]:
@@ -73,7 +70,7 @@ def row(what: str, ours: float, peer: float, name: str) -> Row:
 
 def behind(measured: Mapping[str, dict]) -> list[Row]:
     """The rows of all tables in which the peer is faster."""
-    rows = (one for name in HEADS for one in measured.get(name, {}).get("rows", ()))
+    rows = (one for name in MEASURES for one in measured.get(name, {}).get("rows", ()))
     slower = [
         one for one in rows if one[-1].endswith(" x") and float(one[-1].removesuffix(" x")) < 1.0
     ]
@@ -155,6 +152,51 @@ def constrained() -> Iterator[Row]:
         check_equal(name, function(*state), peer(), 1e-12)
         times = least({"ours": function.run, "peer": peer}, 20, 30)
         yield row(name, times["ours"], times["peer"], "Pinocchio's constraintDynamics")
+
+
+def called_by_c() -> Iterator[Row]:
+    """The same without Python in the times: Pinocchio called by C++, ours by C."""
+    for what, ours, theirs in in_cpp.compared():
+        yield row(what, ours, theirs, "Pinocchio in C++")
+
+
+def casadi_code() -> Iterator[Row]:
+    """The C that CasADi generates of Pinocchio's algorithms, called from C as ours is."""
+    for what, ours, theirs in by_casadi.compared():
+        yield row(what, ours, theirs, "CasADi's C of Pinocchio")
+
+
+def instructions() -> Iterator[Row]:
+    """The instructions of some of these calls."""
+    for what, ours, theirs in counted.counted():
+        yield [what, f"{ours:,.0f}", f"{theirs:,.0f}", "Pinocchio in C++", f"{theirs / ours:.2f} x"]
+
+
+def fmu_steps() -> Iterator[Row]:
+    """A step of 1 ms of a native FMU in a C host."""
+    pairs = (
+        ("native, FMI 3", "FMPy's template", "FMPy's template around our kernel"),
+        ("native, exchange", "CasADi, exchange", "CasADi's export of the same equations"),
+        ("native, FMI 2", "Python FMU", "our Python FMU"),
+    )
+    for name in hosting.MODELS:
+        with tempfile.TemporaryDirectory() as folder:
+            forms = hosting.all_forms(name, Path(folder))
+            hosting.check_states(forms, RobotPlant(models()[name]))
+            mean = hosting.means(forms)
+        for ours, peer, said in pairs:
+            yield row(f"{name}, {ours}", mean[ours] / 1e3, mean[peer] / 1e3, said)
+
+
+def in_masters() -> Iterator[Row]:
+    """The time for an FMU and a step of 1 ms by masters, pairs of a robot and its controller."""
+    with tempfile.TemporaryDirectory() as folder:
+        fmus = masters.files(Path(folder))
+        for instances, steps in ((2, 50_000), (20, 5_000), (200, 500)):
+            times = masters.table(fmus, instances, steps, 9)
+            ours = times["simulate"]
+            for name in ("bare loop in C", "ecospy", "libcosimpy"):
+                yield row(f"{instances} FMUs", ours, times[name], name)
 
 
 def in_batches() -> Iterator[Row]:
@@ -246,8 +288,17 @@ MEASURES: dict[str, Callable[[], Iterable[Row]]] = {
     "dynamics": dynamics,
     "differentiated": differentiated,
     "constrained": constrained,
+    "called_by_c": called_by_c,
+    "instructions": instructions,
+    "casadi_code": casadi_code,
     "in_batches": in_batches,
     "in_jax": jax_peers.measured,
     "in_contact": in_contact,
+    "fmu_steps": fmu_steps,
+    "in_masters": in_masters,
+    "in_memory": memory.measured,
     "compiling": compiling,
+}
+HEADS = {name: ["", "ours", "peer", "", "peer / ours"] for name in MEASURES} | {
+    "compiling": ["", "traced and written", "compiled"]
 }
