@@ -45,7 +45,6 @@ COSTS = {
     "planar2": "planar robot alone",
     "7 joints": "arm of seven joints",
     "quadruped": "quadruped",
-    "four-bars, N = 40": "40 four-bar linkages",
 }
 Rows = Iterable[list[str]]
 
