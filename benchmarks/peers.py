@@ -198,7 +198,7 @@ def fmu_steps() -> Iterator[Row]:
             hosting.check_states(forms, RobotPlant(models()[name]))
             mean = hosting.means(forms)
         for ours, peer, said in pairs:
-            yield row(f"{name}, {ours}", mean[ours] / 1e3, mean[peer] / 1e3, said)
+            yield row(f"a step of {name}, {ours}", mean[ours] / 1e3, mean[peer] / 1e3, said)
 
 
 def in_masters() -> Iterator[Row]:
@@ -210,7 +210,7 @@ def in_masters() -> Iterator[Row]:
             ours = times["simulate"]
             for name in ("bare loop in C", "ecospy", "libcosimpy"):
                 if name in times:
-                    yield row(f"{instances} FMUs", ours, times[name], name)
+                    yield row(f"simulate, {instances} FMUs", ours, times[name], name)
 
 
 def in_batches() -> Iterator[Row]:
