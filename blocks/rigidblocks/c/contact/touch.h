@@ -220,7 +220,8 @@ static inline int stay_apart(const struct scene *s, const struct pair *pair, dou
 }
 
 /* The contacts of a pair that would overlap at the end of the step by more than now, where what touched first did not show
-   it: parts that turn towards each other. They take what velocity makes them overlap and no more, so they give none. */
+   it: parts that turn towards each other. They take what velocity makes them overlap and no more, so they give none; what
+   has passed through the other within the step, as an edge that rolls over it, is moved back. */
 static inline void touch_later(const struct given *in, struct scene *s, const struct pair *pair, struct solution *all)
 {
     const struct body *a = &s->body[RB_SHAPE_BODY[pair->a]], *b = &s->body[RB_SHAPE_BODY[pair->b]];
@@ -245,7 +246,9 @@ static inline void touch_later(const struct given *in, struct scene *s, const st
                 continue;
             memset(c->impulse, 0, sizeof c->impulse); /* the velocities have none of it yet */
             slip(s, c, w);
-            c->least = fmin(0.0, w[0] - (m->gap[k] - pair->gap) / RB_SCENE_STEP);
+            const double asked = (pair->gap - m->gap[k]) / RB_SCENE_STEP;
+            c->least = fmin(0.0, w[0] + asked);
+            c->push = fmin(fmax(0.0, asked + fmin(0.0, w[0])), 0.1 * pair_size(s, pair) / RB_SCENE_STEP);
         }
     }
 }
