@@ -1,5 +1,5 @@
-"""Sensors between two sides of a scene as the C text of tables, which the C of rigid contact reads
-(`c/contact/sense.h`, `c/contact/near.h`).
+"""Sensors between two sides of a scene as the C text of tables, which the C of contact reads
+(`c/contact/felt.h`, `c/contact/nearest.h`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -40,7 +40,8 @@ from rigidblocks.library.profiles import QuinticProfile, TrapezoidalProfile
 from rigidblocks.library.rigid_contact_plant import RigidContactPlant
 from rigidblocks.library.sensors import IMU, Encoder
 from rigidblocks.library.signals import Constant, Demux, Gain, Mux, Product, Selector, Sum
-from rigidblocks.library.soft_contact import SoftContact, SoftContactPlant
+from rigidblocks.library.soft_contact import SoftContact
+from rigidblocks.library.soft_contact_plant import SoftContactPlant
 from rigidblocks.library.sources import Chirp, RepeatingSequence, Sine, Step
 from rigidblocks.library.tables import LookupTable
 from rigidblocks.library.task_space import (

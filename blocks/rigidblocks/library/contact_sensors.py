@@ -23,8 +23,11 @@ SHAPES_IN_C = (
 )
 
 
+_DISTANCES = ("nearest", "scene", "trees", "near")
+
+
 def sensor_ports(sensor: ContactSensor) -> Iterator[Port]:
-    """The outputs of a sensor, in the order of `c/contact/sense.h`."""
+    """The outputs of a sensor, in the order of `c/contact/felt.h`."""
     one, other = (" and ".join(names) for names in sensor.sides)
     newton = ("N.m",) * 3 + ("N",) * 3
     mean = f"of {one} against {other}, mean by normal forces"
@@ -137,7 +140,7 @@ class ProximitySensor(WrittenBlock):
 
     @property
     def headers(self) -> tuple[str, ...]:
-        return tuple(f"contact/{name}.h" for name in (*SHAPES_IN_C, "scene", "trees", "near"))
+        return tuple(f"contact/{name}.h" for name in (*SHAPES_IN_C, *_DISTANCES))
 
     @cached_property
     def tables(self) -> str:

@@ -291,8 +291,8 @@ class RigidContactPlant(WrittenBlock):
     @property
     def headers(self) -> tuple[str, ...]:
         names = (
-            *("scene", "trees", "near", "loops", "mobility", "solver"),
-            *("rolling", "touch", "sense", "strike", "plant"),
+            *("nearest", "scene", "trees", "near", "loops", "mobility", "solver"),
+            *("rolling", "touch", "felt", "sense", "strike", "plant"),
         )
         return tuple(f"contact/{name}.h" for name in (*SHAPES_IN_C, *names))
 

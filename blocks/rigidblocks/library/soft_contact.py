@@ -1,21 +1,26 @@
-"""Soft contact between shapes as a block of its own, and within a plant's own step."""
+"""Soft contact between shapes as a block of its own."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.block import Port, Record, Values, call
+from rigidblocks.block.block import Port, Record, Values
 from rigidblocks.block.staged import StagedBlock
 from rigidblocks.contact.material_tables import PairOfMaterials, checked_pairs
+from rigidblocks.contact.sensor_tables import ContactSensor, SensorTables
 from rigidblocks.contact.soft_tables import SoftTables
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 from rigidblocks.library.compliance import check_depth
-from rigidblocks.library.contact_sensors import SHAPES_IN_C
-from rigidblocks.library.plant import Plant
+from rigidblocks.library.contact_sensors import (
+    SHAPES_IN_C,
+    checked_sensors,
+    sensor_places,
+    sensor_ports,
+)
 from rigidblocks.library.ports import joint_ports, wrench_port
 from rigidblocks.model.material import Material
 from rigidblocks.model.model import Model
@@ -34,10 +39,11 @@ class SoftContact(StagedBlock):
 
     The shapes are those in the model's field `contact`, and `ground` lists shapes and surfaces at
     rest, in base coordinates; where two touch is found by the C that rigid contact runs. Boxes, and
-    hulls of up to 64 vertices, press on each other and on planes all over where they overlap
-    (`c/soft/pressure.h`): d is how deep a point is inside the other one, A the area of the
-    largest face of the smaller one, so that a cube on a plane is d = m g / K deep. Others touch in
-    up to four points along one normal, and have a spring K and a damper D at each. `dissipation` c
+    hulls of up to 64 vertices, press on each other and on all ground all over where they overlap
+    (`c/soft/pressure.h`, `c/soft/terrain.h`): d is how deep a point is inside the other one, A the
+    area of the largest face of the smaller one, so that a cube on a plane is d = m g / K deep.
+    Others touch in up to four points along one normal, along each of eight on fields and meshes,
+    and have a spring K and a damper D at each. `dissipation` c
     [s/m] is that of Hunt and Crossley; with `depth_ref` [m] springs and dampers at points are
     stiffer by g, as between round bodies. Elastic forces of polytopes, of balls and of all on
     planes have an energy.
@@ -58,8 +64,11 @@ class SoftContact(StagedBlock):
     `f_ext` (nb, 6) are the wrenches on the bodies, for the input of that name of a plant or a
     `WrenchSum`. Of each body `in_contact` (nb,) is 1 where it is pushed, `centre_of_pressure`
     (nb, 3) [m] that of all that pushes it, `normal_force` (nb,) [N] its sum, `depth` (nb,) [m] the
-    deepest point, and `pressure` (nb,) [Pa] the largest where there is one. Wired up beside a plant
-    the forces are held over a step; `SoftContactPlant` has them in its own.
+    deepest point, and `pressure` (nb,) [Pa] the largest where there is one. `left_out` is how many
+    points that overlap, normals and pieces of faces found no room in what they are kept in: zero
+    unless the ground is finer than the shapes on it. `sensors` are between two sides each, with the
+    outputs of those of `RigidContactPlant`, of the present instant. Wired up beside a plant the
+    forces are held over a step; `SoftContactPlant` has them in its own.
 
     Raises ValueError for numbers that are none of these, for names that are of nothing, and for a
     model of which no two shapes may touch; TypeError for a shape that is not known.
@@ -76,12 +85,14 @@ class SoftContact(StagedBlock):
     dissipation: float = 0.0
     apart: tuple[tuple[str, str], ...] = ()
     pairs: tuple[PairOfMaterials, ...] = ()
+    sensors: tuple[ContactSensor, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ground", tuple(self.ground))
         object.__setattr__(self, "apart", tuple((a, b) for a, b in self.apart))
         object.__setattr__(self, "pairs", checked_pairs(self.pairs))
-        _check_spatial(self.model)
+        check_spatial(self.model)
+        object.__setattr__(self, "sensors", checked_sensors(self.model, self.ground, self.sensors))
         check_depth(self.depth_ref)
         if not (np.isfinite(self.dissipation) and self.dissipation >= 0.0):
             raise ValueError(f"dissipation must not be negative, not {self.dissipation} s/m")
@@ -117,8 +128,8 @@ class SoftContact(StagedBlock):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """f_ext (nb, 6), and of the bodies in_contact, centre_of_pressure, normal_force, depth and
-        pressure.
+        """f_ext (nb, 6), of the bodies in_contact, centre_of_pressure, normal_force, depth and
+        pressure, left_out, and those of the sensors.
         """
         nb = self.model.nb
         return (
@@ -128,7 +139,15 @@ class SoftContact(StagedBlock):
             Port("normal_force", (nb,), "N", "sum of the normal forces on a body", min=0.0),
             Port("depth", (nb,), "m", "of the deepest point of a body's contacts", min=0.0),
             Port("pressure", (nb,), "N/m2", "largest pressure on a body's faces", min=0.0),
+            Port("left_out", (), "1", "points and pieces of faces without room", min=0.0),
+            *self._sensed,
         )
+
+    @cached_property
+    def _sensed(self) -> tuple[Port, ...]:
+        """What the sensors measure."""
+        ports = (port for sensor in self.sensors for port in sensor_ports(sensor))
+        return tuple(replace(port, start=None) for port in ports)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
@@ -165,12 +184,14 @@ class SoftContact(StagedBlock):
     @property
     def headers(self) -> tuple[str, ...]:
         shapes = (f"contact/{name}.h" for name in SHAPES_IN_C)
-        return (*shapes, "soft/pressure.h", "soft/soft.h")
+        others = ("contact/nearest.h", "contact/felt.h", "soft/pressure.h", "soft/terrain.h")
+        return (*shapes, *others, "soft/soft.h")
 
     @cached_property
     def tables(self) -> str:
         given = (("OWN_PATCH", self.K_t), ("OWN_DAMPER", self.D_t))
-        flags = [f"RB_FRICTION = {int(self.rubs)}"]
+        felt = sum(port.size for port in self._sensed)
+        flags = [f"RB_FRICTION = {int(self.rubs)}", f"RB_FELT_ALL = {felt}"]
         flags += [f"RB_{name} = {int(value is not None)}" for name, value in given]
         return "\n".join(
             [
@@ -179,6 +200,9 @@ class SoftContact(StagedBlock):
                 f"static const double RB_DEPTH_REF = {float(self.depth_ref or 0.0)!r};",
                 f"static const double RB_DISSIPATION = {float(self.dissipation)!r};",
                 self.shapes.text(),
+                SensorTables(self.model, self.ground, self.sensors).text(
+                    sensor_places(self._sensed, self.sensors)
+                ),
                 "",
             ]
         )
@@ -187,7 +211,8 @@ class SoftContact(StagedBlock):
     def _sizes(self) -> tuple[int, ...]:
         """How many numbers there are of each part that the C writes."""
         n, pairs = len(self.shapes.bodies), len(self.shapes.touching)
-        return (6 * n, 4 * pairs if self.rubs else 0, pairs, n, 3 * n, n, n, n)
+        felt = sum(port.size for port in self._sensed)
+        return (6 * n, 4 * pairs if self.rubs else 0, pairs, n, 3 * n, n, n, n, 1, felt)
 
     @property
     def stage_size(self) -> int:
@@ -195,7 +220,7 @@ class SoftContact(StagedBlock):
 
     def _parts(self, w: Array) -> list[Array]:
         """What the C writes: wrenches, rates of patches, margins, whether there is contact, its
-        centre, depth, pressure and normal force.
+        centre, depth, pressure and normal force, what found no room, and what sensors measure.
         """
         return np.split(w, np.cumsum(self._sizes)[:-1])
 
@@ -226,13 +251,17 @@ class SoftContact(StagedBlock):
 
     def felt(self, w: Array) -> Values:
         """The outputs but f_ext."""
-        *_, there, centre, depth, pressure, normal = self._parts(w)
+        *_, there, centre, depth, pressure, normal, left_out, sensed = self._parts(w)
+        sizes = np.cumsum([port.size for port in self._sensed])
+        felt = zip(self._sensed, np.split(sensed, sizes[:-1]), strict=True) if len(sizes) else ()
         return {
             "in_contact": self._of_all(there),
             "centre_of_pressure": self._of_all(centre.reshape(-1, 3)),
             "normal_force": self._of_all(normal),
             "depth": self._of_all(depth),
             "pressure": self._of_all(pressure),
+            "left_out": left_out[0],
+            **{port.name: values.reshape(port.shape) for port, values in felt},
         }
 
     def pushes(self, w: Array) -> Array:
@@ -261,134 +290,8 @@ class SoftContact(StagedBlock):
         return {"f_ext": self.wrenches(w), **self.felt(w)}
 
 
-@dataclass(frozen=True, eq=False)
-class SoftContactPlant(StagedBlock):
-    """The forward dynamics of robots and free bodies whose shapes touch softly.
-
-        H(q) qdd + C(q, qd) = tau + sum J_i^T f_i      f_i by the law of `SoftContact`
-
-    `robot` is a `RobotPlant`, `FloatingBasePlant` or `ClosedLoopPlant`; the other fields are those
-    of a `SoftContact` of its model. The forces are those of every stage of the integrator: nothing
-    is held. The usual steps end where two shapes come to touch or cease to, and their length
-    follows their error at any stiffness. `f_contact` (nb, 6) are the wrenches on the bodies. There
-    is no limit to the number of contacts; code does not grow with them, states do where there is
-    friction, four for each pair of shapes that may touch: name in `apart` those that need not.
-
-    Raises TypeError for another block as the robot, and what `SoftContact` raises.
-    """
-
-    robot: Plant
-    K: float
-    D: float = 0.0
-    mu: float = 0.0
-    ground: tuple[Shape | Surface, ...] = (Plane(),)
-    K_t: float | None = None
-    D_t: float | None = None
-    depth_ref: float | None = None
-    dissipation: float = 0.0
-    apart: tuple[tuple[str, str], ...] = ()
-    pairs: tuple[PairOfMaterials, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.robot, Plant):
-            raise TypeError(
-                "the robot of a plant in soft contact is a RobotPlant, FloatingBasePlant or "
-                f"ClosedLoopPlant, not {self.robot!r}"
-            )
-        object.__setattr__(self, "ground", tuple(self.ground))
-        _ = self.contact
-
-    @cached_property
-    def _robot(self) -> Plant:
-        return self.robot.with_wrenches()
-
-    @cached_property
-    def contact(self) -> SoftContact:
-        """The contact of the robot's model."""
-        _check_spatial(self.robot.model)
-        law = (self.K, self.D, self.mu, self.ground, self.K_t, self.D_t, self.depth_ref)
-        assert isinstance(self.robot.model, Model)
-        return SoftContact(self.robot.model, *law, self.dissipation, self.apart, self.pairs)
-
-    @cached_property
-    def inputs(self) -> tuple[Port, ...]:
-        """Those of the robot, f_ext only if it had it."""
-        return self.robot.inputs
-
-    @cached_property
-    def states(self) -> tuple[Port, ...]:
-        """Those of the robot, and with friction x (pairs, 4)."""
-        return (*self._robot.states, *self.contact.states)
-
-    @cached_property
-    def outputs(self) -> tuple[Port, ...]:
-        """Those of the robot, f_contact (nb, 6), and of the bodies in_contact, centre_of_pressure,
-        normal_force, depth and pressure.
-        """
-        wrench, *rest = self.contact.outputs
-        text = "wrench of all contacts, base coordinates"
-        f = Port("f_contact", wrench.shape, wrench.units, text)
-        return (*self._robot.outputs, f, *rest)
-
-    @cached_property
-    def parameters(self) -> tuple[Port, ...]:
-        """Those of the robot, and of the contact."""
-        return (*self._robot.parameters, *self.contact.parameters)
-
-    @property
-    def function(self) -> str:
-        return self.contact.function
-
-    @property
-    def headers(self) -> tuple[str, ...]:
-        return self.contact.headers
-
-    @property
-    def tables(self) -> str:
-        return self.contact.tables
-
-    @property
-    def stage_size(self) -> int:
-        return self.contact.stage_size
-
-    def before(self, x: Record, u: Record, p: Record) -> Array:
-        del u
-        model = self.robot.configuration_model
-        assert isinstance(model, Model)
-        return self.contact.numbers(model, *self.robot.configuration(x), x, p)
-
-    def rates(self, t: Any, x: Record, u: Record, p: Record, w: Array) -> Values:
-        robot = call(self._robot, "derivative", t, x, _pushed(u, self.contact.wrenches(w)), p)
-        return {**robot, **self.contact.patch_rates(w)}
-
-    def project(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        return call(self._robot, "project", t, x, u, p)
-
-    def changes(self, x: Record, u: Record, p: Record, w: Array) -> Array:
-        """Those of the robot, and by how much each pair pushes."""
-        del u
-        return np.concatenate([self.robot.margins(x, p), self.contact.pushes(w)])
-
-    def results(self, t: Any, x: Record, u: Record, p: Record, w: Array) -> Values:
-        f = self.contact.wrenches(w)
-        robot = call(self._robot, "output", t, x, _pushed(u, f), p)
-        return {**robot, "f_contact": f, **self.contact.felt(w)}
-
-    def suspects(self, x: Record) -> Any:
-        return self.robot.suspects(x)
-
-    def modes(self, x: Record, p: Record) -> Array:
-        """Those of the robot alone."""
-        return self.robot.modes(x, p)
-
-
-def _pushed(u: Record, f: Array) -> Record:
-    """The inputs with wrenches on top of what is there."""
-    given = vars(u)
-    return Record({**given, "f_ext": given["f_ext"] + f if "f_ext" in given else f})
-
-
-def _check_spatial(model: Any) -> None:
+def check_spatial(model: Any) -> None:
+    """Raises TypeError for a planar model."""
     if not isinstance(model, Model):
         raise TypeError(f"contact is between spatial bodies; model '{model.name}' is a planar one")
 

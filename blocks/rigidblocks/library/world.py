@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -12,35 +12,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, check_frame, identity, xlt
+from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, identity
 from rigidblocks.block.port import finite
 from rigidblocks.contact.sensor_tables import ContactSensor
 from rigidblocks.formats.description import Freedoms, RobotDescription
-from rigidblocks.joint import Fixed, Joint, LoopJoint, SixDoF
+from rigidblocks.joint import SixDoF
+from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
+from rigidblocks.library.described import described_elements, described_scales
+from rigidblocks.library.plant import RobotPlant
 from rigidblocks.library.ports import start_configuration
 from rigidblocks.library.rigid_contact_plant import RigidContactPlant
+from rigidblocks.library.soft_contact_plant import SoftContactPlant
+from rigidblocks.library.soft_world_plant import SoftWorldPlant
+from rigidblocks.library.world_members import (
+    Placement,
+    WorldPart,
+    base_name,
+    check_rigid,
+    joined_description,
+    links_beyond,
+    moved_model,
+    named_model,
+    placement,
+    shifted_loop,
+    with_base,
+)
 from rigidblocks.library.world_plant import Member, WorldPlant
 from rigidblocks.model.model import STANDARD_GRAVITY, Model
 from rigidblocks.model.shapes import Plane, Shape, Surface
 
 _JOINED = ("joint", "Xtree", "inertia", "body_names", "joint_names", "massless", "unphysical")
-NOTHING = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))
-Placement = Transform | ArrayLike
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """A member as it was given, with its base and its roots where they are in the world."""
-
-    model: Model
-    freedoms: Freedoms
-    q0: Array
-    qd0: Array
-    single: bool
 
 
 class World:
-    """Robots, free bodies and things at rest, by names, that become one block.
+    """Robots, free bodies and things at rest, by names, that become one block: in rigid contact
+    (`plant`) or in soft contact (`soft_plant`).
 
         world = World("yard")
         world.add_robot("dog", "dog.urdf", floating=True, at=(0, 0, 0.4))
@@ -56,7 +62,7 @@ class World:
     def __init__(self, name: str, gravity: ArrayLike = STANDARD_GRAVITY):
         self.name = name
         self._gravity = np.array(gravity, dtype=float)
-        self._parts: dict[str, _Part] = {}
+        self._parts: dict[str, WorldPart] = {}
         self._ground: list[Shape | Surface] = []
         self._apart: list[tuple[str, str]] = []
 
@@ -77,40 +83,30 @@ class World:
         rest of its file become ground, and pairs of its bodies that the file keeps apart are so
         here. q0 (nq,)
         and qd0 (nv,) are the start in the robot's own base coordinates. `floating` is for a file.
-        Raises ValueError for a name that is taken or none, for joints that follow others and
-        springs between points, and what `load_model` raises.
+        Raises ValueError for a name that is taken or none, and what `load_model` raises.
         """
         self._check_name(name)
-        X = _placement(at, name)
         if isinstance(robot, str | Path):
             from rigidblocks.formats.load import load_model  # which reads files, as FMUs do not
 
             robot = load_model(robot, floating=floating)
         elif floating:
             raise ValueError(f"robot '{name}' is no file: its model says whether its base floats")
-        if isinstance(robot, RobotDescription):
-            if robot.couplings:
-                joints = [robot.model.joint_names[one.joint] for one in robot.couplings]
-                raise ValueError(
-                    f"joint {', '.join(joints)} of robot '{name}' follows another, which rigid "
-                    "contact does not know"
-                )
-            if robot.springs:
-                raise ValueError(
-                    f"robot '{name}' has springs between points, {robot.springs[0].name} the "
-                    "first, which rigid contact does not know"
-                )
-            model, freedoms = _with_base(robot), robot.freedoms
-        else:
-            model, freedoms = robot, Freedoms.of(robot.nv)
+        X = placement(at, name)
+        told = robot if isinstance(robot, RobotDescription) else None
+        model: Any = robot if told is None else with_base(told)
         if not isinstance(model, Model):
             raise TypeError(f"robot '{name}' must be a spatial model, not {model!r}")
         q = start_configuration(model, q0)
         qd = finite(np.zeros(model.nv) if qd0 is None else qd0, (model.nv,), f"qd0 of '{name}'")
-        placed, q = _moved(model, q, X)
-        if isinstance(robot, RobotDescription):
-            self._add_rest(name, robot, X)
-        self._parts[name] = _Part(placed, freedoms, q, qd, single=False)
+        placed, q = moved_model(model, q, X)
+        if told is None:
+            self._parts[name] = WorldPart(placed, Freedoms.of(model.nv), q, qd, single=False)
+        else:
+            self._add_rest(name, told, X)
+            self._parts[name] = WorldPart(
+                placed, told.freedoms, q, qd, False, *links_beyond(told, model, X)
+            )
 
     def add_body(
         self,
@@ -140,15 +136,15 @@ class World:
             contact=(tuple(contact),),
             body_names=(name,),
         )
-        q = SixDoF().nearest(_placement(at, name))
+        q = SixDoF().nearest(placement(at, name))
         qd = finite(np.zeros(6) if qd0 is None else qd0, (6,), f"qd0 of '{name}'")
-        self._parts[name] = _Part(model, Freedoms.of(6), q, qd, single=True)
+        self._parts[name] = WorldPart(model, Freedoms.of(6), q, qd, single=True)
 
     def _add_rest(self, name: str, robot: RobotDescription, X: Transform) -> None:
         """The planes on which a robot's file has it stand, and which of its bodies do not touch."""
         planes = [shape for shape in robot.base_contact if isinstance(shape, Plane)]
         self.add_ground(*(plane.moved(X.inverse()) for plane in planes))
-        base = [f"{name}.{_base_name(robot.model)}"] * (len(planes) < len(robot.base_contact))
+        base = [f"{name}.{base_name(robot.model)}"] * (len(planes) < len(robot.base_contact))
         for one, other in robot.apart:
             first, second = (
                 [f"{name}.{robot.model.body_names[i]}"] if i >= 0 else base for i in (one, other)
@@ -169,7 +165,7 @@ class World:
         """All robots and bodies as one model."""
         if not self._parts:
             raise ValueError(f"world '{self.name}' has no robots and no bodies")
-        models = [_named(name, part.model, part.single) for name, part in self._parts.items()]
+        models = [named_model(name, part.model, part.single) for name, part in self._parts.items()]
         first = [0, *accumulate(model.nb for model in models)]
 
         def all_of(field: str) -> tuple[Any, ...]:
@@ -190,7 +186,7 @@ class World:
             appearance=shapes_of("appearance"),
             contact=shapes_of("contact"),
             loops=tuple(
-                _shifted(loop, name, n)
+                shifted_loop(loop, name, n)
                 for model, n in zip(models, first, strict=False)
                 for name, loop in zip(model.loop_names, model.loops, strict=False)
             ),
@@ -198,23 +194,64 @@ class World:
         )
 
     def plant(self, *, sensors: Sequence[ContactSensor] = (), **options: Any) -> WorldPlant:
-        """The block of the world; `options` are those of `RigidContactPlant` beyond the model,
-        ground, q0, qd0, freedoms and apart. Sides of `sensors` may also be members. Raises what it
-        raises.
+        """The block of the world in rigid contact; `options` are those of `RigidContactPlant`
+        beyond the model, ground, q0, qd0, freedoms and apart. Sides of `sensors` may also be
+        members.
+
+        Raises ValueError for joints that follow others and springs between points, and what
+        `RigidContactPlant` raises.
         """
-        model, parts = self.model(), self._parts.values()
-        columns = zip(*(vars(part.freedoms).values() for part in parts), strict=True)
+        model = self.model()
+        robot = joined_description(model, self._parts)
+        check_rigid(robot)
         plant = RigidContactPlant(
             model,
             tuple(self._ground),
-            q0=np.concatenate([part.q0 for part in parts]),
-            qd0=np.concatenate([part.qd0 for part in parts]),
-            freedoms=Freedoms(*map(np.concatenate, columns)),
+            **self._start(),
+            freedoms=robot.freedoms,
             apart=tuple(self._pairs_apart(model)),
-            sensors=tuple(self._placed(sensor, model) for sensor in sensors),
+            sensors=self._placed(sensors, model),
             **options,
         )
         return WorldPlant(plant, tuple(self._members()))
+
+    def soft_plant(
+        self,
+        K: float,
+        *,
+        sensors: Sequence[ContactSensor] = (),
+        stops: tuple[float, float] | None = None,
+        **options: Any,
+    ) -> SoftWorldPlant:
+        """The block of the world in soft contact of stiffness K [N/m]; `options` are those of
+        `SoftContactPlant` beyond the robot, ground and apart.
+
+        What files say of rotors, springs, dampers and dry friction of joints, of joints that follow
+        others and of springs between points are elements of the plant; with `stops`, a stiffness
+        [N.m/rad or N/m] and a damping, the limits of joints are too. Raises what `RobotPlant`,
+        `ClosedLoopPlant` and `SoftContactPlant` raise.
+        """
+        model = self.model()
+        robot = joined_description(model, self._parts)
+        elements, scales = described_elements(robot, True, stops), described_scales(robot)
+        kind: Any = ClosedLoopPlant if model.constrained else RobotPlant
+        plant = SoftContactPlant(
+            kind(model, **self._start(), elements=elements, nominal=scales, external_wrenches=True),
+            K,
+            ground=tuple(self._ground),
+            apart=tuple(pair for pair in self._pairs_apart(model) if _touch(model, *pair)),
+            sensors=self._placed(sensors, model),
+            **options,
+        )
+        return SoftWorldPlant(plant, tuple(self._members()))
+
+    def _start(self) -> dict[str, Array]:
+        """q0 and qd0 of all."""
+        parts = self._parts.values()
+        return {
+            "q0": np.concatenate([part.q0 for part in parts]),
+            "qd0": np.concatenate([part.qd0 for part in parts]),
+        }
 
     def _members(self) -> Iterator[Member]:
         at = [0, 0, 0]
@@ -230,13 +267,18 @@ class World:
             one, other = (self._bodies(name, model) for name in pair)
             yield from ((a, b) for a in one for b in other if a != b)
 
-    def _placed(self, sensor: ContactSensor, model: Model) -> ContactSensor:
-        """The sensor with the bodies of members, those that have shapes, instead of their names."""
-        one, other = (
-            tuple(body for name in names for body in self._touching(name, model))
-            for names in sensor.sides
-        )
-        return replace(sensor, one=one, other=other)
+    def _placed(self, sensors: Sequence[ContactSensor], model: Model) -> tuple[ContactSensor, ...]:
+        """The sensors with the bodies of members, those that have shapes, instead of their
+        names.
+        """
+        placed = []
+        for sensor in sensors:
+            one, other = (
+                tuple(body for name in names for body in self._touching(name, model))
+                for names in sensor.sides
+            )
+            placed.append(replace(sensor, one=one, other=other))
+        return tuple(placed)
 
     def _touching(self, name: str, model: Model) -> list[str]:
         if name not in self._parts:
@@ -253,7 +295,7 @@ class World:
                 f"'{name}' is no member or body of world '{self.name}': take 'ground' or of "
                 f"{', '.join(self._parts)}"
             )
-        return list(_named(name, self._parts[name].model, self._parts[name].single).body_names)
+        return list(named_model(name, self._parts[name].model, self._parts[name].single).body_names)
 
     def _check_name(self, name: str) -> None:
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name == "ground":
@@ -265,102 +307,7 @@ class World:
             raise ValueError(f"world '{self.name}' has a member '{name}' already")
 
 
-def _placement(at: Placement, name: str) -> Transform:
-    X = at if isinstance(at, Transform) else xlt(np.asarray(at, dtype=float))
-    check_frame(X, f"the place of '{name}'")
-    return X
-
-
-def _named(name: str, model: Model, single: bool) -> Model:
-    """The model with the names that it has in a world."""
-    if single:
-        return replace(model, joint_names=(name,))
-
-    def named(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(f"{name}.{one}" for one in names)
-
-    loops = [
-        replace(loop, name=f"{name}.{one}")
-        for one, loop in zip(model.loop_names, model.loops, strict=False)
-    ]
-    return replace(
-        model,
-        body_names=named(model.body_names),
-        joint_names=named(model.joint_names),
-        massless=named(model.massless),
-        unphysical=named(model.unphysical),
-        loops=tuple(loops),
-    )
-
-
-def _shifted(loop: LoopJoint, name: str, n: int) -> LoopJoint:
-    """A loop joint between bodies that are numbered from n on."""
-    ends = {
-        role: body + n if (body := getattr(loop, role)) >= 0 else body
-        for role in ("predecessor", "successor")
-    }
-    return replace(loop, name=name, **ends)
-
-
-def _moved(model: Model, q: Array, X: Transform) -> tuple[Model, Array]:
-    """The model with its base where X says, and where it starts from: floating bases move in q."""
-    if model.strings:
-        raise ValueError(f"model '{model.name}' has strings, which rigid contact does not know")
-    Xtree, q = list(model.Xtree), q.copy()
-    for i, (p, joint) in enumerate(zip(model.parent, model.joint, strict=True)):
-        if p >= 0:
-            continue
-        if isinstance(joint, SixDoF) and not _is_placed(Xtree[i]):
-            at = model.q_slices[i]
-            q[at] = joint.nearest(joint.jcalc(q[at], np.zeros(6)).XJ @ X)
-        else:
-            Xtree[i] = Xtree[i] @ X
-    loops = (
-        replace(
-            loop,
-            Xp=loop.Xp @ X if loop.predecessor < 0 else loop.Xp,
-            Xs=loop.Xs @ X if loop.successor < 0 else loop.Xs,
-        )
-        for loop in model.loops
-    )
-    return replace(model, Xtree=tuple(Xtree), loops=tuple(loops)), q
-
-
-def _is_placed(X: Transform) -> bool:
-    """Whether a frame is elsewhere than the origin."""
-    return bool(np.any(X.r)) or not np.array_equal(X.E, np.eye(3))
-
-
-def _base_name(model: Any) -> str:
-    """The name of the body of what a file fixes to the base."""
-    return "base" if "base" not in model.body_names else "fixed_base"
-
-
-def _with_base(robot: RobotDescription) -> Any:
-    """The model with the links that a file fixes to the base as a body, where they have shapes."""
-    model = robot.model
-    if not (robot.base_contact or robot.base_appearance) or not isinstance(model, Model):
-        return model
-    joints: tuple[Joint, ...] = (Fixed(), *model.joint)
-    nothing = ((),) * model.nb
-    name = _base_name(model)
-    contact = tuple(shape for shape in robot.base_contact if isinstance(shape, Shape))
-    return replace(
-        model,
-        parent=(
-            -1,
-            *(
-                -1 if p < 0 and isinstance(joint, SixDoF) else p + 1
-                for p, joint in zip(model.parent, model.joint, strict=True)
-            ),
-        ),
-        joint=joints,
-        Xtree=(identity(), *model.Xtree),
-        inertia=(NOTHING, *model.inertia),
-        body_names=(name, *model.body_names),
-        joint_names=(f"{name}_joint", *model.joint_names),
-        massless=(name, *model.massless),
-        appearance=(tuple(robot.base_appearance), *(model.appearance or nothing)),
-        contact=(contact, *(model.contact or nothing)),
-        loops=tuple(_shifted(loop, loop.name, 1) for loop in model.loops),
-    )
+def _touch(model: Model, *names: str) -> bool:
+    """Whether all of these have shapes."""
+    bodies = (model.body_names.index(name) for name in names if name != "ground")
+    return all(model.contact[i] for i in bodies)

@@ -1,6 +1,6 @@
 """Robots, free bodies and things at rest in one plant, with ports by their names."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -25,14 +25,21 @@ class Member:
     qd: slice
     single: bool = False
 
+    def place(self, variable: str) -> slice:
+        """Where it is in a variable of all, along the first axis."""
+        of_motion = {"q": self.q, "qd": self.qd, "qdd": self.qd, "tau": self.qd}
+        return of_motion.get(variable, self.bodies)
+
     def of(self, port: Port) -> Port:
         """The part of a port of all that is of this member, with its name."""
-        part = {"q": self.q, "qd": self.qd, "tau": self.qd}.get(port.name, self.bodies)
+        part = self.place(port.name)
         index = np.arange(port.size).reshape(port.shape)[part]
-        shape = index.shape[1:] if self.single and part == self.bodies else index.shape
+        shape = index.shape[1:] if self.single and part is self.bodies else index.shape
         units, flat = port.units, index.ravel()
         values: dict[str, Any] = {
-            name: np.ravel(getattr(port, name))[flat] for name in ("start", "min", "max", "nominal")
+            name: np.ravel(given)[flat]
+            for name in ("start", "min", "max", "nominal")
+            if (given := getattr(port, name)) is not None
         }
         return replace(
             port,
@@ -44,6 +51,19 @@ class Member:
 
 
 OF_MEMBERS = ("q", "qd", "tau", "f_ext", "f_contact", "in_contact", "centre_of_pressure")
+
+
+def split_ports(
+    ports: Iterable[Port], members: Sequence[Member], of_members: Container[str]
+) -> Iterator[Port]:
+    """The ports, those `of_members` by members; a free body has no joint forces."""
+    for port in ports:
+        if port.name not in of_members:
+            yield port
+            continue
+        for member in members:
+            if not (port.name == "tau" and member.single) and (part := member.of(port)).size:
+                yield part
 
 
 @dataclass(frozen=True, eq=False)  # eq=False: the plant has arrays
@@ -84,13 +104,7 @@ class WorldPlant(WrittenBlock):
         return tuple(self._split(self.plant.outputs))
 
     def _split(self, ports: tuple[Port, ...]) -> Iterator[Port]:
-        for port in ports:
-            if port.name not in OF_MEMBERS:
-                yield port
-                continue
-            for member in self.members:
-                if not (port.name == "tau" and member.single) and (part := member.of(port)).size:
-                    yield part
+        return split_ports(ports, self.members, OF_MEMBERS)
 
     @property
     def function(self) -> str:

@@ -8,10 +8,11 @@
 
 enum { RB_PATCHES = 8, RB_RANKS = 1000 };
 
-/* Manifolds, one for each normal, the rank of their points, by which they are in order, and whether they are on a plane. */
+/* Manifolds, one for each normal, the rank of their points, by which they are in order, whether they are on a plane, and how
+   many points that overlap had no room. */
 struct patches {
     struct manifold one[RB_PATCHES];
-    int rank[RB_PATCHES][RB_CLIPPED], flat[RB_PATCHES], count;
+    int rank[RB_PATCHES][RB_CLIPPED], flat[RB_PATCHES], count, left_out;
 };
 
 static inline double least_gap(const struct manifold *m)
@@ -22,21 +23,41 @@ static inline double least_gap(const struct manifold *m)
     return least;
 }
 
+static inline int overlapping(const struct manifold *m)
+{
+    int n = 0;
+    for (int k = 0; k < m->count; k++)
+        n += m->gap[k] < 0.0;
+    return n;
+}
+
+/* Up to four points of a patch; those that overlap and go are counted. */
+static inline void reduce_patch(struct patches *all, int at, double soon, double tiny)
+{
+    const int before = overlapping(&all->one[at]);
+    reduce_manifold(&all->one[at], soon, tiny);
+    all->left_out += before - overlapping(&all->one[at]);
+}
+
 /* The patch with a normal, perhaps a new one, in the place of the one that is farthest where there is no room; -1 for none. */
 static inline int patch_of(struct patches *all, const double *n, double gap)
 {
+    const int full = all->count == RB_PATCHES;
     int worst = 0;
     for (int k = 0; k < all->count; k++)
         if (dot(all->one[k].n, n) > 1.0 - 1e-10)
             return k;
-    if (all->count == RB_PATCHES) {
+    if (full) {
         for (int k = 1; k < RB_PATCHES; k++)
             if (least_gap(&all->one[k]) > least_gap(&all->one[worst]))
                 worst = k;
-        if (!(gap < least_gap(&all->one[worst])))
+        if (!(gap < least_gap(&all->one[worst]))) {
+            all->left_out += gap < 0.0;
             return -1;
+        }
     }
-    const int at = all->count == RB_PATCHES ? worst : all->count++;
+    const int at = full ? worst : all->count++;
+    all->left_out += full ? overlapping(&all->one[at]) : 0;
     all->one[at].count = 0;
     memcpy(all->one[at].n, n, sizeof all->one[at].n);
     return at;
@@ -57,7 +78,7 @@ static inline void add_ranked(struct patches *all, const double *n, const double
             return;
     }
     if (m->count == RB_CLIPPED) {
-        reduce_manifold(m, soon, tiny);
+        reduce_patch(all, at, soon, tiny);
         for (int k = 0; k < m->count; k++)
             all->rank[at][k] = k;
     }
@@ -263,23 +284,29 @@ static inline void on_triangle(const struct placed *a, const struct placed *grou
     on_edges(a, ground, &t, margin, soon, all);
 }
 
+/* Whether a cell is the first of those asked for that a triangle is in. */
+static inline int is_home(const struct placed *ground, const struct triangle *t, const int *cell, const int *first)
+{
+    const double *row = ground->shape;
+    for (int i = 0; i < 2; i++) {
+        const double low = fmin(t->x[0][i], fmin(t->x[1][i], t->x[2][i])) - ground->p[i];
+        const int own = cell_at(low, row[RB_MESH_X + i], row[RB_MESH_DX + i], 0, (int)row[RB_MESH_NX + i] - 1);
+        if (cell[i] != (own > first[i] ? own : first[i]))
+            return 0;
+    }
+    return 1;
+}
+
 /* A on the triangles of a cell of a mesh, each in the first of the cells asked for that it is in. */
 static inline void on_cell(const struct placed *a, const struct placed *ground, const int *cell, const int *first,
                            const struct query *q, double margin, double soon, struct patches *all)
 {
-    const double *row = ground->shape;
     int count = 0;
-    const double *list = cell_list(row, cell[0], cell[1], &count);
+    const double *list = cell_list(ground->shape, cell[0], cell[1], &count);
     for (int k = 0; k < count; k++) {
         struct triangle t;
-        int home = 1;
         find_corners(ground, (int)list[k], &t);
-        for (int i = 0; i < 2; i++) {
-            const double low = fmin(t.x[0][i], fmin(t.x[1][i], t.x[2][i])) - ground->p[i];
-            const int own = cell_at(low, row[RB_MESH_X + i], row[RB_MESH_DX + i], 0, (int)row[RB_MESH_NX + i] - 1);
-            home = home && cell[i] == (own > first[i] ? own : first[i]);
-        }
-        if (home)
+        if (is_home(ground, &t, cell, first))
             on_triangle(a, ground, (int)list[k], q, margin, soon, all);
     }
 }
@@ -298,25 +325,39 @@ static inline void around(const struct placed *a, double margin, struct query *q
     }
 }
 
+/* The cells of the ground, from the first to the last along each axis, that are between two corners. */
+static inline void find_cells(const struct placed *ground, const double *low, const double *high, int *first, int *last)
+{
+    const double *row = ground->shape;
+    const int field = kind_of(row) == RB_FIELD;
+    const double *corner = row + (field ? RB_FIELD_X : RB_MESH_X), *cells = row + (field ? RB_FIELD_DX : RB_MESH_DX);
+    for (int i = 0; i < 2; i++) {
+        const int most = (int)row[(field ? RB_FIELD_NX : RB_MESH_NX) + i] - 1, least = field ? -1 : 0;
+        first[i] = cell_at(low[i] - ground->p[i], corner[i], cells[i], least, most);
+        last[i] = cell_at(high[i] - ground->p[i], corner[i], cells[i], least, most);
+    }
+}
+
+/* The first of the two triangles of a cell of a field. */
+static inline int first_of_cell(const double *row, const int *cell)
+{
+    return 2 * ((cell[0] + 1) * ((int)row[RB_FIELD_NY] + 1) + cell[1] + 1);
+}
+
 /* Where A touches the ground or is closer than `margin`: up to four points for each normal. */
 static inline void on_ground(const struct placed *a, const struct placed *ground, double margin, double soon,
                              struct patches *all)
 {
     const double *row = ground->shape, size = a->shape[RB_SHAPE_SIZE];
     const int field = kind_of(row) == RB_FIELD;
-    const double *corner = row + (field ? RB_FIELD_X : RB_MESH_X), *cells = row + (field ? RB_FIELD_DX : RB_MESH_DX);
     int first[2], last[2], cell[2];
     struct query q;
-    all->count = 0;
+    all->count = all->left_out = 0;
     around(a, margin, &q);
-    for (int i = 0; i < 2; i++) {
-        const int most = (int)row[(field ? RB_FIELD_NX : RB_MESH_NX) + i] - 1, least = field ? -1 : 0;
-        first[i] = cell_at(q.low[i] - ground->p[i], corner[i], cells[i], least, most);
-        last[i] = cell_at(q.high[i] - ground->p[i], corner[i], cells[i], least, most);
-    }
+    find_cells(ground, q.low, q.high, first, last);
     for (cell[0] = first[0]; cell[0] <= last[0]; cell[0]++) {
         for (cell[1] = first[1]; cell[1] <= last[1]; cell[1]++) {
-            const int id = 2 * ((cell[0] + 1) * ((int)row[RB_FIELD_NY] + 1) + cell[1] + 1);
+            const int id = field ? first_of_cell(row, cell) : 0;
             for (int half = 0; field && half < 2; half++)
                 on_triangle(a, ground, id + half, &q, margin, soon + 1e-3 * size, all);
             if (!field)
@@ -325,7 +366,7 @@ static inline void on_ground(const struct placed *a, const struct placed *ground
     }
     for (int k = 0; k < all->count; k++) {
         all->flat[k] = all->rank[k][all->one[k].count - 1] < RB_RANKS;
-        reduce_manifold(&all->one[k], soon + 1e-3 * size, 1e-9 * size);
+        reduce_patch(all, k, soon + 1e-3 * size, 1e-9 * size);
     }
 }
 
@@ -337,6 +378,7 @@ static inline void meet(const struct placed *a, const struct placed *b, double m
         return;
     }
     all->count = 1;
+    all->left_out = 0;
     all->flat[0] = kind_of(b->shape) == RB_HALF_SPACE;
     collide(a, b, margin, soon, &all->one[0]);
 }

@@ -30,9 +30,10 @@ struct moving {
 
 /* What presses on A: the force and the moment about the base origin, the largest depth and pressure, by how much the law of
    points holds; of forces along normals their sum, and about `origin` those of x f^T and |x|^2 f of the forces f at x; its size,
-   direction and centre, and how far from there the forces act, as the root of the mean square. */
+   direction and centre, and how far from there the forces act, as the root of the mean square; and how many points or polygons
+   found no room. */
 struct pressed {
-    double force[3], moment[3], depth, pressure, holds;
+    double force[3], moment[3], depth, pressure, holds, left_out;
     double load[3], origin[3], first[9], second[3];
     double normal, n[3], centre[3], spread;
 };
@@ -229,6 +230,7 @@ static inline void press_inside(double (*x)[3], int n, const struct plane *plane
         n = clip(x, n, plane[j].n, plane[j].s, 0.0);
     if (n < 3)
         return;
+    all->left_out += n == RB_CLIPPED;
     for (int j = 0; j < planes; j++) {
         double high;
         depths_of(x, n, &plane[j], &least[j], &high);
@@ -250,6 +252,17 @@ static inline void press_inside(double (*x)[3], int n, const struct plane *plane
     }
 }
 
+/* The corners of a face in space; returns how many. */
+static inline int place_face(const struct placed *own, const double *row, double (*x)[3])
+{
+    const int n = (int)row[1];
+    for (int i = 0; i < n; i++) {
+        turn(own->r, row + 2 + 3 * i, x[i]);
+        along(x[i], 1.0, own->p, x[i]);
+    }
+    return n;
+}
+
 /* The faces of a polytope in the field of another one, whose planes these are. */
 static inline void press_faces(const struct placed *own, const double *poly, const struct plane *plane, int planes,
                                const struct law *law, double share, double sign, const struct moving *a,
@@ -257,13 +270,9 @@ static inline void press_faces(const struct placed *own, const double *poly, con
 {
     const double *normals = poly + RB_POLY_HEAD, *row = normals + 4 * (int)poly[RB_POLY_PLANES];
     for (int k = 0; k < (int)poly[RB_POLY_FACES]; k++) {
-        const int n = (int)row[1];
         double x[RB_CLIPPED][3];
         int outside = 0;
-        for (int i = 0; i < n; i++) {
-            turn(own->r, row + 2 + 3 * i, x[i]);
-            along(x[i], 1.0, own->p, x[i]);
-        }
+        const int n = place_face(own, row, x);
         for (int j = 0; j < planes && !outside; j++) {
             double low, high;
             depths_of(x, n, &plane[j], &low, &high);

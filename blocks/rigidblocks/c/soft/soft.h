@@ -1,7 +1,7 @@
 /* Forces of soft contact between shapes, from positions and velocities.
 
-   Two polytopes, or one and a half-space, press on each other as pressure.h says; others at the points that `meet` finds, each
-   with a spring and a damper along the normal. Friction is of the whole of a pair: a patch without mass on a spring and a
+   Two polytopes, or one and a half-space or ground of triangles, press on each other as pressure.h and terrain.h say; others at
+   the points that `meet` finds, each with a spring and a damper along the normal. Friction is of the whole of a pair: a patch without mass on a spring and a
    damper, which the body sticks to as far as the cone allows, with a moment about the normal up to a limit of its own. The
    stiffness of a patch is a constant, so that it takes energy and gives none.
 
@@ -17,13 +17,16 @@
    It gets, one after the other, of each body its rotation to base coordinates, the place of its origin, its angular velocity
    and the velocity of the origin; with friction of each pair how far the patch is displaced (3, in coordinates of the second
    body) and turned; K, D, and with friction mu, of each material; and K_t and D_t where they are given. It writes the
-   wrenches on the bodies about the origin; with friction the rates of the patches; by how much each pair pushes; and of each
-   body whether it is pushed, its centre of pressure, its depth, the largest pressure on it, and the normal forces. */
+   wrenches on the bodies about the origin; with friction the rates of the patches; by how much each pair pushes; of each
+   body whether it is pushed, its centre of pressure, its depth, the largest pressure on it, and the normal forces; how many
+   points and polygons found no room; and RB_FELT_ALL numbers of the sensors (felt.h, nearest.h). */
 
 #ifndef RB_SOFT_H
 #define RB_SOFT_H
 
-#include "pressure.h"
+#include "felt.h"
+#include "nearest.h"
+#include "terrain.h"
 
 #if !defined(RB_TABLES_H) /* unless they are before this in one text */
 #include "tables.h"
@@ -42,7 +45,7 @@ struct soft {
 
 /* What it writes, by parts. */
 struct written {
-    double *wrench, *rate, *margin, *there, *centre, *depth, *pressure, *normal;
+    double *wrench, *rate, *margin, *there, *centre, *depth, *pressure, *normal, *left_out, *felt;
 };
 
 /* Stiffness and damping of a pair, and its friction. */
@@ -156,6 +159,7 @@ static inline void press_points(const struct soft *s, int a, int b, const struct
     const struct moving *one = &s->body[RB_SHAPE_BODY[a]], *other = &s->body[RB_SHAPE_BODY[b]];
     struct patches found;
     meet(&s->shape[a], &s->shape[b], 0.0, 0.0, &found);
+    all->left_out += found.left_out;
     for (int i = 0; i < found.count; i++) {
         const struct manifold *m = &found.one[i];
         for (int k = 0; k < m->count; k++) {
@@ -204,16 +208,16 @@ static inline void add_wrench(const struct written *out, int body, double sign, 
     along(out->wrench + 6 * body + 3, sign, force, out->wrench + 6 * body + 3);
 }
 
-/* The friction of a pair: a force at the centre of pressure, a moment about the normal, and the rates of the patch. */
-static inline void rub(const struct soft *s, int pair, const struct resistance *law, const struct pressed *all,
-                       const struct written *out)
+/* The friction of a pair: a force at the centre of pressure and a moment about the normal, beside what presses, and the rates of
+   the patch. */
+static inline void rub(const struct soft *s, int pair, const struct resistance *law, struct pressed *all, double *rate)
 {
     const int a = RB_SOFT_PAIR[pair][0], b = RB_SOFT_PAIR[pair][1];
     const struct moving *one = &s->body[RB_SHAPE_BODY[a]], *other = &s->body[RB_SHAPE_BODY[b]];
     const double *patch = s->patch + RB_PATCH * pair, K = RB_OWN_PATCH ? *s->K_t : law->K;
     const double D = RB_OWN_DAMPER ? *s->D_t : sqrt(K * fmin(RB_SOFT_MASS[RB_SHAPE_BODY[a]], RB_SOFT_MASS[RB_SHAPE_BODY[b]]));
     const double size = smaller_size(s, a, b), lever = size > 0.0 && size < 1e299 ? 0.25 * size * size : 1.0;
-    double *rate = out->rate + RB_PATCH * pair, f[3] = {0.0, 0.0, 0.0}, m = 0.0;
+    double f[3] = {0.0, 0.0, 0.0}, m = 0.0;
     if (all->normal > 0.0) {
         const double *n = all->n;
         double x[3], v[3], w[3], moment[3];
@@ -231,13 +235,30 @@ static inline void rub(const struct soft *s, int pair, const struct resistance *
         m = limited(-lever * (K * patch[3] + D * dot(w, n)), -most * spread, most * spread);
         cross(all->centre, f, moment);
         along(moment, m, n, moment);
-        add_wrench(out, RB_SHAPE_BODY[a], 1.0, moment, f);
-        add_wrench(out, RB_SHAPE_BODY[b], -1.0, moment, f);
+        along(all->moment, 1.0, moment, all->moment);
+        along(all->force, 1.0, f, all->force);
         turn_back(other->r, f, f);
     }
     for (int i = 0; i < 3; i++)
         rate[i] = -(K * patch[i] + f[i]) / D;
     rate[3] = -(K * patch[3] + m / lever) / D;
+}
+
+/* What the sensors feel of a pair. */
+static inline void sense(const struct soft *s, int a, int b, const struct pressed *all, double *out)
+{
+    for (int k = 0; k < RB_SENSORS; k++) {
+        const int side = RB_SENSOR_SIDE[k][a];
+        double slip[3];
+        if (side * RB_SENSOR_SIDE[k][b] >= 0)
+            continue;
+        feel_wrench(out + RB_SENSOR_AT[k], side, all->moment, all->force);
+        if (!(all->normal > 0.0))
+            continue;
+        relative_velocity(&s->body[RB_SHAPE_BODY[a]], &s->body[RB_SHAPE_BODY[b]], all->centre, slip);
+        along(slip, -dot(slip, all->n), all->n, slip);
+        feel_normal(out + RB_SENSOR_AT[k], side, all->normal, slip, all->centre);
+    }
 }
 
 /* What a body has of a pair that pushes it. */
@@ -252,35 +273,46 @@ static inline void feel(const struct pressed *all, int body, const struct writte
     out->pressure[body] = fmax(out->pressure[body], all->pressure);
 }
 
+/* What presses on the first of a pair of shapes whose bounds meet. */
+static inline void press_pair(const struct soft *s, int a, int b, const struct resistance *own, struct pressed *all)
+{
+    const struct placed *one = &s->shape[a], *other = &s->shape[b];
+    const struct moving *body = &s->body[RB_SHAPE_BODY[a]], *second = &s->body[RB_SHAPE_BODY[b]];
+    const int flat = kind_of(other->shape) == RB_HALF_SPACE, ground = is_ground(other);
+    if (RB_SHAPE_POLY[a] < 0 || !(flat || ground || RB_SHAPE_POLY[b] >= 0)) {
+        const struct law law = {own->K, own->D, RB_DISSIPATION};
+        press_points(s, a, b, &law, all);
+        return;
+    }
+    const double area = face_area(a, b), *poly = RB_POLY_TABLE + RB_SHAPE_POLY[a];
+    const struct law law = {own->K / area, own->D / area, RB_DISSIPATION};
+    if (ground)
+        press_on_ground(one, poly, other, &law, body, second, all);
+    else
+        press_polytopes(one, poly, other, flat ? NULL : RB_POLY_TABLE + RB_SHAPE_POLY[b], &law, body, second, all);
+    all->holds = all->depth;
+}
+
 /* A pair of shapes. */
 static inline void touch_softly(const struct soft *s, int pair, const struct written *out)
 {
-    const int a = RB_SOFT_PAIR[pair][0], b = RB_SOFT_PAIR[pair][1], flat = kind_of(s->shape[b].shape) == RB_HALF_SPACE;
+    const int a = RB_SOFT_PAIR[pair][0], b = RB_SOFT_PAIR[pair][1];
     struct pressed all;
     struct resistance own;
     resistance_of(s, RB_SHAPE_MATERIAL[a], RB_SHAPE_MATERIAL[b], &own);
     memset(&all, 0, sizeof all);
     memcpy(all.origin, s->shape[a].p, sizeof all.origin);
     all.holds = -INFINITY;
-    if (!(bounds_apart(s, a, b) > 0.0)) {
-        if (RB_SHAPE_POLY[a] >= 0 && (flat || RB_SHAPE_POLY[b] >= 0)) {
-            const double area = face_area(a, b);
-            const struct law law = {own.K / area, own.D / area, RB_DISSIPATION};
-            press_polytopes(&s->shape[a], RB_POLY_TABLE + RB_SHAPE_POLY[a], &s->shape[b],
-                            flat ? NULL : RB_POLY_TABLE + RB_SHAPE_POLY[b], &law, &s->body[RB_SHAPE_BODY[a]],
-                            &s->body[RB_SHAPE_BODY[b]], &all);
-            all.holds = all.depth;
-        } else {
-            const struct law law = {own.K, own.D, RB_DISSIPATION};
-            press_points(s, a, b, &law, &all);
-        }
-    }
+    if (!(bounds_apart(s, a, b) > 0.0))
+        press_pair(s, a, b, &own, &all);
     find_centre(&all);
+    if (RB_FRICTION)
+        rub(s, pair, &own, &all, out->rate + RB_PATCH * pair);
     add_wrench(out, RB_SHAPE_BODY[a], 1.0, all.moment, all.force);
     add_wrench(out, RB_SHAPE_BODY[b], -1.0, all.moment, all.force);
     out->margin[pair] = all.depth > 0.0 ? all.holds : -gap_between(s, a, b);
-    if (RB_FRICTION)
-        rub(s, pair, &own, &all, out);
+    *out->left_out += all.left_out;
+    sense(s, a, b, &all, out->felt);
     feel(&all, RB_SHAPE_BODY[a], out);
     feel(&all, RB_SHAPE_BODY[b], out);
 }
@@ -297,12 +329,16 @@ static inline void soft_contact(const double *in, double *out)
     parts.depth = parts.centre + 3 * RB_SOFT_BODIES;
     parts.pressure = parts.depth + RB_SOFT_BODIES;
     parts.normal = parts.pressure + RB_SOFT_BODIES;
-    for (double *one = out; one < parts.normal + RB_SOFT_BODIES; one++)
+    parts.left_out = parts.normal + RB_SOFT_BODIES;
+    parts.felt = parts.left_out + 1;
+    for (double *one = out; one < parts.felt + RB_FELT_ALL; one++)
         *one = 0.0;
     read_motion(in, &s);
     place_all(&s);
     for (int k = 0; k < RB_SOFT_PAIRS; k++)
         touch_softly(&s, k, &parts);
+    for (int k = 0; k < RB_NEARS; k++)
+        nearest_of(s.shape, k, parts.felt + RB_NEAR_AT[k]);
     for (int k = 0; k < RB_SOFT_BODIES; k++)
         if (parts.normal[k] > 0.0)
             times(1.0 / parts.normal[k], parts.centre + 3 * k, parts.centre + 3 * k);
