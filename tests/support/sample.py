@@ -44,6 +44,7 @@ from rigidblocks.kernels.structure import structure_header
 from rigidblocks.library import RigidContactPlant, RobotPlant, SoftContactPlant
 from rigidblocks.model.convex import Capsule, ConvexHull
 from rigidblocks.model.material import Material
+from rigidblocks.model.mesh import TriangleMesh
 from rigidblocks.model.shapes import Box, HeightField, Plane
 from rigidblocks.robots import gripper
 from rigidblocks.system.fused import GAUSS_SEIDEL
@@ -235,7 +236,7 @@ def hand_and_block() -> RigidContactPlant:
 
 
 def soft_heap(mu: float = 0.5) -> SoftContactPlant:
-    """A box, a hull and a capsule that fall on each other, a plane and hills, softly."""
+    """A box, a hull and a capsule that fall on each other, a plane, hills and a roof, softly."""
     sides, rubber = (0.4, 0.3, 0.2), Material("rubber", 0.9, stiffness=1e4, damping=50.0)
     corners = 0.2 * np.vstack([np.eye(3), -np.eye(3)])
     shapes = (Box(sides, material=rubber), ConvexHull(corners), Capsule(0.1, 0.3))
@@ -249,8 +250,10 @@ def soft_heap(mu: float = 0.5) -> SoftContactPlant:
     )
     hills = HeightField([[-0.1, -0.05, -0.1], [-0.1, 0.03, -0.1], [-0.1] * 3], (0.5, 0.5), (-1, 0))
     q0 = np.concatenate([(0.9, 0.1 * k, 0.3, 0.1, 0.05 * k, 0, 0.3 + 0.4 * k) for k in range(3)])
-    robot, ice = RobotPlant(model, q0), Material(mu=0.1, stiffness=2e4)
-    pairs = (("rubber", "rubber", ice),)
-    return SoftContactPlant(
-        robot, 1e4, 50.0, mu, (Plane(), hills), None, 50.0, 0.05, 0.1, (), pairs
+    roof = TriangleMesh(
+        [[0, -1, 0], [0, 1, 0.1], [1, 0, -0.2], [-1, 0, 0.1]], [[0, 2, 1], [0, 1, 3]]
     )
+    robot, ice = RobotPlant(model, q0), Material(mu=0.1, stiffness=2e4)
+    law = (1e4, 50.0, mu, (Plane(), hills, roof), None, 50.0, 0.05, 0.1)
+    sensors = (ContactSensor("sole", "body1"), ContactSensor("pair", "body1", "body2", True))
+    return SoftContactPlant(robot, *law, (), (("rubber", "rubber", ice),), sensors)

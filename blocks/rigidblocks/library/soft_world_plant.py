@@ -12,6 +12,7 @@ from rigidblocks.block.block import Port, Record, Values, call
 from rigidblocks.block.staged import StagedBlock
 from rigidblocks.library.soft_contact_plant import SoftContactPlant
 from rigidblocks.library.world_plant import OF_MEMBERS, Member, split_ports
+from rigidblocks.model.model import Model
 
 OF_SOFT_MEMBERS = (*OF_MEMBERS, "qdd", "normal_force", "depth", "pressure")
 
@@ -29,6 +30,17 @@ class SoftWorldPlant(StagedBlock):
 
     plant: SoftContactPlant
     members: tuple[Member, ...]
+
+    @property
+    def model(self) -> Model:
+        """The model of all members."""
+        model: Model = self.plant.contact.model
+        return model
+
+    @property
+    def q0(self) -> Array:
+        """Where all members start."""
+        return np.ravel(next(port.start for port in self.plant.states if port.name == "q"))
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:

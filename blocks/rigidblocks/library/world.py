@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, identity
+from rigidblocks.algebra.spatial import RigidInertia, Transform, identity
 from rigidblocks.block.port import finite
 from rigidblocks.contact.sensor_tables import ContactSensor
 from rigidblocks.formats.description import Freedoms, RobotDescription
@@ -245,7 +245,7 @@ class World:
         )
         return SoftWorldPlant(plant, tuple(self._members()))
 
-    def _start(self) -> dict[str, Array]:
+    def _start(self) -> dict[str, Any]:
         """q0 and qd0 of all."""
         parts = self._parts.values()
         return {

@@ -60,8 +60,8 @@ def links_beyond(
     for one in robot.springs:
         point = np.asarray(one.other_point)
         at = point if one.other >= 0 else X.r + X.E.T @ point
-        ends = {"body": _from(one.body, n), "other": _from(one.other, n)}
-        springs.append(one._replace(other_point=tuple(map(float, at)), **ends))
+        moved = one._replace(body=_from(one.body, n), other=_from(one.other, n))
+        springs.append(moved._replace(other_point=tuple(map(float, at))))
     couplings = (c._replace(joint=c.joint + n, source=c.source + n) for c in robot.couplings)
     return tuple(couplings), tuple(springs)
 

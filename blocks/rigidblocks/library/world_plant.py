@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
 from rigidblocks.block.written import WrittenBlock
 from rigidblocks.library.rigid_contact_plant import RigidContactPlant
+from rigidblocks.model.model import Model
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,17 @@ class WorldPlant(WrittenBlock):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sample_time", self.plant.sample_time)
+
+    @property
+    def model(self) -> Model:
+        """The model of all members."""
+        return self.plant.model
+
+    @property
+    def q0(self) -> Array:
+        """Where all members start."""
+        start: Array = self.plant.q0
+        return start
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:

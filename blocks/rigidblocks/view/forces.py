@@ -11,7 +11,8 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.library.contact_plant import ContactPlant
 from rigidblocks.library.ground_contact import GroundContact
 from rigidblocks.library.rigid_contact_plant import RigidContactPlant
-from rigidblocks.library.soft_contact import SoftContactPlant
+from rigidblocks.library.soft_contact_plant import SoftContactPlant
+from rigidblocks.library.soft_world_plant import SoftWorldPlant
 from rigidblocks.library.world_plant import WorldPlant
 from rigidblocks.simulation.result import Result
 from rigidblocks.system.system import System
@@ -32,7 +33,7 @@ def force_parts(block: Any, name: str = "", system: System | None = None) -> tup
         parts = FORCE
     elif isinstance(block, RigidContactPlant | SoftContactPlant):
         parts = tuple(Part((port,), a, b) for port, a, b in (WRENCH, PRESSURE))
-    elif isinstance(block, WorldPlant):
+    elif isinstance(block, WorldPlant | SoftWorldPlant):
         parts = tuple(Part(_of_members(block, port), a, b) for port, a, b in (WRENCH, PRESSURE))
     elif system is not None and (ground := _ground(system, name)):
         parts, name = FORCE, ground
@@ -42,7 +43,7 @@ def force_parts(block: Any, name: str = "", system: System | None = None) -> tup
     )
 
 
-def _of_members(block: WorldPlant, port: str) -> tuple[str, ...]:
+def _of_members(block: WorldPlant | SoftWorldPlant, port: str) -> tuple[str, ...]:
     """The outputs of the members of a world that have this one, in the order of their bodies."""
     known = {one.name for one in block.outputs}
     names = (f"{member.name}_{port}" for member in block.members)

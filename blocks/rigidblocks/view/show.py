@@ -20,7 +20,8 @@ from rigidblocks.library.floating_plant import FloatingBasePlant
 from rigidblocks.library.kinematics import FrameKinematics
 from rigidblocks.library.plant import Plant
 from rigidblocks.library.rigid_contact_plant import RigidContactPlant
-from rigidblocks.library.soft_contact import SoftContactPlant
+from rigidblocks.library.soft_contact_plant import SoftContactPlant
+from rigidblocks.library.soft_world_plant import SoftWorldPlant
 from rigidblocks.library.world_plant import WorldPlant
 from rigidblocks.mechanisms import Mechanism
 from rigidblocks.model.model import Model
@@ -39,7 +40,10 @@ from rigidblocks.view.solids import of_shapes
 FRAMES, MOST = 60.0, 400_000  # per second; bytes of all frames
 POINTS, FEWEST, NUMBERS = 1200, 50, 50_000  # of a curve, at most and at least; of all curves
 FAR = 1e12  # [rad, m]: what is farther away is not seen
-PLANTS = (Plant, ContactPlant, SoftContactPlant, RigidContactPlant, WorldPlant)
+PLANTS = (
+    *(Plant, ContactPlant, SoftContactPlant, RigidContactPlant),
+    *(WorldPlant, SoftWorldPlant),
+)
 
 
 Drawn = tuple[DrawnRobot, Sequence[str]]  # with the names of the ports of its q
@@ -78,7 +82,10 @@ def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
             yield DrawnRobot(robot.model, q=robot.q0 if q is None else q), ("q",)
         case Tree():
             yield _of_model(robot, q)
-        case Plant() | ContactPlant() | SoftContactPlant() | RigidContactPlant() | WorldPlant():
+        case Plant() | ContactPlant() | SoftContactPlant() | RigidContactPlant():
+            one, ports = drawn_plant(robot, {}, "", q)
+            yield _on_ground(one, robot), ports
+        case WorldPlant() | SoftWorldPlant():
             one, ports = drawn_plant(robot, {}, "", q)
             yield _on_ground(one, robot), ports
         case _:
@@ -215,7 +222,7 @@ def drawn_plant(
         return DrawnRobot(block.model, name, q, forces=force_parts(block)), (
             f"{name}.q".lstrip("."),
         )
-    if isinstance(block, WorldPlant):
+    if isinstance(block, WorldPlant | SoftWorldPlant):
         return _of_world(block, start, name, q)
     plant = plant_of(block)
     assert plant is not None
@@ -227,14 +234,16 @@ def drawn_plant(
     return DrawnRobot(plant.configuration_model, name, q, forces=force_parts(block)), names
 
 
-def _of_world(block: WorldPlant, start: Mapping[str, Any], name: str, q: ArrayLike | None) -> Drawn:
+def _of_world(
+    block: WorldPlant | SoftWorldPlant, start: Mapping[str, Any], name: str, q: ArrayLike | None
+) -> Drawn:
     ports = [f"{member.name}_q" for member in block.members]
     parts = [
-        np.ravel(start.get(port, block.plant.q0[member.q]))
+        np.ravel(start.get(port, block.q0[member.q]))
         for port, member in zip(ports, block.members, strict=True)
     ]
     q, forces = np.concatenate(parts) if q is None else q, force_parts(block)
-    drawn = DrawnRobot(block.plant.model, name, q, forces=forces)
+    drawn = DrawnRobot(block.model, name, q, forces=forces)
     return drawn, [f"{name}.{port}".lstrip(".") for port in ports]
 
 

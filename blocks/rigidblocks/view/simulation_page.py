@@ -11,6 +11,7 @@ from rigidblocks.block.block import Port
 from rigidblocks.block.memory import Memory
 from rigidblocks.library.plant import Plant
 from rigidblocks.library.rigid_contact_plant import RigidContactPlant
+from rigidblocks.library.soft_world_plant import SoftWorldPlant
 from rigidblocks.library.world_plant import WorldPlant
 from rigidblocks.model.planar import PlanarModel
 from rigidblocks.model.tree import Tree
@@ -104,8 +105,8 @@ def _pulled_model(block: Any) -> tuple[Tree, int, float, float] | None:
     """The model that is drawn of a block, the first of its bodies that is, the mass that a pull has
     to move [kg], and the length that it stretches by [m]; None where no robot is drawn.
     """
-    if isinstance(block, RigidContactPlant | WorldPlant):
-        model = block.model if isinstance(block, RigidContactPlant) else block.plant.model
+    if isinstance(block, RigidContactPlant | WorldPlant | SoftWorldPlant):
+        model = block.model
         return model, 0, max(float(body.m) for body in model.inertia), usual_length(model)
     if (plant := plant_of(block)) is None:
         return None

@@ -29,9 +29,9 @@ struct moving {
 };
 
 /* What presses on A: the force and the moment about the base origin, the largest depth and pressure, by how much the law of
-   points holds; of forces along normals their sum, and about `origin` those of x f^T and |x|^2 f of the forces f at x; its size,
-   direction and centre, and how far from there the forces act, as the root of the mean square; and how many points or polygons
-   found no room. */
+   points holds; of forces along normals their sum, and about `origin` those of x f^T and |x|^2 f of the forces f at x; its
+   direction, the whole force along it, its centre, and how far from there the forces act, as the root of the mean square; and
+   how many points or polygons found no room. */
 struct pressed {
     double force[3], moment[3], depth, pressure, holds, left_out;
     double load[3], origin[3], first[9], second[3];
@@ -88,17 +88,18 @@ static inline void press(struct pressed *all, const double *x, const double *f)
         along(all->first + 3 * i, arm[i], f, all->first + 3 * i);
 }
 
-/* The size and the direction of the load, its centre and spread, which is nothing where there is a point alone. */
+/* The direction of the load, its centre and spread, which is nothing where there is a point alone, and the force along it. */
 static inline void find_centre(struct pressed *all)
 {
     double arm[3];
     memcpy(all->n, all->load, sizeof all->n);
-    all->normal = normalize(all->n);
-    if (!(all->normal > 0.0))
+    const double size = normalize(all->n);
+    if (!(size > 0.0))
         return;
+    all->normal = fmax(0.0, dot(all->force, all->n));
     turn(all->first, all->n, arm);
-    times(1.0 / all->normal, arm, arm);
-    const double squares = dot(all->second, all->n) / all->normal;
+    times(1.0 / size, arm, arm);
+    const double squares = dot(all->second, all->n) / size;
     all->spread = sqrt(fmax(0.0, (1.0 - 1e-12) * squares - dot(arm, arm)));
     along(all->origin, 1.0, arm, all->centre);
 }

@@ -1,0 +1,132 @@
+"""Worlds in soft contact, and their sensors, by mechanics: what is borne is a weight."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from rigidblocks import ContactSensor, System, World, box_inertia, export_fmu, simulate
+from rigidblocks.contact import Plane
+from rigidblocks.model.shapes import Box
+
+G, SIDES = 9.81, (1.0, 0.5, 0.4)
+LINKED = """<robot name="pair">
+ <link name="base"/>
+ <joint name="turn" type="revolute"><parent link="base"/><child link="arm"/>
+  <axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="10" velocity="1"/>
+  <dynamics damping="0.2"/></joint>
+ <link name="arm"><inertial><origin xyz="0.5 0 0"/><mass value="1"/>
+  <inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>
+ <joint name="follow" type="revolute"><parent link="base"/><child link="other"/>
+  <origin xyz="0 0.5 0"/><axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="10" velocity="1"/>
+  <mimic joint="turn" multiplier="-2"/></joint>
+ <link name="other"><inertial><mass value="0.1"/>
+  <inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>
+  <collision><geometry><sphere radius="0.05"/></geometry></collision></link>
+</robot>"""
+SENSORS = (
+    ContactSensor("floor", ("low", "high")),
+    ContactSensor("between", "high", "low"),
+    ContactSensor("turned", "low", "high"),
+    ContactSensor("above", "high", distance=True),
+    ContactSensor("sole", "slider"),
+)
+
+
+def yard(tmp_path):
+    """A box of 1 kg on one of 2 kg, its middle 0.1 and 0.05 m beside that of the lower one; one
+    that slides; and a robot from a file whose second joint follows the first.
+    """
+    (tmp_path / "pair.urdf").write_text(LINKED)
+    world = World("yard")
+    world.add_body("low", box_inertia(SIDES, mass=2.0), [Box(SIDES)], at=(0, 0, 0.2))
+    world.add_body("high", box_inertia(SIDES, mass=1.0), [Box(SIDES)], at=(0.1, 0.05, 0.6))
+    flat = (0.4, 0.4, 0.1)
+    start = {"at": (0, 3, 0.05 - 2 * G / 1e5), "qd0": (0, 0, 0, 3, 2, 0)}
+    world.add_body("slider", box_inertia(flat, mass=2.0), [Box(flat)], **start)
+    world.add_robot("pair", tmp_path / "pair.urdf", at=(-3, 0, 2))
+    world.add_ground(Plane())
+    world.set_apart("slider", "pair")
+    return world
+
+
+def soft(tmp_path):
+    return yard(tmp_path).soft_plant(1e5, D=2e3, mu=0.4, sensors=SENSORS)
+
+
+def run(plant, t):
+    system = System()
+    system.add("world", plant)
+    return simulate(system, t, dt=0.01, progress=False, form="compiled")
+
+
+def test_ports_have_the_names_of_members(tmp_path):
+    plant = soft(tmp_path)
+    assert [port.name for port in plant.inputs] == [
+        *("pair_tau", "low_f_ext", "high_f_ext", "slider_f_ext", "pair_f_ext")
+    ]
+    shapes = {port.name: port.shape for port in plant.outputs}
+    assert shapes["low_q"] == (7,)
+    assert shapes["pair_qdd"] == (2,)
+    assert shapes["pair_f_contact"] == (2, 6)
+    assert shapes["high_depth"] == ()
+    assert shapes["above_on_other"] == (3,)
+    rates = {port.name: port.rate for port in plant.states}
+    assert rates["low_q"] == "low_qd"
+    assert "pair_turn_spring_D" in {port.name for port in plant.parameters}
+    with pytest.raises(ValueError, match="'fence' has none: take names of"):
+        yard(tmp_path).soft_plant(1e5, sensors=[ContactSensor("sole", "fence")])
+
+
+def test_rigid_contact_refuses_joints_that_follow(tmp_path):
+    with pytest.raises(ValueError, match=r"joint pair.follow .* soft contact does"):
+        yard(tmp_path).plant()
+
+
+@pytest.mark.slow
+def test_sensors_feel_weights_where_they_are_and_friction_against_the_slip(tmp_path):
+    y = run(soft(tmp_path), 2.0)
+
+    def end(name):
+        return np.squeeze(y[f"world.{name}"][-1])
+
+    assert_allclose(end("floor_normal_force"), 3 * G, rtol=1e-6)
+    assert_allclose(end("between_normal_force"), G, rtol=1e-6)
+    low, high = end("low_q")[4:6], end("high_q")[4:6]
+    assert_allclose(end("floor_centre_of_pressure")[:2], (2 * low + high) / 3, atol=1e-6)
+    assert_allclose(end("between_centre_of_pressure")[:2], high, atol=3e-5)
+    assert_allclose(y["world.turned_wrench"], -y["world.between_wrench"], atol=1e-9)
+    f = y["world.low_f_contact"] + y["world.high_f_contact"]
+    assert_allclose(y["world.floor_wrench"], f, atol=1e-9)
+    middle = y["world.above_distance"]
+    assert_allclose(np.ravel(middle), y["world.high_q"][:, 6] - 0.2, atol=2e-3)
+    sliding = slice(20, 60)  # the patch is displaced as far as it goes
+    slip = y["world.sole_slip"][sliding]
+    assert_allclose(slip[:, :2], y["world.slider_qd"][sliding, 3:5], atol=1e-4)
+    against = -slip / np.linalg.norm(slip, axis=1)[:, None]
+    N = np.reshape(y["world.sole_normal_force"][sliding], (-1, 1))
+    assert_allclose(N, 2 * G, rtol=1e-3)
+    assert_allclose(y["world.sole_wrench"][sliding, 3:5], 0.4 * N * against[:, :2], atol=1e-3)
+
+
+@pytest.mark.slow
+def test_a_joint_follows_another_as_its_file_says_and_is_damped(tmp_path):
+    y = run(soft(tmp_path), 1.0)
+    turn, follow = y["world.pair_q"].T
+    assert np.ptp(turn) > 0.5
+    assert_allclose(follow, -2 * turn, atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.interop
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_a_soft_world_is_an_fmu(tmp_path, fmi):
+    import fmpy
+
+    plant = soft(tmp_path)
+    file = export_fmu(plant, tmp_path / "yard.fmu", fmi=fmi)
+    y = fmpy.simulate_fmu(str(file), stop_time=0.5, output_interval=0.01, step_size=0.01)
+    x = run(plant, 0.5)
+    q = y["slider_q[5]"] if fmi == 2 else y["slider_q"][:, 4]
+    assert_allclose(q, x["world.slider_q"][:, 4], atol=1e-12)
+    for name in ("above_distance", "floor_normal_force", "left_out"):
+        assert_allclose(y[name], np.ravel(x[f"world.{name}"]), atol=1e-9)
