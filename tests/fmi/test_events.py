@@ -31,7 +31,7 @@ from rigidblocks import (
 )
 from rigidblocks.algebra.spatial import mcI, xlt
 from rigidblocks.fmi.native import native_fmu
-from rigidblocks.library import BouncingBall, ContactPlant
+from rigidblocks.library import BouncingBall, ContactPlant, SoftContactPlant
 from rigidblocks.model.shapes import Sphere
 from rigidblocks.simulation.simulate import simulate
 from rigidblocks.system.continuous import ContinuousSystem
@@ -52,6 +52,11 @@ def mass(axis=(0.0, 0.0, 1.0)):
 
 def on_a_spring():
     return ContactPlant(RobotPlant(mass(), q0=(HEIGHT + RADIUS,)), K, 0.0, D_t=1.0)
+
+
+def on_soft_ground():
+    """The same as shapes, whose law is in C."""
+    return SoftContactPlant(RobotPlant(mass(), q0=(HEIGHT + RADIUS,)), K)
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,7 @@ BLOCKS = {
     "inelastic": lambda: BouncingBall(HEIGHT, e=0.7),
     "two": two_balls,
     "spring": on_a_spring,
+    "soft": on_soft_ground,
     "belt": on_a_belt,
 }
 
@@ -194,8 +200,9 @@ def on_the_spring(t):
     return np.where(touches < 0, v * s - G * s**2 / 2, -sag - size * np.cos(phase))
 
 
-def test_contact_is_located_where_it_begins_and_ends(made, fmi):
-    rows = by_cvode(made("spring", fmi), 5.0, 0.01, rtol=1e-12)
+@pytest.mark.parametrize("name", ["spring", "soft"])
+def test_contact_is_located_where_it_begins_and_ends(made, fmi, name):
+    rows = by_cvode(made(name, fmi), 5.0, 0.01, rtol=1e-12)
     assert_allclose(values(rows, "q", fmi) - RADIUS, on_the_spring(rows["time"]), atol=3 * CLOSE)
 
 

@@ -61,9 +61,9 @@ class TracedEvaluator(Evaluator):
 
         return trace("stage_numbers", numbers, {"memory": (memory.size,)})
 
-    def after_stage(self, name: str) -> Graph:
+    def after_stage(self, name: str, title: str | None = None) -> Graph:
         """The graph of a function of a `StagedBlock` from the memory, and behind it what the stage
-        writes.
+        writes; called `title`, or as the function with _after.
         """
         block, size = self.memory.block, self.memory.size
         assert isinstance(block, StagedBlock)
@@ -73,7 +73,7 @@ class TracedEvaluator(Evaluator):
             return {"out": getattr(after, name)(m)}
 
         inputs = {"memory": (size,), "written": (block.stage_size,)}
-        return trace(f"{name}_after", function, inputs)
+        return trace(title or f"{name}_after", function, inputs)
 
     def _traced(self, name: str) -> Graph:
         """The graph, which must give what the function gives."""

@@ -3,14 +3,14 @@ tell where it ends.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import casadi as ca
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.evaluate import Evaluator
+from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
 from rigidblocks.block.staged import StagedBlock
 from rigidblocks.kernels.kernel import memory_names, named_elements
 from rigidblocks.tracing.ccode import c_functions
@@ -31,12 +31,17 @@ class Events:
 
     @cached_property
     def count(self) -> int:
-        """The number of event indicators; none of a block with a stage in C, whose laws are in
-        it.
+        """The number of event indicators; of a block with a stage in C, whose laws are in it, that
+        of its margins.
         """
-        if isinstance(self.evaluator.memory.block, StagedBlock):
-            return 0
+        if self.staged:
+            return self.evaluator.margin_count
         return int(self._held[2].numel())
+
+    @property
+    def staged(self) -> bool:
+        """Whether a stage of the block is in C, so that nothing is held in it."""
+        return isinstance(self.evaluator.memory.block, StagedBlock)
 
     @cached_property
     def graphs(self) -> tuple[Graph, ...]:
@@ -49,7 +54,20 @@ class Events:
         """Which indicator (rows) reads which element of the memory."""
         if not self.count:
             return np.zeros((0, self.evaluator.memory.size), dtype=bool)
+        if self.staged:
+            return self._margins_read
         return self.graphs[2].depends[:, : self.evaluator.memory.size]
+
+    @property
+    def _margins_read(self) -> Array:
+        """Which margin reads which element of the memory, all of what the C writes reading all that
+        it gets.
+        """
+        memory = self.evaluator.memory
+        assert isinstance(memory.block, StagedBlock)
+        known = NumpyEvaluator(replace(memory, block=memory.block.structure()))
+        margins = trace("margins", lambda m: {"out": known.margins(m)}, {"memory": (memory.size,)})
+        return margins.depends
 
     def _graph(self, name: str, elements: ca.SX) -> Graph:
         inputs = {"memory": (self.evaluator.memory.size,), "sides": (self.count,)}
@@ -128,7 +146,11 @@ def events_header(events: Events) -> str:
         [f"indicator {k + 1}" for k in range(events.count)],
     )
     names = [named_elements("in", read) | named_elements("out", out) for out in written]
-    functions = c_functions(events.graphs, names, inline=True) if events.count else ""
+    functions = ""
+    if events.count and events.staged:
+        functions = _staged_functions(events)
+    elif events.count:
+        functions = c_functions(events.graphs, names, inline=True)
     return "\n".join(
         [
             f"/* Events of {memory.name}: the laws between two of them, and their indicators. */\n",
@@ -138,6 +160,37 @@ def events_header(events: Events) -> str:
             "#endif\n",
         ]
     )
+
+
+# of a block whose laws are in C, which go on beyond their ends
+_STAGED = """
+static inline void held_rates(const double *in, double *out)
+{
+    derivative(in, out);
+}
+
+static inline void held_outputs(const double *in, double *out)
+{
+    output(in, out);
+}
+
+static inline void indicators(const double *in, double *out)
+{
+    double whole[RB_SIZE + STAGE_SIZE];
+    with_stage(in, whole);
+    indicators_after(whole, out);
+}
+"""
+
+
+def _staged_functions(events: Events) -> str:
+    """The functions of a block with a stage in C, whose indicators are its margins."""
+    evaluator = events.evaluator
+    block = evaluator.memory.block
+    assert isinstance(block, StagedBlock)
+    after = evaluator.after_stage("margins", "indicators_after")
+    text = c_functions([after], [named_elements("in", memory_names(evaluator.memory))], inline=True)
+    return '#include "block.h"\n' + text + _STAGED.replace("STAGE_SIZE", str(block.stage_size))
 
 
 def _each_once(elements: ca.SX, choices: Sequence[Choice]) -> tuple[ca.SX, list[Choice]]:
