@@ -12,6 +12,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
 from rigidblocks.block.staged import StagedBlock
+from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import memory_names, named_elements
 from rigidblocks.tracing.ccode import c_functions
 from rigidblocks.tracing.choices import Choice, called, choices_of_trace, with_laws
@@ -187,6 +188,7 @@ def _staged_functions(events: Events) -> str:
     """The functions of a block with a stage in C, whose indicators are its margins."""
     evaluator = events.evaluator
     block = evaluator.memory.block
+    assert isinstance(evaluator, TracedEvaluator)
     assert isinstance(block, StagedBlock)
     after = evaluator.after_stage("margins", "indicators_after")
     text = c_functions([after], [named_elements("in", memory_names(evaluator.memory))], inline=True)
