@@ -132,7 +132,7 @@ def test_a_soft_world_is_an_fmu(tmp_path, fmi):
     options = {"fmi_type": "CoSimulation", "step_size": 0.01, "output_interval": 0.01}
     y = fmpy.simulate_fmu(str(file), stop_time=0.3, **options)
     system = System()
-    system.add("world", plant, method="rk4")
+    system.add("world", plant)
     x = simulate(system, 0.3, dt=0.01, progress=False, form="compiled")
     assert x["world.between_in_contact"].any()
     q = y["high_q[7]"] if fmi == 2 else y["high_q"][:, 6]

@@ -69,9 +69,10 @@ class SoftWorldPlant(StagedBlock):
             yield replace(port, rate=rates[port.name]) if known else port
 
     def _joined(self, values: Record, ports: tuple[Port, ...]) -> Record:
-        """Values of the plant's own ports, from those by members."""
+        """Values of the plant's own ports, those that are known, from those by members."""
         given = vars(values)
-        return Record({port.name: self._whole(given, port) for port in ports})
+        known = (p for p in ports if p.name in OF_SOFT_MEMBERS or p.name in given)
+        return Record({port.name: self._whole(given, port) for port in known})
 
     def _whole(self, given: dict[str, Any], port: Port) -> Any:
         if port.name not in OF_SOFT_MEMBERS:
