@@ -38,16 +38,18 @@ class HeldLaws:
     def __init__(self, memory, h):
         self.stepper, self.h = numpy_stepper(memory, RK4, h), h
         self.m, self.events = memory.start(), Events(TracedEvaluator(memory))
+        # of a block with a stage in C nothing is held
+        self.holds = self.events.count > 0 and not self.events.staged
 
     def set(self, where, values):
-        self.sides = sides_at(self.events, self.m) if self.events.count else None
+        self.sides = sides_at(self.events, self.m) if self.holds else None
         self.m[where] = values
 
     def initialize(self):
         self.stepper.initialize(self.m, 0.0)
 
     def step(self, t, dt):
-        if self.events.count:
+        if self.holds:
             held = OnSides(self.stepper.memory, sides=self.sides, held=self.events.graphs[0])
             self.m[:] = advance(held, self.m, t, dt, RK4, self.h)
         else:
