@@ -26,6 +26,7 @@ def velocities(x, v, e, h, T):
     plant = RigidContactPlant(replace(model, gravity=np.zeros(3)), (), mu=0.0, e=e, q0=q0, qd0=qd0,
                               sample_time=h)  # fmt: skip
     y = rigid_scenes.run(plant, T)
+    assert y.sweeps_made.max() > 0  # strikes are among them
     return y.qd.reshape(-1, n, 6)[..., 3:]  # smooth balls do not turn
 
 

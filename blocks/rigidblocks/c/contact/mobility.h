@@ -41,7 +41,7 @@ struct touch {
 struct solution {
     struct touch touch[RB_CONTACTS];
     struct stop stop[RB_STOPS + 1];
-    int listed[RB_CONTACTS], list, stops, count, sweeps;
+    int listed[RB_CONTACTS], list, stops, count, sweeps, strike_sweeps;
     double residual;
 };
 

@@ -7,8 +7,8 @@
 #ifndef RB_PLANT_H
 #define RB_PLANT_H
 
+#include "passive.h"
 #include "sense.h"
-#include "strike.h"
 
 enum { RB_ROUNDS = 4 }; /* of finding contacts and their impulses */
 
@@ -44,12 +44,27 @@ static inline double fastest_turn(const struct scene *s)
     return most;
 }
 
+/* Adds to L^-T times the forces of trees what the contacts of the step before are, unless these would bring energy over
+   `kick`: what holds a tree never does (Kelvin), and where parts turned since then, or a blow was among them, the contacts are
+   not the same any more. */
+static inline void expect_contacts(struct scene *s, const double *wrenches, double kick, double *forces)
+{
+    double contact[RB_DOFS + 1] = {0.0}, weighed[RB_DOFS + 1], work = 0.0;
+    wrench_forces(s, wrenches, contact);
+    solve_all_upwards(s, contact);
+    weigh_velocities(s, s->qd, weighed);
+    for (int d = 0; d < RB_DOFS; d++)
+        work += contact[d] * (weighed[d] + kick * (forces[d] + 0.5 * contact[d]));
+    for (int d = 0; d < RB_DOFS && work <= 0.0; d++)
+        forces[d] += contact[d];
+}
+
 /* The velocities of trees as they would be without contact. Forces that go with velocities are those in the middle between
    the old and the new ones, which are estimated with the contacts of the step before. */
 static inline void start_trees(const struct given *in, struct scene *s)
 {
     const int moving = in->state[RB_AT_STEPS] > 0.0;
-    double wrench[6 * RB_BODIES], force[RB_DOFS + 1] = {0.0}, middle[RB_DOFS + 1];
+    double force[RB_DOFS + 1] = {0.0}, middle[RB_DOFS + 1];
     memset(&s->link[RB_LINKS], 0, sizeof *s->link);
     memset(s->push_qd, 0, sizeof s->push_qd);
     memset(s->qd, 0, sizeof s->qd);
@@ -62,8 +77,6 @@ static inline void start_trees(const struct given *in, struct scene *s)
     factorize_inertia(s);
     if (RB_CLOSURES > 0)
         find_loops(s);
-    for (int k = 0; k < 6 * RB_BODIES; k++)
-        wrench[k] = in->f_ext[k] + in->state[RB_AT_F_CONTACT + k];
     for (int i = 0; i < RB_LINKS; i++) {
         struct body *body = &s->body[RB_LINK_BODY[i]];
         memcpy(body->before_v, body->v, sizeof body->v);
@@ -71,10 +84,12 @@ static inline void start_trees(const struct given *in, struct scene *s)
     }
     for (int last = !moving; last < 2; last++) {
         const double kick = last && moving ? RB_SCENE_STEP : 0.5 * RB_SCENE_STEP;
-        bias_forces(s, middle, in->gravity, last ? in->f_ext : wrench, force);
+        bias_forces(s, middle, in->gravity, in->f_ext, force);
         for (int d = 0; d < RB_DOFS; d++)
             force[d] = in->tau[RB_DOF_QD[d]] - force[d] + element_force(in, d, s->qd[d]);
         solve_all_upwards(s, force);
+        if (!last && in->state[RB_AT_CONTACTS] > 0.0)
+            expect_contacts(s, in->state + RB_AT_F_CONTACT, kick, force);
         keep_loops(s, 0, RB_DOFS, force);
         solve_downwards(s, 0, RB_DOFS, force);
         for (int d = 0; d < RB_DOFS; d++)
@@ -316,7 +331,7 @@ static inline void end_contacts(const struct given *in, const struct scene *s, s
     out[RB_AT_CONTACTS] = all->count;
     out[RB_AT_LEFT_OUT] = s->left_out;
     out[RB_AT_RESIDUAL] = all->residual;
-    out[RB_AT_SWEEPS_MADE] = all->sweeps;
+    out[RB_AT_SWEEPS_MADE] = all->sweeps + all->strike_sweeps;
     out[RB_AT_DEPTH] = depth;
 }
 
@@ -331,6 +346,7 @@ static inline void step_scene(const struct given *in, double *out)
 {
     struct scene s;
     struct solution all;
+    struct freely before;
     double fastest = RB_SCENE_STEP * norm(in->gravity), moving = 0.0;
     int rounds = 0;
     s.left_out = 0;
@@ -353,6 +369,7 @@ static inline void step_scene(const struct given *in, double *out)
     for (int k = 0; k < RB_STOPS; k++)
         start_stop(in, &s, k, &all.stop[k]);
     strike(&s, &all, RB_SCENE_TOLERANCE * fastest);
+    note_velocities(&s, &before);
     start_impulses(&s, &all, in->state[RB_AT_SWEEPS_MADE]);
     for (;;) {
         list_all(&all);
@@ -360,6 +377,8 @@ static inline void step_scene(const struct given *in, double *out)
         if (++rounds == RB_ROUNDS || !touch_more(in, &s, &all))
             break;
     }
+    if (all.residual > more_of(RB_SCENE_TOLERANCE * fastest, RB_MOVING_TOLERANCE * moving))
+        bring_no_energy(&s, &all, &before);
     separate(&s, &all);
     for (int k = 0; k < RB_BODIES; k++)
         if (RB_FREE[k])

@@ -340,11 +340,17 @@ static inline double push_speed(const struct scene *s, const struct touch *c, in
     return sum;
 }
 
+/* Where what moves along the normal is less than this part of what moves across it, as where the axis of a joint is along the
+   normal, less than the whole overlap is taken back: to open it would take the joint far round. The way across is so at most
+   ten times the overlap. */
+static const double RB_ACROSS = 1e-2;
+
 /* One contact in a sweep that moves bodies apart without giving them a velocity. Returns by how much it changed one. */
 static inline double push_apart(struct scene *s, struct touch *c)
 {
     const double speed = push_speed(s, c, 0) - push_speed(s, c, 1);
-    const double next = fmax(0.0, c->pushed - (speed - c->push) / c->mass[0]);
+    const double mass = c->rate > 0.0 ? fmax(c->mass[0], RB_ACROSS / c->rate) : c->mass[0];
+    const double next = fmax(0.0, (c->mass[0] * c->pushed - (speed - c->push)) / mass);
     const double change[RB_PARTS] = {next - c->pushed};
     if (change[0] == 0.0)
         return 0.0;

@@ -89,6 +89,7 @@ static inline int take_back(struct scene *s, struct solution *all)
 /* All strikes of a step. Their impulses are kept by themselves: contact starts from none where there was one. */
 static inline void strike(struct scene *s, struct solution *all, double tolerance)
 {
+    all->strike_sweeps = 0;
     for (int round = 0; round < RB_STRIKES; round++) {
         list_strikes(s, all, tolerance);
         if (all->list == 0)
@@ -96,6 +97,7 @@ static inline void strike(struct scene *s, struct solution *all, double toleranc
         for (int less = 0; less <= RB_LESS; less++) {
             all->sweeps = 0;
             solve_impulses(s, all, RB_PRECISE * tolerance, 0.0, RB_SCENE_SWEEPS / 8);
+            all->strike_sweeps += all->sweeps;
             if (!bounce_less(s, all))
                 break;
         }

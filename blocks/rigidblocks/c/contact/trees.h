@@ -169,13 +169,9 @@ static inline void need(struct scene *s, int i, const double *gravity, const dou
     difference(link->n, u, link->n);
 }
 
-/* C: the forces of the freedoms at qdd = 0, with the links moving as `move_links` left them (RBDA Table 5.1). */
-static inline void bias_forces(struct scene *s, const double *qd, const double *gravity, const double *wrenches, double *out)
+/* The forces of the freedoms that give the links what they need. */
+static inline void gather_forces(struct scene *s, double *out)
 {
-    for (int i = 0; i < RB_LINKS; i++) {
-        accelerate(s, i, qd);
-        need(s, i, gravity, wrenches + 6 * RB_LINK_BODY[i]);
-    }
     for (int i = RB_LINKS - 1; i >= 0; i--) {
         const struct link *link = &s->link[i];
         struct link *parent = &s->link[RB_LINK_PARENT[i]];
@@ -188,6 +184,29 @@ static inline void bias_forces(struct scene *s, const double *qd, const double *
         along(parent->n, 1.0, link->n, parent->n);
         along(parent->f, 1.0, link->f, parent->f);
     }
+}
+
+/* C: the forces of the freedoms at qdd = 0, with the links moving as `move_links` left them (RBDA Table 5.1). */
+static inline void bias_forces(struct scene *s, const double *qd, const double *gravity, const double *wrenches, double *out)
+{
+    for (int i = 0; i < RB_LINKS; i++) {
+        accelerate(s, i, qd);
+        need(s, i, gravity, wrenches + 6 * RB_LINK_BODY[i]);
+    }
+    gather_forces(s, out);
+}
+
+/* What wrenches on the links, [n; f] in base coordinates, are for the freedoms: J^T f. */
+static inline void wrench_forces(struct scene *s, const double *wrenches, double *out)
+{
+    for (int i = 0; i < RB_LINKS; i++) {
+        const double *wrench = wrenches + 6 * RB_LINK_BODY[i];
+        struct link *link = &s->link[i];
+        memcpy(link->f, wrench + 3, sizeof link->f);
+        cross(link->o, link->f, link->n);
+        difference(wrench, link->n, link->n);
+    }
+    gather_forces(s, out);
 }
 
 /* A link with all that hangs on it, as one rigid body, joined to its parent. */
@@ -292,6 +311,17 @@ static inline void solve_all_upwards(const struct scene *s, double *x)
         x[k] /= row[0];
         for (int i = RB_DOF_PARENT[k]; i >= 0; i = RB_DOF_PARENT[i])
             x[i] -= row[RB_DOF_DEPTH[k] - RB_DOF_DEPTH[i]] * x[k];
+    }
+}
+
+/* L qd. */
+static inline void weigh_velocities(const struct scene *s, const double *qd, double *out)
+{
+    for (int k = 0; k < RB_DOFS; k++) {
+        const double *row = s->factor + RB_DOF_ROW[k];
+        out[k] = 0.0;
+        for (int i = k; i >= 0; i = RB_DOF_PARENT[i])
+            out[k] += row[RB_DOF_DEPTH[k] - RB_DOF_DEPTH[i]] * qd[i];
     }
 }
 
