@@ -25,15 +25,21 @@ struct stop {
     double low, high, most, impulse, mass, step, way, push, pushed, w[RB_SPAN];
 };
 
-/* A contact: its bodies and shapes, the normal towards a and two tangents, the arms from the centres of mass; the least velocity along
-   the normal, the restitution, how much faster a point is over the step than at its start; what unit impulses change, `open` being that with open loops; friction, `mu` being that of what sticks where it stuck; impulses, and the moments of torsion and rolling. */
+/* A contact, what sweeps read first: its bodies; the normal towards a and two tangents; what unit impulses change, what a unit of
+   velocity takes along the normal and at least across it, and the most that is changed across it; the least velocity along the
+   normal, and how much faster a point is over the step than at its start; friction, `mu` being that of what sticks where it
+   stuck; impulses, and the moments of torsion and rolling; the arms from the centres of mass. Then restitution, and `open`, what
+   is changed with open loops. */
 struct touch {
-    int a, b, shape_a, shape_b, sticks;
-    double frame[3][3], arm_a[3], arm_b[3], shift[3], least, push, e, mu, torsional, rolling, lever, key, gap;
+    int a, b;
+    double frame[3][3], mass[9], inertia, rate, across_it, least, shift[3], mu;
+    double impulse[RB_PARTS], step[RB_PARTS], way[RB_PARTS];
+    struct arms arms[2];
+    double arm_a[3], arm_b[3], push, e, torsional, rolling, lever, key, gap;
     double lead[3], before[3], resting; /* velocities before the step against those now, those before a strike, and the least
                                            one of what does not bounce */
-    double mass[9], open, rate, twist, roll, impulse[RB_PARTS], pushed, struck[RB_PARTS], step[RB_PARTS], way[RB_PARTS];
-    struct arms arms[2];
+    double open, twist, roll, pushed, struck[RB_PARTS];
+    int shape_a, shape_b, sticks;
     struct rows rows[2];
 };
 
@@ -151,7 +157,9 @@ static inline int prepare(const struct scene *s, struct touch *c)
     }
     const double mean = 0.5 * (c->mass[4] + c->mass[8]), half = 0.5 * (c->mass[4] - c->mass[8]);
     const double most = mean + sqrt(half * half + c->mass[5] * c->mass[5]); /* the largest eigenvalue of the tangents */
+    c->inertia = c->mass[0] > 0.0 ? 1.0 / c->mass[0] : 0.0;
     c->rate = most > 1e-12 * c->mass[0] ? 1.0 / most : 0.0;
+    c->across_it = c->rate > 0.0 ? most : 0.0;
     return c->mass[0] > 1e-12 * most && c->mass[0] > 1e-9 * c->open;
 }
 

@@ -14,14 +14,21 @@ static inline void speed_at(const struct scene *s, const struct touch *c, int si
     const int k = side ? c->b : c->a;
     if (RB_LEAF[k] < 0) {
         const struct body *body = &s->body[k];
-        for (int i = 0; i < 3; i++)
-            out[i] = dot(c->frame[i], body->v) + dot(c->arms[side].spin[i], body->w);
+        const double(*spin)[3] = c->arms[side].spin;
+        out[0] = dot(c->frame[0], body->v) + dot(spin[0], body->w);
+        out[1] = dot(c->frame[1], body->v) + dot(spin[1], body->w);
+        out[2] = dot(c->frame[2], body->v) + dot(spin[2], body->w);
         return;
     }
-    out[0] = out[1] = out[2] = 0.0;
-    for (int d = RB_LEAF[k], at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
-        for (int i = 0; i < 3; i++)
-            out[i] += c->rows[side].j[i][at] * s->qd[d];
+    double x = 0.0, y = 0.0, z = 0.0;
+    for (int d = RB_LEAF[k], at = 0; d >= 0; d = RB_DOF_PARENT[d], at++) {
+        x += c->rows[side].j[0][at] * s->qd[d];
+        y += c->rows[side].j[1][at] * s->qd[d];
+        z += c->rows[side].j[2][at] * s->qd[d];
+    }
+    out[0] = x;
+    out[1] = y;
+    out[2] = z;
 }
 
 /* The velocity of A against B at a contact, along its frame. */
@@ -130,24 +137,25 @@ static inline double solve_contact(struct scene *s, struct touch *c)
 {
     double w[3], next[3], change[RB_PARTS] = {0.0};
     slip(s, c, w);
-    next[0] = c->impulse[0] - (w[0] - c->least) / c->mass[0];
+    next[0] = c->impulse[0] - (w[0] - c->least) * c->inertia;
     next[0] = next[0] > 0.0 ? next[0] : 0.0;
     change[0] = next[0] - c->impulse[0];
-    for (int i = 1; i < 3; i++)
-        next[i] = c->impulse[i] - c->rate * (w[i] + c->shift[i] + c->mass[3 * i] * change[0]);
-    const double limit = c->mu * next[0], length = sqrt(next[1] * next[1] + next[2] * next[2]);
-    const double part = length > limit ? limit / length : 1.0;
-    for (int i = 1; i < 3; i++) {
-        next[i] *= part;
-        change[i] = next[i] - c->impulse[i];
+    next[1] = c->impulse[1] - c->rate * (w[1] + c->shift[1] + c->mass[3] * change[0]);
+    next[2] = c->impulse[2] - c->rate * (w[2] + c->shift[2] + c->mass[6] * change[0]);
+    const double limit = c->mu * next[0], squared = next[1] * next[1] + next[2] * next[2];
+    if (squared > limit * limit) {
+        const double part = limit / sqrt(squared);
+        next[1] *= part;
+        next[2] *= part;
     }
+    change[1] = next[1] - c->impulse[1];
+    change[2] = next[2] - c->impulse[2];
     memcpy(c->step, change, sizeof change);
     if (change[0] == 0.0 && change[1] == 0.0 && change[2] == 0.0)
         return 0.0;
     memcpy(c->impulse, next, sizeof next);
     apply(s, c, change);
-    const double across_it = c->rate > 0.0 ? more_of(fabs(change[1]), fabs(change[2])) / c->rate : 0.0;
-    return more_of(fabs(change[0]) * c->mass[0], across_it);
+    return more_of(fabs(change[0]) * c->mass[0], more_of(fabs(change[1]), fabs(change[2])) * c->across_it);
 }
 
 static inline void push_stop(const struct stop *stop, double change, double *qd)
@@ -349,7 +357,7 @@ static const double RB_ACROSS = 1e-2;
 static inline double push_apart(struct scene *s, struct touch *c)
 {
     const double speed = push_speed(s, c, 0) - push_speed(s, c, 1);
-    const double mass = c->rate > 0.0 ? fmax(c->mass[0], RB_ACROSS / c->rate) : c->mass[0];
+    const double mass = fmax(c->mass[0], RB_ACROSS * c->across_it);
     const double next = fmax(0.0, (c->mass[0] * c->pushed - (speed - c->push)) / mass);
     const double change[RB_PARTS] = {next - c->pushed};
     if (change[0] == 0.0)

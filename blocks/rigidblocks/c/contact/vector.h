@@ -1,5 +1,5 @@
 /* Vectors of three doubles and rotations of nine, by rows. Sums, products, quotients and square roots alone, so that every
-   machine computes the same. */
+   machine computes the same. Written out: compilers leave such short loops as they are unless told to make much code of all. */
 
 #ifndef RB_VECTOR_H
 #define RB_VECTOR_H
@@ -28,21 +28,24 @@ static inline void cross(const double *a, const double *b, double *out)
 
 static inline void difference(const double *a, const double *b, double *out)
 {
-    for (int i = 0; i < 3; i++)
-        out[i] = a[i] - b[i];
+    out[0] = a[0] - b[0];
+    out[1] = a[1] - b[1];
+    out[2] = a[2] - b[2];
 }
 
 /* a + s b */
 static inline void along(const double *a, double s, const double *b, double *out)
 {
-    for (int i = 0; i < 3; i++)
-        out[i] = a[i] + s * b[i];
+    out[0] = a[0] + s * b[0];
+    out[1] = a[1] + s * b[1];
+    out[2] = a[2] + s * b[2];
 }
 
 static inline void times(double s, const double *a, double *out)
 {
-    for (int i = 0; i < 3; i++)
-        out[i] = s * a[i];
+    out[0] = s * a[0];
+    out[1] = s * a[1];
+    out[2] = s * a[2];
 }
 
 /* The larger of two numbers, without a call. */
@@ -90,9 +93,11 @@ static inline void turn_back(const double *r, const double *a, double *out)
 static inline void product(const double *a, const double *b, double *out)
 {
     double c[9];
-    for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 3; j++)
-            c[3 * i + j] = a[3 * i] * b[j] + a[3 * i + 1] * b[3 + j] + a[3 * i + 2] * b[6 + j];
+    for (int i = 0; i < 9; i += 3) {
+        c[i] = a[i] * b[0] + a[i + 1] * b[3] + a[i + 2] * b[6];
+        c[i + 1] = a[i] * b[1] + a[i + 1] * b[4] + a[i + 2] * b[7];
+        c[i + 2] = a[i] * b[2] + a[i + 1] * b[5] + a[i + 2] * b[8];
+    }
     memcpy(out, c, sizeof c);
 }
 
