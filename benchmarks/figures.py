@@ -14,17 +14,20 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from datetime import date
+from itertools import chain
 from pathlib import Path
 
 import contact_steps
 import costs
 import couplings
+import growing
 import kernels
 import loops
 import numpy as np
 import peers
 import piles
 import simbenchmark
+import standing
 import stabilized
 import swinging
 import tables
@@ -155,7 +158,8 @@ MEASURES = (
         "contact": contact_steps.measured,
         "energy": swinging.measured,
         "rigid": simbenchmark.measured,
-        "piles": piles.measured,
+        "piles": lambda: chain(standing.measured(), piles.measured()),
+        "growth": growing.measured,
         "tolerances": tolerances.measured,
         "jacobians": costs.jacobians,
         "bounces": contact_steps.bounces,
@@ -179,6 +183,7 @@ HEADS = (
         "contact": ["", "over", "off by"],
         "rigid": ["scene, error of", "step", "here", "MuJoCo"],
         "piles": ["", "here", "mj_step", "here / mj_step"],
+        "growth": growing.HEADS,
         "energy": ["", "E [J]", "RK4, 1 ms", "1e-5", "1e-6", "1e-7", "1e-8", "time of 1e-7 / RK4"],
         "algorithms": ["", "operations", "book", "call", "Pinocchio's"],
         "linkages": ["", "operations", "call", "Pinocchio's"],

@@ -1,0 +1,78 @@
+"""How steps of many bodies in rigid contact, and compiling them, grow with the bodies: three layers
+that fall together on a plane, each body on three others of its size.
+"""
+
+import os
+import resource
+import tempfile
+from collections.abc import Iterator
+from time import process_time
+from unittest.mock import patch
+
+import numpy as np
+
+from rigidblocks import Model, RigidContactPlant, SixDoF, box_inertia, sphere_inertia
+from rigidblocks.algebra.spatial import identity
+from rigidblocks.block.memory import Memory
+from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.model.shapes import Box, Shape, Sphere
+
+H, T = 1e-3, 0.3
+SIZES = {"balls": (10, 100, 1000), "boxes": (10, 100, 400)}
+HEADS = ["", "bodies", "contacts", "sweeps", "step", "of each body", "compiled in"]
+
+
+def layers(shape: Shape, n: int) -> RigidContactPlant:
+    """Three layers of n bodies in all, a hair apart."""
+    rng, side = np.random.default_rng(0), max(1, round((n / 3) ** 0.5))
+    k, layer = np.arange(n), np.minimum(np.arange(n) // side**2, 2)
+    inside = k - layer * side**2
+    x = 0.205 * np.stack([inside % side, inside // side, layer], axis=1) + [0, 0, 0.105]
+    x = x + rng.uniform(-2e-3, 2e-3, (n, 3))
+    inertia = (
+        sphere_inertia(shape.radius, mass=1.0)
+        if isinstance(shape, Sphere)
+        else box_inertia(shape.sides, mass=1.0)
+    )
+    model = Model("layers", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, (inertia,) * n,
+                  contact=((shape,),) * n)  # fmt: skip
+    q0 = np.hstack([np.tile([1.0, 0.0, 0.0, 0.0], (n, 1)), x]).ravel()
+    return RigidContactPlant(model, q0=q0, sample_time=H)
+
+
+def compilers() -> float:
+    """The processor time of all compilers so far [s]."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measured() -> Iterator[list[str]]:
+    """Means over the motion, and what compiling takes with an empty cache."""
+    for kind, sizes in SIZES.items():
+        shape = Sphere(0.1) if kind == "balls" else Box((0.2, 0.2, 0.2))
+        for n in sizes:
+            memory = Memory(layers(shape, n))
+            before = compilers()
+            with patch.dict(os.environ, RIGIDBLOCKS_CACHE=tempfile.mkdtemp()):
+                step = compiled_stepper(memory)
+            compiled = compilers() - before
+            m, steps = memory.start(), round(T / H)
+            rows = np.empty((steps, memory.size))
+            step.initialize(m, 0.0)
+            start = process_time()
+            step.run(m, 0.0, H, rows)
+            us = 1e6 * (process_time() - start) / steps
+            found = [rows[:, memory.where[name]].mean() for name in ("contacts", "sweeps_made")]
+            yield [
+                kind if n == sizes[0] else "",
+                f"{n:,}",
+                *(f"{one:,.0f}" for one in found),
+                f"{us:,.3g} us",
+                f"{us / n:.2g} us",
+                f"{compiled:.1f} s",
+            ]
+
+
+if __name__ == "__main__":
+    for row in measured():
+        print(" | ".join(row), flush=True)
