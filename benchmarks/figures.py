@@ -27,8 +27,8 @@ import numpy as np
 import peers
 import piles
 import simbenchmark
-import standing
 import stabilized
+import standing
 import swinging
 import tables
 import tolerances
