@@ -167,13 +167,13 @@ def _said(process: subprocess.Popen[str], line: str, limit: float) -> str:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ends a process that still runs, with those that it has started."""
-    if process.poll() is None:
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-        process.communicate()
+    """Ends a process that still runs, with those that it has started, and closes its pipes."""
+    with process:  # waits, and closes what was not read too
+        if process.poll() is None:
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
 
 
 def _built(
