@@ -87,7 +87,7 @@ SOFT = replace(
         (Box((0.5, 0.2, 0.3), material=Material("rubber", 0.9, stiffness=2e3, damping=10.0)),),
     ),
 )
-FELT = ("in_contact", "centre_of_pressure", "normal_force", "depth", "pressure")
+FELT = ("in_contact", "centre_of_pressure", "normal_force", "depth", "pressure", "left_out")
 SLOPE = Plane((0.3, 1.0, -0.2), (0.1, -0.2, 0.0))
 HILLS = HeightField([[0.0, 0.2, 0.1], [0.3, -0.1, 0.0]], (0.8, 0.5), (-0.4, -0.5))
 TOUCHED = {(u, y) for u in ("p", "v") for y in ("f_ext", "force", "in_contact")} | {("p", "depth")}
