@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.spatial import ConvexHull
 
+from moved_models import crank
 from rigidblocks import FloatingBasePlant, RobotPlant, auto_tree, planar2
 from rigidblocks.mechanisms import four_bar
 from rigidblocks.robots import quadruped
@@ -20,6 +21,7 @@ ROBOTS = {
     "planar2": RobotPlant(planar2(), [0.4, -0.7]),
     "tree of any joints": auto_tree(9, 1.5, skew=0.7),
     "four-bar": four_bar(),
+    "crank that a function of time turns": RobotPlant(crank(), [-0.3], [0.5]),
     "quadruped": FloatingBasePlant(quadruped(), position0=(0, 0, 0.35), q0=[0, 0.7, -1.4] * 4),
 }
 

@@ -21,7 +21,7 @@ LONG, ROOM = 0.3, 0.06  # of the axes in lengths of a robot; of the rim in sizes
 
 def drawing(robots: Sequence[DrawnRobot]) -> str:
     """Robots where they stand, as SVG; nothing of none, and of so many that one saw little. The
-    outline of a link is that of its convex hull.
+    outline of a link is that of its convex hull; what a function of time moves is where it is at 0.
     """
     bodies = sum(robot.model.nb for robot in robots)
     if not 0 < bodies <= MOST_BODIES:
@@ -49,7 +49,8 @@ def drawing(robots: Sequence[DrawnRobot]) -> str:
 
 
 def _poses(robot: DrawnRobot) -> Array:
-    return np.array([twelve_numbers(X) for X in body_poses(robot.model, robot.q)], dtype=float)
+    poses = body_poses(robot.model.at(0.0), robot.q)
+    return np.array([twelve_numbers(X) for X in poses], dtype=float)
 
 
 def _seen(camera: Camera, points: Array) -> Array:

@@ -207,7 +207,7 @@ def _normal(model: Tree) -> Array | None:
     """The normal of the plane in which a mechanism moves, if it moves in one."""
     if isinstance(model, PlanarModel):
         return np.array([0.0, 0.0, 1.0])
-    poses = body_poses(model, neutral(model))
+    poses = body_poses(model.at(0.0), neutral(model))
     axes = [axis_of(joint) for joint in model.joint]
     known = [X.E.T @ axis for X, axis in zip(poses, axes, strict=True) if axis is not None]
     if len(known) < len(axes) or not known:
@@ -234,7 +234,7 @@ def _of(model: Tree) -> dict[str, tuple[int, ...]]:
 
 def span(robot: DrawnRobot) -> float:
     """How far apart the bodies' origins are, about the length of the robot [m]."""
-    places = [in_space(X).r for X in body_poses(robot.model, robot.q)]
+    places = [in_space(X).r for X in body_poses(robot.model.at(0.0), robot.q)]
     return float(np.max(np.ptp([np.zeros(3), *places], axis=0))) or 1.0
 
 
