@@ -132,5 +132,7 @@ def test_tendons_between_two_sites_are_springs(tmp_path, rng):
         qdd = plant.output(0.0, motion, none, parameters)["qdd"]
         assert_allclose(qdd, d.qacc, rtol=1e-9, atol=1e-9 * np.abs(d.qacc).max())
     assert [spring.name for spring in robot.springs] == ["1st", "tendon1", "tendon2"]
-    with pytest.raises(ValueError, match="'arm' has springs between points, 1st the first"):
-        World("yard").add_robot("arm", robot)
+    world = World("yard")
+    world.add_robot("arm", robot)
+    with pytest.raises(ValueError, match="'yard' has springs between points, arm_1st the first"):
+        world.plant()

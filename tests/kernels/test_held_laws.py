@@ -15,6 +15,7 @@ from rigidblocks import Block, ContinuousSystem, Port, System, piecewise
 from rigidblocks.algebra.scalar import excess, within
 from rigidblocks.block.composite import Composite
 from rigidblocks.block.memory import Memory
+from rigidblocks.block.staged import StagedBlock
 from rigidblocks.block.written import WrittenBlock
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.events import Events
@@ -26,7 +27,7 @@ SAME = 1e-12
 CONTINUOUS = {
     name: block
     for name, (block, _) in BLOCKS.items()
-    if not isinstance(block, Composite | WrittenBlock)
+    if not isinstance(block, Composite | WrittenBlock | StagedBlock)  # of which laws are in C
 } | {f"{name} with elements": make(ELEMENTS) for name, make in PLANTS.items()}
 WITH_EVENTS = {"ground", "contact of bodies", "actuator", "bouncing ball"}
 
