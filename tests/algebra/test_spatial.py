@@ -12,7 +12,9 @@ from rigidblocks.algebra.spatial import (
     RigidInertia,
     cross,
     cross_force,
+    is_frozen,
     mcI,
+    read_only,
     rotx,
     roty,
     rotz,
@@ -123,3 +125,15 @@ def test_mcI_satisfies_the_parallel_axis_theorem():
         inertia.to_parent(xlt(-c)).matrix(),
         np.block([[I_C, np.zeros((3, 3))], [np.zeros((3, 3)), m * np.eye(3)]]),
     )
+
+
+def test_arrays_are_frozen_that_no_one_can_write_to_through_any_name():
+    array, kept = np.eye(3), read_only(np.eye(3))
+    view = array[0]
+    view.setflags(write=False)
+    assert is_frozen(1.0, kept, kept[0])
+    assert not is_frozen(kept, array)
+    assert not is_frozen(view)  # written to by way of the array
+    of_bytes = np.frombuffer(bytearray(8))
+    of_bytes.setflags(write=False)
+    assert not is_frozen(of_bytes)

@@ -112,6 +112,12 @@ def test_a_start_that_is_not_finite_is_refused_and_can_be_mended(host, fmi):
         message.format("energy"),
         lambda fmu: (fmu.getReal if fmi == 2 else fmu.getFloat64)(energy),
     )
+    get = instance.fmu.getReal if fmi == 2 else instance.fmu.getFloat64
+    before = next(where for where in PLANAR2.where.values() if where.stop == PLANAR2.y.start)
+    last = [before.stop - 1] if fmi == 2 else [before.start]
+    assert np.all(
+        np.isfinite(get(last, nValues=before.stop - before.start) if fmi == 3 else get(last))
+    )
     instance.set(PLANAR2.where["qd"], (1.0, 0.0))
     instance.fmu.exitInitializationMode()
     assert np.all(np.isfinite(instance.m))

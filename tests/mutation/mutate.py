@@ -57,6 +57,8 @@ TESTS = {
 EQUIVALENT = {
     "algebra/spatial.py: if np.abs(X.E @ X.E.T - np.eye(len(X.E))).max() > 1e-9 or "
     "np.linalg.det(X.E) < 0:: < -> <=": "what is orthogonal has a determinant of 1 or -1",
+    "model/checks.py: if not E.shape == I.shape == (3, 3) or not r.shape == h.shape == (3,):: "
+    "3 -> 4": "a shortcut: bodies that do not take it pass all its checks elsewhere",
 }
 
 
