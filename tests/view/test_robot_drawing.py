@@ -3,6 +3,7 @@
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from scipy.spatial import ConvexHull
 
 from moved_models import crank
 from rigidblocks import FloatingBasePlant, RobotPlant, auto_tree, planar2
+from rigidblocks.algebra.spatial import xlt
 from rigidblocks.mechanisms import four_bar
 from rigidblocks.robots import quadruped
-from rigidblocks.view.drawing import SIZE, _outline, drawing
+from rigidblocks.view.drawing import AXES, SIZE, _outline, drawing
 from rigidblocks.view.show import drawn_robots
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -77,6 +79,23 @@ def test_joints_are_marked_and_named_where_the_robot_is_small():
     many = drawing(drawn(auto_tree(13)))
     assert "joint" not in many
     assert "<polygon" in many
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-3, 0.05])
+def test_names_of_joints_at_one_place_do_not_cover_each_other(apart):
+    n = 12
+    tree = auto_tree(n)
+    names = tuple(f"a_long_name_of_joint_{k}" for k in range(n))
+    model = replace(tree, Xtree=(xlt([apart, 0.0, 0.0]),) * n, joint_names=names)
+    picture = ET.fromstring(drawing(drawn(model)))
+    texts = list(picture.iter(f"{SVG}text"))
+    assert [one.text for one in texts] == ["x", "y", "z", *names]
+    x, y = np.array([[one.get("x"), one.get("y")] for one in texts], dtype=float).T
+    assert np.all((y >= 12) & (y <= SIZE[1]))
+    right = x + 6.5 * np.array([len(one.text) for one in texts])
+    for i, k in combinations(range(len(texts)), 2):
+        letters = k < len(AXES)  # which stand at the tips of their axes, wherever these are
+        assert letters or abs(y[i] - y[k]) >= 12 or right[i] <= x[k] or right[k] <= x[i]
 
 
 def test_a_name_is_not_taken_for_markup():

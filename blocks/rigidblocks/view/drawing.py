@@ -16,7 +16,10 @@ SIZE = (560, 400)  # pixels
 MOST_NAMES, MOST_BODIES = 12, 120  # more would hide each other
 SIDES = 64  # of an outline, at most
 AXES = (("x", "#c23b3b"), ("y", "#2f8f4e"), ("z", "#2b5fc2"))
+LINE, LETTER = 14.0, 7.5  # pixels that a name is high, and a letter wide at most
 LONG, ROOM = 0.3, 0.06  # of the axes in lengths of a robot; of the rim in sizes of the picture
+
+Row = tuple[float, float, float]  # from where to where a name goes, and the level of its base
 
 
 def drawing(robots: Sequence[DrawnRobot]) -> str:
@@ -40,7 +43,8 @@ def drawing(robots: Sequence[DrawnRobot]) -> str:
         for k in sorted(range(len(solids)), key=lambda k: -far[k])
     ]
     named = zip(robots, placed, strict=True) if bodies <= MOST_NAMES else ()
-    names = [name for robot, poses in named for name in _names(camera, robot, poses)]
+    rows: list[Row] = [(x + 3, x + 3 + LETTER, y - 3) for x, y in _seen(camera, base)[1:]]
+    names = [name for robot, poses in named for name in _names(camera, robot, poses, rows)]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" '
         f'height="{high}" role="img" font-family="sans-serif" font-size="12">'
@@ -78,11 +82,22 @@ def _axes(camera: Camera, base: Array) -> Iterator[str]:
         yield _label(x + 3, y - 3, name, colour)
 
 
-def _names(camera: Camera, robot: DrawnRobot, poses: Array) -> Iterator[str]:
-    """The names of joints beside where they are."""
+def _names(camera: Camera, robot: DrawnRobot, poses: Array, rows: list[Row]) -> Iterator[str]:
+    """The names of joints beside where they are, in free rows: those of joints that stand at one
+    place are below and above each other. `rows` gets what they take.
+    """
     for name, (x, y) in zip(robot.model.joint_names, _seen(camera, poses[:, 9:]), strict=True):
         yield f'<circle cx="{x:g}" cy="{y:g}" r="3" fill="#fff" stroke="#222"/>'
-        yield _label(x + 7, y + 14, name, "#222")
+        left, right = x + 7, x + 7 + LETTER * len(name)
+        levels = [y + LINE * (1 + k) for k in sorted(range(-MOST_NAMES, MOST_NAMES + 1), key=abs)]
+        free = (
+            level
+            for level in levels
+            if LINE <= level <= SIZE[1]
+            and not any(a < right and left < b and abs(at - level) < LINE for a, b, at in rows)
+        )
+        rows.append((left, right, next(free, y + LINE)))
+        yield _label(left, rows[-1][2], name, "#222")
 
 
 def _label(x: float, y: float, text: str, colour: str) -> str:
