@@ -91,7 +91,8 @@ class AlongJoint(Line):
         if joint.nq > joint.nv or not np.array_equal(joint.rate(joint.neutral() + 0.5, unit), unit):
             raise ValueError(
                 f"{name} of model '{model.name}' has velocities that are not the rates of its "
-                "positions, so that no element acts along one of them"
+                "positions, so that no element acts along one of them: no rotor (the armature of "
+                "a file), spring, damper, friction or stop"
             )
         return ROTATION if joint.tau_units[variable] == "N.m" else TRANSLATION
 
