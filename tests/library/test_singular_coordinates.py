@@ -6,6 +6,7 @@ import pytest
 from rigidblocks import (
     EulerSpherical,
     Model,
+    Reversed,
     RobotPlant,
     SimulationError,
     Spherical,
@@ -29,6 +30,8 @@ def top(joint):
 def test_no_motion_starts_at_a_singular_pitch(pitch):
     with pytest.raises(ValueError, match=r"no motion starts at q0: wrist of model 'top' has Euler"):
         RobotPlant(top(EulerSpherical()), q0=[0.3, pitch, 0.1])
+    with pytest.raises(ValueError, match=r"no motion starts at q0: wrist of model 'top' has Euler"):
+        RobotPlant(top(Reversed(EulerSpherical())), q0=[0.3, pitch, 0.1])
     RobotPlant(top(EulerSpherical()), q0=[0.3, pitch - 0.1, 0.1])
     RobotPlant(top(Spherical()), q0=[np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0])
 

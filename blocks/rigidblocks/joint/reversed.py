@@ -44,24 +44,6 @@ class Reversed(DerivedJoint):
         XJ = self.joint.jcalc(q, np.zeros(self.nv)).XJ
         return XJ.T @ self.joint.constraint_forces(q)
 
-    def rate(self, q: Array, qd: Array) -> Array:
-        return self.joint.rate(q, qd)
-
-    def integrate(self, q: Array, dq: Array) -> Array:
-        return self.joint.integrate(q, dq)
-
-    def difference(self, q0: Array, q1: Array) -> Array:
-        return self.joint.difference(q0, q1)
-
-    def neutral(self) -> Array:
-        return self.joint.neutral()
-
-    def random(self, rng: np.random.Generator) -> Array:
-        return self.joint.random(rng)
-
     def aligned(self) -> tuple[Joint, Array]:
         joint, E = self.joint.aligned()
         return Reversed(joint), E
-
-    def normalized(self, q: Array) -> Array:
-        return self.joint.normalized(q)

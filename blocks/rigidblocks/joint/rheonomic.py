@@ -101,27 +101,6 @@ class Rheonomic(DerivedJoint):
     def constraint_forces(self, q: Array) -> Array:
         return self.joint.constraint_forces(q)
 
-    def rate(self, q: Array, qd: Array) -> Array:
-        return self.joint.rate(q, qd)
-
-    def integrate(self, q: Array, dq: Array) -> Array:
-        return self.joint.integrate(q, dq)
-
-    def difference(self, q0: Array, q1: Array) -> Array:
-        return self.joint.difference(q0, q1)
-
-    def neutral(self) -> Array:
-        return self.joint.neutral()
-
-    def random(self, rng: np.random.Generator) -> Array:
-        return self.joint.random(rng)
-
-    def singular(self, q: Array) -> str:
-        return self.joint.singular(q)
-
-    def normalized(self, q: Array) -> Array:
-        return self.joint.normalized(q)
-
     def _drive(self) -> _Drive:
         if self.t is None:
             raise ValueError(
