@@ -21,6 +21,7 @@ from rigidblocks.block.block import Block
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory import Memory
 from rigidblocks.cli.application import APP
+from rigidblocks.fmi import formulas
 from rigidblocks.fmi.documentation import ports_and_run
 from rigidblocks.fmi.reference import ReferenceRun
 from rigidblocks.kernels.evaluator import TracedEvaluator
@@ -142,7 +143,9 @@ def _pages_with_code() -> tuple[tuple[str, str, str], ...]:
 def index_of_blocks(blocks: Mapping[str, Block]) -> str:
     """A table of all blocks."""
     rows = [f"| [{name}](blocks/{name}.md) | {_in_short(b)} |" for name, b in blocks.items()]
-    return "\n".join(["# Blocks", "", "| block | what it is |", "|---|---|", *rows, ""])
+    table = ["| block | what it is |", "|---|---|", *rows]
+    notation = "## Notation of formulas in docstrings {#notation}"
+    return "\n".join(["# Blocks", "", *table, "", notation, "", str(formulas.__doc__), ""])
 
 
 def _in_short(block: Block) -> str:

@@ -138,8 +138,8 @@ def dh_chain(
 ) -> Model:
     """The unbranched tree of Denavit-Hartenberg parameters, one row (a, alpha, d, theta) a joint.
 
-        X_J X_T = scrz(theta, d) scrx(alpha, a)        modified: a and alpha before the joint
-        X_T X_J = scrx(alpha, a) scrz(theta, d)        standard: a and alpha behind it
+        X_J X_T = scrz(theta, d) scrx(alpha, a)        modified, a and alpha before the joint
+        X_T X_J = scrx(alpha, a) scrz(theta, d)        standard, a and alpha behind it
 
     The modified convention is that of RBDA 4.3 and of Craig, the standard one that of Denavit and
     Hartenberg, Paul and Corke: there the frame of row i is at the far end of its link. The joints

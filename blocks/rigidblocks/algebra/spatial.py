@@ -326,7 +326,7 @@ def uniform(g: Array) -> Array:
 class RigidInertia:
     """The inertia of a rigid body, rbi(m, h, I) (RBDA Eq 2.63, Table A.3).
 
-        I = [[I, h x], [-(h x), m 1]]
+        I = [[I, hx], [-hx, m 1]]
 
     m [kg] is the mass, h = m c (3,) the first moment [kg m], I (3, 3) the rotational inertia about
     the frame's *origin* [kg m^2]. Use `mcI` to make one from the centre of mass and the inertia
@@ -379,7 +379,7 @@ class RigidInertia:
         """Phi = I^-1 (6, 6) (RBDA Eq 2.74); only of numbers, and of a body with a rotational
         inertia about its centre of mass.
 
-            Phi = [[J, J cx^T], [cx J, 1/m + cx J cx^T]],  J = I_C^-1
+            Phi = [[J, J (cx)^T], [cx J, 1/m + cx J (cx)^T]],  J = I_C^-1
         """
         cx = skew(self.h / self.m)
         J = np.linalg.inv(self.I - self.m * cx @ cx.T)

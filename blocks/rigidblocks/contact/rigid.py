@@ -1,7 +1,7 @@
 """The equation of rigid contact of multibody systems, and its motion without friction (RBDA 11.1 to
 11.4).
 
-    H qdd + C = tau + T lam,  w = T^T qdd + dT/dt^T qd = M lam + d,  M = T^T H^-1 T
+    H qdd + C = tau + T lam,  w = T^T qdd + (dT/dt)^T qd = M lam + d,  M = T^T H^-1 T
 
 Column i of T is the contact normal in joint space.
 """

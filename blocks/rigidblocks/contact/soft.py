@@ -215,7 +215,7 @@ def stable_step(K: float, D: float, m_eff: float, *, lead: bool = False) -> floa
     unstable.
 
         w0 h < min(4 zeta, 1 / zeta)              force from the motion at the beginning of the step
-        w0 h < 2 (sqrt(1 + zeta^2) - zeta)  with `lead`: from the position p + h / 2 dp/dt
+        w0 h < 2 (sqrt(1 + zeta^2) - zeta)  with `lead`, from the position p + h / 2 dp/dt
         with w0^2 = K / m_eff and zeta = D / (2 sqrt(K m_eff))
 
     For a linear law and a plant that is integrated exactly over the step, from the conditions of

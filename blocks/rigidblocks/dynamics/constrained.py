@@ -84,8 +84,7 @@ def constrained_body(body: Handle, S: Array, bias: Array) -> InverseHandle:
 def constrained_motion(body: Handle, T: Array, bias: Array, f: Array) -> ConstrainedMotion:
     """The motion under a force f (6,), with that of the joint (RBDA Eq 3.60, method 2 of 3.6).
 
-        [ I    T ] [  a   ]   [  f - p  ]
-        [ T^T  0 ] [ -lam ] = [ T^T bias ]
+        [I, T; T^T, 0] [a; -lam] = [f - p; T^T bias]
 
     The right-hand side is T^T dS/dt qd, which is -dT^T/dt v because T^T S stays 0.
     """

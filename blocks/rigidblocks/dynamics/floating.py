@@ -250,7 +250,7 @@ def body_jacobian_floating(model: Model, q: Array, body: str | int) -> Array:
     """J^f (6, n) in body coordinates: the velocity of a body is J^f qd where the whole has no
     momentum (RBDA Example 9.4).
 
-        J^f = J - X I0c^-1 F, with X from floating-base to body coordinates
+        J^f = J - X I0c^-1 F, with X from base to body coordinates
 
     It also relates what internal impulses change: delta v = J^f delta qd.
     """

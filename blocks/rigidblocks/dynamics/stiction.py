@@ -13,7 +13,7 @@ class Stiction(Law):
     one length).
 
         f = -(K bend + D sd),  not below -coulomb nor above `backward`;  viscous sd comes on top
-        d bend/dt = -(K bend + f) / D,  which is sd where it sticks
+        d(bend)/dt = -(K bend + f) / D,  which is sd where it sticks
 
     Under a load below `coulomb` [N or N m] the length comes to rest, load / K from where it was,
     and stays there: nothing creeps. `backward` is the size of the friction where the length

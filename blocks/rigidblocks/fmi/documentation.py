@@ -30,6 +30,8 @@ _STYLE = (
     "pre{white-space:pre-wrap;background:#f4f4f4;padding:.6em 1em}code{font-size:95%}"
     "table{border-collapse:collapse}td,th{border:1px solid "
     "#aaa;padding:.2em .6em;text-align:left}"
+    ".formulas{margin:0 0 1em 2em;line-height:2;overflow-x:auto}.formulas .name{font-style:italic}"
+    'math{font-family:"STIX Two Math","Cambria Math","Latin Modern Math",math;font-size:112%}'
 )
 
 _LATER = "Every other output follows an input one step later."
@@ -80,7 +82,7 @@ def page(run: ReferenceRun, identifier: str) -> str:
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
             f"<title>{escape(identifier)}</title><style>{_STYLE}</style></head><body>",
             f"<h1>{escape(identifier)}</h1>",
-            *as_html(prose(run.memory.block)),
+            *as_html(prose(run.memory.block), names(run.memory.block)),
             f"<p>{escape(_stepping(run))} Made by rigidblocks {rigidblocks.__version__}.</p>",
             *_parts(run.memory.block),
             *ports_and_run(run),
@@ -121,6 +123,12 @@ def prose(block: Block) -> str:
     return "\n\n".join(one for one in paragraphs if not one.startswith("Raises "))
 
 
+def names(block: Block) -> frozenset[str]:
+    """What the docstring of a block calls by name: its ports and its fields."""
+    ports = (*block.inputs, *block.outputs, *block.states, *block.sampled, *block.parameters)
+    return frozenset(port.name for port in ports) | {*getattr(block, "__dataclass_fields__", ())}
+
+
 def _parts(block: Block) -> Iterator[str]:
     """What the parts of a system are."""
     if isinstance(block, PortsOfParts):
@@ -128,7 +136,7 @@ def _parts(block: Block) -> Iterator[str]:
         for name, part in block.parts.items():
             kind = type(part.memory.block).__name__
             yield f"<h3><code>{escape(name)}</code>: {escape(kind)}</h3>"
-            yield from as_html(prose(part.memory.block))
+            yield from as_html(prose(part.memory.block), names(part.memory.block))
 
 
 def _picture(block: Block) -> Iterator[str]:

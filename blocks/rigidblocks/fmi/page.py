@@ -26,7 +26,7 @@ def add_page(fmu: Path, source: Block | System, dt: float | None, deflate: bool)
     with zipfile.ZipFile(fmu) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
     index = content[INDEX].decode()
-    content[INDEX] = index.replace("<pre>", f"{LINK}<pre>", 1).encode()
+    content[INDEX] = index.replace("</h1>\n", f"</h1>\n{LINK}", 1).encode()
     write_archive(fmu, {**content, PAGE: html.encode()}, deflate=deflate)
 
 

@@ -29,7 +29,7 @@ class _Rolling(Joint):
     q = (unit quaternion, position of F_s in F_p [m]), as of SixDoF; qd is the angular velocity (3,)
     of F_s in its own coordinates, and its origin moves with c x w:
 
-        S = [1; c x],  c_J = [0; dc/dt x w]
+        S = [1; cx],  c_J = [0; dc/dt x w]
 
     The plane is z = -radius of F_p, so that it touches in the neutral configuration. The constraint
     forces are those at the point of contact, in F_s coordinates.

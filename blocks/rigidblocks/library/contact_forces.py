@@ -17,7 +17,7 @@ class ContactForces(Block):
     """The forces of contact on named bodies of a robot, as a force sensor under each would have
     them.
 
-        force_<body> = sum of f_k over the contact points k of the body
+        `force_<body>` = sum of f_k over the contact points k of the body
 
     The input `force` (n, 3) [N] has the forces at all contact points, in the order of the bodies,
     as `ContactPlant` and `GroundContact` have it; for a body named `foot` the output is

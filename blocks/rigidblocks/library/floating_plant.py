@@ -42,7 +42,7 @@ class FloatingBasePlant(Plant):
     """The forward dynamics of a robot on a floating base: joint forces and wrenches in, the motion
     of base and joints out.
 
-        I0A a0 + p0A = 0        (RBDA Table 9.4)
+        I_0^A a_0 + p_0^A = 0        (RBDA Table 9.4)
 
     The state of the base is its orientation, a unit quaternion with its scalar first (4,), its
     position (3,) [m], both in fixed coordinates, and its velocity [w; v] (6,) in its own. q and qd

@@ -15,7 +15,7 @@ from rigidblocks.library.signals import Shape, Unit, signal_shape
 class TransferFunction(Block):
     """A transfer function, the same for each element of a signal of `shape`.
 
-        y = (b0 s^n + ... + bn) / (a0 s^n + ... + an) u
+        y = (b_0 s^n + ... + b_n) / (a_0 s^n + ... + a_n) u
 
     `num` and `den` have the coefficients of the highest power first; with a `sample_time` they are
     of the shift z in place of s. The numerator must not have the higher degree. The states x (n,

@@ -39,7 +39,7 @@ class InverseDynamicsController(ModelBasedController):
     """The computed-torque controller of a robot: it cancels the dynamics and leaves each joint a
     linear error equation.
 
-        tau = rnea(q, qd, qdd_ref + kp e + kd de),  e = q_ref - q,  de = qd_ref - qd
+        tau = rnea(q, qd, qdd_ref + kp e + kd (qd_ref - qd)),  e = q_ref - q
         d2e/dt2 + kd de/dt + kp e = 0        where the model is the robot's
 
     At a joint with more freedoms than one, e is the velocity that leads from q to q_ref in unit

@@ -69,8 +69,7 @@ def kkt(
 ) -> ConstrainedMotion:
     """The symmetric indefinite system of RBDA Eq 8.36 (method 1), by L D L^T without exchanges.
 
-        [H  K^T] [ qdd]   [f]
-        [K   0 ] [-lam] = [k]
+        [H, K^T; K, 0] [qdd; -lam] = [f; k]
 
     The rows of dependent constraints are pruned, by complete pivoting in K (8.8): their lam is 0.
     """
