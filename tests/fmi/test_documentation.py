@@ -3,11 +3,14 @@ reproduces.
 """
 
 import csv
+import re
 import textwrap
 import xml.etree.ElementTree as ET
 import zipfile
 from dataclasses import dataclass
+from decimal import Decimal
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import fmpy
 import numpy as np
@@ -32,6 +35,7 @@ from rigidblocks import (
 from rigidblocks.block.adaptive import DEFAULT_METHOD, memory_for
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.stepper import NumpyStepper
+from rigidblocks.fmi.curves import _panel, ticks
 from rigidblocks.fmi.documentation import documentation_content, names, page, prose
 from rigidblocks.fmi.formulas import formulas
 from rigidblocks.fmi.prose import as_html
@@ -67,7 +71,7 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         del attributes
-        if tag not in ("meta", "rect", "polyline"):
+        if tag not in ("meta", "rect", "path", "polyline"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attributes):
@@ -285,6 +289,29 @@ def test_the_plot_names_its_lines_in_their_colours():
     lines = [line.get("stroke") for line in svg.findall(f"{space}polyline")]
     names = {part.text: part.get("fill") for part in svg.iter(f"{space}tspan")}
     assert [names[name] for name in ("q[1]", "q[2]", "qd[1]", "qd[2]")] == lines[:4]
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0.0, 1.0), (-6.014, 6.014), (0.0, 3e-4), (-1e9, -0.99e9), (7.0, 9.0), (1 / 3, 2 / 3)],
+)
+def test_marks_of_an_axis_are_round_numbers_within_it(low, high):
+    marks = ticks(low, high)
+    (step,) = {f"{b - a:.6g}" for a, b in pairwise(marks)}
+    assert 4 <= len(marks) <= 9
+    assert Decimal(step).normalize().as_tuple().digits in ((1,), (2,), (5,))
+    assert_allclose(np.remainder(np.array(marks) / float(step) + 0.5, 1.0), 0.5, atol=1e-6)
+    assert low - 1e-9 * (high - low) <= marks[0] < low + float(step) * 1.001
+    assert high - float(step) * 1.001 < marks[-1] <= high + 1e-9 * (high - low)
+
+
+@pytest.mark.parametrize("values", [(1e308, -1e308), (5e-324, 0.0), (0.0, 0.0), (1e9, 1e9 + 1.0)])
+def test_curves_of_any_numbers_are_within_their_panel(values):
+    rows = np.array([[*values], [*values[::-1]]])
+    places = re.findall(r'points="([^"]*)"', _panel(Port("y", (2,)), rows, 1e-9, 0))
+    ends = np.array([point.split(",") for line in places for point in line.split()], dtype=float)
+    assert ends.shape == (4, 2)
+    assert np.all((ends >= [80, 24]) & (ends <= [720, 174]))
 
 
 def test_rounding_takes_what_machines_differ_in():

@@ -1,5 +1,10 @@
-"""The outputs of a reference run as curves."""
+"""The outputs of a reference run as curves.
 
+They are drawn here: matplotlib takes longer to load than an FMU may wait for it, not everybody who
+exports has it, and what it writes changes with its version, while an FMU's bytes are to stay.
+"""
+
+import math
 from collections.abc import Iterator
 from html import escape
 
@@ -10,7 +15,9 @@ from rigidblocks.block.block import Port
 from rigidblocks.fmi.reference import ReferenceRun, round_to_largest
 
 _COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
-_WIDTH, _HEIGHT, _LEFT, _TOP, _GAP = 640, 150, 80, 24, 34  # of a plot, and the room around it
+_WIDTH, _HEIGHT, _LEFT, _TOP, _GAP = 640, 150, 80, 24, 44  # of a plot, and the room around it
+_LEAST, _MOST = 1e-300, 1e300  # of what is between the ends of an axis, and of these
+_INTERVALS = 5  # between marks of an axis, about
 _LETTERS = 60  # of a legend beside the name of its port
 
 
@@ -36,22 +43,49 @@ def curves(run: ReferenceRun) -> str:
 def _panel(port: Port, rows: Array, t_stop: float, number: int) -> str:
     """The elements of a port over time, below the panels before."""
     values = np.transpose([round_to_largest(column) for column in rows.T])
+    values = np.clip(values, -_MOST, _MOST)
     low, high = float(values.min()), float(values.max())
-    low, high = (low, high) if high > low else (low - 1, high + 1)
+    low, high = (low, high) if high - low > _LEAST else (low - 1, high + 1)
     top = _TOP + number * (_HEIGHT + _GAP)
     bottom = top + _HEIGHT
-    texts = (
-        (_LEFT, top - 6, "start", f"{port.name} [{', '.join(dict.fromkeys(port.units))}]"),
-        (_LEFT - 6, top + 10, "end", f"{high:.4g}"),
-        (_LEFT - 6, bottom, "end", f"{low:.4g}"),
-        (_LEFT + _WIDTH, bottom + 14, "end", f"{t_stop:.4g} s"),
-    )
+    name = _text(_LEFT, top - 6, "start", f"{port.name} [{', '.join(dict.fromkeys(port.units))}]")
     frame = (
         f'<rect x="{_LEFT}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" '
         'stroke="#aaa"/>'
     )
+    marks = [
+        *(_level(top + _HEIGHT * (high - mark) / (high - low), mark) for mark in ticks(low, high)),
+        *(_instant(_LEFT + _WIDTH * mark / t_stop, bottom, mark) for mark in ticks(0, t_stop)),
+    ]
     lines = _lines(top + _HEIGHT * (high - values) / (high - low))
-    return "".join([frame, *lines, *(_text(*text) for text in texts)])
+    return "".join([*marks, frame, *lines, name])
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers from `low` to `high` > low: multiples of 1, 2 or 5 times a power of ten."""
+    rough = (high - low) / _INTERVALS
+    power = math.floor(math.log10(rough))
+    digit = min((1, 2, 5, 10), key=lambda digit: abs(math.log(digit * 10.0**power / rough)))
+    first, last = (side / digit / 10.0**power for side in (low, high))
+    counts = range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1)
+    return [float(f"{k * digit}e{power}") for k in counts]
+
+
+def _level(y: float, value: float) -> str:
+    """A thin line across a panel, with its value beside it."""
+    return _rule(_LEFT, y, _LEFT + _WIDTH, y) + _text(_LEFT - 6, y + 4, "end", f"{value:.15g}")
+
+
+def _instant(x: float, bottom: float, t: float) -> str:
+    """A thin line up a panel, with its time [s] below it."""
+    unit = " s" if t == 0 else ""
+    return _rule(x, bottom - _HEIGHT, x, bottom) + _text(
+        x, bottom + 16, "middle", f"{t:.15g}{unit}"
+    )
+
+
+def _rule(x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" stroke="#888" stroke-opacity=".25"/>'
 
 
 def _names(port: Port, names: list[str]) -> list[str]:
@@ -82,4 +116,4 @@ def _color(k: int) -> str:
 
 
 def _text(x: float, y: float, anchor: str, text: str) -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'
+    return f'<text x="{x:.6g}" y="{y:.6g}" text-anchor="{anchor}">{escape(text)}</text>'
