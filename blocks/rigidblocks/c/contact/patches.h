@@ -6,12 +6,13 @@
 
 #include "ground.h"
 
-enum { RB_PATCHES = 8, RB_RANKS = 1000 };
+enum { RB_PATCHES = 8, RB_RANKS = 1000, RB_KNOWN = 64 };
 
 /* Manifolds, one for each normal, the rank of their points, by which they are in order, whether they are on a plane, and how
-   many points that overlap had no room. */
+   many points that overlap had no room, with the first of them: several edges may offer one. */
 struct patches {
     struct manifold one[RB_PATCHES];
+    double known[RB_KNOWN][3];
     int rank[RB_PATCHES][RB_CLIPPED], flat[RB_PATCHES], count, left_out;
 };
 
@@ -23,24 +24,46 @@ static inline double least_gap(const struct manifold *m)
     return least;
 }
 
-static inline int overlapping(const struct manifold *m)
+/* A point that overlaps has no room; one that is known counts once. */
+static inline void leave_out(struct patches *all, const double *point, double gap, double tiny)
 {
-    int n = 0;
-    for (int k = 0; k < m->count; k++)
-        n += m->gap[k] < 0.0;
-    return n;
+    double way[3];
+    if (!(gap < 0.0))
+        return;
+    for (int k = 0; k < all->left_out && k < RB_KNOWN; k++) {
+        difference(point, all->known[k], way);
+        if (norm(way) <= tiny)
+            return;
+    }
+    if (all->left_out < RB_KNOWN)
+        memcpy(all->known[all->left_out], point, sizeof *all->known);
+    all->left_out++;
 }
 
-/* Up to four points of a patch; those that overlap and go are counted. */
+static inline int is_of(const struct manifold *m, const double *point)
+{
+    for (int k = 0; k < m->count; k++)
+        if (memcmp(m->point[k], point, sizeof *m->point) == 0)
+            return 1;
+    return 0;
+}
+
+/* Up to four points of a patch. */
 static inline void reduce_patch(struct patches *all, int at, double soon, double tiny)
 {
-    const int before = overlapping(&all->one[at]);
-    reduce_manifold(&all->one[at], soon, tiny);
-    all->left_out += before - overlapping(&all->one[at]);
+    struct manifold *m = &all->one[at];
+    if (m->count <= RB_MANIFOLD)
+        return;
+    const struct manifold before = *m;
+    reduce_manifold(m, soon, tiny);
+    for (int k = 0; k < before.count; k++)
+        if (!is_of(m, before.point[k]))
+            leave_out(all, before.point[k], before.gap[k], tiny);
 }
 
-/* The patch with a normal, perhaps a new one, in the place of the one that is farthest where there is no room; -1 for none. */
-static inline int patch_of(struct patches *all, const double *n, double gap)
+/* The patch with the normal of a point, perhaps a new one, in the place of the one that is farthest where there is no room; -1
+   for none. */
+static inline int patch_of(struct patches *all, const double *n, const double *point, double gap, double tiny)
 {
     const int full = all->count == RB_PATCHES;
     int worst = 0;
@@ -52,14 +75,16 @@ static inline int patch_of(struct patches *all, const double *n, double gap)
             if (least_gap(&all->one[k]) > least_gap(&all->one[worst]))
                 worst = k;
         if (!(gap < least_gap(&all->one[worst]))) {
-            all->left_out += gap < 0.0;
+            leave_out(all, point, gap, tiny);
             return -1;
         }
     }
     const int at = full ? worst : all->count++;
-    all->left_out += full ? overlapping(&all->one[at]) : 0;
-    all->one[at].count = 0;
-    memcpy(all->one[at].n, n, sizeof all->one[at].n);
+    struct manifold *m = &all->one[at];
+    for (int k = 0; full && k < m->count; k++)
+        leave_out(all, m->point[k], m->gap[k], tiny);
+    m->count = 0;
+    memcpy(m->n, n, sizeof m->n);
     return at;
 }
 
@@ -67,7 +92,7 @@ static inline int patch_of(struct patches *all, const double *n, double gap)
 static inline void add_ranked(struct patches *all, const double *n, const double *point, double gap, int rank, double tiny,
                               double soon)
 {
-    const int at = patch_of(all, n, gap);
+    const int at = patch_of(all, n, point, gap, tiny);
     if (at < 0)
         return;
     struct manifold *m = &all->one[at];

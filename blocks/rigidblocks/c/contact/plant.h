@@ -330,6 +330,8 @@ static inline void end_contacts(const struct given *in, const struct scene *s, s
         out[RB_AT_IN_CONTACT + k] = out[RB_AT_IN_CONTACT + k] > 0.0;
     out[RB_AT_CONTACTS] = all->count;
     out[RB_AT_LEFT_OUT] = s->left_out;
+    for (int k = 0; k < s->pairs; k++) /* what touches now and is deeper at the end counts once */
+        out[RB_AT_LEFT_OUT] += fmax(s->pair[k].left_out[0], s->pair[k].left_out[1]);
     out[RB_AT_RESIDUAL] = all->residual;
     out[RB_AT_SWEEPS_MADE] = all->sweeps + all->strike_sweeps;
     out[RB_AT_DEPTH] = depth;

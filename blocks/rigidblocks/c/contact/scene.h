@@ -35,9 +35,10 @@ struct bounds {
     double low[3], high[3], margin, way;
 };
 
-/* Two shapes that may touch, how much they overlap, as a gap, and a normal of b between them, zero where there are several. */
+/* Two shapes that may touch, how much they overlap, as a gap, a normal of b between them, zero where there are several, and how
+   many of their points found no room, of those that touch now, and of those that would at the end of the step. */
 struct pair {
-    int a, b;
+    int a, b, left_out[2];
     double gap, n[3];
 };
 

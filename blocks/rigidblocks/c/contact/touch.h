@@ -122,10 +122,8 @@ static inline double way_apart(double depth, double size)
 static inline struct touch *add_touch(const struct given *in, struct scene *s, const struct pair *pair, const double *n,
                                       const double *point, double key, struct solution *all)
 {
-    if (all->count == RB_CONTACTS) {
-        s->left_out++;
+    if (all->count == RB_CONTACTS)
         return NULL;
-    }
     struct touch *c = &all->touch[all->count];
     memset(c, 0, sizeof *c);
     c->a = RB_SHAPE_BODY[pair->a];
@@ -160,6 +158,7 @@ static inline void touch_pair(const struct given *in, struct scene *s, struct pa
     const struct bounds *a = &s->bounds[pair->a], *b = &s->bounds[pair->b];
     struct patches found;
     pair->gap = 0.0;
+    pair->left_out[0] = pair->left_out[1] = 0;
     meet(&s->shape[pair->a], &s->shape[pair->b], a->margin + b->margin, a->way + b->way, &found);
     memset(pair->n, 0, sizeof pair->n);
     if (found.count == 1 && found.one[0].count > 0 && !is_ground(&s->shape[pair->b]))
@@ -168,6 +167,7 @@ static inline void touch_pair(const struct given *in, struct scene *s, struct pa
         const struct manifold *m = &found.one[i];
         for (int k = 0; k < m->count; k++) {
             const double key = first_key(pair, 0) + RB_MANIFOLD * i + k;
+            pair->left_out[0] += all->count == RB_CONTACTS;
             struct touch *c = add_touch(in, s, pair, m->n, m->point[k], key, all);
             pair->gap = fmin(pair->gap, m->gap[k]);
             if (!c)
@@ -222,13 +222,14 @@ static inline int stay_apart(const struct scene *s, const struct pair *pair, dou
 /* The contacts of a pair that would overlap at the end of the step by more than now, where what touched first did not show
    it: parts that turn towards each other. They take what velocity makes them overlap and no more, so they give none; what
    has passed through the other within the step, as an edge that rolls over it, is moved back. */
-static inline void touch_later(const struct given *in, struct scene *s, const struct pair *pair, struct solution *all)
+static inline void touch_later(const struct given *in, struct scene *s, struct pair *pair, struct solution *all)
 {
     const struct body *a = &s->body[RB_SHAPE_BODY[pair->a]], *b = &s->body[RB_SHAPE_BODY[pair->b]];
     const double slack = 2e-3 * pair_size(s, pair), half = RB_SHAPE_BODY[pair->b] < RB_BODIES ? 0.5 : 1.0;
     const double turning = norm(a->w) * RB_SHAPE_REACH[pair->a] + norm(b->w) * RB_SHAPE_REACH[pair->b];
     struct patches found;
     double way[3], point[3], w[3];
+    pair->left_out[1] = 0;
     difference(a->v, b->v, way);
     if (RB_SCENE_STEP * (norm(way) + turning) < slack)
         return;
@@ -241,6 +242,7 @@ static inline void touch_later(const struct given *in, struct scene *s, const st
         const struct manifold *m = &found.one[i];
         for (int k = 0; k < m->count; k++) {
             along(m->point[k], 1.0, way, point);
+            pair->left_out[1] += all->count == RB_CONTACTS;
             struct touch *c = add_touch(in, s, pair, m->n, point, first_key(pair, 1) + RB_MANIFOLD * i + k, all);
             if (!c)
                 continue;

@@ -1,0 +1,173 @@
+"""Contacts without room: how many are left out is said, exactly, and which are kept is known; in
+NumPy, in the kernel, and in native FMUs of both versions.
+"""
+
+from functools import cache
+
+import fmpy
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from rigidblocks import (
+    Model,
+    RigidContactPlant,
+    RobotPlant,
+    SixDoF,
+    SoftContactPlant,
+    box_inertia,
+    sphere_inertia,
+)
+from rigidblocks.algebra.spatial import identity
+from rigidblocks.block.integrators import RK4
+from rigidblocks.block.memory import Memory
+from rigidblocks.contact import TriangleMesh
+from rigidblocks.fmi.native import native_fmu
+from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.model.shapes import Box, Sphere
+
+pytestmark = pytest.mark.slow  # each compiles a plant
+G, RADIUS, H = 9.81, 0.1, 1e-3
+BALLS, ROOM, STEPS = 5, 3, 100
+K, SPIKES, NORMALS = 1e4, 12, 8
+
+
+def free(shape, inertia, n, gravity=(0.0, 0.0, -G)):
+    """Equal free bodies."""
+    return Model("free", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, (inertia,) * n,
+                 gravity=np.array(gravity), contact=((shape,),) * n)  # fmt: skip
+
+
+def ball(n, **options):
+    return free(Sphere(RADIUS), sphere_inertia(RADIUS, mass=1.0), n, **options)
+
+
+@cache
+def too_many_balls():
+    """On a plane, each on a point."""
+    q0 = np.concatenate([[1, 0, 0, 0, 0.3 * k, 0, RADIUS] for k in range(BALLS)])
+    return RigidContactPlant(ball(BALLS), q0=q0, max_contacts=ROOM, sample_time=H)
+
+
+@cache
+def spikes():
+    """Directions (SPIKES, 3) from the middle of a ball, by how much spikes that stand along them
+    are in it [m], and their mesh.
+    """
+    turn, tilt = 2 * np.pi / SPIKES * np.arange(SPIKES), np.tile([0.4, 0.8], SPIKES // 2)
+    out = np.stack([np.sin(tilt) * np.cos(turn), np.sin(tilt) * np.sin(turn), -np.cos(tilt)], 1)
+    depth = 1e-3 * np.random.default_rng(0).permutation(np.arange(1, SPIKES + 1))
+    vertices, triangles = [], []
+    for k, n in enumerate(out):
+        u = np.cross(n, [0, 0, 1])
+        angles = 2 * np.pi / 3 * np.arange(3)
+        around = 5e-3 * (np.outer(np.cos(angles), u) + np.outer(np.sin(angles), np.cross(n, u)))
+        vertices += [(RADIUS - depth[k]) * n, *(2 * RADIUS * n + around)]
+        triangles += [(4 * k, 4 * k + 1 + (i + 1) % 3, 4 * k + 1 + i) for i in range(3)]
+    return out, depth, TriangleMesh(vertices, triangles)
+
+
+@cache
+def too_many_normals():
+    """A ball on spikes, at rest in no gravity."""
+    robot = RobotPlant(ball(1, gravity=(0, 0, 0)), [1, 0, 0, 0, 0, 0, 0])
+    return SoftContactPlant(robot, K, ground=(spikes()[2],))
+
+
+def in_memory(plant, names, steps, stepper=compiled_stepper):
+    """Outputs at the start and after each step of H."""
+    memory = Memory(plant)
+    m, step = memory.start(), stepper(memory)
+    step.initialize(m, 0.0)
+    found = {name: [m[memory.where[name]].copy()] for name in names}
+    for k in range(steps):
+        step.step(m, k * H, H)
+        for name in names:
+            found[name].append(m[memory.where[name]].copy())
+    return {name: np.array(rows) for name, rows in found.items()}
+
+
+def as_fmu(plant, names, steps, fmi, folder):
+    """The same of a native FMU, the last number of each output."""
+    file = native_fmu(plant, folder / "it.fmu", name="it", method=RK4, fmi=fmi)
+    where = {port.name: port.shape for port in plant.outputs}
+    last = {
+        n: n if fmi == 3 or not where[n] else f"{n}[{','.join(map(str, where[n]))}]" for n in names
+    }
+    rows = fmpy.simulate_fmu(
+        str(file), fmi_type="CoSimulation", step_size=H, output_interval=H, stop_time=steps * H,
+        output=list(last.values()),
+    )  # fmt: skip
+    return {name: rows[last[name]].reshape(len(rows), -1)[:, -1] for name in names}
+
+
+def check_balls(q, left_out):
+    """The first ROOM stay, the others fall through; each of those counts once, as long as it is in
+    the ground.
+    """
+    z = q.reshape(len(q), BALLS, 7)[:, :, 6]
+    t = H * np.arange(len(z))[:, None]
+    assert_allclose(z[:, :ROOM], RADIUS, atol=1e-9)
+    assert_allclose(z[:, ROOM:] + G / 2 * t**2, RADIUS, atol=1e-12)
+    assert (left_out[1:] == BALLS - ROOM).all()
+
+
+@pytest.mark.parametrize("stepper", [numpy_stepper, compiled_stepper])
+def test_what_finds_no_room_among_rigid_contacts_is_counted_once(stepper):
+    y = in_memory(too_many_balls(), ("q", "left_out", "contacts"), STEPS, stepper)
+    check_balls(y["q"], y["left_out"])
+    assert (y["contacts"][1:] == ROOM).all()
+
+
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_fmus_of_rigid_contact_count_alike(tmp_path, fmi):
+    names = ("left_out", "contacts", "q")
+    found = as_fmu(too_many_balls(), names, STEPS, fmi, tmp_path)
+    expected = in_memory(too_many_balls(), names, STEPS)
+    for name in names:
+        assert_allclose(found[name], expected[name][:, -1], atol=1e-15)
+
+
+def test_what_is_kept_and_what_is_left_out_are_together_all_that_touches():
+    """Boxes thrown into each other, at rest, so that nothing else comes to touch in a step."""
+    rng, n = np.random.default_rng(3), 6
+    turns = rng.normal(size=(n, 4))
+    turns /= np.linalg.norm(turns, axis=1)[:, None]
+    q0 = np.concatenate([[*turn, *rng.uniform(-0.2, 0.2, 3)] for turn in turns])
+    sides = (0.3, 0.2, 0.25)
+    model = free(Box(sides), box_inertia(sides, mass=1.0), n, gravity=(0, 0, 0))
+
+    def counts(room):
+        plant = RigidContactPlant(model, q0=q0, max_contacts=room)
+        y = in_memory(plant, ("contacts", "left_out"), 1)
+        return y["contacts"][1, 0], y["left_out"][1, 0]
+
+    touching, none = counts(200)
+    room = int(touching) - 7
+    assert (touching > 30, none) == (True, 0)
+    assert counts(room) == (room, 7)
+
+
+def check_spikes(force, left_out):
+    """Of those with normals of their own the deepest are kept, each on its spring."""
+    out, depth, _ = spikes()
+    kept = np.argsort(depth)[-NORMALS:]
+    assert_allclose(force, -K * depth[kept] @ out[kept], rtol=1e-12)
+    assert left_out == SPIKES - NORMALS
+
+
+@pytest.mark.parametrize("stepper", [numpy_stepper, compiled_stepper])
+def test_normals_without_room_in_soft_contact_are_counted_and_are_the_shallowest(stepper):
+    y = in_memory(too_many_normals(), ("f_contact", "left_out"), 0, stepper)
+    check_spikes(y["f_contact"][0, 3:], y["left_out"][0, 0])
+
+
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_fmus_of_soft_contact_count_alike(tmp_path, fmi):
+    names = ("left_out", "f_contact", "q")
+    found = as_fmu(too_many_normals(), names, STEPS, fmi, tmp_path)
+    expected = in_memory(too_many_normals(), names, STEPS)
+    for name in names:
+        assert_allclose(found[name], expected[name][:, -1], rtol=1e-12, atol=1e-15)
+    assert len(np.unique(found["left_out"])) > 1  # it is thrown out, and leaves the spikes
+    assert found["left_out"][-1] == 0
