@@ -4,49 +4,36 @@ NumPy, in the kernel, and in native FMUs of both versions.
 
 from functools import cache
 
-import fmpy
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from contact_runs import G, H, as_fmu, free, in_memory
 from rigidblocks import (
-    Model,
     RigidContactPlant,
     RobotPlant,
-    SixDoF,
     SoftContactPlant,
     box_inertia,
     sphere_inertia,
 )
-from rigidblocks.algebra.spatial import identity
-from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory import Memory
 from rigidblocks.contact import TriangleMesh
-from rigidblocks.fmi.native import native_fmu
 from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.model.shapes import Box, Sphere
 
 pytestmark = pytest.mark.slow  # each compiles a plant
-G, RADIUS, H = 9.81, 0.1, 1e-3
-BALLS, ROOM, STEPS = 5, 3, 100
+RADIUS, BALLS, ROOM, STEPS = 0.1, 5, 3, 100
 K, SPIKES, NORMALS = 1e4, 12, 8
 
 
-def free(shape, inertia, n, gravity=(0.0, 0.0, -G)):
-    """Equal free bodies."""
-    return Model("free", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, (inertia,) * n,
-                 gravity=np.array(gravity), contact=((shape,),) * n)  # fmt: skip
-
-
-def ball(n, **options):
-    return free(Sphere(RADIUS), sphere_inertia(RADIUS, mass=1.0), n, **options)
+def balls(n, **options):
+    return free(*((Sphere(RADIUS), sphere_inertia(RADIUS, mass=1.0)),) * n, **options)
 
 
 @cache
 def too_many_balls():
     """On a plane, each on a point."""
     q0 = np.concatenate([[1, 0, 0, 0, 0.3 * k, 0, RADIUS] for k in range(BALLS)])
-    return RigidContactPlant(ball(BALLS), q0=q0, max_contacts=ROOM, sample_time=H)
+    return RigidContactPlant(balls(BALLS), q0=q0, max_contacts=ROOM, sample_time=H)
 
 
 @cache
@@ -70,35 +57,8 @@ def spikes():
 @cache
 def too_many_normals():
     """A ball on spikes, at rest in no gravity."""
-    robot = RobotPlant(ball(1, gravity=(0, 0, 0)), [1, 0, 0, 0, 0, 0, 0])
+    robot = RobotPlant(balls(1, gravity=(0, 0, 0)), [1, 0, 0, 0, 0, 0, 0])
     return SoftContactPlant(robot, K, ground=(spikes()[2],))
-
-
-def in_memory(plant, names, steps, stepper=compiled_stepper):
-    """Outputs at the start and after each step of H."""
-    memory = Memory(plant)
-    m, step = memory.start(), stepper(memory)
-    step.initialize(m, 0.0)
-    found = {name: [m[memory.where[name]].copy()] for name in names}
-    for k in range(steps):
-        step.step(m, k * H, H)
-        for name in names:
-            found[name].append(m[memory.where[name]].copy())
-    return {name: np.array(rows) for name, rows in found.items()}
-
-
-def as_fmu(plant, names, steps, fmi, folder):
-    """The same of a native FMU, the last number of each output."""
-    file = native_fmu(plant, folder / "it.fmu", name="it", method=RK4, fmi=fmi)
-    where = {port.name: port.shape for port in plant.outputs}
-    last = {
-        n: n if fmi == 3 or not where[n] else f"{n}[{','.join(map(str, where[n]))}]" for n in names
-    }
-    rows = fmpy.simulate_fmu(
-        str(file), fmi_type="CoSimulation", step_size=H, output_interval=H, stop_time=steps * H,
-        output=list(last.values()),
-    )  # fmt: skip
-    return {name: rows[last[name]].reshape(len(rows), -1)[:, -1] for name in names}
 
 
 def check_balls(q, left_out):
@@ -135,7 +95,7 @@ def test_what_is_kept_and_what_is_left_out_are_together_all_that_touches():
     turns /= np.linalg.norm(turns, axis=1)[:, None]
     q0 = np.concatenate([[*turn, *rng.uniform(-0.2, 0.2, 3)] for turn in turns])
     sides = (0.3, 0.2, 0.25)
-    model = free(Box(sides), box_inertia(sides, mass=1.0), n, gravity=(0, 0, 0))
+    model = free(*((Box(sides), box_inertia(sides, mass=1.0)),) * n, gravity=(0, 0, 0))
 
     def counts(room):
         plant = RigidContactPlant(model, q0=q0, max_contacts=room)

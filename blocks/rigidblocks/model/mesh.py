@@ -16,7 +16,7 @@ class TriangleMesh(Surface):
     `triangles` (m, 3), counter-clockwise as seen from outside.
 
     What is behind a triangle is in the ground, as far as half the smallest length of what touches
-    it. The mesh may end anywhere. It is for rigid contact alone.
+    it. The mesh may end anywhere. Soft contact of points does not have it.
 
     Raises ValueError for triangles without an area, and where two of them go along an edge the same
     way: more than two meet there, or one is turned over.
