@@ -41,7 +41,7 @@ from rigidblocks.fmi.formulas import formulas
 from rigidblocks.fmi.prose import as_html
 from rigidblocks.fmi.reference import ReferenceRun, round_to_largest
 from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.library import BouncingBall, Gain
+from rigidblocks.library import BouncingBall, Constant, Gain
 from runaway import Runaway
 
 
@@ -279,6 +279,16 @@ def test_the_page_says_which_inputs_an_output_reads_at_once():
     text = page(ReferenceRun(TracedEvaluator(Memory(BLOCKS["pd"])), RK4, 1e-3), "model")
     read = "".join(f"<code>{name}</code>, " for name in ("q_ref", "q", "qd_ref"))
     assert f"<li><code>tau</code> reads {read}<code>qd</code> at the same instant.</li>" in text
+
+
+@pytest.mark.parametrize(
+    ("start", "written"),
+    [(1.5, "1.5"), ([0.0] * 3, "0, 0, 0"), ([0.0] * 9, "0 each"), ([0.0] * 8 + [-1], None)],
+)
+def test_a_table_of_ports_has_a_start_that_many_elements_share_once(start, written):
+    block = Constant(start)
+    text = page(ReferenceRun(TracedEvaluator(Memory(block)), RK4, 1e-3), "model")
+    assert f"<td>{written or '0, ' * 8 + '-1'}</td>" in text
 
 
 def test_the_plot_names_its_lines_in_their_colours():

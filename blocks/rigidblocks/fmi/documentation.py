@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import rigidblocks
+from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.adaptive import Adaptive, Method, is_implicit
 from rigidblocks.block.block import Block, Port
 from rigidblocks.block.collocation import MOST_TRIES
@@ -25,12 +26,14 @@ from rigidblocks.system.memories import PortsOfParts
 if TYPE_CHECKING:
     from rigidblocks.view.robot import DrawnRobot
 
+FEW = 6  # numbers that are the same are still written one by one
 _STYLE = (
     "body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
     "pre{white-space:pre-wrap;background:#f4f4f4;padding:.6em 1em}code{font-size:95%}"
     "table{border-collapse:collapse}td,th{border:1px solid "
     "#aaa;padding:.2em .6em;text-align:left}"
-    ".formulas{margin:0 0 1em 2em;line-height:2;overflow-x:auto}.formulas .name{font-style:italic}"
+    ".formulas{margin:0 0 1em 2em;line-height:2;overflow:auto hidden;padding:.2em 0}"
+    ".formulas .name{font-style:italic}"
     'math{font-family:"STIX Two Math","Cambria Math","Latin Modern Math",math;font-size:112%}'
 )
 
@@ -172,12 +175,16 @@ def _table(title: str, ports: Iterable[Port]) -> Iterator[str]:
 
 def _row(port: Port) -> str:
     shape = " x ".join(map(str, port.shape)) or "scalar"
-    start = (
-        "" if port.start is None else ", ".join(f"{value:.6g}" for value in np.ravel(port.start))
-    )
+    start = "" if port.start is None else _numbers(np.ravel(port.start))
     cells = (shape, ", ".join(dict.fromkeys(port.units)), start, _range(port), port.doc)
     name = f"<td><code>{escape(port.name)}</code></td>"
     return f"<tr>{name}{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _numbers(values: Array) -> str:
+    """Each number, or the one that more than a few of them are."""
+    texts = [f"{value:.6g}" for value in values]
+    return f"{texts[0]} each" if len(texts) > FEW and len(set(texts)) == 1 else ", ".join(texts)
 
 
 def _range(port: Port) -> str:
