@@ -291,7 +291,7 @@ class RigidContactPlant(WrittenBlock):
     @property
     def headers(self) -> tuple[str, ...]:
         names = (
-            *("nearest", "scene", "trees", "near", "loops", "mobility", "solver"),
+            *("nearest", "scene", "trees", "near", "loops", "mobility", "solver", "two", "free"),
             *("rolling", "touch", "felt", "sense", "strike", "passive", "plant"),
         )
         return tuple(f"contact/{name}.h" for name in (*SHAPES_IN_C, *names))

@@ -375,7 +375,7 @@ static inline void step_scene(const struct given *in, double *out)
     start_impulses(&s, &all, in->state[RB_AT_SWEEPS_MADE]);
     for (;;) {
         list_all(&all);
-        solve_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest, RB_MOVING_TOLERANCE * moving, sweeps_until(rounds));
+        find_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest, RB_MOVING_TOLERANCE * moving, sweeps_until(rounds));
         if (++rounds == RB_ROUNDS || !touch_more(in, &s, &all))
             break;
     }

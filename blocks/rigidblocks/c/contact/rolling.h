@@ -3,7 +3,7 @@
 #ifndef RB_ROLLING_H
 #define RB_ROLLING_H
 
-#include "solver.h"
+#include "free.h"
 
 /* A shape after its body has moved by `way` and turned by the vector `angle` about its centre of mass, base coordinates. */
 static inline void moved_shape(const struct scene *s, int k, const double *way, const double *angle, struct placed *out)

@@ -219,11 +219,17 @@ static inline void carry_on(double kept, double *last, double *way, double *now)
     *last = *now;
 }
 
+/* How much of the way of sweeps before is kept, by how far the last one and the one before it have come, squared. */
+static inline double kept_of(double squared, double before)
+{
+    const double part = before > 0.0 ? squared / before : 2.0;
+    return part <= 1.0 ? part : 0.0;
+}
+
 /* From where a sweep has come on along the way of those before, conjugate to it: impulses, and velocities, which are linear in them. */
 static inline void go_on(struct scene *s, struct solution *all, struct motion *m, double *before)
 {
-    const double squared = squared_way(all), part = *before > 0.0 ? squared / *before : 2.0;
-    const double kept = part <= 1.0 ? part : 0.0;
+    const double squared = squared_way(all), kept = kept_of(squared, *before);
     for (int k = 0; k < all->list; k++) {
         struct touch *c = &all->touch[all->listed[k]];
         for (int i = 0; i < RB_PARTS; i++) {
@@ -315,6 +321,12 @@ static inline void list_all(struct solution *all)
         all->listed[k] = k;
 }
 
+/* How much a velocity may change in the last sweep, after so many. */
+static inline double enough_after(int sweeps, double tolerance, double later)
+{
+    return sweeps < RB_PATIENT_SWEEPS ? tolerance : more_of(later, tolerance);
+}
+
 /* Sweeps until no velocity changes by more than the tolerance, after so many than a larger one, or `most` have been made in
    this step. */
 static inline void solve_impulses(struct scene *s, struct solution *all, double tolerance, double later, int most)
@@ -328,8 +340,7 @@ static inline void solve_impulses(struct scene *s, struct solution *all, double 
         all->stop[k].way = 0.0;
     while (all->sweeps < most && all->list + all->stops > 0) {
         all->residual = sweep_once(s, all);
-        const double enough = all->sweeps < RB_PATIENT_SWEEPS ? tolerance : more_of(later, tolerance);
-        if (++all->sweeps == most || all->residual <= enough)
+        if (++all->sweeps == most || all->residual <= enough_after(all->sweeps - 1, tolerance, later))
             break;
         go_on(s, all, &m, &before);
     }

@@ -96,7 +96,7 @@ static inline void strike(struct scene *s, struct solution *all, double toleranc
             break;
         for (int less = 0; less <= RB_LESS; less++) {
             all->sweeps = 0;
-            solve_impulses(s, all, RB_PRECISE * tolerance, 0.0, RB_SCENE_SWEEPS / 8);
+            find_impulses(s, all, RB_PRECISE * tolerance, 0.0, RB_SCENE_SWEEPS / 8);
             all->strike_sweeps += all->sweeps;
             if (!bounce_less(s, all))
                 break;
