@@ -27,6 +27,7 @@ import numpy as np
 import peers
 import piles
 import simbenchmark
+import soft_scenes
 import stabilized
 import standing
 import swinging
@@ -158,6 +159,8 @@ MEASURES = (
         "contact": contact_steps.measured,
         "energy": swinging.measured,
         "rigid": simbenchmark.measured,
+        "anymal": simbenchmark.flights,
+        "soft": soft_scenes.measured,
         "piles": lambda: chain(standing.measured(), piles.measured()),
         "growth": growing.measured,
         "tolerances": tolerances.measured,
@@ -182,6 +185,8 @@ HEADS = (
         "work": ["", "error", *work_precision.SOLVERS],
         "contact": ["", "over", "off by"],
         "rigid": ["scene, error of", "step", "here", "MuJoCo"],
+        "anymal": ["ANYmal, error of", "step", "here", "MuJoCo, Euler", "MuJoCo, RK4"],
+        "soft": soft_scenes.HEADS,
         "piles": ["", "here", "mj_step", "here / mj_step"],
         "growth": growing.HEADS,
         "energy": ["", "E [J]", "RK4, 1 ms", "1e-5", "1e-6", "1e-7", "1e-8", "time of 1e-7 / RK4"],

@@ -26,7 +26,7 @@ from rigidblocks.model.configuration import integrate
 from rigidblocks.model.shapes import Sphere
 
 T, RADIUS, MASS = 1.0, 0.2, 10.0
-PLACE, SPEED = (0.0, 2.0, 0.0), (0.0, -5.0, 0.0)  # of the ball
+PLACE, SPEED = (0.0, 2.0, 0.0), (0.0, -5.0, 0.0)  # of the ball, which else falls beside
 STANCE = np.array([-0.1, 0.7, -1.0, -0.1, -0.7, 1.0, 0.1, 0.7, -1.0, 0.1, -0.7, 1.0])
 RATES = np.random.default_rng(0).normal(size=12)
 
@@ -62,7 +62,9 @@ def ours(hit: bool, h: float) -> Flight:
     for one, other in combinations(model.body_names, 2):  # whose shapes overlap in the file
         world.set_apart(f"anymal.{one}", f"anymal.{other}")
     inertia = sphere_inertia(RADIUS, mass=MASS)
-    world.add_body("ball", inertia, [Sphere(RADIUS)], at=PLACE, qd0=[0.0, 0, 0, *SPEED])
+    world.add_body(
+        "ball", inertia, [Sphere(RADIUS)], at=PLACE, qd0=[0.0, 0, 0, *np.multiply(SPEED, hit)]
+    )
     plant = world.plant(mu=0.5, sample_time=h)
     memory = Memory(plant)
     m, step, steps = memory.start(), compiled_stepper(memory), round(T / h)
@@ -105,7 +107,7 @@ def theirs(hit: bool, h: float, method: str = "Euler") -> Flight:
     data = mujoco.MjData(model)
     for k, (q, qd) in enumerate(zip(STANCE, np.zeros(12) if hit else RATES, strict=True)):
         data.qpos[7 + k], data.qvel[6 + k] = q, qd
-    data.qvel[18:21] = SPEED
+    data.qvel[18:21] = np.multiply(SPEED, hit)
     steps = round(T / h)
     states = np.empty((steps, model.nq + model.nv))
     start = process_time()
