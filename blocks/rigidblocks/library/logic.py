@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
 
-from rigidblocks.algebra.scalar import less, select
+from rigidblocks.algebra.scalar import excess, less, piecewise, select
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.library.nonlinear import TRUE
 from rigidblocks.library.signals import Shape, Unit, as_shape, filled
@@ -20,6 +20,11 @@ _TABLE: dict[str, Callable[[Any, Any], Any]] = {
 
 def _truth(name: str, shape: tuple[int, ...], doc: str, start: Any = None) -> Port:
     return Port(name, shape, "1", f"{doc}, 0 or 1", start)
+
+
+def _whether_below(a: Any, b: Any) -> Any:
+    """1 where a < b, else 0, as an event."""
+    return piecewise(excess(b, a), 1.0, 0.0, select(less(a, b), 1.0, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +54,7 @@ class Compare(Block):
         return (_truth("y", as_shape(self.shape), "whether u1 < u2"),)
 
     def output(self, u: Record) -> Values:
-        return {"y": select(less(u.u1, u.u2), 1.0, 0.0)}
+        return {"y": _whether_below(u.u1, u.u2)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +92,7 @@ class Logic(Block):
         return (_truth("y", as_shape(self.shape), f"{self.operation} of all"),)
 
     def output(self, u: Record) -> Values:
-        first, *rest = (select(less(TRUE, value), 1.0, 0.0) for value in vars(u).values())
+        first, *rest = (_whether_below(TRUE, value) for value in vars(u).values())
         kind = {"nand": "and", "nor": "or", "xnor": "xor"}.get(self.operation, self.operation)
         y = reduce(_TABLE.get(kind, _TABLE["and"]), rest, first)
         return {"y": 1.0 - y if self.operation in ("nand", "nor", "xnor", "not") else y}

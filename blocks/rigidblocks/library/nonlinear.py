@@ -10,9 +10,11 @@ from rigidblocks.algebra.scalar import (
     at_least,
     at_most,
     clip,
+    excess,
     less,
     maximum,
     minimum,
+    piecewise,
     select,
     within,
 )
@@ -214,7 +216,8 @@ class Switch(Block):
         return (Port("threshold", (), "", "value of u2 from which on u1 is taken", self.threshold),)
 
     def output(self, u: Record, p: Record) -> Values:
-        return {"y": select(p.threshold <= u.u2, u.u1, u.u3)}
+        whole = select(p.threshold <= u.u2, u.u1, u.u3)
+        return {"y": piecewise(excess(p.threshold, u.u2), u.u3, u.u1, whole)}
 
 
 def limit_ports(shape: tuple[int, ...], unit: Unit, lower: Any, upper: Any) -> tuple[Port, ...]:

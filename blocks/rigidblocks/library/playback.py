@@ -12,7 +12,7 @@ import numpy as np
 
 from rigidblocks.algebra.scalar import clip, select
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.algebra.tables import entry, reached
+from rigidblocks.algebra.tables import entry, held_place, reached, shortly_after
 from rigidblocks.block.block import Block, Port, Values
 from rigidblocks.library.sources import rate_unit
 
@@ -61,7 +61,7 @@ class Playback(Block):
     def output(self, t: Any) -> Values:
         times, last = self.table[:, 0], len(self.table) - 1
         # a row that rounding has put just ahead has been reached
-        k = reached(times, t + 1e-9 * np.abs(t))
+        k = held_place(reached(times, t + 1e-9 * np.abs(t)), times, shortly_after(t))
         row = clip(k - 1.0, 0.0, last - 1.0)
         begin, end = entry(times, row), entry(times, row + 1.0)
         moves = select(k >= 1.0, select(k <= last, 1.0, 0.0), 0.0)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import clip, select
+from rigidblocks.algebra.scalar import clip, excess, piecewise, select
+from rigidblocks.algebra.tables import held_count, shortly_after
 from rigidblocks.block.block import Block, Port, Record, Values, finite
 
 
@@ -57,14 +58,18 @@ class RepeatingSequence(Block):
         times = np.asarray(self.t, dtype=float)
         period = times[-1]
         dust = 1e-9 * period  # a corner that rounding has put just ahead has been reached
-        phase = t - period * np.floor((t + dust) / period)
+        begun = 1.0 + np.floor((t + dust) / period)
+        late = shortly_after(t)
+        begun = held_count(begun, late, period * (begun - 1.0), period * begun)
+        phase = t - period * (begun - 1.0)
+        late = late - period * (begun - 1.0)
         slopes = (p.table[1:] - p.table[:-1]) / np.diff(times)[:, None]
         y, slope = p.table[0] + slopes[0] * phase, slopes[0]
         for start, value, rate in zip(times[1:-1], p.table[1:-1], slopes[1:], strict=True):
             reached = phase + dust >= start
             y, slope = (
-                select(reached, value + rate * (phase - start), y),
-                select(reached, rate, slope),
+                piecewise(excess(start, late), before, after, select(reached, after, before))
+                for before, after in ((y, value + rate * (phase - start)), (slope, rate))
             )
         return {"y": y, "slope": slope}
 
@@ -103,7 +108,8 @@ class Step(Block):
         reached = p.step_time - t <= 1e-9 * np.abs(
             p.step_time
         )  # also where rounding has put it just ahead
-        return {"y": select(reached, p.after, p.before)}
+        whole = select(reached, p.after, p.before)
+        return {"y": piecewise(excess(p.step_time, shortly_after(t)), p.before, p.after, whole)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import clip
+from rigidblocks.algebra.scalar import within
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.algebra.tables import entry, reached
+from rigidblocks.algebra.tables import entry, held_place, reached
 from rigidblocks.block.block import Block, Port, Record, Values, finite
 
 EXTRAPOLATIONS = ("hold", "linear")
@@ -91,7 +91,8 @@ class LookupTable(Block):
 
     def _place(self, x: Array, u: Any) -> tuple[Any, Any]:
         """The interval that u is in, and how far: 0 at its begin, 1 at its end."""
-        u = clip(u, x[0], x[-1]) if self.extrapolation == "hold" else u
-        k = clip(reached(x, u) - 1.0, 0.0, len(x) - 2.0)
+        u, inner = u if self.extrapolation == "linear" else within(u, x[0], x[-1]), x[1:-1]
+        k = reached(inner, u) if len(inner) else 0.0
+        k = held_place(k, inner, u)
         begin = entry(x, k)
         return k, (u - begin) / (entry(x, k + 1.0) - begin)
