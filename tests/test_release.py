@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import rigidblocks
+from browser import browser, needs_browser
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.interop
@@ -92,6 +93,31 @@ def test_the_wheel_runs_without_the_repository(built, tmp_path):
     installed(target, built[1])
     where = runs_from(target, tmp_path, "import rigidblocks as r; print(r.__file__)")[0]
     assert where.startswith(str(target))
+
+
+@needs_browser
+def test_the_pages_that_the_wheel_makes_open_and_ask_nobody(built, tmp_path):
+    """Those in an FMU, with formulas, drawing, curves and the robot that runs, and a robot's."""
+    target = tmp_path / "site"
+    installed(target, built[1])
+    (tmp_path / "arm.urdf").write_text(ARM)
+    path = {**os.environ, "PYTHONPATH": str(target)}
+    for command in ("fmu arm.urdf -o arm.fmu --page", "view arm.urdf -o arm.html"):
+        run(sys.executable, "-m", "rigidblocks", *command.split(), cwd=tmp_path, env=path)
+    with zipfile.ZipFile(tmp_path / "arm.fmu") as fmu:
+        for name in ("index", "page"):
+            (tmp_path / f"{name}.html").write_bytes(fmu.read(f"documentation/{name}.html"))
+    text = (tmp_path / "index.html").read_text()
+    assert "<math" in text
+    assert text.count("<svg") == 2
+    assert 'href="page.html"' in text
+    with browser() as tab:
+        for name in ("index", "page", "arm"):
+            tab.open(tmp_path / f"{name}.html")
+            tab.wait("return document.querySelector('math, canvas') !== null")
+            asked = "return performance.getEntriesByType('resource').map((one) => one.name)"
+            assert [one for one in tab.run(asked) if one.startswith("http")] == []
+        assert tab.errors() == []
 
 
 def test_it_runs_with_the_lowest_versions_that_it_asks_for(built, tmp_path):
