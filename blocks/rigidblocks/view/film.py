@@ -168,12 +168,12 @@ def _surfaces(drawn: Sequence[DrawnRobot], q: Array) -> tuple[Array, Array, Arra
     """
     corners, colours, closed, start = list[Array](), list[Array](), list[Array](), 0
     for robot in drawn:
-        poses = np.reshape(robot.poses(q[start : start + robot.model.nq]), (-1, 12))
+        poses = np.reshape(robot.poses(q[start : start + robot.variables]), (-1, 12))
         for solid, placed in links(robot, poses):
             corners.append(placed)
             colours.append(np.tile(np.array(solid.colour), (len(placed), 1)))
             closed.append(np.full(len(placed), solid.kind != "mesh"))
-        start += robot.model.nq
+        start += robot.variables
     return np.concatenate(corners), np.concatenate(colours), np.concatenate(closed)
 
 

@@ -19,7 +19,7 @@ from rigidblocks.view.forces import force_places
 from rigidblocks.view.page import Page
 from rigidblocks.view.played import played
 from rigidblocks.view.server import LOOPBACK, News, Server
-from rigidblocks.view.show import drawn_robots, in_order, page_of
+from rigidblocks.view.show import in_order, page_of, running_robots
 
 RUNNING, OVER = "row", "over"
 
@@ -36,12 +36,13 @@ class LiveView(Watcher):
     knows the token in the address, and nothing else is. A run leaves its newest row there, and
     goes on: a browser that is slow misses some, and one that is closed is not waited for.
 
-    Raises ValueError for a system without a robot, OSError for a port that is taken.
+    Raises ValueError for a system without a robot, or with one that a function of time moves,
+    OSError for a port that is taken.
     """
 
     def __init__(self, system: System, host: str = LOOPBACK, port: int = 0):
         self._system, self._ports = system, system.wiring().outputs
-        self._pairs = list(drawn_robots(system, None))
+        self._pairs = running_robots(system)
         self._followed = self._page().html
         self._news = News()
         self._run = 0

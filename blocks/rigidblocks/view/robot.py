@@ -23,6 +23,7 @@ from rigidblocks.view.overlays import overlays, tips
 from rigidblocks.view.solids import Solid, axis_of, in_space, solids
 
 TURN, SLIDE = np.pi, 0.5  # the ends of a slider without limits [rad], and in links' lengths
+LAST = 10.0  # s, the end of the slider of time
 
 
 class Part(NamedTuple):
@@ -41,6 +42,7 @@ class DrawnRobot:
     (lower, upper) the positions (nq,) that sliders end at, infinite where they have no limit.
     `forces` are the outputs with the forces at its points, or on its bodies and then where these
     act; `frames` have the body and the place on it of points whose paths can be drawn, by name.
+    What functions of time move has the time [s] behind its q, as one more variable.
     """
 
     model: Tree
@@ -59,8 +61,19 @@ class DrawnRobot:
     @cached_property
     def solids(self) -> tuple[Solid, ...]:
         """All that is drawn of it."""
-        own = solids(self.model, self._bare)
-        return (*own, *self.more, *overlays(self.model))
+        model = self.model.at(0.0)
+        return (*solids(model, self._bare), *self.more, *overlays(model))
+
+    @property
+    def variables(self) -> int:
+        """How many numbers say where it is: its q, and the time where this moves it."""
+        return self.model.nq + self.model.rheonomic
+
+    def _at(self, variables: Array) -> tuple[Tree, Array]:
+        """The model at the time, and q."""
+        nq = self.model.nq
+        timed = self.model.rheonomic
+        return (self.model.at(variables[nq]) if timed else self.model), variables[:nq]
 
     @property
     def _bare(self) -> frozenset[int] | None:
@@ -84,28 +97,32 @@ class DrawnRobot:
 
     @cached_property
     def poses(self) -> Graph:
-        """The poses of all bodies at q, 12 numbers each: the rotation to the base by rows, then the
-        position [m].
+        """The poses of all bodies at its `variables`, 12 numbers each: the rotation to the base by
+        rows, then the position [m].
         """
 
         def poses(q: Array) -> Mapping[str, Array]:
-            bodies = [twelve_numbers(X) for X in body_poses(self.model, q)]
+            bodies = [twelve_numbers(X) for X in body_poses(*self._at(q))]
             return {"poses": np.concatenate(bodies)}
 
-        return trace("poses", poses, {"q": (self.model.nq,)})
+        return trace("poses", poses, {"q": (self.variables,)})
 
     @cached_property
     def open(self) -> Graph:
-        """What the loops leave open at q (nc,) [rad, m], and then its derivatives by q (nc, nq)."""
-        model = self.model
+        """What the loops leave open (nc,) [rad, m] at its `variables` (n,), and then its
+        derivatives by these (nc, n), by the time 0, which no loop can change.
+        """
+        model, given = self.model, {"q": (self.variables,)}
         if not model.loops:
-            return trace("open", lambda q: {"open": q[:0]}, {"q": (model.nq,)})
-        error = trace("delta", lambda q: {"d": position_constraints(model, q).delta}, _of(model))
-        q = ca.SX.sym("q", model.nq)
+            return trace("open", lambda q: {"open": q[:0]}, given)
+        error = trace("delta", lambda q: {"d": position_constraints(*self._at(q)).delta}, given)
+        q = ca.SX.sym("q", self.variables)
         d = error.function(q)
-        both = ca.vertcat(d, ca.vec(ca.jacobian(d, q).T))
-        shapes = {"open": (model.nc,), "slopes": (model.nc, model.nq)}
-        return Graph("open", _of(model), shapes, ca.Function("open", [q], [ca.densify(both)]))
+        slopes = ca.jacobian(d, q)
+        slopes[:, model.nq :] = 0
+        both = ca.vertcat(d, ca.vec(slopes.T))
+        shapes = {"open": (model.nc,), "slopes": (model.nc, self.variables)}
+        return Graph("open", given, shapes, ca.Function("open", [q], [ca.densify(both)]))
 
     @cached_property
     def quaternions(self) -> list[int]:
@@ -114,7 +131,7 @@ class DrawnRobot:
         return [k.start for joint, k in pairs if joint.nq > joint.nv]
 
     def sliders(self) -> Iterable[dict[str, Any]]:
-        """A slider for each variable of joints whose variables are coordinates."""
+        """A slider for each variable of joints whose variables are coordinates, and for time."""
         model, reach = self.model, SLIDE * span(self)
         for name, joint, where in zip(model.joint_names, model.joint, model.q_slices, strict=True):
             for j, k in enumerate(range(where.start, where.stop)):
@@ -130,13 +147,15 @@ class DrawnRobot:
                 label = name if joint.nq == 1 else f"{name}[{j + 1}]"
                 ends = {"low": float(min(low, self.q[k])), "high": float(max(high, self.q[k]))}
                 yield {"name": label, "unit": unit, "q": k, **ends}
+        if model.rheonomic:
+            yield {"name": "time", "unit": "s", "q": model.nq, "low": 0.0, "high": LAST}
 
     def described(self, number: int) -> dict[str, Any]:
         """What the script of the page reads; `number` is its place among the robots there."""
         return {
             "name": self.name or self.model.name,
             "bodies": list(self.model.body_names),
-            "q": self.q.tolist(),
+            "q": [*self.q.tolist(), *[0.0] * self.model.rheonomic],
             "quaternions": self.quaternions,
             "constraints": self.model.nc if self.model.loops else 0,
             "poses": f"poses{number}",
@@ -207,7 +226,8 @@ def _normal(model: Tree) -> Array | None:
     """The normal of the plane in which a mechanism moves, if it moves in one."""
     if isinstance(model, PlanarModel):
         return np.array([0.0, 0.0, 1.0])
-    poses = body_poses(model.at(0.0), neutral(model))
+    model = model.at(0.0)
+    poses = body_poses(model, neutral(model))
     axes = [axis_of(joint) for joint in model.joint]
     known = [X.E.T @ axis for X, axis in zip(poses, axes, strict=True) if axis is not None]
     if len(known) < len(axes) or not known:
@@ -226,10 +246,6 @@ def twelve_numbers(X: Any) -> Array:
     else:
         rotation = np.asarray(E).T
     return np.concatenate([np.ravel(rotation), np.asarray(r)])
-
-
-def _of(model: Tree) -> dict[str, tuple[int, ...]]:
-    return {"q": (model.nq,)}
 
 
 def span(robot: DrawnRobot) -> float:

@@ -95,6 +95,20 @@ def drawn_robots(robot: Drawable, q: ArrayLike | None) -> Iterator[Drawn]:
             )
 
 
+def running_robots(system: System) -> list[Drawn]:
+    """The robots of a system for a page that knows their q alone while it runs; raises ValueError
+    for one that a function of time moves.
+    """
+    pairs = list(drawn_robots(system, None))
+    for one, _ in pairs:
+        if one.model.rheonomic:
+            raise ValueError(
+                f"a function of time moves '{one.name or one.model.name}', which a page of a run "
+                "that goes on does not know: simulate the system and animate the result"
+            )
+    return pairs
+
+
 def plant_of(block: Any) -> Plant | None:
     """The plant that a block is or has in it."""
     if isinstance(block, ContactPlant | SoftContactPlant):
@@ -115,8 +129,12 @@ def configuration_ports(plant: Plant) -> tuple[str, ...]:
 
 
 def motion_of(result: Result, pairs: Sequence[Drawn]) -> Array:
-    """q of all robots over time, side by side."""
-    columns = [_columns(result, one.model.nq, ports) for one, ports in pairs]
+    """The `variables` of all robots over time, side by side."""
+    columns = list[Array]()
+    for one, ports in pairs:
+        columns.append(_columns(result, one.model.nq, ports))
+        if one.model.rheonomic:
+            columns.append(np.asarray(result.time, dtype=float)[:, None])
     return np.concatenate(columns, axis=1)
 
 

@@ -21,7 +21,7 @@ from rigidblocks.view.encoding import encoded
 from rigidblocks.view.forces import force_places
 from rigidblocks.view.page import Page
 from rigidblocks.view.robot import Part
-from rigidblocks.view.show import drawn_robots, in_order, page_of, plant_of
+from rigidblocks.view.show import in_order, page_of, plant_of, running_robots
 from rigidblocks.view.solids import usual_length
 from rigidblocks.view.wasm import wasm_kernel
 
@@ -41,7 +41,7 @@ def simulation_page(system: System, dt: float = 1e-3, path: str | Path | None = 
     """
     system = pulled(system)
     memory = Memory(FusedSystem(system, dt))
-    pairs = list(drawn_robots(system, None))
+    pairs = running_robots(system)
     drawn = [robot for robot, _ in pairs]
     shapes = {port.name: port.shape for port in memory.block.outputs}
     where = {name: _places(memory, name) for name in shapes}
