@@ -224,29 +224,10 @@ def of_held_chains() -> Iterator[Case]:
         v = v - np.linalg.pinv(K) @ (K @ v)
         function = derivatives(model, "closed_loop_dynamics")
         function(q, v, w)
-        other, constraints = held(model)
+        other, constraints = loops.with_constraints(model, pinocchio.ContactType.CONTACT_6D)
         peer = Peer(other, q, v, w, constraints)
         name = f"{n} joints, held at both ends"
         yield Case(f"d constrained, {name}", "d constrained", function, [peer], 500 // n + 1)
-
-
-def held(model: Model) -> tuple[pinocchio.Model, pinocchio.StdVec_RigidConstraintModel]:
-    """A tree whose loops hold frames together, and these as Pinocchio's constraints."""
-    other, all_held = in_pinocchio(model), pinocchio.StdVec_RigidConstraintModel()
-    for loop in model.loops:
-        places = [pinocchio.SE3(X.E.T, np.asarray(X.r, dtype=float)) for X in (loop.Xs, loop.Xp)]
-        all_held.append(
-            pinocchio.RigidConstraintModel(
-                pinocchio.ContactType.CONTACT_6D,
-                other,
-                loop.successor + 1,
-                places[0],
-                loop.predecessor + 1,
-                places[1],
-                pinocchio.ReferenceFrame.LOCAL,
-            )
-        )
-    return other, all_held
 
 
 def compared() -> Iterator[tuple[str, float, float]]:

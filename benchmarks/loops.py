@@ -4,6 +4,7 @@ loops, and a step's.
 
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from time import process_time
 from timeit import repeat
 
@@ -11,7 +12,7 @@ import numpy as np
 import pinocchio
 from models import check_equal, in_pinocchio
 
-from rigidblocks import ClosedLoopPlant, compiled
+from rigidblocks import ClosedLoopPlant, Model, compiled
 from rigidblocks.block.memory import Memory
 from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.loops import closed_loop_dynamics
@@ -39,28 +40,31 @@ def forces(mechanism: Mechanism) -> np.ndarray:
     return np.random.default_rng(0).uniform(-10.0, 10.0, mechanism.model.nv)
 
 
+def with_constraints(
+    model: Model, kind: pinocchio.ContactType
+) -> tuple[pinocchio.Model, pinocchio.StdVec_RigidConstraintModel]:
+    """The tree of a model in space as a Pinocchio model, and its loops as rigid constraints:
+    CONTACT_3D keeps the origins of their frames together, CONTACT_6D the frames.
+    """
+    other, constraints = in_pinocchio(model), pinocchio.StdVec_RigidConstraintModel()
+    for loop in model.loops:
+        ends = ((loop.successor, loop.Xs), (loop.predecessor, loop.Xp))
+        placed = (
+            (body + 1, pinocchio.SE3(X.E.T, np.asarray(X.r, dtype=float))) for body, X in ends
+        )
+        constraints.append(
+            pinocchio.RigidConstraintModel(
+                kind, other, *chain.from_iterable(placed), pinocchio.ReferenceFrame.LOCAL
+            )
+        )
+    return other, constraints
+
+
 def with_pins(
     mechanism: Mechanism,
 ) -> tuple[pinocchio.Model, pinocchio.StdVec_RigidConstraintModel]:
-    """The tree of a mechanism in space as a Pinocchio model, and its pins as constraints of
-    points.
-    """
-    model = in_space(mechanism).model
-    other, pins = in_pinocchio(model), pinocchio.StdVec_RigidConstraintModel()
-    for loop in model.loops:
-        places = [pinocchio.SE3(X.E.T, np.asarray(X.r, dtype=float)) for X in (loop.Xp, loop.Xs)]
-        pins.append(
-            pinocchio.RigidConstraintModel(
-                pinocchio.ContactType.CONTACT_3D,
-                other,
-                loop.predecessor + 1,
-                places[0],
-                loop.successor + 1,
-                places[1],
-                pinocchio.ReferenceFrame.LOCAL,
-            )
-        )
-    return other, pins
+    """A mechanism in space in Pinocchio, its pins as constraints of points."""
+    return with_constraints(in_space(mechanism).model, pinocchio.ContactType.CONTACT_3D)
 
 
 def in_pinocchio_with_loops(mechanism: Mechanism) -> Callable[[], object]:
