@@ -12,6 +12,7 @@ import timeit
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from time import process_time
@@ -77,8 +78,9 @@ class Stepped:
         self.k += n
 
 
+@cache
 def stepping() -> ctypes.CDLL:
-    """The loops in C."""
+    """The loops in C, looked up once: it is done within the times."""
     return ctypes.CDLL(
         str(shared_library({"stepping.c": (HERE / "stepping.c").read_text()}, "stepping.c"))
     )
