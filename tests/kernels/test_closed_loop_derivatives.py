@@ -15,8 +15,19 @@ from loop_models import (
     loop_model,
     with_loops,
 )
+from rigidblocks.algebra.spatial import rotx, xlt
 from rigidblocks.dynamics import crba
-from rigidblocks.joint import Fixed, LoopJoint, SixDoF
+from rigidblocks.joint import (
+    Fixed,
+    Helical,
+    LoopJoint,
+    Prismatic,
+    Revolute,
+    SixDoF,
+    Spherical,
+    StringConstraint,
+    Universal,
+)
 from rigidblocks.kernels.derivatives import derivatives
 from rigidblocks.loops import closed_loop_dynamics, loop_constraints, project
 from rigidblocks.mechanisms import bennett, four_bar, stewart_platform
@@ -107,6 +118,34 @@ def test_derivatives_are_the_limit_of_differences(name, rng):
         check_in_all_directions(model, s, rng)
     if closing(model, s).size:
         check_on_the_way(model, s, rng)
+
+
+@pytest.mark.slow
+def test_derivatives_with_a_string_around_bodies_and_the_base(rng):
+    tree = auto_tree(4, 2.0, skew=0.7)
+    points = tuple((body, rng.uniform(-1, 1, 3)) for body in (-1, 1, 0, 3, 2))
+    model = replace(tree, strings=(StringConstraint(points, 9.0, closed=True),))
+    s = closed_state(model, rng.normal(size=4), rng)
+    check_in_all_directions(model, s, rng)
+    check_on_the_way(model, s, rng)
+    check_mechanics(model, s)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("joint", [Fixed(), Spherical(), Universal()])
+def test_a_loop_between_bodies_that_move_about_all_axes(joint, rng):
+    """What the algorithm makes of the frames of bodies goes for the loops between them, too."""
+    axes = [(0, 0, 1), (1, 0, 0), (0, -1, 0), (0, 0.6, 0.8), (0, 0, -1), (0.6, 0, 0.8)]
+    joints = (*(Revolute(axis) for axis in axes), Prismatic((0, 1, 0)), Revolute(), Helical(0.1))
+    X = tuple(
+        rotx(a) @ xlt(r) for a, r in zip(rng.normal(size=9), rng.normal(size=(9, 3)), strict=True)
+    )
+    model = with_loops(
+        replace(auto_tree(9), joint=joints, Xtree=X), q := rng.normal(size=9), [(joint, 1, 8)], rng
+    )
+    s = closed_state(model, q, rng)
+    check_in_all_directions(model, s, rng)
+    check_mechanics(model, s)
 
 
 @pytest.mark.slow

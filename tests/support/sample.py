@@ -31,6 +31,7 @@ from rigidblocks.block.adaptive import METHODS, memory_for, method_of
 from rigidblocks.block.integrators import RK4, ROS2
 from rigidblocks.block.memory import Memory
 from rigidblocks.contact.sensor_tables import ContactSensor
+from rigidblocks.dynamics.equivalence import equivalent
 from rigidblocks.fmi.native import fmu_sources
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.fmi.xcp import XcpAddress, plan_header
@@ -118,7 +119,7 @@ def generated_c() -> dict[str, str]:
     texts["xcp/xcp_plan.h"] = plan_header(Variables(evaluator), "turntable", XcpAddress("5555"))
     texts |= {f"runner/{name}": text for name, text in _runner().items()}
     texts["algorithms/structure.h"] = structure_header(auto_tree(3), own=1)
-    texts["algorithms/loops.h"] = loop_rows(_triangle()).text
+    texts["algorithms/loops.h"] = loop_rows(_triangle(), equivalent(_triangle())).text
     waves = trace("waves", lambda x: {"y": np.sin(x), "z": np.cos(x)}, {"x": (2,)})
     texts["lanes/function.h"] = function_header(waves)[0]
     method = METHODS["adaptive or stiff"]

@@ -18,6 +18,7 @@ from rigidblocks.joint import (
     Spherical,
     StringConstraint,
 )
+from rigidblocks.joint.axial import Z, onto_z
 from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Shape
 
@@ -62,20 +63,43 @@ def aligned(model: Model) -> Model:
     if joints == model.joint and all(loop.joint.aligned()[0] == loop.joint for loop in model.loops):
         return model
     turns = [Transform(E, np.zeros(3)) for E in rotations]
-    Xtree = [turns[i] @ X for i, X in enumerate(model.Xtree)]
+    Xtree, inertia = _turned_bodies(model, turns)
     return replace(
         model,
         joint=joints,
-        Xtree=tuple(
-            X if p < 0 else X @ turns[p].inverse() for p, X in zip(model.parent, Xtree, strict=True)
-        ),
-        inertia=tuple(
-            body.to_parent(turn.inverse()) for body, turn in zip(model.inertia, turns, strict=True)
-        ),
+        Xtree=Xtree,
+        inertia=inertia,
         loops=tuple(_aligned_loop(loop, [*turns, identity()]) for loop in model.loops),
         strings=tuple(_aligned_string(string, rotations) for string in model.strings),
         contact=_turn_shapes(model.contact, turns),
         appearance=_turn_shapes(model.appearance, turns),
+    )
+
+
+def about_z(model: Model) -> EquivalentModel:
+    """The tree of a model in other body frames, in which every joint along one axis is along z: the
+    bodies are then of few kinds.
+    """
+    joints, rotations = list(model.joint), [np.eye(3)] * model.nb
+    for i, joint in enumerate(model.joint):
+        if isinstance(joint, Revolute | Prismatic | Helical) and not keeps_z_screws(joint):
+            joints[i], rotations[i] = replace(joint, axis=Z), onto_z(joint.axis)
+    turns = [Transform(E, np.zeros(3)) for E in rotations]
+    return _equivalent(model, tuple(joints), *_turned_bodies(model, turns))
+
+
+def _turned_bodies(
+    model: Model, turns: list[Transform]
+) -> tuple[tuple[Transform, ...], tuple[RigidInertia, ...]]:
+    """Xtree and the inertias of bodies whose frames are turned."""
+    Xtree = [turns[i] @ X for i, X in enumerate(model.Xtree)]
+    return (
+        tuple(
+            X if p < 0 else X @ turns[p].inverse() for p, X in zip(model.parent, Xtree, strict=True)
+        ),
+        tuple(
+            body.to_parent(turn.inverse()) for body, turn in zip(model.inertia, turns, strict=True)
+        ),
     )
 
 

@@ -63,11 +63,17 @@ def to_z(axis: Axis) -> Array:
     """A rotation (3, 3) to coordinates in which the unit `axis` is z; none for a coordinate axis,
     which costs no more.
     """
-    if 1.0 in map(abs, axis):
-        return np.eye(3)
-    x = np.cross(axis, np.eye(3)[np.argmin(np.abs(axis))])
+    return np.eye(3) if 1.0 in map(abs, axis) else onto_z(axis)
+
+
+def onto_z(axis: Axis) -> Array:
+    """A rotation (3, 3) to coordinates in which the unit `axis` is z, of which a coordinate axis
+    is turned to it by quarter turns.
+    """
+    z = np.round(axis) if 1.0 in map(abs, axis) else np.array(axis)
+    x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
     x = x / np.sqrt(x @ x)
-    return np.array([x, np.cross(axis, x), axis])
+    return np.array([x, np.cross(z, x), z])
 
 
 def angle_about(axis: Axis, E: Array) -> Any:

@@ -33,7 +33,7 @@ def body_sweeps(
 ) -> WrittenFunction:
     """The algorithm `name` for a model of any size, in C that does not grow with it but for its
     data: "aba", "rnea", "crba", or the derivatives "daba" and "drnea"; with the rows of `loops`,
-    which do grow with them, "dclosed".
+    whose C grows with their number, "dclosed".
     """
     n, own, algorithm = model.nv, _moving_variables(model), (ALGORITHMS | MATRICES)[name]
     if "own" in algorithm.columns:
@@ -46,7 +46,7 @@ def body_sweeps(
     text += _tables(model, place, [pattern for _, pattern in types])
     text += [leaf for k, body in enumerate(bodies) for leaf in _leaves(name, k, body)]
     cells = max(body.cells for body in bodies)  # as the leaves have made it
-    text += _body(model, algorithm, name, len(types), cells, notation)
+    text += _body(model, algorithm, name, bodies, cells, notation)
     work = model.nb * cells + n * (sum(algorithm.columns.values()) + algorithm.scratch * n)
     shapes = _shapes(model, algorithm)
     work += loops.room if loops else 0
@@ -108,7 +108,12 @@ def _table(kind: str, name: str, values: Iterable[str]) -> str:
 
 
 def _body(
-    model: Model, algorithm: Algorithm, name: str, types: int, cells: int, notation: Notation
+    model: Model,
+    algorithm: Algorithm,
+    name: str,
+    types: list[BodyType],
+    cells: int,
+    notation: Notation,
 ) -> Iterator[str]:
     """The function, but for its end: a sweep for each pass, outward or inward."""
     real, nb = notation.real, model.nb
@@ -121,13 +126,13 @@ def _body(
     for k, step in enumerate(algorithm.passes):
         sweep = f"i = 0; i < {nb}; i++" if step.outward else f"i = {nb - 1}; i >= 0; i--"
         yield f"    for (int {sweep})\n        switch (TYPE[i]) {{"
-        for number in range(types):
-            label = f"case {number}:" if number < types - 1 else "default:"
+        for number in range(len(types)):
+            label = f"case {number}:" if number < len(types) - 1 else "default:"
             call = f"{name}_{k}_{number}({arguments});"
             yield f"        {label}\n            {call}\n            break;"
         yield "        }"
         if step.after:
-            yield f"    {step.after}"
+            yield f"    {step.after.format(cells=cells, f=types[0].offsets.get('f'))}"
 
 
 def _places(model: Model, algorithm: Algorithm, columns: int, real: str) -> Iterator[str]:

@@ -122,13 +122,15 @@ def accelerated(
     v_p: Array,
     a_p: Array,
 ) -> Results:
-    """Outward: the acceleration of body i, the force on it, X, and how S changes."""
+    """Outward: the acceleration of body i, the force on it, X, how S changes, and the linear part
+    of dv by q.
+    """
     dvJ, daJ, dcJ, dS = (_to_base(X0, m) for m in _joint_changes(model.joint[i], q, qd, qdd))
     a = a_p + S @ qdd + c
     dv = swept + dvJ
     da = cross_motion(a_p, S) + cross_motion(v_p, dv) + daJ - cross_motion(dvJ, v)
     by_q, by_qd = [2.0 * dv[:3], da], [2.0 * S[:3], 2.0 * swept + dcJ]
-    return a, I0 @ a + Bv, np.vstack(by_q + by_qd), dS
+    return a, I0 @ a + Bv, np.vstack(by_q + by_qd), dS, dv[3:]
 
 
 def changed(
@@ -157,7 +159,7 @@ def driven(
     """Outward: `moving` and `accelerated`, where qdd is given."""
     body = moving(model, i, q, qd, X0_p, v_p)
     X0, S, swept, v, c, I0, B1, P, Bv = body
-    moved = accelerated(model, i, q, qd, qdd, X0, S, swept, v, c, I0, Bv, v_p, a_p)
+    *moved, _ = accelerated(model, i, q, qd, qdd, X0, S, swept, v, c, I0, Bv, v_p, a_p)
     return S, I0, B1, P, X0, v, *moved
 
 
@@ -253,8 +255,12 @@ def _derivative(values: Array, symbol: ca.SX, other: ca.SX) -> Array:
 _ROWS = {"S": 6, "R": 9, "X": 18, "G": 12, "own": 0}
 
 
-def _forward(accelerations: str, derivatives: str, *texts: str) -> Algorithm:
-    """Derivatives of forward dynamics, by what is done in C between and after the passes."""
+def _forward(
+    accelerations: str, derivatives: str, *texts: str, forces: str = "", linear: int = 0
+) -> Algorithm:
+    """Derivatives of forward dynamics, by what is done in C between and after the passes, with so
+    many `linear` rows of dv.
+    """
     return Algorithm(
         inputs=("q", "qd", "tau"),
         output="qdd",
@@ -270,7 +276,7 @@ def _forward(accelerations: str, derivatives: str, *texts: str) -> Algorithm:
                 outward=False,
                 after=accelerations,
             ),
-            Pass(accelerated, ("a", "f", "X", "dS")),
+            Pass(accelerated, ("a", "f", "X", "dS", "V" if linear else ""), after=forces),
             Pass(
                 changed,
                 ("tau0", "G", "own", "f_p"),
@@ -278,7 +284,7 @@ def _forward(accelerations: str, derivatives: str, *texts: str) -> Algorithm:
                 after=derivatives,
             ),
         ),
-        columns={"tau0": 1, **_ROWS},
+        columns={"tau0": 1, **_ROWS, "V": linear},
         matrices=("dqdd_dq", "dqdd_dqd", "dqdd_dtau"),
         texts=("algorithms/inertia.h", "algorithms/derivatives.h", *texts),
         scratch=5,
@@ -319,8 +325,10 @@ MATRICES = {
         "motion_derivatives(m, tau, work, out);",
     ),
     "dclosed": _forward(
-        "closed_accelerations(in, m, tau, work, qdd);",
-        "closed_derivatives(in, m, tau, work, out);",
+        "closed_accelerations(cells, {cells}, m, tau, work, qdd);",
+        "closed_derivatives(m, tau, work, out);",
         "algorithms/closed_loops.h",
+        forces="pull_bodies(cells, {cells}, {f}, work);",
+        linear=3,
     ),
 }

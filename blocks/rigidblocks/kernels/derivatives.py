@@ -2,7 +2,7 @@
 
 from typing import Literal, overload
 
-from rigidblocks.dynamics.equivalence import equivalent
+from rigidblocks.dynamics.equivalence import about_z, equivalent
 from rigidblocks.kernels.body_sweeps import body_sweeps
 from rigidblocks.kernels.loop_rows import loop_rows
 from rigidblocks.model.model import Model
@@ -64,8 +64,8 @@ def derivatives(
     if algorithm != "rnea":
         check_resistance(model)
     notation = IN_LANES if batch else SCALAR
-    tree = equivalent(model)
+    tree = equivalent(about_z(model))
     if algorithm != "closed_loop_dynamics":
         return compiled_form(body_sweeps(tree, f"d{algorithm}", notation), batch, lanes)
-    rows = loop_rows(model, notation)
+    rows = loop_rows(model, tree, notation)
     return compiled_form(body_sweeps(tree, "dclosed", notation, rows), batch, lanes)

@@ -43,7 +43,9 @@ class Pass:
 
     Its other arguments are named: q, qd, qdd and tau are the joint's variables, a name with `_p` is
     the parent's value, any other is the body's own. A result with `_p` is added to the parent's
-    value; qdd and tau are what the algorithm computes. `after` the pass comes a statement in C.
+    value, one without a name is not kept; qdd and tau are what the algorithm computes. `after` the
+    pass comes a statement in C, in which {cells} is how many numbers a body has in `cells` and {f}
+    where its force is among them.
     """
 
     step: Callable[..., tuple[Any, ...]]
@@ -161,7 +163,8 @@ class BodyType:
         results = step.step(model, 0, *map(self._argument, wanted))
         assignments: dict[str, ca.SX] = {}
         for name, value in zip(step.results, results, strict=True):
-            assignments.update(self._keep(name, value))
+            if name:
+                assignments.update(self._keep(name, value))
         function, used = _function(assignments, self.symbols)
         self.operations += operation_count(function)
         places = [self.names[sx.element_hash()] for sx in used]

@@ -1,20 +1,41 @@
-"""The constraints of loop joints and their changes as C: traced as a whole, for a loop concerns the
-few joints along it, and what is not zero alone.
+"""The constraints of loop joints and strings and their changes as C, traced for the bodies at their
+ends alone; what joints make of them are loops along the paths to these.
+
+An end is a body, whose place X0, velocity v and acceleration a are known in base coordinates, as if
+it were free. A change xi of its place, dv of its velocity and da + dv x v of its acceleration, seen
+from it, are those that the columns of `columns` have of each joint variable. What moves all ends of
+a constraint alike changes nothing, so joints that support them all are not in its rows.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import reduce
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.loops.constraints import loop_constraints
-from rigidblocks.model.configuration import displaced
+from rigidblocks.algebra.factored import Factor
+from rigidblocks.algebra.spatial import Array, cross, cross_motion, skew
+from rigidblocks.dynamics import body_poses
+from rigidblocks.kernels.structure import last_variables
+from rigidblocks.loops.constraints import (
+    LoopConstraints,
+    TreeMotion,
+    constraints_of,
+    loop_constraints,
+    nearest_common_ancestor,
+)
+from rigidblocks.model.configuration import neutral, random_configuration
 from rigidblocks.model.model import Model
 from rigidblocks.tracing.ccode import c_functions
 from rigidblocks.tracing.notation import SCALAR, Notation
 from rigidblocks.tracing.trace import Graph, Traced
+
+STATE = 24  # numbers that a body keeps of X0, v and a
+CHANGES = 18  # xi, twice the angular part of dv, da, the linear part of dv
+NOTHING = 1e-12  # of the largest element: below it is a row that is zero
 
 
 class LoopRows(NamedTuple):
@@ -26,53 +47,231 @@ class LoopRows(NamedTuple):
     room: int
 
 
-def loop_rows(model: Model, notation: Notation = SCALAR) -> LoopRows:
-    """Of a model with loops K qdd = k and its position errors, and what a change of q and of qd
-    makes of K qdd - k and of K^T lam at given qdd and lam.
-
-    A constraint that no joint can violate, whatever the configuration, has no row. Raises
-    ValueError where there is no other.
+class _End(NamedTuple):
+    """A body at the end of a constraint, -1 the base, and the rows of that among those that are
+    kept.
     """
-    q, qd = ca.SX.sym("q", model.nq), ca.SX.sym("qd", model.nv)
-    still = loop_constraints(model, _traced(q), _traced(qd))
-    some = [c for c, row in enumerate(still.K) if any(isinstance(x, Traced) or x for x in row)]
+
+    body: int
+    rows: range
+
+
+_Group = range  # the ends of one constraint, by their numbers
+
+
+def loop_rows(model: Model, tree: Model, notation: Notation = SCALAR) -> LoopRows:
+    """Of a model with loops K qdd = k and its position errors, and what a change of q and of qd
+    makes of K qdd - k and of K^T lam at given accelerations and lam; `tree` is an equivalent of its
+    tree, whose bodies are asked.
+
+    A constraint that no joint can violate has no row. Raises ValueError where there is no other.
+    """
+    some = _violable(model)
     if not some:
         raise ValueError(
             f"no loop of model '{model.name}' constrains its joints; its derivatives are those of "
             "aba"
         )
-    K, k, delta = (_matrix(part[some]) for part in still)
-    rows = _graph("loop_rows", {"q": q, "qd": qd}, [*_nonzeros(K), k, delta])
-    matrices, changes = _changes(model, q, qd, some)
-    functions = c_functions([rows, changes], [{}, {}], inline=True, notation=notation)
-    sparse = {"K": ca.sparsify(K)} | matrices
-    counts = {f"{name}_COUNT": matrix.nnz() for name, matrix in sparse.items()}
-    n, nc = model.nv, len(some)
-    values = max(graph.function.numel_out(0) for graph in (rows, changes))
-    sizes = {"NC": nc, "NQ": model.nq, **counts, "VALUES": values}
-    sizes["LOOP_ROOM"] = nc * (4 * n + nc + 4) + values + model.nq + 2 * n  # of struct loops
+    ends, groups, free = _ends(model, tree, some)
+    tips = [end for end in ends if end.body >= 0]
+    graphs, blocks = _graphs(free, ends, groups, some)
+    functions = c_functions(graphs, [{}, {}], inline=True, notation=notation)
+    n, nc, values = model.nv, len(some), max(graph.function.numel_out(0) for graph in graphs)
+    room = nc * (4 * n + nc + 4) + values + STATE * len(tips) + 6 * n  # of struct loops
+    sizes = {"NC": nc, "TIPS": len(tips), "BLOCKS": len(blocks)}
+    sizes |= {"VALUES": values, "LOOP_ROOM": room}
     enum = ", ".join(f"RB_{name} = {size}" for name, size in sizes.items())
     head = f"#ifndef RB_LOOPS_H\n#define RB_LOOPS_H\n\n#include <math.h>\n\nenum {{ {enum} }};"
-    tables = [_table(name, _places(matrix)) for name, matrix in sparse.items()]
-    return LoopRows("\n".join([head, *tables, functions, "#endif\n"]), sizes["LOOP_ROOM"])
+    places = _paths(model, ends, groups)
+    number = {e: k for k, e in enumerate(e for e, end in enumerate(ends) if end.body >= 0)}
+    places["BLOCK"] = [number[e] for pair in blocks for e in pair]
+    tables = [_table(name, numbers) for name, numbers in places.items()]
+    return LoopRows("\n".join([head, *tables, functions, "#endif\n"]), room)
 
 
-def _changes(model: Model, q: ca.SX, qd: ca.SX, some: list[int]) -> tuple[dict[str, ca.SX], Graph]:
-    """E = d(K qdd - k) by q and by qd, and F = d(K^T lam) by q, of some of the constraints, and the
-    function of (q, qd, qdd, lam) that gives what is not zero of them.
+def _violable(model: Model) -> list[int]:
+    """The constraints that some joint can violate: those with an element in K that is not zero in
+    some of three configurations.
     """
-    qdd, dq, lam = (
-        ca.SX.sym(name, n) for name, n in (("qdd", model.nv), ("dq", model.nv), ("lam", len(some)))
+    rng = np.random.default_rng(0)
+    still = np.zeros(model.nv)
+    K = np.array(
+        [loop_constraints(model, random_configuration(model, rng), still).K for _ in range(3)]
     )
-    moved = loop_constraints(model, displaced(model, _traced(q), _traced(dq)), _traced(qd))
-    K, k = (_matrix(part[some]) for part in moved[:2])
-    error = ca.mtimes(K, qdd) - k
-    E = ca.horzcat(ca.jacobian(error, dq), ca.jacobian(error, qd))
-    F = ca.jacobian(ca.mtimes(K.T, lam), dq)
-    still = ca.SX.zeros(model.nv)
-    found = {name: ca.sparsify(ca.substitute(one, dq, still)) for name, one in (("E", E), ("F", F))}
-    values = [value for one in found.values() for value in _nonzeros(one)]
-    return found, _graph("loop_changes", {"q": q, "qd": qd, "qdd": qdd, "lam": lam}, values)
+    largest = np.abs(K).max(axis=(0, 2), initial=0.0)
+    return np.flatnonzero(largest > NOTHING * largest.max(initial=0.0)).tolist()
+
+
+def _ends(
+    model: Model, tree: Model, some: list[int]
+) -> tuple[list[_End], list[_Group], SimpleNamespace]:
+    """The ends of all constraints, those of each together, and a model of free bodies in their
+    places with the frames of `tree`, which has the same loops and strings.
+    """
+    q, ends, groups = neutral(model), list[_End](), list[_Group]()
+    frames = [
+        there @ here.inverse()
+        for there, here in zip(body_poses(tree, q), body_poses(model, q), strict=True)
+    ] + [model.algebra.identity()]  # from those of the model
+
+    def places(bodies: Iterable[int], rows: slice) -> dict[int, int]:
+        kept = [k for k, c in enumerate(some) if rows.start <= c < rows.stop]
+        new = [_End(body, range(kept[0], kept[-1] + 1)) for body in dict.fromkeys(bodies) if kept]
+        if new:
+            groups.append(range(len(ends), len(ends) + len(new)))
+        ends.extend(new)
+        return {end.body: groups[-1][k] for k, end in enumerate(new)}
+
+    loops, strings = [], []
+    of_loops = model.constraint_slices[: len(model.loops)]
+    for loop, rows in zip(model.loops, of_loops, strict=True):
+        at = places((loop.successor, loop.predecessor), rows)
+        Xs, Xp = (X @ frames[b].inverse() for X, b in
+                  ((loop.Xs, loop.successor), (loop.Xp, loop.predecessor)))  # fmt: skip
+        s, p = at.get(loop.successor, -1), at.get(loop.predecessor, -1)
+        loops.append(replace(loop, successor=s, predecessor=p, Xs=Xs, Xp=Xp))
+    for string, rows in zip(model.strings, model.constraint_slices[len(loops) :], strict=True):
+        at = places((body for body, _ in string.points), rows)
+        points = (
+            (at.get(b, -1), frames[b].E @ (np.asarray(point) - frames[b].r))
+            for b, point in string.points
+        )
+        strings.append(replace(string, points=tuple(points)))
+    free = SimpleNamespace(
+        algebra=model.algebra, nb=len(ends), nv=6 * len(ends), nc=model.nc,
+        parent=(-1,) * len(ends), joint=(SimpleNamespace(nv=6),) * len(ends),
+        loops=tuple(loops), strings=tuple(strings), constraint_slices=model.constraint_slices,
+        gravity=model.gravity,
+    )  # fmt: skip
+    return ends, groups, free
+
+
+def _graphs(
+    free: SimpleNamespace, ends: list[_End], groups: list[_Group], some: list[int]
+) -> tuple[list[Graph], list[tuple[int, int]]]:
+    """The functions loop_rows, of the ends' states -K, k and delta; and loop_changes, of these
+    states and lam, d k, the forces K^T lam at the ends, and the blocks of how these turn.
+    """
+    symbols = [ca.SX.sym("state", STATE) for end in ends if end.body >= 0]
+    given = iter(symbols)
+    states = [_traced(next(given)) if end.body >= 0 else _still(free) for end in ends]
+    change = ca.SX.sym("change", CHANGES * len(ends))
+    lam = ca.SX.sym("lam", len(some))
+    rows = _constraints(free, states, np.zeros((len(ends), CHANGES)))
+    moved = _constraints(free, states, _traced(change).reshape(len(ends), CHANGES))
+    K, k = _matrix(rows.K[some]), _matrix(moved.k[some])
+    force = ca.mtimes(_matrix(moved.K[some]).T, lam)
+
+    def by(values: ca.SX, e: int, size: int) -> ca.SX:
+        """The derivative by the first changes of end e."""
+        one = change[CHANGES * e : CHANGES * e + size]
+        return ca.substitute(ca.jacobian(values, one), change, ca.SX.zeros(change.numel()))
+
+    lines: dict[str, list[ca.SX]] = {"K": [], "k": [], "force": []}
+    blocks: dict[tuple[int, int], ca.SX] = {}
+    for group in groups:
+        own = ends[group[0]].rows
+        of_rows = slice(own.start, own.stop)
+        K_of = _closed([K[of_rows, 6 * e : 6 * e + 6] for e in group[:-1]])
+        k_of = _closed([by(k[of_rows], e, CHANGES) for e in group[:-1]])
+        f_of = [ca.mtimes(one.T, lam[of_rows]) for one in K_of]
+        P = {
+            (b, c): by(force[6 * b : 6 * b + 6], c, 6) for b in group[:-1] for c in group if c != b
+        }
+        blocks |= _turned(group, P, f_of)
+        for e, *parts in zip(group, K_of, k_of, f_of, strict=True):
+            if ends[e].body >= 0:
+                for key, part in zip(lines, (-parts[0].T, parts[1].T, parts[2]), strict=True):
+                    lines[key].append(part)
+    blocks = {
+        at: block for at, block in blocks.items()
+        if ca.sparsify(block).nnz() and min(ends[e].body for e in at) >= 0
+    }  # fmt: skip
+    states_of = {"states": ca.vertcat(ca.SX(0, 1), *symbols)}
+    values = [*lines["K"], _matrix(rows.k[some]), _matrix(rows.delta[some])]
+    changes = [*lines["k"], *lines["force"], *(block.T for block in blocks.values())]
+    graphs = [
+        _graph("loop_rows", states_of, values),
+        _graph("loop_changes", states_of | {"lam": lam}, changes),
+    ]
+    return graphs, list(blocks)
+
+
+def _closed(parts: list[ca.SX]) -> list[ca.SX]:
+    """The parts of all ends of a constraint: they add up to zero, for what moves all of them alike
+    changes nothing.
+    """
+    return [*parts, -reduce(lambda x, y: x + y, parts)]
+
+
+def _turned(
+    group: _Group, P: dict[tuple[int, int], ca.SX], f_of: list[ca.SX]
+) -> dict[tuple[int, int], ca.SX]:
+    """By two ends, what a change of the second makes of the force on the first beyond that this
+    turns with it, with the opposite sign.
+
+    Where all ends turn, so do the forces: dF_b by xi_b is xi x* f_b less what all others make.
+    """
+    last, first = group[-1], list(group[:-1])
+    own = {b: -sum((P[b, c] for c in group if c != b), ca.SX(6, 6)) for b in first}
+    whole = {b: own[b] + _turning(f) for b, f in zip(first, f_of, strict=False)}  # all of dF_b
+    of_last = {c: -whole[c] - sum((P[b, c] for b in first if b != c), ca.SX(6, 6)) for c in first}
+    beyond = {(b, b): own[b] for b in first} | P
+    beyond |= {(last, c): block for c, block in of_last.items()}
+    beyond[last, last] = -sum(of_last.values(), ca.SX(6, 6))
+    return {at: -block for at, block in beyond.items()}
+
+
+def _turning(f: ca.SX) -> ca.SX:
+    """The matrix (6, 6) that takes xi to xi x* f."""
+    n, m = ca.skew(f[:3]), ca.skew(f[3:])
+    return -ca.vertcat(ca.horzcat(n, m), ca.horzcat(m, ca.SX(3, 3)))
+
+
+def _constraints(free: SimpleNamespace, states: list[Array], changes: Array) -> LoopConstraints:
+    """Those on the free bodies, of which K has the forces in base coordinates; k is at their
+    accelerations.
+    """
+    one, nothing = np.eye(6), np.zeros(6)
+    bodies = [_moved(*both) for both in zip(states, changes, strict=True)]
+    motion = TreeMotion(
+        [X for X, _, _ in bodies],
+        [X @ one for X, _, _ in bodies],
+        [*(X @ v for X, v, _ in bodies), nothing],
+        [*(X @ a for X, _, a in bodies), nothing],
+    )
+    return constraints_of(free, motion, object)
+
+
+def _moved(state: Array, change: Array) -> tuple[Factor, Array, Array]:
+    """X0, v and a of an end after a change that is small of the first order."""
+    E, r, v, a = state[:9].reshape(3, 3), state[9:12], state[12:18], state[18:]
+    xi, da = change[:6], change[9:15]
+    dv = np.concatenate([0.5 * change[6:9], change[15:]])
+    X = Factor(E - E @ skew(xi[:3]), r + xi[3:] + cross(xi[:3], r))
+    return X, v + dv + cross_motion(xi, v), a + da + cross_motion(dv, v) + cross_motion(xi, a)
+
+
+def _still(free: SimpleNamespace) -> Array:
+    """The state of the base."""
+    return np.concatenate([np.eye(3).ravel(), np.zeros(9), np.zeros(3), -free.gravity])
+
+
+def _paths(model: Model, ends: list[_End], groups: list[_Group]) -> dict[str, list[int]]:
+    """Of each tip its body, the last variable on the path to it, that on the path to all ends of
+    its constraint, and its first row and how many.
+    """
+    last, rows = last_variables(model), []
+    for group in groups:
+        bodies = [ends[e].body for e in group]
+        stop = last[reduce(lambda i, j: nearest_common_ancestor(model, i, j), bodies)]
+        rows += [
+            (end.body, last[end.body], stop, end.rows.start, len(end.rows))
+            for end in (ends[e] for e in group)
+            if end.body >= 0
+        ]
+    names = (f"TIP_{name}" for name in ("BODY", "LAST", "STOP", "ROW", "ROWS"))
+    return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
 
 def _traced(symbol: ca.SX) -> Array:
@@ -93,24 +292,13 @@ def _matrix(values: Array) -> ca.SX:
     return matrix
 
 
-def _nonzeros(matrix: ca.SX) -> list[ca.SX]:
-    sparse = ca.sparsify(matrix)
-    return [sparse[at] for at in zip(*sparse.sparsity().get_triplet(), strict=True)]
-
-
 def _graph(name: str, inputs: dict[str, ca.SX], values: list[ca.SX]) -> Graph:
     """The graph of all elements of these values."""
-    flat = ca.cse(ca.densify(ca.vertcat(*values)))
+    flat = ca.cse(ca.densify(ca.vertcat(*(ca.vec(value) for value in values))))
     function = ca.Function(name, [ca.vertcat(*inputs.values())], [flat])
     shapes = {key: (symbol.numel(),) for key, symbol in inputs.items()}
     return Graph(name, shapes, {"values": (function.numel_out(0),)}, function)
 
 
-def _places(matrix: ca.SX) -> list[int]:
-    """Where in the matrix by rows what is not zero is, in CasADi's order."""
-    rows, columns = matrix.sparsity().get_triplet()
-    return [row * matrix.size2() + column for row, column in zip(rows, columns, strict=True)]
-
-
 def _table(name: str, numbers: Iterable[int]) -> str:
-    return f"static const int RB_{name}_AT[] = {{{', '.join(map(str, [*numbers, 0]))}}};"
+    return f"static const int RB_{name}[] = {{{', '.join(map(str, [*numbers, 0]))}}};"

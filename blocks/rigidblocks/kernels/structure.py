@@ -36,14 +36,21 @@ def structure_header(model: Model, own: int) -> str:
 
 def _variables_before(model: Model) -> list[int]:
     """The variable before each on the path from the base, or -1."""
-    tip = {-1: -1}  # the last variable on the path to each body
-    before = []
+    last = last_variables(model)
+    return [
+        last[p] if k == s.start else k - 1
+        for p, s in zip(model.parent, model.v_slices, strict=True)
+        for k in range(s.start, s.stop)
+    ]
+
+
+def last_variables(model: Model) -> dict[int, int]:
+    """The last variable on the path to each body, or -1; -1 is the base, too."""
+    last = {-1: -1}
     for i, p in enumerate(model.parent):
-        tip[i] = tip[p]
-        for k in range(model.v_slices[i].start, model.v_slices[i].stop):
-            before.append(tip[i])
-            tip[i] = k
-    return before
+        s = model.v_slices[i]
+        last[i] = s.stop - 1 if s.stop > s.start else last[p]
+    return last
 
 
 def _table(name: str, numbers: Iterable[int]) -> str:

@@ -49,8 +49,14 @@ def loop_constraints(model: Tree, q: Array, qd: Array) -> LoopConstraints:
     the base: far from it there is no loss of accuracy. k has no stabilization (`baumgarte`).
     """
     check_lengths(model, q=q, qd=qd)
-    motion = _tree_motion(model, q, qd)
     dtype = object if object in (np.asarray(q).dtype, np.asarray(qd).dtype) else float
+    return constraints_of(model, _tree_motion(model, q, qd), dtype)
+
+
+def constraints_of(model: Any, motion: TreeMotion, dtype: type = float) -> LoopConstraints:
+    """The same of a tree that moves so; with accelerations in the place of velocity products, -k is
+    K qdd - k.
+    """
     K, k, delta = (
         np.zeros((model.nc, model.nv), dtype),
         np.zeros(model.nc, dtype),
