@@ -91,6 +91,12 @@ class TreeTables:
             depth.append(depth[p] + 1 if p >= 0 else 0)
         return tuple(depth)
 
+    def _path(self, d: int) -> Iterator[int]:
+        """A freedom and those before it."""
+        while d >= 0:
+            yield d
+            d = self.before[d]
+
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:
         """The first freedom of the tree of each, and how many there are up to its last one."""
@@ -186,6 +192,9 @@ class TreeTables:
         yield table("int", "RB_DOF_PARENT", [*self.before, -1])
         yield table("int", "RB_DOF_DEPTH", [*self.depth, 0])
         yield table("int", "RB_DOF_ROW", map(int, rows))
+        yield table(
+            "int", "RB_PATH", [*(e for d in range(len(self.dofs)) for e in self._path(d)), 0]
+        )
         yield table("int", "RB_DOF_FIRST", [*(r for r, _ in self.spans), 0])
         yield table("int", "RB_DOF_COUNT", [*(n for _, n in self.spans), 0])
         yield table("double", "RB_DOF_COLUMN", [*self._columns(), np.zeros(6)])

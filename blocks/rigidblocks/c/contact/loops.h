@@ -156,6 +156,19 @@ static inline void keep_loops(const struct scene *s, int first, int count, doubl
     }
 }
 
+/* What the loops leave of a row L^-T J^T of a freedom and those before it, for all freedoms of its tree; its elements are `step`
+   apart. */
+static inline void hold_row(const struct scene *s, int leaf, const double *y, int step, double *w)
+{
+    const int first = RB_DOF_FIRST[leaf], count = RB_DOF_COUNT[leaf];
+    double x[RB_DOFS + 1] = {0.0};
+    for (int at = 0; at <= RB_DOF_DEPTH[leaf]; at++)
+        x[RB_PATH[RB_DOF_ROW[leaf] + at]] = y[step * at];
+    keep_loops(s, first, count, x);
+    for (int k = 0; k < count; k++)
+        w[step * k] = x[first + k];
+}
+
 /* The least velocities, by the inertia, that open the loops at these rates. */
 static inline void opening_velocity(const struct scene *s, const double *rates, double *x)
 {

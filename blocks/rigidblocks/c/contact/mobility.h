@@ -5,11 +5,14 @@
 
 #include "loops.h"
 
-/* What a contact is for the freedoms of a tree: its velocity along the frame by those that move the body, from the last
-   to the first, and what unit impulses change of all of them; where there is torsional or rolling friction (RB_PARTS is 6, not
-   3), the angular velocity and unit moments behind. */
+enum { RB_HELD = RB_CLOSURES > 0 ? RB_SPAN : 1 };
+
+/* What a contact is for the freedoms of a tree, in coordinates of unit inertia: L^-T J^T, its velocity along the frame by
+   those that move the body, from the last to the first, which is also what unit impulses change of them. Where loops hold
+   they change all, by w. Where there is torsional or rolling friction (RB_PARTS is 6, not 3), the angular velocity and unit
+   moments are behind. */
 struct rows {
-    double j[RB_PARTS][RB_DEPTH], w[RB_PARTS][RB_SPAN];
+    double y[RB_DEPTH][RB_PARTS], w[RB_HELD][RB_PARTS];
 };
 
 /* What a contact is for a free body: the angular velocity enters its velocity along the frame by `spin`, and unit impulses change it
@@ -18,11 +21,11 @@ struct arms {
     double spin[3][3], whirl[3][3];
 };
 
-/* A freedom that is kept between two velocities by an impulse of at most `most`: a stop, or dry friction. What is beyond its stop
-   is moved back at `push`. */
+/* A freedom that is kept between two velocities by an impulse of at most `most`: a stop, or dry friction, by its number. What is
+   beyond its stop is moved back at `push`. y and w are as those of a contact. */
 struct stop {
-    int dof;
-    double low, high, most, impulse, mass, step, way, push, pushed, w[RB_SPAN];
+    int number, dof;
+    double low, high, most, impulse, mass, step, way, push, pushed, y[RB_DEPTH], w[RB_HELD];
 };
 
 /* A contact, what sweeps read first: its bodies; the normal towards a and two tangents; what unit impulses change, what a unit of
@@ -43,11 +46,12 @@ struct touch {
     struct rows rows[2];
 };
 
-/* All contacts and stops, and the numbers of those contacts that are solved for, with so many of the stops. */
+/* All contacts, and those stops that may be reached, and the numbers of those contacts that are solved for, with so many of the
+   stops. */
 struct solution {
     struct touch touch[RB_CONTACTS];
     struct stop stop[RB_STOPS + 1];
-    int listed[RB_CONTACTS], list, stops, count, sweeps, strike_sweeps;
+    int listed[RB_CONTACTS], list, stops, count, reached, sweeps, strike_sweeps;
     double residual;
 };
 
@@ -64,60 +68,64 @@ static inline void add_mobility(const struct body *body, const double *arm, stru
             c->mass[3 * i + j] += dot(out->spin[i], out->whirl[j]);
 }
 
-/* The rows of a contact for the tree of a body: J, and H^-1 J^T. */
+/* The rows of a contact for the tree of a body: L^-T J^T, and what loops leave of it. */
 static inline void make_rows(const struct scene *s, struct touch *c, int side)
 {
-    const int k = side ? c->b : c->a, leaf = RB_LEAF[k], first = RB_DOF_FIRST[leaf], count = RB_DOF_COUNT[leaf];
-    double point[3], x[RB_DOFS + 1];
+    const int k = side ? c->b : c->a, leaf = RB_LEAF[k], *path = RB_PATH + RB_DOF_ROW[leaf], depth = RB_DOF_DEPTH[leaf];
+    double(*y)[RB_PARTS] = c->rows[side].y, point[3];
     along(s->body[k].x, 1.0, side ? c->arm_b : c->arm_a, point);
-    for (int d = leaf, at = 0; d >= 0; d = RB_DOF_PARENT[d], at++) {
+    for (int at = 0; at <= depth; at++) {
+        const double *column = s->column[path[at]];
         double arm[3], v[3];
-        difference(point, s->link[RB_DOF_LINK[d]].o, arm);
-        cross(s->column[d], arm, v);
-        along(v, 1.0, s->column[d] + 3, v);
-        for (int i = 0; i < 3; i++)
-            c->rows[side].j[i][at] = dot(c->frame[i], v);
+        difference(point, s->link[RB_DOF_LINK[path[at]]].o, arm);
+        cross(column, arm, v);
+        along(v, 1.0, column + 3, v);
+        for (int i = 0; i < RB_PARTS; i++)
+            y[at][i] = dot(c->frame[i % 3], i < 3 ? v : column);
+    }
+    for (int at = 0; at <= depth; at++) {
+        const double *row = s->factor + RB_DOF_ROW[path[at]];
+        times(s->inverse[path[at]], y[at], y[at]);
         for (int i = 3; i < RB_PARTS; i++)
-            c->rows[side].j[i][at] = dot(c->frame[i - 3], s->column[d]);
+            y[at][i] *= s->inverse[path[at]];
+        for (int before = at + 1; before <= depth; before++)
+            for (int i = 0; i < RB_PARTS; i++)
+                y[before][i] -= row[before - at] * y[at][i];
     }
-    for (int i = 0; i < RB_PARTS; i++) {
-        memset(x + first, 0, (size_t)count * sizeof *x);
-        for (int d = leaf, at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
-            x[d] = c->rows[side].j[i][at];
-        solve_upwards(s, leaf, x);
-        for (int d = 0; RB_CLOSURES > 0 && i == 0 && d < count; d++)
-            c->open += x[first + d] * x[first + d];
-        keep_loops(s, first, count, x);
-        solve_downwards(s, first, count, x);
-        memcpy(c->rows[side].w[i], x + first, (size_t)count * sizeof *x);
+    for (int at = 0; RB_CLOSURES > 0 && at <= depth; at++)
+        c->open += y[at][0] * y[at][0];
+    for (int i = 0; RB_CLOSURES > 0 && i < RB_PARTS; i++)
+        hold_row(s, leaf, &y[0][i], RB_PARTS, &c->rows[side].w[0][i]);
+}
+
+/* What unit impulses on one side change of the velocities of a link on the same or the other one of the same tree; `from` 3 on,
+   what unit moments do of the angular ones (3 x 3, added). */
+static inline void add_tree_mobility(const struct touch *c, int of, int by, int from, double *mass)
+{
+    const int a = RB_LEAF[of ? c->b : c->a], b = RB_LEAF[by ? c->b : c->a];
+    const int *here = RB_PATH + RB_DOF_ROW[a], *there = RB_PATH + RB_DOF_ROW[b];
+    const double sign = of == by ? 1.0 : -1.0;
+    for (int i = RB_DOF_DEPTH[a], k = RB_DOF_DEPTH[b]; i >= 0; i--, k--) { /* from the root, as far as they go together */
+        if (RB_CLOSURES == 0 && (k < 0 || here[i] != there[k]))
+            return;
+        const double *y = c->rows[of].y[i] + from;
+        const double *w = RB_CLOSURES > 0 ? c->rows[by].w[here[i] - RB_DOF_FIRST[a]] : c->rows[by].y[k];
+        for (int row = 0; row < 3; row++) {
+            const double part = sign * y[row];
+            along(mass + 3 * row, part, w + from, mass + 3 * row);
+        }
     }
 }
 
-/* What unit impulses on one side change of the velocities of a link on the same or the other one. */
-static inline void add_tree_mobility(struct touch *c, int of, int by)
+/* What unit moments change of the angular velocity of a free body (3 x 3, added). */
+static inline void add_turning(const struct scene *s, const struct touch *c, int k, double *mass)
 {
-    const int leaf = RB_LEAF[of ? c->b : c->a], first = RB_DOF_FIRST[leaf];
-    for (int d = leaf, at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
-        for (int i = 0; i < 3; i++)
-            for (int j = 0; j < 3; j++)
-                c->mass[3 * i + j] += (of == by ? 1.0 : -1.0) * c->rows[of].j[i][at] * c->rows[by].w[j][d - first];
-}
-
-/* What unit moments change of the angular velocity of one side by those on another (3 x 3, added). */
-static inline void add_turning(const struct scene *s, const struct touch *c, int of, int by, double *mass)
-{
-    const int k = of ? c->b : c->a, leaf = RB_LEAF[k];
     double u[3];
-    for (int j = 0; leaf < 0 && j < 3; j++) {
+    for (int j = 0; j < 3; j++) {
         turn(s->body[k].turning, c->frame[j], u);
         for (int i = 0; i < 3; i++)
             mass[3 * i + j] += dot(c->frame[i], u);
     }
-    for (int d = leaf, at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
-        for (int i = 3; i < RB_PARTS; i++)
-            for (int j = 3; j < RB_PARTS; j++)
-                mass[3 * (i - 3) + j - 3] += (of == by ? 1.0 : -1.0) * c->rows[of].j[i][at] *
-                                             c->rows[by].w[j][d - RB_DOF_FIRST[leaf]];
 }
 
 /* How much a moment changes of the spin about the normal, and at most of the rolling. */
@@ -125,12 +133,16 @@ static inline void prepare_turning(const struct scene *s, struct touch *c)
 {
     const int a = RB_LEAF[c->a], b = RB_LEAF[c->b];
     double mass[9] = {0.0};
-    add_turning(s, c, 0, 0, mass);
-    add_turning(s, c, 1, 1, mass);
+    for (int side = 0; side < 2; side++) {
+        if ((side ? b : a) < 0)
+            add_turning(s, c, side ? c->b : c->a, mass);
+        else
+            add_tree_mobility(c, side, side, RB_PARTS - 3, mass);
+    }
     c->lever = fmax(c->a < RB_BODIES ? norm(c->arm_a) : 0.0, c->b < RB_BODIES ? norm(c->arm_b) : 0.0);
     if (a >= 0 && b >= 0 && RB_DOF_FIRST[a] == RB_DOF_FIRST[b]) {
-        add_turning(s, c, 0, 1, mass);
-        add_turning(s, c, 1, 0, mass);
+        add_tree_mobility(c, 0, 1, RB_PARTS - 3, mass);
+        add_tree_mobility(c, 1, 0, RB_PARTS - 3, mass);
     }
     const double mean = 0.5 * (mass[4] + mass[8]), half = 0.5 * (mass[4] - mass[8]);
     const double most = mean + sqrt(half * half + mass[5] * mass[5]);
@@ -148,12 +160,12 @@ static inline int prepare(const struct scene *s, struct touch *c)
             add_mobility(&s->body[side ? c->b : c->a], side ? c->arm_b : c->arm_a, &c->arms[side], c);
         } else {
             make_rows(s, c, side);
-            add_tree_mobility(c, side, side);
+            add_tree_mobility(c, side, side, 0, c->mass);
         }
     }
     if (a >= 0 && b >= 0 && RB_DOF_FIRST[a] == RB_DOF_FIRST[b]) { /* a tree that touches itself */
-        add_tree_mobility(c, 0, 1);
-        add_tree_mobility(c, 1, 0);
+        add_tree_mobility(c, 0, 1, 0, c->mass);
+        add_tree_mobility(c, 1, 0, 0, c->mass);
     }
     const double mean = 0.5 * (c->mass[4] + c->mass[8]), half = 0.5 * (c->mass[4] - c->mass[8]);
     const double most = mean + sqrt(half * half + c->mass[5] * c->mass[5]); /* the largest eigenvalue of the tangents */

@@ -8,12 +8,12 @@
 
 /* The velocities that bodies and trees would have without contact. */
 struct freely {
-    double v[RB_BODIES + 1][3], w[RB_BODIES + 1][3], qd[RB_DOFS + 1];
+    double v[RB_BODIES + 1][3], w[RB_BODIES + 1][3], z[RB_DOFS + 1];
 };
 
 static inline void note_velocities(const struct scene *s, struct freely *before)
 {
-    memcpy(before->qd, s->qd, sizeof before->qd);
+    memcpy(before->z, s->z, sizeof before->z);
     for (int k = 0; k <= RB_BODIES; k++) {
         memcpy(before->v[k], s->body[k].v, sizeof before->v[k]);
         memcpy(before->w[k], s->body[k].w, sizeof before->w[k]);
@@ -24,7 +24,7 @@ static inline void note_velocities(const struct scene *s, struct freely *before)
 static inline void go_back(struct scene *s, const struct freely *before, double part)
 {
     for (int d = 0; d < RB_DOFS; d++)
-        s->qd[d] = before->qd[d] + part * (s->qd[d] - before->qd[d]);
+        s->z[d] = before->z[d] + part * (s->z[d] - before->z[d]);
     for (int k = 0; k < RB_BODIES; k++) {
         for (int i = 0; i < 3; i++) {
             s->body[k].v[i] = before->v[k][i] + part * (s->body[k].v[i] - before->v[k][i]);
@@ -47,8 +47,8 @@ static inline double power_of(const struct scene *s, const struct solution *all)
                 sum += c->impulse[i] * w[i - 3];
         }
     }
-    for (int k = 0; k < RB_STOPS; k++)
-        sum += all->stop[k].impulse * s->qd[all->stop[k].dof];
+    for (int k = 0; k < all->reached; k++)
+        sum += all->stop[k].impulse * stop_speed(&all->stop[k], s->z);
     return sum;
 }
 
@@ -58,7 +58,7 @@ static inline double power_asked(const struct solution *all)
     double sum = 0.0;
     for (int k = 0; k < all->count; k++)
         sum += all->touch[k].impulse[0] * fmax(0.0, all->touch[k].least);
-    for (int k = 0; k < RB_STOPS; k++)
+    for (int k = 0; k < all->reached; k++)
         sum += fmax(0.0, fmax(all->stop[k].impulse * all->stop[k].low, all->stop[k].impulse * all->stop[k].high));
     return sum;
 }
@@ -79,7 +79,7 @@ static inline void bring_no_energy(struct scene *s, struct solution *all, const 
     for (int k = 0; k < all->count; k++)
         for (int i = 0; i < RB_PARTS; i++)
             all->touch[k].impulse[i] *= part;
-    for (int k = 0; k < RB_STOPS; k++)
+    for (int k = 0; k < all->reached; k++)
         all->stop[k].impulse *= part;
 }
 

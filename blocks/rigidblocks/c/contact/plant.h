@@ -66,7 +66,7 @@ static inline void start_trees(const struct given *in, struct scene *s)
     const int moving = in->state[RB_AT_STEPS] > 0.0;
     double force[RB_DOFS + 1] = {0.0}, middle[RB_DOFS + 1];
     memset(&s->link[RB_LINKS], 0, sizeof *s->link);
-    memset(s->push_qd, 0, sizeof s->push_qd);
+    memset(s->push_z, 0, sizeof s->push_z);
     memset(s->qd, 0, sizeof s->qd);
     for (int d = 0; d < RB_DOFS; d++)
         s->qd[d] = in->state[RB_AT_QD + RB_DOF_QD[d]];
@@ -110,15 +110,15 @@ static inline void start_trees(const struct given *in, struct scene *s)
         close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 2, open, s->qd);
         move_links(s, s->qd);
     }
+    weigh_velocities(s, s->qd, s->z);
 }
 
-/* A stop as it starts the step: the velocities between which it keeps a freedom, and what its impulse changes. */
-static inline void start_stop(const struct given *in, const struct scene *s, int k, struct stop *stop)
+/* A stop as it starts the step: the velocities between which it keeps a freedom. */
+static inline void start_stop(const struct given *in, int k, struct stop *stop)
 {
-    const int d = RB_STOP_DOF[k];
     const double q = in->state[RB_AT_Q + RB_STOP_Q[k]], low = RB_STOP_LOW[k] - q, high = RB_STOP_HIGH[k] - q;
-    double x[RB_DOFS + 1] = {0.0};
-    stop->dof = d;
+    stop->number = k;
+    stop->dof = RB_STOP_DOF[k];
     stop->most = RB_STOP_MOST[k] * RB_SCENE_STEP;
     stop->low = fmin(low / RB_SCENE_STEP, 0.0);
     stop->high = fmax(high / RB_SCENE_STEP, 0.0);
@@ -127,15 +127,51 @@ static inline void start_stop(const struct given *in, const struct scene *s, int
     if (RB_STOP_MOST[k] < 1e300) /* dry friction */
         stop->low = stop->high = stop->push = 0.0;
     stop->impulse = in->state[RB_AT_STOP_IMPULSE + k];
+}
+
+/* What the impulse of a stop changes. */
+static inline void prepare_stop(const struct scene *s, struct stop *stop)
+{
+    const int d = stop->dof, *path = RB_PATH + RB_DOF_ROW[d];
+    double x[RB_DOFS + 1] = {0.0}, open = 0.0;
     x[d] = 1.0;
     solve_upwards(s, d, x);
-    const double open = x[d];
-    keep_loops(s, RB_DOF_FIRST[d], RB_DOF_COUNT[d], x);
-    solve_downwards(s, RB_DOF_FIRST[d], RB_DOF_COUNT[d], x);
-    memcpy(stop->w, x + RB_DOF_FIRST[d], (size_t)RB_DOF_COUNT[d] * sizeof *x);
-    stop->mass = x[d];
-    if (!(x[d] > 1e-9 * open * open)) /* what loops hold needs no stop */
+    for (int at = 0; at <= RB_DOF_DEPTH[d]; at++) {
+        stop->y[at] = x[path[at]];
+        open += stop->y[at] * stop->y[at];
+    }
+    stop->mass = open;
+    if (RB_CLOSURES == 0)
+        return;
+    hold_row(s, d, stop->y, 1, stop->w);
+    stop->mass = 0.0;
+    for (int at = 0; at <= RB_DOF_DEPTH[d]; at++)
+        stop->mass += stop->y[at] * stop->w[path[at] - RB_DOF_FIRST[d]];
+    if (!(stop->mass > 1e-9 * open)) /* what loops hold needs no stop */
         stop->mass = stop->most = stop->impulse = 0.0;
+}
+
+/* The stops that are not among those reached and that velocities come to by more than a part of the way to them. Returns whether
+   there are any. */
+static inline int reach_stops(const struct given *in, const struct scene *s, double part, struct solution *all)
+{
+    const int count = all->reached;
+    unsigned char known[RB_STOPS + 1] = {0};
+    for (int k = 0; k < count; k++)
+        known[all->stop[k].number] = 1;
+    for (int k = 0; k < RB_STOPS; k++) {
+        struct stop *stop = &all->stop[all->reached];
+        if (known[k])
+            continue;
+        start_stop(in, k, stop);
+        const double qd = s->qd[stop->dof];
+        const int holds = stop->impulse < 0.0 || stop->impulse > 0.0 || stop->push < 0.0 || stop->push > 0.0;
+        if (!holds && RB_STOP_MOST[k] >= 1e300 && qd >= part * stop->low && qd <= part * stop->high)
+            continue;
+        prepare_stop(s, stop);
+        all->reached++;
+    }
+    return all->reached > count;
 }
 
 /* A body as it starts the step, with the velocities that it would have without contact. */
@@ -189,7 +225,7 @@ static inline void separate(struct scene *s, struct solution *all)
 {
     double asked = 0.0, changed = INFINITY;
     int touching[RB_CONTACTS], count = 0;
-    for (int k = 0; k < RB_STOPS; k++)
+    for (int k = 0; k < all->reached; k++)
         asked = more_of(asked, fabs(all->stop[k].push));
     for (int k = 0; k < all->count; k++) {
         asked = more_of(asked, all->touch[k].push);
@@ -198,7 +234,7 @@ static inline void separate(struct scene *s, struct solution *all)
     }
     for (int sweep = 0; sweep < 50 && asked > 0.0 && changed > 0.01 * asked; sweep++) {
         changed = 0.0;
-        for (int k = 0; k < RB_STOPS; k++)
+        for (int k = 0; k < all->reached; k++)
             changed = more_of(changed, push_inside(s, &all->stop[k]));
         for (int k = 0; k < count; k++)
             changed = more_of(changed, push_apart(s, &all->touch[touching[k]]));
@@ -234,11 +270,13 @@ static inline void end_body(const struct given *in, int k, const struct scene *s
 /* The velocities with which the trees move over the step: with as much of what moves them apart as lets their loops close. */
 static inline void tree_motion(const struct given *in, struct scene *s, double *moved, double *out)
 {
+    double push[RB_DOFS + 1];
+    free_velocities(s, s->push_z, push);
     static const double closed = 1e-3, held[RB_LOOP_ROWS + 1] = {0.0}; /* [rad or m] before the last of the changes */
     for (int tries = 0; tries < 8; tries++) {
         const double part = tries < 7 ? 1.0 / (1 << tries) : 0.0;
         for (int d = 0; d < RB_DOFS; d++)
-            moved[d] = s->qd[d] + part * s->push_qd[d];
+            moved[d] = s->qd[d] + part * push[d];
         if (RB_CLOSURES == 0)
             return;
         out[RB_AT_LOOP_ERROR] = close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 3, held, moved);
@@ -262,6 +300,7 @@ static inline void slow_trees(struct scene *s)
 static inline void end_trees(const struct given *in, struct scene *s, const struct solution *all, double *out)
 {
     double moved[RB_DOFS + 1];
+    free_velocities(s, s->z, s->qd);
     slow_trees(s);
     for (int d = 0; d < RB_DOFS; d++)
         out[RB_AT_QD + RB_DOF_QD[d]] = s->qd[d];
@@ -271,7 +310,9 @@ static inline void end_trees(const struct given *in, struct scene *s, const stru
         move_joint(i, in->state + at, moved + RB_LINK_DOF[i], RB_SCENE_STEP, out + at);
     }
     for (int k = 0; k < RB_STOPS; k++)
-        out[RB_AT_STOP_IMPULSE + k] = all->stop[k].impulse;
+        out[RB_AT_STOP_IMPULSE + k] = 0.0;
+    for (int k = 0; k < all->reached; k++)
+        out[RB_AT_STOP_IMPULSE + all->stop[k].number] = all->stop[k].impulse;
 }
 
 /* The mean of the points of a body, in_contact being for now the sum of the weights. */
@@ -353,7 +394,7 @@ static inline void step_scene(const struct given *in, double *out)
     int rounds = 0;
     s.left_out = 0;
     s.loops.count = 0;
-    all.count = 0;
+    all.count = all.reached = 0;
     memset(s.body, 0, sizeof s.body);
     s.body[RB_BODIES].r[0] = s.body[RB_BODIES].r[4] = s.body[RB_BODIES].r[8] = 1.0;
     if (RB_LINKS > 0)
@@ -368,15 +409,18 @@ static inline void step_scene(const struct given *in, double *out)
     find_pairs(&s);
     for (int k = 0; k < s.pairs; k++)
         touch_pair(in, &s, &s.pair[k], &all);
-    for (int k = 0; k < RB_STOPS; k++)
-        start_stop(in, &s, k, &all.stop[k]);
+    reach_stops(in, &s, 0.5, &all);
     strike(&s, &all, RB_SCENE_TOLERANCE * fastest);
     note_velocities(&s, &before);
     start_impulses(&s, &all, in->state[RB_AT_SWEEPS_MADE]);
     for (;;) {
         list_all(&all);
         find_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest, RB_MOVING_TOLERANCE * moving, sweeps_until(rounds));
-        if (++rounds == RB_ROUNDS || !touch_more(in, &s, &all))
+        if (++rounds == RB_ROUNDS)
+            break;
+        free_velocities(&s, s.z, s.qd);
+        const int more = reach_stops(in, &s, 1.0, &all);
+        if (!touch_more(in, &s, &all) && !more)
             break;
     }
     if (all.residual > more_of(RB_SCENE_TOLERANCE * fastest, RB_MOVING_TOLERANCE * moving))

@@ -20,11 +20,14 @@ static inline void speed_at(const struct scene *s, const struct touch *c, int si
         out[2] = dot(c->frame[2], body->v) + dot(spin[2], body->w);
         return;
     }
+    const int leaf = RB_LEAF[k], *path = RB_PATH + RB_DOF_ROW[leaf];
+    const double(*row)[RB_PARTS] = c->rows[side].y;
     double x = 0.0, y = 0.0, z = 0.0;
-    for (int d = RB_LEAF[k], at = 0; d >= 0; d = RB_DOF_PARENT[d], at++) {
-        x += c->rows[side].j[0][at] * s->qd[d];
-        y += c->rows[side].j[1][at] * s->qd[d];
-        z += c->rows[side].j[2][at] * s->qd[d];
+    for (int at = 0; at <= RB_DOF_DEPTH[leaf]; at++) {
+        const double v = s->z[path[at]];
+        x += row[at][0] * v;
+        y += row[at][1] * v;
+        z += row[at][2] * v;
     }
     out[0] = x;
     out[1] = y;
@@ -36,21 +39,27 @@ static inline void slip(const struct scene *s, const struct touch *c, double *ou
 {
     double v[3];
     speed_at(s, c, 0, out);
+    if (c->b == RB_BODIES)
+        return;
     speed_at(s, c, 1, v);
     difference(out, v, out);
 }
 
 /* The freedoms of the tree of a body with an impulse along the frame of a contact. */
-static inline void push_tree(const struct touch *c, int side, const double *change, double *qd)
+static inline void push_tree(const struct touch *c, int side, const double *change, double *z)
 {
-    const int leaf = RB_LEAF[side ? c->b : c->a], first = RB_DOF_FIRST[leaf];
-    const struct rows *rows = &c->rows[side];
-    const double sign = side ? -1.0 : 1.0, x = sign * change[0], y = sign * change[1], z = sign * change[2];
-    for (int k = 0; k < RB_DOF_COUNT[leaf]; k++)
-        qd[first + k] += rows->w[0][k] * x + rows->w[1][k] * y + rows->w[2][k] * z;
-    for (int i = 3; i < RB_PARTS; i++)
-        for (int k = 0; k < RB_DOF_COUNT[leaf]; k++)
-            qd[first + k] += rows->w[i][k] * sign * change[i];
+    const int leaf = RB_LEAF[side ? c->b : c->a], first = RB_DOF_FIRST[leaf], *path = RB_PATH + RB_DOF_ROW[leaf];
+    const double(*row)[RB_PARTS] = RB_CLOSURES > 0 ? c->rows[side].w : c->rows[side].y, sign = side ? -1.0 : 1.0;
+    const int count = RB_CLOSURES > 0 ? RB_DOF_COUNT[leaf] : RB_DOF_DEPTH[leaf] + 1;
+    double by[RB_PARTS];
+    for (int i = 0; i < RB_PARTS; i++)
+        by[i] = sign * change[i];
+    for (int k = 0; k < count; k++) {
+        double sum = dot(row[k], by);
+        for (int i = 3; i < RB_PARTS; i++)
+            sum += row[k][i] * by[i];
+        z[RB_CLOSURES > 0 ? first + k : path[k]] += sum;
+    }
 }
 
 /* A free body with the moments of a contact. */
@@ -81,7 +90,7 @@ static inline void apply(struct scene *s, const struct touch *c, const double *c
         const int k = side ? c->b : c->a;
         struct body *body = &s->body[k];
         if (RB_LEAF[k] >= 0) {
-            push_tree(c, side, change, s->qd);
+            push_tree(c, side, change, s->z);
         } else if (body->lightness > 0.0) {
             push_body(c, side, change, body->lightness, body->v, body->w);
             if (RB_PARTS > 3)
@@ -101,7 +110,7 @@ static inline void turning_at(const struct scene *s, const struct touch *c, doub
             out[i] += sign * dot(c->frame[i], s->body[k].w);
         for (int d = RB_LEAF[k], at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
             for (int i = 3; i < RB_PARTS; i++)
-                out[i - 3] += sign * c->rows[side].j[i][at] * s->qd[d];
+                out[i - 3] += sign * c->rows[side].y[at][i] * s->z[d];
     }
 }
 
@@ -158,10 +167,23 @@ static inline double solve_contact(struct scene *s, struct touch *c)
     return more_of(fabs(change[0]) * c->mass[0], more_of(fabs(change[1]), fabs(change[2])) * c->across_it);
 }
 
-static inline void push_stop(const struct stop *stop, double change, double *qd)
+static inline void push_stop(const struct stop *stop, double change, double *z)
 {
-    for (int k = 0; k < RB_DOF_COUNT[stop->dof]; k++)
-        qd[RB_DOF_FIRST[stop->dof] + k] += change * stop->w[k];
+    const int d = stop->dof, *path = RB_PATH + RB_DOF_ROW[d];
+    for (int at = 0; RB_CLOSURES == 0 && at <= RB_DOF_DEPTH[d]; at++)
+        z[path[at]] += change * stop->y[at];
+    for (int k = 0; RB_CLOSURES > 0 && k < RB_DOF_COUNT[d]; k++)
+        z[RB_DOF_FIRST[d] + k] += change * stop->w[k];
+}
+
+/* The velocity of the freedom of a stop. */
+static inline double stop_speed(const struct stop *stop, const double *z)
+{
+    const int *path = RB_PATH + RB_DOF_ROW[stop->dof];
+    double sum = 0.0;
+    for (int at = 0; at <= RB_DOF_DEPTH[stop->dof]; at++)
+        sum += stop->y[at] * z[path[at]];
+    return sum;
 }
 
 /* The impulse of a stop with all others as they are. Returns the velocity by which it changed. */
@@ -170,14 +192,14 @@ static inline double solve_stop(struct scene *s, struct stop *stop)
     stop->step = 0.0;
     if (!(stop->mass > 0.0))
         return 0.0;
-    const double free = s->qd[stop->dof] - stop->mass * stop->impulse;
+    const double free = stop_speed(stop, s->z) - stop->mass * stop->impulse;
     const double wanted = (limited(free, stop->low, stop->high) - free) / stop->mass;
     const double change = limited(wanted, -stop->most, stop->most) - stop->impulse;
     stop->step = change;
     if (change == 0.0)
         return 0.0;
     stop->impulse += change;
-    push_stop(stop, change, s->qd);
+    push_stop(stop, change, s->z);
     return fabs(change) * stop->mass;
 }
 
@@ -197,13 +219,13 @@ static inline double squared_way(const struct solution *all)
 
 /* The velocities of free bodies and of trees after the last sweep, and the ways that they have come. */
 struct motion {
-    double last[RB_BODIES][6], way[RB_BODIES][6], last_qd[RB_DOFS + 1], way_qd[RB_DOFS + 1];
+    double last[RB_BODIES][6], way[RB_BODIES][6], last_z[RB_DOFS + 1], way_z[RB_DOFS + 1];
 };
 
 static inline void start_motion(const struct scene *s, struct motion *m)
 {
     memset(m, 0, sizeof *m);
-    memcpy(m->last_qd, s->qd, sizeof m->last_qd);
+    memcpy(m->last_z, s->z, sizeof m->last_z);
     for (int k = 0; k < RB_BODIES; k++) {
         memcpy(m->last[k], s->body[k].v, 3 * sizeof(double));
         memcpy(m->last[k] + 3, s->body[k].w, 3 * sizeof(double));
@@ -244,14 +266,14 @@ static inline void go_on(struct scene *s, struct solution *all, struct motion *m
         stop->way = change + stop->step;
         stop->impulse += change;
     }
-    for (int k = 0; k < RB_BODIES; k++) {
+    for (int k = 0; RB_LINKS < RB_BODIES && k < RB_BODIES; k++) {
         for (int i = 0; RB_LEAF[k] < 0 && i < 3; i++) {
             carry_on(kept, &m->last[k][i], &m->way[k][i], &s->body[k].v[i]);
             carry_on(kept, &m->last[k][3 + i], &m->way[k][3 + i], &s->body[k].w[i]);
         }
     }
     for (int d = 0; d < RB_DOFS; d++)
-        carry_on(kept, &m->last_qd[d], &m->way_qd[d], &s->qd[d]);
+        carry_on(kept, &m->last_z[d], &m->way_z[d], &s->z[d]);
     *before = squared;
 }
 
@@ -282,9 +304,9 @@ static inline double apply_all(struct scene *s, struct solution *all, double sig
             for (int i = 1; i < 3; i++)
                 work += 0.5 * c->impulse[i] * (w[i] + c->shift[i]);
         }
-        for (int k = 0; k < RB_STOPS; k++) {
+        for (int k = 0; k < all->reached; k++) {
             const struct stop *stop = &all->stop[k];
-            work += 0.5 * stop->impulse * (s->qd[stop->dof] - (stop->impulse > 0.0 ? stop->low : stop->high));
+            work += 0.5 * stop->impulse * (stop_speed(stop, s->z) - (stop->impulse > 0.0 ? stop->low : stop->high));
         }
         for (int k = 0; after == 0 && k < all->count; k++) {
             double change[RB_PARTS];
@@ -292,8 +314,8 @@ static inline double apply_all(struct scene *s, struct solution *all, double sig
                 change[i] = sign * all->touch[k].impulse[i];
             apply(s, &all->touch[k], change);
         }
-        for (int k = 0; after == 0 && k < RB_STOPS; k++)
-            push_stop(&all->stop[k], sign * all->stop[k].impulse, s->qd);
+        for (int k = 0; after == 0 && k < all->reached; k++)
+            push_stop(&all->stop[k], sign * all->stop[k].impulse, s->z);
     }
     return work;
 }
@@ -309,14 +331,14 @@ static inline void start_impulses(struct scene *s, struct solution *all, double 
     apply_all(s, all, -1.0);
     for (int k = 0; k < all->count; k++)
         memset(all->touch[k].impulse, 0, sizeof all->touch[k].impulse);
-    for (int k = 0; k < RB_STOPS; k++)
+    for (int k = 0; k < all->reached; k++)
         all->stop[k].impulse = 0.0;
 }
 
 static inline void list_all(struct solution *all)
 {
     all->list = all->count;
-    all->stops = RB_STOPS;
+    all->stops = all->reached;
     for (int k = 0; k < all->count; k++)
         all->listed[k] = k;
 }
@@ -355,7 +377,7 @@ static inline double push_speed(const struct scene *s, const struct touch *c, in
         return dot(c->frame[0], s->body[k].push_v) + dot(c->arms[side].spin[0], s->body[k].push_w);
     }
     for (int d = RB_LEAF[k], at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
-        sum += c->rows[side].j[0][at] * s->push_qd[d];
+        sum += c->rows[side].y[at][0] * s->push_z[d];
     return sum;
 }
 
@@ -367,7 +389,7 @@ static const double RB_ACROSS = 1e-2;
 /* One contact in a sweep that moves bodies apart without giving them a velocity. Returns by how much it changed one. */
 static inline double push_apart(struct scene *s, struct touch *c)
 {
-    const double speed = push_speed(s, c, 0) - push_speed(s, c, 1);
+    const double speed = push_speed(s, c, 0) - (c->b < RB_BODIES ? push_speed(s, c, 1) : 0.0);
     const double mass = fmax(c->mass[0], RB_ACROSS * c->across_it);
     const double next = fmax(0.0, (c->mass[0] * c->pushed - (speed - c->push)) / mass);
     const double change[RB_PARTS] = {next - c->pushed};
@@ -377,7 +399,7 @@ static inline double push_apart(struct scene *s, struct touch *c)
     for (int side = 0; side < 2; side++) {
         struct body *body = &s->body[side ? c->b : c->a];
         if (RB_LEAF[side ? c->b : c->a] >= 0)
-            push_tree(c, side, change, s->push_qd);
+            push_tree(c, side, change, s->push_z);
         else if (body->lightness > 0.0)
             push_body(c, side, change, body->lightness, body->push_v, body->push_w);
     }
@@ -387,12 +409,12 @@ static inline double push_apart(struct scene *s, struct touch *c)
 /* A freedom beyond its stop, in such a sweep. Returns by how much it changed its velocity. */
 static inline double push_inside(struct scene *s, struct stop *stop)
 {
-    const double sign = stop->push < 0.0 ? -1.0 : 1.0, missing = stop->push - s->push_qd[stop->dof];
+    const double sign = stop->push < 0.0 ? -1.0 : 1.0, missing = stop->push - stop_speed(stop, s->push_z);
     if (!(stop->mass > 0.0) || !(fabs(stop->push) > 0.0))
         return 0.0;
     const double next = sign * more_of(0.0, sign * (stop->pushed + missing / stop->mass)), change = next - stop->pushed;
     stop->pushed = next;
-    push_stop(stop, change, s->push_qd);
+    push_stop(stop, change, s->push_z);
     return fabs(change) * stop->mass;
 }
 

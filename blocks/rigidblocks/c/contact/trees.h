@@ -5,7 +5,7 @@
    base), RB_LINK_JOINT, RB_LINK_FRAME (9 + 3 each: of the joint on the parent), RB_LINK_DOF and RB_LINK_DOFS (the first of
    its freedoms, and how many); RB_DOFS and theirs: RB_DOF_LINK, RB_DOF_QD (where it is in qd), RB_DOF_COLUMN (6 each, of S),
    RB_DOF_PARENT (the freedom before it, -1 for none), RB_DOF_DEPTH (how many are before it), RB_DOF_ROW (where its row of H
-   starts: itself and those before it), RB_DOF_FIRST and RB_DOF_COUNT (the freedoms of its tree), RB_DOF_Q (where it is in q),
+   starts: itself and those before it, whose numbers are in RB_PATH), RB_DOF_FIRST and RB_DOF_COUNT (the freedoms of its tree), RB_DOF_Q (where it is in q),
    RB_DOF_ARMATURE, RB_DOF_DAMPING, RB_DOF_STIFFNESS and RB_DOF_REST; RB_ROWS, the length of all rows; RB_DEPTH and RB_SPAN, the most before one and in a tree, and 1; RB_LEAF,
    the last freedom that moves each body, -1 for free bodies. */
 
@@ -268,61 +268,75 @@ static inline void joint_inertia(struct scene *s, double h)
 static inline void factorize_inertia(struct scene *s)
 {
     for (int k = RB_DOFS - 1; k >= 0; k--) {
+        const int *path = RB_PATH + RB_DOF_ROW[k], depth = RB_DOF_DEPTH[k];
         double *row = s->factor + RB_DOF_ROW[k];
         row[0] = sqrt(row[0]);
-        for (int i = 1; i <= RB_DOF_DEPTH[k]; i++)
-            row[i] /= row[0];
-        for (int i = RB_DOF_PARENT[k]; i >= 0; i = RB_DOF_PARENT[i]) {
-            const double part = row[RB_DOF_DEPTH[k] - RB_DOF_DEPTH[i]];
-            for (int j = i; j >= 0; j = RB_DOF_PARENT[j])
-                s->factor[RB_DOF_ROW[i] + RB_DOF_DEPTH[i] - RB_DOF_DEPTH[j]] -=
-                    part * row[RB_DOF_DEPTH[k] - RB_DOF_DEPTH[j]];
+        s->inverse[k] = 1.0 / row[0];
+        for (int i = 1; i <= depth; i++)
+            row[i] *= s->inverse[k];
+        for (int i = 1; i <= depth; i++) {
+            double *before = s->factor + RB_DOF_ROW[path[i]];
+            for (int j = i; j <= depth; j++)
+                before[j - i] -= row[i] * row[j];
         }
     }
+}
+
+/* What one freedom takes from x on the way to L^-T x. */
+static inline void solve_one_upwards(const struct scene *s, int k, double *x)
+{
+    const int *path = RB_PATH + RB_DOF_ROW[k], depth = RB_DOF_DEPTH[k];
+    const double *row = s->factor + RB_DOF_ROW[k], part = x[k] * s->inverse[k];
+    x[k] = part;
+    for (int i = 1; i <= depth; i++)
+        x[path[i]] -= row[i] * part;
 }
 
 /* L^-T x for x that is zero but at a freedom and those before it. */
 static inline void solve_upwards(const struct scene *s, int leaf, double *x)
 {
-    for (int k = leaf; k >= 0; k = RB_DOF_PARENT[k]) {
-        const double *row = s->factor + RB_DOF_ROW[k];
-        x[k] /= row[0];
-        for (int i = RB_DOF_PARENT[k]; i >= 0; i = RB_DOF_PARENT[i])
-            x[i] -= row[RB_DOF_DEPTH[k] - RB_DOF_DEPTH[i]] * x[k];
-    }
+    for (int k = leaf; k >= 0; k = RB_DOF_PARENT[k])
+        solve_one_upwards(s, k, x);
 }
 
 /* L^-1 x for the freedoms of a tree. */
 static inline void solve_downwards(const struct scene *s, int first, int count, double *x)
 {
     for (int k = first; k < first + count; k++) {
+        const int *path = RB_PATH + RB_DOF_ROW[k], depth = RB_DOF_DEPTH[k];
         const double *row = s->factor + RB_DOF_ROW[k];
-        for (int i = RB_DOF_PARENT[k]; i >= 0; i = RB_DOF_PARENT[i])
-            x[k] -= row[RB_DOF_DEPTH[k] - RB_DOF_DEPTH[i]] * x[i];
-        x[k] /= row[0];
+        double sum = x[k];
+        for (int i = 1; i <= depth; i++)
+            sum -= row[i] * x[path[i]];
+        x[k] = sum * s->inverse[k];
     }
 }
 
 /* L^-T x for all freedoms. */
 static inline void solve_all_upwards(const struct scene *s, double *x)
 {
-    for (int k = RB_DOFS - 1; k >= 0; k--) {
-        const double *row = s->factor + RB_DOF_ROW[k];
-        x[k] /= row[0];
-        for (int i = RB_DOF_PARENT[k]; i >= 0; i = RB_DOF_PARENT[i])
-            x[i] -= row[RB_DOF_DEPTH[k] - RB_DOF_DEPTH[i]] * x[k];
-    }
+    for (int k = RB_DOFS - 1; k >= 0; k--)
+        solve_one_upwards(s, k, x);
 }
 
 /* L qd. */
 static inline void weigh_velocities(const struct scene *s, const double *qd, double *out)
 {
     for (int k = 0; k < RB_DOFS; k++) {
+        const int *path = RB_PATH + RB_DOF_ROW[k], depth = RB_DOF_DEPTH[k];
         const double *row = s->factor + RB_DOF_ROW[k];
-        out[k] = 0.0;
-        for (int i = k; i >= 0; i = RB_DOF_PARENT[i])
-            out[k] += row[RB_DOF_DEPTH[k] - RB_DOF_DEPTH[i]] * qd[i];
+        double sum = 0.0;
+        for (int i = 0; i <= depth; i++)
+            sum += row[i] * qd[path[i]];
+        out[k] = sum;
     }
+}
+
+/* Velocities of trees that are z in the coordinates of unit inertia: L^-1 z. */
+static inline void free_velocities(const struct scene *s, const double *z, double *qd)
+{
+    memcpy(qd, z, RB_DOFS * sizeof *qd);
+    solve_downwards(s, 0, RB_DOFS, qd);
 }
 
 /* A frame that turns and moves with velocities in its own coordinates, which are as in the middle of the step. */
