@@ -68,6 +68,14 @@ static inline void add_mobility(const struct body *body, const double *arm, stru
             c->mass[3 * i + j] += dot(out->spin[i], out->whirl[j]);
 }
 
+/* A vector along the frame of a contact. */
+static inline void project(const struct touch *c, const double *v, double *out)
+{
+    out[0] = dot(c->frame[0], v);
+    out[1] = dot(c->frame[1], v);
+    out[2] = dot(c->frame[2], v);
+}
+
 /* The rows of a contact for the tree of a body: L^-T J^T, and what loops leave of it. */
 static inline void make_rows(const struct scene *s, struct touch *c, int side)
 {
@@ -80,17 +88,23 @@ static inline void make_rows(const struct scene *s, struct touch *c, int side)
         difference(point, s->link[RB_DOF_LINK[path[at]]].o, arm);
         cross(column, arm, v);
         along(v, 1.0, column + 3, v);
-        for (int i = 0; i < RB_PARTS; i++)
-            y[at][i] = dot(c->frame[i % 3], i < 3 ? v : column);
+        project(c, v, y[at]);
+        if (RB_PARTS > 3)
+            project(c, column, y[at] + RB_PARTS - 3);
     }
     for (int at = 0; at <= depth; at++) {
-        const double *row = s->factor + RB_DOF_ROW[path[at]];
-        times(s->inverse[path[at]], y[at], y[at]);
-        for (int i = 3; i < RB_PARTS; i++)
-            y[at][i] *= s->inverse[path[at]];
-        for (int before = at + 1; before <= depth; before++)
-            for (int i = 0; i < RB_PARTS; i++)
-                y[before][i] -= row[before - at] * y[at][i];
+        const double *row = s->factor + RB_DOF_ROW[path[at]] - at, inverse = s->inverse[path[at]];
+        for (int i = 0; i < RB_PARTS; i += 3) {
+            const double x = inverse * y[at][i], u = inverse * y[at][i + 1], v = inverse * y[at][i + 2];
+            y[at][i] = x;
+            y[at][i + 1] = u;
+            y[at][i + 2] = v;
+            for (int before = at + 1; before <= depth; before++) {
+                y[before][i] -= row[before] * x;
+                y[before][i + 1] -= row[before] * u;
+                y[before][i + 2] -= row[before] * v;
+            }
+        }
     }
     for (int at = 0; RB_CLOSURES > 0 && at <= depth; at++)
         c->open += y[at][0] * y[at][0];
@@ -104,17 +118,18 @@ static inline void add_tree_mobility(const struct touch *c, int of, int by, int 
 {
     const int a = RB_LEAF[of ? c->b : c->a], b = RB_LEAF[by ? c->b : c->a];
     const int *here = RB_PATH + RB_DOF_ROW[a], *there = RB_PATH + RB_DOF_ROW[b];
-    const double sign = of == by ? 1.0 : -1.0;
+    double sum[9] = {0.0};
     for (int i = RB_DOF_DEPTH[a], k = RB_DOF_DEPTH[b]; i >= 0; i--, k--) { /* from the root, as far as they go together */
         if (RB_CLOSURES == 0 && (k < 0 || here[i] != there[k]))
-            return;
+            break;
         const double *y = c->rows[of].y[i] + from;
         const double *w = RB_CLOSURES > 0 ? c->rows[by].w[here[i] - RB_DOF_FIRST[a]] : c->rows[by].y[k];
-        for (int row = 0; row < 3; row++) {
-            const double part = sign * y[row];
-            along(mass + 3 * row, part, w + from, mass + 3 * row);
-        }
+        along(sum, y[0], w + from, sum);
+        along(sum + 3, y[1], w + from, sum + 3);
+        along(sum + 6, y[2], w + from, sum + 6);
     }
+    for (int i = 0; i < 9; i++)
+        mass[i] += of == by ? sum[i] : -sum[i];
 }
 
 /* What unit moments change of the angular velocity of a free body (3 x 3, added). */

@@ -35,6 +35,15 @@ static inline double element_force(const struct given *in, int d, double qd)
     return -RB_DOF_STIFFNESS[d] * (stretch + RB_SCENE_STEP * qd) - RB_DOF_DAMPING[d] * qd;
 }
 
+/* No link turns faster. */
+static inline double sum_of_rates(const double *qd)
+{
+    double sum = 0.0;
+    for (int d = 0; d < RB_DOFS; d++)
+        sum += fabs(qd[d]);
+    return sum;
+}
+
 /* The largest angular velocity of a link. */
 static inline double fastest_turn(const struct scene *s)
 {
@@ -96,9 +105,9 @@ static inline void start_trees(const struct given *in, struct scene *s)
             middle[d] = s->qd[d] + kick * force[d];
         if (RB_CLOSURES > 0 && !last)
             hold_loops(s, middle);
-        const double before = fastest_turn(s);
+        const double before = last ? 0.0 : fastest_turn(s);
         move_links(s, middle);
-        if (last || RB_SCENE_STEP * fastest_turn(s) < fmax(0.1, 2.0 * RB_SCENE_STEP * before))
+        if (last || RB_SCENE_STEP * sum_of_rates(middle) < 0.1 || RB_SCENE_STEP * fastest_turn(s) < fmax(0.1, 2.0 * RB_SCENE_STEP * before))
             continue;
         memcpy(middle, s->qd, sizeof middle); /* what contacts did is no guess for what they will do */
         move_links(s, middle);
@@ -151,6 +160,15 @@ static inline void prepare_stop(const struct scene *s, struct stop *stop)
         stop->mass = stop->most = stop->impulse = 0.0;
 }
 
+/* Whether a stop did not hold its freedom and velocities do not come to it by more than a part of the way. */
+static inline int is_far(const struct given *in, const struct scene *s, int k, double part)
+{
+    const double q = in->state[RB_AT_Q + RB_STOP_Q[k]], low = RB_STOP_LOW[k] - q, high = RB_STOP_HIGH[k] - q;
+    const double way = RB_SCENE_STEP * s->qd[RB_STOP_DOF[k]], impulse = in->state[RB_AT_STOP_IMPULSE + k];
+    return RB_STOP_MOST[k] >= 1e300 && low <= 0.0 && high >= 0.0 && way >= part * low && way <= part * high &&
+           !(impulse < 0.0) && !(impulse > 0.0);
+}
+
 /* The stops that are not among those reached and that velocities come to by more than a part of the way to them. Returns whether
    there are any. */
 static inline int reach_stops(const struct given *in, const struct scene *s, double part, struct solution *all)
@@ -160,16 +178,10 @@ static inline int reach_stops(const struct given *in, const struct scene *s, dou
     for (int k = 0; k < count; k++)
         known[all->stop[k].number] = 1;
     for (int k = 0; k < RB_STOPS; k++) {
-        struct stop *stop = &all->stop[all->reached];
-        if (known[k])
+        if (known[k] || is_far(in, s, k, part))
             continue;
-        start_stop(in, k, stop);
-        const double qd = s->qd[stop->dof];
-        const int holds = stop->impulse < 0.0 || stop->impulse > 0.0 || stop->push < 0.0 || stop->push > 0.0;
-        if (!holds && RB_STOP_MOST[k] >= 1e300 && qd >= part * stop->low && qd <= part * stop->high)
-            continue;
-        prepare_stop(s, stop);
-        all->reached++;
+        start_stop(in, k, &all->stop[all->reached]);
+        prepare_stop(s, &all->stop[all->reached++]);
     }
     return all->reached > count;
 }
@@ -290,6 +302,8 @@ static inline void tree_motion(const struct given *in, struct scene *s, double *
 static inline void slow_trees(struct scene *s)
 {
     static const double widest = 10.0; /* [rad] in a step */
+    if (RB_SCENE_STEP * sum_of_rates(s->qd) < widest)
+        return;
     move_links(s, s->qd);
     const double fastest = fastest_turn(s);
     for (int d = 0; d < RB_DOFS && RB_SCENE_STEP * fastest > widest; d++)

@@ -24,10 +24,10 @@ struct body {
 };
 
 /* A link of a tree: the origin of its frame and its velocity, accelerations of both at rest of the joints, the force and the
-   moment that it needs, and with all that hangs on it mass, centre of mass and inertia about it. */
+   moment that it needs, with all that hangs on it mass, centre of mass and inertia about it, and the inertia of its own. */
 struct link {
     double o[3], v[3], turning[3], speeding[3], f[3], n[3];
-    double mass, middle[3], inertia[9];
+    double mass, middle[3], inertia[9], own[9];
 };
 
 /* Bounds of a shape along the axes, with what it may move in a step, and the way that its own speed would take it. */
@@ -94,13 +94,17 @@ static inline void turned_by(const double *q, const double *angle, double *out)
         out[i] = p[i] / length;
 }
 
-/* R M R^T */
+/* R M R^T of a symmetric matrix. */
 static inline void turned_matrix(const double *r, const double *m, double *out)
 {
-    const double t[9] = {r[0], r[3], r[6], r[1], r[4], r[7], r[2], r[5], r[8]};
     double left[9];
     product(r, m, left);
-    product(left, t, out);
+    out[0] = dot(left, r);
+    out[1] = out[3] = dot(left, r + 3);
+    out[2] = out[6] = dot(left, r + 6);
+    out[4] = dot(left + 3, r + 3);
+    out[5] = out[7] = dot(left + 3, r + 6);
+    out[8] = dot(left + 6, r + 6);
 }
 
 /* The inverse of a symmetric positive definite matrix. */
@@ -151,16 +155,15 @@ static inline double speed_of(const struct scene *s, int k)
     const struct body *body = &s->body[RB_SHAPE_BODY[k]];
     const double now = norm(body->v) + norm(body->w) * RB_SHAPE_REACH[k];
     const double before = norm(body->before_v) + norm(body->before_w) * RB_SHAPE_REACH[k];
-    return fmax(now, before);
+    return more_of(now, before);
 }
 
 /* Where the shapes are, and their bounds: with the way that they may come in a step, hit by the fastest or not. */
 static inline void place_shapes(struct scene *s, double h)
 {
-    static const double axes[3][3] = {{1.0, 0.0, 0.0}, {0.0, 1.0, 0.0}, {0.0, 0.0, 1.0}};
     double fastest = 0.0;
     for (int k = 0; k < RB_SHAPES; k++)
-        fastest = fmax(fastest, speed_of(s, k));
+        fastest = more_of(fastest, s->bounds[k].way = h * speed_of(s, k));
     for (int k = 0; k < RB_SHAPES; k++) {
         const struct body *body = &s->body[RB_SHAPE_BODY[k]];
         struct placed *shape = &s->shape[k];
@@ -171,20 +174,24 @@ static inline void place_shapes(struct scene *s, double h)
         product(body->r, RB_SHAPE_POSE[k], shape->r);
         turn(body->r, RB_SHAPE_POSE[k] + 9, shape->p);
         along(body->x, 1.0, shape->p, shape->p);
-        bounds->way = h * speed_of(s, k);
-        bounds->margin = RB_SHAPE_BODY[k] < RB_BODIES ? fmax(bounds->way, 0.5 * h * fastest) + 1e-4 * size : 0.0;
+        bounds->margin = RB_SHAPE_BODY[k] < RB_BODIES ? more_of(bounds->way, 0.5 * fastest) + 1e-4 * size : 0.0;
         for (int i = 0; i < 3; i++) {
-            double top[3], back[3];
             if (kind_of(shape->shape) == RB_HALF_SPACE || kind_of(shape->shape) == RB_FIELD) {
                 bounds->low[i] = -INFINITY;
                 bounds->high[i] = INFINITY;
                 continue;
             }
-            times(-1.0, axes[i], back);
-            support(shape, axes[i], top);
-            bounds->high[i] = top[i] + radius + bounds->margin;
-            support(shape, back, top);
-            bounds->low[i] = top[i] - radius - bounds->margin;
+            const double *to = shape->r + 3 * i, back[3] = {-to[0], -to[1], -to[2]};
+            double top[3];
+            local_support(shape->shape, to, top);
+            const double high = dot(to, top);
+            double low = -high; /* all shapes but hulls are as far the other way */
+            if (kind_of(shape->shape) == RB_HULL) {
+                local_support(shape->shape, back, top);
+                low = dot(to, top);
+            }
+            bounds->high[i] = shape->p[i] + high + radius + bounds->margin;
+            bounds->low[i] = shape->p[i] + low - radius - bounds->margin;
         }
     }
 }

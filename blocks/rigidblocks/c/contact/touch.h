@@ -219,20 +219,32 @@ static inline int stay_apart(const struct scene *s, const struct pair *pair, dou
     return dot(n, back) - radius_of(a->shape) - radius_of(b->shape) > gap;
 }
 
+/* By how much the gap of a pair may be smaller at the end of the step than now. */
+static inline double slack_of(const struct scene *s, const struct pair *pair)
+{
+    return 2e-3 * pair_size(s, pair);
+}
+
+/* Whether two shapes move against each other by more than that. */
+static inline int moves_apart(const struct scene *s, const struct pair *pair)
+{
+    const struct body *a = &s->body[RB_SHAPE_BODY[pair->a]], *b = &s->body[RB_SHAPE_BODY[pair->b]];
+    const double turning = norm(a->w) * RB_SHAPE_REACH[pair->a] + norm(b->w) * RB_SHAPE_REACH[pair->b];
+    double way[3];
+    difference(a->v, b->v, way);
+    return !(RB_SCENE_STEP * (norm(way) + turning) < slack_of(s, pair));
+}
+
 /* The contacts of a pair that would overlap at the end of the step by more than now, where what touched first did not show
    it: parts that turn towards each other. They take what velocity makes them overlap and no more, so they give none; what
    has passed through the other within the step, as an edge that rolls over it, is moved back. */
 static inline void touch_later(const struct given *in, struct scene *s, struct pair *pair, struct solution *all)
 {
     const struct body *a = &s->body[RB_SHAPE_BODY[pair->a]], *b = &s->body[RB_SHAPE_BODY[pair->b]];
-    const double slack = 2e-3 * pair_size(s, pair), half = RB_SHAPE_BODY[pair->b] < RB_BODIES ? 0.5 : 1.0;
-    const double turning = norm(a->w) * RB_SHAPE_REACH[pair->a] + norm(b->w) * RB_SHAPE_REACH[pair->b];
+    const double slack = slack_of(s, pair), half = RB_SHAPE_BODY[pair->b] < RB_BODIES ? 0.5 : 1.0;
     struct patches found;
     double way[3], point[3], w[3];
     pair->left_out[1] = 0;
-    difference(a->v, b->v, way);
-    if (RB_SCENE_STEP * (norm(way) + turning) < slack)
-        return;
     if (stay_apart(s, pair, pair->gap - slack))
         return;
     meet(&s->coming[pair->a], &s->coming[pair->b], pair->gap - slack, 0.0, &found);
@@ -259,11 +271,17 @@ static inline void touch_later(const struct given *in, struct scene *s, struct p
 static inline int touch_more(const struct given *in, struct scene *s, struct solution *all)
 {
     const int count = all->count;
+    int moving = 0;
     if (RB_LINKS > 0)
         move_links(s, s->qd);
+    for (int k = 0; k < s->pairs && !moving; k++)
+        moving = moves_apart(s, &s->pair[k]);
+    if (!moving)
+        return 0;
     coming_shapes(s);
     for (int k = 0; k < s->pairs; k++)
-        touch_later(in, s, &s->pair[k], all);
+        if (moves_apart(s, &s->pair[k]))
+            touch_later(in, s, &s->pair[k], all);
     return all->count > count;
 }
 

@@ -91,9 +91,15 @@ static inline void place_links(struct scene *s, const double *q)
 /* What the joint of a link adds to its velocity: angular, and of its origin. */
 static inline void joint_velocity(const struct scene *s, int i, const double *qd, double *w, double *v)
 {
-    memset(w, 0, 3 * sizeof *w);
-    memset(v, 0, 3 * sizeof *v);
-    for (int d = RB_LINK_DOF[i]; d < RB_LINK_DOF[i] + RB_LINK_DOFS[i]; d++) {
+    const int first = RB_LINK_DOF[i], count = RB_LINK_DOFS[i];
+    if (count == 0) {
+        memset(w, 0, 3 * sizeof *w);
+        memset(v, 0, 3 * sizeof *v);
+        return;
+    }
+    times(qd[first], s->column[first], w);
+    times(qd[first], s->column[first] + 3, v);
+    for (int d = first + 1; d < first + count; d++) {
         along(w, qd[d], s->column[d], w);
         along(v, qd[d], s->column[d] + 3, v);
     }
@@ -147,7 +153,7 @@ static inline void need(struct scene *s, int i, const double *gravity, const dou
     const int k = RB_LINK_BODY[i];
     const struct body *body = &s->body[k];
     struct link *link = &s->link[i];
-    double arm[3], u[3], v[3], inertia[9];
+    double arm[3], u[3], v[3];
     difference(body->x, link->o, arm);
     cross(link->turning, arm, u);
     along(link->speeding, 1.0, u, v);
@@ -157,10 +163,9 @@ static inline void need(struct scene *s, int i, const double *gravity, const dou
     difference(v, gravity, v);
     times(RB_MASS[k], v, link->f);
     cross(arm, link->f, link->n);
-    turned_matrix(body->r, RB_INERTIA[k], inertia);
-    turn(inertia, link->turning, u);
+    turn(link->own, link->turning, u);
     along(link->n, 1.0, u, link->n);
-    turn(inertia, body->w, u);
+    turn(link->own, body->w, u);
     cross(body->w, u, u);
     along(link->n, 1.0, u, link->n);
     difference(link->f, wrench + 3, link->f);
@@ -218,10 +223,12 @@ static inline void join(struct link *parent, const struct link *link)
         return;
     difference(link->middle, parent->middle, way);
     const double reduced = parent->mass * link->mass / mass, squared = dot(way, way);
-    for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 3; j++)
-            parent->inertia[3 * i + j] +=
-                link->inertia[3 * i + j] + reduced * ((i == j ? squared : 0.0) - way[i] * way[j]);
+    for (int i = 0; i < 3; i++) {
+        double *row = parent->inertia + 3 * i;
+        along(row, 1.0, link->inertia + 3 * i, row);
+        along(row, -reduced * way[i], way, row);
+        row[i] += reduced * squared;
+    }
     along(parent->middle, link->mass / mass, way, parent->middle);
     parent->mass = mass;
 }
@@ -230,17 +237,21 @@ static inline void join(struct link *parent, const struct link *link)
 static inline void inertia_row(struct scene *s, int d)
 {
     const struct link *link = &s->link[RB_DOF_LINK[d]];
-    double arm[3], f[3], n[3], u[3], *row = s->factor + RB_DOF_ROW[d];
+    double arm[3], f[3], n[3], u[3] = {0.0}, *row = s->factor + RB_DOF_ROW[d];
     difference(link->middle, link->o, arm);
     cross(s->column[d], arm, f);
     along(f, 1.0, s->column[d] + 3, f);
     times(link->mass, f, f);
     turn(link->inertia, s->column[d], n);
-    for (int e = d; e >= 0; e = RB_DOF_PARENT[e]) {
-        difference(link->middle, s->link[RB_DOF_LINK[e]].o, arm);
-        cross(arm, f, u);
-        along(u, 1.0, n, u);
-        row[RB_DOF_DEPTH[d] - RB_DOF_DEPTH[e]] = dot(s->column[e], u) + dot(s->column[e] + 3, f);
+    const int *path = RB_PATH + RB_DOF_ROW[d];
+    for (int k = 0, at = -1; k <= RB_DOF_DEPTH[d]; k++) {
+        if (RB_DOF_LINK[path[k]] != at) { /* the moment about its origin */
+            at = RB_DOF_LINK[path[k]];
+            difference(link->middle, s->link[at].o, arm);
+            cross(arm, f, u);
+            along(u, 1.0, n, u);
+        }
+        row[k] = dot(s->column[path[k]], u) + dot(s->column[path[k]] + 3, f);
     }
 }
 
@@ -252,7 +263,8 @@ static inline void joint_inertia(struct scene *s, double h)
         struct link *link = &s->link[i];
         link->mass = RB_MASS[k];
         memcpy(link->middle, s->body[k].x, sizeof link->middle);
-        turned_matrix(s->body[k].r, RB_INERTIA[k], link->inertia);
+        turned_matrix(s->body[k].r, RB_INERTIA[k], link->own);
+        memcpy(link->inertia, link->own, sizeof link->inertia);
     }
     for (int i = RB_LINKS - 1; i >= 0; i--) {
         for (int d = RB_LINK_DOF[i]; d < RB_LINK_DOF[i] + RB_LINK_DOFS[i]; d++) {
