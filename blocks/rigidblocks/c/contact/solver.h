@@ -48,17 +48,15 @@ static inline void slip(const struct scene *s, const struct touch *c, double *ou
 /* The freedoms of the tree of a body with an impulse along the frame of a contact. */
 static inline void push_tree(const struct touch *c, int side, const double *change, double *z)
 {
-    const int leaf = RB_LEAF[side ? c->b : c->a], first = RB_DOF_FIRST[leaf], *path = RB_PATH + RB_DOF_ROW[leaf];
-    const double(*row)[RB_PARTS] = RB_CLOSURES > 0 ? c->rows[side].w : c->rows[side].y, sign = side ? -1.0 : 1.0;
+    const int leaf = RB_LEAF[side ? c->b : c->a], *path = RB_PATH + RB_DOF_ROW[leaf];
     const int count = RB_CLOSURES > 0 ? RB_DOF_COUNT[leaf] : RB_DOF_DEPTH[leaf] + 1;
-    double by[RB_PARTS];
-    for (int i = 0; i < RB_PARTS; i++)
-        by[i] = sign * change[i];
+    const double(*row)[RB_PARTS] = RB_CLOSURES > 0 ? c->rows[side].w : c->rows[side].y;
+    const double sign = side ? -1.0 : 1.0, x = sign * change[0], y = sign * change[1], v = sign * change[2];
     for (int k = 0; k < count; k++) {
-        double sum = dot(row[k], by);
+        double sum = row[k][0] * x + row[k][1] * y + row[k][2] * v;
         for (int i = 3; i < RB_PARTS; i++)
-            sum += row[k][i] * by[i];
-        z[RB_CLOSURES > 0 ? first + k : path[k]] += sum;
+            sum += row[k][i] * sign * change[i];
+        z[RB_CLOSURES > 0 ? RB_DOF_FIRST[leaf] + k : path[k]] += sum;
     }
 }
 
@@ -252,6 +250,7 @@ static inline double kept_of(double squared, double before)
 static inline void go_on(struct scene *s, struct solution *all, struct motion *m, double *before)
 {
     const double squared = squared_way(all), kept = kept_of(squared, *before);
+    const int links = RB_LINKS, bodies = links < RB_BODIES ? RB_BODIES : 0; /* where some are free */
     for (int k = 0; k < all->list; k++) {
         struct touch *c = &all->touch[all->listed[k]];
         for (int i = 0; i < RB_PARTS; i++) {
@@ -266,7 +265,7 @@ static inline void go_on(struct scene *s, struct solution *all, struct motion *m
         stop->way = change + stop->step;
         stop->impulse += change;
     }
-    for (int k = 0; RB_LINKS < RB_BODIES && k < RB_BODIES; k++) {
+    for (int k = 0; k < bodies; k++) {
         for (int i = 0; RB_LEAF[k] < 0 && i < 3; i++) {
             carry_on(kept, &m->last[k][i], &m->way[k][i], &s->body[k].v[i]);
             carry_on(kept, &m->last[k][3 + i], &m->way[k][3 + i], &s->body[k].w[i]);

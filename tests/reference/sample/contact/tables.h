@@ -30,6 +30,7 @@ static const int RB_DOF_Q[4] = {0, 1, 2, 0};
 static const int RB_DOF_PARENT[4] = {-1, 0, 0, -1};
 static const int RB_DOF_DEPTH[4] = {0, 1, 1, 0};
 static const int RB_DOF_ROW[4] = {0, 1, 3, 5};
+static const int RB_PATH[6] = {0, 1, 0, 2, 0, 0};
 static const int RB_DOF_FIRST[4] = {0, 0, 0, 0};
 static const int RB_DOF_COUNT[4] = {3, 3, 3, 0};
 static const double RB_DOF_COLUMN[4][6] = {{0.0, 0.0, 0.0, 0.0, 0.0, 1.0}, {0.0, 0.0, 0.0, 1.0, 0.0, 0.0}, {0.0, 0.0, 0.0, -1.0, 0.0, 0.0}, {0.0, 0.0, 0.0, 0.0, 0.0, 0.0}};
