@@ -134,7 +134,7 @@ static inline void mean_rate(const struct scene *s, int k, double *w)
     const struct body *body = &s->body[k];
     double momentum[3], x[3], change = 1.0;
     memcpy(w, body->w, sizeof body->w);
-    if (k == RB_BODIES || !RB_FREE[k] || RB_ISOTROPIC[k])
+    if (!RB_FREE[k] || RB_ISOTROPIC[k])
         return;
     momentum_of(s, k, momentum);
     memcpy(x, momentum, sizeof x);

@@ -185,9 +185,11 @@ static inline void coming_shapes(struct scene *s)
     double way[3], angle[3] = {0.0, 0.0, 0.0};
     for (int k = 0; k < RB_SHAPES; k++) {
         const int body = RB_SHAPE_BODY[k];
-        if (k == 0 || body != RB_SHAPE_BODY[k - 1])
-            mean_rate(s, body, angle);
         double turned[3];
+        if (body == RB_BODIES)
+            memset(angle, 0, sizeof angle);
+        else if (k == 0 || body != RB_SHAPE_BODY[k - 1])
+            mean_rate(s, body, angle);
         times(RB_SCENE_STEP, angle, turned);
         times(RB_SCENE_STEP, s->body[body].v, way);
         moved_shape(s, k, way, turned, &s->coming[k]);
