@@ -228,12 +228,6 @@ static inline void sort_by(int *order, int n, const double *key)
     }
 }
 
-static inline int bounds_meet(const struct bounds *a, const struct bounds *b)
-{
-    return a->low[0] <= b->high[0] && b->low[0] <= a->high[0] && a->low[1] <= b->high[1] && b->low[1] <= a->high[1] &&
-           a->low[2] <= b->high[2] && b->low[2] <= a->high[2];
-}
-
 /* Whether two bodies may touch. */
 static inline int may_touch(int a, int b)
 {
@@ -261,11 +255,11 @@ static inline int is_above(const struct scene *s, int k, int plane)
     return dot(up, way) > RB_SHAPE_REACH[k] + s->bounds[k].margin + s->bounds[plane].margin;
 }
 
+/* A pair whose bounds meet, unless it may not touch. */
 static inline void add_pair(struct scene *s, int one, int other)
 {
     const int a = one < other ? one : other, b = one < other ? other : one;
-    if (!bounds_meet(&s->bounds[a], &s->bounds[b]) || !may_touch(RB_SHAPE_BODY[a], RB_SHAPE_BODY[b]) ||
-        is_above(s, a, b) || is_above(s, b, a))
+    if (!may_touch(RB_SHAPE_BODY[a], RB_SHAPE_BODY[b]) || is_above(s, a, b) || is_above(s, b, a))
         return;
     if (s->pairs == RB_PAIRS) {
         s->left_out++;
@@ -275,13 +269,47 @@ static inline void add_pair(struct scene *s, int one, int other)
     s->pair[s->pairs++].b = b;
 }
 
+/* A shape that the sweep is in: where it ends along its axis, and its bounds along the two others. */
+struct swept {
+    double end, low[2], high[2];
+    int shape;
+};
+
+static inline struct swept swept_of(const struct scene *s, int k, int axis)
+{
+    const struct bounds *bounds = &s->bounds[k];
+    const int one = axis == 0, other = axis == 2 ? 1 : 2;
+    const struct swept found = {
+        bounds->high[axis], {bounds->low[one], bounds->low[other]}, {bounds->high[one], bounds->high[other]}, k};
+    return found;
+}
+
+/* Whether the bounds meet along the two other axes: without branches, for it is no more likely than not. */
+static inline int meet_across(const struct swept *a, const struct swept *b)
+{
+    return (a->low[0] <= b->high[0]) & (b->low[0] <= a->high[0]) & (a->low[1] <= b->high[1]) & (b->low[1] <= a->high[1]);
+}
+
+/* Pairs in the order of the numbers of their a or their b, by counting; those with the same stay as they are. */
+static inline void in_order(const struct pair *from, int n, int by_b, struct pair *to)
+{
+    int at[RB_SHAPES + 1] = {0};
+    for (int k = 0; k < n; k++)
+        at[(by_b ? from[k].b : from[k].a) + 1]++;
+    for (int k = 0; k < RB_SHAPES; k++)
+        at[k + 1] += at[k];
+    for (int k = 0; k < n; k++)
+        to[at[by_b ? from[k].b : from[k].a]++] = from[k];
+}
+
 /* The pairs whose bounds meet, by a sweep along the widest axis, in the order of their numbers. */
 static inline void find_pairs(struct scene *s)
 {
     const int axis = widest_axis(s);
-    double key[RB_SHAPES > RB_PAIRS ? RB_SHAPES : RB_PAIRS];
-    int active[RB_SHAPES] = {0}, count = 0, order[RB_PAIRS];
+    double key[RB_SHAPES];
+    struct swept active[RB_SHAPES] = {{0.0, {0.0, 0.0}, {0.0, 0.0}, 0}};
     struct pair found[RB_PAIRS];
+    int count = 0;
     for (int k = 0; k < RB_SHAPES; k++) {
         s->order[k] = k;
         key[k] = s->bounds[k].low[axis];
@@ -289,25 +317,21 @@ static inline void find_pairs(struct scene *s)
     sort_by(s->order, RB_SHAPES, key);
     s->pairs = 0;
     for (int k = 0; k < RB_SHAPES; k++) {
-        const int one = s->order[k];
-        int kept = 0;
-        for (int i = 0; i < count; i++) {
-            if (s->bounds[active[i]].high[axis] < key[one])
+        const struct swept one = swept_of(s, s->order[k], axis);
+        const double start = s->bounds[one.shape].low[axis];
+        for (int i = 0; i < count;) {
+            if (active[i].end < start) { /* what the sweep has left makes room */
+                active[i] = active[--count];
                 continue;
-            add_pair(s, active[i], one);
-            active[kept++] = active[i];
+            }
+            if (meet_across(&active[i], &one))
+                add_pair(s, active[i].shape, one.shape);
+            i++;
         }
-        active[kept++] = one;
-        count = kept;
+        active[count++] = one;
     }
-    for (int k = 0; k < s->pairs; k++) {
-        order[k] = k;
-        found[k] = s->pair[k];
-        key[k] = (double)found[k].a * RB_SHAPES + found[k].b;
-    }
-    sort_by(order, s->pairs, key);
-    for (int k = 0; k < s->pairs; k++)
-        s->pair[k] = found[order[k]];
+    in_order(s->pair, s->pairs, 1, found);
+    in_order(found, s->pairs, 0, s->pair);
 }
 
 #endif
