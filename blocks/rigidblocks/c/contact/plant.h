@@ -392,6 +392,13 @@ static inline void end_contacts(const struct given *in, const struct scene *s, s
     out[RB_AT_DEPTH] = depth;
 }
 
+/* No contact and no stop is known yet. */
+static inline void start_solution(struct solution *all)
+{
+    all->count = 0;
+    all->reached = 0;
+}
+
 /* How many sweeps may have been made after a round: an eighth of all is left to each that may follow. */
 static inline int sweeps_until(int round)
 {
@@ -408,7 +415,7 @@ static inline void step_scene(const struct given *in, double *out)
     int rounds = 0;
     s.left_out = 0;
     s.loops.count = 0;
-    all.count = all.reached = 0;
+    start_solution(&all);
     memset(s.body, 0, sizeof s.body);
     s.body[RB_BODIES].r[0] = s.body[RB_BODIES].r[4] = s.body[RB_BODIES].r[8] = 1.0;
     if (RB_LINKS > 0)
