@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from random_models import random_state
+from rigidblocks.algebra.sparse import elimination_parent
 from rigidblocks.dynamics import (
     aba,
     crba,
@@ -258,3 +259,16 @@ def test_mistakes_are_named():
     for factorize in (ltl, ltdl):
         with pytest.raises(ValueError, match="not positive definite: pivot 1 is -"):
             factorize(np.diag([1.0, -2.0, 3.0]), (-1, 0, 1))
+
+
+def test_elimination_tree_has_room_for_all_that_fills(rng):
+    # of a matrix with zeros anywhere; where it has those of a tree, it is that tree
+    for n in range(1, 12):
+        A = rng.normal(size=(n, n)) * (rng.uniform(size=(n, n)) < 0.2)
+        H = A + A.T + 2 * n * np.eye(n)
+        L = ltl(H, elimination_parent(H != 0))
+        assert_allclose(L.T @ L, H, rtol=0, atol=RTOL * n)
+
+
+def test_elimination_tree_of_a_tree_is_itself(tree):
+    assert elimination_parent(~zeros_of(tree)) == tree

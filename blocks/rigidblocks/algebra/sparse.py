@@ -40,6 +40,19 @@ def expand_lambda(parent: Parents, freedoms: Sequence[int]) -> tuple[int, ...]:
     return tuple(expanded)
 
 
+def elimination_parent(reads: Array) -> tuple[int, ...]:
+    """The parent array with room for all that the factor L of a matrix has which is not zero where
+    `reads` (n, n) says, a symmetric matrix of booleans (the elimination tree).
+    """
+    left, parent = np.tril(reads, -1), [-1] * len(reads)
+    for k in reversed(range(len(reads))):
+        before = np.flatnonzero(left[k])
+        if len(before):
+            parent[k] = int(before[-1])
+            left[parent[k], before[:-1]] = True  # where the factorization fills
+    return tuple(parent)
+
+
 def factorization_counts(parent: Parents) -> tuple[int, int]:
     """D1 and D2: how often the factorization divides, and how often it multiplies and subtracts
     (RBDA Eq 6.26, 6.27).
