@@ -68,7 +68,7 @@ if TYPE_CHECKING:
         Spherical,
         Universal,
     )
-    from rigidblocks.kernels.derivatives import derivatives
+    from rigidblocks.kernels.derivatives import derivatives, second_derivatives
     from rigidblocks.kernels.dynamics import compiled_dynamics
     from rigidblocks.library import (
         IMU,
@@ -298,6 +298,7 @@ __all__ = [
     "rnea_floating",
     "save_model",
     "save_system",
+    "second_derivatives",
     "select",
     "serve_fmus",
     "show",
@@ -344,7 +345,7 @@ _NAMES = {
         "Cylindrical EulerSpherical Fixed Helical Joint LoopJoint Planar Prismatic "
         "RackAndPinion Reversed Revolute SixDoF Spherical Universal"
     ),
-    "kernels.derivatives": "derivatives",
+    "kernels.derivatives": "derivatives second_derivatives",
     "kernels.dynamics": "compiled_dynamics",
     "library": (
         "BodyContact BouncingBall Chirp ClosedLoopPlant CompliantLoopClosure ContactPlant "

@@ -20,6 +20,7 @@ from rigidblocks.kernels.leaves import (
     traced_body,
 )
 from rigidblocks.kernels.loop_rows import LoopRows
+from rigidblocks.kernels.second_columns import TENSORS
 from rigidblocks.kernels.structure import structure_header
 from rigidblocks.model.model import Model
 from rigidblocks.tracing.ccode import c_number, c_text
@@ -35,7 +36,7 @@ def body_sweeps(
     data: "aba", "rnea", "crba", or the derivatives "daba" and "drnea"; with the rows of `loops`,
     whose C grows with their number, "dclosed".
     """
-    n, own, algorithm = model.nv, _moving_variables(model), (ALGORITHMS | MATRICES)[name]
+    n, own, algorithm = model.nv, _moving_variables(model), (ALGORITHMS | MATRICES | TENSORS)[name]
     if "own" in algorithm.columns:
         algorithm = replace(algorithm, columns={**algorithm.columns, "own": own})
     place, types = body_types(model)
@@ -61,7 +62,8 @@ def _shapes(model: Model, algorithm: Algorithm) -> tuple[Shapes, Shapes]:
     outputs: dict[str, tuple[int, ...]] = {}
     if algorithm.output:
         outputs[algorithm.output] = (model.nv,)
-    return inputs, outputs | dict.fromkeys(algorithm.matrices, (model.nv, model.nv))
+    outputs |= dict.fromkeys(algorithm.matrices, (model.nv,) * 2)
+    return inputs, outputs | dict.fromkeys(algorithm.tensors, (model.nv,) * 3)
 
 
 def _moving_variables(model: Model) -> int:

@@ -84,7 +84,7 @@ def moving(model: Model, i: int, q: Array, qd: Array, X0_p: Transform, v_p: Arra
     v = v_p + S @ qd + beyond
     c = swept @ qd + cross_motion(v_p, beyond) + _to_base(X0, cJ)
     I = model.inertia[i].to_parent(X0)
-    B1, P = _coriolis(I, v), I.m * v[3:] - cross(I.h, v[:3])
+    B1, P = coriolis(I, v), I.m * v[3:] - cross(I.h, v[:3])
     Bv = np.concatenate([B1 @ v[:3], cross(v[:3], P)])
     return Moving(X0, S, swept, v, c, I, B1, P, Bv)
 
@@ -185,7 +185,7 @@ def _to_base(X: Transform, m: Array) -> Array:
     return np.concatenate([w, X.E.T @ m[3:] + cross(X.r, w)])
 
 
-def _coriolis(I: RigidInertia, v: Array) -> Array:
+def coriolis(I: RigidInertia, v: Array) -> Array:
     """B1 = w x (I - tr(I)/2 1) + (h . vO) 1 - vO h^T, of a body on its own."""
     w, vO = v[:3], v[3:]
     one = np.eye(3)

@@ -2,7 +2,10 @@
 
 from typing import Literal, overload
 
+import numpy as np
+
 from rigidblocks.dynamics.equivalence import about_z, equivalent
+from rigidblocks.joint.subspace import subspace_rate
 from rigidblocks.kernels.body_sweeps import body_sweeps
 from rigidblocks.kernels.loop_rows import loop_rows
 from rigidblocks.model.model import Model
@@ -57,10 +60,7 @@ def derivatives(
             f"derivatives are those of aba, rnea or closed_loop_dynamics, not of '{algorithm}'; "
             "others are made with jacobian()"
         )
-    if not isinstance(model, Model):
-        raise ValueError(
-            f"derivatives need a spatial model, not the planar '{model.name}'; use jacobian()"
-        )
+    _check_spatial(model)
     if algorithm != "rnea":
         check_resistance(model)
     notation = IN_LANES if batch else SCALAR
@@ -69,3 +69,67 @@ def derivatives(
         return compiled_form(body_sweeps(tree, f"d{algorithm}", notation), batch, lanes)
     rows = loop_rows(model, tree, notation)
     return compiled_form(body_sweeps(tree, "dclosed", notation, rows), batch, lanes)
+
+
+@overload
+def second_derivatives(model: Model, algorithm: str = "rnea") -> CompiledFunction: ...
+
+
+@overload
+def second_derivatives(
+    model: Model, algorithm: str = "rnea", *, batch: Literal[True], lanes: int | None = None
+) -> CompiledBatch: ...
+
+
+def second_derivatives(
+    model: Model, algorithm: str = "rnea", *, batch: bool = False, lanes: int | None = None
+) -> CompiledFunction | CompiledBatch:
+    """The compiled exact first and second derivatives of inverse dynamics, "rnea".
+
+    Of (q, qd, qdd) it gives what `derivatives` does, tau, dtau_dq, dtau_dqd and dtau_dqdd = H, and
+    then four tensors (nv, nv, nv), whose element [i, j, k] is how a derivative of tau_i changes:
+
+        ddtau_dq_dq    dtau_dq[i, j] by q_k          ddtau_dq_dqd    dtau_dq[i, j] by qd_k
+        ddtau_dq_dqdd  dtau_dq[i, j] by qdd_k, which is dH_ik/dq_j
+        ddtau_dqd_dqd  dtau_dqd[i, j] by qd_k        all others are zero
+
+    A derivative by q is by the velocity variables that move it, q (+) dq at dq = 0, so the second
+    one is how the first changes while variable k moves q. Variables of different joints may change
+    places. Those of one joint may where their motions commute; of one that turns freely
+    [i, j, k] - [i, k, j] of ddtau_dq_dq is the derivative of tau_i by q along S_k x S_j, and half
+    their sum is the Hessian along motions with a constant velocity (exponential coordinates).
+
+    Where `derivatives` has columns of the change of a force, it has what a variable makes of these,
+    in passes over the bodies and products along the paths of the tree (Singh, Russell and Wensing
+    2022): it grows with the cube of the depth, and its text does not grow. A `batch` is as there.
+    Raises ValueError for another algorithm, for a planar model, and for a joint whose S changes
+    with its position or which time moves.
+    """
+    if algorithm != "rnea":
+        raise ValueError(f"second derivatives are those of rnea, not of '{algorithm}'")
+    _check_spatial(model)
+    _check_joints(model)
+    written = body_sweeps(equivalent(about_z(model)), "ddrnea", IN_LANES if batch else SCALAR)
+    return compiled_form(written, batch, lanes)
+
+
+def _check_spatial(model: Model) -> None:
+    if not isinstance(model, Model):
+        raise ValueError(
+            f"derivatives need a spatial model, not the planar '{model.name}'; use jacobian()"
+        )
+
+
+def _check_joints(model: Model) -> None:
+    """Raises ValueError, naming the joint, for one whose second changes are more than those of its
+    body's place.
+    """
+    for name, joint in zip(model.joint_names, model.joint, strict=True):
+        q = joint.neutral() + 0.5
+        moves = any(np.any(subspace_rate(joint, q, unit)) for unit in np.eye(joint.nv))
+        if moves or np.any(joint.jcalc(q, np.zeros(joint.nv)).vJ):
+            what = "whose S changes with its position" if moves else "which time moves"
+            raise ValueError(
+                f"{name} of model '{model.name}' is {joint}, {what}; second derivatives are for "
+                "joints with a constant S, and jacobian() has those of any function"
+            )

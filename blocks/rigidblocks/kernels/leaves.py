@@ -59,8 +59,8 @@ class Algorithm:
     """The passes of an algorithm, its inputs, its output, and what the bodies see of each other.
 
     Some results are `columns` (rows, nv) by the joint's velocity variables, with so many rows, of
-    which the C in the files `texts` makes the `matrices` (nv, nv) behind the output, with room for
-    `scratch` more of them.
+    which the C in the files `texts` makes the `matrices` (nv, nv) behind the output and the
+    `tensors` (nv, nv, nv) behind them, with room for `scratch` more matrices.
     """
 
     inputs: tuple[str, ...]
@@ -69,6 +69,7 @@ class Algorithm:
     output: str = ""
     columns: Mapping[str, int] = field(default_factory=dict)
     matrices: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     scratch: int = 0
 

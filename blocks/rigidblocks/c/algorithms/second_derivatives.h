@@ -1,0 +1,179 @@
+/* Second derivatives of joint forces from the columns that they are made of (kernels/second_columns.py).
+
+   Three variables on one path matter, of which d is the furthest from the base: either the joint force is that of d, or it
+   is that of a variable before d, whose subtree d changes. */
+
+#ifndef RB_SECOND_DERIVATIVES_H
+#define RB_SECOND_DERIVATIVES_H
+
+#if !defined(RB_DERIVATIVES_H)
+#include "derivatives.h"
+#endif
+
+/* Those of the first derivatives; the velocities dv by q; Z; and what a variable makes of the force of its subtree, by q
+   and by qd. */
+struct second_columns {
+    real S[6][RB_N], R[9][RB_N], X[2][9][RB_N], G[2][6][RB_N], D[6][RB_N], Z[3][3][RB_N], M[6][9][RB_N], N[6][3][RB_N];
+};
+
+/* The change [i][j][k] of the joint force i by q (j) and q, qd or qdd (k), and by qd and qd. */
+struct tensors {
+    real qq[RB_N][RB_N][RB_N], qv[RB_N][RB_N][RB_N], qa[RB_N][RB_N][RB_N], vv[RB_N][RB_N][RB_N];
+};
+
+/* y = the sum of c[k N] times row k of three, for elements `first` to `last`. */
+static inline void three_rows(real *restrict y, const real *restrict c, const real *restrict rows, int first, int last)
+{
+    const real c0 = c[0], c1 = c[RB_N], c2 = c[2 * RB_N];
+    for (int j = first; j < last; j++)
+        y[j] = c0 * rows[j] + (c1 * rows[RB_N + j] + c2 * rows[2 * RB_N + j]);
+}
+
+/* y += the columns of x times one vector, a cross product, for elements `first` to `last`. */
+static inline void add_cross(real (*restrict y)[RB_N], const real (*restrict x)[RB_N], const real *restrict c, int first,
+                             int last)
+{
+    const real c0 = c[0], c1 = c[RB_N], c2 = c[2 * RB_N];
+    for (int k = first; k < last; k++) {
+        y[0][k] += x[1][k] * c2 - x[2][k] * c1;
+        y[1][k] += x[2][k] * c0 - x[0][k] * c2;
+        y[2][k] += x[0][k] * c1 - x[1][k] * c0;
+    }
+}
+
+/* y += S x* the force c, for the variables `first` to `last`. */
+static inline void add_turned(real (*y)[RB_N], const real (*S)[RB_N], const real *c, int first, int last)
+{
+    add_cross(y, S, c, first, last);
+    add_cross(y, S + 3, c + 3 * RB_N, first, last);
+    add_cross(y + 3, S, c + 3 * RB_N, first, last);
+}
+
+/* The changes of R of variable d by the variables that support it, by q and, of its first three elements, by qd. */
+static inline void covector_changes(const struct second_columns *w, int d, real (*by_q)[RB_N], real (*by_qd)[RB_N])
+{
+    memset(by_q, 0, 9 * sizeof *by_q);
+    for (int k = RB_LAST[d] - 1; k >= 0; k = RB_BEFORE[RB_RUN[k]]) {
+        const int first = RB_RUN[k], last = k + 1;
+        for (int row = 0; row < 3; row++) {
+            three_rows(by_q[row], &w->Z[row][0][d], w->D[0], first, last);
+            three_rows(by_qd[row], &w->Z[row][0][d], w->S[0], first, last);
+        }
+        add_cross(by_q, w->D + 3, &w->R[6][d], first, last);
+        add_cross(by_qd, w->S + 3, &w->R[6][d], first, last);
+        add_cross(by_q, w->S, &w->R[0][d], first, last);
+        add_turned(by_q + 3, w->S, &w->R[3][d], first, last);
+    }
+}
+
+/* The second derivatives of the force of variable i by the speed of variable d and, of the variables `first` to `last`, the
+   positions and the speeds; of two speeds in one joint the mean of both orders. */
+static inline void put_speeds(struct tensors *t, int i, int d, const real *positions, const real *speeds, int first,
+                              int last)
+{
+    for (int k = first; k < last; k++) {
+        t->qv[i][k][d] = positions[k];
+        if (k < RB_FIRST[d]) {
+            t->vv[i][d][k] = t->vv[i][k][d] = speeds[k];
+        } else {
+            t->vv[i][d][k] += number(0.5) * speeds[k];
+            t->vv[i][k][d] += number(0.5) * speeds[k];
+        }
+    }
+}
+
+/* The second derivatives of the force of variable d by what supports it, of two variables j the one behind. */
+static inline void second_of_own_force(const struct second_columns *w, int d, struct tensors *t)
+{
+    real by_q[9][RB_N], by_qd[3][RB_N], mixed[RB_N], fast[RB_N];
+    covector_changes(w, d, by_q, by_qd);
+    for (int j = RB_LAST[d] - 1; j >= 0; j = RB_BEFORE[j]) {
+        for (int k = RB_LAST[j] - 1; k >= 0; k = RB_BEFORE[RB_RUN[k]]) {
+            nine_rows(t->qq[d][j], &by_q[0][j], w->X[0][0], RB_RUN[k], k + 1);
+            three_rows(mixed, &by_qd[0][j], w->X[0][0], RB_RUN[k], k + 1);
+            three_rows(fast, &by_qd[0][j], w->X[1][0], RB_RUN[k], k + 1);
+            put_speeds(t, d, j, mixed, fast, RB_RUN[k], k + 1);
+        }
+        for (int k = RB_BEFORE[RB_FIRST[j]]; k >= 0; k = RB_BEFORE[RB_RUN[k]]) {
+            nine_rows(t->qv[d][j], &by_q[0][j], w->X[1][0], RB_RUN[k], k + 1);
+            six_rows(t->qa[d][j], &by_q[3][j], w->S[0], RB_RUN[k], k + 1);
+        }
+        for (int k = RB_BEFORE[RB_FIRST[j]]; k >= 0; k = RB_BEFORE[k]) {
+            t->qq[d][k][j] = t->qq[d][j][k];
+            t->qa[k][j][d] = t->qa[d][j][k];
+        }
+    }
+}
+
+/* What variable d makes of the forces that its subtree takes for a change of a variable k that supports it: of q and then
+   q, qd and qdd, and of qd and then q and qd. */
+struct changed_forces {
+    real qq[6][RB_N], qv[6][RB_N], qa[6][RB_N], vq[6][RB_N], vv[6][RB_N];
+};
+
+static inline void change_forces(const struct second_columns *w, int d, struct changed_forces *f)
+{
+    for (int k = RB_LAST[d] - 1; k >= 0; k = RB_BEFORE[RB_RUN[k]])
+        for (int row = 0; row < 6; row++) {
+            const real *M = &w->M[row][0][d], *N = &w->N[row][0][d];
+            nine_rows(f->qq[row], M, w->X[0][0], RB_RUN[k], k + 1);
+            nine_rows(f->qv[row], M, w->X[1][0], RB_RUN[k], k + 1);
+            six_rows(f->qa[row], M + 3 * RB_N, w->S[0], RB_RUN[k], k + 1);
+            three_rows(f->vq[row], N, w->X[0][0], RB_RUN[k], k + 1);
+            three_rows(f->vv[row], N, w->X[1][0], RB_RUN[k], k + 1);
+        }
+}
+
+/* The variables of a joint turn the forces by d, too, for those who look from before it. */
+static inline void turn_forces(const struct second_columns *w, int d, int joint, struct changed_forces *f)
+{
+    add_turned(f->qq, w->S, &w->G[0][0][d], RB_FIRST[joint], RB_LAST[joint]);
+    add_turned(f->vq, w->S, &w->G[1][0][d], RB_FIRST[joint], RB_LAST[joint]);
+}
+
+/* The second derivatives of the force of variable i, which supports d, by d and what supports it. */
+static inline void second_of_force(const struct second_columns *w, const struct changed_forces *f, int d, int i,
+                                   struct tensors *t)
+{
+    const real *S = &w->S[0][i];
+    real mixed[RB_N], fast[RB_N];
+    for (int k = RB_LAST[d] - 1; k >= 0; k = RB_BEFORE[RB_RUN[k]]) {
+        six_rows(t->qq[i][d], S, f->qq[0], RB_RUN[k], k + 1);
+        six_rows(mixed, S, f->vq[0], RB_RUN[k], k + 1);
+        six_rows(fast, S, f->vv[0], RB_RUN[k], k + 1);
+        put_speeds(t, i, d, mixed, fast, RB_RUN[k], k + 1);
+    }
+    for (int k = RB_BEFORE[RB_FIRST[d]]; k >= 0; k = RB_BEFORE[RB_RUN[k]]) {
+        six_rows(t->qv[i][d], S, f->qv[0], RB_RUN[k], k + 1);
+        six_rows(t->qa[i][d], S, f->qa[0], RB_RUN[k], k + 1);
+    }
+    for (int k = RB_BEFORE[RB_FIRST[d]]; k >= 0; k = RB_BEFORE[k])
+        t->qq[i][k][d] = t->qq[i][d][k];
+}
+
+/* The second derivatives of the joint forces, a tensor that is zero before. */
+static inline void second_derivatives(const struct second_columns *w, struct tensors *t)
+{
+    for (int d = 0; d < RB_N; d++) {
+        struct changed_forces f;
+        second_of_own_force(w, d, t);
+        change_forces(w, d, &f);
+        turn_forces(w, d, d, &f);
+        for (int i = RB_BEFORE[RB_FIRST[d]]; i >= 0; i = RB_BEFORE[i]) {
+            second_of_force(w, &f, d, i, t);
+            if (i == RB_FIRST[i])
+                turn_forces(w, d, i, &f);
+        }
+    }
+}
+
+/* The derivatives of the joint forces by q, qd and qdd, and the second ones behind them. */
+static inline void second_force_derivatives(const real *columns, real *out)
+{
+    struct tensors *t = (void *)(out + 3 * RB_N * RB_N);
+    force_derivatives(columns, out);
+    memset(t, 0, sizeof *t);
+    second_derivatives((const void *)columns, t);
+}
+
+#endif
