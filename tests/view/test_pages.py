@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from rigidblocks import (
     show,
     simulate,
 )
+from rigidblocks.block.signal_types import number
 from rigidblocks.dynamics.kinematics import body_poses
 from rigidblocks.formats.load import load_model
 from rigidblocks.loops.constraints import position_constraints
@@ -239,3 +241,15 @@ def test_several_runs_are_played_on_one_another():
     np.testing.assert_allclose(numbers(signal["columns"][3]), at, atol=1e-5)
     with pytest.raises(ValueError, match="there is nothing to show"):
         animate({}, planar2())
+
+
+def test_texts_of_a_run_are_left_out_of_its_page():
+    system, result = swing()
+    texts = np.full((len(result.time), 2), number("a"))
+    ports = (*result.ports, Port("part.says", type="String"), Port("part.raw", type="Binary"))
+    values = np.concatenate([np.asarray(result.values), texts], axis=1)
+    more = replace(result, ports=ports, values=values)
+    seen = [one["name"] for one in data(animate(more, system))["run"]["signals"]]
+    assert seen == [one["name"] for one in data(animate(result, system))["run"]["signals"]]
+    with pytest.raises(ValueError, match=r"'part\.raw' has texts for values"):
+        animate(more, system, signals=["part.raw"])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rigidblocks import Port, Result, RobotPlant, System, linearize, planar2, prepare, simulate
+from rigidblocks.block.signal_types import number
 from rigidblocks.cli.runs import _planar2ctrl
 from rigidblocks.library import StateSpace
 from rigidblocks.simulation.inner_steps import inner_steps
@@ -148,3 +149,32 @@ def test_figures_of_a_robot_that_follows_its_command():
         assert figure._repr_png_().startswith(b"\x89PNG")
         assert figure.get_suptitle()
         assert all(axis.get_ylabel() for axis in figure.axes)
+
+
+def with_texts():
+    t = np.linspace(0, 1, 5)
+    ports = [
+        Port("part.u", (2,), "m"),
+        Port("part.says", type="String"),
+        Port("part.raw", type="Binary"),
+    ]
+    texts = [number("north"), number(b"\x01")]
+    values = np.column_stack([t, -t, *(np.full(5, one) for one in texts)])
+    return Result(t, tuple(ports), values, {})
+
+
+def test_texts_have_no_curve_and_an_element_has_one():
+    result = with_texts()
+    (panel,) = curves(result.plot())
+    assert list(panel) == ["part.u[1]", "part.u[2]"]
+    (panel,) = curves(result.plot("part.u[2]"))
+    np.testing.assert_array_equal(panel["part.u[2]"], -result.time)
+    for name in ("part.says", "part.raw"):
+        with pytest.raises(ValueError, match=f"'{name}' has texts for values"):
+            result.plot(name)
+
+
+def test_a_figure_without_matplotlib_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("rigidblocks.simulation.result.find_spec", lambda _: None)
+    with pytest.raises(ImportError, match=r"pip install 'rigidblocks\[plot\]'"):
+        with_texts().plot()

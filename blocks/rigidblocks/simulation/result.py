@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from importlib.util import find_spec
 from io import BytesIO
 from itertools import cycle
 from pathlib import Path
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
 from rigidblocks.block.record import offer
-from rigidblocks.block.signal_types import shown
+from rigidblocks.block.signal_types import TEXTUAL, shown
 from rigidblocks.pictures import Picture, described, moving_picture
 from rigidblocks.simulation import files
 from rigidblocks.simulation.log import LoggedValues
@@ -111,7 +112,11 @@ class Result:
         raise KeyError(f"no signal '{name}'; {offer(name, (port.name for port in self.ports))}")
 
     def unit(self, name: str) -> str | tuple[str, ...]:
-        """The unit of a signal, or one for each of its elements where they differ."""
+        """The unit of a signal, or one for each of its elements where they differ; or of an element
+        alone.
+        """
+        if name not in self._where and name in self.columns:
+            return self.units[self.columns.index(name)]
         units = self.port(name).units
         return units[0] if len(set(units)) == 1 else units
 
@@ -200,7 +205,7 @@ class Result:
 
     def _usual(self) -> tuple[str, ...]:
         """The signals that a figure has without being asked for any."""
-        numbers = [port for port in self.ports if port.type != "String"]
+        numbers = [port for port in self.ports if port.type not in TEXTUAL]
         few = [port.name for port in numbers if port.size <= 12]
         return tuple(few or [port.name for port in numbers])
 
@@ -210,14 +215,33 @@ class Result:
         for name, style in zip(names, cycle(styles)):
             if len(names) <= len(styles):
                 axis.set_prop_cycle(None)  # command and actual of a joint have one colour
-            elements = self[name].reshape(len(self.time), self.port(name).size)
-            axis.plot(self.time, elements, style, label=self.port(name).element_names)
+            axis.plot(self.time, curves_of(self, name), style, label=names_of(self, name))
         for event in self.events:
             axis.axvline(event.t, color="k", lw=0.4, alpha=0.4)
 
 
+def curves_of(result: Result, name: str) -> Array:
+    """The elements of a signal, or one of them, side by side (n, elements); raises ValueError for
+    texts.
+    """
+    values = result[name]
+    if values.dtype == object:
+        raise ValueError(f"'{name}' has texts for values, which have no curve")
+    return np.asarray(values, dtype=float).reshape(len(values), int(np.prod(values.shape[1:])))
+
+
+def names_of(result: Result, name: str) -> list[str]:
+    """The names of the elements of a signal, or its own where it is an element."""
+    whole = name in {port.name for port in result.ports}
+    return list(result.port(name).element_names) if whole else [name]
+
+
 def panels(n: int, title: str, height: float = 2.2) -> tuple["Figure", Sequence["Axes"]]:
-    """A figure with a title and n panels over time, one below the other, each `height` inches."""
+    """A figure with a title and n panels over time, one below the other, each `height` inches;
+    raises ImportError without matplotlib.
+    """
+    if find_spec("matplotlib") is None:
+        raise ImportError("a figure needs matplotlib: pip install 'rigidblocks[plot]'")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 2 + height * n), layout="constrained")

@@ -11,6 +11,7 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
+from rigidblocks.block.signal_types import TEXTUAL
 from rigidblocks.simulation.result import Result
 from rigidblocks.simulation.watch import Watcher
 from rigidblocks.system.system import System
@@ -129,7 +130,7 @@ def _places(ports: Sequence[Port]) -> dict[str, range]:
 
 def _signals(ports: Sequence[Port], places: Mapping[str, range]) -> Any:
     """The signals of a row, as the scope shows them."""
-    known = {port.name: port for port in ports if port.type != "String"}
+    known = {port.name: port for port in ports if port.type not in TEXTUAL}
     for name in in_order(list(known)):
         port = known[name]
         ends = [one[len(name) :] or name.rpartition(".")[2] for one in port.element_names]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.simulation.result import Result, finished_figure, panels
+from rigidblocks.simulation.result import Result, curves_of, finished_figure, names_of, panels
 from rigidblocks.system.linearization import Linearization
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def plot_tracking(result: Result, command: str, actual: str, path: Target = None
     Raises ValueError for two signals of different shapes or units, KeyError for one that there is
     not.
     """
-    wanted, got = _columns(result, command), _columns(result, actual)
+    wanted, got = curves_of(result, command), curves_of(result, actual)
     units = [_unit(result, name) for name in (command, actual)]
     if wanted.shape != got.shape or units[0] != units[1]:
         raise ValueError(
@@ -37,9 +37,9 @@ def plot_tracking(result: Result, command: str, actual: str, path: Target = None
             f"{got.shape[1:]} in {units[1]}"
         )
     figure, (above, below) = panels(2, f"{actual} follows {command}")
-    above.plot(result.time, wanted, "--", lw=1.2, label=_names(result, command))
+    above.plot(result.time, wanted, "--", lw=1.2, label=names_of(result, command))
     above.set_prop_cycle(None)  # command and actual of a joint have one colour
-    above.plot(result.time, got, label=_names(result, actual))
+    above.plot(result.time, got, label=names_of(result, actual))
     below.plot(result.time, wanted - got, label=[f"error {one}" for one in _ends(result, actual)])
     above.set_ylabel(units[0])
     below.set_ylabel(f"error [{units[0]}]")
@@ -49,11 +49,11 @@ def plot_tracking(result: Result, command: str, actual: str, path: Target = None
 
 def plot_phase(result: Result, q: str, qd: str, path: Target = None) -> "Figure":
     """The phase plot of a signal and its rate, a curve for each element, from its ring on."""
-    x, y = _columns(result, q), _columns(result, qd)
+    x, y = curves_of(result, q), curves_of(result, qd)
     if x.shape != y.shape:
         raise ValueError(f"{q} has {x.shape[1]} elements and {qd} has {y.shape[1]}")
     figure, (axis,) = panels(1, f"{qd} over {q}", height=4.5)
-    for a, b, name in zip(x.T, y.T, _names(result, q), strict=True):
+    for a, b, name in zip(x.T, y.T, names_of(result, q), strict=True):
         (line,) = axis.plot(a, b, label=name)
         axis.plot(a[:1], b[:1], "o", mfc="none", color=line.get_color())
     axis.set_xlabel(f"{q} [{_unit(result, q)}]")
@@ -89,7 +89,7 @@ def work(result: Result, force: str, position: str) -> Array:
     """The work (n,) [J] since the start of a run of a force that is held from row to row, on a
     position: the sum of f_k (q_k+1 - q_k).
     """
-    f, q = _columns(result, force), _columns(result, position)
+    f, q = curves_of(result, force), curves_of(result, position)
     return np.append(0.0, np.cumsum(np.sum(f[:-1] * np.diff(q, axis=0), axis=1)))
 
 
@@ -204,23 +204,13 @@ def _draw_events(axis: "Axes", result: Result, kinds: Sequence[str]) -> None:
         axis.set_ylim(len(kinds) - 0.5, -0.5)
 
 
-def _columns(result: Result, name: str) -> Array:
-    return np.asarray(result[name], dtype=float).reshape(len(result.time), -1)
-
-
 def _unit(result: Result, name: str) -> str:
-    if name in {port.name for port in result.ports}:
-        return " ".join(dict.fromkeys(result.port(name).units))
-    return dict(zip(result.columns, result.units, strict=True))[name]
-
-
-def _names(result: Result, name: str) -> list[str]:
-    whole = name in {port.name for port in result.ports}
-    return list(result.port(name).element_names) if whole else [name]
+    units = result.unit(name)
+    return units if isinstance(units, str) else " ".join(dict.fromkeys(units))
 
 
 def _ends(result: Result, name: str) -> list[str]:
-    return [one[len(name) :] or name for one in _names(result, name)]
+    return [one[len(name) :] or name for one in names_of(result, name)]
 
 
 def _mark(result: Result, axes: Sequence["Axes"]) -> None:
