@@ -36,6 +36,23 @@ def test_a_run_is_made_a_page(folder, capsys):
     assert '"run":{' in (folder / "run.html").read_text()
 
 
+def test_runs_of_one_name_in_two_folders_are_two(folder):
+    for name in ("a", "b"):
+        assert main(["run", "swing.py", "--stop", "0.01", "-o", f"{name}/run.csv"]) == 0
+    assert main(["view", "swing.py", "a/run.csv", "b/run.csv", "-o", "run.html"]) == 0
+    assert "shadows: b/run.csv" in (folder / "run.html").read_text()
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_one_line_of_the_command(folder, capsys):
+    mesh = '<visual><geometry><mesh filename="package://none/a.stl"/></geometry></visual>'
+    (folder / "arm.urdf").write_text(ARM.replace("</link>", f"{mesh}</link>", 1))
+    assert main(["view", "arm.urdf"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rigidblocks: 1 of 1 meshes cannot be read, such as package://none/")
+    assert "--packages" in line
+
+
 @pytest.mark.slow  # a machine that has compiled none needs a minute for its C library
 def test_a_system_is_made_a_page_in_which_it_runs(folder):
     assert main(["page", "swing.py", "--dt", "0.01"]) == 0

@@ -1,7 +1,9 @@
 """The command `rigidblocks`."""
 
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 from rigidblocks.cli import beginnings, benches, files, fits, fmus, machine, pages, runs
 from rigidblocks.cli.application import APP
@@ -25,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     2 where what was given cannot be used; errors are on stderr.
     """
     try:
-        APP(args=None if arguments is None else list(arguments), prog_name="rigidblocks")
+        with warnings.catch_warnings():
+            warnings.showwarning = _shown
+            APP(args=None if arguments is None else list(arguments), prog_name="rigidblocks")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
@@ -36,3 +40,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"rigidblocks: {text}", *notes, sep="\n", file=sys.stderr)
         return 2 if isinstance(error, _INPUT) else 1
     return 0
+
+
+def _shown(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Prints a warning as errors are printed, without the line of the program that gave it."""
+    del category, filename, lineno, line
+    print(f"rigidblocks: {message}", file=sys.stderr if file is None else file)

@@ -48,7 +48,9 @@ def view(
     else:
         seen = robot_file(robot, floating, tuple(parts(packages) or ()))
         warn(robot, seen.robot.warnings)
-    runs = {path.stem: Result.load(path) for path in results or ()}
+    files = results or []
+    is_short = len({path.stem for path in files}) == len(files)
+    runs = {path.stem if is_short else str(path): Result.load(path) for path in files}
     played = runs if len(runs) > 1 else next(iter(runs.values()), None)
     if output and output.suffix not in ("", ".html", ".htm"):
         _filmed(played, seen, output, as_json)

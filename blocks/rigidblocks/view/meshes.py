@@ -61,9 +61,10 @@ def meshes(robot: RobotDescription, path: Path, packages: Sequence[str | Path] =
             points = triangles * scale
             found.append(Solid("mesh", body, (), colour, X, points=points.reshape(-1, 9)))
     if missing:
-        text = (
-            f"{len(missing)} of {len(named)} meshes cannot be read, such as {next(iter(missing))}"
-        )
+        first = next(iter(missing))
+        text = f"{len(missing)} of {len(named)} meshes cannot be read, such as {first}"
+        if first.startswith("package://"):
+            text += "; --packages and ROS_PACKAGE_PATH name the folders that packages are in"
         warnings.warn(text, stacklevel=3)
     return Meshes(tuple(found), frozenset(missing.values()))
 

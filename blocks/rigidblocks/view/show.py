@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Record
 from rigidblocks.block.record import offer
+from rigidblocks.block.signal_types import TEXTUAL
 from rigidblocks.dynamics.floating import floating_body
 from rigidblocks.formats.description import RobotDescription
 from rigidblocks.library.contact_plant import ContactPlant
@@ -26,7 +27,8 @@ from rigidblocks.library.world_plant import WorldPlant
 from rigidblocks.mechanisms import Mechanism
 from rigidblocks.model.model import Model
 from rigidblocks.model.tree import Tree
-from rigidblocks.simulation.result import Result
+from rigidblocks.simulation.result import Result, curves_of, names_of
+from rigidblocks.system.fmu import Fmu
 from rigidblocks.system.system import System
 from rigidblocks.view.encoding import encoded
 from rigidblocks.view.file import RobotFile, robot_file
@@ -179,24 +181,18 @@ def plotted(result: Result, names: Sequence[str], runs: int = 1) -> Array:
 
 
 def signal_of(result: Result, name: str, rows: Array) -> dict[str, Any]:
-    """What the script reads of a signal, at these rows."""
-    values = np.asarray(result[name], dtype=float).reshape(len(result.time), -1)[rows]
-    whole = name in {port.name for port in result.ports}
-    elements = result.port(name).element_names if whole else (name,)
-    units = (
-        result.port(name).units
-        if whole
-        else (dict(zip(result.columns, result.units, strict=True))[name],)
-    )
-    unit = " ".join(dict.fromkeys(units))
-    ends = [element[len(name) :] or name.rpartition(".")[2] for element in elements]
+    """What the script reads of a signal, at these rows; raises ValueError for texts."""
+    values = curves_of(result, name)[rows]
+    units = result.unit(name)
+    unit = units if isinstance(units, str) else " ".join(dict.fromkeys(units))
+    ends = [one[len(name) :] or name.rpartition(".")[2] for one in names_of(result, name)]
     columns = [encoded(np.clip(np.nan_to_num(column), -1e30, 1e30)) for column in values.T]
     return {"name": name, "unit": unit, "elements": ends, "columns": columns}
 
 
 def _numbers(result: Result) -> list[str]:
     """The signals that are numbers."""
-    names = [port.name for port in result.ports if port.type != "String"]
+    names = [port.name for port in result.ports if port.type not in TEXTUAL]
     return in_order(names)
 
 
@@ -219,8 +215,13 @@ def _of_system(system: System) -> Iterator[Drawn]:
             one = replace(one, forces=forces, frames=frames)
             yield (_on_ground(one, system) if robots == 1 else one), ports
     if not robots:
+        fmus = any(isinstance(part.component, Fmu) for part in system.parts.values())
         names = ", ".join(system.parts) or "none"
-        raise ValueError(f"there is no robot to draw in the system; its parts are: {names}")
+        raise ValueError(
+            f"there is no robot to draw in the system; its parts are: {names}"
+            + "; an FMU does not say what its robot looks like: give the robot's file or model"
+            * fmus
+        )
 
 
 def _on_ground(one: DrawnRobot, robot: Block | System) -> DrawnRobot:
