@@ -123,6 +123,8 @@ def test_a_missing_or_damaged_file_is_refused(fmus, tmp_path):
         System().add("robot", "nowhere.fmu")
     no_zip = tmp_path / "text.fmu"
     no_zip.write_text("this is no archive")
+    with pytest.raises(FmuError, match="is a folder; an FMU is a file"):
+        System().add("a", tmp_path)
     with pytest.raises(FmuError, match=r"text.fmu' is damaged: File is not a zip file"):
         System().add("robot", no_zip)
     cut = tmp_path / "cut.fmu"

@@ -204,6 +204,38 @@ def test_what_is_no_log_is_refused(tmp_path):
             Result.load(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("", "it has no line of names"), ("time,a,b\n0,1\n1,2\n2,3\n", "2 numbers below 3 names")],
+)
+def test_a_csv_file_without_its_names_is_refused(tmp_path, text, why):
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=why):
+        Result.load(path)
+
+
+@pytest.mark.parametrize("ending", [".arrow", ".csv", ".parquet", ".mf4"])
+def test_a_folder_is_no_result(tmp_path, ending):
+    (tmp_path / f"x{ending}").mkdir()
+    with pytest.raises(IsADirectoryError, match=f"x{ending}' is a folder"):
+        Result.load(tmp_path / f"x{ending}")
+
+
+@pytest.mark.parametrize("first", [b"\xff\xfe\xfd\xfc", b"\x80\x00\x01\x02", b"PAR1"])
+@pytest.mark.parametrize("ending", [".arrow", ".csv", ".parquet", ".mf4"])
+def test_noise_is_no_result(tmp_path, ending, first):
+    path = tmp_path / f"x{ending}"
+    path.write_bytes(first + bytes(range(256)) * 3)
+    with pytest.raises(ValueError, match=rf"x{ending}' is not a (log|result)"):
+        Result.load(path)
+
+
+def test_names_alone_are_a_result_without_rows(tmp_path):
+    (tmp_path / "x.csv").write_text("time,a\n")
+    assert Result.load(tmp_path / "x.csv")["a"].shape == (0,)
+
+
 def test_a_csv_file_of_another_program_is_read_by_its_names(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text('time,q[1],q[2],"m[1,1]",z[7]\n0,1,2,3,4\n1,5,6,7,8\n')

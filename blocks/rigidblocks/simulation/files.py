@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -102,7 +103,17 @@ def save(result: "Result", path: Path) -> None:
 
 def load(path: Path) -> Content:
     """What is in a file; raises ValueError for one that is not known or damaged."""
-    return format_of(path).read(path)
+    read = format_of(path).read
+    if path.is_dir():
+        raise IsADirectoryError(f"'{path}' is a folder; a result is a file")
+    try:
+        return read(path)
+    except (MemoryError, Warning):
+        raise
+    except Exception as error:  # each package has its own for what is damaged
+        if getattr(error, "errno", None) or str(error).startswith(f"'{path}'"):
+            raise
+        raise ValueError(f"'{path}' is not a result: {error}") from error
 
 
 @contextlib.contextmanager
@@ -303,12 +314,16 @@ def _write_rows(result: "Result", file: Any) -> None:
 
 def _read_csv(path: Path) -> Content:
     with open(path, newline="") as file:
-        names = next(csv.reader(file), ["time"])
-        try:
+        names = next(csv.reader(file), None)
+        if not names:
+            raise ValueError("it has no line of names")
+        with warnings.catch_warnings():  # of a run that ended before its first row
+            warnings.filterwarnings("ignore", "loadtxt: input contained no data")
             rows = np.loadtxt(file, delimiter=",", ndmin=2)
-        except ValueError as error:
-            raise ValueError(f"'{path}' is not a result: {error}") from None
-    rows = rows.reshape(-1, len(names))
+    if not rows.size:
+        rows = rows.reshape(0, len(names))
+    if rows.shape[1] != len(names):
+        raise ValueError(f"its rows have {rows.shape[1]} numbers below {len(names)} names")
     units, said = dict.fromkeys(names[1:], ""), {}
     if _beside(path).exists():
         about = json.loads(_beside(path).read_text())

@@ -57,6 +57,8 @@ def description_in(file: Path | IO[bytes], path: str) -> tuple[Any, list[str], I
         raise FmuError(f"there is no FMU file '{path}'") from None
     except FmuError:
         raise
+    except IsADirectoryError:
+        raise FmuError(f"'{path}' is a folder; an FMU is a file") from None
     except Exception as error:
         raise FmuError(f"the FMU file '{path}' is damaged: {error}") from error
     if damaged:
