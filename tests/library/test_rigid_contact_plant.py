@@ -255,7 +255,7 @@ def test_a_pile_of_all_shapes_comes_to_rest_and_no_energy_is_gained(seed, v, w):
     assert (np.abs(y.q[:, :, 4:6]) < 0.41).all()
     E = energy(plant, y)
     assert E.max() < (1 + 1e-9) * E[0]
-    assert np.diff(E).max() < 1e-5 * E[0]
+    assert np.diff(E).max() < 1e-7 * E[0]  # the work of lifting: what overlaps is moved apart
     assert E[-1] < 0.5 * E[0]
     assert y.depth.max() < 0.01 * 0.1  # a hundredth of the smallest length
     assert y.sweeps_made.max() <= plant.sweeps

@@ -7,8 +7,8 @@
 #ifndef RB_PLANT_H
 #define RB_PLANT_H
 
-#include "passive.h"
 #include "sense.h"
+#include "strike.h"
 
 enum { RB_ROUNDS = 4 }; /* of finding contacts and their impulses */
 
@@ -84,6 +84,7 @@ static inline void start_trees(const struct given *in, struct scene *s)
     move_links(s, s->qd);
     joint_inertia(s, RB_SCENE_STEP);
     factorize_inertia(s);
+    weigh_velocities(s, s->qd, s->before_z);
     if (RB_CLOSURES > 0)
         find_loops(s);
     for (int i = 0; i < RB_LINKS; i++) {
@@ -405,17 +406,50 @@ static inline int sweeps_until(int round)
     return RB_SCENE_SWEEPS - (RB_ROUNDS - 1 - round) * (RB_SCENE_SWEEPS / 8);
 }
 
+/* The contacts of the pairs that were found, and the stops that may be reached, as they start the step. */
+static inline void find_contacts(const struct given *in, struct scene *s, struct solution *all)
+{
+    start_solution(all);
+    for (int k = 0; k < s->pairs; k++)
+        touch_pair(in, s, &s->pair[k], all);
+    reach_stops(in, s, 0.5, all);
+}
+
+/* The contacts and stops that velocities come to, which were not found before. Returns whether there are any. */
+static inline int find_more(const struct given *in, struct scene *s, struct solution *all)
+{
+    free_velocities(s, s->z, s->qd);
+    const int stops = reach_stops(in, s, 1.0, all);
+    return touch_more(in, s, all) || stops;
+}
+
+/* The velocities after the step from those after its forces, with the impulses of strikes and contacts: these are known to
+   `tolerance`, and to `later` after many sweeps. */
+static inline void find_velocities(const struct given *in, struct scene *s, struct solution *all, const struct stage *freely,
+                                   double tolerance, double later)
+{
+    struct stage start;
+    int round = 0;
+    const int struck = strike(s, all, freely, tolerance) > 0;
+    if (struck)
+        note_velocities(s, &start);
+    start_impulses(s, all, in->state[RB_AT_SWEEPS_MADE]);
+    do {
+        list_all(all);
+        find_impulses(s, all, tolerance, later, sweeps_until(round));
+    } while (++round < RB_ROUNDS && find_more(in, s, all));
+    bring_no_energy(s, all, freely, struck ? &start : freely);
+}
+
 /* The sampled states after a step. */
 static inline void step_scene(const struct given *in, double *out)
 {
     struct scene s;
     struct solution all;
-    struct freely before;
+    struct stage freely;
     double fastest = RB_SCENE_STEP * norm(in->gravity), moving = 0.0;
-    int rounds = 0;
     s.left_out = 0;
     s.loops.count = 0;
-    start_solution(&all);
     memset(s.body, 0, sizeof s.body);
     s.body[RB_BODIES].r[0] = s.body[RB_BODIES].r[4] = s.body[RB_BODIES].r[8] = 1.0;
     if (RB_LINKS > 0)
@@ -428,24 +462,10 @@ static inline void step_scene(const struct given *in, double *out)
     }
     place_shapes(&s, RB_SCENE_STEP);
     find_pairs(&s);
-    for (int k = 0; k < s.pairs; k++)
-        touch_pair(in, &s, &s.pair[k], &all);
-    reach_stops(in, &s, 0.5, &all);
-    strike(&s, &all, RB_SCENE_TOLERANCE * fastest);
-    note_velocities(&s, &before);
-    start_impulses(&s, &all, in->state[RB_AT_SWEEPS_MADE]);
-    for (;;) {
-        list_all(&all);
-        find_impulses(&s, &all, RB_SCENE_TOLERANCE * fastest, RB_MOVING_TOLERANCE * moving, sweeps_until(rounds));
-        if (++rounds == RB_ROUNDS)
-            break;
-        free_velocities(&s, s.z, s.qd);
-        const int more = reach_stops(in, &s, 1.0, &all);
-        if (!touch_more(in, &s, &all) && !more)
-            break;
-    }
-    if (all.residual > more_of(RB_SCENE_TOLERANCE * fastest, RB_MOVING_TOLERANCE * moving))
-        bring_no_energy(&s, &all, &before);
+    note_velocities(&s, &freely);
+    all.strike_sweeps = 0;
+    find_contacts(in, &s, &all);
+    find_velocities(in, &s, &all, &freely, RB_SCENE_TOLERANCE * fastest, RB_MOVING_TOLERANCE * moving);
     separate(&s, &all);
     for (int k = 0; k < RB_BODIES; k++)
         if (RB_FREE[k])

@@ -57,6 +57,7 @@ struct scene {
     struct link link[RB_LINKS + 1]; /* the last is the base */
     double column[RB_DOFS + 1][6], factor[RB_ROWS + 1], inverse[RB_DOFS + 1], qd[RB_DOFS + 1]; /* inverse: of L's diagonal */
     double z[RB_DOFS + 1], push_z[RB_DOFS + 1]; /* L qd, in which the inertia is 1, and what moves trees apart in the same */
+    double before_z[RB_DOFS + 1];               /* L qd as the step starts */
     struct loops loops;
 };
 

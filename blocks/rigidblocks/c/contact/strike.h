@@ -4,7 +4,7 @@
 #ifndef RB_STRIKE_H
 #define RB_STRIKE_H
 
-#include "touch.h"
+#include "passive.h"
 
 enum { RB_STRIKES = 64, RB_LESS = 3 }; /* rounds of strikes in a step, and how often one may be taken back in part */
 
@@ -61,39 +61,19 @@ static inline int bounce_less(const struct scene *s, struct solution *all)
     return found;
 }
 
-/* Where the impulses of a round bring energy still, as where friction jams a body in a corner and no sweeps come to an end,
-   they are taken back. Returns whether that is so. */
-static inline int take_back(struct scene *s, struct solution *all)
+/* All strikes of a step. Their impulses are kept by themselves: contact starts from none where there was one. Where those of a
+   round bring energy still, as where friction jams a body in a corner and no sweeps come to an end, nothing bounces after it. Returns how many
+   rounds there were. */
+static inline int strike(struct scene *s, struct solution *all, const struct stage *freely, double tolerance)
 {
-    double work = 0.0, exchanged = 0.0;
-    for (int k = 0; k < all->list; k++) {
-        const struct touch *c = &all->touch[all->listed[k]];
-        work += work_of(s, c);
-        exchanged += c->impulse[0] * fabs(c->before[0]);
-    }
-    if (!(exchanged > 0.0) || work <= 1e-4 * exchanged)
-        return 0;
-    for (int k = 0; k < all->list; k++) {
-        struct touch *c = &all->touch[all->listed[k]];
-        double change[RB_PARTS];
-        for (int i = 0; i < RB_PARTS; i++) {
-            change[i] = -c->impulse[i];
-            c->impulse[i] = 0.0;
-        }
-        apply(s, c, change);
-        c->least = c->resting;
-    }
-    return 1;
-}
-
-/* All strikes of a step. Their impulses are kept by themselves: contact starts from none where there was one. */
-static inline void strike(struct scene *s, struct solution *all, double tolerance)
-{
-    all->strike_sweeps = 0;
-    for (int round = 0; round < RB_STRIKES; round++) {
+    static const double all_but_all = 0.999;
+    struct stage start;
+    int round = 0;
+    for (; round < RB_STRIKES; round++) {
         list_strikes(s, all, tolerance);
         if (all->list == 0)
             break;
+        note_velocities(s, &start);
         for (int less = 0; less <= RB_LESS; less++) {
             all->sweeps = 0;
             find_impulses(s, all, RB_PRECISE * tolerance, 0.0, RB_SCENE_SWEEPS / 8);
@@ -101,8 +81,7 @@ static inline void strike(struct scene *s, struct solution *all, double toleranc
             if (!bounce_less(s, all))
                 break;
         }
-        if (take_back(s, all))
-            break;
+        const double part = bring_no_energy(s, all, freely, &start);
         for (int k = 0; k < all->list; k++) {
             struct touch *c = &all->touch[all->listed[k]];
             for (int i = 0; i < RB_PARTS; i++)
@@ -110,7 +89,10 @@ static inline void strike(struct scene *s, struct solution *all, double toleranc
             memset(c->impulse, 0, sizeof c->impulse);
             c->least = c->resting;
         }
+        if (part < all_but_all)
+            return round + 1;
     }
+    return round;
 }
 
 #endif
