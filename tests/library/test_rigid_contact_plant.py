@@ -292,6 +292,17 @@ def test_what_overlaps_at_the_start_is_taken_apart_without_a_jump():
 
 
 @pytest.mark.slow
+def test_what_is_moved_apart_is_not_moved_into_a_wall():
+    cubes = [box((0.1, 0.1, 0.1), 1, (x, 0, 0)) for x in (0.0502, 0.1482)]  # by 2 mm in each other
+    model, q0 = scene(*cubes)
+    model = replace(model, gravity=np.zeros(3))
+    y = run(RigidContactPlant(model, (Plane((1, 0, 0)),), q0=q0), 0.02)  # a gap of 0.2 mm
+    assert y.q[:, 0, 4].min() > 0.05 - 1e-7
+    assert y.q[-1, 1, 4] - y.q[-1, 0, 4] == pytest.approx(0.1, abs=1e-6)
+    assert np.abs(y.qd).max() < 1e-12
+
+
+@pytest.mark.slow
 def test_contacts_without_room_are_counted():
     model, q0 = scene(*(box((0.2, 0.2, 0.2), 1, (0.3 * k, 0, 0.1)) for k in range(3)))
     y = run(RigidContactPlant(model, q0=q0, max_contacts=5), 0.01)

@@ -9,22 +9,23 @@ import rigid_scenes
 from rigidblocks import Model, SixDoF, sphere_inertia
 from rigidblocks.algebra.spatial import identity
 from rigidblocks.library import RigidContactPlant
-from rigidblocks.model.shapes import Sphere
+from rigidblocks.model.shapes import Plane, Sphere
 
 pytestmark = pytest.mark.slow
 
 
-def velocities(x, v, e, h, T):
+def velocities(x, v, e, h, T, mass=None, ground=()):
     """Those of smooth balls of radius 0.1 that start at x (n, 3) with v, without gravity (steps,
     n, 3).
     """
     n = len(x)
-    model = Model("balls", (-1,) * n, (SixDoF(),) * n, (identity(),) * n,
-                  (sphere_inertia(0.1, mass=1.0),) * n, contact=((Sphere(0.1),),) * n)  # fmt: skip
+    inertias = tuple(sphere_inertia(0.1, mass=m) for m in (mass or np.ones(n)))
+    model = Model("balls", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, inertias,
+                  contact=((Sphere(0.1),),) * n)  # fmt: skip
     q0 = np.hstack([np.tile([1.0, 0, 0, 0], (n, 1)), x]).ravel()
     qd0 = np.hstack([np.zeros((n, 3)), v]).ravel()
-    plant = RigidContactPlant(replace(model, gravity=np.zeros(3)), (), mu=0.0, e=e, q0=q0, qd0=qd0,
-                              sample_time=h)  # fmt: skip
+    plant = RigidContactPlant(replace(model, gravity=np.zeros(3)), ground, mu=0.0, e=e, q0=q0,
+                              qd0=qd0, sample_time=h)  # fmt: skip
     y = rigid_scenes.run(plant, T)
     assert y.sweeps_made.max() > 0  # strikes are among them
     return y.qd.reshape(-1, n, 6)[..., 3:]  # smooth balls do not turn
@@ -55,3 +56,21 @@ def test_a_cloud_of_elastic_balls_keeps_its_energy_at_any_step():
         assert energy == pytest.approx(np.full(len(energy), energy[0]), rel=1e-7)
         assert found.sum(axis=1) == pytest.approx(np.tile(v.sum(axis=0), (len(energy), 1)))
         assert np.abs(found[-1] - found[0]).max() > 0.5  # they met
+
+
+def test_a_heavy_ball_drives_a_light_one_against_a_wall_pi_times_in_one_step():
+    # Galperin's billiard: with masses as 100 to 1 there are 31 impacts, the digits of pi; the wall
+    # is farther away than anything would come in the step with the speeds before it
+    mass, v, impacts = (100.0, 1.0), [-10.0, 0.0], 0
+    while v[0] < v[1] or v[1] < 0.0:
+        if v[0] < v[1] and impacts % 2 == 0:
+            middle = (mass[0] * v[0] + mass[1] * v[1]) / sum(mass)
+            v = [2.0 * middle - one for one in v]
+        else:
+            v[1] = -v[1]
+        impacts += 1
+    assert impacts == 31
+    x = np.array([[0.3085, 0, 0], [0.108, 0, 0]])
+    start = np.array([[-10.0, 0, 0], [0, 0, 0]])
+    found = velocities(x, start, 1.0, 1e-3, 2e-3, mass, (Plane((1, 0, 0)),))
+    assert found[0, :, 0] == pytest.approx(v, rel=1e-9)

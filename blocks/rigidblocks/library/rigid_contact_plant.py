@@ -292,7 +292,7 @@ class RigidContactPlant(WrittenBlock):
     def headers(self) -> tuple[str, ...]:
         names = (
             *("nearest", "scene", "trees", "near", "loops", "mobility", "solver", "two", "free"),
-            *("rolling", "touch", "felt", "sense", "passive", "strike", "plant"),
+            *("rolling", "touch", "felt", "sense", "passive", "anew", "strike", "plant"),
         )
         return tuple(f"contact/{name}.h" for name in (*SHAPES_IN_C, *names))
 

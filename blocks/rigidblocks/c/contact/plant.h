@@ -7,10 +7,11 @@
 #ifndef RB_PLANT_H
 #define RB_PLANT_H
 
+#include "anew.h"
 #include "sense.h"
 #include "strike.h"
 
-enum { RB_ROUNDS = 4 }; /* of finding contacts and their impulses */
+enum { RB_ROUNDS = 4, RB_TRIES = 3 }; /* of finding contacts and their impulses; of finding what may touch */
 
 /* Of the speeds that bodies have already: a heap that falls about need not be known as well as what should stay where it is, and
    what is small is known well within a few sweeps. */
@@ -233,24 +234,39 @@ static inline int sticks(const struct touch *c)
     return sqrt(c->impulse[1] * c->impulse[1] + c->impulse[2] * c->impulse[2]) < (1.0 - 1e-9) * limit;
 }
 
-/* What overlaps is moved apart, until the last sweep changed a hundredth of what is asked for. */
+/* What a contact asks of what moves bodies apart: what is open keeps so much of its gap as is left after the step. */
+static inline double push_asked(const struct scene *s, const struct touch *c)
+{
+    double w[3];
+    if (c->gap <= 0.0)
+        return c->push;
+    slip(s, c, w);
+    return -fmax(0.0, c->gap / RB_SCENE_STEP + w[0] + c->shift[0]);
+}
+
+/* What overlaps is moved apart, until the last sweep changed a hundredth of what is asked for. Contacts that stay open by more
+   than bodies may come to move are left alone. */
 static inline void separate(struct scene *s, struct solution *all)
 {
+    static const double much = 10.0;
     double asked = 0.0, changed = INFINITY;
-    int touching[RB_CONTACTS], count = 0;
+    int near[RB_CONTACTS], count = 0;
     for (int k = 0; k < all->reached; k++)
         asked = more_of(asked, fabs(all->stop[k].push));
-    for (int k = 0; k < all->count; k++) {
+    for (int k = 0; k < all->count; k++)
         asked = more_of(asked, all->touch[k].push);
-        if (all->touch[k].gap <= 0.0)
-            touching[count++] = k;
+    for (int k = 0; k < all->count && asked > 0.0; k++) {
+        struct touch *c = &all->touch[k];
+        c->push = push_asked(s, c);
+        if (c->push > -much * asked)
+            near[count++] = k;
     }
     for (int sweep = 0; sweep < 50 && asked > 0.0 && changed > 0.01 * asked; sweep++) {
         changed = 0.0;
         for (int k = 0; k < all->reached; k++)
             changed = more_of(changed, push_inside(s, &all->stop[k]));
         for (int k = 0; k < count; k++)
-            changed = more_of(changed, push_apart(s, &all->touch[touching[k]]));
+            changed = more_of(changed, push_apart(s, &all->touch[near[k]]));
     }
 }
 
@@ -441,7 +457,8 @@ static inline void find_velocities(const struct given *in, struct scene *s, stru
     bring_no_energy(s, all, freely, struck ? &start : freely);
 }
 
-/* The sampled states after a step. */
+/* The sampled states after a step. Where impulses make bodies so fast, or overlaps move them so far, that they may meet others
+   than was found, the step begins anew, with these. */
 static inline void step_scene(const struct given *in, double *out)
 {
     struct scene s;
@@ -464,9 +481,15 @@ static inline void step_scene(const struct given *in, double *out)
     find_pairs(&s);
     note_velocities(&s, &freely);
     all.strike_sweeps = 0;
-    find_contacts(in, &s, &all);
-    find_velocities(in, &s, &all, &freely, RB_SCENE_TOLERANCE * fastest, RB_MOVING_TOLERANCE * moving);
-    separate(&s, &all);
+    for (int tries = 1; tries <= RB_TRIES; tries++) {
+        find_contacts(in, &s, &all);
+        find_velocities(in, &s, &all, &freely, RB_SCENE_TOLERANCE * fastest, RB_MOVING_TOLERANCE * moving);
+        separate(&s, &all);
+        if (tries == RB_TRIES || !meet_more(&s, &all))
+            break;
+        begin_anew(&s, &freely);
+        all.strike_sweeps += all.sweeps;
+    }
     for (int k = 0; k < RB_BODIES; k++)
         if (RB_FREE[k])
             end_body(in, k, &s, out);

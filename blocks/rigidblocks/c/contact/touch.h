@@ -224,7 +224,7 @@ static inline int stay_apart(const struct scene *s, const struct pair *pair, dou
 /* By how much the gap of a pair may be smaller at the end of the step than now. */
 static inline double slack_of(const struct scene *s, const struct pair *pair)
 {
-    return 2e-3 * pair_size(s, pair);
+    return 1.5e-3 * pair_size(s, pair);
 }
 
 /* Whether two shapes move against each other by more than that. */
