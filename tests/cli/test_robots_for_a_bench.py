@@ -4,7 +4,7 @@ input, and where the tool is as an output.
 
 import numpy as np
 import pytest
-from fmpy import simulate_fmu
+from fmpy import read_model_description, simulate_fmu
 from numpy.testing import assert_allclose
 
 from rigidblocks.cli import main
@@ -55,6 +55,9 @@ def test_a_cart_is_pushed_at_its_tool_into_its_stop(tmp_path):
     assert_allclose(q[t <= 0.2], 20.0 / 2.0 * t[t <= 0.2] ** 2 / 2.0, atol=1e-6)
     assert_allclose(q[-1], 0.25 + 20.0 / K, atol=1e-5)
     assert_allclose(run["frames.p_tool[1]"], q + 0.1, atol=1e-12)
+    variables = read_model_description(fmu).modelVariables
+    shown = {one.name.partition(".")[0] for one in variables if one.causality == "output"}
+    assert shown == {"robot", "frames"}  # the wrenches of all bodies stay inside
 
 
 def test_stops_that_are_none_are_refused(tmp_path, capsys):

@@ -202,6 +202,7 @@ def wired_robot(
         system.add("forces", FrameWrenches(robot.model, _frames(robot, forces)))  # type: ignore[arg-type]
         system.connect("robot.q", "forces.q")
         system.connect("forces.f_ext", "robot.f_ext")
+        system.expose(hide="forces.f_ext")  # six numbers a body, which nobody has asked for
     if frames:
         system.add("frames", FrameKinematics(robot.model, _frames(robot, frames)))  # type: ignore[arg-type]
         system.connect("robot.q", "frames.q")
