@@ -256,3 +256,22 @@ def test_cassie_stretched_beyond_her_stops_and_in_the_ground_comes_out_of_it(hei
     assert y.depth[-1] < 5e-3  # of shapes of the robot itself, that joints hold together
     assert np.abs(y.qd).max() < 40.0
     assert max(max(e) for q in y.q[20::20] for e in closure_errors(model, q).values()) < 1e-8
+
+
+@pytest.mark.slow
+@pytest.mark.interop
+@pytest.mark.skipif(
+    not CASSIES, reason="example-robot-data is not installed (`pip install rigidblocks[interop]`)"
+)
+@pytest.mark.parametrize("height", [0.5, -1.0])
+def test_the_second_cassie_lies_still_after_she_has_fallen(height):
+    """From 0.6 and 2.1 m deep in the ground; springs of 1,250 and 1,500 Nm/rad are in her loops."""
+    path = next(path for name, path in CASSIES.items() if name.endswith("cassie_v2.sdf"))
+    robot = load_model(path, floating=True)
+    model = robot.model
+    q0 = np.array(assemble(model, neutral(model)))
+    q0[6] = height
+    y = rigid_scenes.run(RigidContactPlant(model, q0=q0, freedoms=robot.freedoms, mu=0.8), 4.0)
+    assert np.abs(y.qd[-100:]).max() < 0.1  # a foot in the air sinks against its damper, 1 Nm s/rad
+    assert y.depth[-1] < 1e-5
+    assert max(max(e) for e in closure_errors(model, y.q[-1]).values()) < 1e-12
