@@ -67,7 +67,7 @@ def aligned(model: Model) -> Model:
     return replace(
         model,
         joint=joints,
-        Xtree=Xtree,
+        Xtree=tuple(map(_tidy, Xtree)),
         inertia=inertia,
         loops=tuple(_aligned_loop(loop, [*turns, identity()]) for loop in model.loops),
         strings=tuple(_aligned_string(string, rotations) for string in model.strings),
@@ -131,7 +131,8 @@ def _aligned_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
     joint, E = loop.joint.aligned()
     turn = Transform(E, np.zeros(3))
     Xp = turn @ loop.Xp @ turns[loop.predecessor].inverse()
-    return replace(loop, joint=joint, Xp=Xp, Xs=turn @ loop.Xs @ turns[loop.successor].inverse())
+    Xs = turn @ loop.Xs @ turns[loop.successor].inverse()
+    return replace(loop, joint=joint, Xp=_tidy(Xp), Xs=_tidy(Xs))
 
 
 def equivalent(model: Model) -> EquivalentModel:

@@ -138,9 +138,10 @@ def _closed(model: Tree, q: Array, tree: Tree | None, geared: Geared) -> tuple[A
     """The configuration on the constraints, and the equations before."""
     constraints = geared.constraints(position_constraints(model, q), q)
     these = equations(model if tree is None else tree, q, constraints, geared)
-    rounding = geared.rounding
-    for _ in range(2):
-        delta = geared.constraints(position_constraints(model, q), q).delta
+    rounding, delta = geared.rounding, constraints.delta
+    for step in range(2):
+        if step:
+            delta = geared.constraints(position_constraints(model, q), q).delta
         error = delta - select(less(np.abs(delta), rounding), delta, 0.0)
         q = displaced(model, q, -these.nearest(error))
     return q, these

@@ -105,7 +105,7 @@ def _alike(form: Array) -> Iterator[tuple[int, tuple[int, ...]]]:
     those that are alike before their starts too.
     """
     rank, length = form - form.min(), 1
-    while len(rank) > length:
+    while len(rank) > length < LENGTHS[-1]:
         pairs = rank[:-length] * (int(rank.max()) + 1) + rank[length:]
         _, rank = np.unique(pairs, return_inverse=True)
         length *= 2
