@@ -160,7 +160,7 @@ def _assignments(
     reciprocals: dict[str, str] = {}
     paired = _pairs(operations) if notation.sine_and_cosine else {}
     for target, code, operands in operations:
-        value, reads = "", tuple(operands)
+        value, reads = "", operands
         if pair := paired.get(target):
             if target == pair[0]:
                 yield _sine_and_cosine(operands[0], code, pair, notation)
@@ -180,7 +180,7 @@ def _assignments(
         yield Assignment((target,), reads, text)
 
 
-def _pairs(operations: Iterable[tuple[str, int, list[str]]]) -> dict[str, tuple[str, str]]:
+def _pairs(operations: Iterable[tuple[str, int, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
     """The sines and cosines of one angle, as they come, by the name of either."""
     of: dict[str, dict[int, str]] = {}
     for target, code, operands in operations:
@@ -202,16 +202,16 @@ def _sine_and_cosine(
 
 def _operations(
     function: ca.Function, arguments: Sequence[str], results: Sequence[str], notation: Notation
-) -> Iterator[tuple[str, int, list[str]]]:
+) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     """The target, operation code and operands of each statement, in single-assignment form."""
     name: dict[int, str] = {}  # what each of CasADi's reused work variables holds now
     for k, (code, inputs, outputs) in enumerate(instructions(function)):
         if code == ca.OP_OUTPUT:
-            yield results[outputs[1]], ca.OP_ASSIGN, [name[inputs[0]]]
+            yield results[outputs[1]], ca.OP_ASSIGN, (name[inputs[0]],)
         elif code == ca.OP_INPUT:
             name[outputs[0]] = arguments[inputs[1]]
         elif code == ca.OP_CONST:
             name[outputs[0]] = notation.number(c_number(function.instruction_constant(k)))
         else:
-            yield f"v{k}", code, [name[i] for i in inputs]
+            yield f"v{k}", code, tuple([name[i] for i in inputs])
             name[outputs[0]] = f"v{k}"

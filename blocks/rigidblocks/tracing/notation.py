@@ -1,6 +1,6 @@
 """How C writes the operations of an expression graph: on numbers, or on numbers in lanes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,7 +50,7 @@ class Notation:
     table: str = "{name}({a})"
     sine_and_cosine: str = ""
 
-    def expression(self, code: int, operands: list[str]) -> str:
+    def expression(self, code: int, operands: Sequence[str]) -> str:
         """The C expression of an operation; raises NotImplementedError where there is none."""
         template = self.expressions.get(code)
         if template is None:
