@@ -17,6 +17,7 @@ from datetime import date
 from itertools import chain
 from pathlib import Path
 
+import compile_times
 import contact_steps
 import costs
 import couplings
@@ -167,6 +168,7 @@ MEASURES = (
         "tolerances": tolerances.measured,
         "jacobians": costs.jacobians,
         "bounces": contact_steps.bounces,
+        "first_calls": compile_times.measured,
     }
     | couplings.MEASURES
     | stabilized.MEASURES
@@ -175,6 +177,7 @@ MEASURES = (
 HEADS = (
     {
         "tolerances": tolerances.HEADS,
+        "first_calls": compile_times.HEADS,
         "jacobians": [
             "",
             "states n",

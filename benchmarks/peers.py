@@ -188,6 +188,7 @@ def fmu_steps() -> Iterator[Row]:
         ("native, FMI 3", "FMPy's template", "FMPy's template around our kernel"),
         ("native, exchange", "CasADi, exchange", "CasADi's export of the same equations"),
         ("native, FMI 2", "Python FMU", "our Python FMU"),
+        ("native, FMI 3, default method", "FMPy's template", "FMPy's template around our RK4"),
     )
     for name in hosting.MODELS:
         with tempfile.TemporaryDirectory() as folder:
