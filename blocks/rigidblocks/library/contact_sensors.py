@@ -23,7 +23,7 @@ SHAPES_IN_C = (
 )
 
 
-_DISTANCES = ("nearest", "scene", "trees", "near")
+_DISTANCES = ("nearest", "scene", "two", "trees", "near")
 
 
 def sensor_ports(sensor: ContactSensor) -> Iterator[Port]:

@@ -291,8 +291,9 @@ class RigidContactPlant(WrittenBlock):
     @property
     def headers(self) -> tuple[str, ...]:
         names = (
-            *("nearest", "scene", "trees", "near", "loops", "mobility", "solver", "two", "free"),
-            *("rolling", "touch", "felt", "sense", "passive", "anew", "strike", "plant"),
+            *("nearest", "scene", "two", "trees", "near", "loops", "mobility", "solver"),
+            *("direct", "conjugate", "free", "rolling", "touch", "felt", "sense", "passive"),
+            *("anew", "strike", "plant"),
         )
         return tuple(f"contact/{name}.h" for name in (*SHAPES_IN_C, *names))
 

@@ -5,7 +5,7 @@
 #ifndef RB_FREE_H
 #define RB_FREE_H
 
-#include "solver.h"
+#include "conjugate.h"
 #include "two.h"
 
 /* A contact: its bodies; of both what makes the velocity along the frame; impulses, and the changes of the last sweep and of those

@@ -107,8 +107,8 @@ static inline void find_loops(struct scene *s)
     for (int k = 0; k < RB_LOOP_ROWS; k++) {
         loop_row(s, k, 0, row[k]);
         loop_row(s, k, 1, other);
-        solve_upwards(s, RB_LEAF[RB_LOOP_BODY[RB_ROW_LOOP[k]][0]], row[k]);
-        solve_upwards(s, RB_LEAF[RB_LOOP_BODY[RB_ROW_LOOP[k]][1]], other);
+        solve_upwards(&s->inertia, RB_LEAF[RB_LOOP_BODY[RB_ROW_LOOP[k]][0]], row[k]);
+        solve_upwards(&s->inertia, RB_LEAF[RB_LOOP_BODY[RB_ROW_LOOP[k]][1]], other);
         size[k] = sqrt(product_of(row[k], row[k]) + product_of(other, other));
         for (int d = 0; d < RB_DOFS; d++)
             row[k][d] += other[d];
@@ -184,7 +184,7 @@ static inline void opening_velocity(const struct scene *s, const double *rates, 
         for (int d = 0; d < RB_DOFS; d++)
             x[d] += c[i] * all->way[i][d];
     }
-    solve_downwards(s, 0, RB_DOFS, x);
+    solve_downwards(&s->inertia, 0, RB_DOFS, x);
 }
 
 /* Velocities, the nearest ones that keep the loops closed where the links are. */

@@ -25,18 +25,19 @@ struct arms {
    beyond its stop is moved back at `push`. y and w are as those of a contact. */
 struct stop {
     int number, dof;
-    double low, high, most, impulse, mass, step, way, push, pushed, y[RB_DEPTH], w[RB_HELD];
+    double low, high, most, impulse, mass, step, way, change, push, pushed, y[RB_DEPTH], w[RB_HELD];
 };
 
 /* A contact, what sweeps read first: its bodies; the normal towards a and two tangents; what unit impulses change, what a unit of
    velocity takes along the normal and at least across it, and the most that is changed across it; the least velocity along the
    normal, and how much faster a point is over the step than at its start; friction, `mu` being that of what sticks where it
-   stuck; impulses, and the moments of torsion and rolling; the arms from the centres of mass. Then restitution, and `open`, what
+   stuck; impulses, and the moments of torsion and rolling, what the last sweep changed of them and those before, and what is
+   solved for directly; the arms from the centres of mass. Then restitution, and `open`, what
    is changed with open loops. */
 struct touch {
     int a, b;
     double frame[3][3], mass[9], inertia, rate, across_it, least, shift[3], mu;
-    double impulse[RB_PARTS], step[RB_PARTS], way[RB_PARTS];
+    double impulse[RB_PARTS], step[RB_PARTS], way[RB_PARTS], change[3];
     struct arms arms[2];
     double arm_a[3], arm_b[3], push, e, torsional, rolling, lever, key, gap;
     double lead[3], before[3], resting; /* velocities before the step against those now, those before a strike, and the least
@@ -93,16 +94,18 @@ static inline void make_rows(const struct scene *s, struct touch *c, int side)
             project(c, column, y[at] + RB_PARTS - 3);
     }
     for (int at = 0; at <= depth; at++) {
-        const double *row = s->factor + RB_DOF_ROW[path[at]] - at, inverse = s->inverse[path[at]];
+        const double *row = s->inertia.row + RB_DOF_ROW[path[at]] - at, inverse = s->inertia.inverse[path[at]];
         for (int i = 0; i < RB_PARTS; i += 3) {
             const double x = inverse * y[at][i], u = inverse * y[at][i + 1], v = inverse * y[at][i + 2];
             y[at][i] = x;
             y[at][i + 1] = u;
             y[at][i + 2] = v;
             for (int before = at + 1; before <= depth; before++) {
-                y[before][i] -= row[before] * x;
-                y[before][i + 1] -= row[before] * u;
-                y[before][i + 2] -= row[before] * v;
+                const double part = row[before];
+                double *out = y[before] + i;
+                out[0] -= part * x;
+                out[1] -= part * u;
+                out[2] -= part * v;
             }
         }
     }

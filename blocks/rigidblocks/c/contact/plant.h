@@ -61,7 +61,7 @@ static inline void expect_contacts(struct scene *s, const double *wrenches, doub
 {
     double contact[RB_DOFS + 1] = {0.0}, weighed[RB_DOFS + 1], work = 0.0;
     wrench_forces(s, wrenches, contact);
-    solve_all_upwards(s, contact);
+    solve_all_upwards(&s->inertia, contact);
     weigh_velocities(s, s->qd, weighed);
     for (int d = 0; d < RB_DOFS; d++)
         work += contact[d] * (weighed[d] + kick * (forces[d] + 0.5 * contact[d]));
@@ -84,7 +84,7 @@ static inline void start_trees(const struct given *in, struct scene *s)
     place_links(s, in->state + RB_AT_Q);
     move_links(s, s->qd);
     joint_inertia(s, RB_SCENE_STEP);
-    factorize_inertia(s);
+    factorize_branches(&s->inertia);
     weigh_velocities(s, s->qd, s->before_z);
     if (RB_CLOSURES > 0)
         find_loops(s);
@@ -98,11 +98,11 @@ static inline void start_trees(const struct given *in, struct scene *s)
         bias_forces(s, middle, in->gravity, in->f_ext, force);
         for (int d = 0; d < RB_DOFS; d++)
             force[d] = in->tau[RB_DOF_QD[d]] - force[d] + element_force(in, d, s->qd[d]);
-        solve_all_upwards(s, force);
+        solve_all_upwards(&s->inertia, force);
         if (!last && in->state[RB_AT_CONTACTS] > 0.0)
             expect_contacts(s, in->state + RB_AT_F_CONTACT, kick, force);
         keep_loops(s, 0, RB_DOFS, force);
-        solve_downwards(s, 0, RB_DOFS, force);
+        solve_downwards(&s->inertia, 0, RB_DOFS, force);
         for (int d = 0; d < RB_DOFS; d++)
             middle[d] = s->qd[d] + kick * force[d];
         if (RB_CLOSURES > 0 && !last)
@@ -146,7 +146,7 @@ static inline void prepare_stop(const struct scene *s, struct stop *stop)
     const int d = stop->dof, *path = RB_PATH + RB_DOF_ROW[d];
     double x[RB_DOFS + 1] = {0.0}, open = 0.0;
     x[d] = 1.0;
-    solve_upwards(s, d, x);
+    solve_upwards(&s->inertia, d, x);
     for (int at = 0; at <= RB_DOF_DEPTH[d]; at++) {
         stop->y[at] = x[path[at]];
         open += stop->y[at] * stop->y[at];
@@ -225,13 +225,6 @@ static inline void start_body(const struct given *in, int k, struct scene *s)
     turn(body->turning, momentum, body->w);
     mean_rate(s, k, body->rate);
     difference(body->rate, body->w, body->rate);
-}
-
-/* Whether friction is less than the most that it can be. */
-static inline int sticks(const struct touch *c)
-{
-    const double limit = c->mu * c->impulse[0];
-    return sqrt(c->impulse[1] * c->impulse[1] + c->impulse[2] * c->impulse[2]) < (1.0 - 1e-9) * limit;
 }
 
 /* What a contact asks of what moves bodies apart: what is open keeps so much of its gap as is left after the step. */

@@ -48,6 +48,11 @@ struct loops {
     int row[RB_LOOP_ROWS + 1], taken[RB_LOOP_ROWS + 1], count;
 };
 
+/* L of a symmetric matrix L^T L with the branches of the trees, by rows, and the inverse of its diagonal. */
+struct factor {
+    double row[RB_ROWS + 1], inverse[RB_DOFS + 1];
+};
+
 struct scene {
     struct body body[RB_BODIES + 1];
     struct placed shape[RB_SHAPES], coming[RB_SHAPES]; /* now, and at the end of the step */
@@ -55,7 +60,8 @@ struct scene {
     struct pair pair[RB_PAIRS];
     int order[RB_SHAPES], pairs, left_out;
     struct link link[RB_LINKS + 1]; /* the last is the base */
-    double column[RB_DOFS + 1][6], factor[RB_ROWS + 1], inverse[RB_DOFS + 1], qd[RB_DOFS + 1]; /* inverse: of L's diagonal */
+    double column[RB_DOFS + 1][6], qd[RB_DOFS + 1];
+    struct factor inertia;
     double z[RB_DOFS + 1], push_z[RB_DOFS + 1]; /* L qd, in which the inertia is 1, and what moves trees apart in the same */
     double before_z[RB_DOFS + 1];               /* L qd as the step starts */
     struct loops loops;

@@ -1,5 +1,5 @@
-/* Impulses of contacts with the friction cone: projected Gauss-Seidel sweeps with conjugate gradients between them
-   (Silcowitz-Hansen et al. 2010), from the impulses of the step before, until nothing changes any more. */
+/* Impulses of contacts with the friction cone, one after the other with all others as they are: sweeps of projected
+   Gauss-Seidel, from the impulses of the step before. */
 
 #ifndef RB_SOLVER_H
 #define RB_SOLVER_H
@@ -7,6 +7,13 @@
 #include "mobility.h"
 
 enum { RB_PATIENT_SWEEPS = 32 };
+
+/* Whether friction is less than the most that it can be. */
+static inline int sticks(const struct touch *c)
+{
+    const double limit = c->mu * c->impulse[0];
+    return sqrt(c->impulse[1] * c->impulse[1] + c->impulse[2] * c->impulse[2]) < (1.0 - 1e-9) * limit;
+}
 
 /* The velocity of a body at a contact, along its frame. */
 static inline void speed_at(const struct scene *s, const struct touch *c, int side, double *out)
@@ -201,81 +208,6 @@ static inline double solve_stop(struct scene *s, struct stop *stop)
     return fabs(change) * stop->mass;
 }
 
-/* How far the last sweep has come, squared. */
-static inline double squared_way(const struct solution *all)
-{
-    double squared = 0.0;
-    for (int k = 0; k < all->list; k++) {
-        const double *step = all->touch[all->listed[k]].step;
-        for (int i = 0; i < RB_PARTS; i++)
-            squared += step[i] * step[i];
-    }
-    for (int k = 0; k < all->stops; k++)
-        squared += all->stop[k].step * all->stop[k].step;
-    return squared;
-}
-
-/* The velocities of free bodies and of trees after the last sweep, and the ways that they have come. */
-struct motion {
-    double last[RB_BODIES][6], way[RB_BODIES][6], last_z[RB_DOFS + 1], way_z[RB_DOFS + 1];
-};
-
-static inline void start_motion(const struct scene *s, struct motion *m)
-{
-    memset(m, 0, sizeof *m);
-    memcpy(m->last_z, s->z, sizeof m->last_z);
-    for (int k = 0; k < RB_BODIES; k++) {
-        memcpy(m->last[k], s->body[k].v, 3 * sizeof(double));
-        memcpy(m->last[k] + 3, s->body[k].w, 3 * sizeof(double));
-    }
-}
-
-/* A velocity that a sweep has brought from `last` on along its way before. */
-static inline void carry_on(double kept, double *last, double *way, double *now)
-{
-    const double change = kept * *way;
-    *way = change + *now - *last;
-    *now += change;
-    *last = *now;
-}
-
-/* How much of the way of sweeps before is kept, by how far the last one and the one before it have come, squared. */
-static inline double kept_of(double squared, double before)
-{
-    const double part = before > 0.0 ? squared / before : 2.0;
-    return part <= 1.0 ? part : 0.0;
-}
-
-/* From where a sweep has come on along the way of those before, conjugate to it: impulses, and velocities, which are linear in them. */
-static inline void go_on(struct scene *s, struct solution *all, struct motion *m, double *before)
-{
-    const double squared = squared_way(all), kept = kept_of(squared, *before);
-    const int links = RB_LINKS, bodies = links < RB_BODIES ? RB_BODIES : 0; /* where some are free */
-    for (int k = 0; k < all->list; k++) {
-        struct touch *c = &all->touch[all->listed[k]];
-        for (int i = 0; i < RB_PARTS; i++) {
-            const double change = kept * c->way[i];
-            c->way[i] = change + c->step[i];
-            c->impulse[i] += change;
-        }
-    }
-    for (int k = 0; k < all->stops; k++) {
-        struct stop *stop = &all->stop[k];
-        const double change = kept * stop->way;
-        stop->way = change + stop->step;
-        stop->impulse += change;
-    }
-    for (int k = 0; k < bodies; k++) {
-        for (int i = 0; RB_LEAF[k] < 0 && i < 3; i++) {
-            carry_on(kept, &m->last[k][i], &m->way[k][i], &s->body[k].v[i]);
-            carry_on(kept, &m->last[k][3 + i], &m->way[k][3 + i], &s->body[k].w[i]);
-        }
-    }
-    for (int d = 0; d < RB_DOFS; d++)
-        carry_on(kept, &m->last_z[d], &m->way_z[d], &s->z[d]);
-    *before = squared;
-}
-
 /* One sweep over the contacts that are listed, and stops. Returns the largest change of a velocity. */
 static inline double sweep_once(struct scene *s, struct solution *all)
 {
@@ -291,41 +223,47 @@ static inline double sweep_once(struct scene *s, struct solution *all)
     return most;
 }
 
-/* All impulses by `sign`. Returns their work against what is asked for, with the velocities halfway. */
-static inline double apply_all(struct scene *s, struct solution *all, double sign)
+/* Half of the work of all impulses with the velocities of now, against what is asked for. */
+static inline double half_work(const struct scene *s, const struct solution *all)
 {
     double work = 0.0, w[3];
-    for (int after = 0; after < 2; after++) { /* before and after */
-        for (int k = 0; k < all->count; k++) {
-            const struct touch *c = &all->touch[k];
-            slip(s, c, w);
-            work += c->impulse[0] * (0.5 * w[0] - 0.5 * c->least);
-            for (int i = 1; i < 3; i++)
-                work += 0.5 * c->impulse[i] * (w[i] + c->shift[i]);
-        }
-        for (int k = 0; k < all->reached; k++) {
-            const struct stop *stop = &all->stop[k];
-            work += 0.5 * stop->impulse * (stop_speed(stop, s->z) - (stop->impulse > 0.0 ? stop->low : stop->high));
-        }
-        for (int k = 0; after == 0 && k < all->count; k++) {
-            double change[RB_PARTS];
-            for (int i = 0; i < RB_PARTS; i++)
-                change[i] = sign * all->touch[k].impulse[i];
-            apply(s, &all->touch[k], change);
-        }
-        for (int k = 0; after == 0 && k < all->reached; k++)
-            push_stop(&all->stop[k], sign * all->stop[k].impulse, s->z);
+    for (int k = 0; k < all->count; k++) {
+        const struct touch *c = &all->touch[k];
+        slip(s, c, w);
+        work += c->impulse[0] * (0.5 * w[0] - 0.5 * c->least);
+        for (int i = 1; i < 3; i++)
+            work += 0.5 * c->impulse[i] * (w[i] + c->shift[i]);
+    }
+    for (int k = 0; k < all->reached; k++) {
+        const struct stop *stop = &all->stop[k];
+        work += 0.5 * stop->impulse * (stop_speed(stop, s->z) - (stop->impulse > 0.0 ? stop->low : stop->high));
     }
     return work;
+}
+
+/* All impulses by `sign`. */
+static inline void apply_all(struct scene *s, const struct solution *all, double sign)
+{
+    for (int k = 0; k < all->count; k++) {
+        double change[RB_PARTS];
+        for (int i = 0; i < RB_PARTS; i++)
+            change[i] = sign * all->touch[k].impulse[i];
+        apply(s, &all->touch[k], change);
+    }
+    for (int k = 0; k < all->reached; k++)
+        push_stop(&all->stop[k], sign * all->stop[k].impulse, s->z);
 }
 
 /* What starts from the impulses of the step before gets them. Where many sweeps were made for them they may be those of demands
    that contradict each other, and are given up if none are nearer to what is asked for: the function that sweeps lower is zero there. */
 static inline void start_impulses(struct scene *s, struct solution *all, double sweeps)
 {
+    const int doubtful = sweeps >= RB_PATIENT_SWEEPS;
+    const double before = doubtful ? half_work(s, all) : 0.0;
     all->sweeps = 0;
     all->residual = 0.0;
-    if (apply_all(s, all, 1.0) <= 0.0 || sweeps < RB_PATIENT_SWEEPS)
+    apply_all(s, all, 1.0);
+    if (!doubtful || before + half_work(s, all) <= 0.0)
         return;
     apply_all(s, all, -1.0);
     for (int k = 0; k < all->count; k++)
@@ -342,31 +280,6 @@ static inline void list_all(struct solution *all)
         all->listed[k] = k;
 }
 
-/* How much a velocity may change in the last sweep, after so many. */
-static inline double enough_after(int sweeps, double tolerance, double later)
-{
-    return sweeps < RB_PATIENT_SWEEPS ? tolerance : more_of(later, tolerance);
-}
-
-/* Sweeps until no velocity changes by more than the tolerance, after so many than a larger one, or `most` have been made in
-   this step. */
-static inline void solve_impulses(struct scene *s, struct solution *all, double tolerance, double later, int most)
-{
-    struct motion m;
-    double before = 0.0;
-    start_motion(s, &m);
-    for (int k = 0; k < all->list; k++)
-        memset(all->touch[all->listed[k]].way, 0, sizeof all->touch[k].way);
-    for (int k = 0; k < all->stops; k++)
-        all->stop[k].way = 0.0;
-    while (all->sweeps < most && all->list + all->stops > 0) {
-        all->residual = sweep_once(s, all);
-        if (++all->sweeps == most || all->residual <= enough_after(all->sweeps - 1, tolerance, later))
-            break;
-        go_on(s, all, &m, &before);
-    }
-}
-
 /* The velocity along the normal with which a body is moved apart. */
 static inline double push_speed(const struct scene *s, const struct touch *c, int side)
 {
@@ -375,9 +288,21 @@ static inline double push_speed(const struct scene *s, const struct touch *c, in
     if (RB_LEAF[k] < 0) {
         return dot(c->frame[0], s->body[k].push_v) + dot(c->arms[side].spin[0], s->body[k].push_w);
     }
-    for (int d = RB_LEAF[k], at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
-        sum += c->rows[side].y[at][0] * s->push_z[d];
+    const int *path = RB_PATH + RB_DOF_ROW[RB_LEAF[k]];
+    for (int at = 0; at <= RB_DOF_DEPTH[RB_LEAF[k]]; at++)
+        sum += c->rows[side].y[at][0] * s->push_z[path[at]];
     return sum;
+}
+
+/* The freedoms of the tree of a body with an impulse along the normal of a contact. */
+static inline void part_tree(const struct touch *c, int side, double change, double *z)
+{
+    const int leaf = RB_LEAF[side ? c->b : c->a], *path = RB_PATH + RB_DOF_ROW[leaf];
+    const double signed_change = side ? -change : change;
+    for (int at = 0; RB_CLOSURES == 0 && at <= RB_DOF_DEPTH[leaf]; at++)
+        z[path[at]] += signed_change * c->rows[side].y[at][0];
+    for (int k = 0; RB_CLOSURES > 0 && k < RB_DOF_COUNT[leaf]; k++)
+        z[RB_DOF_FIRST[leaf] + k] += signed_change * c->rows[side].w[k][0];
 }
 
 /* Where what moves along the normal is less than this part of what moves across it, as where the axis of a joint is along the
@@ -398,7 +323,7 @@ static inline double push_apart(struct scene *s, struct touch *c)
     for (int side = 0; side < 2; side++) {
         struct body *body = &s->body[side ? c->b : c->a];
         if (RB_LEAF[side ? c->b : c->a] >= 0)
-            push_tree(c, side, change, s->push_z);
+            part_tree(c, side, change[0], s->push_z);
         else if (body->lightness > 0.0)
             push_body(c, side, change, body->lightness, body->push_v, body->push_w);
     }

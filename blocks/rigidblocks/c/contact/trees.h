@@ -13,6 +13,7 @@
 #define RB_TREES_H
 
 #include "scene.h"
+#include "two.h"
 
 enum { RB_FIXED_JOINT, RB_AXIAL_JOINT, RB_BALL_JOINT, RB_FREE_JOINT, RB_FLAT_JOINT };
 
@@ -237,7 +238,7 @@ static inline void join(struct link *parent, const struct link *link)
 static inline void inertia_row(struct scene *s, int d)
 {
     const struct link *link = &s->link[RB_DOF_LINK[d]];
-    double arm[3], f[3], n[3], u[3] = {0.0}, *row = s->factor + RB_DOF_ROW[d];
+    double arm[3], f[3], n[3], u[3] = {0.0}, *row = s->inertia.row + RB_DOF_ROW[d];
     difference(link->middle, link->o, arm);
     cross(s->column[d], arm, f);
     along(f, 1.0, s->column[d] + 3, f);
@@ -269,66 +270,63 @@ static inline void joint_inertia(struct scene *s, double h)
     for (int i = RB_LINKS - 1; i >= 0; i--) {
         for (int d = RB_LINK_DOF[i]; d < RB_LINK_DOF[i] + RB_LINK_DOFS[i]; d++) {
             inertia_row(s, d);
-            s->factor[RB_DOF_ROW[d]] += RB_DOF_ARMATURE[d] + h * (RB_DOF_DAMPING[d] + h * RB_DOF_STIFFNESS[d]);
+            s->inertia.row[RB_DOF_ROW[d]] += RB_DOF_ARMATURE[d] + h * (RB_DOF_DAMPING[d] + h * RB_DOF_STIFFNESS[d]);
         }
         if (RB_LINK_PARENT[i] < RB_LINKS)
             join(&s->link[RB_LINK_PARENT[i]], &s->link[i]);
     }
 }
 
-/* H = L^T L in its place (RBDA Table 6.3). */
-static inline void factorize_inertia(struct scene *s)
+/* L^T L in the place of the matrix (RBDA Table 6.3). */
+static inline void factorize_branches(struct factor *l)
 {
     for (int k = RB_DOFS - 1; k >= 0; k--) {
         const int *path = RB_PATH + RB_DOF_ROW[k], depth = RB_DOF_DEPTH[k];
-        double *row = s->factor + RB_DOF_ROW[k];
+        double *row = l->row + RB_DOF_ROW[k];
         row[0] = sqrt(row[0]);
-        s->inverse[k] = 1.0 / row[0];
+        l->inverse[k] = 1.0 / row[0];
         for (int i = 1; i <= depth; i++)
-            row[i] *= s->inverse[k];
-        for (int i = 1; i <= depth; i++) {
-            double *before = s->factor + RB_DOF_ROW[path[i]];
-            for (int j = i; j <= depth; j++)
-                before[j - i] -= row[i] * row[j];
-        }
+            row[i] *= l->inverse[k];
+        for (int i = 1; i <= depth; i++)
+            add_times(depth + 1 - i, -row[i], row + i, l->row + RB_DOF_ROW[path[i]]);
     }
 }
 
 /* What one freedom takes from x on the way to L^-T x. */
-static inline void solve_one_upwards(const struct scene *s, int k, double *x)
+static inline void solve_one_upwards(const struct factor *l, int k, double *x)
 {
     const int *path = RB_PATH + RB_DOF_ROW[k], depth = RB_DOF_DEPTH[k];
-    const double *row = s->factor + RB_DOF_ROW[k], part = x[k] * s->inverse[k];
+    const double *row = l->row + RB_DOF_ROW[k], part = x[k] * l->inverse[k];
     x[k] = part;
     for (int i = 1; i <= depth; i++)
         x[path[i]] -= row[i] * part;
 }
 
 /* L^-T x for x that is zero but at a freedom and those before it. */
-static inline void solve_upwards(const struct scene *s, int leaf, double *x)
+static inline void solve_upwards(const struct factor *l, int leaf, double *x)
 {
     for (int k = leaf; k >= 0; k = RB_DOF_PARENT[k])
-        solve_one_upwards(s, k, x);
+        solve_one_upwards(l, k, x);
 }
 
 /* L^-1 x for the freedoms of a tree. */
-static inline void solve_downwards(const struct scene *s, int first, int count, double *x)
+static inline void solve_downwards(const struct factor *l, int first, int count, double *x)
 {
     for (int k = first; k < first + count; k++) {
         const int *path = RB_PATH + RB_DOF_ROW[k], depth = RB_DOF_DEPTH[k];
-        const double *row = s->factor + RB_DOF_ROW[k];
+        const double *row = l->row + RB_DOF_ROW[k];
         double sum = x[k];
         for (int i = 1; i <= depth; i++)
             sum -= row[i] * x[path[i]];
-        x[k] = sum * s->inverse[k];
+        x[k] = sum * l->inverse[k];
     }
 }
 
 /* L^-T x for all freedoms. */
-static inline void solve_all_upwards(const struct scene *s, double *x)
+static inline void solve_all_upwards(const struct factor *l, double *x)
 {
     for (int k = RB_DOFS - 1; k >= 0; k--)
-        solve_one_upwards(s, k, x);
+        solve_one_upwards(l, k, x);
 }
 
 /* L qd. */
@@ -336,7 +334,7 @@ static inline void weigh_velocities(const struct scene *s, const double *qd, dou
 {
     for (int k = 0; k < RB_DOFS; k++) {
         const int *path = RB_PATH + RB_DOF_ROW[k], depth = RB_DOF_DEPTH[k];
-        const double *row = s->factor + RB_DOF_ROW[k];
+        const double *row = s->inertia.row + RB_DOF_ROW[k];
         double sum = 0.0;
         for (int i = 0; i <= depth; i++)
             sum += row[i] * qd[path[i]];
@@ -348,7 +346,7 @@ static inline void weigh_velocities(const struct scene *s, const double *qd, dou
 static inline void free_velocities(const struct scene *s, const double *z, double *qd)
 {
     memcpy(qd, z, RB_DOFS * sizeof *qd);
-    solve_downwards(s, 0, RB_DOFS, qd);
+    solve_downwards(&s->inertia, 0, RB_DOFS, qd);
 }
 
 /* A frame that turns and moves with velocities in its own coordinates, which are as in the middle of the step. */

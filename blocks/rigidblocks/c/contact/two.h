@@ -74,4 +74,17 @@ static inline two times_two(two a, two b)
 }
 #endif
 
+/* y + s x, of n numbers. */
+static inline void add_times(int n, double s, const double *x, double *y)
+{
+    int i = 0;
+    for (; i + 1 < n; i += 2) {
+        const two sum = plus_two(pair_of(y[i], y[i + 1]), times_two(both(s), pair_of(x[i], x[i + 1])));
+        y[i] = first_of(sum);
+        y[i + 1] = second_of(sum);
+    }
+    if (i < n)
+        y[i] += s * x[i];
+}
+
 #endif
