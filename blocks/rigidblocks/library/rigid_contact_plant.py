@@ -293,7 +293,7 @@ class RigidContactPlant(WrittenBlock):
         names = (
             *("nearest", "scene", "two", "trees", "near", "loops", "mobility", "solver"),
             *("direct", "conjugate", "free", "rolling", "touch", "felt", "sense", "passive"),
-            *("anew", "strike", "plant"),
+            *("motion", "anew", "strike", "plant"),
         )
         return tuple(f"contact/{name}.h" for name in (*SHAPES_IN_C, *names))
 

@@ -8,6 +8,7 @@
 #define RB_PLANT_H
 
 #include "anew.h"
+#include "motion.h"
 #include "sense.h"
 #include "strike.h"
 
@@ -27,101 +28,6 @@ static inline void drive_body(const double *tau, int k, double kick, struct body
     turn(body->r, tau + 3, f);
     along(momentum, kick, n, momentum);
     along(body->v, kick * body->lightness, f, body->v);
-}
-
-/* The force of the damper and the spring of a freedom at the end of a step that would not change its velocity. */
-static inline double element_force(const struct given *in, int d, double qd)
-{
-    const double stretch = RB_DOF_STIFFNESS[d] > 0.0 ? in->state[RB_AT_Q + RB_DOF_Q[d]] - RB_DOF_REST[d] : 0.0;
-    return -RB_DOF_STIFFNESS[d] * (stretch + RB_SCENE_STEP * qd) - RB_DOF_DAMPING[d] * qd;
-}
-
-/* No link turns faster. */
-static inline double sum_of_rates(const double *qd)
-{
-    double sum = 0.0;
-    for (int d = 0; d < RB_DOFS; d++)
-        sum += fabs(qd[d]);
-    return sum;
-}
-
-/* The largest angular velocity of a link. */
-static inline double fastest_turn(const struct scene *s)
-{
-    double most = 0.0;
-    for (int i = 0; i < RB_LINKS; i++)
-        most = more_of(most, norm(s->body[RB_LINK_BODY[i]].w));
-    return most;
-}
-
-/* Adds to L^-T times the forces of trees what the contacts of the step before are, unless these would bring energy over
-   `kick`: what holds a tree never does (Kelvin), and where parts turned since then, or a blow was among them, the contacts are
-   not the same any more. */
-static inline void expect_contacts(struct scene *s, const double *wrenches, double kick, double *forces)
-{
-    double contact[RB_DOFS + 1] = {0.0}, weighed[RB_DOFS + 1], work = 0.0;
-    wrench_forces(s, wrenches, contact);
-    solve_all_upwards(&s->inertia, contact);
-    weigh_velocities(s, s->qd, weighed);
-    for (int d = 0; d < RB_DOFS; d++)
-        work += contact[d] * (weighed[d] + kick * (forces[d] + 0.5 * contact[d]));
-    for (int d = 0; d < RB_DOFS && work <= 0.0; d++)
-        forces[d] += contact[d];
-}
-
-/* The velocities of trees as they would be without contact. Forces that go with velocities are those in the middle between
-   the old and the new ones, which are estimated with the contacts of the step before. */
-static inline void start_trees(const struct given *in, struct scene *s)
-{
-    const int moving = in->state[RB_AT_STEPS] > 0.0;
-    double force[RB_DOFS + 1] = {0.0}, middle[RB_DOFS + 1];
-    memset(&s->link[RB_LINKS], 0, sizeof *s->link);
-    memset(s->push_z, 0, sizeof s->push_z);
-    memset(s->qd, 0, sizeof s->qd);
-    for (int d = 0; d < RB_DOFS; d++)
-        s->qd[d] = in->state[RB_AT_QD + RB_DOF_QD[d]];
-    memcpy(middle, s->qd, sizeof middle);
-    place_links(s, in->state + RB_AT_Q);
-    move_links(s, s->qd);
-    joint_inertia(s, RB_SCENE_STEP);
-    factorize_branches(&s->inertia);
-    weigh_velocities(s, s->qd, s->before_z);
-    if (RB_CLOSURES > 0)
-        find_loops(s);
-    for (int i = 0; i < RB_LINKS; i++) {
-        struct body *body = &s->body[RB_LINK_BODY[i]];
-        memcpy(body->before_v, body->v, sizeof body->v);
-        memcpy(body->before_w, body->w, sizeof body->w);
-    }
-    for (int last = !moving; last < 2; last++) {
-        const double kick = last && moving ? RB_SCENE_STEP : 0.5 * RB_SCENE_STEP;
-        bias_forces(s, middle, in->gravity, in->f_ext, force);
-        for (int d = 0; d < RB_DOFS; d++)
-            force[d] = in->tau[RB_DOF_QD[d]] - force[d] + element_force(in, d, s->qd[d]);
-        solve_all_upwards(&s->inertia, force);
-        if (!last && in->state[RB_AT_CONTACTS] > 0.0)
-            expect_contacts(s, in->state + RB_AT_F_CONTACT, kick, force);
-        keep_loops(s, 0, RB_DOFS, force);
-        solve_downwards(&s->inertia, 0, RB_DOFS, force);
-        for (int d = 0; d < RB_DOFS; d++)
-            middle[d] = s->qd[d] + kick * force[d];
-        if (RB_CLOSURES > 0 && !last)
-            hold_loops(s, middle);
-        const double before = last ? 0.0 : fastest_turn(s);
-        move_links(s, middle);
-        if (last || RB_SCENE_STEP * sum_of_rates(middle) < 0.1 || RB_SCENE_STEP * fastest_turn(s) < fmax(0.1, 2.0 * RB_SCENE_STEP * before))
-            continue;
-        memcpy(middle, s->qd, sizeof middle); /* what contacts did is no guess for what they will do */
-        move_links(s, middle);
-    }
-    memcpy(s->qd, middle, sizeof middle);
-    if (RB_CLOSURES > 0) {
-        double open[RB_LOOP_ROWS + 1];
-        loop_errors(s, open);
-        close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 2, open, s->qd);
-        move_links(s, s->qd);
-    }
-    weigh_velocities(s, s->qd, s->z);
 }
 
 /* A stop as it starts the step: the velocities between which it keeps a freedom. */
@@ -289,37 +195,6 @@ static inline void end_body(const struct given *in, int k, const struct scene *s
     difference(qd + 3, arm, qd + 3);
 }
 
-/* The velocities with which the trees move over the step: with as much of what moves them apart as lets their loops close. */
-static inline void tree_motion(const struct given *in, struct scene *s, double *moved, double *out)
-{
-    double push[RB_DOFS + 1];
-    free_velocities(s, s->push_z, push);
-    static const double closed = 1e-3, held[RB_LOOP_ROWS + 1] = {0.0}; /* [rad or m] before the last of the changes */
-    for (int tries = 0; tries < 8; tries++) {
-        const double part = tries < 7 ? 1.0 / (1 << tries) : 0.0;
-        for (int d = 0; d < RB_DOFS; d++)
-            moved[d] = s->qd[d] + part * push[d];
-        if (RB_CLOSURES == 0)
-            return;
-        out[RB_AT_LOOP_ERROR] = close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 3, held, moved);
-        if (out[RB_AT_LOOP_ERROR] < closed)
-            return;
-    }
-}
-
-/* A step shows nothing of what turns by many radians in it, as light links may where a linkage is stretched or a spring let go,
-   and its forces of velocity would grow without end: all freedoms are slowed down until no link turns faster. */
-static inline void slow_trees(struct scene *s)
-{
-    static const double widest = 10.0; /* [rad] in a step */
-    if (RB_SCENE_STEP * sum_of_rates(s->qd) < widest)
-        return;
-    move_links(s, s->qd);
-    const double fastest = fastest_turn(s);
-    for (int d = 0; d < RB_DOFS && RB_SCENE_STEP * fastest > widest; d++)
-        s->qd[d] *= widest / (RB_SCENE_STEP * fastest);
-}
-
 /* The trees after the step, and the impulses of their stops. */
 static inline void end_trees(const struct given *in, struct scene *s, const struct solution *all, double *out)
 {
@@ -329,10 +204,8 @@ static inline void end_trees(const struct given *in, struct scene *s, const stru
     for (int d = 0; d < RB_DOFS; d++)
         out[RB_AT_QD + RB_DOF_QD[d]] = s->qd[d];
     tree_motion(in, s, moved, out);
-    for (int i = 0; i < RB_LINKS; i++) {
-        const int at = RB_AT_Q + RB_Q_AT[RB_LINK_BODY[i]];
-        move_joint(i, in->state + at, moved + RB_LINK_DOF[i], RB_SCENE_STEP, out + at);
-    }
+    move_trees(in, s->qd, out);
+    push_trees(in, s, moved, out);
     for (int k = 0; k < RB_STOPS; k++)
         out[RB_AT_STOP_IMPULSE + k] = 0.0;
     for (int k = 0; k < all->reached; k++)
@@ -432,21 +305,32 @@ static inline int find_more(const struct given *in, struct scene *s, struct solu
     return touch_more(in, s, all) || stops;
 }
 
-/* The velocities after the step from those after its forces, with the impulses of strikes and contacts: these are known to
-   `tolerance`, and to `later` after many sweeps. */
-static inline void find_velocities(const struct given *in, struct scene *s, struct solution *all, const struct stage *freely,
-                                   double tolerance, double later)
+/* Impulses until nothing more is met, from those that there are, in the rounds from `round` on. */
+static inline void meet_all(const struct given *in, struct scene *s, struct solution *all, double tolerance, double later, int round)
 {
-    struct stage start;
-    int round = 0;
-    const int struck = strike(s, all, freely, tolerance) > 0;
-    if (struck)
-        note_velocities(s, &start);
-    start_impulses(s, all, in->state[RB_AT_SWEEPS_MADE]);
     do {
         list_all(all);
         find_impulses(s, all, tolerance, later, sweeps_until(round));
     } while (++round < RB_ROUNDS && find_more(in, s, all));
+}
+
+/* The velocities after the step from those after its forces, with the impulses of strikes and contacts: these are known to
+   `tolerance`, and to `later` after many sweeps. */
+static inline void find_velocities(const struct given *in, struct scene *s, struct solution *all, struct stage *freely,
+                                   double tolerance, double later)
+{
+    struct stage start;
+    double change[RB_DOFS + 1];
+    const int struck = strike(s, all, freely, tolerance) > 0;
+    if (struck)
+        note_velocities(s, &start);
+    start_impulses(s, all, in->state[RB_AT_SWEEPS_MADE]);
+    meet_all(in, s, all, tolerance, later, 0);
+    if (RB_DOFS > 0 && kick_again(in, s, freely, change)) {
+        for (int d = 0; d < RB_DOFS && struck; d++)
+            start.z[d] += change[d];
+        meet_all(in, s, all, tolerance, later, RB_ROUNDS - 2);
+    }
     bring_no_energy(s, all, freely, struck ? &start : freely);
 }
 

@@ -63,7 +63,7 @@ struct scene {
     double column[RB_DOFS + 1][6], qd[RB_DOFS + 1];
     struct factor inertia;
     double z[RB_DOFS + 1], push_z[RB_DOFS + 1]; /* L qd, in which the inertia is 1, and what moves trees apart in the same */
-    double before_z[RB_DOFS + 1];               /* L qd as the step starts */
+    double before_z[RB_DOFS + 1], middle[RB_DOFS + 1]; /* L qd as the step starts, and qd expected for its middle */
     struct loops loops;
 };
 
