@@ -57,7 +57,7 @@ static inline int meet_more(struct scene *s, const struct solution *all)
 /* Velocities as they are without contact, and nothing is moved apart. */
 static inline void begin_anew(struct scene *s, const struct stage *freely)
 {
-    go_back(s, freely, 0.0);
+    go_back(s, freely);
     free_velocities(s, s->z, s->qd);
     memset(s->push_z, 0, sizeof s->push_z);
     for (int k = 0; k < RB_BODIES; k++) {

@@ -1,6 +1,6 @@
 /* Impulses of contacts and stops bring no energy: where they would, as where friction jams and the sweeps come to no end, where
    restitution with friction turns a slip round, or where the normal of what rolls turns within a step, they are made smaller, all by
-   the same part, which keeps them in their cones, until they bring none.
+   the same part, which keeps them in their cones, until they bring none: each island of bodies that touch each other by itself.
 
    Over a step the mechanical energy in the middle of it changes by p . (u- + u+) / 2, u- being the velocity before the forces of
    the step, as that of a ball does that falls back on the ground with the velocity with which it left it. */
@@ -24,17 +24,21 @@ static inline void note_velocities(const struct scene *s, struct stage *now)
     }
 }
 
-/* Velocities a part of the way from what they were to what they are. */
-static inline void go_back(struct scene *s, const struct stage *before, double part)
+/* Velocities of a free body or of a link a part of the way from what they were to what they are. */
+static inline void body_back(struct body *body, const struct stage *before, int k, double part)
 {
-    for (int d = 0; d < RB_DOFS; d++)
-        s->z[d] = before->z[d] + part * (s->z[d] - before->z[d]);
-    for (int k = 0; k < RB_BODIES; k++) {
-        for (int i = 0; i < 3; i++) {
-            s->body[k].v[i] = before->v[k][i] + part * (s->body[k].v[i] - before->v[k][i]);
-            s->body[k].w[i] = before->w[k][i] + part * (s->body[k].w[i] - before->w[k][i]);
-        }
+    for (int i = 0; i < 3; i++) {
+        body->v[i] = before->v[k][i] + part * (body->v[i] - before->v[k][i]);
+        body->w[i] = before->w[k][i] + part * (body->w[i] - before->w[k][i]);
     }
+}
+
+/* All velocities as they were. */
+static inline void go_back(struct scene *s, const struct stage *before)
+{
+    memcpy(s->z, before->z, sizeof s->z);
+    for (int k = 0; k < RB_BODIES; k++)
+        body_back(&s->body[k], before, k, 0.0);
 }
 
 /* Marks the bodies of the contacts that are listed: no other free one has an impulse. */
@@ -65,38 +69,104 @@ static inline void add_work(const struct scene *s, int k, const struct stage *fr
     work[1] += dot(moment, change);
 }
 
-/* The same of all trees. */
-static inline void add_work_on_trees(const struct scene *s, const struct stage *freely, const struct stage *start, double *work)
+/* The body by which all of a tree are known, a free one itself; -1 for what is at rest. */
+static inline int head_of(int k)
 {
+    if (RB_LEAF[k] >= 0)
+        return RB_LINK_BODY[RB_DOF_LINK[RB_DOF_FIRST[RB_LEAF[k]]]];
+    return k < RB_BODIES && RB_FREE[k] ? k : -1;
+}
+
+/* Islands of bodies that touch each other: what leads from a body to another one of its island, at last to the one that has the
+   work of all, and the part of the impulses that is left. */
+struct islands {
+    int next[RB_BODIES + 1];
+    double work[RB_BODIES + 1][2], part[RB_BODIES + 1];
+};
+
+static inline int island_of(struct islands *all, int k)
+{
+    while (all->next[k] != k)
+        k = all->next[k] = all->next[all->next[k]];
+    return k;
+}
+
+/* The island of a contact: one of its bodies is not at rest. */
+static inline int island_at(struct islands *all, const struct touch *c)
+{
+    const int a = head_of(c->a);
+    return island_of(all, a >= 0 ? a : head_of(c->b));
+}
+
+/* The islands by the contacts that are listed. */
+static inline void find_islands(const struct solution *all, struct islands *found)
+{
+    memset(found->work, 0, sizeof found->work);
+    for (int k = 0; k <= RB_BODIES; k++)
+        found->next[k] = k;
+    for (int k = 0; k < all->list; k++) {
+        const struct touch *c = &all->touch[all->listed[k]];
+        const int a = head_of(c->a), b = head_of(c->b);
+        if (a >= 0 && b >= 0)
+            found->next[island_of(found, a)] = island_of(found, b);
+    }
+}
+
+/* The work of each island. */
+static inline void add_all_work(const struct scene *s, const struct solution *all, const struct stage *freely,
+                                const struct stage *start, struct islands *found)
+{
+    unsigned char touched[RB_BODIES + 1];
+    mark_touched(all, touched);
+    for (int k = 0; k < RB_BODIES; k++)
+        if (RB_FREE[k] && touched[k])
+            add_work(s, k, freely, start, found->work[island_of(found, k)]);
     for (int d = 0; d < RB_DOFS; d++) {
+        double *work = found->work[island_of(found, head_of(RB_LINK_BODY[RB_DOF_LINK[d]]))];
         const double change = s->z[d] - start->z[d];
         work[0] += change * (start->z[d] + 0.5 * (s->before_z[d] - freely->z[d]));
         work[1] += change * change;
     }
 }
 
+/* Impulses of islands, and what they changed, as far as they are left. */
+static inline void leave_parts(struct scene *s, struct solution *all, const struct stage *start, struct islands *found)
+{
+    for (int k = 0; k < all->list; k++) {
+        struct touch *c = &all->touch[all->listed[k]];
+        for (int i = 0; i < RB_PARTS; i++)
+            c->impulse[i] *= found->part[island_at(found, c)];
+    }
+    for (int k = 0; k < all->stops; k++)
+        all->stop[k].impulse *= found->part[island_of(found, head_of(RB_LINK_BODY[RB_DOF_LINK[all->stop[k].dof]]))];
+    for (int d = 0; d < RB_DOFS; d++)
+        s->z[d] = start->z[d] + found->part[island_of(found, head_of(RB_LINK_BODY[RB_DOF_LINK[d]]))] * (s->z[d] - start->z[d]);
+    for (int k = 0; k < RB_BODIES; k++)
+        if (head_of(k) >= 0 && found->part[island_of(found, head_of(k))] < 1.0)
+            body_back(&s->body[k], start, k, found->part[island_of(found, head_of(k))]);
+}
+
 /* The impulses of the listed contacts and stops, by which the velocities came from those of `start`, are made smaller until they
-   bring no energy; `freely` are the velocities after the forces of the step. Returns the part that is left. */
-static inline double bring_no_energy(struct scene *s, struct solution *all, const struct stage *freely, const struct stage *start)
+   bring no energy; `freely` are the velocities after the forces of the step. Returns the least part that is left. */
+static inline double bring_no_energy(struct scene *s, struct solution *all, const struct stage *freely, const struct stage *start,
+                                     struct islands *found)
 {
     static const double none = 1e-12; /* of what they exchange */
-    unsigned char touched[RB_BODIES + 1];
-    double work[2] = {0.0, 0.0};
-    mark_touched(all, touched);
-    for (int k = 0; k < RB_BODIES; k++)
-        if (RB_FREE[k] && touched[k])
-            add_work(s, k, freely, start, work);
-    add_work_on_trees(s, freely, start, work);
-    if (!(work[0] + 0.5 * work[1] > none * work[1]))
+    double least = 1.0;
+    if (all->list + all->stops == 0)
         return 1.0;
-    const double part = work[1] > 0.0 ? limited(-2.0 * work[0] / work[1], 0.0, 1.0) : 0.0;
-    go_back(s, start, part);
-    for (int k = 0; k < all->list; k++)
-        for (int i = 0; i < RB_PARTS; i++)
-            all->touch[all->listed[k]].impulse[i] *= part;
-    for (int k = 0; k < all->stops; k++)
-        all->stop[k].impulse *= part;
-    return part;
+    find_islands(all, found);
+    add_all_work(s, all, freely, start, found);
+    for (int k = 0; k < RB_BODIES; k++) {
+        const double *work = found->work[k];
+        found->part[k] = 1.0;
+        if (work[0] + 0.5 * work[1] > none * work[1])
+            found->part[k] = limited(-2.0 * work[0] / work[1], 0.0, 1.0);
+        least = fmin(least, found->part[k]);
+    }
+    if (least < 1.0)
+        leave_parts(s, all, start, found);
+    return least;
 }
 
 #endif

@@ -320,6 +320,7 @@ static inline void find_velocities(const struct given *in, struct scene *s, stru
                                    double tolerance, double later)
 {
     struct stage start;
+    struct islands found;
     double change[RB_DOFS + 1];
     const int struck = strike(s, all, freely, tolerance) > 0;
     if (struck)
@@ -331,7 +332,7 @@ static inline void find_velocities(const struct given *in, struct scene *s, stru
             start.z[d] += change[d];
         meet_all(in, s, all, tolerance, later, RB_ROUNDS - 2);
     }
-    bring_no_energy(s, all, freely, struck ? &start : freely);
+    bring_no_energy(s, all, freely, struck ? &start : freely, &found);
 }
 
 /* The sampled states after a step. Where impulses make bodies so fast, or overlaps move them so far, that they may meet others

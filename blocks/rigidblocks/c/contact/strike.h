@@ -61,13 +61,25 @@ static inline int bounce_less(const struct scene *s, struct solution *all)
     return found;
 }
 
-/* All strikes of a step. Their impulses are kept by themselves: contact starts from none where there was one. Where those of a
-   round bring energy still, as where friction jams a body in a corner and no sweeps come to an end, nothing bounces after it. Returns how many
-   rounds there were. */
-static inline int strike(struct scene *s, struct solution *all, const struct stage *freely, double tolerance)
+/* What touches an island of which less than all impulses are left bounces no more in this step. */
+static inline void bounce_no_more(struct solution *all, struct islands *found)
 {
     static const double all_but_all = 0.999;
+    for (int k = 0; k < all->count; k++) {
+        struct touch *c = &all->touch[k];
+        const int a = head_of(c->a), b = head_of(c->b);
+        if ((a >= 0 && found->part[island_of(found, a)] < all_but_all) || (b >= 0 && found->part[island_of(found, b)] < all_but_all))
+            c->e = 0.0;
+    }
+}
+
+/* All strikes of a step. Their impulses are kept by themselves: contact starts from none where there was one. Where those of a
+   round bring energy still, as where friction jams a body in a corner and no sweeps come to an end, nothing that touches there bounces
+   after it. Returns how many rounds there were. */
+static inline int strike(struct scene *s, struct solution *all, const struct stage *freely, double tolerance)
+{
     struct stage start;
+    struct islands found;
     int round = 0;
     for (; round < RB_STRIKES; round++) {
         list_strikes(s, all, tolerance);
@@ -81,7 +93,7 @@ static inline int strike(struct scene *s, struct solution *all, const struct sta
             if (!bounce_less(s, all))
                 break;
         }
-        const double part = bring_no_energy(s, all, freely, &start);
+        const double left = bring_no_energy(s, all, freely, &start, &found);
         for (int k = 0; k < all->list; k++) {
             struct touch *c = &all->touch[all->listed[k]];
             for (int i = 0; i < RB_PARTS; i++)
@@ -89,8 +101,8 @@ static inline int strike(struct scene *s, struct solution *all, const struct sta
             memset(c->impulse, 0, sizeof c->impulse);
             c->least = c->resting;
         }
-        if (part < all_but_all)
-            return round + 1;
+        if (left < 1.0)
+            bounce_no_more(all, &found);
     }
     return round;
 }

@@ -1,0 +1,47 @@
+"""Where impulses are made smaller, for they would bring energy, this does nothing to bodies that
+touch others.
+"""
+
+import numpy as np
+import pytest
+
+from rigidblocks import World, box_inertia
+from rigidblocks.algebra.spatial import rotx, roty, xlt
+from rigidblocks.block.memory import Memory
+from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.model.shapes import Box, Cylinder, Plane
+
+H, T = 1e-3, 1.5
+CUBE = (0.3, 0.3, 0.3)
+FASTEST = 20.0  # [m/s] of a corner of what is thrown
+TOLERANCE = 1e-5  # of the fastest, to which velocities are solved for
+
+
+def world_of(seed):
+    """A cube at rest, and 20 m away what is thrown on a heap, with 20 rad/s."""
+    world = World("yard")
+    world.add_body("cube", box_inertia(CUBE, mass=1.0), [Box(CUBE)], at=(-20.0, 0.0, 0.15))
+    world.add_ground(Plane())
+    rng = np.random.default_rng(seed)
+    for k in range(8):
+        sides = tuple(rng.uniform(0.05, 0.6, 3))
+        shape = Cylinder(sides[0] / 2, sides[2]) if k % 2 else Box(sides)
+        mass, turned = rng.uniform(0.1, 5.0), roty(rng.uniform(0, 3)) @ rotx(rng.uniform(0, 3))
+        place = xlt((*rng.uniform(-0.8, 0.8, 2), 0.6 + 0.5 * k))
+        qd0 = [*20 * rng.normal(size=3), *5 * rng.normal(size=3)]
+        inertia = box_inertia(sides, mass=mass)
+        world.add_body(f"thrown_{k}", inertia, [shape], at=turned @ place, qd0=qd0)
+    return world
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 4])
+def test_what_rests_does_not_feel_what_jams_elsewhere(seed):
+    memory = Memory(world_of(seed).plant(mu=1.0, sample_time=H))
+    m, step, at = memory.start(), compiled_stepper(memory), memory.where
+    step.initialize(m, 0.0)
+    fastest = 0.0
+    for k in range(round(T / H)):
+        step.step(m, k * H, H)
+        fastest = max(fastest, np.abs(m[at["cube_qd"]]).max())
+    assert fastest < TOLERANCE * FASTEST
