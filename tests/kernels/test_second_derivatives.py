@@ -1,4 +1,6 @@
-"""Second derivatives of inverse dynamics: a second algorithm, differences, laws of mechanics."""
+"""Second derivatives of inverse and forward dynamics: second algorithms, differences, and laws of
+mechanics.
+"""
 
 from collections import namedtuple
 
@@ -8,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from planar_models import random_planar_tree
 from random_models import joints_of_all_types, random_parents, random_state, random_tree
-from rigidblocks.dynamics import crba, rnea
+from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.dynamics.recursive_derivatives import rnea_derivatives
 from rigidblocks.joint import (
     Cylindrical,
@@ -122,6 +124,51 @@ def test_they_are_the_limit_of_differences(rng):
     close(found.vv, change(2, lambda h: (s.q, s.qd + h, s.qdd)), DIFFERENCES)
 
 
+# forward dynamics
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("joints", [ONE_FREEDOM[:4], SEVERAL_FREEDOMS[1:5]])
+def test_those_of_forward_dynamics_are_those_of_the_traced_algorithm(joints, rng):
+    """Automatic differentiation through RBDA Table 7.1, twice: q moved by variable k, then by j."""
+    model = random_tree(rng, (-1, 0, 1, 1), joints)
+    s, still = random_state(rng, model), np.zeros(model.nv)
+
+    def moved(dk, dj, q, qd, tau):
+        return {"qdd": aba(model, integrate(model, integrate(model, q, dk), dj), qd, tau)}
+
+    values = {"dk": still, "dj": still, "q": s.q, "qd": s.qd, "tau": s.tau}
+    graph = trace("moved", moved, {name: value.shape for name, value in values.items()})
+    flat, cube = np.concatenate(list(values.values())), (model.nv,) * 3
+    by_q = jacobian(jacobian(graph, "qdd", "dj"), "dqdd_ddj", ("dk", "qd", "tau"))(flat)
+    by_speed = jacobian(jacobian(graph, "qdd", "qd"), "dqdd_dqd", "qd")(flat)
+    expected = (*by_q.reshape(3, *cube), by_speed.reshape(cube))
+    found = second_derivatives(model, "aba")(s.q, s.qd, s.tau)
+    condition = np.linalg.cond(crba(model, s.q))
+    for one, other in zip(found[4:], expected, strict=True):
+        close(one, other, RTOL * condition)
+    for one, other in zip(found, derivatives(model, "aba")(s.q, s.qd, s.tau), strict=False):
+        assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_those_of_forward_and_inverse_dynamics_cancel(rng):
+    """rnea(q, qd, aba(q, qd, tau)) = tau, whose second derivative along any motion is zero."""
+    model = auto_tree(9, 2, 0.7)
+    s = random_state(rng, model)
+    forward = second_derivatives(model, "aba")(s.q, s.qd, s.tau)
+    qdd, A, B, _, qq, qv, _, vv = forward
+    inverse = Second(*second_derivatives(model, "rnea")(s.q, s.qd, qdd))
+    x, y = rng.normal(size=(2, model.nv))  # of q and of qd
+    change = A @ x + B @ y
+    curve = qq @ x @ x + 2 * (qv @ y @ x) + vv @ y @ y
+    bent = inverse.qq @ x @ x + 2 * (inverse.qv @ y @ x) + inverse.vv @ y @ y
+    mixed = 2 * (inverse.qa @ change @ x)
+    condition = np.linalg.cond(inverse.H)
+    close(inverse.H @ curve + mixed, -bent, RTOL * condition)
+    close(qq, qq.transpose(0, 2, 1), RTOL * condition)
+
+
 # laws
 
 
@@ -185,25 +232,28 @@ def test_what_no_joint_path_connects_is_an_exact_zero():
 
 
 @pytest.mark.slow
-def test_a_batch_is_the_scalar_form_row_by_row_in_any_lanes(rng):
+@pytest.mark.parametrize("algorithm", ["rnea", "aba"])
+def test_a_batch_is_the_scalar_form_row_by_row_in_any_lanes(algorithm, rng):
     model = random_tree(rng, (-1, 0, 0), (Revolute(), Spherical(), Revolute()))
     states = [random_state(rng, model) for _ in range(11)]
-    rows = [np.array([getattr(s, part) for s in states]) for part in ("q", "qd", "qdd")]
+    given = {"rnea": "qdd", "aba": "tau"}[algorithm]
+    rows = [np.array([getattr(s, part) for s in states]) for part in ("q", "qd", given)]
     rows[1][5, 0] = np.nan
-    batches = [second_derivatives(model, "rnea", batch=True, lanes=n)(*rows) for n in (2, 8)]
+    batches = [second_derivatives(model, algorithm, batch=True, lanes=n)(*rows) for n in (2, 8)]
     for one, same in zip(*batches, strict=True):
         assert_array_equal(one, same)
-    alone = second_derivatives(model, "rnea")
+    alone = second_derivatives(model, algorithm)
+    rtol = {"rnea": RTOL, "aba": RTOL * np.linalg.cond(crba(model, states[0].q))}[algorithm]
     for k in (n for n in range(11) if n != 5):
         for batched, one in zip(batches[0], alone(*(part[k] for part in rows)), strict=True):
-            close(batched[k], one)
+            close(batched[k], one, rtol)
 
 
 # refusals
 
 
 def test_what_has_no_second_derivatives_is_refused(rng):
-    with pytest.raises(ValueError, match="second derivatives are those of rnea"):
+    with pytest.raises(ValueError, match="second derivatives are those of aba or rnea"):
         second_derivatives(auto_tree(2), "crba")
     with pytest.raises(ValueError, match="need a spatial model, not the planar"):
         second_derivatives(random_planar_tree(rng, (-1, 0)))

@@ -84,14 +84,17 @@ def second_derivatives(
 def second_derivatives(
     model: Model, algorithm: str = "rnea", *, batch: bool = False, lanes: int | None = None
 ) -> CompiledFunction | CompiledBatch:
-    """The compiled exact first and second derivatives of inverse dynamics, "rnea".
+    """The compiled exact first and second derivatives of inverse dynamics, "rnea", or of forward
+    dynamics, "aba".
 
-    Of (q, qd, qdd) it gives what `derivatives` does, tau, dtau_dq, dtau_dqd and dtau_dqdd = H, and
-    then four tensors (nv, nv, nv), whose element [i, j, k] is how a derivative of tau_i changes:
+    Of (q, qd, qdd) the first gives what `derivatives` does, tau, dtau_dq, dtau_dqd and dtau_dqdd,
+    and then four tensors (nv, nv, nv); element [i, j, k] is how a derivative of tau_i changes:
 
         ddtau_dq_dq    dtau_dq[i, j] by q_k          ddtau_dq_dqd    dtau_dq[i, j] by qd_k
         ddtau_dq_dqdd  dtau_dq[i, j] by qdd_k, which is dH_ik/dq_j
         ddtau_dqd_dqd  dtau_dqd[i, j] by qd_k        all others are zero
+
+    Of (q, qd, tau) the second gives those of qdd, ddqdd_dq_dtau being dH^-1_ik/dq_j.
 
     A derivative by q is by the velocity variables that move it, q (+) dq at dq = 0, so the second
     one is how the first changes while variable k moves q. Variables of different joints may change
@@ -101,16 +104,23 @@ def second_derivatives(
 
     Where `derivatives` has columns of the change of a force, it has what a variable makes of these,
     in passes over the bodies and products along the paths of the tree (Singh, Russell and Wensing
-    2022): it grows with the cube of the depth, and its text does not grow. A `batch` is as there.
-    Raises ValueError for another algorithm, for a planar model, and for a joint whose S changes
-    with its position or which time moves.
+    2022): the time grows with the cube of the depth, and the text does not grow. Those of forward
+    dynamics are made of them and take nv^4 operations:
+
+        H ddqdd/dxdy = -(ddtau/dxdy + ddtau/dxdqdd dqdd/dy + ddtau/dydqdd dqdd/dx)
+
+    A `batch` is as there. Raises ValueError for another algorithm, for a planar model, for a joint
+    whose S changes with its position or which time moves, and of forward dynamics for a joint that
+    moves no inertia.
     """
-    if algorithm != "rnea":
-        raise ValueError(f"second derivatives are those of rnea, not of '{algorithm}'")
+    if algorithm not in ("aba", "rnea"):
+        raise ValueError(f"second derivatives are those of aba or rnea, not of '{algorithm}'")
     _check_spatial(model)
     _check_joints(model)
-    written = body_sweeps(equivalent(about_z(model)), "ddrnea", IN_LANES if batch else SCALAR)
-    return compiled_form(written, batch, lanes)
+    if algorithm == "aba":
+        check_resistance(model)
+    tree, notation = equivalent(about_z(model)), IN_LANES if batch else SCALAR
+    return compiled_form(body_sweeps(tree, f"dd{algorithm}", notation), batch, lanes)
 
 
 def _check_spatial(model: Model) -> None:

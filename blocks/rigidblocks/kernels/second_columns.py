@@ -13,9 +13,13 @@ R = [B^T S; I^c S], the covector of a force, a variable j before it changes
 
     dR = [w_j x B^T S + B(I, dv_j)^T S; S_j x* I^c S],    B(I, dv)^T S = Z dw + dvO x l
 
-where I^c S = [n; l] and Z is that of the angular part.
+where I^c S = [n; l], and Z is that of the angular part. Forward dynamics are differentiated at the
+qdd that they give, where H qdd + C = tau and its changes by x and y are zero:
+
+    H ddqdd/dxdy = -(ddtau/dxdy + ddtau/dxdqdd dqdd/dy + ddtau/dydqdd dqdd/dx)
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +28,8 @@ from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, cross, s
 from rigidblocks.kernels.columns import (
     MATRICES,
     Results,
+    accelerated,
+    changed,
     coriolis,
     driven,
     moving,
@@ -36,8 +42,9 @@ from rigidblocks.model.model import Model
 def driven_twice(
     model: Model, i: int, q: Array, qd: Array, qdd: Array, X0_p: Transform, v_p: Array, a_p: Array
 ) -> Results:
-    """Outward: `driven`, and the velocities dv by q."""
-    return *driven(model, i, q, qd, qdd, X0_p, v_p, a_p), moving(model, i, q, qd, X0_p, v_p).swept
+    """Outward: `driven`, and the linear part of dv by q."""
+    dv = moving(model, i, q, qd, X0_p, v_p).swept
+    return *driven(model, i, q, qd, qdd, X0_p, v_p, a_p), dv[3:]
 
 
 def supported_twice(
@@ -50,13 +57,35 @@ def supported_twice(
     f: Array,
     X: Array,
     dS: Array,
-    D: Array,
+    V: Array,
 ) -> Results:
-    """Inward: `supported`, Z, M by q, and of M by qd what works on dw; matrices by rows."""
-    Z = [_turning(I, s).ravel() for s in S.T]
-    M = [_turned(I, B1, P, s, d).ravel() for s, d in zip(S.T, D.T, strict=True)]
+    """Inward: `supported`, and what a variable makes of the forces that others take."""
+    return *supported(model, i, S, I, B1, P, f, X, dS), *_made(S, I, B1, P, X, V)
+
+
+def changed_twice(
+    model: Model,
+    i: int,
+    S: Array,
+    I: RigidInertia,
+    B1: Array,
+    P: Array,
+    f: Array,
+    X: Array,
+    dS: Array,
+    V: Array,
+) -> Results:
+    """Inward: `changed`, and what a variable makes of the forces that others take."""
+    return *changed(model, i, S, I, B1, P, f, X, dS), *_made(S, I, B1, P, X, V)
+
+
+def _made(S: Array, I: RigidInertia, B1: Array, P: Array, X: Array, V: Array) -> Results:
+    """Z / 2, which works on 2 dw, M by q, and of M by qd what works on dw; matrices by rows."""
+    dv = np.vstack([0.5 * X[:3], V])
+    Z = [0.5 * _turning(I, s).ravel() for s in S.T]
+    M = [_turned(I, B1, P, s, d).ravel() for s, d in zip(S.T, dv.T, strict=True)]
     N = [np.vstack([coriolis(I, s), -skew(_momentum(I, s))]).ravel() for s in S.T]
-    return *supported(model, i, S, I, B1, P, f, X, dS), *(np.transpose(m) for m in (Z, M, N))
+    return np.transpose(Z), np.transpose(M), np.transpose(N)
 
 
 def _turning(I: RigidInertia, S: Array) -> Array:
@@ -84,22 +113,42 @@ def _momentum(I: RigidInertia, v: Array) -> Array:
     return p
 
 
-_FIRST = MATRICES["drnea"]
+_INVERSE, _FORWARD = MATRICES["drnea"], MATRICES["daba"]
+_MADE = {"V": 3, "Z": 9, "M": 54, "N": 18}
+_TEXT = "algorithms/second_derivatives.h"
+
+
+def _inward(step: Callable[..., Results], first: Pass, after: str) -> Pass:
+    """The last pass, with the columns that second derivatives need."""
+    return Pass(step, (*first.results, "Z", "M", "N"), outward=False, after=after)
+
 
 TENSORS = {
     "ddrnea": replace(
-        _FIRST,
+        _INVERSE,
         passes=(
-            Pass(driven_twice, (*_FIRST.passes[0].results, "D")),
-            Pass(
-                supported_twice,
-                (*_FIRST.passes[1].results, "Z", "M", "N"),
-                outward=False,
-                after="second_force_derivatives(m, out + RB_N);",
+            Pass(driven_twice, (*_INVERSE.passes[0].results, "V")),
+            _inward(
+                supported_twice, _INVERSE.passes[1], "second_force_derivatives(m, out + RB_N);"
             ),
         ),
-        columns={**_FIRST.columns, "D": 6, "Z": 9, "M": 54, "N": 18},
+        columns={**_INVERSE.columns, **_MADE},
         tensors=("ddtau_dq_dq", "ddtau_dq_dqd", "ddtau_dq_dqdd", "ddtau_dqd_dqd"),
-        texts=(*_FIRST.texts, "algorithms/second_derivatives.h"),
+        texts=(*_INVERSE.texts, _TEXT),
+    ),
+    "ddaba": replace(
+        _FORWARD,
+        passes=(
+            *_FORWARD.passes[:2],
+            Pass(accelerated, ("a", "f", "X", "dS", "V")),
+            _inward(
+                changed_twice,
+                _FORWARD.passes[3],
+                "second_motion_derivatives(m, tau, work, out);",
+            ),
+        ),
+        columns={**_FORWARD.columns, **_MADE},
+        tensors=("ddqdd_dq_dq", "ddqdd_dq_dqd", "ddqdd_dq_dtau", "ddqdd_dqd_dqd"),
+        texts=(*_FORWARD.texts, _TEXT),
     ),
 }

@@ -1,4 +1,5 @@
-/* Second derivatives of joint forces from the columns that they are made of (kernels/second_columns.py).
+/* Second derivatives of joint forces and of accelerations from the columns that they are made of
+   (kernels/second_columns.py).
 
    Three variables on one path matter, of which d is the furthest from the base: either the joint force is that of d, or it
    is that of a variable before d, whose subtree d changes. */
@@ -10,10 +11,10 @@
 #include "derivatives.h"
 #endif
 
-/* Those of the first derivatives; the velocities dv by q; Z; and what a variable makes of the force of its subtree, by q
-   and by qd. */
+/* Those of the first derivatives; the linear part of dv by q; Z / 2; and what a variable makes of the force of its subtree,
+   by q and by qd. */
 struct second_columns {
-    real S[6][RB_N], R[9][RB_N], X[2][9][RB_N], G[2][6][RB_N], D[6][RB_N], Z[3][3][RB_N], M[6][9][RB_N], N[6][3][RB_N];
+    real S[6][RB_N], R[9][RB_N], X[2][9][RB_N], G[2][6][RB_N], V[3][RB_N], Z[3][3][RB_N], M[6][9][RB_N], N[6][3][RB_N];
 };
 
 /* The change [i][j][k] of the joint force i by q (j) and q, qd or qdd (k), and by qd and qd. */
@@ -56,10 +57,10 @@ static inline void covector_changes(const struct second_columns *w, int d, real 
     for (int k = RB_LAST[d] - 1; k >= 0; k = RB_BEFORE[RB_RUN[k]]) {
         const int first = RB_RUN[k], last = k + 1;
         for (int row = 0; row < 3; row++) {
-            three_rows(by_q[row], &w->Z[row][0][d], w->D[0], first, last);
-            three_rows(by_qd[row], &w->Z[row][0][d], w->S[0], first, last);
+            three_rows(by_q[row], &w->Z[row][0][d], w->X[0][0], first, last);
+            three_rows(by_qd[row], &w->Z[row][0][d], w->X[1][0], first, last);
         }
-        add_cross(by_q, w->D + 3, &w->R[6][d], first, last);
+        add_cross(by_q, w->V, &w->R[6][d], first, last);
         add_cross(by_qd, w->S + 3, &w->R[6][d], first, last);
         add_cross(by_q, w->S, &w->R[0][d], first, last);
         add_turned(by_q + 3, w->S, &w->R[3][d], first, last);
@@ -174,6 +175,67 @@ static inline void second_force_derivatives(const real *columns, real *out)
     force_derivatives(columns, out);
     memset(t, 0, sizeof *t);
     second_derivatives((const void *)columns, t);
+}
+
+/* Of two variables i and j on one path, d being the further one: what the changes of the accelerations (`motion`) add to
+   those of force i, in tensors of the negative sign; those by q and qdd become those by q and tau. */
+static inline void add_accelerations(struct tensors *t, const real *motion, int i, int j, int d)
+{
+    const real *dq = motion, *dqd = dq + RB_N * RB_N, *dtau = dqd + RB_N * RB_N;
+    real change[RB_N], by_q[RB_N];
+    for (int k = 0; k < RB_N; k++)
+        change[k] = -t->qa[i][j][k];
+    memset(t->qa[i][j], 0, sizeof change);
+    memset(by_q, 0, sizeof by_q);
+    for (int k = d, last = RB_END[d]; k >= 0; k = RB_BEFORE[RB_RUN[k]], last = k + 1) {
+        const int first = RB_RUN[k], count = last - first;
+        subtract(by_q, change + first, 1, dq + first * RB_N, RB_N, count, RB_N);
+        subtract(t->qv[i][j], change + first, 1, dqd + first * RB_N, RB_N, count, RB_N);
+        subtract(t->qa[i][j], change + first, 1, dtau + first * RB_N, RB_N, count, RB_N);
+    }
+    for (int k = 0; k < RB_N; k++) {
+        t->qq[i][j][k] += by_q[k];
+        t->qq[i][k][j] += by_q[k];
+    }
+}
+
+/* H^-1 x in place, for RB_N right sides in rows that are N^2 apart. */
+static inline void solve_rows(const struct factors *f, real *x)
+{
+    const int width = RB_N * RB_N;
+    for (int i = RB_N - 1; i >= 0; i--) {
+        subtract(x + i * width, &f->L[0][0] + (i + 1) * RB_N + i, RB_N, x + (i + 1) * width, width,
+                 RB_END[i] - i - 1, RB_N);
+        for (int k = 0; k < RB_N; k++)
+            x[i * width + k] *= f->inverse[i];
+    }
+    for (int i = 0; i < RB_N; i++) {
+        for (int k = RB_BEFORE[i]; k >= 0; k = RB_BEFORE[RB_RUN[k]])
+            subtract(x + i * width, f->L[i] + RB_RUN[k], 1, x + RB_RUN[k] * width, width, k + 1 - RB_RUN[k], RB_N);
+        for (int k = 0; k < RB_N; k++)
+            x[i * width + k] *= f->inverse[i];
+    }
+}
+
+/* The derivatives of the accelerations, which are refined, by q, qd and tau, and the second ones behind them. */
+static inline void second_motion_derivatives(const real *columns, const real *tau, real *work, real *out)
+{
+    struct tensors *t = (void *)(out + RB_N + 3 * RB_N * RB_N);
+    real *all = t->qq[0][0];
+    motion_derivatives(columns, tau, work, out);
+    memset(t, 0, sizeof *t);
+    second_derivatives((const void *)(columns + RB_N), t);
+    for (size_t k = 0; k < 4 * (size_t)RB_N * RB_N * RB_N; k++)
+        all[k] = -all[k];
+    for (int d = 0; d < RB_N; d++)
+        for (int k = d; k >= 0; k = RB_BEFORE[k]) {
+            add_accelerations(t, out + RB_N, d, k, d);
+            if (k < d)
+                add_accelerations(t, out + RB_N, k, d, d);
+        }
+    for (int part = 0; part < 4; part++)
+        for (int j = 0; j < RB_N; j++)
+            solve_rows((const void *)work, all + (part * RB_N * RB_N + j) * RB_N);
 }
 
 #endif
