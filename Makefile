@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+C := $(shell find blocks benchmarks examples -name '*.[ch]' -o -name '*.cpp')
+
 # what many processes import is compiled once
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -13,6 +15,7 @@ demo: .venv/demo
 
 test: .venv/test
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(C)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow and not interop"
@@ -33,6 +36,7 @@ notebooks: .venv/check
 
 format: .venv/test
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(C)
 	$(BIN)/ruff check --fix .
 
 # each stamp is one set of extras, installed anew when pyproject.toml changes

@@ -1,4 +1,5 @@
-/* A co-simulation of FMUs in as few lines of C as it takes: it copies wires, sets, steps and gets, and keeps all outputs. */
+/* A co-simulation of FMUs in as few lines of C as it takes: it copies wires, sets, steps and gets,
+   and keeps all outputs. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -14,7 +15,8 @@ typedef struct {
     const double **sources; /* of the inputs; NULL of an open one */
 } Fmu;
 
-__attribute__((visibility("default"))) int bare(Fmu *fmus, int n, double t_start, double dt, int steps, double *rows);
+__attribute__((visibility("default"))) int bare(Fmu *fmus, int n, double t_start, double dt,
+                                                int steps, double *rows);
 
 int bare(Fmu *fmus, int n, double t_start, double dt, int steps, double *rows)
 {

@@ -3,7 +3,8 @@
 
 #include "function.h"
 
-__attribute__((visibility("default"))) void loop(const double *in, int width_in, double *out, int width_out, long n);
+__attribute__((visibility("default"))) void loop(const double *in, int width_in, double *out,
+                                                 int width_out, long n);
 
 void loop(const double *in, int width_in, double *out, int width_out, long n)
 {

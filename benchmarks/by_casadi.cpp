@@ -1,4 +1,5 @@
-/* Pinocchio's algorithms on the symbols of CasADi, written as C by CasADi's code generation (by_casadi.py). */
+/* Pinocchio's algorithms on the symbols of CasADi, written as C by CasADi's code generation
+   (by_casadi.py). */
 #include <pinocchio/autodiff/casadi.hpp>
 
 #include <boost/python.hpp>
@@ -30,9 +31,10 @@ template <typename Matrix> static SX expression(const Matrix &matrix)
     return result;
 }
 
-/* Writes the C of rnea, crba (the upper triangle) and aba of a model of the Python module to a file in the current
-   folder. */
-extern "C" __attribute__((visibility("default"))) void write_code(PyObject *python, const char *file)
+/* Writes the C of rnea, crba (the upper triangle) and aba of a model of the Python module to a file
+   in the current folder. */
+extern "C" __attribute__((visibility("default"))) void write_code(PyObject *python,
+                                                                  const char *file)
 {
     const pinocchio::Model &numbers = boost::python::extract<const pinocchio::Model &>(python);
     Model model = numbers.cast<SX>();
@@ -41,7 +43,8 @@ extern "C" __attribute__((visibility("default"))) void write_code(PyObject *pyth
     casadi::CodeGenerator code(file);
     {
         Data data(model);
-        code.add(casadi::Function("rnea", {q, v, w}, {expression(pinocchio::rnea(model, data, eq, ev, ew))}));
+        code.add(casadi::Function("rnea", {q, v, w},
+                                  {expression(pinocchio::rnea(model, data, eq, ev, ew))}));
     }
     {
         Data data(model);
@@ -51,7 +54,8 @@ extern "C" __attribute__((visibility("default"))) void write_code(PyObject *pyth
     {
         Data data(model);
         code.add(casadi::Function(
-            "aba", {q, v, w}, {expression(pinocchio::aba(model, data, eq, ev, ew, pinocchio::Convention::LOCAL))}));
+            "aba", {q, v, w},
+            {expression(pinocchio::aba(model, data, eq, ev, ew, pinocchio::Convention::LOCAL))}));
     }
     code.generate();
 }

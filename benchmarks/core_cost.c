@@ -1,5 +1,6 @@
-/* What a step of a runner's core costs on a Cortex-M7 without an operating system, in qemu with -icount shift=0, where an
-   instruction takes 1 ns: instructions, by the SysTick of 25 MHz, and bytes of stack, by what a step overwrites. */
+/* What a step of a runner's core costs on a Cortex-M7 without an operating system, in qemu with
+   -icount shift=0, where an instruction takes 1 ns: instructions, by the SysTick of 25 MHz, and
+   bytes of stack, by what a step overwrites. */
 
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +21,8 @@ static void reset(void)
 }
 
 /* the first stack, and what runs after a reset */
-__attribute__((section(".vectors"), used)) static void *const VECTORS[16] = {(void *)0x20300000, (void *)reset};
+__attribute__((section(".vectors"), used)) static void *const VECTORS[16] = {(void *)0x20300000,
+                                                                             (void *)reset};
 
 /* How many bytes below this frame a step overwrites. */
 static int stack_of_step(int *wrong)

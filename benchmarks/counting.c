@@ -1,4 +1,5 @@
-/* What callgrind counts, from one call to the other: counted.py. Without valgrind both do nothing. */
+/* What callgrind counts, from one call to the other: counted.py. Without valgrind both do
+   nothing. */
 #include <valgrind/callgrind.h>
 
 __attribute__((visibility("default"))) void begin_counting(void)

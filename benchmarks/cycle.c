@@ -1,4 +1,5 @@
-/* The time of a processor cycle: each step of the chain is two integer operations of one cycle each. */
+/* The time of a processor cycle: each step of the chain is two integer operations of one cycle
+   each. */
 #define _POSIX_C_SOURCE 199309L
 #include <stdint.h>
 #include <time.h>
@@ -15,5 +16,7 @@ double nanoseconds_per_cycle(int steps)
         x ^= x << 1;
     start = x;
     clock_gettime(CLOCK_MONOTONIC, &after);
-    return (1e9 * (double)(after.tv_sec - before.tv_sec) + (double)(after.tv_nsec - before.tv_nsec)) / (2.0 * steps);
+    return (1e9 * (double)(after.tv_sec - before.tv_sec) +
+            (double)(after.tv_nsec - before.tv_nsec)) /
+           (2.0 * steps);
 }

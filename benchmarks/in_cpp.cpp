@@ -1,4 +1,5 @@
-/* Pinocchio's algorithms called by C++, on models that its Python module has made, in loops without Python (in_cpp.py). */
+/* Pinocchio's algorithms called by C++, on models that its Python module has made, in loops without
+   Python (in_cpp.py). */
 #include <boost/python.hpp>
 
 #include <algorithm>
@@ -38,25 +39,18 @@ struct Peer {
     void call(int algorithm)
     {
         switch (algorithm) {
-        case RNEA:
-            pin::rnea(model, data, q, v, w);
-            break;
-        case CRBA:
-            pin::crba(model, data, q, convention);
-            break;
-        case ABA:
-            pin::aba(model, data, q, v, w, convention);
-            break;
+        case RNEA: pin::rnea(model, data, q, v, w); break;
+        case CRBA: pin::crba(model, data, q, convention); break;
+        case ABA: pin::aba(model, data, q, v, w, convention); break;
         case D_RNEA: /* adds to what is in the matrices, which its data-only form sets to zero */
             pin::computeRNEADerivatives(model, data, q, v, w);
             break;
-        case D_ABA:
-            pin::computeABADerivatives(model, data, q, v, w);
-            break;
+        case D_ABA: pin::computeABADerivatives(model, data, q, v, w); break;
         default:
             pin::constraintDynamics(model, data, q, v, w, constraints, of_constraints, settings);
             if (algorithm == D_CONSTRAINED)
-                pin::computeConstraintDynamicsDerivatives(model, data, constraints, of_constraints, settings);
+                pin::computeConstraintDynamicsDerivatives(model, data, constraints, of_constraints,
+                                                          settings);
         }
     }
 };
@@ -67,11 +61,12 @@ static double *copied(const Eigen::Ref<const Matrix> &from, double *to)
     return to + from.size();
 }
 
-extern "C" __attribute__((visibility("default"))) Peer *make_peer(PyObject *model, PyObject *constraints, double mu,
-                                                                  int iterations)
+extern "C" __attribute__((visibility("default"))) Peer *
+make_peer(PyObject *model, PyObject *constraints, double mu, int iterations)
 {
     using boost::python::extract;
-    return new Peer(extract<pin::Model &>(model), extract<Constraints &>(constraints), mu, iterations);
+    return new Peer(extract<pin::Model &>(model), extract<Constraints &>(constraints), mu,
+                    iterations);
 }
 
 extern "C" __attribute__((visibility("default"))) void free_peer(Peer *self)
@@ -79,9 +74,10 @@ extern "C" __attribute__((visibility("default"))) void free_peer(Peer *self)
     delete self;
 }
 
-/* Sets the state, and whether bodies are computed in their own coordinates or in those of the world. */
-extern "C" __attribute__((visibility("default"))) void set_state(Peer *self, const double *q, const double *v,
-                                                                 const double *w, int in_world)
+/* Sets the state, and whether bodies are computed in their own coordinates or in those of the
+   world. */
+extern "C" __attribute__((visibility("default"))) void
+set_state(Peer *self, const double *q, const double *v, const double *w, int in_world)
 {
     std::copy_n(q, self->model.nq, self->q.data());
     std::copy_n(v, self->model.nv, self->v.data());
@@ -89,26 +85,24 @@ extern "C" __attribute__((visibility("default"))) void set_state(Peer *self, con
     self->convention = in_world ? pin::Convention::WORLD : pin::Convention::LOCAL;
 }
 
-extern "C" __attribute__((visibility("default"))) void repeat_peer(Peer *self, int algorithm, long calls)
+extern "C" __attribute__((visibility("default"))) void repeat_peer(Peer *self, int algorithm,
+                                                                   long calls)
 {
     for (long k = 0; k < calls; k++)
         self->call(algorithm);
 }
 
-/* What the last call gave, in rows: a vector (nv), matrices (nv, nv), or one and then the others. */
-extern "C" __attribute__((visibility("default"))) void answer(const Peer *self, int algorithm, double *out)
+/* What the last call gave, in rows: a vector (nv), matrices (nv, nv), or one and then the
+   others. */
+extern "C" __attribute__((visibility("default"))) void answer(const Peer *self, int algorithm,
+                                                              double *out)
 {
     const auto &data = self->data;
     switch (algorithm) {
     case RNEA:
-    case D_RNEA:
-        out = copied(data.tau, out);
-        break;
-    case CRBA:
-        out = copied(data.M, out);
-        break;
-    default:
-        out = copied(data.ddq, out);
+    case D_RNEA: out = copied(data.tau, out); break;
+    case CRBA: out = copied(data.M, out); break;
+    default: out = copied(data.ddq, out);
     }
     if (algorithm == D_RNEA)
         copied(data.M, copied(data.dtau_dv, copied(data.dtau_dq, out)));
@@ -119,8 +113,9 @@ extern "C" __attribute__((visibility("default"))) void answer(const Peer *self, 
 }
 
 /* Calls a compiled function of ours as often. */
-extern "C" __attribute__((visibility("default"))) void repeat_ours(void (*call)(const double *, double *, double *),
-                                                                   const double *in, double *work, double *out, long calls)
+extern "C" __attribute__((visibility("default"))) void
+repeat_ours(void (*call)(const double *, double *, double *), const double *in, double *work,
+            double *out, long calls)
 {
     for (long k = 0; k < calls; k++)
         call(in, work, out);

@@ -5,7 +5,8 @@
 
 #include "function.h"
 
-__attribute__((visibility("default"))) double nanoseconds_per_call(double *in, double *out, int calls);
+__attribute__((visibility("default"))) double nanoseconds_per_call(double *in, double *out,
+                                                                   int calls);
 
 double nanoseconds_per_call(double *in, double *out, int calls)
 {
@@ -16,5 +17,7 @@ double nanoseconds_per_call(double *in, double *out, int calls)
         in[0] += 1e-12 * out[0];
     }
     clock_gettime(CLOCK_MONOTONIC, &after);
-    return (1e9 * (double)(after.tv_sec - before.tv_sec) + (double)(after.tv_nsec - before.tv_nsec)) / calls;
+    return (1e9 * (double)(after.tv_sec - before.tv_sec) +
+            (double)(after.tv_nsec - before.tv_nsec)) /
+           calls;
 }

@@ -1,4 +1,5 @@
-/* A block's kernel that counts how often its rates are asked for, and these rates as other solvers want them. */
+/* A block's kernel that counts how often its rates are asked for, and these rates as other solvers
+   want them. */
 #include "block.h"
 
 static long evaluations;

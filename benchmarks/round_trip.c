@@ -60,6 +60,7 @@ int main(int argc, char **argv)
         return 0;
     const double wall = now() - began;
     (void)waitpid(child, NULL, 0);
-    printf("%-28s %8.1f %8.1f\n", "UDP in C", 1e6 * wall / n, 1e6 * (cpu(RUSAGE_SELF) + cpu(RUSAGE_CHILDREN)) / n);
+    printf("%-28s %8.1f %8.1f\n", "UDP in C", 1e6 * wall / n,
+           1e6 * (cpu(RUSAGE_SELF) + cpu(RUSAGE_CHILDREN)) / n);
     return 0;
 }

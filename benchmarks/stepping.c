@@ -1,5 +1,6 @@
-/* Steps in a C loop, whoever takes them: n steps of dt from t. Where `ns` is given it gets the time of each [ns], the clock's
-   own included. Returns how many were taken: a step that fails ends the loop. */
+/* Steps in a C loop, whoever takes them: n steps of dt from t. Where `ns` is given it gets the time
+   of each [ns], the clock's own included. Returns how many were taken: a step that fails ends the
+   loop. */
 #define _POSIX_C_SOURCE 199309L
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,14 +17,14 @@ static double now(void)
     return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
-#define STEPS(call)                                    \
-    for (int k = 0; k < n; k++) {                      \
-        const double before = ns ? now() : 0.0;        \
-        if ((call) != OK)                              \
-            return k;                                  \
-        if (ns)                                        \
-            ns[k] = now() - before;                    \
-    }                                                  \
+#define STEPS(call)                             \
+    for (int k = 0; k < n; k++) {               \
+        const double before = ns ? now() : 0.0; \
+        if ((call) != OK)                       \
+            return k;                           \
+        if (ns)                                 \
+            ns[k] = now() - before;             \
+    }                                           \
     return n
 
 typedef int (*Kernel)(double *, double, double);
@@ -90,7 +91,8 @@ typedef struct {
 
 static int rates(const Exchange *f, void *instance, double t, const double *x, double *k)
 {
-    return f->set_time(instance, t) | f->set_states(instance, x, f->nx) | f->get_rates(instance, k, f->nx);
+    return f->set_time(instance, t) | f->set_states(instance, x, f->nx) |
+           f->get_rates(instance, k, f->nx);
 }
 
 /* A step of RK4 by the host. */

@@ -1,4 +1,5 @@
-/* What FMPy's template of an FMU leaves open: its step. Its variables are its first members, [time | u | y | x]. */
+/* What FMPy's template of an FMU leaves open: its step. Its variables are its first members, [time
+   | u | y | x]. */
 #include <stdlib.h>
 
 #include "kernel.c"

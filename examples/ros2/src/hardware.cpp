@@ -1,11 +1,12 @@
 // A runner as the hardware of ros2_control: positions and velocities come by UDP, efforts go back.
 //
-// Its link sends q and qd and receives tau, each with one value a joint, in the order of the joints in the URDF:
+// Its link sends q and qd and receives tau, each with one value a joint, in the order of the joints
+// in the URDF:
 //
 //     UdpLink(send=[q, qd], receive=[tau], peer="127.0.0.1:5005", listen="127.0.0.1:5006")
 //
-// Parameters in the URDF's <hardware>: `port` (5005), the link's peer; `wait_ms` (0), how long a read waits for the
-// runner, so that with lock_step=True the simulation gives the pace.
+// Parameters in the URDF's <hardware>: `port` (5005), the link's peer; `wait_ms` (0), how long a
+// read waits for the runner, so that with lock_step=True the simulation gives the pace.
 
 #include <memory>
 #include <string>
@@ -27,7 +28,7 @@ using hardware_interface::return_type;
 
 class RunnerSystem : public hardware_interface::SystemInterface
 {
-public:
+  public:
     CallbackReturn on_init(const hardware_interface::HardwareInfo &info) override
     {
         if (hardware_interface::SystemInterface::on_init(info) != CallbackReturn::SUCCESS)
@@ -55,7 +56,8 @@ public:
     {
         std::vector<hardware_interface::CommandInterface> found;
         for (std::size_t k = 0; k < joints_; k++)
-            found.emplace_back(info_.joints[k].name, hardware_interface::HW_IF_EFFORT, &efforts_[k]);
+            found.emplace_back(info_.joints[k].name, hardware_interface::HW_IF_EFFORT,
+                               &efforts_[k]);
         return found;
     }
 
@@ -91,7 +93,7 @@ public:
         return return_type::OK;
     }
 
-private:
+  private:
     int number(const std::string &name, int otherwise) const
     {
         const auto found = info_.hardware_parameters.find(name);

@@ -1,17 +1,21 @@
 /* Forward dynamics of a tree whose loops are closed, and their derivatives (kernels/columns.py).
 
-   In coordinates in which the inertia is 1, w = L qdd with H = L^T L, the constraints are Q R of Y = L^-T K^T by Gram and
-   Schmidt, where what is left of a row that depends on those before it is dropped. So with P = 1 - Q Q^T
+   In coordinates in which the inertia is 1, w = L qdd with H = L^T L, the constraints are Q R of Y
+   = L^-T K^T by Gram and Schmidt, where what is left of a row that depends on those before it is
+   dropped. So with P = 1 - Q Q^T
 
        w = P L^-T f + Q g,  R^T g = k,  R lam = g - Q^T L^-T f
-       d qdd = -L^-1 (P L^-T B + Q R^-T E),  B = d(ID - K^T lam), E = d(K qdd - k) at these qdd and lam
+       d qdd = -L^-1 (P L^-T B + Q R^-T E) at these qdd and lam,
+       B = d(ID - K^T lam), E = d(K qdd - k)
 
-   The generated text before this has NC constraints between TIPS bodies in all: of each tip its BODY, the LAST variable on the
-   path to it, the one at which the paths to all ends of its constraints STOP to be the same, and its ROW, the first of ROWS.
-   loop_rows, of the X0, v and a of all tips, gives -K of six directions in which a tip moves for each of its rows, then k and
-   the position errors; loop_changes, of these and lam, the changes of k - K qdd for each of its rows (CHANGES of them: the
-   place, twice the angular velocity, the acceleration, the linear velocity), then the forces on the tips, and for each BLOCK
-   of two tips -P: the force on the first changes by P xi, beyond that it turns with it, where the second moves by xi. */
+   The generated text before this has NC constraints between TIPS bodies in all: of each tip its
+   BODY, the LAST variable on the path to it, the one at which the paths to all ends of its
+   constraints STOP to be the same, and its ROW, the first of ROWS. loop_rows, of the X0, v and a of
+   all tips, gives -K of six directions in which a tip moves for each of its rows, then k and the
+   position errors; loop_changes, of these and lam, the changes of k - K qdd for each of its rows
+   (CHANGES of them: the place, twice the angular velocity, the acceleration, the linear velocity),
+   then the forces on the tips, and for each BLOCK of two tips -P: the force on the first changes by
+   P xi, beyond that it turns with it, where the second moves by xi. */
 
 #ifndef RB_CLOSED_LOOPS_H
 #define RB_CLOSED_LOOPS_H
@@ -53,10 +57,13 @@ static inline double minimum(double a, double b)
 
 enum { RB_TIP_STATE = 24, RB_CHANGES = 18 };
 
-/* Rows Q, U = L^-1 Q, the columns T of what becomes of E, and R with its reciprocal diagonal, 0 of what is dropped. */
+/* Rows Q, U = L^-1 Q, the columns T of what becomes of E, and R with its reciprocal diagonal, 0 of
+   what is dropped. */
 struct loops {
-    real Q[RB_NC][RB_N], U[RB_NC][RB_N], T[RB_NC][2 * RB_N], R[RB_NC][RB_NC], inverse[RB_NC], g[RB_NC], left[RB_NC],
-         values[RB_VALUES], state[RB_TIPS * RB_TIP_STATE + RB_NC], turned[6][RB_N]; /* state: of the tips, then lam */
+    real Q[RB_NC][RB_N], U[RB_NC][RB_N], T[RB_NC][2 * RB_N], R[RB_NC][RB_NC], inverse[RB_NC],
+        g[RB_NC], left[RB_NC],
+        /* state: of the tips, then lam */
+        values[RB_VALUES], state[RB_TIPS * RB_TIP_STATE + RB_NC], turned[6][RB_N];
 };
 
 typedef char loops_have_room[sizeof(struct loops) == RB_LOOP_ROOM * sizeof(real) ? 1 : -1];
@@ -99,8 +106,8 @@ static inline void add(real *y, real c, const real *x)
         y[i] += c * x[i];
 }
 
-/* Q and R of the rows Y, below `tolerance` of the largest of which what is left of one is dropped. Each is made orthogonal
-   twice, which is enough (Parlett 1998, 6.9). */
+/* Q and R of the rows Y, below `tolerance` of the largest of which what is left of one is dropped.
+   Each is made orthogonal twice, which is enough (Parlett 1998, 6.9). */
 static inline void orthogonalize(struct loops *l, real tolerance)
 {
     real largest = number(0.0);
@@ -121,8 +128,10 @@ static inline void orthogonalize(struct loops *l, real tolerance)
     }
 }
 
-/* y -= sum of c[k stride] rows[k], count rows of N, for the variables on the path to a tip that not all ends have. */
-static inline void along_path(int tip, real *y, const real *c, int stride, const real *rows, int count)
+/* y -= sum of c[k stride] rows[k], count rows of N, for the variables on the path to a tip that not
+   all ends have. */
+static inline void along_path(int tip, real *y, const real *c, int stride, const real *rows,
+                              int count)
 {
     const int stop = RB_TIP_STOP[tip];
     for (int k = RB_TIP_LAST[tip]; k > stop; k = RB_BEFORE[RB_RUN[k]]) {
@@ -134,11 +143,12 @@ static inline void along_path(int tip, real *y, const real *c, int stride, const
 static inline void get_states(const real *cells, int stride, struct loops *l)
 {
     for (int tip = 0; tip < RB_TIPS; tip++)
-        memcpy(l->state + tip * RB_TIP_STATE, cells + RB_TIP_BODY[tip] * stride, RB_TIP_STATE * sizeof *cells);
+        memcpy(l->state + tip * RB_TIP_STATE, cells + RB_TIP_BODY[tip] * stride,
+               RB_TIP_STATE * sizeof *cells);
 }
 
-/* The constraints of the tips: Q, R and g. Where loops are open, what depends on others when they are closed is independent
-   by as much, of which nothing may be made. */
+/* The constraints of the tips: Q, R and g. Where loops are open, what depends on others when they
+   are closed is independent by as much, of which nothing may be made. */
 static inline void constrain(const struct columns *w, const struct factors *f, struct loops *l)
 {
     const real *row = l->values;
@@ -163,8 +173,8 @@ static inline void constrain(const struct columns *w, const struct factors *f, s
 }
 
 /* qdd of the joint forces tau and the constraints; the first of the columns are the forces C. */
-static inline void closed_accelerations(const real *cells, int stride, const real *columns, const real *tau, real *work,
-                                        real *qdd)
+static inline void closed_accelerations(const real *cells, int stride, const real *columns,
+                                        const real *tau, real *work, real *qdd)
 {
     struct factors *f = (void *)work;
     struct loops *l = loops_behind(work);
@@ -188,10 +198,10 @@ static inline void closed_accelerations(const real *cells, int stride, const rea
     }
 }
 
-/* Adds to the accelerations what the forces that they take, the first of the columns, lack of tau and the constraint
-   forces. */
-static inline void refine_closed(const real *columns, const real *tau, const struct factors *f, const struct loops *l,
-                                 real *qdd)
+/* Adds to the accelerations what the forces that they take, the first of the columns, lack of tau
+   and the constraint forces. */
+static inline void refine_closed(const real *columns, const real *tau, const struct factors *f,
+                                 const struct loops *l, real *qdd)
 {
     real rest[RB_N];
     for (int i = 0; i < RB_N; i++)
@@ -213,7 +223,8 @@ static inline const real *forces_of(const struct loops *l)
     return forces;
 }
 
-/* The forces of the constraints on the bodies that accelerate so, taken off those that accelerate them. */
+/* The forces of the constraints on the bodies that accelerate so, taken off those that accelerate
+   them. */
 static inline void pull_bodies(real *cells, int stride, int at, real *work)
 {
     struct loops *l = loops_behind(work);
@@ -232,7 +243,8 @@ static inline void change_rows(const real *columns, struct loops *l)
     const real *linear = columns + (46 + RB_OWN) * RB_N, *row = l->values;
     memset(l->T, 0, sizeof l->T);
     for (int tip = 0; tip < RB_TIPS; tip++)
-        for (int c = RB_TIP_ROW[tip]; c < RB_TIP_ROW[tip] + RB_TIP_ROWS[tip]; c++, row += RB_CHANGES) {
+        for (int c = RB_TIP_ROW[tip]; c < RB_TIP_ROW[tip] + RB_TIP_ROWS[tip];
+             c++, row += RB_CHANGES) {
             along_path(tip, l->T[c], row, 1, w->S[0], 6);
             along_path(tip, l->T[c], row + 6, 1, w->X[0][0], 9);
             along_path(tip, l->T[c], row + 15, 1, linear, 3);
@@ -272,7 +284,8 @@ static inline void change_loops(const real *columns, struct factors *f, struct l
         subtract(l->T[c], l->U[c], 1, f->B[0] + RB_N, 3 * RB_N, RB_N, 2 * RB_N);
 }
 
-/* The derivatives of the accelerations by q, qd and tau behind the accelerations, which are refined. */
+/* The derivatives of the accelerations by q, qd and tau behind the accelerations, which are
+   refined. */
 static inline void closed_derivatives(const real *columns, const real *tau, real *work, real *out)
 {
     struct factors *f = (void *)work;

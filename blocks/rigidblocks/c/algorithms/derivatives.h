@@ -1,4 +1,5 @@
-/* From the columns that dynamics derivatives are made of to the derivatives themselves (kernels/columns.py). */
+/* From the columns that dynamics derivatives are made of to the derivatives themselves
+   (kernels/columns.py). */
 
 #ifndef RB_DERIVATIVES_H
 #define RB_DERIVATIVES_H
@@ -7,14 +8,16 @@
 #include "inertia.h"
 #endif
 
-/* Motion subspaces, their covectors, what a variable changes at the bodies that it supports (for q, then for qd), the force
-   that this takes, and what a change of S on its own does, a row for each variable of the joint. */
+/* Motion subspaces, their covectors, what a variable changes at the bodies that it supports (for q,
+   then for qd), the force that this takes, and what a change of S on its own does, a row for each
+   variable of the joint. */
 struct columns {
     real S[6][RB_N], R[9][RB_N], X[2][9][RB_N], G[2][6][RB_N], own[RB_OWN > 0 ? RB_OWN : 1][RB_N];
 };
 
 /* y = the sum of c[k N] times row k of nine, for elements `first` to `last`. */
-static inline void nine_rows(real *restrict y, const real *restrict c, const real *restrict rows, int first, int last)
+static inline void nine_rows(real *restrict y, const real *restrict c, const real *restrict rows,
+                             int first, int last)
 {
     const real c6 = c[6 * RB_N], c7 = c[7 * RB_N], c8 = c[8 * RB_N];
     const real *restrict r6 = rows + 6 * RB_N, *restrict r7 = r6 + RB_N, *restrict r8 = r7 + RB_N;
@@ -23,9 +26,10 @@ static inline void nine_rows(real *restrict y, const real *restrict c, const rea
         y[j] += c6 * r6[j] + (c7 * r7[j] + c8 * r8[j]);
 }
 
-/* The derivative of the joint forces by q (part 0) or qd (part 1), a matrix that is zero before, its rows `width` apart:
-   along the path of variable i its row, and its column above its joint. */
-static inline void force_derivative(const struct columns *w, int i, int part, real *matrix, int width)
+/* The derivative of the joint forces by q (part 0) or qd (part 1), a matrix that is zero before,
+   its rows `width` apart: along the path of variable i its row, and its column above its joint. */
+static inline void force_derivative(const struct columns *w, int i, int part, real *matrix,
+                                    int width)
 {
     real column[RB_N];
     for (int k = RB_LAST[i] - 1; k >= 0; k = RB_BEFORE[RB_RUN[k]])
@@ -62,13 +66,14 @@ struct factors {
 };
 
 /* y -= sum of c[k stride] rows[k], of `length` elements each; the rows are `width` apart. */
-static inline void subtract(real *restrict y, const real *c, int stride, const real *restrict rows, int width,
-                            int count, int length)
+static inline void subtract(real *restrict y, const real *c, int stride, const real *restrict rows,
+                            int width, int count, int length)
 {
     int k = 0;
     for (; k + 3 < count; k += 4, c += 4 * stride, rows += 4 * width) {
         const real c0 = c[0], c1 = c[stride], c2 = c[2 * stride], c3 = c[3 * stride];
-        const real *restrict r1 = rows + width, *restrict r2 = r1 + width, *restrict r3 = r2 + width;
+        const real *restrict r1 = rows + width, *restrict r2 = r1 + width,
+                             *restrict r3 = r2 + width;
         for (int j = 0; j < length; j++)
             y[j] -= (c0 * rows[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j]);
     }
@@ -81,7 +86,8 @@ static inline void subtract(real *restrict y, const real *c, int stride, const r
 static inline void factorize(real (*L)[RB_N], real *inverse)
 {
     for (int i = RB_N - 1; i >= 0; i--) {
-        subtract(L[i], L[0] + (i + 1) * RB_N + i, RB_N, L[0] + (i + 1) * RB_N, RB_N, RB_END[i] - i - 1, i + 1);
+        subtract(L[i], L[0] + (i + 1) * RB_N + i, RB_N, L[0] + (i + 1) * RB_N, RB_N,
+                 RB_END[i] - i - 1, i + 1);
         inverse[i] = number(1.0) / square_root(L[i][i]);
         for (int j = 0; j < i; j++)
             L[i][j] *= inverse[i];
@@ -122,18 +128,20 @@ static inline void accelerations(const real *columns, const real *tau, real *wor
     solve_one(f, qdd);
 }
 
-/* H^-1 B in place, the first N columns of B being the identity, of whose image the upper triangle is computed. */
+/* H^-1 B in place, the first N columns of B being the identity, of whose image the upper triangle
+   is computed. */
 static inline void solve(struct factors *f)
 {
     for (int i = RB_N - 1; i >= 0; i--) {
-        subtract(f->B[i] + i, &f->L[0][0] + (i + 1) * RB_N + i, RB_N, &f->B[0][0] + (i + 1) * 3 * RB_N + i, 3 * RB_N,
-                 RB_END[i] - i - 1, 3 * RB_N - i);
+        subtract(f->B[i] + i, &f->L[0][0] + (i + 1) * RB_N + i, RB_N,
+                 &f->B[0][0] + (i + 1) * 3 * RB_N + i, 3 * RB_N, RB_END[i] - i - 1, 3 * RB_N - i);
         for (int j = i; j < 3 * RB_N; j++)
             f->B[i][j] *= f->inverse[i];
     }
     for (int i = 0; i < RB_N; i++) {
         for (int k = RB_BEFORE[i]; k >= 0; k = RB_BEFORE[RB_RUN[k]])
-            subtract(f->B[i] + i, f->L[i] + RB_RUN[k], 1, f->B[RB_RUN[k]] + i, 3 * RB_N, k + 1 - RB_RUN[k], 3 * RB_N - i);
+            subtract(f->B[i] + i, f->L[i] + RB_RUN[k], 1, f->B[RB_RUN[k]] + i, 3 * RB_N,
+                     k + 1 - RB_RUN[k], 3 * RB_N - i);
         for (int j = i; j < 3 * RB_N; j++)
             f->B[i][j] *= f->inverse[i];
     }
@@ -165,8 +173,8 @@ static inline void write_derivatives(const struct factors *f, real *out)
     }
 }
 
-/* The derivatives of the accelerations by q, qd and tau behind the accelerations, which are refined: the first of the columns
-   are the forces that they take. */
+/* The derivatives of the accelerations by q, qd and tau behind the accelerations, which are
+   refined: the first of the columns are the forces that they take. */
 static inline void motion_derivatives(const real *columns, const real *tau, real *work, real *out)
 {
     struct factors *f = (void *)work;

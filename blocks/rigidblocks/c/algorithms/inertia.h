@@ -1,9 +1,11 @@
-/* From the columns of a tree to matrices over its velocity variables, by loops along the paths of the tree.
+/* From the columns of a tree to matrices over its velocity variables, by loops along the paths of
+   the tree.
 
-   The generated text before this has N velocity variables; of each, FIRST and LAST, the first variable of its joint and one
-   past the last one; BEFORE, the variable before it on the path from the base, or -1; RUN, the first of the variables before
-   it that are numbered one after the other along its path; and END, one past the last variable that it supports. Matrices are
-   N x N in C order; columns are kept in rows of N. */
+   The generated text before this has N velocity variables; of each, FIRST and LAST, the first
+   variable of its joint and one past the last one; BEFORE, the variable before it on the path from
+   the base, or -1; RUN, the first of the variables before it that are numbered one after the other
+   along its path; and END, one past the last variable that it supports. Matrices are N x N in C
+   order; columns are kept in rows of N. */
 
 #ifndef RB_INERTIA_H
 #define RB_INERTIA_H
@@ -36,16 +38,20 @@ static inline double square_root(double x)
 #endif
 
 /* y = the sum of c[k N] times row k of six, for elements `first` to `last`. */
-static inline void six_rows(real *restrict y, const real *restrict c, const real *restrict rows, int first, int last)
+static inline void six_rows(real *restrict y, const real *restrict c, const real *restrict rows,
+                            int first, int last)
 {
-    const real c0 = c[0], c1 = c[RB_N], c2 = c[2 * RB_N], c3 = c[3 * RB_N], c4 = c[4 * RB_N], c5 = c[5 * RB_N];
-    const real *restrict r1 = rows + RB_N, *restrict r2 = r1 + RB_N, *restrict r3 = r2 + RB_N, *restrict r4 = r3 + RB_N,
-                         *restrict r5 = r4 + RB_N;
+    const real c0 = c[0], c1 = c[RB_N], c2 = c[2 * RB_N], c3 = c[3 * RB_N], c4 = c[4 * RB_N],
+               c5 = c[5 * RB_N];
+    const real *restrict r1 = rows + RB_N, *restrict r2 = r1 + RB_N, *restrict r3 = r2 + RB_N,
+                         *restrict r4 = r3 + RB_N, *restrict r5 = r4 + RB_N;
     for (int j = first; j < last; j++)
-        y[j] = ((c0 * rows[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j])) + (c4 * r4[j] + c5 * r5[j]);
+        y[j] =
+            ((c0 * rows[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j])) + (c4 * r4[j] + c5 * r5[j]);
 }
 
-/* The row of variable i of the lower triangle of the joint-space inertia matrix: S^T F, F = I^c S of variable i. */
+/* The row of variable i of the lower triangle of the joint-space inertia matrix: S^T F, F = I^c S
+   of variable i. */
 static inline void inertia_row(const real *S, const real *F, int i, real *row)
 {
     memset(row, 0, (size_t)(i + 1) * sizeof *row);

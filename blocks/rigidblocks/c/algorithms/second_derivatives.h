@@ -1,8 +1,8 @@
 /* Second derivatives of joint forces and of accelerations from the columns that they are made of
    (kernels/second_columns.py).
 
-   Three variables on one path matter, of which d is the furthest from the base: either the joint force is that of d, or it
-   is that of a variable before d, whose subtree d changes. */
+   Three variables on one path matter, of which d is the furthest from the base: either the joint
+   force is that of d, or it is that of a variable before d, whose subtree d changes. */
 
 #ifndef RB_SECOND_DERIVATIVES_H
 #define RB_SECOND_DERIVATIVES_H
@@ -11,10 +11,11 @@
 #include "derivatives.h"
 #endif
 
-/* Those of the first derivatives; the linear part of dv by q; Z / 2; and what a variable makes of the force of its subtree,
-   by q and by qd. */
+/* Those of the first derivatives; the linear part of dv by q; Z / 2; and what a variable makes of
+   the force of its subtree, by q and by qd. */
 struct second_columns {
-    real S[6][RB_N], R[9][RB_N], X[2][9][RB_N], G[2][6][RB_N], V[3][RB_N], Z[3][3][RB_N], M[6][9][RB_N], N[6][3][RB_N];
+    real S[6][RB_N], R[9][RB_N], X[2][9][RB_N], G[2][6][RB_N], V[3][RB_N], Z[3][3][RB_N],
+        M[6][9][RB_N], N[6][3][RB_N];
 };
 
 /* The change [i][j][k] of the joint force i by q (j) and q, qd or qdd (k), and by qd and qd. */
@@ -23,7 +24,8 @@ struct tensors {
 };
 
 /* y = the sum of c[k N] times row k of three, for elements `first` to `last`. */
-static inline void three_rows(real *restrict y, const real *restrict c, const real *restrict rows, int first, int last)
+static inline void three_rows(real *restrict y, const real *restrict c, const real *restrict rows,
+                              int first, int last)
 {
     const real c0 = c[0], c1 = c[RB_N], c2 = c[2 * RB_N];
     for (int j = first; j < last; j++)
@@ -31,8 +33,8 @@ static inline void three_rows(real *restrict y, const real *restrict c, const re
 }
 
 /* y += the columns of x times one vector, a cross product, for elements `first` to `last`. */
-static inline void add_cross(real (*restrict y)[RB_N], const real (*restrict x)[RB_N], const real *restrict c, int first,
-                             int last)
+static inline void add_cross(real (*restrict y)[RB_N], const real (*restrict x)[RB_N],
+                             const real *restrict c, int first, int last)
 {
     const real c0 = c[0], c1 = c[RB_N], c2 = c[2 * RB_N];
     for (int k = first; k < last; k++) {
@@ -43,15 +45,18 @@ static inline void add_cross(real (*restrict y)[RB_N], const real (*restrict x)[
 }
 
 /* y += S x* the force c, for the variables `first` to `last`. */
-static inline void add_turned(real (*y)[RB_N], const real (*S)[RB_N], const real *c, int first, int last)
+static inline void add_turned(real (*y)[RB_N], const real (*S)[RB_N], const real *c, int first,
+                              int last)
 {
     add_cross(y, S, c, first, last);
     add_cross(y, S + 3, c + 3 * RB_N, first, last);
     add_cross(y + 3, S, c + 3 * RB_N, first, last);
 }
 
-/* The changes of R of variable d by the variables that support it, by q and, of its first three elements, by qd. */
-static inline void covector_changes(const struct second_columns *w, int d, real (*by_q)[RB_N], real (*by_qd)[RB_N])
+/* The changes of R of variable d by the variables that support it, by q and, of its first three
+   elements, by qd. */
+static inline void covector_changes(const struct second_columns *w, int d, real (*by_q)[RB_N],
+                                    real (*by_qd)[RB_N])
 {
     memset(by_q, 0, 9 * sizeof *by_q);
     for (int k = RB_LAST[d] - 1; k >= 0; k = RB_BEFORE[RB_RUN[k]]) {
@@ -67,10 +72,11 @@ static inline void covector_changes(const struct second_columns *w, int d, real 
     }
 }
 
-/* The second derivatives of the force of variable i by the speed of variable d and, of the variables `first` to `last`, the
-   positions and the speeds; of two speeds in one joint the mean of both orders. */
-static inline void put_speeds(struct tensors *t, int i, int d, const real *positions, const real *speeds, int first,
-                              int last)
+/* The second derivatives of the force of variable i by the speed of variable d and, of the
+   variables `first` to `last`, the positions and the speeds; of two speeds in one joint the mean of
+   both orders. */
+static inline void put_speeds(struct tensors *t, int i, int d, const real *positions,
+                              const real *speeds, int first, int last)
 {
     for (int k = first; k < last; k++) {
         t->qv[i][k][d] = positions[k];
@@ -83,7 +89,8 @@ static inline void put_speeds(struct tensors *t, int i, int d, const real *posit
     }
 }
 
-/* The second derivatives of the force of variable d by what supports it, of two variables j the one behind. */
+/* The second derivatives of the force of variable d by what supports it, of two variables j the one
+   behind. */
 static inline void second_of_own_force(const struct second_columns *w, int d, struct tensors *t)
 {
     real by_q[9][RB_N], by_qd[3][RB_N], mixed[RB_N], fast[RB_N];
@@ -106,8 +113,8 @@ static inline void second_of_own_force(const struct second_columns *w, int d, st
     }
 }
 
-/* What variable d makes of the forces that its subtree takes for a change of a variable k that supports it: of q and then
-   q, qd and qdd, and of qd and then q and qd. */
+/* What variable d makes of the forces that its subtree takes for a change of a variable k that
+   supports it: of q and then q, qd and qdd, and of qd and then q and qd. */
 struct changed_forces {
     real qq[6][RB_N], qv[6][RB_N], qa[6][RB_N], vq[6][RB_N], vv[6][RB_N];
 };
@@ -126,15 +133,17 @@ static inline void change_forces(const struct second_columns *w, int d, struct c
 }
 
 /* The variables of a joint turn the forces by d, too, for those who look from before it. */
-static inline void turn_forces(const struct second_columns *w, int d, int joint, struct changed_forces *f)
+static inline void turn_forces(const struct second_columns *w, int d, int joint,
+                               struct changed_forces *f)
 {
     add_turned(f->qq, w->S, &w->G[0][0][d], RB_FIRST[joint], RB_LAST[joint]);
     add_turned(f->vq, w->S, &w->G[1][0][d], RB_FIRST[joint], RB_LAST[joint]);
 }
 
-/* The second derivatives of the force of variable i, which supports d, by d and what supports it. */
-static inline void second_of_force(const struct second_columns *w, const struct changed_forces *f, int d, int i,
-                                   struct tensors *t)
+/* The second derivatives of the force of variable i, which supports d, by d and what supports
+   it. */
+static inline void second_of_force(const struct second_columns *w, const struct changed_forces *f,
+                                   int d, int i, struct tensors *t)
 {
     const real *S = &w->S[0][i];
     real mixed[RB_N], fast[RB_N];
@@ -177,8 +186,9 @@ static inline void second_force_derivatives(const real *columns, real *out)
     second_derivatives((const void *)columns, t);
 }
 
-/* Of two variables i and j on one path, d being the further one: what the changes of the accelerations (`motion`) add to
-   those of force i, in tensors of the negative sign; those by q and qdd become those by q and tau. */
+/* Of two variables i and j on one path, d being the further one: what the changes of the
+   accelerations (`motion`) add to those of force i, in tensors of the negative sign; those by q and
+   qdd become those by q and tau. */
 static inline void add_accelerations(struct tensors *t, const real *motion, int i, int j, int d)
 {
     const real *dq = motion, *dqd = dq + RB_N * RB_N, *dtau = dqd + RB_N * RB_N;
@@ -211,14 +221,17 @@ static inline void solve_rows(const struct factors *f, real *x)
     }
     for (int i = 0; i < RB_N; i++) {
         for (int k = RB_BEFORE[i]; k >= 0; k = RB_BEFORE[RB_RUN[k]])
-            subtract(x + i * width, f->L[i] + RB_RUN[k], 1, x + RB_RUN[k] * width, width, k + 1 - RB_RUN[k], RB_N);
+            subtract(x + i * width, f->L[i] + RB_RUN[k], 1, x + RB_RUN[k] * width, width,
+                     k + 1 - RB_RUN[k], RB_N);
         for (int k = 0; k < RB_N; k++)
             x[i * width + k] *= f->inverse[i];
     }
 }
 
-/* The derivatives of the accelerations, which are refined, by q, qd and tau, and the second ones behind them. */
-static inline void second_motion_derivatives(const real *columns, const real *tau, real *work, real *out)
+/* The derivatives of the accelerations, which are refined, by q, qd and tau, and the second ones
+   behind them. */
+static inline void second_motion_derivatives(const real *columns, const real *tau, real *work,
+                                             real *out)
 {
     struct tensors *t = (void *)(out + RB_N + 3 * RB_N * RB_N);
     real *all = t->qq[0][0];

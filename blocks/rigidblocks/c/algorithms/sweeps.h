@@ -1,8 +1,10 @@
-/* Projected Gauss-Seidel sweeps over contacts: a fixed number, with conjugate gradients between them.
+/* Projected Gauss-Seidel sweeps over contacts: a fixed number, with conjugate gradients between
+   them.
 
-   The generated text before this has N unknowns: COUNT normals, then two tangents of each of the first FRICTION contacts;
-   SWEEPS; and the functions of one contact with friction (forces3, rates3, error3) and without (forces1, rates1, error1).
-   Their inputs are its block of M (by rows), rates, w and lam, in the order z, x, y, then mu and c. */
+   The generated text before this has N unknowns: COUNT normals, then two tangents of each of the
+   first FRICTION contacts; SWEEPS; and the functions of one contact with friction (forces3, rates3,
+   error3) and without (forces1, rates1, error1). Their inputs are its block of M (by rows), rates,
+   w and lam, in the order z, x, y, then mu and c. */
 
 #ifndef RB_SWEEPS_H
 #define RB_SWEEPS_H
@@ -41,7 +43,8 @@ static inline int places(int i, int at[3])
 }
 
 /* w += M change, where the n unknowns of a contact change. */
-static inline void add(double *restrict w, const double *restrict M, int n, const int at[3], const double *change)
+static inline void add(double *restrict w, const double *restrict M, int n, const int at[3],
+                       const double *change)
 {
     const double *restrict z = M + RB_N * at[0];
     if (n == 1) {
@@ -55,7 +58,8 @@ static inline void add(double *restrict w, const double *restrict M, int n, cons
 }
 
 /* The constants of all contacts: their blocks of M, rates and limits. */
-static inline void prepare(const double *M, const double *mu, const double *c, double known[RB_COUNT][20])
+static inline void prepare(const double *M, const double *mu, const double *c,
+                           double known[RB_COUNT][20])
 {
     for (int i = 0, at[3]; i < RB_COUNT; i++) {
         const int n = places(i, at);
@@ -72,7 +76,8 @@ static inline void prepare(const double *M, const double *mu, const double *c, d
 }
 
 /* Contact i with what is the case now. */
-static inline void look(double known[20], int n, const int at[3], const double *w, const double *lam)
+static inline void look(double known[20], int n, const int at[3], const double *w,
+                        const double *lam)
 {
     for (int j = 0; j < n; j++) {
         known[(n == 3 ? RB_W3 : RB_W1) + j] = w[at[j]];
@@ -103,7 +108,8 @@ static inline void sweep(const double *M, double known[RB_COUNT][20], double *la
 }
 
 /* x += factor way, where x, lam and w, is before + the last step; way = factor way + step. */
-static inline void go_on(double *restrict x, double *restrict way, const double *restrict before, double factor)
+static inline void go_on(double *restrict x, double *restrict way, const double *restrict before,
+                         double factor)
 {
     for (int j = 0; j < 2 * RB_N; j++) {
         const double step = x[j] - before[j], more = factor * way[j];
@@ -121,10 +127,12 @@ static inline double squared_step(const double *lam, const double *before)
     return sum;
 }
 
-/* Leaves the forces that a sweep changed least in `best`, with their w behind them; `x` has those of now, then room. */
+/* Leaves the forces that a sweep changed least in `best`, with their w behind them; `x` has those
+   of now, then room. */
 static inline void run_sweeps(const double *M, double known[RB_COUNT][20], double *x, double *best)
 {
-    double *lam = x, *w = lam + RB_N, *way = w + RB_N, *before = way + 2 * RB_N, size[2] = {0.0, 0.0}, least = 0.0, factor;
+    double *lam = x, *w = lam + RB_N, *way = w + RB_N, *before = way + 2 * RB_N,
+           size[2] = {0.0, 0.0}, least = 0.0, factor;
     memcpy(best, x, 2 * RB_N * sizeof *x);
     memset(way, 0, 2 * RB_N * sizeof *way);
     for (int k = 0; k < RB_SWEEPS; k++) {
@@ -143,9 +151,10 @@ static inline void run_sweeps(const double *M, double known[RB_COUNT][20], doubl
 
 static inline void sweeps(const double *in, double *cells, double *out)
 {
-    const double *M = in, *d = M + RB_N * RB_N, *mu = d + RB_N, *c = mu + RB_FRICTION, *start = c + RB_FRICTION;
+    const double *M = in, *d = M + RB_N * RB_N, *mu = d + RB_N, *c = mu + RB_FRICTION,
+                 *start = c + RB_FRICTION;
     double *x = cells, *lam = out, *w = out + RB_N, *residual = w + RB_N, change[3], error;
-    double(*known)[20] = (double(*)[20])(cells + 6 * RB_N);
+    double (*known)[20] = (double (*)[20])(cells + 6 * RB_N);
     prepare(M, mu, c, known);
     memcpy(x, start, RB_N * sizeof *x);
     memcpy(x + RB_N, d, RB_N * sizeof *x);

@@ -1,12 +1,13 @@
-/* A step that begins anew: what impulses made so fast, or what was moved apart so far, that it may meet others than was found. */
+/* A step that begins anew: what impulses made so fast, or what was moved apart so far, that it may
+   meet others than was found. */
 
 #ifndef RB_ANEW_H
 #define RB_ANEW_H
 
 #include "passive.h"
 
-/* The bounds of what impulses made faster than they say, or what is moved apart by more, become wider. Returns how many of the
-   latter there are, `wider` how many of both. */
+/* The bounds of what impulses made faster than they say, or what is moved apart by more, become
+   wider. Returns how many of the latter there are, `wider` how many of both. */
 static inline int widen_bounds(struct scene *s, const struct solution *all, int *wider)
 {
     unsigned char touched[RB_BODIES + 1];
@@ -19,7 +20,8 @@ static inline int widen_bounds(struct scene *s, const struct solution *all, int 
             continue;
         const struct body *body = &s->body[number];
         struct bounds *bounds = &s->bounds[k];
-        const double push = RB_SCENE_STEP * (norm(body->push_v) + norm(body->push_w) * RB_SHAPE_REACH[k]);
+        const double push =
+            RB_SCENE_STEP * (norm(body->push_v) + norm(body->push_w) * RB_SHAPE_REACH[k]);
         const double way = RB_SCENE_STEP * speed_of(s, k) + push, more = way - bounds->margin;
         if (!(more > 0.0))
             continue;
@@ -34,8 +36,8 @@ static inline int widen_bounds(struct scene *s, const struct solution *all, int 
     return moved;
 }
 
-/* Whether bodies may meet others within the step than was found, for impulses made them faster or they are moved apart: the
-   pairs are then all found anew. */
+/* Whether bodies may meet others within the step than was found, for impulses made them faster or
+   they are moved apart: the pairs are then all found anew. */
 static inline int meet_more(struct scene *s, const struct solution *all)
 {
     struct pair found[RB_PAIRS];

@@ -1,5 +1,5 @@
-/* The axis along which two boxes are farthest apart, or overlap least: fifteen candidates, faces before edges (Gottschalk,
-   Lin and Manocha 1996). */
+/* The axis along which two boxes are farthest apart, or overlap least: fifteen candidates, faces
+   before edges (Gottschalk, Lin and Manocha 1996). */
 
 #ifndef RB_BOXES_H
 #define RB_BOXES_H
@@ -10,12 +10,14 @@ static inline double half_width(const struct placed *a, const double *n)
 {
     double local[3];
     turn_back(a->r, n, local);
-    return a->shape[1] * fabs(local[0]) + a->shape[2] * fabs(local[1]) + a->shape[3] * fabs(local[2]);
+    return a->shape[1] * fabs(local[0]) + a->shape[2] * fabs(local[1]) +
+           a->shape[3] * fabs(local[2]);
 }
 
-/* Takes the axis if the boxes are farther apart along it, by more than `bias`. Returns whether it did. */
-static inline int try_axis(const struct placed *a, const struct placed *b, const double *axis, double bias,
-                           struct proximity *c)
+/* Takes the axis if the boxes are farther apart along it, by more than `bias`. Returns whether it
+   did. */
+static inline int try_axis(const struct placed *a, const struct placed *b, const double *axis,
+                           double bias, struct proximity *c)
 {
     double apart[3];
     difference(a->p, b->p, apart);
@@ -28,7 +30,8 @@ static inline int try_axis(const struct placed *a, const struct placed *b, const
 }
 
 /* The edge of a box along its axis i that is farthest along d: its middle and half of it. */
-static inline void edge_of(const struct placed *a, int i, const double *d, double *middle, double *half)
+static inline void edge_of(const struct placed *a, int i, const double *d, double *middle,
+                           double *half)
 {
     double local[3];
     turn_back(a->r, d, local);

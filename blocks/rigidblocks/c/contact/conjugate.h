@@ -1,5 +1,5 @@
-/* Sweeps with conjugate gradients between them (Silcowitz-Hansen et al. 2010), until nothing changes any more. What holds trees
-   is solved for directly on the way. */
+/* Sweeps with conjugate gradients between them (Silcowitz-Hansen et al. 2010), until nothing
+   changes any more. What holds trees is solved for directly on the way. */
 
 #ifndef RB_CONJUGATE_H
 #define RB_CONJUGATE_H
@@ -22,7 +22,8 @@ static inline double squared_way(const struct solution *all)
     return squared;
 }
 
-/* The velocities of free bodies and of trees after the last sweep, and the ways that they have come. */
+/* The velocities of free bodies and of trees after the last sweep, and the ways that they have
+   come. */
 struct motion {
     double last[RB_BODIES][6], way[RB_BODIES][6], last_z[RB_DOFS + 1], way_z[RB_DOFS + 1];
 };
@@ -46,18 +47,21 @@ static inline void carry_on(double kept, double *last, double *way, double *now)
     *last = *now;
 }
 
-/* How much of the way of sweeps before is kept, by how far the last one and the one before it have come, squared. */
+/* How much of the way of sweeps before is kept, by how far the last one and the one before it have
+   come, squared. */
 static inline double kept_of(double squared, double before)
 {
     const double part = before > 0.0 ? squared / before : 2.0;
     return part <= 1.0 ? part : 0.0;
 }
 
-/* From where a sweep has come on along the way of those before, conjugate to it: impulses, and velocities, which are linear in them. */
+/* From where a sweep has come on along the way of those before, conjugate to it: impulses, and
+   velocities, which are linear in them. */
 static inline void go_on(struct scene *s, struct solution *all, struct motion *m, double *before)
 {
     const double squared = squared_way(all), kept = kept_of(squared, *before);
-    const int links = RB_LINKS, bodies = links < RB_BODIES ? RB_BODIES : 0; /* where some are free */
+    /* where some are free */
+    const int links = RB_LINKS, bodies = links < RB_BODIES ? RB_BODIES : 0;
     for (int k = 0; k < all->list; k++) {
         struct touch *c = &all->touch[all->listed[k]];
         for (int i = 0; i < RB_PARTS; i++) {
@@ -99,10 +103,12 @@ static inline void start_ways(const struct scene *s, struct solution *all, struc
         all->stop[k].way = 0.0;
 }
 
-/* Sweeps until no velocity changes by more than the tolerance, after so many than a larger one, or `most` have been made in
-   this step. Where a few more have not halved the changes, as many more would not: what trees that stick ask for may need
-   impulses without end, as where one foot would have to turn against another. */
-static inline void solve_impulses(struct scene *s, struct solution *all, double tolerance, double later, int most)
+/* Sweeps until no velocity changes by more than the tolerance, after so many than a larger one, or
+   `most` have been made in this step. Where a few more have not halved the changes, as many more
+   would not: what trees that stick ask for may need impulses without end, as where one foot would
+   have to turn against another. */
+static inline void solve_impulses(struct scene *s, struct solution *all, double tolerance,
+                                  double later, int most)
 {
     struct motion m;
     double before = 0.0, last = INFINITY;
@@ -114,7 +120,8 @@ static inline void solve_impulses(struct scene *s, struct solution *all, double 
             patience = all->residual > 0.5 * last ? RB_PATIENT_SWEEPS : 0;
             last = all->residual;
         }
-        if (++all->sweeps == most || all->residual <= enough_after(all->sweeps - 1 + patience, tolerance, later))
+        if (++all->sweeps == most ||
+            all->residual <= enough_after(all->sweeps - 1 + patience, tolerance, later))
             break;
         if (is_turn(own) && solve_directly(s, all)) {
             start_ways(s, all, &m);

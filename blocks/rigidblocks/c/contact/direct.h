@@ -1,10 +1,12 @@
-/* Impulses of what holds trees on what is at rest, all at once: Newton's method for the equations of those contacts that are
-   pressed, and of those stops that are reached, as a sweep leaves them. In coordinates of unit inertia
+/* Impulses of what holds trees on what is at rest, all at once: Newton's method for the equations
+   of those contacts that are pressed, and of those stops that are reached, as a sweep leaves them.
+   In coordinates of unit inertia
 
        Y dz + E dp = missing,  dz = Y^T dp,  so that  (1 + Y^T E^-1 Y) dz = Y^T E^-1 missing,
 
-   whose matrix has the branches of the trees. The compliance E shares among supports that are redundant, and keeps small what
-   hardly helps; from the impulses that are found the same once more leaves its square (proximal points, Rockafellar 1976). */
+   whose matrix has the branches of the trees. The compliance E shares among supports that are
+   redundant, and keeps small what hardly helps; from the impulses that are found the same once more
+   leaves its square (proximal points, Rockafellar 1976). */
 
 #ifndef RB_DIRECT_H
 #define RB_DIRECT_H
@@ -25,17 +27,21 @@ static inline int is_held(const struct stop *stop)
     return stop->mass > 0.0 && fabs(stop->impulse) > 0.0 && fabs(stop->impulse) < stop->most;
 }
 
-/* The stiffness of the part of a contact: none across it where it slides, and where nothing moves. */
+/* The stiffness of the part of a contact: none across it where it slides, and where nothing
+   moves. */
 static inline double stiffness_of(const struct touch *c, int i)
 {
-    return c->mass[4 * i] > 0.0 && (i == 0 || sticks(c)) ? 1.0 / (RB_COMPLIANCE * c->mass[4 * i]) : 0.0;
+    return c->mass[4 * i] > 0.0 && (i == 0 || sticks(c)) ? 1.0 / (RB_COMPLIANCE * c->mass[4 * i])
+                                                         : 0.0;
 }
 
-/* Adds what a contact does: its rows to the matrix, and what is missing, which is noted as `change`, to the other side. */
-static inline void hold_contact(const struct scene *s, struct touch *c, struct factor *l, double *pull)
+/* Adds what a contact does: its rows to the matrix, and what is missing, which is noted as
+   `change`, to the other side. */
+static inline void hold_contact(const struct scene *s, struct touch *c, struct factor *l,
+                                double *pull)
 {
     const int leaf = RB_LEAF[c->a], *path = RB_PATH + RB_DOF_ROW[leaf], depth = RB_DOF_DEPTH[leaf];
-    const double(*y)[RB_PARTS] = (const double(*)[RB_PARTS])c->rows[0].y, *missing = c->change;
+    const double (*y)[RB_PARTS] = (const double (*)[RB_PARTS])c->rows[0].y, *missing = c->change;
     const double stiff[3] = {stiffness_of(c, 0), stiffness_of(c, 1), stiffness_of(c, 2)};
     double w[3];
     slip(s, c, w);
@@ -52,7 +58,8 @@ static inline void hold_contact(const struct scene *s, struct touch *c, struct f
 }
 
 /* The same of a stop. */
-static inline void hold_stop(const struct scene *s, struct stop *stop, struct factor *l, double *pull)
+static inline void hold_stop(const struct scene *s, struct stop *stop, struct factor *l,
+                             double *pull)
 {
     const int *path = RB_PATH + RB_DOF_ROW[stop->dof], depth = RB_DOF_DEPTH[stop->dof];
     const double stiff = 1.0 / (RB_COMPLIANCE * stop->mass);
@@ -66,18 +73,19 @@ static inline void hold_stop(const struct scene *s, struct stop *stop, struct fa
     }
 }
 
-/* The change of the impulse of a contact, as `change`, for the sum of what velocities leave both times. Returns whether it still
-   presses, and sticks if it did. */
+/* The change of the impulse of a contact, as `change`, for the sum of what velocities leave both
+   times. Returns whether it still presses, and sticks if it did. */
 static inline int find_change(struct touch *c, const double *sum)
 {
     const int leaf = RB_LEAF[c->a], *path = RB_PATH + RB_DOF_ROW[leaf], sticking = sticks(c);
-    const double(*y)[RB_PARTS] = (const double(*)[RB_PARTS])c->rows[0].y;
+    const double (*y)[RB_PARTS] = (const double (*)[RB_PARTS])c->rows[0].y;
     double next[3] = {2.0 * c->change[0], 2.0 * c->change[1], 2.0 * c->change[2]};
     for (int at = 0; at <= RB_DOF_DEPTH[leaf]; at++)
         along(next, -sum[path[at]], y[at], next);
     c->change[0] = next[0] * stiffness_of(c, 0);
     for (int i = 1; i < 3; i++) /* friction that slides goes with the pressure */
-        c->change[i] = sticking ? next[i] * stiffness_of(c, i) : c->impulse[i] * c->change[0] / c->impulse[0];
+        c->change[i] =
+            sticking ? next[i] * stiffness_of(c, i) : c->impulse[i] * c->change[0] / c->impulse[0];
     along(c->impulse, 1.0, c->change, next);
     const double limit = c->mu * next[0];
     return next[0] > 0.0 && (!sticking || next[1] * next[1] + next[2] * next[2] <= limit * limit);
@@ -105,8 +113,10 @@ static inline int find_changes(struct solution *all, const double *sum)
     return 1;
 }
 
-/* The matrix and the other side. Returns 0 where a contact is between what moves, or there are none. */
-static inline int hold_all(const struct scene *s, struct solution *all, struct factor *l, double *pull)
+/* The matrix and the other side. Returns 0 where a contact is between what moves, or there are
+   none. */
+static inline int hold_all(const struct scene *s, struct solution *all, struct factor *l,
+                           double *pull)
 {
     int count = 0;
     memset(l, 0, sizeof *l);

@@ -7,8 +7,8 @@
 
 enum { RB_EPA_CORNERS = 96, RB_EPA_FACES = 2 * RB_EPA_CORNERS, RB_EPA_EDGES = 96 };
 
-/* A face of the polytope: its corners counter-clockwise from outside, its unit normal and distance; none where it has no
-   area. */
+/* A face of the polytope: its corners counter-clockwise from outside, its unit normal and distance;
+   none where it has no area. */
 struct facet {
     int at[3];
     double n[3], d;
@@ -47,7 +47,8 @@ static inline void add_facet(struct polytope *p, int i, int j, int k)
 }
 
 /* Corners until the simplex is a tetrahedron with a volume; 0 where there is none. */
-static inline int fill_tetrahedron(const struct placed *a, const struct placed *b, struct simplex *s, double size)
+static inline int fill_tetrahedron(const struct placed *a, const struct placed *b,
+                                   struct simplex *s, double size)
 {
     for (int trial = 0; trial < 12 && s->n < 4; trial++) {
         double d[3] = {0.0, 0.0, 0.0}, e[3], f[3];
@@ -124,7 +125,8 @@ static inline int toggle_edge(int (*edge)[2], int n, int from, int to)
     return n + 1;
 }
 
-/* The polytope with one more corner: the faces that see it give way to those around it. 0 where there is no room. */
+/* The polytope with one more corner: the faces that see it give way to those around it. 0 where
+   there is no room. */
 static inline int expand(struct polytope *p, const struct corner *next, double tiny)
 {
     int edge[RB_EPA_EDGES][2], edges = 0, kept = 0;
@@ -146,7 +148,8 @@ static inline int expand(struct polytope *p, const struct corner *next, double t
     return 1;
 }
 
-/* The points of A and B at the point of a facet that is closest to the origin; returns how far it is, squared. */
+/* The points of A and B at the point of a facet that is closest to the origin; returns how far it
+   is, squared. */
 static inline double points_of(const struct polytope *p, const struct facet *f, struct overlap *out)
 {
     struct simplex s;
@@ -162,7 +165,8 @@ static inline double points_of(const struct polytope *p, const struct facet *f, 
 }
 
 /* The overlap by the closest facet, at the one of those in its plane that the origin is over. */
-static inline void deepest(const struct polytope *p, const struct facet *f, double tiny, struct overlap *out)
+static inline void deepest(const struct polytope *p, const struct facet *f, double tiny,
+                           struct overlap *out)
 {
     double least = points_of(p, f, out);
     for (int k = 0; k < p->faces; k++) {
@@ -180,8 +184,10 @@ static inline void deepest(const struct polytope *p, const struct facet *f, doub
     out->depth = f->d;
 }
 
-/* The overlap of two cores from a simplex in which gjk found the origin. 0 where they have no volume together. */
-static inline int epa(const struct placed *a, const struct placed *b, struct simplex *s, struct overlap *out)
+/* The overlap of two cores from a simplex in which gjk found the origin. 0 where they have no
+   volume together. */
+static inline int epa(const struct placed *a, const struct placed *b, struct simplex *s,
+                      struct overlap *out)
 {
     struct polytope p;
     const double size = fmin(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]);

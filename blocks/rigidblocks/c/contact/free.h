@@ -1,6 +1,7 @@
-/* Sweeps over contacts of free bodies, with each other and with what is at rest: those of solver.h, with the rows of a contact
-   next to each other and in coordinates in which a body has unit inertia, so that the numbers that give the velocity along the
-   frame are also what unit impulses change. They are taken two at a time. */
+/* Sweeps over contacts of free bodies, with each other and with what is at rest: those of solver.h,
+   with the rows of a contact next to each other and in coordinates in which a body has unit
+   inertia, so that the numbers that give the velocity along the frame are also what unit impulses
+   change. They are taken two at a time. */
 
 #ifndef RB_FREE_H
 #define RB_FREE_H
@@ -8,9 +9,10 @@
 #include "conjugate.h"
 #include "two.h"
 
-/* A contact: its bodies; of both what makes the velocity along the frame; impulses, and the changes of the last sweep and of those
-   before; what a unit of velocity takes along and across the normal, and a unit of impulse changes; the least velocity along
-   the normal, and those across it that are to vanish, both against the start of the sweeps; friction. */
+/* A contact: its bodies; of both what makes the velocity along the frame; impulses, and the changes
+   of the last sweep and of those before; what a unit of velocity takes along and across the normal,
+   and a unit of impulse changes; the least velocity along the normal, and those across it that are
+   to vanish, both against the start of the sweeps; friction. */
 struct light {
     int a, b;
     two of_a[RB_PARTS][3], of_b[RB_PARTS][3];
@@ -19,7 +21,8 @@ struct light {
     double spin[3], twist, roll, torsional, rolling, lever;
 };
 
-/* A free body: how its velocities have changed since the start, up to the last sweep, and the way that they have come. */
+/* A free body: how its velocities have changed since the start, up to the last sweep, and the way
+   that they have come. */
 struct flight {
     two y[3], last[3], way[3];
 };
@@ -65,15 +68,18 @@ static inline void root_of(const struct body *body, double *out)
 }
 
 /* A direction, and one about which a body turns, in its coordinates. */
-static inline void make_row(const double *root, double sign, const double *n, const double *spin, two *out)
+static inline void make_row(const double *root, double sign, const double *n, const double *spin,
+                            two *out)
 {
     const double part = sign * root[0];
     out[0] = pair_of(part * n[0], part * n[1]);
-    out[1] = pair_of(part * n[2], sign * (root[1] * spin[0] + root[2] * spin[1] + root[4] * spin[2]));
+    out[1] =
+        pair_of(part * n[2], sign * (root[1] * spin[0] + root[2] * spin[1] + root[4] * spin[2]));
     out[2] = pair_of(sign * (root[3] * spin[1] + root[5] * spin[2]), sign * (root[6] * spin[2]));
 }
 
-static inline void make_rows_of(const struct flights *all, const struct touch *c, int side, two (*out)[3])
+static inline void make_rows_of(const struct flights *all, const struct touch *c, int side,
+                                two (*out)[3])
 {
     static const double none[3] = {0.0, 0.0, 0.0};
     const int k = side ? c->b : c->a;
@@ -88,7 +94,8 @@ static inline void make_rows_of(const struct flights *all, const struct touch *c
 }
 
 /* A body that a contact touches: none of its velocities has changed yet. */
-static inline void touch_body(const struct scene *s, struct flights *all, unsigned char *known, int k)
+static inline void touch_body(const struct scene *s, struct flights *all, unsigned char *known,
+                              int k)
 {
     if (k == RB_BODIES || known[k])
         return;
@@ -99,7 +106,8 @@ static inline void touch_body(const struct scene *s, struct flights *all, unsign
 }
 
 /* A contact as its sweeps start from the velocities of now. */
-static inline void start_light(const struct scene *s, const struct flights *all, const struct touch *c, struct light *out)
+static inline void start_light(const struct scene *s, const struct flights *all,
+                               const struct touch *c, struct light *out)
 {
     double w[3];
     memset(out, 0, sizeof *out);
@@ -128,7 +136,8 @@ static inline void start_light(const struct scene *s, const struct flights *all,
     }
 }
 
-static inline void start_flights(const struct scene *s, const struct solution *from, struct flights *all)
+static inline void start_flights(const struct scene *s, const struct solution *from,
+                                 struct flights *all)
 {
     unsigned char known[RB_BODIES + 1] = {0};
     all->bodies = 0;
@@ -158,7 +167,8 @@ static inline double row_speed(const two *a, const two *b, const two *x, const t
 static inline void push_flight(const two (*row)[3], two p, two q, two r, two *y)
 {
     for (int i = 0; i < 3; i++) {
-        const two change = plus_two(plus_two(times_two(row[0][i], p), times_two(row[1][i], q)), times_two(row[2][i], r));
+        const two change = plus_two(plus_two(times_two(row[0][i], p), times_two(row[1][i], q)),
+                                    times_two(row[2][i], r));
         y[i] = plus_two(y[i], change);
     }
 }
@@ -199,7 +209,8 @@ static inline double solve_light(struct flights *all, struct light *c)
         memset(c->step, 0, sizeof c->step);
         return 0.0;
     }
-    const double v = row_speed(c->of_a[1], c->of_b[1], x, y), w = row_speed(c->of_a[2], c->of_b[2], x, y);
+    const double v = row_speed(c->of_a[1], c->of_b[1], x, y),
+                 w = row_speed(c->of_a[2], c->of_b[2], x, y);
     c->step[0] = next[0] - c->impulse[0];
     next[1] = c->impulse[1] - c->rate * (v + c->shift[0] + c->mass[1] * c->step[0]);
     next[2] = c->impulse[2] - c->rate * (w + c->shift[1] + c->mass[2] * c->step[0]);
@@ -214,7 +225,8 @@ static inline double solve_light(struct flights *all, struct light *c)
         c->impulse[i] = next[i];
     }
     push_flights(all, c, 0);
-    return more_of(fabs(c->step[0]) * c->mass[0], more_of(fabs(c->step[1]), fabs(c->step[2])) * c->across_it);
+    return more_of(fabs(c->step[0]) * c->mass[0],
+                   more_of(fabs(c->step[1]), fabs(c->step[2])) * c->across_it);
 }
 
 /* `solve_turning` of the same. */
@@ -226,7 +238,8 @@ static inline double solve_spin(struct flights *all, struct light *c)
     const double most = c->torsional * c->impulse[0], limit = c->rolling * c->impulse[0];
     for (int i = 0; i < 3; i++)
         next[i] = c->impulse[RB_PARTS - 3 + i] -
-                  rate[i] * (c->spin[i] + row_speed(c->of_a[RB_PARTS - 3 + i], c->of_b[RB_PARTS - 3 + i], x, y));
+                  rate[i] * (c->spin[i] +
+                             row_speed(c->of_a[RB_PARTS - 3 + i], c->of_b[RB_PARTS - 3 + i], x, y));
     next[0] = limited(next[0], -most, most);
     const double length = sqrt(next[1] * next[1] + next[2] * next[2]);
     for (int i = 1; i < 3 && length > limit; i++)
@@ -241,8 +254,8 @@ static inline double solve_spin(struct flights *all, struct light *c)
     return turned * c->lever;
 }
 
-/* One sweep, on from the one before with what is kept of its way. Returns the largest change of a velocity, and how far it has
-   come, squared. */
+/* One sweep, on from the one before with what is kept of its way. Returns the largest change of a
+   velocity, and how far it has come, squared. */
 static inline double sweep_lights(struct flights *all, double kept, double *squared)
 {
     double most = 0.0, sum = 0.0;
@@ -284,7 +297,8 @@ static inline void parts_of(const two *x, double *out)
 static inline void end_flights(struct scene *s, const struct flights *all, struct solution *to)
 {
     for (int k = 0; k < all->count; k++)
-        memcpy(to->touch[to->listed[k]].impulse, all->light[k].impulse, sizeof all->light[k].impulse);
+        memcpy(to->touch[to->listed[k]].impulse, all->light[k].impulse,
+               sizeof all->light[k].impulse);
     for (int k = 0; k < all->bodies; k++) {
         struct body *body = &s->body[all->touched[k]];
         const double *root = all->root[all->touched[k]];
@@ -298,14 +312,16 @@ static inline void end_flights(struct scene *s, const struct flights *all, struc
 }
 
 /* `solve_impulses` where all contacts are of free bodies. */
-static inline void solve_free(struct scene *s, struct solution *all, double tolerance, double later, int most)
+static inline void solve_free(struct scene *s, struct solution *all, double tolerance, double later,
+                              int most)
 {
     struct flights free;
     double before = 0.0, squared, kept = 0.0;
     start_flights(s, all, &free);
     while (all->sweeps < most) {
         all->residual = sweep_lights(&free, kept, &squared);
-        if (++all->sweeps == most || all->residual <= enough_after(all->sweeps - 1, tolerance, later))
+        if (++all->sweeps == most ||
+            all->residual <= enough_after(all->sweeps - 1, tolerance, later))
             break;
         kept = kept_of(squared, before);
         carry_flights(&free, kept);
@@ -315,7 +331,8 @@ static inline void solve_free(struct scene *s, struct solution *all, double tole
 }
 
 /* `solve_impulses` in the quicker of the two ways. */
-static inline void find_impulses(struct scene *s, struct solution *all, double tolerance, double later, int most)
+static inline void find_impulses(struct scene *s, struct solution *all, double tolerance,
+                                 double later, int most)
 {
     if (all_free(all))
         solve_free(s, all, tolerance, later, most);

@@ -1,5 +1,6 @@
-/* The distance of two convex cores by the algorithm of Gilbert, Johnson and Keerthi (1988), with the closest point of a
-   simplex by its regions (Ericson, Real-Time Collision Detection, 2005, 5.1). */
+/* The distance of two convex cores by the algorithm of Gilbert, Johnson and Keerthi (1988), with
+   the closest point of a simplex by its regions (Ericson, Real-Time Collision Detection, 2005,
+   5.1). */
 
 #ifndef RB_GJK_H
 #define RB_GJK_H
@@ -20,7 +21,8 @@ struct simplex {
     int n;
 };
 
-static inline void corner_along(const struct placed *a, const struct placed *b, const double *d, struct corner *out)
+static inline void corner_along(const struct placed *a, const struct placed *b, const double *d,
+                                struct corner *out)
 {
     double back[3];
     times(-1.0, d, back);
@@ -40,13 +42,16 @@ static inline void keep(struct simplex *s, int n, const int *which, const double
     s->n = n;
 }
 
-/* The weights of the point of a triangle that is closest to the origin; returns how many corners it is of. */
-static inline int closest_of_triangle(const double *p, const double *q, const double *r, int *which, double *weight)
+/* The weights of the point of a triangle that is closest to the origin; returns how many corners it
+   is of. */
+static inline int closest_of_triangle(const double *p, const double *q, const double *r, int *which,
+                                      double *weight)
 {
     double pq[3], pr[3];
     difference(q, p, pq);
     difference(r, p, pr);
-    const double d1 = -dot(pq, p), d2 = -dot(pr, p), d3 = -dot(pq, q), d4 = -dot(pr, q), d5 = -dot(pq, r), d6 = -dot(pr, r);
+    const double d1 = -dot(pq, p), d2 = -dot(pr, p), d3 = -dot(pq, q), d4 = -dot(pr, q),
+                 d5 = -dot(pq, r), d6 = -dot(pr, r);
     const double vc = d1 * d4 - d3 * d2, vb = d5 * d2 - d1 * d6, va = d3 * d6 - d5 * d4;
     which[0] = 0;
     which[1] = 1;
@@ -81,15 +86,16 @@ static inline int closest_of_triangle(const double *p, const double *q, const do
     return 2;
 }
 
-static inline void weigh(const struct simplex *s, int n, const int *which, const double *weight, double *v)
+static inline void weigh(const struct simplex *s, int n, const int *which, const double *weight,
+                         double *v)
 {
     v[0] = v[1] = v[2] = 0.0;
     for (int k = 0; k < n; k++)
         along(v, weight[k], s->at[which[k]].w, v);
 }
 
-/* Whether the origin is beyond the face i j k of a tetrahedron, on the other side than its corner l, or in it; of a flat
-   one, always. */
+/* Whether the origin is beyond the face i j k of a tetrahedron, on the other side than its corner
+   l, or in it; of a flat one, always. */
 static inline int is_beyond(const struct simplex *s, int i, int j, int k, int l)
 {
     double e[3], f[3], g[3], n[3];
@@ -113,7 +119,8 @@ static inline void reduce(struct simplex *s)
     if (s->n == 2) {
         double e[3];
         difference(s->at[1].w, s->at[0].w, e);
-        const double length = dot(e, e), part = length > 0.0 ? limited(-dot(s->at[0].w, e) / length, 0.0, 1.0) : 0.0;
+        const double length = dot(e, e),
+                     part = length > 0.0 ? limited(-dot(s->at[0].w, e) / length, 0.0, 1.0) : 0.0;
         which[0] = part >= 1.0;
         weight[0] = part > 0.0 && part < 1.0 ? 1.0 - part : 1.0;
         weight[1] = part;
@@ -126,7 +133,8 @@ static inline void reduce(struct simplex *s)
             const int *at = faces[f];
             if (!is_beyond(s, at[0], at[1], at[2], at[3]))
                 continue;
-            const int n = closest_of_triangle(s->at[at[0]].w, s->at[at[1]].w, s->at[at[2]].w, which, weight);
+            const int n =
+                closest_of_triangle(s->at[at[0]].w, s->at[at[1]].w, s->at[at[2]].w, which, weight);
             for (int k = 0; k < n; k++)
                 which[k] = at[which[k]];
             weigh(s, n, which, weight, v);
@@ -164,7 +172,8 @@ static inline void witnesses(const struct simplex *s, double *on_a, double *on_b
     }
 }
 
-/* One corner in the place of the closest point: where rounding leaves nothing of a thin simplex, the search starts anew. */
+/* One corner in the place of the closest point: where rounding leaves nothing of a thin simplex,
+   the search starts anew. */
 static inline void gather(struct simplex *s)
 {
     struct corner one = {.w = {0.0, 0.0, 0.0}};
@@ -175,7 +184,8 @@ static inline void gather(struct simplex *s)
     reduce(s);
 }
 
-/* The simplex of A - B that is closest to the origin. Returns 1 where the cores are apart, 0 where they overlap or touch. */
+/* The simplex of A - B that is closest to the origin. Returns 1 where the cores are apart, 0 where
+   they overlap or touch. */
 static inline int gjk(const struct placed *a, const struct placed *b, struct simplex *s)
 {
     struct simplex best = {.n = 0};
@@ -208,7 +218,8 @@ static inline int gjk(const struct placed *a, const struct placed *b, struct sim
         s->at[s->n++] = next;
         reduce(s);
         if (s->n == 4 && dot(best.v, next.w) <= 0.0)
-            return 0; /* else a plane across v parts them, whatever rounding made of the tetrahedron */
+            /* else a plane across v parts them, whatever rounding made of the tetrahedron */
+            return 0;
     }
     *s = best;
     return 1;

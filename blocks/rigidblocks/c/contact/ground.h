@@ -1,19 +1,37 @@
-/* Ground of triangles, a height field or a mesh: its triangles, those beside them, and which are near a box.
+/* Ground of triangles, a height field or a mesh: its triangles, those beside them, and which are
+   near a box.
 
-   The row of a field has, behind what every row has (shape.h): the numbers of nodes along x and y, the place of the first one,
-   the spacing, how far the level ground around it goes, and the heights, y running fastest. Each cell is two triangles, cut
-   from its first node to the opposite one. The row of a mesh has the numbers of vertices, of triangles, and of cells of a grid
-   along x and y, the corner of the grid and the size of a cell; then the vertices; of each triangle its vertices, counter-
-   clockwise as seen from outside, and the triangles beyond the edges from each to the next, -1 for none; where the list of each
-   cell starts, and the lists. Both are along the axes of base coordinates. */
+   The row of a field has, behind what every row has (shape.h): the numbers of nodes along x and y,
+   the place of the first one, the spacing, how far the level ground around it goes, and the
+   heights, y running fastest. Each cell is two triangles, cut from its first node to the opposite
+   one. The row of a mesh has the numbers of vertices, of triangles, and of cells of a grid along x
+   and y, the corner of the grid and the size of a cell; then the vertices; of each triangle its
+   vertices, counter- clockwise as seen from outside, and the triangles beyond the edges from each
+   to the next, -1 for none; where the list of each cell starts, and the lists. Both are along the
+   axes of base coordinates. */
 
 #ifndef RB_GROUND_H
 #define RB_GROUND_H
 
 #include "manifold.h"
 
-enum { RB_FIELD_NX = RB_SHAPE_VERTICES, RB_FIELD_NY, RB_FIELD_X, RB_FIELD_DX = RB_FIELD_X + 2, RB_FIELD_SKIRT = RB_FIELD_DX + 2, RB_FIELD_HEIGHTS };
-enum { RB_MESH_VERTICES = RB_SHAPE_VERTICES, RB_MESH_TRIANGLES, RB_MESH_NX, RB_MESH_NY, RB_MESH_X, RB_MESH_DX = RB_MESH_X + 2, RB_MESH_TABLES = RB_MESH_DX + 2 };
+enum {
+    RB_FIELD_NX = RB_SHAPE_VERTICES,
+    RB_FIELD_NY,
+    RB_FIELD_X,
+    RB_FIELD_DX = RB_FIELD_X + 2,
+    RB_FIELD_SKIRT = RB_FIELD_DX + 2,
+    RB_FIELD_HEIGHTS
+};
+enum {
+    RB_MESH_VERTICES = RB_SHAPE_VERTICES,
+    RB_MESH_TRIANGLES,
+    RB_MESH_NX,
+    RB_MESH_NY,
+    RB_MESH_X,
+    RB_MESH_DX = RB_MESH_X + 2,
+    RB_MESH_TABLES = RB_MESH_DX + 2
+};
 
 /* A triangle: its number, vertices, their numbers, and the unit normal. */
 struct triangle {
@@ -38,7 +56,8 @@ static inline void field_node(const double *row, int i, int j, double *x)
     int inside[2];
     for (int k = 0; k < 2; k++) {
         inside[k] = at[k] < 0 ? 0 : (at[k] < count[k] ? at[k] : count[k] - 1);
-        x[k] = row[RB_FIELD_X + k] + row[RB_FIELD_DX + k] * inside[k] + row[RB_FIELD_SKIRT] * (at[k] - inside[k]);
+        x[k] = row[RB_FIELD_X + k] + row[RB_FIELD_DX + k] * inside[k] +
+               row[RB_FIELD_SKIRT] * (at[k] - inside[k]);
     }
     x[2] = row[RB_FIELD_HEIGHTS + inside[0] * count[1] + inside[1]];
 }
@@ -57,7 +76,8 @@ static inline void find_corners(const struct placed *ground, int id, struct tria
     for (int k = 0; k < 3; k++) {
         if (kind_of(row) == RB_FIELD) {
             const int rows = (int)row[RB_FIELD_NY] + 1, cell = id / 2;
-            const int i = cell / rows + corner[id % 2][k][0], j = cell % rows + corner[id % 2][k][1];
+            const int i = cell / rows + corner[id % 2][k][0],
+                      j = cell % rows + corner[id % 2][k][1];
             t->v[k] = i * (rows + 1) + j;
             field_node(row, i - 1, j - 1, t->x[k]);
         } else {
@@ -150,7 +170,8 @@ static inline double distance_to(const struct triangle *t, const double *point)
     return norm(closest);
 }
 
-/* Whether no triangle of a mesh is nearer to a point than this: what it is behind is where it would come out. */
+/* Whether no triangle of a mesh is nearer to a point than this: what it is behind is where it would
+   come out. */
 static inline int is_clear(const struct placed *ground, const double *point, double distance)
 {
     const double *row = ground->shape, *corner = row + RB_MESH_X, *size = row + RB_MESH_DX;
@@ -192,15 +213,18 @@ static inline int is_top(const double *n, const double *point, const double *oth
     return dot(n, way) <= 1e-6 * norm(way);
 }
 
-/* Whether all triangles around a vertex are on its lower side along n: by the edges after it, then by those before it. */
-static inline int vertex_is_top(const struct placed *ground, const struct triangle *from, int corner, const double *n)
+/* Whether all triangles around a vertex are on its lower side along n: by the edges after it, then
+   by those before it. */
+static inline int vertex_is_top(const struct placed *ground, const struct triangle *from,
+                                int corner, const double *n)
 {
     const int vertex = from->v[corner];
     for (int back = 0; back < 2; back++) {
         struct triangle t = *from;
         for (int k = 0; k < 1000; k++) {
             const int at = corner_of(&t, vertex);
-            if (at < 0 || !is_top(n, t.x[at], t.x[(at + 1) % 3]) || !is_top(n, t.x[at], t.x[(at + 2) % 3]))
+            if (at < 0 || !is_top(n, t.x[at], t.x[(at + 1) % 3]) ||
+                !is_top(n, t.x[at], t.x[(at + 2) % 3]))
                 return 0;
             const int next = beyond(ground->shape, t.id, back ? at : (at + 2) % 3);
             if (next == from->id)

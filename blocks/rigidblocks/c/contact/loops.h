@@ -1,12 +1,14 @@
-/* Joints that close loops: their constraints K qd = 0 are taken out of H^-1, so that contacts and stops see what the closed
-   loops let move, and positions are brought back to where the loops are closed.
+/* Joints that close loops: their constraints K qd = 0 are taken out of H^-1, so that contacts and
+   stops see what the closed loops let move, and positions are brought back to where the loops are
+   closed.
 
-   In the coordinates L qd, in which the inertia is 1, the constraints are brought to orthonormal directions (Gram and Schmidt,
-   with pivoting; dependent ones are dropped); H^-1 becomes L^-1 (1 - Q Q^T) L^-T. The generated text has RB_CLOSURES and their
-   tables: RB_LOOP_BODY (of F_p and of F_s, RB_BODIES for what is at rest), RB_LOOP_FRAME (9 + 3 each of both, about the centres
-   of mass), RB_LOOP_TURN (whether it turns: 0 no, 1 about RB_LOOP_AXIS, 3 each, in both frames, 2 all ways); RB_LOOP_ROWS and
-   theirs: RB_LOOP_ROW (what of the error they take, an angle and a way in F_p, 3 + 3 each), RB_ROW_LOOP; RB_POSITIONS, the
-   length of q. */
+   In the coordinates L qd, in which the inertia is 1, the constraints are brought to orthonormal
+   directions (Gram and Schmidt, with pivoting; dependent ones are dropped); H^-1 becomes L^-1 (1 -
+   Q Q^T) L^-T. The generated text has RB_CLOSURES and their tables: RB_LOOP_BODY (of F_p and of
+   F_s, RB_BODIES for what is at rest), RB_LOOP_FRAME (9 + 3 each of both, about the centres of
+   mass), RB_LOOP_TURN (whether it turns: 0 no, 1 about RB_LOOP_AXIS, 3 each, in both frames, 2 all
+   ways); RB_LOOP_ROWS and theirs: RB_LOOP_ROW (what of the error they take, an angle and a way in
+   F_p, 3 + 3 each), RB_ROW_LOOP; RB_POSITIONS, the length of q. */
 
 #ifndef RB_LOOPS_H
 #define RB_LOOPS_H
@@ -22,7 +24,8 @@ static inline void loop_frame(const struct scene *s, int loop, int side, double 
     along(body->x, 1.0, o, o);
 }
 
-/* The angle of the two frames of a loop joint against each other, as far as it must not turn, in base coordinates. */
+/* The angle of the two frames of a loop joint against each other, as far as it must not turn, in
+   base coordinates. */
 static inline void loop_angle(int loop, const double *rp, const double *rs, double *out)
 {
     memset(out, 0, 3 * sizeof *out);
@@ -33,7 +36,8 @@ static inline void loop_angle(int loop, const double *rp, const double *rs, doub
         cross(up, us, out);
     } else if (RB_LOOP_TURN[loop] == 0) {
         for (int i = 0; i < 3; i++) {
-            const double up[3] = {rp[i], rp[3 + i], rp[6 + i]}, us[3] = {rs[i], rs[3 + i], rs[6 + i]};
+            const double up[3] = {rp[i], rp[3 + i], rp[6 + i]},
+                         us[3] = {rs[i], rs[3 + i], rs[6 + i]};
             double part[3];
             cross(up, us, part);
             along(out, 0.5, part, out);
@@ -100,7 +104,8 @@ static inline void take_out(const struct loops *all, double *x, double *parts)
 /* The directions of all loops, with the links and the factor as they are. */
 static inline void find_loops(struct scene *s)
 {
-    static const double least = 1e-6; /* of what the two bodies move: what is left of a row that says nothing new is rounding */
+    /* of what the two bodies move: what is left of a row that says nothing new is rounding */
+    static const double least = 1e-6;
     double row[RB_LOOP_ROWS + 1][RB_DOFS + 1], other[RB_DOFS + 1], size[RB_LOOP_ROWS + 1];
     struct loops *all = &s->loops;
     all->count = 0;
@@ -156,8 +161,8 @@ static inline void keep_loops(const struct scene *s, int first, int count, doubl
     }
 }
 
-/* What the loops leave of a row L^-T J^T of a freedom and those before it, for all freedoms of its tree; its elements are `step`
-   apart. */
+/* What the loops leave of a row L^-T J^T of a freedom and those before it, for all freedoms of its
+   tree; its elements are `step` apart. */
 static inline void hold_row(const struct scene *s, int leaf, const double *y, int step, double *w)
 {
     const int first = RB_DOF_FIRST[leaf], count = RB_DOF_COUNT[leaf];
@@ -202,8 +207,10 @@ static inline void hold_loops(const struct scene *s, double *qd)
         qd[d] -= x[d];
 }
 
-/* By how much the loops are open after a step h with velocities from the positions q, beyond `held`. Returns the most. */
-static inline double coming_errors(struct scene *s, const double *q, double h, const double *qd, const double *held, double *out)
+/* By how much the loops are open after a step h with velocities from the positions q, beyond
+   `held`. Returns the most. */
+static inline double coming_errors(struct scene *s, const double *q, double h, const double *qd,
+                                   const double *held, double *out)
 {
     double moved[RB_POSITIONS + 1], most = 0.0;
     memcpy(moved, q, RB_POSITIONS * sizeof *moved);
@@ -221,11 +228,14 @@ static inline double coming_errors(struct scene *s, const double *q, double h, c
     return most;
 }
 
-/* Changes velocities so that the loops are as open as `held` after a step h with them from the positions q. What brings that no
-   nearer, as where linkages are stretched, is left. Returns by how much the worst of them was open before the last change. */
-static inline double close_loops(struct scene *s, const double *q, double h, int times, const double *held, double *qd)
+/* Changes velocities so that the loops are as open as `held` after a step h with them from the
+   positions q. What brings that no nearer, as where linkages are stretched, is left. Returns by how
+   much the worst of them was open before the last change. */
+static inline double close_loops(struct scene *s, const double *q, double h, int times,
+                                 const double *held, double *qd)
 {
-    static const double near = 1e-6; /* [rad or m], from where the last change is surely one for the better */
+    /* [rad or m], from where the last change is surely one for the better */
+    static const double near = 1e-6;
     double rates[RB_LOOP_ROWS + 1], x[RB_DOFS + 1] = {0.0}, most = INFINITY;
     for (int k = 0; k <= times && (k < times || most > near); k++) {
         const double now = coming_errors(s, q, h, qd, held, rates);

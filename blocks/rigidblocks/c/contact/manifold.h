@@ -7,7 +7,8 @@
 
 enum { RB_MANIFOLD = 4, RB_CLIPPED = 2 * RB_FACE };
 
-/* Points on the middle between the shapes, and their gaps, along the unit normal out of B towards A. */
+/* Points on the middle between the shapes, and their gaps, along the unit normal out of B towards
+   A. */
 struct manifold {
     double n[3], point[RB_CLIPPED][3], gap[RB_CLIPPED];
     int count;
@@ -56,7 +57,8 @@ static inline int clip(double (*x)[3], int n, const double *g, double s, double 
 }
 
 /* A polygon clipped by planes through the edges of another one, along d. */
-static inline int clip_by(double (*x)[3], int n, double (*other)[3], int sides, const double *d, double slack)
+static inline int clip_by(double (*x)[3], int n, double (*other)[3], int sides, const double *d,
+                          double slack)
 {
     double middle[3] = {0.0, 0.0, 0.0};
     for (int k = 0; k < sides; k++)
@@ -76,8 +78,8 @@ static inline int clip_by(double (*x)[3], int n, double (*other)[3], int sides, 
 }
 
 /* Two edges side by side: the part of A's that is along B's. */
-static inline void edges_together(struct manifold *m, double (*x)[3], double (*y)[3], double radius, double radii,
-                                  double margin)
+static inline void edges_together(struct manifold *m, double (*x)[3], double (*y)[3], double radius,
+                                  double radii, double margin)
 {
     double e[3], f[3], g[3];
     difference(x[1], x[0], e);
@@ -114,8 +116,8 @@ static inline int nearest_point(const struct manifold *m, double tiny)
     return best;
 }
 
-/* Of many points the deepest, the one farthest from it, and those that span most on both sides of their line; those that
-   are farther apart than the shapes come in a step, `soon`, count less. */
+/* Of many points the deepest, the one farthest from it, and those that span most on both sides of
+   their line; those that are farther apart than the shapes come in a step, `soon`, count less. */
 static inline void reduce_manifold(struct manifold *m, double soon, double tiny)
 {
     int best[RB_MANIFOLD] = {0, 0, 0, 0}, count = 2;
@@ -158,8 +160,10 @@ static inline void reduce_manifold(struct manifold *m, double soon, double tiny)
     m->count = count;
 }
 
-/* Two cores that may only touch are pushed into each other a little: the normal of an overlap is well defined. */
-static inline void pushed_together(const struct placed *a, const struct placed *b, struct proximity *c)
+/* Two cores that may only touch are pushed into each other a little: the normal of an overlap is
+   well defined. */
+static inline void pushed_together(const struct placed *a, const struct placed *b,
+                                   struct proximity *c)
 {
     const double size = fmin(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]), push = 1e-3 * size;
     struct placed moved = *b;
@@ -182,7 +186,8 @@ static inline void pushed_together(const struct placed *a, const struct placed *
 }
 
 /* A against the half-space B. */
-static inline void on_half_space(const struct placed *a, const struct placed *b, double margin, struct manifold *m)
+static inline void on_half_space(const struct placed *a, const struct placed *b, double margin,
+                                 struct manifold *m)
 {
     double down[3], x[RB_CLIPPED][3];
     axis_of(b, 2, m->n);
@@ -195,10 +200,11 @@ static inline void on_half_space(const struct placed *a, const struct placed *b,
     }
 }
 
-/* What one shape turns to the other one, clipped by a face of that: where and how far apart they are along the normal. A
-   face need not be across it: where it is not, only some of the points may touch soon. Returns 0 where there is no face. */
-static inline int on_face(struct manifold *m, double (*x)[3], int n, double (*y)[3], int sides, double tiny, double radii,
-                          double radius, int turned, double margin)
+/* What one shape turns to the other one, clipped by a face of that: where and how far apart they
+   are along the normal. A face need not be across it: where it is not, only some of the points may
+   touch soon. Returns 0 where there is no face. */
+static inline int on_face(struct manifold *m, double (*x)[3], int n, double (*y)[3], int sides,
+                          double tiny, double radii, double radius, int turned, double margin)
 {
     double up[3], e[3];
     if (n < 2 || !normal_of(y, sides, up) || fabs(dot(up, m->n)) < 0.3)
@@ -215,7 +221,8 @@ static inline int on_face(struct manifold *m, double (*x)[3], int n, double (*y)
 }
 
 /* The faces and edges that two shapes turn to each other; nothing where they touch with a point. */
-static inline void faces_together(const struct placed *a, const struct placed *b, double margin, struct manifold *m)
+static inline void faces_together(const struct placed *a, const struct placed *b, double margin,
+                                  struct manifold *m)
 {
     const double tiny = 1e-9 * fmin(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]);
     const double radii = radius_of(a->shape) + radius_of(b->shape);
@@ -238,7 +245,8 @@ static inline void faces_together(const struct placed *a, const struct placed *b
 }
 
 /* The deepest point, where the faces do not have it. */
-static inline void add_deepest(struct manifold *m, const struct proximity *c, double tiny, double margin)
+static inline void add_deepest(struct manifold *m, const struct proximity *c, double tiny,
+                               double margin)
 {
     for (int k = 0; k < m->count; k++)
         if (m->gap[k] <= c->gap + tiny)
@@ -248,9 +256,10 @@ static inline void add_deepest(struct manifold *m, const struct proximity *c, do
     add_point(m, c->on_a, c->gap, margin);
 }
 
-/* The points at which two shapes touch or are closer than `margin`, of which at most one is a half-space: up to four, where
-   there are more those rather that are closer than `soon`. */
-static inline void collide(const struct placed *a, const struct placed *b, double margin, double soon, struct manifold *m)
+/* The points at which two shapes touch or are closer than `margin`, of which at most one is a
+   half-space: up to four, where there are more those rather that are closer than `soon`. */
+static inline void collide(const struct placed *a, const struct placed *b, double margin,
+                           double soon, struct manifold *m)
 {
     struct proximity c = {{0.0, 0.0, 1.0}, 0.0, {0.0, 0.0, 0.0}, {0.0, 0.0, 0.0}};
     const double size = fmin(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]);

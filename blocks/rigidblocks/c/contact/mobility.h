@@ -7,48 +7,52 @@
 
 enum { RB_HELD = RB_CLOSURES > 0 ? RB_SPAN : 1 };
 
-/* What a contact is for the freedoms of a tree, in coordinates of unit inertia: L^-T J^T, its velocity along the frame by
-   those that move the body, from the last to the first, which is also what unit impulses change of them. Where loops hold
-   they change all, by w. Where there is torsional or rolling friction (RB_PARTS is 6, not 3), the angular velocity and unit
-   moments are behind. */
+/* What a contact is for the freedoms of a tree, in coordinates of unit inertia: L^-T J^T, its
+   velocity along the frame by those that move the body, from the last to the first, which is also
+   what unit impulses change of them. Where loops hold they change all, by w. Where there is
+   torsional or rolling friction (RB_PARTS is 6, not 3), the angular velocity and unit moments are
+   behind. */
 struct rows {
     double y[RB_DEPTH][RB_PARTS], w[RB_HELD][RB_PARTS];
 };
 
-/* What a contact is for a free body: the angular velocity enters its velocity along the frame by `spin`, and unit impulses change it
-   by `whirl`. */
+/* What a contact is for a free body: the angular velocity enters its velocity along the frame by
+   `spin`, and unit impulses change it by `whirl`. */
 struct arms {
     double spin[3][3], whirl[3][3];
 };
 
-/* A freedom that is kept between two velocities by an impulse of at most `most`: a stop, or dry friction, by its number. What is
-   beyond its stop is moved back at `push`. y and w are as those of a contact. */
+/* A freedom that is kept between two velocities by an impulse of at most `most`: a stop, or dry
+   friction, by its number. What is beyond its stop is moved back at `push`. y and w are as those of
+   a contact. */
 struct stop {
     int number, dof;
     double low, high, most, impulse, mass, step, way, change, push, pushed, y[RB_DEPTH], w[RB_HELD];
 };
 
-/* A contact, what sweeps read first: its bodies; the normal towards a and two tangents; what unit impulses change, what a unit of
-   velocity takes along the normal and at least across it, and the most that is changed across it; the least velocity along the
-   normal, and how much faster a point is over the step than at its start; friction, `mu` being that of what sticks where it
-   stuck; impulses, and the moments of torsion and rolling, what the last sweep changed of them and those before, and what is
-   solved for directly; the arms from the centres of mass. Then restitution, and `open`, what
-   is changed with open loops. */
+/* A contact, what sweeps read first: its bodies; the normal towards a and two tangents; what unit
+   impulses change, what a unit of velocity takes along the normal and at least across it, and the
+   most that is changed across it; the least velocity along the normal, and how much faster a point
+   is over the step than at its start; friction, `mu` being that of what sticks where it stuck;
+   impulses, and the moments of torsion and rolling, what the last sweep changed of them and those
+   before, and what is solved for directly; the arms from the centres of mass. Then restitution, and
+   `open`, what is changed with open loops. */
 struct touch {
     int a, b;
     double frame[3][3], mass[9], inertia, rate, across_it, least, shift[3], mu;
     double impulse[RB_PARTS], step[RB_PARTS], way[RB_PARTS], change[3];
     struct arms arms[2];
     double arm_a[3], arm_b[3], push, e, torsional, rolling, lever, key, gap;
-    double lead[3], before[3], resting; /* velocities before the step against those now, those before a strike, and the least
-                                           one of what does not bounce */
+    /* velocities before the step against those now, those before a strike, and the least one of
+       what does not bounce */
+    double lead[3], before[3], resting;
     double open, twist, roll, pushed, struck[RB_PARTS];
     int shape_a, shape_b, sticks;
     struct rows rows[2];
 };
 
-/* All contacts, and those stops that may be reached, and the numbers of those contacts that are solved for, with so many of the
-   stops. */
+/* All contacts, and those stops that may be reached, and the numbers of those contacts that are
+   solved for, with so many of the stops. */
 struct solution {
     struct touch touch[RB_CONTACTS];
     struct stop stop[RB_STOPS + 1];
@@ -56,8 +60,10 @@ struct solution {
     double residual;
 };
 
-/* What a free body is for a contact, and what unit impulses change of its velocities there (3 x 3, added). */
-static inline void add_mobility(const struct body *body, const double *arm, struct arms *out, struct touch *c)
+/* What a free body is for a contact, and what unit impulses change of its velocities there (3 x 3,
+   added). */
+static inline void add_mobility(const struct body *body, const double *arm, struct arms *out,
+                                struct touch *c)
 {
     for (int i = 0; i < 3; i++) {
         cross(arm, c->frame[i], out->spin[i]);
@@ -80,8 +86,9 @@ static inline void project(const struct touch *c, const double *v, double *out)
 /* The rows of a contact for the tree of a body: L^-T J^T, and what loops leave of it. */
 static inline void make_rows(const struct scene *s, struct touch *c, int side)
 {
-    const int k = side ? c->b : c->a, leaf = RB_LEAF[k], *path = RB_PATH + RB_DOF_ROW[leaf], depth = RB_DOF_DEPTH[leaf];
-    double(*y)[RB_PARTS] = c->rows[side].y, point[3];
+    const int k = side ? c->b : c->a, leaf = RB_LEAF[k], *path = RB_PATH + RB_DOF_ROW[leaf],
+              depth = RB_DOF_DEPTH[leaf];
+    double (*y)[RB_PARTS] = c->rows[side].y, point[3];
     along(s->body[k].x, 1.0, side ? c->arm_b : c->arm_a, point);
     for (int at = 0; at <= depth; at++) {
         const double *column = s->column[path[at]];
@@ -94,9 +101,11 @@ static inline void make_rows(const struct scene *s, struct touch *c, int side)
             project(c, column, y[at] + RB_PARTS - 3);
     }
     for (int at = 0; at <= depth; at++) {
-        const double *row = s->inertia.row + RB_DOF_ROW[path[at]] - at, inverse = s->inertia.inverse[path[at]];
+        const double *row = s->inertia.row + RB_DOF_ROW[path[at]] - at,
+                     inverse = s->inertia.inverse[path[at]];
         for (int i = 0; i < RB_PARTS; i += 3) {
-            const double x = inverse * y[at][i], u = inverse * y[at][i + 1], v = inverse * y[at][i + 2];
+            const double x = inverse * y[at][i], u = inverse * y[at][i + 1],
+                         v = inverse * y[at][i + 2];
             y[at][i] = x;
             y[at][i + 1] = u;
             y[at][i + 2] = v;
@@ -115,18 +124,20 @@ static inline void make_rows(const struct scene *s, struct touch *c, int side)
         hold_row(s, leaf, &y[0][i], RB_PARTS, &c->rows[side].w[0][i]);
 }
 
-/* What unit impulses on one side change of the velocities of a link on the same or the other one of the same tree; `from` 3 on,
-   what unit moments do of the angular ones (3 x 3, added). */
+/* What unit impulses on one side change of the velocities of a link on the same or the other one of
+   the same tree; `from` 3 on, what unit moments do of the angular ones (3 x 3, added). */
 static inline void add_tree_mobility(const struct touch *c, int of, int by, int from, double *mass)
 {
     const int a = RB_LEAF[of ? c->b : c->a], b = RB_LEAF[by ? c->b : c->a];
     const int *here = RB_PATH + RB_DOF_ROW[a], *there = RB_PATH + RB_DOF_ROW[b];
     double sum[9] = {0.0};
-    for (int i = RB_DOF_DEPTH[a], k = RB_DOF_DEPTH[b]; i >= 0; i--, k--) { /* from the root, as far as they go together */
+    /* from the root, as far as they go together */
+    for (int i = RB_DOF_DEPTH[a], k = RB_DOF_DEPTH[b]; i >= 0; i--, k--) {
         if (RB_CLOSURES == 0 && (k < 0 || here[i] != there[k]))
             break;
         const double *y = c->rows[of].y[i] + from;
-        const double *w = RB_CLOSURES > 0 ? c->rows[by].w[here[i] - RB_DOF_FIRST[a]] : c->rows[by].y[k];
+        const double *w =
+            RB_CLOSURES > 0 ? c->rows[by].w[here[i] - RB_DOF_FIRST[a]] : c->rows[by].y[k];
         along(sum, y[0], w + from, sum);
         along(sum + 3, y[1], w + from, sum + 3);
         along(sum + 6, y[2], w + from, sum + 6);
@@ -157,7 +168,8 @@ static inline void prepare_turning(const struct scene *s, struct touch *c)
         else
             add_tree_mobility(c, side, side, RB_PARTS - 3, mass);
     }
-    c->lever = fmax(c->a < RB_BODIES ? norm(c->arm_a) : 0.0, c->b < RB_BODIES ? norm(c->arm_b) : 0.0);
+    c->lever =
+        fmax(c->a < RB_BODIES ? norm(c->arm_a) : 0.0, c->b < RB_BODIES ? norm(c->arm_b) : 0.0);
     if (a >= 0 && b >= 0 && RB_DOF_FIRST[a] == RB_DOF_FIRST[b]) {
         add_tree_mobility(c, 0, 1, RB_PARTS - 3, mass);
         add_tree_mobility(c, 1, 0, RB_PARTS - 3, mass);
@@ -175,7 +187,8 @@ static inline int prepare(const struct scene *s, struct touch *c)
     memset(c->mass, 0, sizeof c->mass);
     for (int side = 0; side < 2; side++) {
         if ((side ? b : a) < 0) {
-            add_mobility(&s->body[side ? c->b : c->a], side ? c->arm_b : c->arm_a, &c->arms[side], c);
+            add_mobility(&s->body[side ? c->b : c->a], side ? c->arm_b : c->arm_a, &c->arms[side],
+                         c);
         } else {
             make_rows(s, c, side);
             add_tree_mobility(c, side, side, 0, c->mass);
@@ -186,7 +199,8 @@ static inline int prepare(const struct scene *s, struct touch *c)
         add_tree_mobility(c, 1, 0, 0, c->mass);
     }
     const double mean = 0.5 * (c->mass[4] + c->mass[8]), half = 0.5 * (c->mass[4] - c->mass[8]);
-    const double most = mean + sqrt(half * half + c->mass[5] * c->mass[5]); /* the largest eigenvalue of the tangents */
+    /* the largest eigenvalue of the tangents */
+    const double most = mean + sqrt(half * half + c->mass[5] * c->mass[5]);
     c->inertia = c->mass[0] > 0.0 ? 1.0 / c->mass[0] : 0.0;
     c->rate = most > 1e-12 * c->mass[0] ? 1.0 / most : 0.0;
     c->across_it = c->rate > 0.0 ? most : 0.0;

@@ -1,15 +1,18 @@
-/* How trees move over a step: their velocities as they would be without contact, with forces of velocity that are those of the
-   motion in the middle of the step, and their positions and velocities after it. */
+/* How trees move over a step: their velocities as they would be without contact, with forces of
+   velocity that are those of the motion in the middle of the step, and their positions and
+   velocities after it. */
 
 #ifndef RB_MOTION_H
 #define RB_MOTION_H
 
 #include "passive.h"
 
-/* The force of the damper and the spring of a freedom at the end of a step that would not change its velocity. */
+/* The force of the damper and the spring of a freedom at the end of a step that would not change
+   its velocity. */
 static inline double element_force(const struct given *in, int d, double qd)
 {
-    const double stretch = RB_DOF_STIFFNESS[d] > 0.0 ? in->state[RB_AT_Q + RB_DOF_Q[d]] - RB_DOF_REST[d] : 0.0;
+    const double stretch =
+        RB_DOF_STIFFNESS[d] > 0.0 ? in->state[RB_AT_Q + RB_DOF_Q[d]] - RB_DOF_REST[d] : 0.0;
     return -RB_DOF_STIFFNESS[d] * (stretch + RB_SCENE_STEP * qd) - RB_DOF_DAMPING[d] * qd;
 }
 
@@ -31,10 +34,11 @@ static inline double fastest_turn(const struct scene *s)
     return most;
 }
 
-/* Adds to L^-T times the forces of trees what the contacts of the step before are, unless these would bring energy over
-   `kick`: what holds a tree never does (Kelvin), and where parts turned since then, or a blow was among them, the contacts are
-   not the same any more. */
-static inline void expect_contacts(struct scene *s, const double *wrenches, double kick, double *forces)
+/* Adds to L^-T times the forces of trees what the contacts of the step before are, unless these
+   would bring energy over `kick`: what holds a tree never does (Kelvin), and where parts turned
+   since then, or a blow was among them, the contacts are not the same any more. */
+static inline void expect_contacts(struct scene *s, const double *wrenches, double kick,
+                                   double *forces)
 {
     double contact[RB_DOFS + 1] = {0.0}, weighed[RB_DOFS + 1], work = 0.0;
     wrench_forces(s, wrenches, contact);
@@ -46,12 +50,15 @@ static inline void expect_contacts(struct scene *s, const double *wrenches, doub
         forces[d] += contact[d];
 }
 
-/* L^-T times the forces of trees without contact, those of velocity at qd, with which the links move. */
-static inline void tree_forces(const struct given *in, struct scene *s, const double *qd, double *force)
+/* L^-T times the forces of trees without contact, those of velocity at qd, with which the links
+   move. */
+static inline void tree_forces(const struct given *in, struct scene *s, const double *qd,
+                               double *force)
 {
     bias_forces(s, qd, in->gravity, in->f_ext, force);
     for (int d = 0; d < RB_DOFS; d++)
-        force[d] = in->tau[RB_DOF_QD[d]] - force[d] + element_force(in, d, in->state[RB_AT_QD + RB_DOF_QD[d]]);
+        force[d] = in->tau[RB_DOF_QD[d]] - force[d] +
+                   element_force(in, d, in->state[RB_AT_QD + RB_DOF_QD[d]]);
     solve_all_upwards(&s->inertia, force);
 }
 
@@ -67,8 +74,9 @@ static inline void end_kick(const struct given *in, struct scene *s)
     weigh_velocities(s, s->qd, s->z);
 }
 
-/* The velocities of trees as they would be without contact. Forces that go with velocities are those in the middle between
-   the old and the new ones, which are estimated with the contacts of the step before. */
+/* The velocities of trees as they would be without contact. Forces that go with velocities are
+   those in the middle between the old and the new ones, which are estimated with the contacts of
+   the step before. */
 static inline void start_trees(const struct given *in, struct scene *s)
 {
     const int moving = in->state[RB_AT_STEPS] > 0.0;
@@ -108,15 +116,17 @@ static inline void start_trees(const struct given *in, struct scene *s)
         if (last || RB_SCENE_STEP * sum_of_rates(middle) < 0.1 ||
             RB_SCENE_STEP * fastest_turn(s) < fmax(0.1, 2.0 * RB_SCENE_STEP * before))
             continue;
-        memcpy(middle, s->qd, sizeof middle); /* what contacts did is no guess for what they will do */
+        /* what contacts did is no guess for what they will do */
+        memcpy(middle, s->qd, sizeof middle);
         move_links(s, middle);
     }
     memcpy(s->qd, middle, sizeof middle);
     end_kick(in, s);
 }
 
-/* Whether impulses made trees move otherwise in the middle of the step than was expected, by more than the order of the step
-   knows, and by so little that a step shows what follows. The links then move as they do after the step. */
+/* Whether impulses made trees move otherwise in the middle of the step than was expected, by more
+   than the order of the step knows, and by so little that a step shows what follows. The links then
+   move as they do after the step. */
 static inline int is_surprised(struct scene *s, const double *before, const double *after)
 {
     static const double felt = 100.0, much = 0.1; /* [rad/s^3 or m/s^3], [rad] in a step */
@@ -132,12 +142,15 @@ static inline int is_surprised(struct scene *s, const double *before, const doub
     return RB_SCENE_STEP * fastest_turn(s) < much;
 }
 
-/* Where impulses made trees move otherwise than was expected, they get the forces of the step anew, and keep the impulses: the
-   forces of the velocities before it over its first half, of those after it over its second. What that changes of the velocities
-   L qd is added to those now and to `freely`, and left in `change`. Returns whether there are such. */
-static inline int kick_again(const struct given *in, struct scene *s, struct stage *freely, double *change)
+/* Where impulses made trees move otherwise than was expected, they get the forces of the step anew,
+   and keep the impulses: the forces of the velocities before it over its first half, of those after
+   it over its second. What that changes of the velocities L qd is added to those now and to
+   `freely`, and left in `change`. Returns whether there are such. */
+static inline int kick_again(const struct given *in, struct scene *s, struct stage *freely,
+                             double *change)
 {
-    double before[RB_DOFS + 1], after[RB_DOFS + 1], force[RB_DOFS + 1], last[RB_DOFS + 1], now[RB_DOFS + 1];
+    double before[RB_DOFS + 1], after[RB_DOFS + 1], force[RB_DOFS + 1], last[RB_DOFS + 1],
+        now[RB_DOFS + 1];
     for (int d = 0; d < RB_DOFS; d++)
         before[d] = in->state[RB_AT_QD + RB_DOF_QD[d]];
     free_velocities(s, s->z, after);
@@ -165,12 +178,14 @@ static inline int kick_again(const struct given *in, struct scene *s, struct sta
     return 1;
 }
 
-/* The velocities with which the trees move over the step: with as much of what moves them apart as lets their loops close. */
+/* The velocities with which the trees move over the step: with as much of what moves them apart as
+   lets their loops close. */
 static inline void tree_motion(const struct given *in, struct scene *s, double *moved, double *out)
 {
     double push[RB_DOFS + 1];
     free_velocities(s, s->push_z, push);
-    static const double closed = 1e-3, held[RB_LOOP_ROWS + 1] = {0.0}; /* [rad or m] before the last of the changes */
+    /* [rad or m] before the last of the changes */
+    static const double closed = 1e-3, held[RB_LOOP_ROWS + 1] = {0.0};
     for (int tries = 0; tries < 8; tries++) {
         const double part = tries < 7 ? 1.0 / (1 << tries) : 0.0;
         for (int d = 0; d < RB_DOFS; d++)
@@ -183,8 +198,9 @@ static inline void tree_motion(const struct given *in, struct scene *s, double *
     }
 }
 
-/* A step shows nothing of what turns by many radians in it, as light links may where a linkage is stretched or a spring let go,
-   and its forces of velocity would grow without end: all freedoms are slowed down until no link turns faster. */
+/* A step shows nothing of what turns by many radians in it, as light links may where a linkage is
+   stretched or a spring let go, and its forces of velocity would grow without end: all freedoms are
+   slowed down until no link turns faster. */
 static inline void slow_trees(struct scene *s)
 {
     static const double widest = 10.0; /* [rad] in a step */
@@ -206,7 +222,8 @@ static inline void move_trees(const struct given *in, const double *qd, double *
 }
 
 /* The linear momentum of each link with all that hangs on it, at q, of qd. */
-static inline void linear_momenta(struct scene *s, const double *q, const double *qd, double (*p)[3])
+static inline void linear_momenta(struct scene *s, const double *q, const double *qd,
+                                  double (*p)[3])
 {
     memset(p, 0, (RB_LINKS + 1) * sizeof *p);
     place_links(s, q);
@@ -218,9 +235,10 @@ static inline void linear_momenta(struct scene *s, const double *q, const double
     }
 }
 
-/* What moves trees apart, from positions that qd alone comes to, leaves their momentum as it is: the base of one that floats takes
-   what its centre of mass lost of its velocity. */
-static inline void push_trees(const struct given *in, struct scene *s, const double *moved, double *out)
+/* What moves trees apart, from positions that qd alone comes to, leaves their momentum as it is:
+   the base of one that floats takes what its centre of mass lost of its velocity. */
+static inline void push_trees(const struct given *in, struct scene *s, const double *moved,
+                              double *out)
 {
     double p[RB_LINKS + 1][3], now[RB_LINKS + 1][3], lost[3];
     if (memcmp(moved, s->qd, RB_DOFS * sizeof *moved) == 0)

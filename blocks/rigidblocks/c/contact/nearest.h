@@ -1,8 +1,9 @@
-/* How near shapes are to each other: of every sensor the least distance between those of one side and of the other.
+/* How near shapes are to each other: of every sensor the least distance between those of one side
+   and of the other.
 
-   The generated text has RB_NEARS, how many sensors measure it, RB_NEAR_AT (where the numbers of each start: the distance and
-   the two points), RB_NEAR_FIRST (3 each: where its shapes start, where those of the other side do, and where they end) and
-   RB_NEAR_SHAPE, the shapes. */
+   The generated text has RB_NEARS, how many sensors measure it, RB_NEAR_AT (where the numbers of
+   each start: the distance and the two points), RB_NEAR_FIRST (3 each: where its shapes start,
+   where those of the other side do, and where they end) and RB_NEAR_SHAPE, the shapes. */
 
 #ifndef RB_NEAREST_H
 #define RB_NEAREST_H

@@ -1,9 +1,11 @@
-/* Impulses of contacts and stops bring no energy: where they would, as where friction jams and the sweeps come to no end, where
-   restitution with friction turns a slip round, or where the normal of what rolls turns within a step, they are made smaller, all by
-   the same part, which keeps them in their cones, until they bring none: each island of bodies that touch each other by itself.
+/* Impulses of contacts and stops bring no energy: where they would, as where friction jams and the
+   sweeps come to no end, where restitution with friction turns a slip round, or where the normal of
+   what rolls turns within a step, they are made smaller, all by the same part, which keeps them in
+   their cones, until they bring none: each island of bodies that touch each other by itself.
 
-   Over a step the mechanical energy in the middle of it changes by p . (u- + u+) / 2, u- being the velocity before the forces of
-   the step, as that of a ball does that falls back on the ground with the velocity with which it left it. */
+   Over a step the mechanical energy in the middle of it changes by p . (u- + u+) / 2, u- being the
+   velocity before the forces of the step, as that of a ball does that falls back on the ground with
+   the velocity with which it left it. */
 
 #ifndef RB_PASSIVE_H
 #define RB_PASSIVE_H
@@ -49,8 +51,10 @@ static inline void mark_touched(const struct solution *all, unsigned char *touch
         touched[all->touch[all->listed[k]].a] = touched[all->touch[all->listed[k]].b] = 1;
 }
 
-/* Adds to the work t a + t^2 / 2 b of a part t of the impulses since `start` what a free body has of it. */
-static inline void add_work(const struct scene *s, int k, const struct stage *freely, const struct stage *start, double *work)
+/* Adds to the work t a + t^2 / 2 b of a part t of the impulses since `start` what a free body has
+   of it. */
+static inline void add_work(const struct scene *s, int k, const struct stage *freely,
+                            const struct stage *start, double *work)
 {
     const struct body *body = &s->body[k];
     double change[3], mean[3], moment[3];
@@ -77,8 +81,8 @@ static inline int head_of(int k)
     return k < RB_BODIES && RB_FREE[k] ? k : -1;
 }
 
-/* Islands of bodies that touch each other: what leads from a body to another one of its island, at last to the one that has the
-   work of all, and the part of the impulses that is left. */
+/* Islands of bodies that touch each other: what leads from a body to another one of its island, at
+   last to the one that has the work of all, and the part of the impulses that is left. */
 struct islands {
     int next[RB_BODIES + 1];
     double work[RB_BODIES + 1][2], part[RB_BODIES + 1];
@@ -113,8 +117,9 @@ static inline void find_islands(const struct solution *all, struct islands *foun
 }
 
 /* The work of each island. */
-static inline void add_all_work(const struct scene *s, const struct solution *all, const struct stage *freely,
-                                const struct stage *start, struct islands *found)
+static inline void add_all_work(const struct scene *s, const struct solution *all,
+                                const struct stage *freely, const struct stage *start,
+                                struct islands *found)
 {
     unsigned char touched[RB_BODIES + 1];
     mark_touched(all, touched);
@@ -130,7 +135,8 @@ static inline void add_all_work(const struct scene *s, const struct solution *al
 }
 
 /* Impulses of islands, and what they changed, as far as they are left. */
-static inline void leave_parts(struct scene *s, struct solution *all, const struct stage *start, struct islands *found)
+static inline void leave_parts(struct scene *s, struct solution *all, const struct stage *start,
+                               struct islands *found)
 {
     for (int k = 0; k < all->list; k++) {
         struct touch *c = &all->touch[all->listed[k]];
@@ -138,17 +144,22 @@ static inline void leave_parts(struct scene *s, struct solution *all, const stru
             c->impulse[i] *= found->part[island_at(found, c)];
     }
     for (int k = 0; k < all->stops; k++)
-        all->stop[k].impulse *= found->part[island_of(found, head_of(RB_LINK_BODY[RB_DOF_LINK[all->stop[k].dof]]))];
+        all->stop[k].impulse *=
+            found->part[island_of(found, head_of(RB_LINK_BODY[RB_DOF_LINK[all->stop[k].dof]]))];
     for (int d = 0; d < RB_DOFS; d++)
-        s->z[d] = start->z[d] + found->part[island_of(found, head_of(RB_LINK_BODY[RB_DOF_LINK[d]]))] * (s->z[d] - start->z[d]);
+        s->z[d] =
+            start->z[d] + found->part[island_of(found, head_of(RB_LINK_BODY[RB_DOF_LINK[d]]))] *
+                              (s->z[d] - start->z[d]);
     for (int k = 0; k < RB_BODIES; k++)
         if (head_of(k) >= 0 && found->part[island_of(found, head_of(k))] < 1.0)
             body_back(&s->body[k], start, k, found->part[island_of(found, head_of(k))]);
 }
 
-/* The impulses of the listed contacts and stops, by which the velocities came from those of `start`, are made smaller until they
-   bring no energy; `freely` are the velocities after the forces of the step. Returns the least part that is left. */
-static inline double bring_no_energy(struct scene *s, struct solution *all, const struct stage *freely, const struct stage *start,
+/* The impulses of the listed contacts and stops, by which the velocities came from those of
+   `start`, are made smaller until they bring no energy; `freely` are the velocities after the
+   forces of the step. Returns the least part that is left. */
+static inline double bring_no_energy(struct scene *s, struct solution *all,
+                                     const struct stage *freely, const struct stage *start,
                                      struct islands *found)
 {
     static const double none = 1e-12; /* of what they exchange */

@@ -1,5 +1,6 @@
-/* Where a shape touches ground of triangles: with its corners on faces, and with all of it on edges and corners of the ground
-   that stand out. The ground has no thickness to fall through: what is below a field is in it. */
+/* Where a shape touches ground of triangles: with its corners on faces, and with all of it on edges
+   and corners of the ground that stand out. The ground has no thickness to fall through: what is
+   below a field is in it. */
 
 #ifndef RB_PATCHES_H
 #define RB_PATCHES_H
@@ -8,8 +9,9 @@
 
 enum { RB_PATCHES = 8, RB_RANKS = 1000, RB_KNOWN = 64 };
 
-/* Manifolds, one for each normal, the rank of their points, by which they are in order, whether they are on a plane, and how
-   many points that overlap had no room, with the first of them: several edges may offer one. */
+/* Manifolds, one for each normal, the rank of their points, by which they are in order, whether
+   they are on a plane, and how many points that overlap had no room, with the first of them:
+   several edges may offer one. */
 struct patches {
     struct manifold one[RB_PATCHES];
     double known[RB_KNOWN][3];
@@ -61,9 +63,10 @@ static inline void reduce_patch(struct patches *all, int at, double soon, double
             leave_out(all, before.point[k], before.gap[k], tiny);
 }
 
-/* The patch with the normal of a point, perhaps a new one, in the place of the one that is farthest where there is no room; -1
-   for none. */
-static inline int patch_of(struct patches *all, const double *n, const double *point, double gap, double tiny)
+/* The patch with the normal of a point, perhaps a new one, in the place of the one that is farthest
+   where there is no room; -1 for none. */
+static inline int patch_of(struct patches *all, const double *n, const double *point, double gap,
+                           double tiny)
 {
     const int full = all->count == RB_PATCHES;
     int worst = 0;
@@ -88,9 +91,10 @@ static inline int patch_of(struct patches *all, const double *n, const double *p
     return at;
 }
 
-/* A point between the surfaces, in the order of the ranks of its patch, unless it is there already. */
-static inline void add_ranked(struct patches *all, const double *n, const double *point, double gap, int rank, double tiny,
-                              double soon)
+/* A point between the surfaces, in the order of the ranks of its patch, unless it is there
+   already. */
+static inline void add_ranked(struct patches *all, const double *n, const double *point, double gap,
+                              int rank, double tiny, double soon)
 {
     const int at = patch_of(all, n, point, gap, tiny);
     if (at < 0)
@@ -118,7 +122,8 @@ static inline void add_ranked(struct patches *all, const double *n, const double
     all->rank[at][k] = rank;
 }
 
-/* Whether the ground is bent at an edge, -1 inward, 1 outward, by the vertex beyond it; where it ends it is bent outward. */
+/* Whether the ground is bent at an edge, -1 inward, 1 outward, by the vertex beyond it; where it
+   ends it is bent outward. */
 static inline int bend_at(const struct triangle *t, const struct triangle *next)
 {
     double way[3];
@@ -131,9 +136,10 @@ static inline int bend_at(const struct triangle *t, const struct triangle *next)
     return !next;
 }
 
-/* Whether a point is above or below a triangle along its normal. What is below is also where the normals of two triangles leave
-   room between them, behind an edge that is bent inward. */
-static inline int is_over(const struct placed *ground, const struct triangle *t, const double *x, double gap, double tiny)
+/* Whether a point is above or below a triangle along its normal. What is below is also where the
+   normals of two triangles leave room between them, behind an edge that is bent inward. */
+static inline int is_over(const struct placed *ground, const struct triangle *t, const double *x,
+                          double gap, double tiny)
 {
     for (int k = 0; k < 3; k++) {
         double edge[3], in[3], way[3];
@@ -168,8 +174,10 @@ static inline int is_below(const struct triangle *t, const double *x, double gap
     return 1;
 }
 
-/* Whether a point that is so deep behind a triangle would come out there, not sooner elsewhere: beyond a ridge. */
-static inline int comes_out(const struct placed *ground, const struct triangle *t, const double *x, double depth, double size)
+/* Whether a point that is so deep behind a triangle would come out there, not sooner elsewhere:
+   beyond a ridge. */
+static inline int comes_out(const struct placed *ground, const struct triangle *t, const double *x,
+                            double depth, double size)
 {
     if (depth <= 1e-6 * size)
         return 1;
@@ -179,8 +187,9 @@ static inline int comes_out(const struct placed *ground, const struct triangle *
 }
 
 /* The corners of A on a triangle. */
-static inline void corners_on(const struct placed *a, const struct placed *ground, const struct triangle *t, double margin,
-                              double soon, struct patches *all)
+static inline void corners_on(const struct placed *a, const struct placed *ground,
+                              const struct triangle *t, double margin, double soon,
+                              struct patches *all)
 {
     const int field = kind_of(ground->shape) == RB_FIELD;
     const double size = a->shape[RB_SHAPE_SIZE], tiny = 1e-9 * size;
@@ -224,14 +233,16 @@ static inline void as_segment(const double *from, const double *to, double *row,
     }
 }
 
-/* A against a segment: one that only just touches is pushed up into A, for the normal of an overlap is well defined. */
-static inline void on_segment(const struct placed *a, const struct placed *edge, const double *up, double margin,
-                              struct manifold *m)
+/* A against a segment: one that only just touches is pushed up into A, for the normal of an overlap
+   is well defined. */
+static inline void on_segment(const struct placed *a, const struct placed *edge, const double *up,
+                              double margin, struct manifold *m)
 {
     struct proximity c = {{0.0, 0.0, 1.0}, 0.0, {0.0, 0.0, 0.0}, {0.0, 0.0, 0.0}};
     m->count = 0;
     core_proximity(a, edge, &c);
-    if (!is_line(a) && fabs(c.gap) <= 1e-3 * fmin(a->shape[RB_SHAPE_SIZE], edge->shape[RB_SHAPE_SIZE])) {
+    if (!is_line(a) &&
+        fabs(c.gap) <= 1e-3 * fmin(a->shape[RB_SHAPE_SIZE], edge->shape[RB_SHAPE_SIZE])) {
         memcpy(c.n, up, sizeof c.n);
         c.gap = fmax(c.gap, 0.0);
         pushed_together(a, edge, &c);
@@ -244,9 +255,10 @@ static inline void on_segment(const struct placed *a, const struct placed *edge,
     add_deepest(m, &c, 1e-9 * a->shape[RB_SHAPE_SIZE], margin);
 }
 
-/* Whether a point of an edge, in parts of it, stands out along n: between its triangles, or at its end. */
-static inline int stands_out(const struct placed *ground, const struct triangle *t, const struct triangle *next, int edge,
-                             const double *n, double part)
+/* Whether a point of an edge, in parts of it, stands out along n: between its triangles, or at its
+   end. */
+static inline int stands_out(const struct placed *ground, const struct triangle *t,
+                             const struct triangle *next, int edge, const double *n, double part)
 {
     if (part <= 1e-9)
         return vertex_is_top(ground, t, edge, n);
@@ -255,14 +267,16 @@ static inline int stands_out(const struct placed *ground, const struct triangle 
     if (!is_top(n, t->x[edge], t->x[(edge + 2) % 3]))
         return 0;
     for (int k = 0; next && k < 3; k++)
-        if (next->v[k] != t->v[edge] && next->v[k] != t->v[(edge + 1) % 3] && !is_top(n, t->x[edge], next->x[k]))
+        if (next->v[k] != t->v[edge] && next->v[k] != t->v[(edge + 1) % 3] &&
+            !is_top(n, t->x[edge], next->x[k]))
             return 0;
     return 1;
 }
 
 /* A on the edges of a triangle that stand out, each of the triangle with the smaller number. */
-static inline void on_edges(const struct placed *a, const struct placed *ground, const struct triangle *t, double margin,
-                            double soon, struct patches *all)
+static inline void on_edges(const struct placed *a, const struct placed *ground,
+                            const struct triangle *t, double margin, double soon,
+                            struct patches *all)
 {
     const double tiny = 1e-9 * a->shape[RB_SHAPE_SIZE];
     for (int edge = 0; edge < 3; edge++) {
@@ -298,8 +312,9 @@ static inline void on_edges(const struct placed *a, const struct placed *ground,
 }
 
 /* A on one triangle, where it is near. */
-static inline void on_triangle(const struct placed *a, const struct placed *ground, int id, const struct query *q,
-                               double margin, double soon, struct patches *all)
+static inline void on_triangle(const struct placed *a, const struct placed *ground, int id,
+                               const struct query *q, double margin, double soon,
+                               struct patches *all)
 {
     struct triangle t;
     find_triangle(ground, id, &t);
@@ -310,21 +325,25 @@ static inline void on_triangle(const struct placed *a, const struct placed *grou
 }
 
 /* Whether a cell is the first of those asked for that a triangle is in. */
-static inline int is_home(const struct placed *ground, const struct triangle *t, const int *cell, const int *first)
+static inline int is_home(const struct placed *ground, const struct triangle *t, const int *cell,
+                          const int *first)
 {
     const double *row = ground->shape;
     for (int i = 0; i < 2; i++) {
         const double low = fmin(t->x[0][i], fmin(t->x[1][i], t->x[2][i])) - ground->p[i];
-        const int own = cell_at(low, row[RB_MESH_X + i], row[RB_MESH_DX + i], 0, (int)row[RB_MESH_NX + i] - 1);
+        const int own =
+            cell_at(low, row[RB_MESH_X + i], row[RB_MESH_DX + i], 0, (int)row[RB_MESH_NX + i] - 1);
         if (cell[i] != (own > first[i] ? own : first[i]))
             return 0;
     }
     return 1;
 }
 
-/* A on the triangles of a cell of a mesh, each in the first of the cells asked for that it is in. */
-static inline void on_cell(const struct placed *a, const struct placed *ground, const int *cell, const int *first,
-                           const struct query *q, double margin, double soon, struct patches *all)
+/* A on the triangles of a cell of a mesh, each in the first of the cells asked for that it is
+   in. */
+static inline void on_cell(const struct placed *a, const struct placed *ground, const int *cell,
+                           const int *first, const struct query *q, double margin, double soon,
+                           struct patches *all)
 {
     int count = 0;
     const double *list = cell_list(ground->shape, cell[0], cell[1], &count);
@@ -350,14 +369,18 @@ static inline void around(const struct placed *a, double margin, struct query *q
     }
 }
 
-/* The cells of the ground, from the first to the last along each axis, that are between two corners. */
-static inline void find_cells(const struct placed *ground, const double *low, const double *high, int *first, int *last)
+/* The cells of the ground, from the first to the last along each axis, that are between two
+   corners. */
+static inline void find_cells(const struct placed *ground, const double *low, const double *high,
+                              int *first, int *last)
 {
     const double *row = ground->shape;
     const int field = kind_of(row) == RB_FIELD;
-    const double *corner = row + (field ? RB_FIELD_X : RB_MESH_X), *cells = row + (field ? RB_FIELD_DX : RB_MESH_DX);
+    const double *corner = row + (field ? RB_FIELD_X : RB_MESH_X),
+                 *cells = row + (field ? RB_FIELD_DX : RB_MESH_DX);
     for (int i = 0; i < 2; i++) {
-        const int most = (int)row[(field ? RB_FIELD_NX : RB_MESH_NX) + i] - 1, least = field ? -1 : 0;
+        const int most = (int)row[(field ? RB_FIELD_NX : RB_MESH_NX) + i] - 1,
+                  least = field ? -1 : 0;
         first[i] = cell_at(low[i] - ground->p[i], corner[i], cells[i], least, most);
         last[i] = cell_at(high[i] - ground->p[i], corner[i], cells[i], least, most);
     }
@@ -370,8 +393,8 @@ static inline int first_of_cell(const double *row, const int *cell)
 }
 
 /* Where A touches the ground or is closer than `margin`: up to four points for each normal. */
-static inline void on_ground(const struct placed *a, const struct placed *ground, double margin, double soon,
-                             struct patches *all)
+static inline void on_ground(const struct placed *a, const struct placed *ground, double margin,
+                             double soon, struct patches *all)
 {
     const double *row = ground->shape, size = a->shape[RB_SHAPE_SIZE];
     const int field = kind_of(row) == RB_FIELD;
@@ -396,7 +419,8 @@ static inline void on_ground(const struct placed *a, const struct placed *ground
 }
 
 /* The same of any two shapes, of which the second may be such ground. */
-static inline void meet(const struct placed *a, const struct placed *b, double margin, double soon, struct patches *all)
+static inline void meet(const struct placed *a, const struct placed *b, double margin, double soon,
+                        struct patches *all)
 {
     if (is_ground(b)) {
         on_ground(a, b, margin, soon, all);

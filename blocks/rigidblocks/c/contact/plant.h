@@ -1,8 +1,11 @@
-/* A step of bodies in rigid contact, free ones and links of trees: velocities and impulses by time-stepping.
+/* A step of bodies in rigid contact, free ones and links of trees: velocities and impulses by
+   time-stepping.
 
-   Momenta belong to the middle of the step before: they get the forces and the impulses of the contacts at once, where the
-   bodies are, and move them over the step (leapfrog). A free body keeps its energy and its angular momentum on the way. The generated text before this also has where the sampled states are, RB_AT_Q and so
-   on, and RB_SCENE_STEP [s], RB_SCENE_SWEEPS, RB_SCENE_TOLERANCE. */
+   Momenta belong to the middle of the step before: they get the forces and the impulses of the
+   contacts at once, where the bodies are, and move them over the step (leapfrog). A free body keeps
+   its energy and its angular momentum on the way. The generated text before this also has where the
+   sampled states are, RB_AT_Q and so on, and RB_SCENE_STEP [s], RB_SCENE_SWEEPS,
+   RB_SCENE_TOLERANCE. */
 
 #ifndef RB_PLANT_H
 #define RB_PLANT_H
@@ -12,14 +15,16 @@
 #include "sense.h"
 #include "strike.h"
 
-enum { RB_ROUNDS = 4, RB_TRIES = 3 }; /* of finding contacts and their impulses; of finding what may touch */
+/* of finding contacts and their impulses; of finding what may touch */
+enum { RB_ROUNDS = 4, RB_TRIES = 3 };
 
-/* Of the speeds that bodies have already: a heap that falls about need not be known as well as what should stay where it is, and
-   what is small is known well within a few sweeps. */
+/* Of the speeds that bodies have already: a heap that falls about need not be known as well as what
+   should stay where it is, and what is small is known well within a few sweeps. */
 static const double RB_MOVING_TOLERANCE = 1e-4;
 
 /* The force of a free body's own joint, [n; f] at its origin in its coordinates. */
-static inline void drive_body(const double *tau, int k, double kick, struct body *body, double *momentum)
+static inline void drive_body(const double *tau, int k, double kick, struct body *body,
+                              double *momentum)
 {
     double n[3], f[3];
     cross(RB_CENTRE[k], tau + 3, n);
@@ -33,7 +38,8 @@ static inline void drive_body(const double *tau, int k, double kick, struct body
 /* A stop as it starts the step: the velocities between which it keeps a freedom. */
 static inline void start_stop(const struct given *in, int k, struct stop *stop)
 {
-    const double q = in->state[RB_AT_Q + RB_STOP_Q[k]], low = RB_STOP_LOW[k] - q, high = RB_STOP_HIGH[k] - q;
+    const double q = in->state[RB_AT_Q + RB_STOP_Q[k]], low = RB_STOP_LOW[k] - q,
+                 high = RB_STOP_HIGH[k] - q;
     stop->number = k;
     stop->dof = RB_STOP_DOF[k];
     stop->most = RB_STOP_MOST[k] * RB_SCENE_STEP;
@@ -68,18 +74,22 @@ static inline void prepare_stop(const struct scene *s, struct stop *stop)
         stop->mass = stop->most = stop->impulse = 0.0;
 }
 
-/* Whether a stop did not hold its freedom and velocities do not come to it by more than a part of the way. */
+/* Whether a stop did not hold its freedom and velocities do not come to it by more than a part of
+   the way. */
 static inline int is_far(const struct given *in, const struct scene *s, int k, double part)
 {
-    const double q = in->state[RB_AT_Q + RB_STOP_Q[k]], low = RB_STOP_LOW[k] - q, high = RB_STOP_HIGH[k] - q;
-    const double way = RB_SCENE_STEP * s->qd[RB_STOP_DOF[k]], impulse = in->state[RB_AT_STOP_IMPULSE + k];
-    return RB_STOP_MOST[k] >= 1e300 && low <= 0.0 && high >= 0.0 && way >= part * low && way <= part * high &&
-           !(impulse < 0.0) && !(impulse > 0.0);
+    const double q = in->state[RB_AT_Q + RB_STOP_Q[k]], low = RB_STOP_LOW[k] - q,
+                 high = RB_STOP_HIGH[k] - q;
+    const double way = RB_SCENE_STEP * s->qd[RB_STOP_DOF[k]],
+                 impulse = in->state[RB_AT_STOP_IMPULSE + k];
+    return RB_STOP_MOST[k] >= 1e300 && low <= 0.0 && high >= 0.0 && way >= part * low &&
+           way <= part * high && !(impulse < 0.0) && !(impulse > 0.0);
 }
 
-/* The stops that are not among those reached and that velocities come to by more than a part of the way to them. Returns whether
-   there are any. */
-static inline int reach_stops(const struct given *in, const struct scene *s, double part, struct solution *all)
+/* The stops that are not among those reached and that velocities come to by more than a part of the
+   way to them. Returns whether there are any. */
+static inline int reach_stops(const struct given *in, const struct scene *s, double part,
+                              struct solution *all)
 {
     const int count = all->reached;
     unsigned char known[RB_STOPS + 1] = {0};
@@ -133,7 +143,8 @@ static inline void start_body(const struct given *in, int k, struct scene *s)
     difference(body->rate, body->w, body->rate);
 }
 
-/* What a contact asks of what moves bodies apart: what is open keeps so much of its gap as is left after the step. */
+/* What a contact asks of what moves bodies apart: what is open keeps so much of its gap as is left
+   after the step. */
 static inline double push_asked(const struct scene *s, const struct touch *c)
 {
     double w[3];
@@ -143,8 +154,8 @@ static inline double push_asked(const struct scene *s, const struct touch *c)
     return -fmax(0.0, c->gap / RB_SCENE_STEP + w[0] + c->shift[0]);
 }
 
-/* What overlaps is moved apart, until the last sweep changed a hundredth of what is asked for. Contacts that stay open by more
-   than bodies may come to move are left alone. */
+/* What overlaps is moved apart, until the last sweep changed a hundredth of what is asked for.
+   Contacts that stay open by more than bodies may come to move are left alone. */
 static inline void separate(struct scene *s, struct solution *all)
 {
     static const double much = 10.0;
@@ -169,7 +180,8 @@ static inline void separate(struct scene *s, struct solution *all)
     }
 }
 
-/* A body after the step. What moves it apart turns its velocities with it, which leaves its energy as it is. */
+/* A body after the step. What moves it apart turns its velocities with it, which leaves its energy
+   as it is. */
 static inline void end_body(const struct given *in, int k, const struct scene *s, double *out)
 {
     const struct body *body = &s->body[k];
@@ -196,7 +208,8 @@ static inline void end_body(const struct given *in, int k, const struct scene *s
 }
 
 /* The trees after the step, and the impulses of their stops. */
-static inline void end_trees(const struct given *in, struct scene *s, const struct solution *all, double *out)
+static inline void end_trees(const struct given *in, struct scene *s, const struct solution *all,
+                             double *out)
 {
     double moved[RB_DOFS + 1];
     free_velocities(s, s->z, s->qd);
@@ -215,7 +228,8 @@ static inline void end_trees(const struct given *in, struct scene *s, const stru
 /* The mean of the points of a body, in_contact being for now the sum of the weights. */
 static inline void add_pressure(double *out, int k, double weight, const double *point)
 {
-    double *whole = out + RB_AT_IN_CONTACT + k, *centre = out + RB_AT_CENTRE_OF_PRESSURE + 3 * k, way[3];
+    double *whole = out + RB_AT_IN_CONTACT + k, *centre = out + RB_AT_CENTRE_OF_PRESSURE + 3 * k,
+           way[3];
     if (!(weight > 0.0))
         return;
     *whole += weight;
@@ -223,8 +237,10 @@ static inline void add_pressure(double *out, int k, double weight, const double 
     along(centre, weight / *whole, way, centre);
 }
 
-/* The impulses of contact for the next step, and the forces that they and those of strikes are over this one. */
-static inline void end_contacts(const struct given *in, const struct scene *s, struct solution *all, double *out)
+/* The impulses of contact for the next step, and the forces that they and those of strikes are over
+   this one. */
+static inline void end_contacts(const struct given *in, const struct scene *s, struct solution *all,
+                                double *out)
 {
     double depth = 0.0;
     memset(out + RB_AT_KEY, 0, RB_CONTACTS * sizeof *out);
@@ -282,13 +298,15 @@ static inline void start_solution(struct solution *all)
     all->reached = 0;
 }
 
-/* How many sweeps may have been made after a round: an eighth of all is left to each that may follow. */
+/* How many sweeps may have been made after a round: an eighth of all is left to each that may
+   follow. */
 static inline int sweeps_until(int round)
 {
     return RB_SCENE_SWEEPS - (RB_ROUNDS - 1 - round) * (RB_SCENE_SWEEPS / 8);
 }
 
-/* The contacts of the pairs that were found, and the stops that may be reached, as they start the step. */
+/* The contacts of the pairs that were found, and the stops that may be reached, as they start the
+   step. */
 static inline void find_contacts(const struct given *in, struct scene *s, struct solution *all)
 {
     start_solution(all);
@@ -297,7 +315,8 @@ static inline void find_contacts(const struct given *in, struct scene *s, struct
     reach_stops(in, s, 0.5, all);
 }
 
-/* The contacts and stops that velocities come to, which were not found before. Returns whether there are any. */
+/* The contacts and stops that velocities come to, which were not found before. Returns whether
+   there are any. */
 static inline int find_more(const struct given *in, struct scene *s, struct solution *all)
 {
     free_velocities(s, s->z, s->qd);
@@ -306,7 +325,8 @@ static inline int find_more(const struct given *in, struct scene *s, struct solu
 }
 
 /* Impulses until nothing more is met, from those that there are, in the rounds from `round` on. */
-static inline void meet_all(const struct given *in, struct scene *s, struct solution *all, double tolerance, double later, int round)
+static inline void meet_all(const struct given *in, struct scene *s, struct solution *all,
+                            double tolerance, double later, int round)
 {
     do {
         list_all(all);
@@ -314,10 +334,10 @@ static inline void meet_all(const struct given *in, struct scene *s, struct solu
     } while (++round < RB_ROUNDS && find_more(in, s, all));
 }
 
-/* The velocities after the step from those after its forces, with the impulses of strikes and contacts: these are known to
-   `tolerance`, and to `later` after many sweeps. */
-static inline void find_velocities(const struct given *in, struct scene *s, struct solution *all, struct stage *freely,
-                                   double tolerance, double later)
+/* The velocities after the step from those after its forces, with the impulses of strikes and
+   contacts: these are known to `tolerance`, and to `later` after many sweeps. */
+static inline void find_velocities(const struct given *in, struct scene *s, struct solution *all,
+                                   struct stage *freely, double tolerance, double later)
 {
     struct stage start;
     struct islands found;
@@ -335,8 +355,8 @@ static inline void find_velocities(const struct given *in, struct scene *s, stru
     bring_no_energy(s, all, freely, struck ? &start : freely, &found);
 }
 
-/* The sampled states after a step. Where impulses make bodies so fast, or overlaps move them so far, that they may meet others
-   than was found, the step begins anew, with these. */
+/* The sampled states after a step. Where impulses make bodies so fast, or overlaps move them so
+   far, that they may meet others than was found, the step begins anew, with these. */
 static inline void step_scene(const struct given *in, double *out)
 {
     struct scene s;
@@ -361,7 +381,8 @@ static inline void step_scene(const struct given *in, double *out)
     all.strike_sweeps = 0;
     for (int tries = 1; tries <= RB_TRIES; tries++) {
         find_contacts(in, &s, &all);
-        find_velocities(in, &s, &all, &freely, RB_SCENE_TOLERANCE * fastest, RB_MOVING_TOLERANCE * moving);
+        find_velocities(in, &s, &all, &freely, RB_SCENE_TOLERANCE * fastest,
+                        RB_MOVING_TOLERANCE * moving);
         separate(&s, &all);
         if (tries == RB_TRIES || !meet_more(&s, &all))
             break;

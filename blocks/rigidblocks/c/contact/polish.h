@@ -1,7 +1,9 @@
-/* The normal of two cores of which one is curved, to rounding: GJK and EPA come close, Newton's method does the rest.
+/* The normal of two cores of which one is curved, to rounding: GJK and EPA come close, Newton's
+   method does the rest.
 
-   The gap along n is g(n) = n . w, w = s_A(-n) - s_B(n) being the difference of what is farthest; it is largest along the normal,
-   where w is along n. A core that touches with an edge or a face has n across that, and only what is left of n is sought. */
+   The gap along n is g(n) = n . w, w = s_A(-n) - s_B(n) being the difference of what is farthest;
+   it is largest along the normal, where w is along n. A core that touches with an edge or a face
+   has n across that, and only what is left of n is sought. */
 
 #ifndef RB_POLISH_H
 #define RB_POLISH_H
@@ -10,12 +12,14 @@
 
 enum { RB_POLISH_STEPS = 8 };
 
-/* A normal, how far w is from it across all but the directions that are kept, and the points of both cores. */
+/* A normal, how far w is from it across all but the directions that are kept, and the points of
+   both cores. */
 struct polished {
     double n[3], on_a[3], on_b[3], gap, off;
 };
 
-/* How the farthest point moves with its direction d, in the frame of the shape (3 x 3, symmetric). */
+/* How the farthest point moves with its direction d, in the frame of the shape (3 x 3,
+   symmetric). */
 static inline void support_slope(const double *shape, const double *d, double *out)
 {
     memset(out, 0, 9 * sizeof *out);
@@ -42,7 +46,8 @@ static inline void support_slope(const double *shape, const double *d, double *o
 }
 
 /* What both curvatures say of the turn of n by v, along u. */
-static inline double curved(const struct placed *a, const struct placed *b, const double *n, const double *u, const double *v)
+static inline double curved(const struct placed *a, const struct placed *b, const double *n,
+                            const double *u, const double *v)
 {
     double sum = 0.0;
     for (int side = 0; side < 2; side++) {
@@ -69,8 +74,8 @@ static inline int free_ways(const double *n, const double *edge, int kept, doubl
     return kept == 1 && normalize(way[0]) > 0.0;
 }
 
-static inline void gap_along(const struct placed *a, const struct placed *b, const double (*way)[3], int ways,
-                             struct polished *p)
+static inline void gap_along(const struct placed *a, const struct placed *b, const double (*way)[3],
+                             int ways, struct polished *p)
 {
     double back[3], w[3];
     times(-1.0, p->n, back);
@@ -84,11 +89,12 @@ static inline void gap_along(const struct placed *a, const struct placed *b, con
 }
 
 /* Newton's method from p->n, across the `kept` directions of edges. */
-static inline void newton(const struct placed *a, const struct placed *b, const double (*edge)[3], int kept, struct polished *p)
+static inline void newton(const struct placed *a, const struct placed *b, const double (*edge)[3],
+                          int kept, struct polished *p)
 {
     double way[2][3];
     int ways = free_ways(p->n, edge[0], kept, way);
-    gap_along(a, b, (const double(*)[3])way, ways, p);
+    gap_along(a, b, (const double (*)[3])way, ways, p);
     for (int step = 0; step < RB_POLISH_STEPS && ways > 0 && p->off > 0.0; step++) {
         struct polished next = *p;
         double w[3], turned[2] = {0.0, 0.0};
@@ -106,21 +112,24 @@ static inline void newton(const struct placed *a, const struct placed *b, const 
             along(next.n, turned[i], way[i], next.n);
         normalize(next.n);
         ways = free_ways(next.n, edge[0], kept, way);
-        gap_along(a, b, (const double(*)[3])way, ways, &next);
+        gap_along(a, b, (const double (*)[3])way, ways, &next);
         if (!(next.off < p->off))
             return;
         *p = next;
     }
 }
 
-/* The edges that a core may touch with along n, as directions that n is nearly across; returns how many there are in all. */
-static inline int edges_across(const struct placed *a, const double *n, double (*edge)[3], int count)
+/* The edges that a core may touch with along n, as directions that n is nearly across; returns how
+   many there are in all. */
+static inline int edges_across(const struct placed *a, const double *n, double (*edge)[3],
+                               int count)
 {
     const int kind = kind_of(a->shape), round_one = kind == RB_CYLINDER;
     double local[3];
     turn_back(a->r, n, local);
     for (int i = kind == RB_BOX ? 0 : 2; i < 3; i++)
-        if ((kind == RB_BOX || kind == RB_SEGMENT || round_one) && fabs(local[i]) < 1e-3 && count < 2)
+        if ((kind == RB_BOX || kind == RB_SEGMENT || round_one) && fabs(local[i]) < 1e-3 &&
+            count < 2)
             axis_of(a, i, edge[count++]);
     for (int i = 0; i < 2; i++)
         if (round_one && local[0] * local[0] + local[1] * local[1] < 1e-6 && count < 2)
@@ -147,25 +156,29 @@ static inline int is_normal(const struct polished *p, double gap, double size)
     return p->off <= 1e-12 * size && p->gap >= gap - 1e-14 * size;
 }
 
-/* The normal, the gap and the points of two cores from near ones; nothing where both have corners alone. */
-static inline void polish(const struct placed *a, const struct placed *b, double *n, double *gap, double *on_a, double *on_b)
+/* The normal, the gap and the points of two cores from near ones; nothing where both have corners
+   alone. */
+static inline void polish(const struct placed *a, const struct placed *b, double *n, double *gap,
+                          double *on_a, double *on_b)
 {
     const double size = fmax(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]);
-    const int smooth_a = kind_of(a->shape) == RB_ELLIPSOID, smooth_b = kind_of(b->shape) == RB_ELLIPSOID;
+    const int smooth_a = kind_of(a->shape) == RB_ELLIPSOID,
+              smooth_b = kind_of(b->shape) == RB_ELLIPSOID;
     struct polished p = {.gap = 0.0}, near;
     double edge[2][3] = {{0.0, 0.0, 0.0}, {0.0, 0.0, 0.0}};
-    if (!smooth_a && !smooth_b && kind_of(a->shape) != RB_CYLINDER && kind_of(b->shape) != RB_CYLINDER)
+    if (!smooth_a && !smooth_b && kind_of(a->shape) != RB_CYLINDER &&
+        kind_of(b->shape) != RB_CYLINDER)
         return;
     memcpy(p.n, n, sizeof p.n);
     near = p;
-    newton(a, b, (const double(*)[3])edge, 0, &p);
+    newton(a, b, (const double (*)[3])edge, 0, &p);
     gap_along(a, b, NULL, 0, &near);
     int kept = 0;
     if (!is_normal(&p, near.gap, size)) {
         kept = edges_across(b, n, edge, edges_across(a, n, edge, 0));
         p = near;
-        turn_across((const double(*)[3])edge, kept, p.n);
-        newton(a, b, (const double(*)[3])edge, kept, &p);
+        turn_across((const double (*)[3])edge, kept, p.n);
+        newton(a, b, (const double (*)[3])edge, kept, &p);
         if (kept == 0 || !is_normal(&p, near.gap, size))
             return;
     }

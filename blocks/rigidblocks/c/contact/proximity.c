@@ -8,8 +8,10 @@
 #define RB_EXPORT __attribute__((visibility("default")))
 #endif
 
-RB_EXPORT void shapes_proximity(const double *shape_a, const double *shape_b, const double *poses, int count, double *out);
-RB_EXPORT int shapes_collide(const double *shape_a, const double *shape_b, const double *poses, double margin, double *out);
+RB_EXPORT void shapes_proximity(const double *shape_a, const double *shape_b, const double *poses,
+                                int count, double *out);
+RB_EXPORT int shapes_collide(const double *shape_a, const double *shape_b, const double *poses,
+                             double margin, double *out);
 
 static void place(struct placed *a, const double *shape, const double *pose)
 {
@@ -18,8 +20,10 @@ static void place(struct placed *a, const double *shape, const double *pose)
     memcpy(a->p, pose + 9, sizeof a->p);
 }
 
-/* For each of `count` pairs of poses (two of 9 + 3 numbers): gap, normal, point of A, point of B. */
-RB_EXPORT void shapes_proximity(const double *shape_a, const double *shape_b, const double *poses, int count, double *out)
+/* For each of `count` pairs of poses (two of 9 + 3 numbers): gap, normal, point of A, point of
+   B. */
+RB_EXPORT void shapes_proximity(const double *shape_a, const double *shape_b, const double *poses,
+                                int count, double *out)
 {
     for (int k = 0; k < count; k++, poses += 24, out += 10) {
         struct placed a, b;
@@ -35,7 +39,8 @@ RB_EXPORT void shapes_proximity(const double *shape_a, const double *shape_b, co
 }
 
 /* The normal, then a point and a gap for each contact; returns how many there are. */
-RB_EXPORT int shapes_collide(const double *shape_a, const double *shape_b, const double *poses, double margin, double *out)
+RB_EXPORT int shapes_collide(const double *shape_a, const double *shape_b, const double *poses,
+                             double margin, double *out)
 {
     struct placed a, b;
     struct manifold m = {.count = 0};

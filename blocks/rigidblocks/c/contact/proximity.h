@@ -1,18 +1,20 @@
-/* The signed distance of two shapes, the normal and the closest points: closed forms where they exist, GJK and EPA else. */
+/* The signed distance of two shapes, the normal and the closest points: closed forms where they
+   exist, GJK and EPA else. */
 
 #ifndef RB_PROXIMITY_H
 #define RB_PROXIMITY_H
 
 #include "polish.h"
 
-/* The unit normal out of B towards A, the distance along it, negative where the shapes overlap, and the points. */
+/* The unit normal out of B towards A, the distance along it, negative where the shapes overlap, and
+   the points. */
 struct proximity {
     double n[3], gap, on_a[3], on_b[3];
 };
 
 /* The closest points of two segments, of which a half is `e` and `f` (Ericson 5.1.9). */
-static inline void closest_of_segments(const double *p, const double *e, const double *q, const double *f, double *on_a,
-                                       double *on_b)
+static inline void closest_of_segments(const double *p, const double *e, const double *q,
+                                       const double *f, double *on_a, double *on_b)
 {
     double r[3];
     difference(p, q, r);
@@ -64,7 +66,8 @@ static inline void of_segments(const struct placed *a, const struct placed *b, s
 static inline void of_point(const struct placed *a, const struct placed *b, struct proximity *c)
 {
     const int round_one = kind_of(b->shape) == RB_CYLINDER, axes = round_one ? 2 : 3;
-    double x[3], rho[3] = {1.0, 0.0, 0.0}, y[3], half[3], n[3] = {0.0, 0.0, 0.0}, nearest = -INFINITY;
+    double x[3], rho[3] = {1.0, 0.0, 0.0}, y[3], half[3], n[3] = {0.0, 0.0, 0.0},
+                 nearest = -INFINITY;
     int outside = 0, side = 0;
     difference(a->p, b->p, x);
     turn_back(b->r, x, x);
@@ -113,7 +116,8 @@ static inline void turn_round(struct proximity *c)
     times(-1.0, c->n, c->n);
 }
 
-/* Two cores by GJK, and EPA where they overlap; along the line of their middles where they only touch. */
+/* Two cores by GJK, and EPA where they overlap; along the line of their middles where they only
+   touch. */
 static inline void of_cores(const struct placed *a, const struct placed *b, struct proximity *c)
 {
     struct simplex s;
@@ -139,7 +143,8 @@ static inline void of_cores(const struct placed *a, const struct placed *b, stru
 }
 
 /* A against the half-space B. */
-static inline void of_half_space(const struct placed *a, const struct placed *b, struct proximity *c)
+static inline void of_half_space(const struct placed *a, const struct placed *b,
+                                 struct proximity *c)
 {
     double down[3], x[3];
     for (int i = 0; i < 3; i++)
@@ -161,7 +166,8 @@ static inline int is_block(const struct placed *a)
     return kind_of(a->shape) == RB_BOX || kind_of(a->shape) == RB_CYLINDER;
 }
 
-static inline void core_proximity(const struct placed *a, const struct placed *b, struct proximity *c)
+static inline void core_proximity(const struct placed *a, const struct placed *b,
+                                  struct proximity *c)
 {
     if (kind_of(b->shape) == RB_HALF_SPACE) {
         of_half_space(a, b, c);

@@ -1,12 +1,15 @@
-/* How a contact moves over a body within a step: of second order in the step, where an arm of the start is of first. */
+/* How a contact moves over a body within a step: of second order in the step, where an arm of the
+   start is of first. */
 
 #ifndef RB_ROLLING_H
 #define RB_ROLLING_H
 
 #include "free.h"
 
-/* A shape after its body has moved by `way` and turned by the vector `angle` about its centre of mass, base coordinates. */
-static inline void moved_shape(const struct scene *s, int k, const double *way, const double *angle, struct placed *out)
+/* A shape after its body has moved by `way` and turned by the vector `angle` about its centre of
+   mass, base coordinates. */
+static inline void moved_shape(const struct scene *s, int k, const double *way, const double *angle,
+                               struct placed *out)
 {
     static const double upright[4] = {1.0, 0.0, 0.0, 0.0};
     const struct body *body = &s->body[RB_SHAPE_BODY[k]];
@@ -21,8 +24,9 @@ static inline void moved_shape(const struct scene *s, int k, const double *way, 
     along(out->p, 1.0, way, out->p);
 }
 
-/* The point of a core that touches a half-space below it, in its frame, after the shape has turned: a corner is the same one,
-   a rim and an ellipsoid touch with another. `local` has that before; of a cap that lies flat all are kept. */
+/* The point of a core that touches a half-space below it, in its frame, after the shape has turned:
+   a corner is the same one, a rim and an ellipsoid touch with another. `local` has that before; of
+   a cap that lies flat all are kept. */
 static inline void next_lowest(const double *shape, const double *down, int one, double *local)
 {
     const double rim = sqrt(down[0] * down[0] + down[1] * down[1]);
@@ -34,9 +38,11 @@ static inline void next_lowest(const double *shape, const double *down, int one,
     }
 }
 
-/* The velocity of the body at a contact with a plane, as seen where it touches in the middle of the step, against that
-   at its start (base coordinates): the arm comes round with the body, and rolls on. `one`: the shape touches there alone. */
-static inline void rolling_shift(const struct scene *s, int k, const struct touch *c, int one, double *out)
+/* The velocity of the body at a contact with a plane, as seen where it touches in the middle of the
+   step, against that at its start (base coordinates): the arm comes round with the body, and rolls
+   on. `one`: the shape touches there alone. */
+static inline void rolling_shift(const struct scene *s, int k, const struct touch *c, int one,
+                                 double *out)
 {
     const struct body *body = &s->body[c->a];
     const struct placed *now = &s->shape[k];

@@ -1,11 +1,13 @@
 /* Bodies with shapes, and the pairs of shapes that may touch.
 
-   The generated text before this has RB_BODIES and their tables RB_MASS, RB_CENTRE (3 each, centre of mass), RB_INERTIA (9
-   each, about it), RB_ISOTROPIC, RB_Q_AT and RB_QD_AT (where each has its variables); what trees.h asks for; RB_APART and
-   RB_APARTS, pairs of bodies that do not touch, as a RB_BODIES + 1 times the one with the smaller number and the other, in
-   order; RB_SHAPES and theirs: RB_SHAPE_TABLE with the rows of shape.h, RB_SHAPE_AT (where each
-   row starts), RB_SHAPE_BODY (RB_BODIES for what is at rest), RB_SHAPE_POSE (9 + 3 each, about the centre of mass) and
-   RB_SHAPE_REACH (the radius about it); RB_CONTACTS, the most contacts; and RB_PAIRS, the most pairs. */
+   The generated text before this has RB_BODIES and their tables RB_MASS, RB_CENTRE (3 each, centre
+   of mass), RB_INERTIA (9 each, about it), RB_ISOTROPIC, RB_Q_AT and RB_QD_AT (where each has its
+   variables); what trees.h asks for; RB_APART and RB_APARTS, pairs of bodies that do not touch, as
+   a RB_BODIES + 1 times the one with the smaller number and the other, in order; RB_SHAPES and
+   theirs: RB_SHAPE_TABLE with the rows of shape.h, RB_SHAPE_AT (where each row starts),
+   RB_SHAPE_BODY (RB_BODIES for what is at rest), RB_SHAPE_POSE (9 + 3 each, about the centre of
+   mass) and RB_SHAPE_REACH (the radius about it); RB_CONTACTS, the most contacts; and RB_PAIRS, the
+   most pairs. */
 
 #ifndef RB_SCENE_H
 #define RB_SCENE_H
@@ -16,39 +18,45 @@
 #include "tables.h"
 #endif
 
-/* A body: centre of mass, rotation, velocities in base coordinates, what a unit of impulse changes, and by how much it turns
-   faster over the step than at its start. What is at rest is one more body, which nothing moves. */
+/* A body: centre of mass, rotation, velocities in base coordinates, what a unit of impulse changes,
+   and by how much it turns faster over the step than at its start. What is at rest is one more
+   body, which nothing moves. */
 struct body {
     double x[3], r[9], v[3], w[3], push_v[3], push_w[3], before_v[3], before_w[3];
     double lightness, turning[9], rate[3];
 };
 
-/* A link of a tree: the origin of its frame and its velocity, accelerations of both at rest of the joints, the force and the
-   moment that it needs, with all that hangs on it mass, centre of mass and inertia about it, and the inertia of its own. */
+/* A link of a tree: the origin of its frame and its velocity, accelerations of both at rest of the
+   joints, the force and the moment that it needs, with all that hangs on it mass, centre of mass
+   and inertia about it, and the inertia of its own. */
 struct link {
     double o[3], v[3], turning[3], speeding[3], f[3], n[3];
     double mass, middle[3], inertia[9], own[9];
 };
 
-/* Bounds of a shape along the axes, with what it may move in a step, and the way that its own speed would take it. */
+/* Bounds of a shape along the axes, with what it may move in a step, and the way that its own speed
+   would take it. */
 struct bounds {
     double low[3], high[3], margin, way;
 };
 
-/* Two shapes that may touch, how much they overlap, as a gap, a normal of b between them, zero where there are several, and how
-   many of their points found no room, of those that touch now, and of those that would at the end of the step. */
+/* Two shapes that may touch, how much they overlap, as a gap, a normal of b between them, zero
+   where there are several, and how many of their points found no room, of those that touch now, and
+   of those that would at the end of the step. */
 struct pair {
     int a, b, left_out[2];
     double gap, n[3];
 };
 
-/* The directions in which loops hold, in coordinates of unit inertia, the row that each comes from, and the parts of the rows. */
+/* The directions in which loops hold, in coordinates of unit inertia, the row that each comes from,
+   and the parts of the rows. */
 struct loops {
     double way[RB_LOOP_ROWS + 1][RB_DOFS + 1], part[RB_LOOP_ROWS + 1][RB_LOOP_ROWS + 1];
     int row[RB_LOOP_ROWS + 1], taken[RB_LOOP_ROWS + 1], count;
 };
 
-/* L of a symmetric matrix L^T L with the branches of the trees, by rows, and the inverse of its diagonal. */
+/* L of a symmetric matrix L^T L with the branches of the trees, by rows, and the inverse of its
+   diagonal. */
 struct factor {
     double row[RB_ROWS + 1], inverse[RB_DOFS + 1];
 };
@@ -62,8 +70,10 @@ struct scene {
     struct link link[RB_LINKS + 1]; /* the last is the base */
     double column[RB_DOFS + 1][6], qd[RB_DOFS + 1];
     struct factor inertia;
-    double z[RB_DOFS + 1], push_z[RB_DOFS + 1]; /* L qd, in which the inertia is 1, and what moves trees apart in the same */
-    double before_z[RB_DOFS + 1], middle[RB_DOFS + 1]; /* L qd as the step starts, and qd expected for its middle */
+    /* L qd, in which the inertia is 1, and what moves trees apart in the same */
+    double z[RB_DOFS + 1], push_z[RB_DOFS + 1];
+    /* L qd as the step starts, and qd expected for its middle */
+    double before_z[RB_DOFS + 1], middle[RB_DOFS + 1];
     struct loops loops;
 };
 
@@ -82,7 +92,8 @@ static inline void rotation_of(const double *q, double *r)
     r[8] = 1.0 - 2.0 * (x * x + y * y);
 }
 
-/* The tangent of half an angle by the angle, of its square: as a series, exact to 1e-12 below a tenth of a radian. */
+/* The tangent of half an angle by the angle, of its square: as a series, exact to 1e-12 below a
+   tenth of a radian. */
 static inline double half_tangent(double squared)
 {
     const double s = 0.25 * squared;
@@ -94,8 +105,9 @@ static inline void turned_by(const double *q, const double *angle, double *out)
 {
     const double c = half_tangent(dot(angle, angle));
     const double x = c * angle[0], y = c * angle[1], z = c * angle[2];
-    const double p[4] = {q[0] - x * q[1] - y * q[2] - z * q[3], q[1] + x * q[0] + y * q[3] - z * q[2],
-                   q[2] + y * q[0] + z * q[1] - x * q[3], q[3] + z * q[0] + x * q[2] - y * q[1]};
+    const double p[4] = {
+        q[0] - x * q[1] - y * q[2] - z * q[3], q[1] + x * q[0] + y * q[3] - z * q[2],
+        q[2] + y * q[0] + z * q[1] - x * q[3], q[3] + z * q[0] + x * q[2] - y * q[1]};
     const double length = sqrt(p[0] * p[0] + p[1] * p[1] + p[2] * p[2] + p[3] * p[3]);
     for (int i = 0; i < 4; i++)
         out[i] = p[i] / length;
@@ -133,8 +145,9 @@ static inline void momentum_of(const struct scene *s, int k, double *out)
     turn(s->body[k].r, out, out);
 }
 
-/* The mean angular velocity of a body over the step: a turn by it leaves the angular momentum where it is, and the energy as
-   it is (Simo and Wong 1991), for it goes with the mean x of the momentum as the body sees it before and after,
+/* The mean angular velocity of a body over the step: a turn by it leaves the angular momentum where
+   it is, and the energy as it is (Simo and Wong 1991), for it goes with the mean x of the momentum
+   as the body sees it before and after,
        x + tan(h w / 2) / w (w x x) = L,  w = I^-1 x. */
 static inline void mean_rate(const struct scene *s, int k, double *w)
 {
@@ -148,7 +161,8 @@ static inline void mean_rate(const struct scene *s, int k, double *w)
     for (int i = 0; i < 20 && change > 1e-16; i++) {
         double next[3], u[3];
         cross(w, x, u);
-        along(momentum, -RB_SCENE_STEP * half_tangent(RB_SCENE_STEP * RB_SCENE_STEP * dot(w, w)), u, next);
+        along(momentum, -RB_SCENE_STEP * half_tangent(RB_SCENE_STEP * RB_SCENE_STEP * dot(w, w)), u,
+              next);
         difference(next, x, u);
         change = norm(u) / (norm(x) + DBL_MIN);
         memcpy(x, next, sizeof x);
@@ -165,7 +179,8 @@ static inline double speed_of(const struct scene *s, int k)
     return more_of(now, before);
 }
 
-/* Where the shapes are, and their bounds: with the way that they may come in a step, hit by the fastest or not. */
+/* Where the shapes are, and their bounds: with the way that they may come in a step, hit by the
+   fastest or not. */
 static inline void place_shapes(struct scene *s, double h)
 {
     double fastest = 0.0;
@@ -181,7 +196,8 @@ static inline void place_shapes(struct scene *s, double h)
         product(body->r, RB_SHAPE_POSE[k], shape->r);
         turn(body->r, RB_SHAPE_POSE[k] + 9, shape->p);
         along(body->x, 1.0, shape->p, shape->p);
-        bounds->margin = RB_SHAPE_BODY[k] < RB_BODIES ? more_of(bounds->way, 0.5 * fastest) + 1e-4 * size : 0.0;
+        bounds->margin =
+            RB_SHAPE_BODY[k] < RB_BODIES ? more_of(bounds->way, 0.5 * fastest) + 1e-4 * size : 0.0;
         for (int i = 0; i < 3; i++) {
             if (kind_of(shape->shape) == RB_HALF_SPACE || kind_of(shape->shape) == RB_FIELD) {
                 bounds->low[i] = -INFINITY;
@@ -250,7 +266,8 @@ static inline int may_touch(int a, int b)
     return a != b && (low == RB_APARTS || RB_APART[low] > key);
 }
 
-/* Whether a shape comes no nearer to the plane of a half-space than its reach about its centre of mass. */
+/* Whether a shape comes no nearer to the plane of a half-space than its reach about its centre of
+   mass. */
 static inline int is_above(const struct scene *s, int k, int plane)
 {
     const struct placed *ground = &s->shape[plane];
@@ -276,7 +293,8 @@ static inline void add_pair(struct scene *s, int one, int other)
     s->pair[s->pairs++].b = b;
 }
 
-/* A shape that the sweep is in: where it ends along its axis, and its bounds along the two others. */
+/* A shape that the sweep is in: where it ends along its axis, and its bounds along the two
+   others. */
 struct swept {
     double end, low[2], high[2];
     int shape;
@@ -286,18 +304,23 @@ static inline struct swept swept_of(const struct scene *s, int k, int axis)
 {
     const struct bounds *bounds = &s->bounds[k];
     const int one = axis == 0, other = axis == 2 ? 1 : 2;
-    const struct swept found = {
-        bounds->high[axis], {bounds->low[one], bounds->low[other]}, {bounds->high[one], bounds->high[other]}, k};
+    const struct swept found = {bounds->high[axis],
+                                {bounds->low[one], bounds->low[other]},
+                                {bounds->high[one], bounds->high[other]},
+                                k};
     return found;
 }
 
-/* Whether the bounds meet along the two other axes: without branches, for it is no more likely than not. */
+/* Whether the bounds meet along the two other axes: without branches, for it is no more likely than
+   not. */
 static inline int meet_across(const struct swept *a, const struct swept *b)
 {
-    return (a->low[0] <= b->high[0]) & (b->low[0] <= a->high[0]) & (a->low[1] <= b->high[1]) & (b->low[1] <= a->high[1]);
+    return (a->low[0] <= b->high[0]) & (b->low[0] <= a->high[0]) & (a->low[1] <= b->high[1]) &
+           (b->low[1] <= a->high[1]);
 }
 
-/* Pairs in the order of the numbers of their a or their b, by counting; those with the same stay as they are. */
+/* Pairs in the order of the numbers of their a or their b, by counting; those with the same stay as
+   they are. */
 static inline void in_order(const struct pair *from, int n, int by_b, struct pair *to)
 {
     int at[RB_SHAPES + 1] = {0};

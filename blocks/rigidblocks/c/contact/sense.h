@@ -1,4 +1,5 @@
-/* What sensors between two sides, some shapes and others, feel of the contacts of a step (felt.h). */
+/* What sensors between two sides, some shapes and others, feel of the contacts of a step
+   (felt.h). */
 
 #ifndef RB_SENSE_H
 #define RB_SENSE_H
@@ -22,9 +23,10 @@ static inline void sliding(const struct scene *s, const struct touch *c, double 
     along(out, w[2] + c->shift[2], c->frame[2], out);
 }
 
-/* A contact, with the force on A, its moment about the origin and its point, for all sensors that are between its bodies. */
-static inline void sense_contact(const struct scene *s, const struct touch *c, const double *moment, const double *force,
-                                 const double *point, double *out)
+/* A contact, with the force on A, its moment about the origin and its point, for all sensors that
+   are between its bodies. */
+static inline void sense_contact(const struct scene *s, const struct touch *c, const double *moment,
+                                 const double *force, const double *point, double *out)
 {
     double u[3];
     for (int k = 0; k < RB_SENSORS; k++) {

@@ -1,17 +1,29 @@
 /* Convex shapes as rows of a table of doubles.
 
-   A row is [kind, a, b, c, radius, number of vertices, size, 0 | vertices]. A shape is its core with all that is not farther
-   from it than `radius`; a, b and c are the half lengths of the core along the axes of its frame. `size` is the smallest
-   length of the whole shape: small things are small beside it. Ground of triangles has rows of its own (ground.h). */
+   A row is [kind, a, b, c, radius, number of vertices, size, 0 | vertices]. A shape is its core
+   with all that is not farther from it than `radius`; a, b and c are the half lengths of the core
+   along the axes of its frame. `size` is the smallest length of the whole shape: small things are
+   small beside it. Ground of triangles has rows of its own (ground.h). */
 
 #ifndef RB_SHAPE_H
 #define RB_SHAPE_H
 
 #include "vector.h"
 
-enum { RB_POINT, RB_SEGMENT, RB_BOX, RB_CYLINDER, RB_ELLIPSOID, RB_HULL, RB_HALF_SPACE, RB_FIELD, RB_MESH, RB_SHAPE_KINDS };
+enum {
+    RB_POINT,
+    RB_SEGMENT,
+    RB_BOX,
+    RB_CYLINDER,
+    RB_ELLIPSOID,
+    RB_HULL,
+    RB_HALF_SPACE,
+    RB_FIELD,
+    RB_MESH,
+    RB_SHAPE_KINDS
+};
 enum { RB_SHAPE_RADIUS = 4, RB_SHAPE_COUNT = 5, RB_SHAPE_SIZE = 6, RB_SHAPE_VERTICES = 8 };
-enum { RB_FACE = 12 }; /* the most vertices of a face that is clipped */
+enum { RB_FACE = 12 };                  /* the most vertices of a face that is clipped */
 #define RB_HALF_ROOT 0.7071067811865476 /* sqrt(1/2) */
 
 /* A shape in space: x = R x_shape + p. */
@@ -58,9 +70,7 @@ static inline void local_support(const double *shape, const double *toward, doub
     double rim, w[3];
     out[0] = out[1] = out[2] = 0.0;
     switch (kind_of(shape)) {
-    case RB_SEGMENT:
-        out[2] = with_sign(half[2], d[2]);
-        break;
+    case RB_SEGMENT: out[2] = with_sign(half[2], d[2]); break;
     case RB_BOX:
     case RB_MESH: /* what it is in */
         for (int i = 0; i < 3; i++)
@@ -82,8 +92,7 @@ static inline void local_support(const double *shape, const double *toward, doub
     case RB_HULL:
         memcpy(out, shape + RB_SHAPE_VERTICES + 3 * farthest_vertex(shape, d), 3 * sizeof *out);
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -97,9 +106,11 @@ static inline void support(const struct placed *a, const double *d, double *out)
     along(out, 1.0, a->p, out);
 }
 
-/* The vertex of a hull to which it falls off least from `from`, by the drop along d for the way across it: the other end of
-   an edge. With `side`, of those on one side of the line along `edge` alone; -1 where there is none. */
-static inline int flattest(const double *shape, const double *from, const double *d, const double *side)
+/* The vertex of a hull to which it falls off least from `from`, by the drop along d for the way
+   across it: the other end of an edge. With `side`, of those on one side of the line along `edge`
+   alone; -1 where there is none. */
+static inline int flattest(const double *shape, const double *from, const double *d,
+                           const double *side)
 {
     int best = -1;
     double most = -INFINITY;
@@ -123,7 +134,8 @@ static inline int flattest(const double *shape, const double *from, const double
 /* The unit normal of the facet of a hull at the vertex farthest along d that faces d most. */
 static inline void facet_normal(const double *shape, const double *d, double *out)
 {
-    const double *vertex = shape + RB_SHAPE_VERTICES, *from = vertex + 3 * farthest_vertex(shape, d);
+    const double *vertex = shape + RB_SHAPE_VERTICES,
+                 *from = vertex + 3 * farthest_vertex(shape, d);
     const int other = flattest(shape, from, d, NULL);
     double edge[3], up[3], side[3], best = -INFINITY;
     memcpy(out, d, 3 * sizeof *out);
@@ -153,7 +165,8 @@ static inline void facet_normal(const double *shape, const double *d, double *ou
     }
 }
 
-/* The vertices of a hull less than `thick` below the farthest one along d, the highest where there are many, around d. */
+/* The vertices of a hull less than `thick` below the farthest one along d, the highest where there
+   are many, around d. */
 static inline int hull_face(const double *shape, const double *d, double thick, double (*out)[3])
 {
     const double *vertex = shape + RB_SHAPE_VERTICES;
@@ -208,10 +221,12 @@ static inline int box_face(const double *half, const double *d, double (*out)[3]
     return 4;
 }
 
-/* Eight points of the cap of a cylinder that faces d, the first where d points to, or the line along its side. */
+/* Eight points of the cap of a cylinder that faces d, the first where d points to, or the line
+   along its side. */
 static inline int cylinder_face(const double *half, const double *d, double (*out)[3])
 {
-    static const double c[8] = {1.0, RB_HALF_ROOT, 0.0, -RB_HALF_ROOT, -1.0, -RB_HALF_ROOT, 0.0, RB_HALF_ROOT};
+    static const double c[8] = {1.0,  RB_HALF_ROOT,  0.0, -RB_HALF_ROOT,
+                                -1.0, -RB_HALF_ROOT, 0.0, RB_HALF_ROOT};
     const double rim = sqrt(d[0] * d[0] + d[1] * d[1]);
     const double x = rim > 1e-9 ? d[0] / rim : 1.0, y = rim > 1e-9 ? d[1] / rim : 0.0;
     const int count = fabs(d[2]) > 0.7 ? 8 : 2;
@@ -224,8 +239,9 @@ static inline int cylinder_face(const double *half, const double *d, double (*ou
     return count;
 }
 
-/* The face, edge or point of a core that is farthest along the unit vector d: its vertices in space, in order. Of a hull
-   the facet that faces d most, or with `thick` all vertices that are less below the farthest one. */
+/* The face, edge or point of a core that is farthest along the unit vector d: its vertices in
+   space, in order. Of a hull the facet that faces d most, or with `thick` all vertices that are
+   less below the farthest one. */
 static inline int face(const struct placed *a, const double *d, double thick, double (*out)[3])
 {
     const double *shape = a->shape;

@@ -1,5 +1,5 @@
-/* Impulses of contacts with the friction cone, one after the other with all others as they are: sweeps of projected
-   Gauss-Seidel, from the impulses of the step before. */
+/* Impulses of contacts with the friction cone, one after the other with all others as they are:
+   sweeps of projected Gauss-Seidel, from the impulses of the step before. */
 
 #ifndef RB_SOLVER_H
 #define RB_SOLVER_H
@@ -12,7 +12,8 @@ enum { RB_PATIENT_SWEEPS = 32 };
 static inline int sticks(const struct touch *c)
 {
     const double limit = c->mu * c->impulse[0];
-    return sqrt(c->impulse[1] * c->impulse[1] + c->impulse[2] * c->impulse[2]) < (1.0 - 1e-9) * limit;
+    return sqrt(c->impulse[1] * c->impulse[1] + c->impulse[2] * c->impulse[2]) <
+           (1.0 - 1e-9) * limit;
 }
 
 /* The velocity of a body at a contact, along its frame. */
@@ -21,14 +22,14 @@ static inline void speed_at(const struct scene *s, const struct touch *c, int si
     const int k = side ? c->b : c->a;
     if (RB_LEAF[k] < 0) {
         const struct body *body = &s->body[k];
-        const double(*spin)[3] = c->arms[side].spin;
+        const double (*spin)[3] = c->arms[side].spin;
         out[0] = dot(c->frame[0], body->v) + dot(spin[0], body->w);
         out[1] = dot(c->frame[1], body->v) + dot(spin[1], body->w);
         out[2] = dot(c->frame[2], body->v) + dot(spin[2], body->w);
         return;
     }
     const int leaf = RB_LEAF[k], *path = RB_PATH + RB_DOF_ROW[leaf];
-    const double(*row)[RB_PARTS] = c->rows[side].y;
+    const double (*row)[RB_PARTS] = c->rows[side].y;
     double x = 0.0, y = 0.0, z = 0.0;
     for (int at = 0; at <= RB_DOF_DEPTH[leaf]; at++) {
         const double v = s->z[path[at]];
@@ -57,8 +58,9 @@ static inline void push_tree(const struct touch *c, int side, const double *chan
 {
     const int leaf = RB_LEAF[side ? c->b : c->a], *path = RB_PATH + RB_DOF_ROW[leaf];
     const int count = RB_CLOSURES > 0 ? RB_DOF_COUNT[leaf] : RB_DOF_DEPTH[leaf] + 1;
-    const double(*row)[RB_PARTS] = RB_CLOSURES > 0 ? c->rows[side].w : c->rows[side].y;
-    const double sign = side ? -1.0 : 1.0, x = sign * change[0], y = sign * change[1], v = sign * change[2];
+    const double (*row)[RB_PARTS] = RB_CLOSURES > 0 ? c->rows[side].w : c->rows[side].y;
+    const double sign = side ? -1.0 : 1.0, x = sign * change[0], y = sign * change[1],
+                 v = sign * change[2];
     for (int k = 0; k < count; k++) {
         double sum = row[k][0] * x + row[k][1] * y + row[k][2] * v;
         for (int i = 3; i < RB_PARTS; i++)
@@ -68,7 +70,8 @@ static inline void push_tree(const struct touch *c, int side, const double *chan
 }
 
 /* A free body with the moments of a contact. */
-static inline void twist_body(struct body *body, const struct touch *c, double sign, const double *change)
+static inline void twist_body(struct body *body, const struct touch *c, double sign,
+                              const double *change)
 {
     double moment[3] = {0.0, 0.0, 0.0};
     for (int i = 3; i < RB_PARTS; i++)
@@ -78,10 +81,12 @@ static inline void twist_body(struct body *body, const struct touch *c, double s
 }
 
 /* A free body with an impulse along the frame of a contact. */
-static inline void push_body(const struct touch *c, int side, const double *change, double lightness, double *v, double *w)
+static inline void push_body(const struct touch *c, int side, const double *change,
+                             double lightness, double *v, double *w)
 {
     const struct arms *arms = &c->arms[side];
-    const double sign = side ? -1.0 : 1.0, x = sign * change[0], y = sign * change[1], z = sign * change[2];
+    const double sign = side ? -1.0 : 1.0, x = sign * change[0], y = sign * change[1],
+                 z = sign * change[2];
     for (int i = 0; i < 3; i++) {
         v[i] += lightness * (c->frame[0][i] * x + c->frame[1][i] * y + c->frame[2][i] * z);
         w[i] += arms->whirl[0][i] * x + arms->whirl[1][i] * y + arms->whirl[2][i] * z;
@@ -119,7 +124,8 @@ static inline void turning_at(const struct scene *s, const struct touch *c, doub
     }
 }
 
-/* The moments of one contact with all others as they are. Returns the velocity of a point by which they changed. */
+/* The moments of one contact with all others as they are. Returns the velocity of a point by which
+   they changed. */
 static inline double solve_turning(struct scene *s, struct touch *c)
 {
     double w[3], next[RB_PARTS], change[RB_PARTS] = {0.0};
@@ -129,7 +135,8 @@ static inline double solve_turning(struct scene *s, struct touch *c)
     for (int i = 3; i < RB_PARTS; i++)
         next[i] -= (i == 3 ? c->twist : c->roll) * w[i - 3];
     next[RB_PARTS - 3] = limited(next[RB_PARTS - 3], -most, most);
-    const double length = sqrt(next[RB_PARTS - 2] * next[RB_PARTS - 2] + next[RB_PARTS - 1] * next[RB_PARTS - 1]);
+    const double length =
+        sqrt(next[RB_PARTS - 2] * next[RB_PARTS - 2] + next[RB_PARTS - 1] * next[RB_PARTS - 1]);
     for (int i = 4; i < RB_PARTS && length > limit; i++)
         next[i] *= limit / length;
     double turned = 0.0;
@@ -146,7 +153,8 @@ static inline double solve_turning(struct scene *s, struct touch *c)
     return turned * c->lever;
 }
 
-/* The impulse of one contact with all others as they are. Returns the velocity by which it changed. */
+/* The impulse of one contact with all others as they are. Returns the velocity by which it
+   changed. */
 static inline double solve_contact(struct scene *s, struct touch *c)
 {
     double w[3], next[3], change[RB_PARTS] = {0.0};
@@ -169,7 +177,8 @@ static inline double solve_contact(struct scene *s, struct touch *c)
         return 0.0;
     memcpy(c->impulse, next, sizeof next);
     apply(s, c, change);
-    return more_of(fabs(change[0]) * c->mass[0], more_of(fabs(change[1]), fabs(change[2])) * c->across_it);
+    return more_of(fabs(change[0]) * c->mass[0],
+                   more_of(fabs(change[1]), fabs(change[2])) * c->across_it);
 }
 
 static inline void push_stop(const struct stop *stop, double change, double *z)
@@ -208,7 +217,8 @@ static inline double solve_stop(struct scene *s, struct stop *stop)
     return fabs(change) * stop->mass;
 }
 
-/* One sweep over the contacts that are listed, and stops. Returns the largest change of a velocity. */
+/* One sweep over the contacts that are listed, and stops. Returns the largest change of a
+   velocity. */
 static inline double sweep_once(struct scene *s, struct solution *all)
 {
     double most = 0.0;
@@ -236,7 +246,8 @@ static inline double half_work(const struct scene *s, const struct solution *all
     }
     for (int k = 0; k < all->reached; k++) {
         const struct stop *stop = &all->stop[k];
-        work += 0.5 * stop->impulse * (stop_speed(stop, s->z) - (stop->impulse > 0.0 ? stop->low : stop->high));
+        work += 0.5 * stop->impulse *
+                (stop_speed(stop, s->z) - (stop->impulse > 0.0 ? stop->low : stop->high));
     }
     return work;
 }
@@ -254,8 +265,9 @@ static inline void apply_all(struct scene *s, const struct solution *all, double
         push_stop(&all->stop[k], sign * all->stop[k].impulse, s->z);
 }
 
-/* What starts from the impulses of the step before gets them. Where many sweeps were made for them they may be those of demands
-   that contradict each other, and are given up if none are nearer to what is asked for: the function that sweeps lower is zero there. */
+/* What starts from the impulses of the step before gets them. Where many sweeps were made for them
+   they may be those of demands that contradict each other, and are given up if none are nearer to
+   what is asked for: the function that sweeps lower is zero there. */
 static inline void start_impulses(struct scene *s, struct solution *all, double sweeps)
 {
     const int doubtful = sweeps >= RB_PATIENT_SWEEPS;
@@ -305,12 +317,13 @@ static inline void part_tree(const struct touch *c, int side, double change, dou
         z[RB_DOF_FIRST[leaf] + k] += signed_change * c->rows[side].w[k][0];
 }
 
-/* Where what moves along the normal is less than this part of what moves across it, as where the axis of a joint is along the
-   normal, less than the whole overlap is taken back: to open it would take the joint far round. The way across is so at most
-   ten times the overlap. */
+/* Where what moves along the normal is less than this part of what moves across it, as where the
+   axis of a joint is along the normal, less than the whole overlap is taken back: to open it would
+   take the joint far round. The way across is so at most ten times the overlap. */
 static const double RB_ACROSS = 1e-2;
 
-/* One contact in a sweep that moves bodies apart without giving them a velocity. Returns by how much it changed one. */
+/* One contact in a sweep that moves bodies apart without giving them a velocity. Returns by how
+   much it changed one. */
 static inline double push_apart(struct scene *s, struct touch *c)
 {
     const double speed = push_speed(s, c, 0) - (c->b < RB_BODIES ? push_speed(s, c, 1) : 0.0);
@@ -333,10 +346,12 @@ static inline double push_apart(struct scene *s, struct touch *c)
 /* A freedom beyond its stop, in such a sweep. Returns by how much it changed its velocity. */
 static inline double push_inside(struct scene *s, struct stop *stop)
 {
-    const double sign = stop->push < 0.0 ? -1.0 : 1.0, missing = stop->push - stop_speed(stop, s->push_z);
+    const double sign = stop->push < 0.0 ? -1.0 : 1.0,
+                 missing = stop->push - stop_speed(stop, s->push_z);
     if (!(stop->mass > 0.0) || !(fabs(stop->push) > 0.0))
         return 0.0;
-    const double next = sign * more_of(0.0, sign * (stop->pushed + missing / stop->mass)), change = next - stop->pushed;
+    const double next = sign * more_of(0.0, sign * (stop->pushed + missing / stop->mass)),
+                 change = next - stop->pushed;
     stop->pushed = next;
     push_stop(stop, change, s->push_z);
     return fabs(change) * stop->mass;

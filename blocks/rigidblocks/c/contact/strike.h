@@ -1,17 +1,21 @@
-/* Impacts with restitution, one after the other within a step: what a strike drives against a third body strikes that one in
-   the next round, as in Newton's cradle, and each strike of e = 1 without friction keeps the energy. */
+/* Impacts with restitution, one after the other within a step: what a strike drives against a third
+   body strikes that one in the next round, as in Newton's cradle, and each strike of e = 1 without
+   friction keeps the energy. */
 
 #ifndef RB_STRIKE_H
 #define RB_STRIKE_H
 
 #include "passive.h"
 
-enum { RB_STRIKES = 64, RB_LESS = 3 }; /* rounds of strikes in a step, and how often one may be taken back in part */
+/* rounds of strikes in a step, and how often one may be taken back in part */
+enum { RB_STRIKES = 64, RB_LESS = 3 };
 
-static const double RB_PRECISE = 1e-3; /* of the tolerance: what a strike is out by would stay as energy */
+/* of the tolerance: what a strike is out by would stay as energy */
+static const double RB_PRECISE = 1e-3;
 
-/* Lists the contacts that close within the step with the velocities as they are, of what comes near faster than `least`: with e
-   times that velocity they go apart. What lies in contact is not among them: before the forces of the step act it has none. */
+/* Lists the contacts that close within the step with the velocities as they are, of what comes near
+   faster than `least`: with e times that velocity they go apart. What lies in contact is not among
+   them: before the forces of the step act it has none. */
 static inline void list_strikes(const struct scene *s, struct solution *all, double least)
 {
     all->list = all->stops = all->sweeps = 0;
@@ -23,7 +27,8 @@ static inline void list_strikes(const struct scene *s, struct solution *all, dou
         slip(s, c, w);
         for (int i = 0; i < 3; i++)
             c->before[i] = w[i] + c->lead[i];
-        if (!(c->e * c->before[0] < -least) || !(c->gap + RB_SCENE_STEP * (w[0] + c->shift[0]) < 0.0))
+        if (!(c->e * c->before[0] < -least) ||
+            !(c->gap + RB_SCENE_STEP * (w[0] + c->shift[0]) < 0.0))
             continue;
         c->least = more_of(c->resting, -c->e * c->before[0]);
         memset(c->impulse, 0, sizeof c->impulse);
@@ -41,8 +46,8 @@ static inline double work_of(const struct scene *s, const struct touch *c)
     return work;
 }
 
-/* With Newton's restitution friction that turns a slip round may bring energy (Kane and Levinson 1985): a contact that
-   does bounces by so much less. Returns whether there are any. */
+/* With Newton's restitution friction that turns a slip round may bring energy (Kane and Levinson
+   1985): a contact that does bounces by so much less. Returns whether there are any. */
 static inline int bounce_less(const struct scene *s, struct solution *all)
 {
     int found = 0;
@@ -68,15 +73,18 @@ static inline void bounce_no_more(struct solution *all, struct islands *found)
     for (int k = 0; k < all->count; k++) {
         struct touch *c = &all->touch[k];
         const int a = head_of(c->a), b = head_of(c->b);
-        if ((a >= 0 && found->part[island_of(found, a)] < all_but_all) || (b >= 0 && found->part[island_of(found, b)] < all_but_all))
+        if ((a >= 0 && found->part[island_of(found, a)] < all_but_all) ||
+            (b >= 0 && found->part[island_of(found, b)] < all_but_all))
             c->e = 0.0;
     }
 }
 
-/* All strikes of a step. Their impulses are kept by themselves: contact starts from none where there was one. Where those of a
-   round bring energy still, as where friction jams a body in a corner and no sweeps come to an end, nothing that touches there bounces
-   after it. Returns how many rounds there were. */
-static inline int strike(struct scene *s, struct solution *all, const struct stage *freely, double tolerance)
+/* All strikes of a step. Their impulses are kept by themselves: contact starts from none where
+   there was one. Where those of a round bring energy still, as where friction jams a body in a
+   corner and no sweeps come to an end, nothing that touches there bounces after it. Returns how
+   many rounds there were. */
+static inline int strike(struct scene *s, struct solution *all, const struct stage *freely,
+                         double tolerance)
 {
     struct stage start;
     struct islands found;

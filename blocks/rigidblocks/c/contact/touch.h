@@ -5,11 +5,13 @@
 
 #include "rolling.h"
 
-/* Gaps that count as none, relative to the smaller shape: closing one of rounding within a step would be a velocity. */
+/* Gaps that count as none, relative to the smaller shape: closing one of rounding within a step
+   would be a velocity. */
 static const double RB_TOUCHING = 1e-7;
 
-/* What a step is made from: the sampled states, the wrenches on the bodies, and the parameters: gravity, and of each material
-   and each pair of materials that the tables name what it is. NULL where there are no trees, and where the tables say so. */
+/* What a step is made from: the sampled states, the wrenches on the bodies, and the parameters:
+   gravity, and of each material and each pair of materials that the tables name what it is. NULL
+   where there are no trees, and where the tables say so. */
 struct given {
     const double *state, *tau, *f_ext, *gravity, *mu, *e, *mu_static, *torsional, *rolling;
 };
@@ -38,15 +40,18 @@ static inline double larger_of(const double *values, int a, int b, int pair)
 }
 
 /* Whether what was not pressed before slides: more than by what gravity gives it in a step. */
-static inline int arrives_sliding(const struct given *in, const struct scene *s, const struct touch *c)
+static inline int arrives_sliding(const struct given *in, const struct scene *s,
+                                  const struct touch *c)
 {
     double w[3];
     slip(s, c, w);
     return sqrt(w[1] * w[1] + w[2] * w[2]) > 2.0 * RB_SCENE_STEP * norm(in->gravity);
 }
 
-/* The friction of a contact between the materials a and b, after `recall`. Returns the restitution. */
-static inline double resist(const struct given *in, const struct scene *s, int a, int b, struct touch *c)
+/* The friction of a contact between the materials a and b, after `recall`. Returns the
+   restitution. */
+static inline double resist(const struct given *in, const struct scene *s, int a, int b,
+                            struct touch *c)
 {
     const int pair = RB_NAMED_PAIRS > 0 ? named_pair(a, b) : -1;
     c->mu = mean_of(in->mu, a, b, pair);
@@ -81,12 +86,16 @@ static inline void recall(const struct given *in, double key, struct touch *c)
 /* A length of the smaller shape of a pair; of points alone that of the body. */
 static inline double pair_size(const struct scene *s, const struct pair *pair)
 {
-    const double size = fmin(s->shape[pair->a].shape[RB_SHAPE_SIZE], s->shape[pair->b].shape[RB_SHAPE_SIZE]);
+    const double size =
+        fmin(s->shape[pair->a].shape[RB_SHAPE_SIZE], s->shape[pair->b].shape[RB_SHAPE_SIZE]);
     return size > 0.0 ? size : fmax(RB_SHAPE_REACH[pair->a], RB_SHAPE_REACH[pair->b]);
 }
 
-/* What a contact asks for that does not bounce: over the step that the gap closes at most, and no slip. Where the other one is `flat`, a shape that touches there with `one` point alone may roll on. */
-static inline void demand(const struct scene *s, const struct pair *pair, int flat, int one, struct touch *c)
+/* What a contact asks for that does not bounce: over the step that the gap closes at most, and no
+   slip. Where the other one is `flat`, a shape that touches there with `one` point alone may roll
+   on. */
+static inline void demand(const struct scene *s, const struct pair *pair, int flat, int one,
+                          struct touch *c)
 {
     const struct body *a = &s->body[c->a], *b = &s->body[c->b];
     double w[3], u[3], v[3];
@@ -118,9 +127,11 @@ static inline double way_apart(double depth, double size)
     return fmax(0.2 * whole, fmin(whole, 0.1 * size));
 }
 
-/* A contact of a pair of shapes at a point; NULL where there is no room for it, or nothing to move. */
-static inline struct touch *add_touch(const struct given *in, struct scene *s, const struct pair *pair, const double *n,
-                                      const double *point, double key, struct solution *all)
+/* A contact of a pair of shapes at a point; NULL where there is no room for it, or nothing to
+   move. */
+static inline struct touch *add_touch(const struct given *in, struct scene *s,
+                                      const struct pair *pair, const double *n, const double *point,
+                                      double key, struct solution *all)
 {
     if (all->count == RB_CONTACTS)
         return NULL;
@@ -153,7 +164,8 @@ static inline double first_key(const struct pair *pair, int later)
 }
 
 /* The contacts of a pair of shapes. */
-static inline void touch_pair(const struct given *in, struct scene *s, struct pair *pair, struct solution *all)
+static inline void touch_pair(const struct given *in, struct scene *s, struct pair *pair,
+                              struct solution *all)
 {
     const struct bounds *a = &s->bounds[pair->a], *b = &s->bounds[pair->b];
     struct patches found;
@@ -196,8 +208,9 @@ static inline void coming_shapes(struct scene *s)
     }
 }
 
-/* Whether a plane across the normal of the contact, or across the way between the middles, shows at the end of the step that
-   two shapes are farther apart than `gap`: no way apart is shorter than that along any normal. */
+/* Whether a plane across the normal of the contact, or across the way between the middles, shows at
+   the end of the step that two shapes are farther apart than `gap`: no way apart is shorter than
+   that along any normal. */
 static inline int stay_apart(const struct scene *s, const struct pair *pair, double gap)
 {
     const struct placed *a = &s->coming[pair->a], *b = &s->coming[pair->b];
@@ -231,16 +244,19 @@ static inline double slack_of(const struct scene *s, const struct pair *pair)
 static inline int moves_apart(const struct scene *s, const struct pair *pair)
 {
     const struct body *a = &s->body[RB_SHAPE_BODY[pair->a]], *b = &s->body[RB_SHAPE_BODY[pair->b]];
-    const double turning = norm(a->w) * RB_SHAPE_REACH[pair->a] + norm(b->w) * RB_SHAPE_REACH[pair->b];
+    const double turning =
+        norm(a->w) * RB_SHAPE_REACH[pair->a] + norm(b->w) * RB_SHAPE_REACH[pair->b];
     double way[3];
     difference(a->v, b->v, way);
     return !(RB_SCENE_STEP * (norm(way) + turning) < slack_of(s, pair));
 }
 
-/* The contacts of a pair that would overlap at the end of the step by more than now, where what touched first did not show
-   it: parts that turn towards each other. They take what velocity makes them overlap and no more, so they give none; what
-   has passed through the other within the step, as an edge that rolls over it, is moved back. */
-static inline void touch_later(const struct given *in, struct scene *s, struct pair *pair, struct solution *all)
+/* The contacts of a pair that would overlap at the end of the step by more than now, where what
+   touched first did not show it: parts that turn towards each other. They take what velocity makes
+   them overlap and no more, so they give none; what has passed through the other within the step,
+   as an edge that rolls over it, is moved back. */
+static inline void touch_later(const struct given *in, struct scene *s, struct pair *pair,
+                               struct solution *all)
 {
     const struct body *a = &s->body[RB_SHAPE_BODY[pair->a]], *b = &s->body[RB_SHAPE_BODY[pair->b]];
     const double slack = slack_of(s, pair), half = RB_SHAPE_BODY[pair->b] < RB_BODIES ? 0.5 : 1.0;
@@ -257,14 +273,16 @@ static inline void touch_later(const struct given *in, struct scene *s, struct p
         for (int k = 0; k < m->count; k++) {
             along(m->point[k], 1.0, way, point);
             pair->left_out[1] += all->count == RB_CONTACTS;
-            struct touch *c = add_touch(in, s, pair, m->n, point, first_key(pair, 1) + RB_MANIFOLD * i + k, all);
+            struct touch *c =
+                add_touch(in, s, pair, m->n, point, first_key(pair, 1) + RB_MANIFOLD * i + k, all);
             if (!c)
                 continue;
             memset(c->impulse, 0, sizeof c->impulse); /* the velocities have none of it yet */
             slip(s, c, w);
             const double asked = (pair->gap - m->gap[k]) / RB_SCENE_STEP;
             c->least = fmin(0.0, w[0] + asked);
-            c->push = fmin(fmax(0.0, asked + fmin(0.0, w[0])), 0.1 * pair_size(s, pair) / RB_SCENE_STEP);
+            c->push =
+                fmin(fmax(0.0, asked + fmin(0.0, w[0])), 0.1 * pair_size(s, pair) / RB_SCENE_STEP);
         }
     }
 }

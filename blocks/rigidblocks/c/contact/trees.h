@@ -1,13 +1,17 @@
-/* Articulated bodies: the links of trees of joints, and H of their freedoms as a sparse factor (RBDA 6.5).
+/* Articulated bodies: the links of trees of joints, and H of their freedoms as a sparse factor
+   (RBDA 6.5).
 
-   Everything is in base axes, about points of the bodies themselves, so that it is as exact far from the origin as near it.
-   The generated text has RB_LINKS and their tables, parents first: RB_LINK_BODY, RB_LINK_PARENT (a link, RB_LINKS for the
-   base), RB_LINK_JOINT, RB_LINK_FRAME (9 + 3 each: of the joint on the parent), RB_LINK_DOF and RB_LINK_DOFS (the first of
-   its freedoms, and how many); RB_DOFS and theirs: RB_DOF_LINK, RB_DOF_QD (where it is in qd), RB_DOF_COLUMN (6 each, of S),
-   RB_DOF_PARENT (the freedom before it, -1 for none), RB_DOF_DEPTH (how many are before it), RB_DOF_ROW (where its row of H
-   starts: itself and those before it, whose numbers are in RB_PATH), RB_DOF_FIRST and RB_DOF_COUNT (the freedoms of its tree), RB_DOF_Q (where it is in q),
-   RB_DOF_ARMATURE, RB_DOF_DAMPING, RB_DOF_STIFFNESS and RB_DOF_REST; RB_ROWS, the length of all rows; RB_DEPTH and RB_SPAN, the most before one and in a tree, and 1; RB_LEAF,
-   the last freedom that moves each body, -1 for free bodies. */
+   Everything is in base axes, about points of the bodies themselves, so that it is as exact far
+   from the origin as near it. The generated text has RB_LINKS and their tables, parents first:
+   RB_LINK_BODY, RB_LINK_PARENT (a link, RB_LINKS for the base), RB_LINK_JOINT, RB_LINK_FRAME (9 + 3
+   each: of the joint on the parent), RB_LINK_DOF and RB_LINK_DOFS (the first of its freedoms, and
+   how many); RB_DOFS and theirs: RB_DOF_LINK, RB_DOF_QD (where it is in qd), RB_DOF_COLUMN (6 each,
+   of S), RB_DOF_PARENT (the freedom before it, -1 for none), RB_DOF_DEPTH (how many are before it),
+   RB_DOF_ROW (where its row of H starts: itself and those before it, whose numbers are in RB_PATH),
+   RB_DOF_FIRST and RB_DOF_COUNT (the freedoms of its tree), RB_DOF_Q (where it is in q),
+   RB_DOF_ARMATURE, RB_DOF_DAMPING, RB_DOF_STIFFNESS and RB_DOF_REST; RB_ROWS, the length of all
+   rows; RB_DEPTH and RB_SPAN, the most before one and in a tree, and 1; RB_LEAF, the last freedom
+   that moves each body, -1 for free bodies. */
 
 #ifndef RB_TREES_H
 #define RB_TREES_H
@@ -20,7 +24,8 @@ enum { RB_FIXED_JOINT, RB_AXIAL_JOINT, RB_BALL_JOINT, RB_FREE_JOINT, RB_FLAT_JOI
 /* The rotation about a unit axis. */
 static inline void rotation_about(const double *axis, double angle, double *r)
 {
-    const double c = cos(angle), s = sin(angle), x = axis[0], y = axis[1], z = axis[2], rest = 1.0 - c;
+    const double c = cos(angle), s = sin(angle), x = axis[0], y = axis[1], z = axis[2],
+                 rest = 1.0 - c;
     const double all[9] = {c + rest * x * x,     rest * x * y - s * z, rest * x * z + s * y,
                            rest * x * y + s * z, c + rest * y * y,     rest * y * z - s * x,
                            rest * x * z - s * y, rest * y * z + s * x, c + rest * z * z};
@@ -37,7 +42,8 @@ static inline void unit_rotation(const double *q, double *r)
 /* Where a joint has its second frame in its first one. */
 static inline void joint_pose(int i, const double *q, double *r, double *p)
 {
-    static const double identity[9] = {1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0}, z[3] = {0.0, 0.0, 1.0};
+    static const double identity[9] = {1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0},
+                        z[3] = {0.0, 0.0, 1.0};
     const double *column = RB_DOF_COLUMN[RB_LINK_DOF[i]];
     memcpy(r, identity, sizeof identity);
     p[0] = p[1] = p[2] = 0.0;
@@ -47,9 +53,7 @@ static inline void joint_pose(int i, const double *q, double *r, double *p)
             rotation_about(column, q[0], r);
         times(q[0], column + 3, p);
         break;
-    case RB_BALL_JOINT:
-        unit_rotation(q, r);
-        break;
+    case RB_BALL_JOINT: unit_rotation(q, r); break;
     case RB_FREE_JOINT:
         unit_rotation(q, r);
         memcpy(p, q + 4, 3 * sizeof *p);
@@ -59,8 +63,7 @@ static inline void joint_pose(int i, const double *q, double *r, double *p)
         p[0] = q[1];
         p[1] = q[2];
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -90,7 +93,8 @@ static inline void place_links(struct scene *s, const double *q)
 }
 
 /* What the joint of a link adds to its velocity: angular, and of its origin. */
-static inline void joint_velocity(const struct scene *s, int i, const double *qd, double *w, double *v)
+static inline void joint_velocity(const struct scene *s, int i, const double *qd, double *w,
+                                  double *v)
 {
     const int first = RB_LINK_DOF[i], count = RB_LINK_DOFS[i];
     if (count == 0) {
@@ -131,7 +135,8 @@ static inline void move_links(struct scene *s, const double *qd)
 static inline void accelerate(struct scene *s, int i, const double *qd)
 {
     const struct link *parent = &s->link[RB_LINK_PARENT[i]];
-    const struct body *before = &s->body[RB_LINK_BODY[RB_LINK_PARENT[i]]], *body = &s->body[RB_LINK_BODY[i]];
+    const struct body *before = &s->body[RB_LINK_BODY[RB_LINK_PARENT[i]]],
+                      *body = &s->body[RB_LINK_BODY[i]];
     struct link *link = &s->link[i];
     double w[3], v[3], arm[3], rate[3], u[3];
     joint_velocity(s, i, qd, w, v);
@@ -147,8 +152,8 @@ static inline void accelerate(struct scene *s, int i, const double *qd)
     along(link->speeding, 1.0, u, link->speeding);
 }
 
-/* The force on a link and its moment about the link's origin that its motion at qdd = 0 needs beyond gravity and `wrench`,
-   which is [n; f] in base coordinates. */
+/* The force on a link and its moment about the link's origin that its motion at qdd = 0 needs
+   beyond gravity and `wrench`, which is [n; f] in base coordinates. */
 static inline void need(struct scene *s, int i, const double *gravity, const double *wrench)
 {
     const int k = RB_LINK_BODY[i];
@@ -192,8 +197,10 @@ static inline void gather_forces(struct scene *s, double *out)
     }
 }
 
-/* C: the forces of the freedoms at qdd = 0, with the links moving as `move_links` left them (RBDA Table 5.1). */
-static inline void bias_forces(struct scene *s, const double *qd, const double *gravity, const double *wrenches, double *out)
+/* C: the forces of the freedoms at qdd = 0, with the links moving as `move_links` left them (RBDA
+   Table 5.1). */
+static inline void bias_forces(struct scene *s, const double *qd, const double *gravity,
+                               const double *wrenches, double *out)
 {
     for (int i = 0; i < RB_LINKS; i++) {
         accelerate(s, i, qd);
@@ -256,7 +263,8 @@ static inline void inertia_row(struct scene *s, int d)
     }
 }
 
-/* H with the inertia of rotors, and with what dampers and springs add over a step h, by composite bodies (RBDA Table 6.2). */
+/* H with the inertia of rotors, and with what dampers and springs add over a step h, by composite
+   bodies (RBDA Table 6.2). */
 static inline void joint_inertia(struct scene *s, double h)
 {
     for (int i = 0; i < RB_LINKS; i++) {
@@ -270,7 +278,8 @@ static inline void joint_inertia(struct scene *s, double h)
     for (int i = RB_LINKS - 1; i >= 0; i--) {
         for (int d = RB_LINK_DOF[i]; d < RB_LINK_DOF[i] + RB_LINK_DOFS[i]; d++) {
             inertia_row(s, d);
-            s->inertia.row[RB_DOF_ROW[d]] += RB_DOF_ARMATURE[d] + h * (RB_DOF_DAMPING[d] + h * RB_DOF_STIFFNESS[d]);
+            s->inertia.row[RB_DOF_ROW[d]] +=
+                RB_DOF_ARMATURE[d] + h * (RB_DOF_DAMPING[d] + h * RB_DOF_STIFFNESS[d]);
         }
         if (RB_LINK_PARENT[i] < RB_LINKS)
             join(&s->link[RB_LINK_PARENT[i]], &s->link[i]);
@@ -349,7 +358,8 @@ static inline void free_velocities(const struct scene *s, const double *z, doubl
     solve_downwards(&s->inertia, 0, RB_DOFS, qd);
 }
 
-/* A frame that turns and moves with velocities in its own coordinates, which are as in the middle of the step. */
+/* A frame that turns and moves with velocities in its own coordinates, which are as in the middle
+   of the step. */
 static inline void move_frame(const double *q, const double *qd, double h, int moves, double *out)
 {
     double r[9], angle[3], middle[4], way[3];
@@ -370,13 +380,9 @@ static inline void move_frame(const double *q, const double *qd, double h, int m
 static inline void move_joint(int i, const double *q, const double *qd, double h, double *out)
 {
     switch (RB_LINK_JOINT[i]) {
-    case RB_AXIAL_JOINT:
-        out[0] = q[0] + h * qd[0];
-        break;
+    case RB_AXIAL_JOINT: out[0] = q[0] + h * qd[0]; break;
     case RB_BALL_JOINT:
-    case RB_FREE_JOINT:
-        move_frame(q, qd, h, RB_LINK_JOINT[i] == RB_FREE_JOINT, out);
-        break;
+    case RB_FREE_JOINT: move_frame(q, qd, h, RB_LINK_JOINT[i] == RB_FREE_JOINT, out); break;
     case RB_FLAT_JOINT: {
         const double middle = q[0] + 0.5 * h * qd[0], c = cos(middle), s = sin(middle);
         out[0] = q[0] + h * qd[0];
@@ -384,8 +390,7 @@ static inline void move_joint(int i, const double *q, const double *qd, double h
         out[2] = q[2] + h * (s * qd[1] + c * qd[2]);
         break;
     }
-    default:
-        break;
+    default: break;
     }
 }
 

@@ -1,4 +1,5 @@
-/* Two numbers at once. Each is what it would be alone, so all compilers and processors compute the same. */
+/* Two numbers at once. Each is what it would be alone, so all compilers and processors compute the
+   same. */
 
 #ifndef RB_TWO_H
 #define RB_TWO_H
@@ -79,7 +80,8 @@ static inline void add_times(int n, double s, const double *x, double *y)
 {
     int i = 0;
     for (; i + 1 < n; i += 2) {
-        const two sum = plus_two(pair_of(y[i], y[i + 1]), times_two(both(s), pair_of(x[i], x[i + 1])));
+        const two sum =
+            plus_two(pair_of(y[i], y[i + 1]), times_two(both(s), pair_of(x[i], x[i + 1])));
         y[i] = first_of(sum);
         y[i + 1] = second_of(sum);
     }

@@ -1,5 +1,6 @@
-/* Vectors of three doubles and rotations of nine, by rows. Sums, products, quotients and square roots alone, so that every
-   machine computes the same. Written out: compilers leave such short loops as they are unless told to make much code of all. */
+/* Vectors of three doubles and rotations of nine, by rows. Sums, products, quotients and square
+   roots alone, so that every machine computes the same. Written out: compilers leave such short
+   loops as they are unless told to make much code of all. */
 
 #ifndef RB_VECTOR_H
 #define RB_VECTOR_H
@@ -20,7 +21,8 @@ static inline double norm(const double *a)
 
 static inline void cross(const double *a, const double *b, double *out)
 {
-    const double x = a[1] * b[2] - a[2] * b[1], y = a[2] * b[0] - a[0] * b[2], z = a[0] * b[1] - a[1] * b[0];
+    const double x = a[1] * b[2] - a[2] * b[1], y = a[2] * b[0] - a[0] * b[2],
+                 z = a[0] * b[1] - a[1] * b[0];
     out[0] = x;
     out[1] = y;
     out[2] = z;

@@ -1,18 +1,17 @@
 /* An instance of an FMU, its modes and its messages, the same for FMI 2.0 and FMI 3.0.
 
-   host.h    what a version of FMI is to the files that both share
-   block.h   what the C of a block provides: model.h                                generated
-   step.h    the start and the step of a run on its memory
-   events.h  its laws between two events of model exchange                          generated
-   sides.h   which of these hold
-   tangent.h the derivatives of its rates and outputs                               generated
-   fmu.h     the guid, the name of each variable, when it may be set, its bounds   generated
-   state.h   an instance and what it remembers
-   pool.h    memory for instances without allocation, if that is wanted
+   host.h    what a version of FMI is to the files that both share block.h   what the C of a block
+   provides: model.h                                generated step.h    the start and the step of a
+   run on its memory events.h  its laws between two events of model exchange
+   generated sides.h   which of these hold tangent.h the derivatives of its rates and outputs
+   generated fmu.h     the guid, the name of each variable, when it may be set, its bounds
+   generated state.h   an instance and what it remembers pool.h    memory for instances without
+   allocation, if that is wanted
 
-   A value reference is an index into the memory and, behind it, the rates of the continuous states and the event indicators; in FMI 3.0 that of the
-   first element. A call that is refused says why in the log and changes nothing. The memory is finite at all times: what
-   is not finite is refused when it is set, and a step that makes such a value is undone. Everything lives in the instance;
+   A value reference is an index into the memory and, behind it, the rates of the continuous states
+   and the event indicators; in FMI 3.0 that of the first element. A call that is refused says why
+   in the log and changes nothing. The memory is finite at all times: what is not finite is refused
+   when it is set, and a step that makes such a value is undone. Everything lives in the instance;
    memory is allocated for instances and saved states only. */
 
 #ifndef RB_INSTANCE_H
@@ -36,7 +35,8 @@ static inline void log_text(const Host *host, const char *instance, Status statu
 
 #if defined(PLAIN_MESSAGES)
 
-/* The text of a format with its strings, and "..." in the place of its numbers: their digits take much code. */
+/* The text of a format with its strings, and "..." in the place of its numbers: their digits take
+   much code. */
 static inline void fill(char *text, size_t size, const char *format, va_list values)
 {
     size_t n = 0;
@@ -68,7 +68,8 @@ static inline void fill(char *text, size_t size, const char *format, va_list val
 
 #endif
 
-/* Logs a message and returns the status. Hosts take the finished text for a format: it must not look like one. */
+/* Logs a message and returns the status. Hosts take the finished text for a format: it must not
+   look like one. */
 static inline Status report(const Instance *fmu, Status status, const char *format, ...)
 {
     char text[512];
@@ -111,22 +112,24 @@ static inline int known(const Instance *fmu, const char *function, const Referen
         return 0;
     for (size_t i = 0; i < n; i++)
         if (vr[i] >= RB_COUNT || RB_LENGTH[vr[i]] == 0) {
-            report(fmu, RB_FAILURE, "%s: there is no variable %lu; the last is %d", function, (unsigned long)vr[i],
-                   RB_LAST_VARIABLE);
+            report(fmu, RB_FAILURE, "%s: there is no variable %lu; the last is %d", function,
+                   (unsigned long)vr[i], RB_LAST_VARIABLE);
             return 0;
         }
     return 1;
 }
 
 /* Whether there are as many values as the variables, which are known, have elements. */
-static inline int fits(const Instance *fmu, const char *function, const Reference vr[], size_t n, size_t n_values)
+static inline int fits(const Instance *fmu, const char *function, const Reference vr[], size_t n,
+                       size_t n_values)
 {
     size_t elements = 0;
     for (size_t i = 0; i < n; i++)
         elements += RB_LENGTH[vr[i]];
     if (elements != n_values)
-        report(fmu, RB_FAILURE, "%s: the %lu variables from %s on have %lu elements, not %lu", function, (unsigned long)n,
-               n ? RB_NAMES[vr[0]] : "none", (unsigned long)elements, (unsigned long)n_values);
+        report(fmu, RB_FAILURE, "%s: the %lu variables from %s on have %lu elements, not %lu",
+               function, (unsigned long)n, n ? RB_NAMES[vr[0]] : "none", (unsigned long)elements,
+               (unsigned long)n_values);
     return elements == n_values;
 }
 
@@ -141,7 +144,8 @@ static inline void apply_settings(Instance *fmu)
         return; /* model exchange has no steps */
     const char *why = apply_service(fmu->service, &RB_XCP_PLAN, fmu->now.m);
     if (why)
-        report(fmu, RB_WARNING, "XCP cannot listen at %s:%d: %s", fmu->service->wanted.address, fmu->service->wanted.port, why);
+        report(fmu, RB_WARNING, "XCP cannot listen at %s:%d: %s", fmu->service->wanted.address,
+               fmu->service->wanted.port, why);
 }
 
 static inline void make_settings(Instance *fmu)
@@ -169,11 +173,26 @@ static inline void free_service(Instance *fmu)
 
 #else
 
-static inline void apply_settings(Instance *fmu) { (void)fmu; }
-static inline void make_settings(Instance *fmu) { (void)fmu; }
-static inline void end_service(Instance *fmu) { (void)fmu; }
-static inline void reset_settings(Instance *fmu) { (void)fmu; }
-static inline void free_service(Instance *fmu) { (void)fmu; }
+static inline void apply_settings(Instance *fmu)
+{
+    (void)fmu;
+}
+static inline void make_settings(Instance *fmu)
+{
+    (void)fmu;
+}
+static inline void end_service(Instance *fmu)
+{
+    (void)fmu;
+}
+static inline void reset_settings(Instance *fmu)
+{
+    (void)fmu;
+}
+static inline void free_service(Instance *fmu)
+{
+    (void)fmu;
+}
 
 #endif
 
@@ -194,9 +213,9 @@ static inline void forget_slopes(Instance *fmu)
     fmu->now.slopes_given = 0;
 }
 
-/* How far states may drift from where they belong, relative to their size, before a host's solver of this tolerance is asked
-   for an event. An event starts the solver anew, which costs more than it mends until the errors of many steps have added
-   up. */
+/* How far states may drift from where they belong, relative to their size, before a host's solver
+   of this tolerance is asked for an event. An event starts the solver anew, which costs more than
+   it mends until the errors of many steps have added up. */
 static inline double allowed_drift(double tolerance)
 {
     return fmin(100.0 * tolerance, 1e-3);
@@ -224,7 +243,8 @@ static inline Instance *create(const Host *host, const char *name, const char *t
         refusal = "an instance needs a name";
 #if defined(FIXED_INSTANCES)
     else if (strlen(name) > RB_LONGEST_NAME)
-        refusal = "a slot has no room for a name of more than " RB_TEXT_OF(RB_LONGEST_NAME) " characters";
+        refusal =
+            "a slot has no room for a name of more than " RB_TEXT_OF(RB_LONGEST_NAME) " characters";
 #endif
     else if (!modes)
         refusal = "this FMU is for co-simulation and for model exchange, and nothing else";
@@ -265,8 +285,10 @@ static inline void discard(Instance *fmu)
     }
 }
 
-/* Errors, discarded steps and warnings are all that is logged, and they always are: there is nothing to switch. */
-static inline Status check_categories(const Instance *fmu, const char *function, size_t n, const char *const categories[])
+/* Errors, discarded steps and warnings are all that is logged, and they always are: there is
+   nothing to switch. */
+static inline Status check_categories(const Instance *fmu, const char *function, size_t n,
+                                      const char *const categories[])
 {
     if (!allowed(fmu, function, RB_ANY) || !given(fmu, function, categories, n))
         return RB_FAILURE;

@@ -1,8 +1,10 @@
-/* Memory for instances and saved states without any allocation: a fixed number of slots, which are the program's own.
+/* Memory for instances and saved states without any allocation: a fixed number of slots, which are
+   the program's own.
 
-   In a build with -DFIXED_INSTANCES=n there are n slots for instances and saved states together, and what the host gave to
-   allocate with is not called. Each slot has room for a name of 200 characters. The slots are shared by all instances of
-   the FMU in a program, without a lock: instances are made and freed, and states saved, by one thread at a time. */
+   In a build with -DFIXED_INSTANCES=n there are n slots for instances and saved states together,
+   and what the host gave to allocate with is not called. Each slot has room for a name of 200
+   characters. The slots are shared by all instances of the FMU in a program, without a lock:
+   instances are made and freed, and states saved, by one thread at a time. */
 
 #ifndef RB_POOL_H
 #define RB_POOL_H
@@ -14,8 +16,9 @@
 #define RB_LONGEST_NAME 200
 #define RB_TEXT_OF(number) RB_DIGITS(number)
 #define RB_DIGITS(number) #number
-#define RB_NO_MEMORY(what)                                                                                                  \
-    "all " RB_TEXT_OF(FIXED_INSTANCES) " slots for instances and saved states are taken: there is none for " what
+#define RB_NO_MEMORY(what)                                                                       \
+    "all " RB_TEXT_OF(FIXED_INSTANCES) " slots for instances and saved states are taken: there " \
+                                       "is none for " what
 
 typedef union {
     Instance instance;

@@ -1,4 +1,5 @@
-/* The course of a run of an instance: its start, the steps of a co-simulation, and the events of a model exchange. */
+/* The course of a run of an instance: its start, the steps of a co-simulation, and the events of a
+   model exchange. */
 
 #ifndef RB_RUN_H
 #define RB_RUN_H
@@ -8,13 +9,14 @@
 
 /* ---- start and end ---- */
 
-static inline Status set_up(Instance *fmu, double start_time, int stop_time_defined, double stop_time,
-                            int tolerance_defined, double tolerance)
+static inline Status set_up(Instance *fmu, double start_time, int stop_time_defined,
+                            double stop_time, int tolerance_defined, double tolerance)
 {
     if (!isfinite(start_time))
         return report(fmu, RB_FAILURE, "the start time must be finite, not %g s", start_time);
     if (stop_time_defined && !(stop_time >= start_time))
-        return report(fmu, RB_FAILURE, "the stop time %g s is before the start time %g s", stop_time, start_time);
+        return report(fmu, RB_FAILURE, "the stop time %g s is before the start time %g s",
+                      stop_time, start_time);
     fmu->now.m[RB_T] = start_time;
     fmu->now.stop_time = stop_time_defined ? stop_time : INFINITY;
     fmu->now.drift = allowed_drift(tolerance_defined && tolerance > 0.0 ? tolerance : RB_TOLERANCE);
@@ -62,7 +64,8 @@ static inline Status enter(Instance *fmu, const char *function, int from, int mo
 /* The end of a run, of which the log is told what there is to be said. */
 static inline Status terminate(Instance *fmu, const char *function)
 {
-    const Status status = enter(fmu, function, RB_STEPPING | RB_FAILED | RB_EVENT | RB_CONTINUOUS, RB_TERMINATED);
+    const Status status =
+        enter(fmu, function, RB_STEPPING | RB_FAILED | RB_EVENT | RB_CONTINUOUS, RB_TERMINATED);
     if (status == RB_OK) {
         end_service(fmu);
         tell_of_run(fmu);
@@ -87,26 +90,35 @@ static inline int accepts(const Instance *fmu, double t, double dt, int by_sampl
     const double now = fmu->now.m[RB_T], end = fmu->now.stop_time;
     switch (step_refusal(now, end, t, dt, by_samples)) {
     case RB_STEP_OK: return 1;
-    case RB_STEP_NOT_FINITE: report(fmu, RB_FAILURE, "the step must be finite, not %g s", dt); break;
-    case RB_STEP_NOT_POSITIVE: report(fmu, RB_FAILURE, "the step must be positive, not %g s", dt); break;
+    case RB_STEP_NOT_FINITE:
+        report(fmu, RB_FAILURE, "the step must be finite, not %g s", dt);
+        break;
+    case RB_STEP_NOT_POSITIVE:
+        report(fmu, RB_FAILURE, "the step must be positive, not %g s", dt);
+        break;
     case RB_STEP_NOT_AT_TIME:
-        report(fmu, RB_FAILURE, "the communication point %.15g s is not the time %.15g s of the FMU", t, now);
+        report(fmu, RB_FAILURE,
+               "the communication point %.15g s is not the time %.15g s of the FMU", t, now);
         break;
     case RB_STEP_TOO_LONG:
-        report(fmu, RB_FAILURE, "the step of %g s has too many inner steps of %g s: at most %g can be taken", dt,
+        report(fmu, RB_FAILURE,
+               "the step of %g s has too many inner steps of %g s: at most %g can be taken", dt,
                longest_inner_step(), RB_MOST_INNER_STEPS);
         break;
     case RB_STEP_BEYOND_END:
         report(fmu, RB_FAILURE, "the step to %.15g s is beyond the stop time %.15g s", t + dt, end);
         break;
     default:
-        report(fmu, RB_FAILURE, "the step %g s does not fit the sample time %g s: one must be a multiple of the other", dt,
-               RB_SAMPLE_TIME);
+        report(
+            fmu, RB_FAILURE,
+            "the step %g s does not fit the sample time %g s: one must be a multiple of the other",
+            dt, RB_SAMPLE_TIME);
     }
     return 0;
 }
 
-/* The course of the inputs in a step from t; NULL when they are held, which they are without derivatives. */
+/* The course of the inputs in a step from t; NULL when they are held, which they are without
+   derivatives. */
 static inline const Course *course_of(const Instance *fmu, double t, Course *course)
 {
     if (!fmu->now.slopes_given)
@@ -123,14 +135,15 @@ static inline const Course *course_of(const Instance *fmu, double t, Course *cou
     return course;
 }
 
-/* The end of a step to `t` that is not finite: the memory before is back, and the run has failed. */
+/* The end of a step to `t` that is not finite: the memory before is back, and the run has
+   failed. */
 static inline Status undo(Instance *fmu, const double *before, double t, double dt)
 {
     const int culprit = first_not_finite(fmu->now.m, RB_SIZE);
     store(fmu->now.m, before, RB_SIZE);
     fmu->now.mode = RB_FAILED;
-    return report(fmu, RB_DISCARD, "%s is not finite at t = %g s: the step of %g s is undone%s", RB_NAMES[culprit], t, dt,
-                  RB_SUSPICION);
+    return report(fmu, RB_DISCARD, "%s is not finite at t = %g s: the step of %g s is undone%s",
+                  RB_NAMES[culprit], t, dt, RB_SUSPICION);
 }
 
 /* A step, after which the inputs are held again at the end of their course. */
@@ -156,7 +169,8 @@ static inline int is_due(const Instance *fmu)
     return RB_SAMPLE_TIME > 0.0 && fmu->now.m[RB_T] / RB_SAMPLE_TIME > fmu->now.next_sample - 1e-6;
 }
 
-/* Whether the function may be called in the mode that the instance is in, and is made for model exchange. */
+/* Whether the function may be called in the mode that the instance is in, and is made for model
+   exchange. */
 static inline int exchanges(const Instance *fmu, const char *function, int modes)
 {
     return allowed(fmu, function, fmu && fmu->modes != RB_MODEL_EXCHANGE ? 0 : modes);
@@ -164,8 +178,8 @@ static inline int exchanges(const Instance *fmu, const char *function, int modes
 
 enum { RB_MOST_IMPACTS = 1000 }; /* one after the other, at one event */
 
-/* The sides of laws at an event. Where the states are moved to where they belong, as by an impact, that may change sides, by
-   which they may move once more. Returns whether that has an end. */
+/* The sides of laws at an event. Where the states are moved to where they belong, as by an impact,
+   that may change sides, by which they may move once more. Returns whether that has an end. */
 static inline int settle(double *m, double *side)
 {
     for (int round = 0; round < RB_MOST_IMPACTS; round++) {
@@ -176,8 +190,8 @@ static inline int settle(double *m, double *side)
     return 0;
 }
 
-/* The states moved back to where they belong, the sample if one is due, and the laws that hold from here on. `moved` tells
-   whether states have moved. */
+/* The states moved back to where they belong, the sample if one is due, and the laws that hold from
+   here on. `moved` tells whether states have moved. */
 static inline Status handle_event(Instance *fmu, const char *function, int *moved)
 {
     double m[RB_SIZE], side[RB_SIDES];
@@ -194,7 +208,9 @@ static inline Status handle_event(Instance *fmu, const char *function, int *move
     if (!all_finite(m))
         return not_finite(fmu, first_not_finite(m, RB_SIZE));
     if (!settled)
-        return report(fmu, RB_FAILURE, "the event at t = %g s has no end: its states moved %d times", t, RB_MOST_IMPACTS);
+        return report(fmu, RB_FAILURE,
+                      "the event at t = %g s has no end: its states moved %d times", t,
+                      RB_MOST_IMPACTS);
     *moved = memcmp(m + RB_X, fmu->now.m + RB_X, RB_NX * sizeof(double)) != 0;
     store(fmu->now.m, m, RB_SIZE);
     store(fmu->now.side, side, RB_SIDES);
@@ -220,8 +236,8 @@ static inline int has_drifted(const Instance *fmu)
     return drifted;
 }
 
-/* Whether the states ask for an event, after a step of the host's solver: where they have drifted, or where an indicator has
-   changed its sign, which the solver may not have seen. */
+/* Whether the states ask for an event, after a step of the host's solver: where they have drifted,
+   or where an indicator has changed its sign, which the solver may not have seen. */
 static inline int wants_event(const Instance *fmu)
 {
     double side[RB_SIDES];
@@ -243,7 +259,8 @@ static inline Status set_time(Instance *fmu, const char *function, double t)
 static inline int states_fit(const Instance *fmu, const char *function, const double x[], size_t n)
 {
     if (n != RB_NX)
-        report(fmu, RB_FAILURE, "%s: there are %d continuous states, not %lu", function, RB_NX, (unsigned long)n);
+        report(fmu, RB_FAILURE, "%s: there are %d continuous states, not %lu", function, RB_NX,
+               (unsigned long)n);
     return n == RB_NX && given(fmu, function, x, n);
 }
 
@@ -282,7 +299,8 @@ static inline Status get_rates(const Instance *fmu, const char *function, double
     return RB_OK;
 }
 
-static inline Status get_nominals(const Instance *fmu, const char *function, double nominals[], size_t n)
+static inline Status get_nominals(const Instance *fmu, const char *function, double nominals[],
+                                  size_t n)
 {
     if (!exchanges(fmu, function, RB_MODEL_EXCHANGE) || !states_fit(fmu, function, nominals, n))
         return RB_FAILURE;
@@ -297,8 +315,8 @@ static inline Status get_indicators(const Instance *fmu, const char *function, d
     if (!exchanges(fmu, function, RB_EVENT | RB_CONTINUOUS))
         return RB_FAILURE;
     if (n != RB_INDICATORS)
-        return report(fmu, RB_FAILURE, "%s: there are %d event indicators, not %lu", function, RB_INDICATORS,
-                      (unsigned long)n);
+        return report(fmu, RB_FAILURE, "%s: there are %d event indicators, not %lu", function,
+                      RB_INDICATORS, (unsigned long)n);
     if (!given(fmu, function, z, n))
         return RB_FAILURE;
     indicators_on(fmu->now.m, fmu->now.side, RB_SHIFT, computed);

@@ -14,8 +14,8 @@ static inline Saved **list_of(const SavedStates *states, const void *saved)
     return &states->lists[(key ^ key >> 7 ^ key >> 17) & (states->n_lists - 1)];
 }
 
-/* Where its list points to this saved state; the end of the list when it is none of the instance. Nothing is read there:
-   it may be any address. */
+/* Where its list points to this saved state; the end of the list when it is none of the instance.
+   Nothing is read there: it may be any address. */
 static inline Saved **place_of(const SavedStates *states, const void *saved)
 {
     Saved **place = list_of(states, saved);
@@ -31,7 +31,8 @@ static inline void insert(SavedStates *states, Saved *saved)
     *list = saved;
 }
 
-/* Four times as many lists when there are twice as many states as lists, if there is memory for them. */
+/* Four times as many lists when there are twice as many states as lists, if there is memory for
+   them. */
 static inline void spread(Instance *fmu)
 {
 #if defined(FIXED_INSTANCES)
@@ -158,33 +159,39 @@ static inline Status serialized_size(const Instance *fmu, const char *function, 
     return RB_OK;
 }
 
-static inline Status serialize(Instance *fmu, const char *function, const void *saved, void *bytes, size_t size)
+static inline Status serialize(Instance *fmu, const char *function, const void *saved, void *bytes,
+                               size_t size)
 {
-    if (!allowed(fmu, function, RB_ANY) || !is_saved(fmu, function, saved) || !given(fmu, function, bytes, 1))
+    if (!allowed(fmu, function, RB_ANY) || !is_saved(fmu, function, saved) ||
+        !given(fmu, function, bytes, 1))
         return RB_FAILURE;
     if (size < RB_SERIALIZED_SIZE)
-        return report(fmu, RB_FAILURE, "a serialized state needs %d bytes, not %lu", RB_SERIALIZED_SIZE,
-                      (unsigned long)size);
+        return report(fmu, RB_FAILURE, "a serialized state needs %d bytes, not %lu",
+                      RB_SERIALIZED_SIZE, (unsigned long)size);
     memcpy(bytes, RB_GUID, sizeof RB_GUID);
     memcpy((char *)bytes + sizeof RB_GUID, &((const Saved *)saved)->state, sizeof(State));
     seal(bytes);
     return RB_OK;
 }
 
-static inline Status deserialize(Instance *fmu, const char *function, const void *bytes, size_t size, void **saved)
+static inline Status deserialize(Instance *fmu, const char *function, const void *bytes,
+                                 size_t size, void **saved)
 {
     State state;
-    if (!allowed(fmu, function, RB_ANY) || !given(fmu, function, bytes, 1) || !given(fmu, function, saved, 1))
+    if (!allowed(fmu, function, RB_ANY) || !given(fmu, function, bytes, 1) ||
+        !given(fmu, function, saved, 1))
         return RB_FAILURE;
     if (size != RB_SERIALIZED_SIZE || memcmp(bytes, RB_GUID, sizeof RB_GUID) != 0)
-        return report(fmu, RB_FAILURE, "these %lu bytes are not a serialized state of this FMU", (unsigned long)size);
+        return report(fmu, RB_FAILURE, "these %lu bytes are not a serialized state of this FMU",
+                      (unsigned long)size);
     memcpy(&state, (const char *)bytes + sizeof RB_GUID, sizeof(State));
     int damaged = !is_sealed(bytes);
     for (int i = 0; i < RB_SLOPES; i++)
         damaged |= !isfinite(state.slope[i]);
     for (int i = 0; i < RB_SIDES; i++)
         damaged |= fabs(state.side[i]) != 1.0;
-    if (damaged || !all_finite(state.m) || isnan(state.stop_time) || isnan(state.next_sample) || !is_mode(fmu, state.mode))
+    if (damaged || !all_finite(state.m) || isnan(state.stop_time) || isnan(state.next_sample) ||
+        !is_mode(fmu, state.mode))
         return report(fmu, RB_FAILURE, "the serialized state is damaged");
     return save(fmu, function, &state, saved);
 }

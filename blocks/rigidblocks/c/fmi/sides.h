@@ -1,8 +1,9 @@
 /* The laws that hold between two events of model exchange.
 
-   Each event indicator is the margin of a law. The law's side, 1 where the margin is positive and else -1, is held until the
-   next event, so that a host's solver sees smooth rates. An indicator is its margin, shifted by a little towards the side:
-   it is never zero after an event, and has changed its sign only where the margin is beyond zero by so much. */
+   Each event indicator is the margin of a law. The law's side, 1 where the margin is positive and
+   else -1, is held until the next event, so that a host's solver sees smooth rates. An indicator is
+   its margin, shifted by a little towards the side: it is never zero after an event, and has
+   changed its sign only where the margin is beyond zero by so much. */
 
 #ifndef RB_SIDES_H
 #define RB_SIDES_H
@@ -51,8 +52,8 @@ static inline void indicators_on(const double *m, const double *side, double shi
         z[i] += shift * side[i];
 }
 
-/* Brings every side to where its indicator is, and returns whether one has changed. A margin may read the sides of laws
-   before its own, so that after each round one more of them is final. */
+/* Brings every side to where its indicator is, and returns whether one has changed. A margin may
+   read the sides of laws before its own, so that after each round one more of them is final. */
 static inline int change_sides(const double *m, double *side, double shift)
 {
     int any = 0, changed = 1;

@@ -13,7 +13,8 @@
 #include RB_XCP /* the plan, which is there where it was built with that */
 #endif
 
-enum { RB_COUNT = RB_SIZE + RB_NX + RB_INDICATORS }; /* all that can be read: the memory, the rates, the event indicators */
+/* all that can be read: the memory, the rates, the event indicators */
+enum { RB_COUNT = RB_SIZE + RB_NX + RB_INDICATORS };
 enum { RB_SLOPES = RB_INPUT_DERIVATIVES * RB_COURSE_ORDER * RB_NU };
 
 /* The modes of an instance, and sets of them. */
@@ -43,10 +44,13 @@ typedef struct {
 /* All that a run remembers: before its start, the memory holds the start values. */
 typedef struct {
     double m[RB_SIZE];
-    double slope[RB_SLOPES + 1]; /* derivatives of the inputs at the beginning of the next step: the first, the second... */
+    /* derivatives of the inputs at the beginning of the next step: the first, the second... */
+    double slope[RB_SLOPES + 1];
     double stop_time;
-    double drift;       /* how far states may be from where they belong in model exchange, relative to their size */
-    double next_sample; /* where samples are events, the next one is at this multiple of the sample time */
+    /* how far states may be from where they belong in model exchange, relative to their size */
+    double drift;
+    /* where samples are events, the next one is at this multiple of the sample time */
+    double next_sample;
     double side[RB_SIDES]; /* of each law, in model exchange */
     Passage passages[RB_LOOPS + 1];
     int slopes_given;
@@ -61,7 +65,8 @@ typedef struct Saved {
 
 enum { RB_FEWEST_LISTS = 8 };
 
-/* The saved states of an instance, found by their address: a power of 2 of lists, more when there are more states. */
+/* The saved states of an instance, found by their address: a power of 2 of lists, more when there
+   are more states. */
 typedef struct {
     Saved *first[RB_FEWEST_LISTS]; /* the lists as long as these are enough */
     Saved **lists;
@@ -70,14 +75,16 @@ typedef struct {
 
 typedef struct {
     State now;
-    int modes; /* those that it can be in: RB_CO_SIMULATION, also with RB_EVENT, or RB_MODEL_EXCHANGE */
+    /* those that it can be in: RB_CO_SIMULATION, also with RB_EVENT, or RB_MODEL_EXCHANGE */
+    int modes;
     Host host;
     SavedStates saved;
     int inputs_wanted;                /* in an intermediate update, whether inputs can be set */
     unsigned char required[RB_COUNT]; /* the variables that the host uses in intermediate updates */
     char *name;                       /* behind the instance */
 #if defined(RB_XCP)
-    Service *service, own_service; /* the first is the second, also where the instance is read alone */
+    /* the first is the second, also where the instance is read alone */
+    Service *service, own_service;
 #endif
 } Instance;
 
@@ -87,7 +94,8 @@ static inline Instance *instance_of(void *component)
     return (Instance *)component;
 }
 
-/* RB_LOCKED is a call in which nobody else reads or writes the memory of the instance, RB_SAMPLED one that is a step. */
+/* RB_LOCKED is a call in which nobody else reads or writes the memory of the instance, RB_SAMPLED
+   one that is a step. */
 #if defined(RB_XCP)
 
 static inline void lock_memory(const Instance *fmu)

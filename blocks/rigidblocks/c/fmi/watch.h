@@ -1,4 +1,5 @@
-/* What the log is told of a run that goes on: near what singular configurations loops came, and what went short in steps. */
+/* What the log is told of a run that goes on: near what singular configurations loops came, and
+   what went short in steps. */
 
 #ifndef RB_WATCH_H
 #define RB_WATCH_H
@@ -10,15 +11,16 @@ static inline void tell_largest(Instance *fmu, int loop)
 {
     Passage *passage = &fmu->now.passages[loop];
     if (isinf(passage->largest))
-        report(fmu, RB_WARNING, "%s fell at t = %g s: a singular configuration", RB_NAMES[RB_AT_RANK[loop]], passage->t);
+        report(fmu, RB_WARNING, "%s fell at t = %g s: a singular configuration",
+               RB_NAMES[RB_AT_RANK[loop]], passage->t);
     else
-        report(fmu, RB_WARNING, "%s was %.3g at t = %g s: near a singular configuration", RB_NAMES[RB_AT_CONDITION[loop]],
-               passage->largest, passage->t);
+        report(fmu, RB_WARNING, "%s was %.3g at t = %g s: near a singular configuration",
+               RB_NAMES[RB_AT_CONDITION[loop]], passage->largest, passage->t);
     passage->told = passage->largest;
 }
 
-/* Looks at the condition of loops at the end of a step. It is told of when it falls back below RB_CLOSE times its least, and
-   is twice what was told before, so that there are few messages. */
+/* Looks at the condition of loops at the end of a step. It is told of when it falls back below
+   RB_CLOSE times its least, and is twice what was told before, so that there are few messages. */
 static inline void watch_loop(Instance *fmu, int loop)
 {
     Passage *passage = &fmu->now.passages[loop];
@@ -45,7 +47,8 @@ static inline void watch(Instance *fmu, const double *before)
     for (int i = 0; i < RB_STEPPED; i++)
         if (fmu->now.m[RB_AT_CUT_SHORT[i]] > 0.0 && before[RB_AT_CUT_SHORT[i]] == 0.0)
             report(fmu, RB_WARNING,
-                   "the inner steps are used up at t = %g s: the rest is one step without a known error, here and where %s "
+                   "the inner steps are used up at t = %g s: the rest is one step without a known "
+                   "error, here and where %s "
                    "grows",
                    fmu->now.m[RB_T], RB_NAMES[RB_AT_CUT_SHORT[i]]);
 }
@@ -59,13 +62,18 @@ static inline void tell_of_run(Instance *fmu)
             tell_largest(fmu, i);
     for (int i = 0; i < RB_STEPPED; i++) {
         if (m[RB_AT_CUT_SHORT[i]] > 0.0)
-            report(fmu, RB_WARNING, "%s is %g: communication steps whose inner steps were used up; raise max_inner_steps",
+            report(fmu, RB_WARNING,
+                   "%s is %g: communication steps whose inner steps were used up; raise "
+                   "max_inner_steps",
                    RB_NAMES[RB_AT_CUT_SHORT[i]], m[RB_AT_CUT_SHORT[i]]);
         if (m[RB_AT_SPITE[i]] > 0.0)
-            report(fmu, RB_WARNING, "%s is %g: inner steps with an error above the tolerance, for time has no shorter ones",
+            report(fmu, RB_WARNING,
+                   "%s is %g: inner steps with an error above the tolerance, for time has no "
+                   "shorter ones",
                    RB_NAMES[RB_AT_SPITE[i]], m[RB_AT_SPITE[i]]);
         if (m[RB_AT_STIFFNESS[i]] > 0.0 && m[RB_AT_RIVAL[i]] == 0.0)
-            report(fmu, RB_WARNING, "%s is %g: stability limits the inner steps; a stiff method takes longer ones",
+            report(fmu, RB_WARNING,
+                   "%s is %g: stability limits the inner steps; a stiff method takes longer ones",
                    RB_NAMES[RB_AT_STIFFNESS[i]], m[RB_AT_STIFFNESS[i]]);
     }
 }

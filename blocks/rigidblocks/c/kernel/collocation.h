@@ -1,8 +1,10 @@
-/* The step of a collocation method: what block/collocation.py does, by the same arithmetic in the same order.
+/* The step of a collocation method: what block/collocation.py does, by the same arithmetic in the
+   same order.
 
-   The stages x + z_i are where z_i = h sum a_ij f(t + c_j h, x + z_j), found by Newton's method with the Jacobian
-   of a place in the step, or in one before as long as that converges. In the coordinates RB_THERE z its linear equations are one
-   real system and two complex ones of n unknowns each (Hairer and Wanner II, IV.8; 1999). */
+   The stages x + z_i are where z_i = h sum a_ij f(t + c_j h, x + z_j), found by Newton's method
+   with the Jacobian of a place in the step, or in one before as long as that converges. In the
+   coordinates RB_THERE z its linear equations are one real system and two complex ones of n
+   unknowns each (Hairer and Wanner II, IV.8; 1999). */
 
 #ifndef RB_COLLOCATION_H
 #define RB_COLLOCATION_H
@@ -23,12 +25,14 @@ enum { RB_NODES = 5, RB_PAIRS = 2 };
 typedef struct {
     double slopes[RB_NX * RB_NX + RB_NX + 1];
     int have_slopes; /* 2 of this inner step, 1 of one before, 0 none that do */
-    double real[RB_NX + 1][RB_NX + 1], re[RB_PAIRS][RB_NX + 1][RB_NX + 1], im[RB_PAIRS][RB_NX + 1][RB_NX + 1];
+    double real[RB_NX + 1][RB_NX + 1], re[RB_PAIRS][RB_NX + 1][RB_NX + 1],
+        im[RB_PAIRS][RB_NX + 1][RB_NX + 1];
     int pivot[1 + RB_PAIRS][RB_NX + 1];
     double factored; /* the length that the factors are for, 0 without */
     double z[RB_NODES][RB_NX + 1], last[RB_NODES][RB_NX + 1];
     double last_length; /* 0 without */
-    double rest, rate;  /* of Newton's method: what is left after a step of it in steps of it, and its contraction */
+    /* of Newton's method: what is left after a step of it in steps of it, and its contraction */
+    double rest, rate;
     double contraction; /* of its first two steps, which rounding hardly touches */
     int tries;
     double spent; /* of the last step that was tried */
@@ -44,7 +48,8 @@ static inline void start_stages(Stages *stages)
 
 /* The factors of re + i im in their place, as `factorize` has them. */
 RB_NOT_INLINED
-static void factorize_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_NX + 1], int *pivot)
+static void factorize_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_NX + 1],
+                           int *pivot)
 {
     for (int j = 0; j < RB_NX; j++) {
         pivot[j] = j;
@@ -58,7 +63,8 @@ static void factorize_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1]
             re[pivot[j]][c] = a;
             im[pivot[j]][c] = b;
         }
-        const double size = re[j][j] * re[j][j] + im[j][j] * im[j][j], a = re[j][j] / size, b = -im[j][j] / size;
+        const double size = re[j][j] * re[j][j] + im[j][j] * im[j][j], a = re[j][j] / size,
+                     b = -im[j][j] / size;
         for (int i = j + 1; i < RB_NX; i++) {
             const double p = re[i][j] * a - im[i][j] * b, q = re[i][j] * b + im[i][j] * a;
             re[i][j] = p;
@@ -75,8 +81,8 @@ static void factorize_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1]
 
 /* (re + i im)^-1 (a + i b) in the place of a and b. */
 RB_NOT_INLINED
-static void solve_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_NX + 1], const int *pivot, double *a,
-                              double *b)
+static void solve_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_NX + 1],
+                       const int *pivot, double *a, double *b)
 {
     for (int j = 0; j < RB_NX; j++) {
         const double p = a[pivot[j]], q = b[pivot[j]];
@@ -119,7 +125,8 @@ static void factorize_stages(Stages *stages, double h)
     }
 }
 
-/* Where the polynomial of the step before comes to in the part `place` of a step of length h, from its start. */
+/* Where the polynomial of the step before comes to in the part `place` of a step of length h, from
+   its start. */
 RB_NOT_INLINED
 static void go_on(const Stages *stages, double place, double h, double *z)
 {
@@ -141,7 +148,8 @@ static void go_on(const Stages *stages, double place, double h, double *z)
 
 /* Newton's step of all stages: dz from the rates there. */
 RB_NOT_INLINED
-static void newton_step(Stages *stages, double h, double rates[RB_NODES][RB_NX + 1], double dz[RB_NODES][RB_NX + 1])
+static void newton_step(Stages *stages, double h, double rates[RB_NODES][RB_NX + 1],
+                        double dz[RB_NODES][RB_NX + 1])
 {
     double b[RB_NODES][RB_NX + 1];
     for (int i = 0; i < RB_NX; i++) {
@@ -211,8 +219,8 @@ static int found_stages(double *m, Trial *trial, Stages *stages, const Course *c
     return 0;
 }
 
-/* The Jacobian in the part RB_SLOPES_AT of the step, where the polynomial of the step before comes to: most stages are
-   nearer to it than to the start, and Newton's method contracts the faster. */
+/* The Jacobian in the part RB_SLOPES_AT of the step, where the polynomial of the step before comes
+   to: most stages are nearer to it than to the start, and Newton's method contracts the faster. */
 RB_NOT_INLINED
 static void renew_slopes(double *m, const Trial *trial, Stages *stages, const Course *course)
 {
@@ -235,7 +243,8 @@ static void renew_slopes(double *m, const Trial *trial, Stages *stages, const Co
 }
 
 /* The difference to a method of order 5, what decays fast taken out of it, in tolerances. It is
-   taken out once: twice would hide what swings fast, as on a stiff contact, which the stages only damp. */
+   taken out once: twice would hide what swings fast, as on a stiff contact, which the stages only
+   damp. */
 RB_NOT_INLINED
 static double error_of_stages(const Trial *trial, Stages *stages, double *e)
 {
@@ -249,7 +258,8 @@ static double error_of_stages(const Trial *trial, Stages *stages, double *e)
     return in_tolerances(e, trial->x, trial->y);
 }
 
-/* A step of the collocation method: trial->y and its error. One of 16, which halves the step, where there are no stages. */
+/* A step of the collocation method: trial->y and its error. One of 16, which halves the step, where
+   there are no stages. */
 RB_NOT_INLINED
 static double try_stages(double *m, Trial *trial, Stages *stages, const Course *course)
 {
@@ -281,7 +291,8 @@ static double try_stages(double *m, Trial *trial, Stages *stages, const Course *
     return error <= 1.0 ? larger(error, arrive(m, trial, course)) : error;
 }
 
-/* Keeps what a step that is taken leaves; returns the length of the next one, given that by its error. */
+/* Keeps what a step that is taken leaves; returns the length of the next one, given that by its
+   error. */
 RB_NOT_INLINED
 static double keep_stages(Stages *stages, double h, double next)
 {

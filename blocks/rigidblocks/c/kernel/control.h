@@ -1,8 +1,10 @@
-/* Inner steps that know their error: what block/control.py does, by the same arithmetic in the same order.
+/* Inner steps that know their error: what block/control.py does, by the same arithmetic in the same
+   order.
 
-   An inner step is tried, its error is measured in tolerances, and it is taken when that is at most 1; if not, it is tried
-   again, shorter. What is remembered from step to step is in the memory, from RB_S on. Only + - * / sqrt, fabs and
-   comparisons decide, so that all compilers decide alike. */
+   An inner step is tried, its error is measured in tolerances, and it is taken when that is at most
+   1; if not, it is tried again, shorter. What is remembered from step to step is in the memory,
+   from RB_S on. Only + - * / sqrt, fabs and comparisons decide, so that all compilers decide
+   alike. */
 
 #ifndef RB_CONTROL_H
 #define RB_CONTROL_H
@@ -21,7 +23,8 @@
 
 #if RB_ADAPTIVE
 
-/* How far inner steps have got on the way from `start` to `end`. Lengths are not the difference of times, which rounds. */
+/* How far inner steps have got on the way from `start` to `end`. Lengths are not the difference of
+   times, which rounds. */
 typedef struct {
     double start, length, end;
     double done;             /* of the length */
@@ -52,7 +55,8 @@ static inline void start_progress(Progress *progress, double start, double lengt
 }
 
 /* A step by the method that is at work, or by the screen; its error. */
-static inline double try_step(double *m, Trial *trial, Progress *progress, int screen, const Course *course)
+static inline double try_step(double *m, Trial *trial, Progress *progress, int screen,
+                              const Course *course)
 {
     (void)progress;
 #if RB_COLLOCATION
@@ -78,7 +82,8 @@ static inline double try_step(double *m, Trial *trial, Progress *progress, int s
 #endif
 }
 
-/* The rest of a communication step whose inner steps are used up: one step of a method that is always at its end. */
+/* The rest of a communication step whose inner steps are used up: one step of a method that is
+   always at its end. */
 RB_NOT_INLINED
 static void cut_short(double *m, Trial *trial, double left, double end, const Course *course)
 {
@@ -113,8 +118,9 @@ static void cut_short(double *m, Trial *trial, double left, double end, const Co
 }
 
 #if RB_EXPLICIT && RB_IMPLICIT
-/* Counts what an implicit step that is taken, with the Jacobian `slopes`, says of the other methods: whether explicit ones
-   would be stable, by h times a bound of the eigenvalues, and what it has cost. */
+/* Counts what an implicit step that is taken, with the Jacobian `slopes`, says of the other
+   methods: whether explicit ones would be stable, by h times a bound of the eigenvalues, and what
+   it has cost. */
 RB_NOT_INLINED
 static void compare(double *s, const Trial *trial, const double *slopes, double dearness)
 {
@@ -134,9 +140,10 @@ static void compare(double *s, const Trial *trial, const double *slopes, double 
 #endif
 
 #ifdef RB_MARGINS
-/* The margins where the states x at t change by h times their rates, from what is near them on the way into the step. */
-static inline void margins_near(double *m, double t, const double *x, double h, const double *rates, double way,
-                                const Course *course, Margins *at)
+/* The margins where the states x at t change by h times their rates, from what is near them on the
+   way into the step. */
+static inline void margins_near(double *m, double t, const double *x, double h, const double *rates,
+                                double way, const Course *course, Margins *at)
 {
     const double near = way * (1.0 / 64.0);
     double there[RB_MARGINS];
@@ -151,7 +158,8 @@ static inline void margins_near(double *m, double t, const double *x, double h, 
         at->change[i] = (there[i] - at->value[i]) / near;
 }
 
-/* The length to try instead where a margin changes its sign in a trial, else 0; its rates at the end are known then. */
+/* The length to try instead where a margin changes its sign in a trial, else 0; its rates at the
+   end are known then. */
 static inline double until_change(double *m, Trial *trial, Approach *approach, const Course *course)
 {
     Margins before, behind;
@@ -164,16 +172,19 @@ static inline double until_change(double *m, Trial *trial, Approach *approach, c
     margins_near(m, trial->t, trial->x, trial->h, trial->f, 1.0, course, &before);
     margins_near(m, trial->end, trial->y, trial->h, trial->next, -1.0, course, &behind);
     store(m + RB_X, trial->y, RB_NX);
-    return shorter_step(approach, trial->h, &before, &behind, in_tolerances(change_of_rates, trial->x, trial->y));
+    return shorter_step(approach, trial->h, &before, &behind,
+                        in_tolerances(change_of_rates, trial->x, trial->y));
 }
 #endif
 
-/* Takes one inner step; returns the time at its end. The states are not finite where none can be taken. */
+/* Takes one inner step; returns the time at its end. The states are not finite where none can be
+   taken. */
 static inline double controlled_step(double *m, Progress *progress, const Course *course)
 {
     Trial trial;
     double *s = m + RB_S;
-    const double t = progress->start + progress->done, end = progress->end, left = progress->length - progress->done;
+    const double t = progress->start + progress->done, end = progress->end,
+                 left = progress->length - progress->done;
     /* a shorter one is lost in the rounding of the time */
     const double shortest = 16.0 * DBL_EPSILON * larger(fabs(t), fabs(end));
     int shortened = 0;
@@ -215,7 +226,8 @@ static inline double controlled_step(double *m, Progress *progress, const Course
             progress->done = progress->length;
             return end;
         }
-        const int crawls = progress->tried == RB_TEST_TRIES && progress->done < 0.01 * progress->length;
+        const int crawls =
+            progress->tried == RB_TEST_TRIES && progress->done < 0.01 * progress->length;
         if (crawls || progress->tried >= RB_MOST_TRIES) {
             if (RB_MAX_INNER_STEPS > 0)
                 cut_short(m, &trial, left, end, course);
@@ -228,14 +240,16 @@ static inline double controlled_step(double *m, Progress *progress, const Course
         trial.end = trial.h == left ? end : progress->start + (progress->done + trial.h);
         const double error = try_step(m, &trial, progress, screen, course);
 #ifdef RB_MARGINS
-        const double before = error <= 1.0 ? until_change(m, &trial, &progress->approach, course) : 0.0;
+        const double before =
+            error <= 1.0 ? until_change(m, &trial, &progress->approach, course) : 0.0;
         if (screen && before > 0.0) {
             screen = 0;
             s[RB_PAUSE] = RB_SCREEN_PAUSE;
             progress->approach.dips = 0;
             continue;
         }
-        if (before > 0.0 || (error <= 1.0 && progress->approach.crosses)) { /* the rates jump there over next to no distance */
+        /* the rates jump there over next to no distance */
+        if (before > 0.0 || (error <= 1.0 && progress->approach.crosses)) {
             s[RB_IS_STIFF] = signs[0];
             s[RB_SIGNS] = signs[1];
             s[RB_EIGENVALUE] = signs[2];

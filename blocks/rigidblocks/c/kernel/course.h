@@ -12,7 +12,8 @@ static inline void store(double *m, const double *values, int n)
     memcpy(m, values, (size_t)n * sizeof(double));
 }
 
-/* Inputs that follow polynomials in a step: u(t) = sum_k c[k] (t - t0)^k. In a step without a course they are held. */
+/* Inputs that follow polynomials in a step: u(t) = sum_k c[k] (t - t0)^k. In a step without a
+   course they are held. */
 enum { RB_COURSE_ORDER = 3 };
 typedef struct {
     double t0;

@@ -1,4 +1,5 @@
-/* The step of a block whose inputs follow polynomials, as a shared library beside that of its kernel. */
+/* The step of a block whose inputs follow polynomials, as a shared library beside that of its
+   kernel. */
 
 #include "step.h"
 
@@ -10,7 +11,8 @@
 
 RB_EXPORT int block_follow(double *m, double t, double dt, const double *course);
 
-/* A step from any time with the inputs on the course c[k][i] of k = 0 .. RB_COURSE_ORDER, one row after the other. */
+/* A step from any time with the inputs on the course c[k][i] of k = 0 .. RB_COURSE_ORDER, one row
+   after the other. */
 RB_EXPORT int block_follow(double *m, double t, double dt, const double *course)
 {
     Course inputs;

@@ -1,6 +1,8 @@
-/* The step of a linearly implicit integrator, in the place of the explicit one of step.h: the arithmetic of implicit.py.
+/* The step of a linearly implicit integrator, in the place of the explicit one of step.h: the
+   arithmetic of implicit.py.
 
-   (1 - gamma h J) k_i = gamma (derivative(t + c_i h, x + h sum a_ij k_j) + sum coupling_ij k_j + time_i h df/dt)
+   (1 - gamma h J) k_i = gamma (derivative(t + c_i h, x + h sum a_ij k_j) + sum coupling_ij k_j +
+   time_i h df/dt)
 
    with rate_slopes = [J by rows | df/dt] at the start of the step. */
 
@@ -13,7 +15,8 @@
 
 #if RB_IMPLICIT
 
-/* The factors of w in its place, by elimination with the largest pivot of each column; its row is kept in `pivot`. */
+/* The factors of w in its place, by elimination with the largest pivot of each column; its row is
+   kept in `pivot`. */
 RB_NOT_INLINED
 static void factorize(double w[RB_NX + 1][RB_NX + 1], int *pivot)
 {
@@ -65,7 +68,8 @@ static void implicit_matrix(double w[RB_NX + 1][RB_NX + 1], double length, const
 
 #if RB_LINEARLY_IMPLICIT
 
-static inline double weighted(const double *weights, double k[RB_IMPLICIT_STAGES][RB_NX + 1], int n, int i)
+static inline double weighted(const double *weights, double k[RB_IMPLICIT_STAGES][RB_NX + 1], int n,
+                              int i)
 {
     double sum = 0.0;
     for (int r = 0; r < n; r++)
@@ -75,8 +79,8 @@ static inline double weighted(const double *weights, double k[RB_IMPLICIT_STAGES
 
 /* The stages k of a step from x at t, with the rates f there. */
 RB_NOT_INLINED
-static void implicit_stages(double *m, double t, double h, const double *x, const double *f, const double *slopes,
-                                   double k[RB_IMPLICIT_STAGES][RB_NX + 1])
+static void implicit_stages(double *m, double t, double h, const double *x, const double *f,
+                            const double *slopes, double k[RB_IMPLICIT_STAGES][RB_NX + 1])
 {
     double w[RB_NX + 1][RB_NX + 1];
     int pivot[RB_NX + 1];
@@ -91,7 +95,8 @@ static void implicit_stages(double *m, double t, double h, const double *x, cons
         if (s > 0)
             derivative(m, k[s]);
         for (int i = 0; i < RB_NX; i++)
-            k[s][i] = RB_GAMMA * (k[s][i] + weighted(RB_COUPLING[s], k, s, i) + RB_TIME[s] * h * slopes[RB_NX * RB_NX + i]);
+            k[s][i] = RB_GAMMA * (k[s][i] + weighted(RB_COUPLING[s], k, s, i) +
+                                  RB_TIME[s] * h * slopes[RB_NX * RB_NX + i]);
         solve(w, pivot, k[s]);
     }
 }
@@ -100,14 +105,16 @@ static void implicit_stages(double *m, double t, double h, const double *x, cons
 /* One step from t: x + h sum b_i k_i. */
 static inline void integrate(double *m, double t, double h)
 {
-    double x[RB_NX + 1], f[RB_NX + 1], k[RB_IMPLICIT_STAGES][RB_NX + 1], slopes[RB_NX * RB_NX + RB_NX + 1];
+    double x[RB_NX + 1], f[RB_NX + 1], k[RB_IMPLICIT_STAGES][RB_NX + 1],
+        slopes[RB_NX * RB_NX + RB_NX + 1];
     m[RB_T] = t;
     store(x, m + RB_X, RB_NX);
     rate_slopes(m, slopes);
     derivative(m, f);
     implicit_stages(m, t, h, x, f, slopes, k);
     for (int i = 0; i < RB_NX; i++)
-        m[RB_X + i] = x[i] + h * weighted(RB_IMPLICIT_A[RB_IMPLICIT_STAGES], k, RB_IMPLICIT_STAGES, i);
+        m[RB_X + i] =
+            x[i] + h * weighted(RB_IMPLICIT_A[RB_IMPLICIT_STAGES], k, RB_IMPLICIT_STAGES, i);
 }
 #endif
 

@@ -20,7 +20,8 @@ RB_EXPORT int block_initialize(double *m, double t)
     return initialize(m, t);
 }
 
-/* RB_STEP_OK, or why the step that `request` = [t, dt, end of the run | memory] asks for is refused. */
+/* RB_STEP_OK, or why the step that `request` = [t, dt, end of the run | memory] asks for is
+   refused. */
 RB_EXPORT int block_refusal(const double *request)
 {
     return step_refusal(request[3 + RB_T], request[2], request[0], request[1], 0);
@@ -33,7 +34,8 @@ RB_EXPORT int block_step(double *m, double t, double dt)
     return refusal == RB_STEP_OK ? step(m, t, dt, NULL) : refusal;
 }
 
-/* A part of a step, from t to `end`, in which nothing is sampled but, where it `samples`, at the end. */
+/* A part of a step, from t to `end`, in which nothing is sampled but, where it `samples`, at the
+   end. */
 RB_EXPORT int block_part(double *m, double t, double end, int samples)
 {
     const int refusal = step_refusal(t, INFINITY, t, end - t, 1);
@@ -46,8 +48,8 @@ RB_EXPORT int block_part(double *m, double t, double end, int samples)
     return all_finite(m) ? RB_STEP_OK : RB_STEP_FAILED;
 }
 
-/* n steps of a run that started at t, the `first` of them from t + first dt; the memory after each is kept as a row of
-   RB_SIZE. Stops at the first that is not taken. */
+/* n steps of a run that started at t, the `first` of them from t + first dt; the memory after each
+   is kept as a row of RB_SIZE. Stops at the first that is not taken. */
 RB_EXPORT int block_run(double *m, double t, double dt, int first, int n, double *rows, int *done)
 {
     for (*done = 0; *done < n; (*done)++) {
@@ -59,7 +61,8 @@ RB_EXPORT int block_run(double *m, double t, double dt, int first, int n, double
     return RB_STEP_OK;
 }
 
-/* The step that `request` asks for, as in block_refusal. Unless it is taken the memory stays as it was. */
+/* The step that `request` asks for, as in block_refusal. Unless it is taken the memory stays as it
+   was. */
 RB_EXPORT int block_try_step(double *request)
 {
     double before[RB_SIZE], *m = request + 3;

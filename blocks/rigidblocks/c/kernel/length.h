@@ -1,5 +1,5 @@
-/* The lengths of inner steps, which is tried and which goes on from a step's error: what block/length.py does, by the same
-   arithmetic in the same order. */
+/* The lengths of inner steps, which is tried and which goes on from a step's error: what
+   block/length.py does, by the same arithmetic in the same order. */
 
 #ifndef RB_LENGTH_H
 #define RB_LENGTH_H
@@ -12,8 +12,8 @@
 
 #if RB_ADAPTIVE
 
-/* About the root of the error that the length goes with: of fifth order, of fourth in linearly implicit steps, of sixth in
-   those of collocation. */
+/* About the root of the error that the length goes with: of fifth order, of fourth in linearly
+   implicit steps, of sixth in those of collocation. */
 static inline double root(double error, double kind)
 {
     const double q = sqrt(sqrt(error));
@@ -24,7 +24,8 @@ static inline double root(double error, double kind)
     return kind == 1.0 ? sqrt(q) * sqrt(sqrt(q)) : sqrt(q);
 }
 
-/* What a step of a kind that is taken leaves: the length of the next one, by its error and the one before. */
+/* What a step of a kind that is taken leaves: the length of the next one, by its error and the one
+   before. */
 static inline void remember(double *s, double h, double error, int shortened, double kind)
 {
     const double now = larger(error, 1e-8), last = s[RB_LAST_ERROR] > 0.0 ? s[RB_LAST_ERROR] : 1e-4;
@@ -34,21 +35,25 @@ static inline void remember(double *s, double h, double error, int shortened, do
         factor = 1.0;
     s[RB_LAST_ERROR] = coarse(now);
     if (h >= s[RB_NEXT_STEP] || factor < 1.0 || h * factor > s[RB_NEXT_STEP])
-        s[RB_NEXT_STEP] = coarse(h * factor); /* a step that the end has cut short does not shorten the next one */
+        /* a step that the end has cut short does not shorten the next one */
+        s[RB_NEXT_STEP] = coarse(h * factor);
 }
 
-/* The length to try first: what is remembered, and at most `left`, which is divided when there are two to go. */
+/* The length to try first: what is remembered, and at most `left`, which is divided when there are
+   two to go. */
 static inline double first_length(const double *s, double left)
 {
     const double h = s[RB_NEXT_STEP] < RB_INNER_STEP ? s[RB_NEXT_STEP] : RB_INNER_STEP;
     return h >= left * (1.0 - 1e-9) ? left : h > 0.5 * left ? 0.5 * left : h;
 }
 
-/* The length that is tried first where nothing is remembered: all that is left, or what changes no state by much. */
+/* The length that is tried first where nothing is remembered: all that is left, or what changes no
+   state by much. */
 static inline double length_at_start(const Trial *trial, double left)
 {
 #if RB_COLLOCATION && !RB_EXPLICIT
-    const double fastest = in_tolerances(trial->f, trial->x, trial->x), part = RB_START_PART / RB_RTOL;
+    const double fastest = in_tolerances(trial->f, trial->x, trial->x),
+                 part = RB_START_PART / RB_RTOL;
     return fastest <= DBL_MAX && part < fastest * left ? coarse(part / fastest) : left;
 #else
     (void)trial;

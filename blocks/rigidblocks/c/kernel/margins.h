@@ -1,4 +1,5 @@
-/* Where a step goes from one law to another: what block/margins.py does, by the same arithmetic in the same order. */
+/* Where a step goes from one law to another: what block/margins.py does, by the same arithmetic in
+   the same order. */
 
 #ifndef RB_MARGINS_H
 #define RB_MARGINS_H
@@ -9,15 +10,17 @@
 
 #define RB_HALVINGS 40 /* of the part of a step until a margin is zero */
 #define RB_BEFORE 1e-4 /* of the way to a change: so far before it a step ends */
-#define RB_DIPS 6      /* times that an inner step is shortened to see whether a margin comes to zero within it */
+#define RB_DIPS \
+    6 /* times that an inner step is shortened to see whether a margin comes to zero within it */
 
 /* The margins at a place, and their rates times the step. */
 typedef struct {
     double value[RB_MARGINS], change[RB_MARGINS];
 } Margins;
 
-/* What is done about changes of sign on the way through a communication step: a step in which a margin changes its sign is
-   taken only when the change of the rates in it is within the tolerance. Until then it is shortened to end before that. */
+/* What is done about changes of sign on the way through a communication step: a step in which a
+   margin changes its sign is taken only when the change of the rates in it is within the tolerance.
+   Until then it is shortened to end before that. */
 typedef struct {
     double resumed;  /* the length from before, 0 where there is nothing to approach */
     double expected; /* the length of the inner step to the change, if it is known */
@@ -45,8 +48,9 @@ static inline double cubic_root(double g0, double d0, double g1, double d1)
     return high;
 }
 
-/* Where a margin that is positive at both ends may be least, if it may be negative there; else 1. That is where the
-   tangents meet: a convex one, as the distance from a convex body along a straight way, is nowhere less. */
+/* Where a margin that is positive at both ends may be least, if it may be negative there; else 1.
+   That is where the tangents meet: a convex one, as the distance from a convex body along a
+   straight way, is nowhere less. */
 static inline double tangents_meet(double g0, double d0, double g1, double d1)
 {
     if (!(d0 < 0.0 && 0.0 < d1))
@@ -55,8 +59,8 @@ static inline double tangents_meet(double g0, double d0, double g1, double d1)
     return 0.0 < s && s < 1.0 && g0 + s * d0 < 0.0 ? s : 1.0;
 }
 
-/* The part of a step until the first margin changes its sign, or may come to zero and back; 1 where none does. `known` is 1
-   where the sign is another at the end. */
+/* The part of a step until the first margin changes its sign, or may come to zero and back; 1 where
+   none does. `known` is 1 where the sign is another at the end. */
 static inline double first_change(const Margins *start, const Margins *end, int *known)
 {
     double part = 1.0;
@@ -79,8 +83,10 @@ static inline double first_change(const Margins *start, const Margins *end, int 
     return part;
 }
 
-/* The length to try instead of h, 0 where this step may be taken; `error` is the change of the rates over it. */
-static inline double shorter_step(Approach *way, double h, const Margins *start, const Margins *end, double error)
+/* The length to try instead of h, 0 where this step may be taken; `error` is the change of the
+   rates over it. */
+static inline double shorter_step(Approach *way, double h, const Margins *start, const Margins *end,
+                                  double error)
 {
     const double part = first_change(start, end, &way->crosses);
     if (way->crosses) {

@@ -1,5 +1,5 @@
-/* The methods of an inner step: each makes trial->y and tells its error, as block/trial.py does, by the same arithmetic in
-   the same order. */
+/* The methods of an inner step: each makes trial->y and tells its error, as block/trial.py does, by
+   the same arithmetic in the same order. */
 
 #ifndef RB_METHODS_H
 #define RB_METHODS_H
@@ -12,8 +12,8 @@
 
 #if RB_EXPLICIT
 
-/* The classical step of order 4; its change against one of order 2 costs nothing, and misses nothing of third order. Its sums
-   are written out: they are all that it costs beside the rates. */
+/* The classical step of order 4; its change against one of order 2 costs nothing, and misses
+   nothing of third order. Its sums are written out: they are all that it costs beside the rates. */
 static inline double try_screen(double *m, Trial *trial, const Course *course)
 {
     static const double times[4] = {0.0, 0.5, 0.5, 1.0};
@@ -36,8 +36,9 @@ static inline double try_screen(double *m, Trial *trial, const Course *course)
 }
 
 /* Looks for stiffness by the change of the rates between two places at the end of a step. */
-static inline void look_for_stiffness(double *s, double h, const double *x, const double *y, const double *before,
-                                      const double *rates, const double *rates_before)
+static inline void look_for_stiffness(double *s, double h, const double *x, const double *y,
+                                      const double *before, const double *rates,
+                                      const double *rates_before)
 {
     double apart[RB_NX + 1], change_of_rates[RB_NX + 1];
     for (int i = 0; i < RB_NX; i++) {
@@ -72,7 +73,8 @@ static inline double try_pair(double *m, Trial *trial, const Course *course)
     trial->next_known = 1;
     const double error = larger(move, in_tolerances(e, trial->x, trial->y));
     if (error <= 1.0)
-        look_for_stiffness(m + RB_S, trial->h, trial->x, trial->y, before, k[RB_STAGES - 1], k[RB_STAGES - 2]);
+        look_for_stiffness(m + RB_S, trial->h, trial->x, trial->y, before, k[RB_STAGES - 1],
+                           k[RB_STAGES - 2]);
     return error;
 }
 
@@ -80,7 +82,8 @@ static inline double try_pair(double *m, Trial *trial, const Course *course)
 
 #if RB_LINEARLY_IMPLICIT
 
-/* A step of the linearly implicit pair, its last stage the error; inputs on a course are held in the middle. */
+/* A step of the linearly implicit pair, its last stage the error; inputs on a course are held in
+   the middle. */
 RB_NOT_INLINED
 static double try_implicit(double *m, Trial *trial, const Course *course)
 {
@@ -95,7 +98,8 @@ static double try_implicit(double *m, Trial *trial, const Course *course)
     trial->slopes_known = 1;
     implicit_stages(m, trial->t, trial->h, trial->x, trial->f, trial->slopes, k);
     for (int i = 0; i < RB_NX; i++) {
-        trial->y[i] = trial->x[i] + trial->h * weighted(RB_IMPLICIT_A[RB_IMPLICIT_STAGES], k, RB_IMPLICIT_STAGES, i);
+        trial->y[i] = trial->x[i] + trial->h * weighted(RB_IMPLICIT_A[RB_IMPLICIT_STAGES], k,
+                                                        RB_IMPLICIT_STAGES, i);
         e[i] = trial->h * k[RB_IMPLICIT_STAGES - 1][i];
     }
     const double error = in_tolerances(e, trial->x, trial->y);

@@ -1,6 +1,8 @@
-/* The step of a block: fixed-step integration and samples on the flat memory that the generated model.h lays out.
+/* The step of a block: fixed-step integration and samples on the flat memory that the generated
+   model.h lays out.
 
-   memory = [t | continuous states | sampled states | inputs | tunable parameters | computed outputs | steps]
+   memory = [t | continuous states | sampled states | inputs | tunable parameters | computed outputs
+   | steps]
 
    The same arithmetic, in the same order, as initialize and advance of block/step.py. */
 
@@ -21,9 +23,10 @@ enum {
     RB_STEP_NOT_FINITE = 2,   /* its length */
     RB_STEP_NOT_POSITIVE = 3, /* its length */
     RB_STEP_TOO_LONG = 4,     /* it has RB_MOST_INNER_STEPS or more */
-    RB_STEP_OFF_SAMPLES = 5,  /* neither of its length and the sample time is a multiple of the other */
-    RB_STEP_NOT_AT_TIME = 6,  /* it does not start at the time of the memory */
-    RB_STEP_BEYOND_END = 7    /* of the run */
+    /* neither of its length and the sample time is a multiple of the other */
+    RB_STEP_OFF_SAMPLES = 5,
+    RB_STEP_NOT_AT_TIME = 6, /* it does not start at the time of the memory */
+    RB_STEP_BEYOND_END = 7   /* of the run */
 };
 
 #define RB_MOST_INNER_STEPS 1e9
@@ -44,7 +47,8 @@ static inline void integrate_inputs(double *m, double t, double h, const Course 
     integrate(m, t, h);
 }
 #else
-/* One step of the integrator of model.h: x + h sum b_i k_i with k_i = derivative(t + c_i h, x_i). */
+/* One step of the integrator of model.h: x + h sum b_i k_i with k_i = derivative(t + c_i h,
+   x_i). */
 static inline void integrate_inputs(double *m, double t, double h, const Course *course)
 {
     double x[RB_NX + 1], k[RB_STAGES][RB_NX + 1];
@@ -77,7 +81,8 @@ static inline void put_back(double *m, double t)
 #endif
 }
 
-/* The number of equal parts of dt such that a sample can only fall on the end of one; 0 when dt does not fit. */
+/* The number of equal parts of dt such that a sample can only fall on the end of one; 0 when dt
+   does not fit. */
 static inline int sample_spans(double dt)
 {
     const double longer = RB_SAMPLE_TIME / dt, shorter = dt / RB_SAMPLE_TIME;
@@ -98,8 +103,9 @@ static inline double longest_inner_step(void)
     return RB_SAMPLE_TIME > 0.0 && RB_SAMPLE_TIME < RB_INNER_STEP ? RB_SAMPLE_TIME : RB_INNER_STEP;
 }
 
-/* RB_STEP_OK, or why no step dt from t is taken by a memory at `now` in a run that ends at `end`. Hosts count time in their
-   own ways: times are compared with what rounding leaves of them. A step that goes `by_samples` need not fit them. */
+/* RB_STEP_OK, or why no step dt from t is taken by a memory at `now` in a run that ends at `end`.
+   Hosts count time in their own ways: times are compared with what rounding leaves of them. A step
+   that goes `by_samples` need not fit them. */
 static inline int step_refusal(double now, double end, double t, double dt, int by_samples)
 {
     const double rounding = 1e-6 * dt + 4.0 * DBL_EPSILON * fabs(now);
@@ -147,7 +153,8 @@ static inline void go_through(double *m, double t, double length, double end, co
         controlled_step(m, &progress, course);
 }
 #else
-/* One inner step from t to `end`, the states put back then; without continuous states there is only the time. */
+/* One inner step from t to `end`, the states put back then; without continuous states there is only
+   the time. */
 static inline void inner_step(double *m, double t, double h, double end, const Course *course)
 {
     if (RB_NX > 0) {
@@ -180,8 +187,8 @@ static inline void flow(double *m, double t, double span, double end, const Cour
     follow(course, m, end);
 }
 
-/* From t to t + dt, a step that is not refused, the inputs on their course: inner steps of at most RB_INNER_STEP, samples
-   where they fall, then the outputs. */
+/* From t to t + dt, a step that is not refused, the inputs on their course: inner steps of at most
+   RB_INNER_STEP, samples where they fall, then the outputs. */
 static inline int step(double *m, double t, double dt, const Course *course)
 {
     const int spans = sample_spans(dt);

@@ -1,5 +1,5 @@
-/* The choice between an explicit pair and implicit methods, and the Jacobian of the latter: what block/stiffness.py
-   does, by the same arithmetic in the same order. */
+/* The choice between an explicit pair and implicit methods, and the Jacobian of the latter: what
+   block/stiffness.py does, by the same arithmetic in the same order. */
 
 #ifndef RB_STIFFNESS_H
 #define RB_STIFFNESS_H
@@ -21,18 +21,21 @@ enum {
     RB_CUT_SHORT = 6,  /* communication steps whose inner steps were used up */
     RB_SPITE = 7,      /* inner steps taken with a larger error, for the time has no shorter ones */
     RB_STIFFNESS = 8,  /* how often there were signs enough that the block is stiff */
-    RB_RIVAL = 9,      /* [s] length of the explicit steps when the linearly implicit ones took over */
-    RB_PATIENCE = 10,  /* how often more signs are waited for, after changes that did not pay */
-    RB_ASKED = 11,     /* the implicit method that stiffness asks for: 1 or 2, 0 before it is known */
-    RB_COST = 12,      /* evaluations' worth of the implicit steps that are being compared */
-    RB_COMPARED = 13,      /* [s] over which these steps have come */
-    RB_OTHER = 14,     /* [1/s] cost per time of the other implicit method when it was at work */
-    RB_WINDOWS = 15,   /* comparisons since the implicit method was changed; 0 while one is tried */
-    RB_TRUST = 16      /* comparisons after which the other implicit method is tried again */
+    /* [s] length of the explicit steps when the linearly implicit ones took over */
+    RB_RIVAL = 9,
+    RB_PATIENCE = 10, /* how often more signs are waited for, after changes that did not pay */
+    /* the implicit method that stiffness asks for: 1 or 2, 0 before it is known */
+    RB_ASKED = 11,
+    RB_COST = 12,     /* evaluations' worth of the implicit steps that are being compared */
+    RB_COMPARED = 13, /* [s] over which these steps have come */
+    RB_OTHER = 14,    /* [1/s] cost per time of the other implicit method when it was at work */
+    RB_WINDOWS = 15,  /* comparisons since the implicit method was changed; 0 while one is tried */
+    RB_TRUST = 16     /* comparisons after which the other implicit method is tried again */
 };
 
-/* x rounded to nine binary digits. What is remembered of an error and decided by it is rounded so: an estimate of an error
-   is the small difference of large numbers, and its last digits are other ones in every form of a block. */
+/* x rounded to nine binary digits. What is remembered of an error and decided by it is rounded so:
+   an estimate of an error is the small difference of large numbers, and its last digits are other
+   ones in every form of a block. */
 static inline double coarse(double x)
 {
     const double c = x * (0x1p44 + 1.0);
@@ -41,9 +44,9 @@ static inline double coarse(double x)
 
 #if RB_EXPLICIT
 
-/* Counts the signs that stability and not accuracy limits an explicit step of length h. `fast` over `distance` is an
-   estimate of the fastest eigenvalue: the change of the rates between two places at the end of the step (Hairer and Wanner
-   II, IV.2). */
+/* Counts the signs that stability and not accuracy limits an explicit step of length h. `fast` over
+   `distance` is an estimate of the fastest eigenvalue: the change of the rates between two places
+   at the end of the step (Hairer and Wanner II, IV.2). */
 static inline void count_sign(double *s, double h, double distance, double fast)
 {
     if (h * fast > RB_STABLE * distance && distance > 1e-5) { /* less is rounding */
@@ -65,8 +68,9 @@ static inline void count_sign(double *s, double h, double distance, double fast)
 
 #if RB_IMPLICIT
 
-/* Counts the signs that explicit steps are cheaper than an implicit one of length h, which costs `dearness` of them: they
-   would be stable, `bound` being one of the fastest eigenvalue, or as many of them as one costs came further before. */
+/* Counts the signs that explicit steps are cheaper than an implicit one of length h, which costs
+   `dearness` of them: they would be stable, `bound` being one of the fastest eigenvalue, or as many
+   of them as one costs came further before. */
 static inline void count_calm(double *s, double h, double bound, double dearness)
 {
     const int calm = bound * h < 2.0 * dearness;
@@ -97,8 +101,8 @@ static void slopes_at(double *m, double h, const double *f, double *slopes)
 
 #elif RB_IMPLICIT
 
-/* J by rows at the memory, where the rates are f, as quotients of differences: each state is moved the way it goes, by the
-   2^-26th of its size. */
+/* J by rows at the memory, where the rates are f, as quotients of differences: each state is moved
+   the way it goes, by the 2^-26th of its size. */
 RB_NOT_INLINED
 static void state_slopes_at(double *m, const double *f, double *slopes)
 {

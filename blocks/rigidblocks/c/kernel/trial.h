@@ -10,7 +10,8 @@
 
 #if RB_ADAPTIVE
 
-/* One inner step while it is tried: from the states x at t, with the rates f there, to y at t + h. */
+/* One inner step while it is tried: from the states x at t, with the rates f there, to y at t +
+   h. */
 typedef struct {
     double t, h, end;
     double x[RB_NX + 1], f[RB_NX + 1], y[RB_NX + 1], next[RB_NX + 1]; /* next: the rates at y */
@@ -21,7 +22,8 @@ typedef struct {
 #endif
 } Trial;
 
-/* The largest element of e in tolerances at the states x and y; infinite when one of e or y is not finite. */
+/* The largest element of e in tolerances at the states x and y; infinite when one of e or y is not
+   finite. */
 static inline double in_tolerances(const double *e, const double *x, const double *y)
 {
     double largest = 0.0;
@@ -48,7 +50,8 @@ static inline void change(double h, const double *weights, double k[][RB_NX + 1]
 }
 
 /* The memory at t with the states x, and the rates there. */
-static inline void rates_at(double *m, double t, const double *x, const Course *course, double *rates)
+static inline void rates_at(double *m, double t, const double *x, const Course *course,
+                            double *rates)
 {
     store(m + RB_X, x, RB_NX);
     m[RB_T] = t;
@@ -56,7 +59,8 @@ static inline void rates_at(double *m, double t, const double *x, const Course *
     derivative(m, rates);
 }
 
-/* The memory at the end of a step with the states y, moved back to where they belong; how far, in tolerances. */
+/* The memory at the end of a step with the states y, moved back to where they belong; how far, in
+   tolerances. */
 static inline double arrive(double *m, Trial *trial, const Course *course)
 {
     store(m + RB_X, trial->y, RB_NX);

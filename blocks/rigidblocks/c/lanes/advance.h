@@ -1,7 +1,8 @@
-/* The step of a block in lanes: what step.h does from the time t of a memory, which all lanes share, to that after RB_STEP [s].
+/* The step of a block in lanes: what step.h does from the time t of a memory, which all lanes
+   share, to that after RB_STEP [s].
 
-   The generated functions.h has lane_update and lane_output, as in block.h, and RB_SPANS, the number of equal parts of the step
-   such that a sample can only fall on the end of one. */
+   The generated functions.h has lane_update and lane_output, as in block.h, and RB_SPANS, the
+   number of equal parts of the step such that a sample can only fall on the end of one. */
 
 #ifndef RB_ADVANCE_H
 #define RB_ADVANCE_H

@@ -1,11 +1,13 @@
-/* Inner steps that know their error, of RB_LANES runs at once: what c/kernel/control.h does with explicit steps, lane by lane,
-   by the same arithmetic in the same order. Each lane has its own step length and what it remembers; one that is at the end
-   waits for the others.
+/* Inner steps that know their error, of RB_LANES runs at once: what c/kernel/control.h does with
+   explicit steps, lane by lane, by the same arithmetic in the same order. Each lane has its own
+   step length and what it remembers; one that is at the end waits for the others.
 
-   To a lane that anything rare happens to, a change of law, stiffness, a bound on steps, this span of time is done again alone,
-   by control.h itself. Which are done so depends on the lane alone, so that its bits are the same beside any others.
+   To a lane that anything rare happens to, a change of law, stiffness, a bound on steps, this span
+   of time is done again alone, by control.h itself. Which are done so depends on the lane alone, so
+   that its bits are the same beside any others.
 
-   The generated functions.h has those of the block in lanes: lane_derivative, lane_project, lane_margins, as in block.h. */
+   The generated functions.h has those of the block in lanes: lane_derivative, lane_project,
+   lane_margins, as in block.h. */
 
 #ifndef RB_FLOW_H
 #define RB_FLOW_H
@@ -19,8 +21,10 @@
 
 #if RB_ADAPTIVE
 
-/* Does lane by lane, by control.h, what begins at x with what is remembered in s; the states are not finite where it fails. */
-static inline void flow_alone(real *m, bits which, const real *x, const real *s, double t, double span, double end)
+/* Does lane by lane, by control.h, what begins at x with what is remembered in s; the states are
+   not finite where it fails. */
+static inline void flow_alone(real *m, bits which, const real *x, const real *s, double t,
+                              double span, double end)
 {
     double one[RB_SIZE];
     for (int k = 0; k < RB_LANES; k++) {
@@ -45,7 +49,8 @@ static inline void flow_alone(real *m, bits which, const real *x, const real *s,
 /* How far the lanes have got on the way from `start` to `end`, each in an inner step of its own. */
 typedef struct {
     double start, length, end;
-    bits going, alone, shortened; /* lanes on the way, those that leave it, those whose step is tried again */
+    /* lanes on the way, those that leave it, those whose step is tried again */
+    bits going, alone, shortened;
     real done, left, h, tried;
     real x[RB_NX + 1], f[RB_NX + 1];    /* where the inner step starts, and the rates there */
     real y[RB_NX + 1], next[RB_NX + 1]; /* where it ends */
@@ -68,7 +73,8 @@ static inline real coarse_lanes(real x)
     return c - (c - x);
 }
 
-/* The largest element of e in tolerances at the states x and y; infinite where one of e or y is not finite. */
+/* The largest element of e in tolerances at the states x and y; infinite where one of e or y is not
+   finite. */
 static inline real lane_tolerances(const real *e, const real *x, const real *y)
 {
     real largest = lanes(0.0);
@@ -89,7 +95,8 @@ static inline void lane_rates(real *m, real t, const real *x, real *rates)
     lane_derivative(m, rates);
 }
 
-/* The memory at the end of the steps, with their states moved back to where they belong; how far, in tolerances. */
+/* The memory at the end of the steps, with their states moved back to where they belong; how far,
+   in tolerances. */
 static inline real lane_arrive(real *m, Flow *way, real end)
 {
     set(m + RB_X, way->y, RB_NX);
@@ -126,23 +133,31 @@ static inline real lane_screen(real *m, Flow *way)
         e[i] = h * (first - sixth * k[1][i] - sixth * k[2][i] + last);
     }
     const real error = lane_tolerances(e, way->x, way->y);
-    return choice((bits)(error <= lanes(1.0)), larger_of(error, lane_arrive(m, way, lanes(way->end))), error);
+    return choice((bits)(error <= lanes(1.0)),
+                  larger_of(error, lane_arrive(m, way, lanes(way->end))), error);
 }
 
-/* Counts, in the lanes of the mask, the signs that stability limits the step: count_sign of stiffness.h. */
-static inline void count_signs(Flow *way, real *s, bits mask, const real *before, const real *rates, const real *rates_before)
+/* Counts, in the lanes of the mask, the signs that stability limits the step: count_sign of
+   stiffness.h. */
+static inline void count_signs(Flow *way, real *s, bits mask, const real *before, const real *rates,
+                               const real *rates_before)
 {
     real apart[RB_NX + 1], change_of_rates[RB_NX + 1];
     for (int i = 0; i < RB_NX; i++) {
         apart[i] = way->y[i] - before[i];
         change_of_rates[i] = rates[i] - rates_before[i];
     }
-    const real distance = lane_tolerances(apart, way->x, way->y), fast = lane_tolerances(change_of_rates, way->x, way->y);
-    const bits is_fast = (bits)(way->h * fast > lanes(RB_STABLE) * distance), tells = (bits)(distance > lanes(1e-5));
-    const bits speaks = mask & is_fast & tells, calm = mask & ~speaks & (bits)(s[RB_SIGNS] > lanes(0.0));
+    const real distance = lane_tolerances(apart, way->x, way->y),
+               fast = lane_tolerances(change_of_rates, way->x, way->y);
+    const bits is_fast = (bits)(way->h * fast > lanes(RB_STABLE) * distance),
+               tells = (bits)(distance > lanes(1e-5));
+    const bits speaks = mask & is_fast & tells,
+               calm = mask & ~speaks & (bits)(s[RB_SIGNS] > lanes(0.0));
     s[RB_EIGENVALUE] = choice(speaks, coarse_lanes(fast / distance), s[RB_EIGENVALUE]);
-    s[RB_SIGNS] = choice(speaks, s[RB_SIGNS] + lanes(1.0), choice(calm, s[RB_SIGNS] - lanes(0.5), s[RB_SIGNS]));
-    const bits is_stiff = mask & (bits)(s[RB_SIGNS] >= lanes(RB_ENOUGH_SIGNS) * (lanes(1.0) + s[RB_PATIENCE]));
+    s[RB_SIGNS] = choice(speaks, s[RB_SIGNS] + lanes(1.0),
+                         choice(calm, s[RB_SIGNS] - lanes(0.5), s[RB_SIGNS]));
+    const bits is_stiff =
+        mask & (bits)(s[RB_SIGNS] >= lanes(RB_ENOUGH_SIGNS) * (lanes(1.0) + s[RB_PATIENCE]));
     s[RB_STIFFNESS] += masked(is_stiff, lanes(1.0));
     s[RB_SIGNS] = choice(is_stiff, lanes(0.0), s[RB_SIGNS]);
 #if RB_IMPLICIT
@@ -177,14 +192,17 @@ static inline real lane_pair(real *m, Flow *way, real t, real end)
     }
     const real size = larger_of(move, lane_tolerances(e, way->x, way->y));
     const real error = choice((bits)(move <= lanes(1.0)), size, move);
-    count_signs(way, m + RB_S, way->going & (bits)(error <= lanes(1.0)), before, way->next, k[RB_STAGES - 2]);
+    count_signs(way, m + RB_S, way->going & (bits)(error <= lanes(1.0)), before, way->next,
+                k[RB_STAGES - 2]);
     return error;
 }
 
 #ifdef RB_MARGINS
-/* The margins where the states x at t change by h times their rates, from what is near them on the way into the step. */
-static inline void lane_margins_near(real *m, const Flow *way, real t, const real *x, const real *rates, double part,
-                                     real *value, real *change_of_margins)
+/* The margins where the states x at t change by h times their rates, from what is near them on the
+   way into the step. */
+static inline void lane_margins_near(real *m, const Flow *way, real t, const real *x,
+                                     const real *rates, double part, real *value,
+                                     real *change_of_margins)
 {
     const real near = lanes(part * (1.0 / 64.0));
     real there[RB_MARGINS];
@@ -198,7 +216,8 @@ static inline void lane_margins_near(real *m, const Flow *way, real t, const rea
         change_of_margins[i] = (there[i] - value[i]) / near;
 }
 
-/* The lanes in which a margin changes its sign in the step, or may come to zero and back: first_change of margins.h. */
+/* The lanes in which a margin changes its sign in the step, or may come to zero and back:
+   first_change of margins.h. */
 static inline bits changing(real *m, const Flow *way, real t, real end)
 {
     real g0[RB_MARGINS], d0[RB_MARGINS], g1[RB_MARGINS], d1[RB_MARGINS];
@@ -208,10 +227,12 @@ static inline bits changing(real *m, const Flow *way, real t, real end)
     lane_margins_near(m, way, end, way->y, way->next, -1.0, g1, d1);
     for (int i = 0; i < RB_MARGINS; i++) {
         const real sign_of_it = choice((bits)(g0[i] > zero), one, -one);
-        const real a = sign_of_it * g0[i], da = sign_of_it * d0[i], b = sign_of_it * g1[i], db = sign_of_it * d1[i];
+        const real a = sign_of_it * g0[i], da = sign_of_it * d0[i], b = sign_of_it * g1[i],
+                   db = sign_of_it * d1[i];
         const real s = (b - db - a) / (da - db);
         any_of_them |= (bits)(g0[i] > zero) ^ (bits)(g1[i] > zero);
-        any_of_them |= (bits)(da < zero) & (bits)(zero < db) & (bits)(zero < s) & (bits)(s < one) & (bits)(a + s * da < zero);
+        any_of_them |= (bits)(da < zero) & (bits)(zero < db) & (bits)(zero < s) & (bits)(s < one) &
+                       (bits)(a + s * da < zero);
     }
     return any_of_them;
 }
@@ -224,8 +245,10 @@ static inline void begin_inner_step(Flow *way, real *s, bits mask)
 {
     const real longest = lanes(RB_INNER_STEP), half = lanes(0.5);
     way->left = lanes(way->length) - way->done;
-    s[RB_NEXT_STEP] = choice(mask & (bits)(s[RB_NEXT_STEP] == lanes(0.0)), way->left, s[RB_NEXT_STEP]);
-    const real h = choice((bits)(s[RB_NEXT_STEP] < longest), s[RB_NEXT_STEP], longest), middle = half * way->left;
+    s[RB_NEXT_STEP] =
+        choice(mask & (bits)(s[RB_NEXT_STEP] == lanes(0.0)), way->left, s[RB_NEXT_STEP]);
+    const real h = choice((bits)(s[RB_NEXT_STEP] < longest), s[RB_NEXT_STEP], longest),
+               middle = half * way->left;
     const real shorter = choice((bits)(h > middle), middle, h);
     const real first = choice((bits)(h >= way->left * lanes(1.0 - 1e-9)), way->left, shorter);
     way->h = choice(mask, first, way->h);
@@ -237,12 +260,15 @@ static inline void remember_lanes(const Flow *way, real *s, bits mask, real erro
 {
     const real now = larger_of(error, lanes(1e-8)), one = lanes(1.0);
     const real last = choice((bits)(s[RB_LAST_ERROR] > lanes(0.0)), s[RB_LAST_ERROR], lanes(1e-4));
-    const real of_now = square_root(square_root(square_root(now))), of_last = square_root(square_root(square_root(last)));
+    const real of_now = square_root(square_root(square_root(now))),
+               of_last = square_root(square_root(square_root(last)));
     real factor = lanes(0.9) / of_now * square_root(of_last);
-    factor = choice((bits)(factor < lanes(0.2)), lanes(0.2), choice((bits)(factor > lanes(5.0)), lanes(5.0), factor));
+    factor = choice((bits)(factor < lanes(0.2)), lanes(0.2),
+                    choice((bits)(factor > lanes(5.0)), lanes(5.0), factor));
     factor = choice(way->shortened & (bits)(factor > one), one, factor);
     const real length = way->h * factor;
-    const bits goes = (bits)(way->h >= s[RB_NEXT_STEP]) | (bits)(factor < one) | (bits)(length > s[RB_NEXT_STEP]);
+    const bits goes =
+        (bits)(way->h >= s[RB_NEXT_STEP]) | (bits)(factor < one) | (bits)(length > s[RB_NEXT_STEP]);
     s[RB_LAST_ERROR] = choice(mask, coarse_lanes(now), s[RB_LAST_ERROR]);
     s[RB_NEXT_STEP] = choice(mask & goes, coarse_lanes(length), s[RB_NEXT_STEP]);
 }
@@ -250,11 +276,14 @@ static inline void remember_lanes(const Flow *way, real *s, bits mask, real erro
 /* Shortens the steps of the lanes of the mask; they go alone where time has no shorter ones. */
 static inline void shorten(Flow *way, real *s, bits mask, real error, real t)
 {
-    const real some = lanes(0.9) / square_root(square_root(error)), low = lanes(0.2), high = lanes(0.5);
+    const real some = lanes(0.9) / square_root(square_root(error)), low = lanes(0.2),
+               high = lanes(0.5);
     const real factor = choice((bits)(error <= lanes(DBL_MAX)), some, low);
-    const real bounded = choice((bits)(factor < low), low, choice((bits)(factor > high), high, factor));
+    const real bounded =
+        choice((bits)(factor < low), low, choice((bits)(factor > high), high, factor));
     const real shorter = coarse_lanes(way->h * bounded);
-    const real shortest = lanes(16.0 * DBL_EPSILON) * larger_of(magnitude(t), magnitude(lanes(way->end)));
+    const real shortest =
+        lanes(16.0 * DBL_EPSILON) * larger_of(magnitude(t), magnitude(lanes(way->end)));
     way->alone |= mask & (bits)(shorter < shortest);
     way->shortened |= mask;
     way->h = choice(mask, shorter, way->h);
@@ -272,7 +301,8 @@ static inline void take(Flow *way, bits mask)
     }
 }
 
-/* One step of RK4 over the whole span, in the lanes whose steps are as long: those that it satisfies are at the end. */
+/* One step of RK4 over the whole span, in the lanes whose steps are as long: those that it
+   satisfies are at the end. */
 static inline void go_by_screen(real *m, Flow *way)
 {
     real *s = m + RB_S;
@@ -303,8 +333,10 @@ static inline void go_by_screen(real *m, Flow *way)
 /* The lanes whose inner steps are used up, or lead nowhere. */
 static inline bits at_bound(const Flow *way)
 {
-    const bits crawl = (bits)(way->tried >= lanes(RB_TEST_TRIES)) & (bits)(way->done < lanes(0.01 * way->length));
-    const bits bound = (bits)(way->tried >= lanes(RB_MAX_INNER_STEPS > 0 ? RB_MAX_INNER_STEPS : RB_MOST_TRIES));
+    const bits crawl =
+        (bits)(way->tried >= lanes(RB_TEST_TRIES)) & (bits)(way->done < lanes(0.01 * way->length));
+    const bits bound =
+        (bits)(way->tried >= lanes(RB_MAX_INNER_STEPS > 0 ? RB_MAX_INNER_STEPS : RB_MOST_TRIES));
     return way->going & (crawl | bound);
 }
 

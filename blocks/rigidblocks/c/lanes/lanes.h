@@ -1,6 +1,7 @@
 /* Numbers in lanes: `real` is RB_LANES doubles, on which the operations of C work lane by lane.
 
-   No operation mixes lanes, and each is rounded as IEEE 754 says, so a lane has the same bits whatever the number of lanes. */
+   No operation mixes lanes, and each is rounded as IEEE 754 says, so a lane has the same bits
+   whatever the number of lanes. */
 
 #ifndef RB_LANES_H
 #define RB_LANES_H

@@ -21,13 +21,14 @@ typedef double anywhere __attribute__((vector_size(8 * RB_LANES), aligned(8), ma
 #define RB_MIX(x, y, ...) __builtin_shuffle(x, y, (bits){__VA_ARGS__})
 #endif
 
-/* Of two rows of a matrix, the squares of `1`, `2` or `4` numbers that are off the diagonal change places. */
-#define RB_EXCHANGE(name, first, second)                                                                                   \
-    static inline void name(real *a, real *b)                                                                              \
-    {                                                                                                                      \
-        const real x = *a, y = *b;                                                                                         \
-        *a = RB_MIX(x, y, RB_UNPACK first);                                                                                \
-        *b = RB_MIX(x, y, RB_UNPACK second);                                                                               \
+/* Of two rows of a matrix, the squares of `1`, `2` or `4` numbers that are off the diagonal change
+   places. */
+#define RB_EXCHANGE(name, first, second)      \
+    static inline void name(real *a, real *b) \
+    {                                         \
+        const real x = *a, y = *b;            \
+        *a = RB_MIX(x, y, RB_UNPACK first);   \
+        *b = RB_MIX(x, y, RB_UNPACK second);  \
     }
 #define RB_UNPACK(...) __VA_ARGS__
 
@@ -72,15 +73,16 @@ static inline void transpose(real *r)
 }
 #endif
 
-/* Where the square of columns from j on begins: the last one has columns of the one before it again, so as not to go beyond
-   the rows. */
+/* Where the square of columns from j on begins: the last one has columns of the one before it
+   again, so as not to go beyond the rows. */
 static inline int square_at(int j, int size)
 {
     return size < RB_LANES || j + RB_LANES <= size ? j : size - RB_LANES;
 }
 
-/* `count` rows of `size` numbers each, at `first`; lanes beyond them get the last one again. A square of numbers at a time;
-   that of rows which are shorter has those of the next row in it, but never any beyond the last row. */
+/* `count` rows of `size` numbers each, at `first`; lanes beyond them get the last one again. A
+   square of numbers at a time; that of rows which are shorter has those of the next row in it, but
+   never any beyond the last row. */
 static inline void read_rows(const double *first, int size, int count, real *in)
 {
     const int here = size < RB_LANES ? size : RB_LANES;

@@ -1,13 +1,15 @@
 /* Many runs of a block, RB_LANES of them at once.
 
-   The generated steps.h has RB_SIZE, the numbers of the memory, of which the first is the time; the functions
-   `begin`, from a memory to that at the start of a run, and `advance`, to that after a step; and the step RB_DT. */
+   The generated steps.h has RB_SIZE, the numbers of the memory, of which the first is the time; the
+   functions `begin`, from a memory to that at the start of a run, and `advance`, to that after a
+   step; and the step RB_DT. */
 
 #include "rows.h"
 #include "steps.h"
 
-/* What is kept of n runs: of each a row of `width` numbers, those at the `places` of its memory, after every `every`-th step;
-   how many steps it has taken when a number of it is no longer finite, -1 before that. */
+/* What is kept of n runs: of each a row of `width` numbers, those at the `places` of its memory,
+   after every `every`-th step; how many steps it has taken when a number of it is no longer finite,
+   -1 before that. */
 struct record {
     long width, every, rows;
     const long *places;
@@ -34,7 +36,8 @@ static inline real not_finite(const real *m)
 }
 
 /* Marks the runs that have failed; returns how many of them have not. */
-static inline int still_finite(const struct record *record, long run, int count, long steps, const real *m)
+static inline int still_finite(const struct record *record, long run, int count, long steps,
+                               const real *m)
 {
     const bits bad = is_nan(not_finite(m));
     int good = count;
@@ -49,10 +52,13 @@ static inline int still_finite(const struct record *record, long run, int count,
     return good;
 }
 
-RB_EXPORT void run(double *memories, long first, long last, double t, long steps, const struct record *record);
+RB_EXPORT void run(double *memories, long first, long last, double t, long steps,
+                   const struct record *record);
 
-/* The runs from `first` on and before `last`, from t on, with their memories one behind the other. */
-RB_EXPORT void run(double *memories, long first, long last, double t, long steps, const struct record *record)
+/* The runs from `first` on and before `last`, from t on, with their memories one behind the
+   other. */
+RB_EXPORT void run(double *memories, long first, long last, double t, long steps,
+                   const struct record *record)
 {
     real m[RB_SIZE], next[RB_SIZE];
     for (long at = first; at < last; at += RB_LANES) {

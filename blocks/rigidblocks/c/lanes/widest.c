@@ -1,4 +1,5 @@
-/* How many doubles the processor and the system at hand take in one operation, of those that the lanes are made for. */
+/* How many doubles the processor and the system at hand take in one operation, of those that the
+   lanes are made for. */
 
 #if defined(_WIN32)
 #define RB_EXPORT __declspec(dllexport)
@@ -22,9 +23,12 @@ static unsigned kept(void)
 
 RB_EXPORT int widest(void)
 {
-    const unsigned avx = 1u << 28, osxsave = 1u << 27, fma = 1u << 12, movbe = 1u << 22, f16c = 1u << 29;
-    const unsigned avx2 = 1u << 5 | 1u << 3 | 1u << 8;                             /* with BMI1 and BMI2 */
-    const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31; /* F, DQ, CD, BW, VL */
+    const unsigned avx = 1u << 28, osxsave = 1u << 27, fma = 1u << 12, movbe = 1u << 22,
+                   f16c = 1u << 29;
+    /* with BMI1 and BMI2 */
+    const unsigned avx2 = 1u << 5 | 1u << 3 | 1u << 8;
+    /* F, DQ, CD, BW, VL */
+    const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
     const unsigned v3 = avx | osxsave | fma | movbe | f16c;
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || (c & v3) != v3 || (kept() & 6) != 6)

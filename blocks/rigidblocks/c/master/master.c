@@ -39,13 +39,14 @@ RB_EXPORT void master_read(const Part *part)
 {
     copy(part->wires, part->n_wires);
     for (int64_t k = 0; k < part->n_scales; k++)
-        *part->scales[k].value = part->scales[k].factor * *part->scales[k].value + part->scales[k].offset;
+        *part->scales[k].value =
+            part->scales[k].factor * *part->scales[k].value + part->scales[k].offset;
 }
 
 static int set2(const Part *part)
 {
-    return part->set.n ? part->set.function.fmi2_set(part->instance, part->set.references, (size_t)part->set.n,
-                                                     part->set.values)
+    return part->set.n ? part->set.function.fmi2_set(part->instance, part->set.references,
+                                                     (size_t)part->set.n, part->set.values)
                        : 0;
 }
 
@@ -56,32 +57,35 @@ static int step2(const Part *part, double t, double dt)
 
 static int get2(const Part *part)
 {
-    return part->get.n ? part->get.function.fmi2_get(part->instance, part->get.references, (size_t)part->get.n,
-                                                     part->get.values)
+    return part->get.n ? part->get.function.fmi2_get(part->instance, part->get.references,
+                                                     (size_t)part->get.n, part->get.values)
                        : 0;
 }
 
 static int set3(const Part *part)
 {
-    return part->set.n ? part->set.function.fmi3_set(part->instance, part->set.references, (size_t)part->set.n,
-                                                     part->set.values, (size_t)part->set.n_values)
+    return part->set.n ? part->set.function.fmi3_set(part->instance, part->set.references,
+                                                     (size_t)part->set.n, part->set.values,
+                                                     (size_t)part->set.n_values)
                        : 0;
 }
 
 static int get3(const Part *part)
 {
-    return part->get.n ? part->get.function.fmi3_get(part->instance, part->get.references, (size_t)part->get.n,
-                                                     part->get.values, (size_t)part->get.n_values)
+    return part->get.n ? part->get.function.fmi3_get(part->instance, part->get.references,
+                                                     (size_t)part->get.n, part->get.values,
+                                                     (size_t)part->get.n_values)
                        : 0;
 }
 
-/* Steps that FMI 3.0 lets an FMU end early, or in an event, are the host's to go on from: they have a status of their own. */
+/* Steps that FMI 3.0 lets an FMU end early, or in an event, are the host's to go on from: they have
+   a status of their own. */
 static int step3(const Part *part, double t, double dt)
 {
     _Bool event = 0, terminate = 0, early = 0;
     double last = t;
-    const int status =
-        part->step.fmi3_step(part->instance, t, dt, !*part->may_go_back, &event, &terminate, &early, &last);
+    const int status = part->step.fmi3_step(part->instance, t, dt, !*part->may_go_back, &event,
+                                            &terminate, &early, &last);
     return status ? status : event || terminate || early ? RB_UNUSUAL : 0;
 }
 

@@ -1,4 +1,5 @@
-/* A block in a web page, for WebAssembly: one memory, at its start values or after steps of one length. */
+/* A block in a web page, for WebAssembly: one memory, at its start values or after steps of one
+   length. */
 
 #include <stddef.h>
 

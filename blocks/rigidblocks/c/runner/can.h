@@ -37,7 +37,8 @@ typedef struct {
     uint32_t sent[CAN_MOST]; /* how often */
     double cycle[CAN_MOST];  /* the last in which it was */
     CanHeard heard[CAN_MOST];
-    double *values, *fresh; /* those that were sent or are held, and those of the frame that is read */
+    /* those that were sent or are held, and those of the frame that is read */
+    double *values, *fresh;
 } Can;
 
 static inline int bind_can(Can *can, const LinkPlan *plan)
@@ -54,22 +55,24 @@ static inline int bind_can(Can *can, const LinkPlan *plan)
         flexible |= of->received[k].is_fd;
         filters[k].can_id = id;
         /* CAN_ERR_FLAG in a mask would ask for error frames, and for nothing else */
-        filters[k].can_mask = CAN_EFF_FLAG | CAN_RTR_FLAG | ((id & CAN_EFF_FLAG) ? CAN_EFF_MASK : CAN_SFF_MASK);
+        filters[k].can_mask =
+            CAN_EFF_FLAG | CAN_RTR_FLAG | ((id & CAN_EFF_FLAG) ? CAN_EFF_MASK : CAN_SFF_MASK);
     }
     memset(&address, 0, sizeof address);
     address.can_family = AF_CAN;
     address.can_ifindex = (int)if_nametoindex(plan->peer);
     can->socket = socket(PF_CAN, SOCK_RAW | SOCK_CLOEXEC, CAN_RAW);
     if (can->socket < 0 || address.can_ifindex == 0 ||
-        setsockopt(can->socket, SOL_CAN_RAW, CAN_RAW_FILTER, filters, (socklen_t)of->n_received * sizeof *filters) != 0)
+        setsockopt(can->socket, SOL_CAN_RAW, CAN_RAW_FILTER, filters,
+                   (socklen_t)of->n_received * sizeof *filters) != 0)
         return -1;
     if (flexible && setsockopt(can->socket, SOL_CAN_RAW, CAN_RAW_FD_FRAMES, &on, sizeof on) != 0)
         return -1;
     return bind(can->socket, (struct sockaddr *)&address, sizeof address);
 }
 
-/* Opens the bus of a link, or takes the socket "fd:N" that the program was started with; -1, with a message, where that
-   fails. */
+/* Opens the bus of a link, or takes the socket "fd:N" that the program was started with; -1, with a
+   message, where that fails. */
 static inline int open_can(Can *can, const LinkPlan *plan)
 {
     const size_t n = (size_t)(plan->n_sent + plan->n_received) + 1;
@@ -86,7 +89,8 @@ static inline int open_can(Can *can, const LinkPlan *plan)
         can->socket = fcntl((int)strtol(plan->peer + 3, NULL, 10), F_DUPFD_CLOEXEC, 3);
     if (strncmp(plan->peer, "fd:", 3) == 0 ? can->socket >= 0 : bind_can(can, plan) == 0)
         return 0;
-    (void)fprintf(stderr, "link '%s' cannot open the CAN interface %s: %s\n", plan->name, plan->peer, strerror(errno));
+    (void)fprintf(stderr, "link '%s' cannot open the CAN interface %s: %s\n", plan->name,
+                  plan->peer, strerror(errno));
     return -1;
 }
 
@@ -99,28 +103,31 @@ static inline void close_can(Can *can)
 }
 
 /* Sends a message; whether it went out. */
-static inline int send_message(Can *can, const FrameMessage *message, uint32_t count, const FrameSignal *signals,
-                               uint64_t *beyond)
+static inline int send_message(Can *can, const FrameMessage *message, uint32_t count,
+                               const FrameSignal *signals, uint64_t *beyond)
 {
     struct canfd_frame frame; /* that of CAN is its beginning */
     memset(&frame, 0, sizeof frame);
     frame.can_id = message->id;
     frame.len = (uint8_t)message->wire_size;
     if (message->is_fd)
-        frame.flags = (uint8_t)((message->has_fast_bits ? CANFD_BRS : 0) | 0x04); /* the last says that it is CAN FD */
+        /* the last says that it is CAN FD */
+        frame.flags = (uint8_t)((message->has_fast_bits ? CANFD_BRS : 0) | 0x04);
     frame_pack(message, signals, can->values, count, frame.data, beyond);
     const size_t size = message->is_fd ? CANFD_MTU : CAN_MTU;
     return send(can->socket, &frame, size, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
 }
 
 /* The messages that are due at t: each, or those of a period once in it. */
-static inline void send_due(Can *can, const LinkPlan *plan, LinkCounts *counts, const double *m, double t)
+static inline void send_due(Can *can, const LinkPlan *plan, LinkCounts *counts, const double *m,
+                            double t)
 {
     for (int k = 0; k < plan->n_sent; k++)
         can->values[k] = sent_value(plan, k, m);
     for (int k = 0; k < plan->can->n_sent; k++) {
         const FrameMessage *message = &plan->can->sent[k];
-        const double cycle = message->period > 0.0 ? floor(t / message->period + 1e-6) : can->cycle[k] + 1.0;
+        const double cycle =
+            message->period > 0.0 ? floor(t / message->period + 1e-6) : can->cycle[k] + 1.0;
         if (cycle == can->cycle[k])
             continue;
         can->cycle[k] = cycle;
@@ -131,8 +138,10 @@ static inline void send_due(Can *can, const LinkPlan *plan, LinkCounts *counts, 
     }
 }
 
-/* By how many the counter of a message is ahead of the last: 1 without one, after a silence, and where it is the next. */
-static inline uint64_t frames_ahead(const FrameMessage *message, const CanHeard *heard, uint64_t count)
+/* By how many the counter of a message is ahead of the last: 1 without one, after a silence, and
+   where it is the next. */
+static inline uint64_t frames_ahead(const FrameMessage *message, const CanHeard *heard,
+                                    uint64_t count)
 {
     if (!message->counter || !heard->is_known || heard->is_safe)
         return 1;
@@ -140,7 +149,8 @@ static inline uint64_t frames_ahead(const FrameMessage *message, const CanHeard 
 }
 
 /* Takes the data of a message that is whole, within its bounds and new. */
-static inline void accept_frame(Can *can, const LinkPlan *plan, LinkCounts *counts, int k, const struct canfd_frame *frame)
+static inline void accept_frame(Can *can, const LinkPlan *plan, LinkCounts *counts, int k,
+                                const struct canfd_frame *frame)
 {
     const FrameMessage *message = &plan->can->received[k];
     CanHeard *heard = &can->heard[k];
@@ -149,7 +159,8 @@ static inline void accept_frame(Can *can, const LinkPlan *plan, LinkCounts *coun
         counts->size++;
         return;
     }
-    if (message->checksum && frame_take(message->checksum, frame->data) != frame_checksum(message, frame->data)) {
+    if (message->checksum &&
+        frame_take(message->checksum, frame->data) != frame_checksum(message, frame->data)) {
         counts->checksum++;
         return;
     }
@@ -168,7 +179,8 @@ static inline void accept_frame(Can *can, const LinkPlan *plan, LinkCounts *coun
         counts->lost += ahead - 1;
         counts->received++;
         *heard = (CanHeard){now(), count, 1, 0, 1};
-        memcpy(can->values + plan->n_sent + message->first, can->fresh + message->first, (size_t)message->n * sizeof(double));
+        memcpy(can->values + plan->n_sent + message->first, can->fresh + message->first,
+               (size_t)message->n * sizeof(double));
     }
 }
 
@@ -221,7 +233,8 @@ static inline void watch_messages(Can *can, const LinkPlan *plan, LinkCounts *co
 }
 
 /* Sends the messages at t and takes what has come; in lock-step each of the received ones anew. */
-static inline void exchange_frames(Can *can, const LinkPlan *plan, LinkCounts *counts, double *m, double t)
+static inline void exchange_frames(Can *can, const LinkPlan *plan, LinkCounts *counts, double *m,
+                                   double t)
 {
     const int64_t began = now();
     for (int k = 0; k < plan->can->n_received; k++)

@@ -1,4 +1,5 @@
-/* Time and priority: when a step is due, and what the operating system lets a program do about it. */
+/* Time and priority: when a step is due, and what the operating system lets a program do about
+   it. */
 
 #ifndef RB_CLOCK_H
 #define RB_CLOCK_H
@@ -15,7 +16,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* the last part of a wait [ns], in which the processor is kept: a sleeper is woken up late by about that */
+/* the last part of a wait [ns], in which the processor is kept: a sleeper is woken up late by about
+   that */
 enum { SPIN = 50000 };
 
 /* ns on a clock that only goes on */
@@ -61,14 +63,16 @@ static inline int64_t rounds_of(double us)
     return (int64_t)(1e3 * us * ROUNDS / (double)(least > 0 ? least : 1)) + 1;
 }
 
-/* Asks for a priority of SCHED_FIFO, a processor and memory that is not paged out, and says what was not allowed. */
+/* Asks for a priority of SCHED_FIFO, a processor and memory that is not paged out, and says what
+   was not allowed. */
 static inline void ask_for_real_time(int priority, int processor, FILE *said)
 {
     if (priority > 0) {
         const struct sched_param parameter = {.sched_priority = priority};
         if (sched_setscheduler(0, SCHED_FIFO, &parameter) != 0)
-            (void)fprintf(said, "no SCHED_FIFO with priority %d: %s; deadlines depend on the load\n", priority,
-                    strerror(errno));
+            (void)fprintf(said,
+                          "no SCHED_FIFO with priority %d: %s; deadlines depend on the load\n",
+                          priority, strerror(errno));
         if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
             (void)fprintf(said, "memory is not locked: %s\n", strerror(errno));
     }

@@ -1,5 +1,6 @@
-/* The steps of a system: its memory is one vector of doubles, in which system.h says what is where. Each function returns
-   RUNNER_OK or what went wrong. Of blocks nothing is allocated and nothing is asked of an operating system. */
+/* The steps of a system: its memory is one vector of doubles, in which system.h says what is where.
+   Each function returns RUNNER_OK or what went wrong. Of blocks nothing is allocated and nothing is
+   asked of an operating system. */
 
 #ifndef RB_CORE_H
 #define RB_CORE_H

@@ -1,4 +1,5 @@
-/* An FMU of others in a runner: its library by dlopen, and the calls of FMI 2.0 and 3.0 in the order of `simulate`.
+/* An FMU of others in a runner: its library by dlopen, and the calls of FMI 2.0 and 3.0 in the
+   order of `simulate`.
 
    Nothing is allocated here after the start; what an FMU does in its step is its own. */
 
@@ -40,10 +41,10 @@ typedef struct {
     const Group *inputs, *outputs;
 } FmuPlan;
 
-
 /* What FMI 2.0 wants of its host. */
 typedef struct {
-    void (*logger)(void *environment, const char *instance, int status, const char *category, const char *message, ...);
+    void (*logger)(void *environment, const char *instance, int status, const char *category,
+                   const char *message, ...);
     void *(*allocate)(size_t n, size_t size);
     void (*release)(void *memory);
     void (*finished)(void *environment, int status);
@@ -60,17 +61,21 @@ typedef union {
     int (*move2)(void *fmu, const uint32_t *references, size_t n, void *values);
     int (*move3)(void *fmu, const uint32_t *references, size_t n, void *values, size_t n_values);
     int (*step2)(void *fmu, double t, double dt, int no_state_set_before);
-    int (*step3)(void *fmu, double t, double dt, bool no_state_set_before, bool *event, bool *terminate, bool *early,
-                 double *last);
-    int (*binary3)(void *fmu, const uint32_t *references, size_t n, const size_t *sizes, void *values, size_t n_values);
-    int (*set_up2)(void *fmu, int tolerance_defined, double tolerance, double t, int stop_defined, double t_stop);
-    int (*enter3)(void *fmu, bool tolerance_defined, double tolerance, double t, bool stop_defined, double t_stop);
-    int (*update3)(void *fmu, bool *again, bool *terminate, bool *nominals, bool *values, bool *timed, double *next);
-    void *(*instantiate2)(const char *name, int kind, const char *token, const char *resources, const Callbacks2 *callbacks,
-                          int visible, int logging);
-    void *(*instantiate3)(const char *name, const char *token, const char *resources, bool visible, bool logging,
-                          bool events, bool early, const uint32_t *intermediate, size_t n, void *environment, Log3 *log,
-                          void *updated);
+    int (*step3)(void *fmu, double t, double dt, bool no_state_set_before, bool *event,
+                 bool *terminate, bool *early, double *last);
+    int (*binary3)(void *fmu, const uint32_t *references, size_t n, const size_t *sizes,
+                   void *values, size_t n_values);
+    int (*set_up2)(void *fmu, int tolerance_defined, double tolerance, double t, int stop_defined,
+                   double t_stop);
+    int (*enter3)(void *fmu, bool tolerance_defined, double tolerance, double t, bool stop_defined,
+                  double t_stop);
+    int (*update3)(void *fmu, bool *again, bool *terminate, bool *nominals, bool *values,
+                   bool *timed, double *next);
+    void *(*instantiate2)(const char *name, int kind, const char *token, const char *resources,
+                          const Callbacks2 *callbacks, int visible, int logging);
+    void *(*instantiate3)(const char *name, const char *token, const char *resources, bool visible,
+                          bool logging, bool events, bool early, const uint32_t *intermediate,
+                          size_t n, void *environment, Log3 *log, void *updated);
 } Call;
 
 enum { FMU_GROUPS = 32 }; /* types of inputs and outputs, each twice where some wait for events */
@@ -91,7 +96,8 @@ static inline void fmu_says(Fmu *fmu, const char *text)
 }
 
 /* Warnings and worse of FMI 2.0, whose messages have the form of printf. */
-static inline void log2_of(void *environment, const char *instance, int status, const char *category, const char *message, ...)
+static inline void log2_of(void *environment, const char *instance, int status,
+                           const char *category, const char *message, ...)
 {
     char text[512];
     va_list values;
@@ -120,8 +126,9 @@ static inline int judged(Fmu *fmu, const char *function, const char *type, int s
         return 0;
     fmu->is_lost = status == FMU_FATAL;
     fmu->runs = 0;
-    (void)fprintf(stderr, "'%s': fmi%d%s%s gave status %s at t = %g s\n", fmu->plan->name, fmu->plan->version, function,
-                  type, status > 0 && status < 6 ? names[status] : "that FMI has not", fmu->t);
+    (void)fprintf(stderr, "'%s': fmi%d%s%s gave status %s at t = %g s\n", fmu->plan->name,
+                  fmu->plan->version, function, type,
+                  status > 0 && status < 6 ? names[status] : "that FMI has not", fmu->t);
     return -1;
 }
 
@@ -152,10 +159,12 @@ static inline int plain_call(Fmu *fmu, const char *name)
     return missing ? -1 : judged(fmu, name, "", call.plain(fmu->instance));
 }
 
-static inline int moved(Fmu *fmu, Call call, const uint32_t *references, int n, void *values, int n_values)
+static inline int moved(Fmu *fmu, Call call, const uint32_t *references, int n, void *values,
+                        int n_values)
 {
-    return fmu->plan->version == 2 ? call.move2(fmu->instance, references, (size_t)n, values)
-                                   : call.move3(fmu->instance, references, (size_t)n, values, (size_t)n_values);
+    return fmu->plan->version == 2
+               ? call.move2(fmu->instance, references, (size_t)n, values)
+               : call.move3(fmu->instance, references, (size_t)n, values, (size_t)n_values);
 }
 
 static inline int set_group(Fmu *fmu, int number, const double *m)
@@ -164,19 +173,21 @@ static inline int set_group(Fmu *fmu, int number, const double *m)
     for (int k = 0; k < group->n; k++) {
         const double value = m[group->places[k]];
         if (!fits(group->kind, value)) {
-            (void)fprintf(stderr, "'%s': an input of type %s cannot be %.17g at t = %g s\n", fmu->plan->name, group->type,
-                          value, fmu->t);
+            (void)fprintf(stderr, "'%s': an input of type %s cannot be %.17g at t = %g s\n",
+                          fmu->plan->name, group->type, value, fmu->t);
             return -1;
         }
         write_value(group->values, group->kind, k, value);
     }
-    const int status = moved(fmu, fmu->set[number], group->references, group->n_references, group->values, group->n);
+    const int status = moved(fmu, fmu->set[number], group->references, group->n_references,
+                             group->values, group->n);
     return judged(fmu, "Set", group->type, status);
 }
 
 enum { ALL_INPUTS, HELD_INPUTS, WAITING_INPUTS };
 
-/* Sets all inputs, or those that wait for events, or those that do not, and the parameters among them that have changed. */
+/* Sets all inputs, or those that wait for events, or those that do not, and the parameters among
+   them that have changed. */
 static inline int set_inputs_of(Fmu *fmu, int which, const double *m)
 {
     for (int k = 0; k < fmu->plan->n_inputs; k++) {
@@ -196,7 +207,8 @@ static inline int get_outputs_of(Fmu *fmu, double *m)
 {
     for (int number = 0; number < fmu->plan->n_outputs; number++) {
         const Group *group = fmu->plan->outputs + number;
-        const int status = moved(fmu, fmu->get[number], group->references, group->n_references, group->values, group->n);
+        const int status = moved(fmu, fmu->get[number], group->references, group->n_references,
+                                 group->values, group->n);
         if (judged(fmu, "Get", group->type, status) != 0)
             return -1;
         for (int k = 0; k < group->n; k++)
@@ -211,7 +223,8 @@ static inline int iterate_event(Fmu *fmu)
     for (int k = 0; k < FMU_EVENTS; k++) {
         bool again = false, ends = false, nominals = false, values = false, timed = false;
         double next = 0.0;
-        const int status = fmu->update.update3(fmu->instance, &again, &ends, &nominals, &values, &timed, &next);
+        const int status =
+            fmu->update.update3(fmu->instance, &again, &ends, &nominals, &values, &timed, &next);
         if (judged(fmu, "UpdateDiscreteStates", "", status) != 0)
             return -1;
         if (ends)
@@ -227,7 +240,9 @@ static inline int handle_event(Fmu *fmu, const double *m)
 {
     if (set_inputs_of(fmu, WAITING_INPUTS, m) != 0)
         return -1;
-    return iterate_event(fmu) != 0 ? -1 : judged(fmu, "EnterStepMode", "", fmu->to_step.plain(fmu->instance));
+    return iterate_event(fmu) != 0
+               ? -1
+               : judged(fmu, "EnterStepMode", "", fmu->to_step.plain(fmu->instance));
 }
 
 static inline int go_through_event(Fmu *fmu, const double *m)

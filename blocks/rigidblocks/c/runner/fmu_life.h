@@ -5,7 +5,8 @@
 
 #include "fmu.h"
 
-/* The path of a file of the FMU, whose folder is beside the program, in `path`; -1 where it is too long. */
+/* The path of a file of the FMU, whose folder is beside the program, in `path`; -1 where it is too
+   long. */
 static inline int fmu_path(const FmuPlan *plan, const char *file, char path[FMU_PATH])
 {
     const ssize_t n = readlink("/proc/self/exe", path, FMU_PATH - 1);
@@ -65,8 +66,8 @@ static inline void *instantiated(Fmu *fmu, const char *resources)
     const Call call = found(fmu, "InstantiateCoSimulation", "", &missing);
     const bool events = plan->has_events;
     return missing ? NULL
-                   : call.instantiate3(plan->name, plan->token, resources, false, true, events, events, NULL, 0, fmu,
-                                       log3_of, NULL);
+                   : call.instantiate3(plan->name, plan->token, resources, false, true, events,
+                                       events, NULL, 0, fmu, log3_of, NULL);
 }
 
 /* Loads the library and makes an instance; -1, with a message, where that fails. */
@@ -99,8 +100,8 @@ static inline int set_constant(Fmu *fmu, const Constant *one)
     if (missing)
         return -1;
     if (one->sizes)
-        status = call.binary3(fmu->instance, one->references, (size_t)one->n_references, one->sizes, one->values,
-                              (size_t)one->n);
+        status = call.binary3(fmu->instance, one->references, (size_t)one->n_references, one->sizes,
+                              one->values, (size_t)one->n);
     else
         status = moved(fmu, call, one->references, one->n_references, one->values, one->n);
     return judged(fmu, "Set", one->type, status);
@@ -114,7 +115,8 @@ static inline int enter_fmu(Fmu *fmu, double t)
     fmu->t = t;
     if (plan->version == 2) {
         const Call call = found(fmu, "SetupExperiment", "", &missing);
-        if (missing || judged(fmu, "SetupExperiment", "", call.set_up2(fmu->instance, 0, 0.0, t, 0, 0.0)) != 0)
+        if (missing ||
+            judged(fmu, "SetupExperiment", "", call.set_up2(fmu->instance, 0, 0.0, t, 0, 0.0)) != 0)
             return -1;
     }
     for (int k = 0; k < plan->n_start; k++)
@@ -124,7 +126,8 @@ static inline int enter_fmu(Fmu *fmu, double t)
         return plain_call(fmu, "EnterInitializationMode");
     const Call call = found(fmu, "EnterInitializationMode", "", &missing);
     return missing ? -1
-                   : judged(fmu, "EnterInitializationMode", "", call.enter3(fmu->instance, false, 0.0, t, false, 0.0));
+                   : judged(fmu, "EnterInitializationMode", "",
+                            call.enter3(fmu->instance, false, 0.0, t, false, 0.0));
 }
 
 /* The outputs at the start from the inputs; may be repeated. */

@@ -1,4 +1,5 @@
-/* The values of an FMU's variables: doubles in the memory of the system, and numbers of the FMU's types. */
+/* The values of an FMU's variables: doubles in the memory of the system, and numbers of the FMU's
+   types. */
 
 #ifndef RB_FMU_VALUES_H
 #define RB_FMU_VALUES_H
@@ -40,10 +41,12 @@ typedef struct {
 /* Whole numbers that each kind holds, as far as doubles are exact. */
 static inline int fits(int kind, double value)
 {
-    static const double low[] = {-INFINITY, -INFINITY, -128.0, -32768.0, -2147483648.0, -9007199254740992.0,
-                                 0.0,       0.0,       0.0,    0.0,      0.0,           0.0};
-    static const double high[] = {INFINITY, INFINITY, 127.0,        32767.0,            2147483647.0, 9007199254740992.0,
-                                  255.0,    65535.0,  4294967295.0, 9007199254740992.0, 1.0,          1.0};
+    static const double low[] = {
+        -INFINITY, -INFINITY, -128.0, -32768.0, -2147483648.0, -9007199254740992.0,
+        0.0,       0.0,       0.0,    0.0,      0.0,           0.0};
+    static const double high[] = {INFINITY,     INFINITY,           127.0, 32767.0,
+                                  2147483647.0, 9007199254740992.0, 255.0, 65535.0,
+                                  4294967295.0, 9007199254740992.0, 1.0,   1.0};
     if (kind == FMU_FLOAT64)
         return 1;
     if (kind == FMU_FLOAT32)

@@ -9,8 +9,9 @@
 
 enum { RB_FRAME_BYTES = 64, RB_EXACT_BITS = 53 };
 
-/* A number in the bytes of a frame. `start` is the number of its first bit, which is the lowest of little-endian signals and
-   the highest of big-endian ones; byte k has the bits 8 k to 8 k + 7. From bits to a value it goes by
+/* A number in the bytes of a frame. `start` is the number of its first bit, which is the lowest of
+   little-endian signals and the highest of big-endian ones; byte k has the bits 8 k to 8 k + 7.
+   From bits to a value it goes by
 
        physical = scale raw + offset,   value = factor physical + shift */
 typedef struct {
@@ -46,14 +47,16 @@ static inline int frame_bit(const FrameSignal *signal, int k)
 
 static inline void frame_put(const FrameSignal *signal, uint64_t raw, uint8_t *data)
 {
-    for (int k = 0, place = signal->start; k < signal->length; k++, place = frame_next_bit(signal, place))
+    for (int k = 0, place = signal->start; k < signal->length;
+         k++, place = frame_next_bit(signal, place))
         data[place / 8] |= (uint8_t)((raw >> frame_bit(signal, k) & 1) << place % 8);
 }
 
 static inline uint64_t frame_take(const FrameSignal *signal, const uint8_t *data)
 {
     uint64_t raw = 0;
-    for (int k = 0, place = signal->start; k < signal->length; k++, place = frame_next_bit(signal, place))
+    for (int k = 0, place = signal->start; k < signal->length;
+         k++, place = frame_next_bit(signal, place))
         raw |= (uint64_t)(data[place / 8] >> place % 8 & 1) << frame_bit(signal, k);
     return raw;
 }
@@ -130,8 +133,8 @@ static inline uint8_t frame_checksum(const FrameMessage *message, const uint8_t 
 }
 
 /* The data of the frame number `count` of a message, of the values of a link's signals. */
-static inline void frame_pack(const FrameMessage *message, const FrameSignal *signals, const double *values, uint32_t count,
-                              uint8_t *data, uint64_t *beyond)
+static inline void frame_pack(const FrameMessage *message, const FrameSignal *signals,
+                              const double *values, uint32_t count, uint8_t *data, uint64_t *beyond)
 {
     memset(data, 0, RB_FRAME_BYTES);
     for (int k = message->first; k < message->first + message->n; k++)
@@ -143,8 +146,8 @@ static inline void frame_pack(const FrameMessage *message, const FrameSignal *si
 }
 
 /* The values in the data of a frame. */
-static inline void frame_unpack(const FrameMessage *message, const FrameSignal *signals, const uint8_t *data, double *values,
-                                int *beyond)
+static inline void frame_unpack(const FrameMessage *message, const FrameSignal *signals,
+                                const uint8_t *data, double *values, int *beyond)
 {
     for (int k = message->first; k < message->first + message->n; k++)
         values[k] = frame_decode(&signals[k], frame_take(&signals[k], data), beyond);

@@ -1,4 +1,5 @@
-/* A link by UDP, shared memory or CAN: signals of the system go out, inputs of it come in, and stay safe when nothing comes. */
+/* A link by UDP, shared memory or CAN: signals of the system go out, inputs of it come in, and stay
+   safe when nothing comes. */
 
 #ifndef RB_LINK_H
 #define RB_LINK_H
@@ -46,13 +47,14 @@ static inline int open_socket(Link *link)
     const LinkPlan *plan = link->plan;
     struct sockaddr_in own;
     if (parse_address(plan->peer, &link->peer) != 0 || parse_address(plan->listen, &own) != 0) {
-        (void)fprintf(stderr, "link '%s': %s and %s must be addresses such as 127.0.0.1:5005\n", plan->name, plan->peer,
-                plan->listen);
+        (void)fprintf(stderr, "link '%s': %s and %s must be addresses such as 127.0.0.1:5005\n",
+                      plan->name, plan->peer, plan->listen);
         return -1;
     }
     link->socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (link->socket < 0 || bind(link->socket, (struct sockaddr *)&own, sizeof own) != 0) {
-        (void)fprintf(stderr, "link '%s' cannot listen on %s: %s\n", plan->name, plan->listen, strerror(errno));
+        (void)fprintf(stderr, "link '%s' cannot listen on %s: %s\n", plan->name, plan->listen,
+                      strerror(errno));
         return -1;
     }
     return 0;
@@ -62,7 +64,8 @@ static inline int open_shared(Link *link)
 {
     const LinkPlan *plan = link->plan;
     const size_t sent = RB_PACKET_HEADER + 8 * (size_t)plan->n_sent;
-    if (rb_shared_make(&link->shared, plan->peer, sent, RB_PACKET_HEADER + 8 * (size_t)plan->n_received) == 0)
+    if (rb_shared_make(&link->shared, plan->peer, sent,
+                       RB_PACKET_HEADER + 8 * (size_t)plan->n_received) == 0)
         return 0;
     (void)fprintf(stderr, "link '%s' has no shared memory '%s': %s\n", plan->name, plan->peer,
                   errno == EWOULDBLOCK ? "another simulation has it" : strerror(errno));
@@ -123,7 +126,8 @@ static inline void close_link(Link *link)
     free(link->bytes);
 }
 
-/* One that is accepted sets the inputs. A partner that was silent for the time limit may begin anew. */
+/* One that is accepted sets the inputs. A partner that was silent for the time limit may begin
+   anew. */
 static inline void accept_packet(Link *link, const RbPacket *packet, double *m)
 {
     const LinkPlan *plan = link->plan;
@@ -154,7 +158,8 @@ static inline void receive(Link *link, double *m)
     ptrdiff_t size;
     while ((size = take_bytes(link)) >= 0) {
         RbPacket packet;
-        switch (rb_packet_read(link->bytes, (size_t)size, &packet, link->values, link->plan->n_received)) {
+        switch (rb_packet_read(link->bytes, (size_t)size, &packet, link->values,
+                               link->plan->n_received)) {
         case RB_PACKET_OK: accept_packet(link, &packet, m); break;
         case RB_PACKET_VERSION_DIFFERS: link->counts.version++; break;
         case RB_PACKET_WRONG_SIZE: link->counts.size++; break;
@@ -184,7 +189,8 @@ static inline void exchange_packets(Link *link, double *m, double t)
         wait_for_bytes(link, began);
         receive(link, m);
     }
-    if (now() - link->heard > plan->timeout || (plan->lock_step && link->answered != link->sequence)) {
+    if (now() - link->heard > plan->timeout ||
+        (plan->lock_step && link->answered != link->sequence)) {
         link->counts.watchdog += !link->is_safe;
         link->is_safe = 1;
     }
@@ -226,7 +232,8 @@ static inline void report_link(FILE *file, const Link *link, int is_last)
     const int n = (int)(sizeof rows / sizeof rows[0]) - (link->plan->kind == LINK_CAN ? 0 : 2);
     (void)fprintf(file, "    \"%s\": {", link->plan->name);
     for (int k = 0; k < n; k++)
-        (void)fprintf(file, "%s\"%s\": %llu", k ? ", " : "", rows[k].name, (unsigned long long)rows[k].count);
+        (void)fprintf(file, "%s\"%s\": %llu", k ? ", " : "", rows[k].name,
+                      (unsigned long long)rows[k].count);
     (void)fprintf(file, "}%s\n", is_last ? "" : ",");
 }
 

@@ -17,13 +17,17 @@ typedef struct {
 /* The kinds of links. */
 enum { LINK_UDP, LINK_SHARED, LINK_CAN };
 
-/* What a link is, known when the program is made: where its values are in the memory of the system. */
+/* What a link is, known when the program is made: where its values are in the memory of the
+   system. */
 typedef struct {
     const char *name;
     int kind;
-    const char *peer, *listen;        /* addresses as 127.0.0.1:5005; the first may be a shared memory, or a CAN interface */
-    int64_t timeout;                  /* ns without a packet after which the inputs are the safe ones */
-    int lock_step;                    /* whether each step waits, no longer than that, for the answer to its own packet */
+    /* addresses as 127.0.0.1:5005; the first may be a shared memory, or a CAN interface */
+    const char *peer, *listen;
+    /* ns without a packet after which the inputs are the safe ones */
+    int64_t timeout;
+    /* whether each step waits, no longer than that, for the answer to its own packet */
+    int lock_step;
     int n_sent, n_received, n_targets;
     const int *sent, *targets, *values; /* targets[k] gets the received value number values[k] */
     const double *safe;
@@ -32,7 +36,8 @@ typedef struct {
 } LinkPlan;
 
 typedef struct {
-    uint64_t sent, unsent, received, lost, late, doubled, foreign, version, size, not_finite, restarts, safe_steps, watchdog;
+    uint64_t sent, unsent, received, lost, late, doubled, foreign, version, size, not_finite,
+        restarts, safe_steps, watchdog;
     uint64_t checksum, beyond; /* of CAN alone */
 } LinkCounts;
 

@@ -3,8 +3,8 @@
        bytes   0 to 3    "RBLK"
                4, 5      version
                6, 7      n, the number of values
-               8 to 11   sequence: 1 for the first packet of a side, one more for each further one; never 0
-              12 to 15   echo: the sequence of the last packet that the side has received, 0 before the first
+               8 to 11   sequence: 1 for the first packet of a side, one more for each; never 0
+              12 to 15   echo: the sequence of the last packet received, 0 before the first
               16 to 23   time of the simulation [s]
               24 on      n values
 
@@ -18,7 +18,8 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { RB_PACKET_MAGIC = 0x4b4c4252, RB_PACKET_VERSION = 1, RB_PACKET_HEADER = 24 }; /* the magic is "RBLK" */
+/* the magic is "RBLK" */
+enum { RB_PACKET_MAGIC = 0x4b4c4252, RB_PACKET_VERSION = 1, RB_PACKET_HEADER = 24 };
 
 typedef struct {
     uint32_t sequence, echo;
@@ -26,7 +27,13 @@ typedef struct {
 } RbPacket;
 
 /* What is wrong with bytes that came. */
-enum { RB_PACKET_OK, RB_PACKET_FOREIGN, RB_PACKET_VERSION_DIFFERS, RB_PACKET_WRONG_SIZE, RB_PACKET_NOT_FINITE };
+enum {
+    RB_PACKET_OK,
+    RB_PACKET_FOREIGN,
+    RB_PACKET_VERSION_DIFFERS,
+    RB_PACKET_WRONG_SIZE,
+    RB_PACKET_NOT_FINITE
+};
 
 static inline void rb_put(uint8_t *to, uint64_t value, int bytes)
 {
@@ -58,7 +65,8 @@ static inline double rb_get_double(const uint8_t *from)
 }
 
 /* Writes a packet of n values, RB_PACKET_HEADER + 8 n bytes; returns their number. */
-static inline size_t rb_packet_write(uint8_t *bytes, const RbPacket *packet, const double *values, int n)
+static inline size_t rb_packet_write(uint8_t *bytes, const RbPacket *packet, const double *values,
+                                     int n)
 {
     rb_put(bytes, RB_PACKET_MAGIC, 4);
     rb_put(bytes + 4, RB_PACKET_VERSION, 2);
@@ -71,14 +79,17 @@ static inline size_t rb_packet_write(uint8_t *bytes, const RbPacket *packet, con
     return RB_PACKET_HEADER + 8 * (size_t)n;
 }
 
-/* Reads a packet of n values from `size` bytes. Where anything is wrong, which is returned, nothing is written. */
-static inline int rb_packet_read(const uint8_t *bytes, size_t size, RbPacket *packet, double *values, int n)
+/* Reads a packet of n values from `size` bytes. Where anything is wrong, which is returned, nothing
+   is written. */
+static inline int rb_packet_read(const uint8_t *bytes, size_t size, RbPacket *packet,
+                                 double *values, int n)
 {
     if (size < RB_PACKET_HEADER || rb_get(bytes, 4) != RB_PACKET_MAGIC)
         return RB_PACKET_FOREIGN;
     if (rb_get(bytes + 4, 2) != RB_PACKET_VERSION)
         return RB_PACKET_VERSION_DIFFERS;
-    if (rb_get(bytes + 6, 2) != (uint64_t)n || size != RB_PACKET_HEADER + 8 * (size_t)n || rb_get(bytes + 8, 4) == 0)
+    if (rb_get(bytes + 6, 2) != (uint64_t)n || size != RB_PACKET_HEADER + 8 * (size_t)n ||
+        rb_get(bytes + 8, 4) == 0)
         return RB_PACKET_WRONG_SIZE;
     for (int k = -1; k < n; k++)
         if (!isfinite(rb_get_double(bytes + RB_PACKET_HEADER + 8 * k)))

@@ -1,4 +1,5 @@
-/* The steps of a system with FMUs of others among its parts: the loop of master.h over a table, on one memory. */
+/* The steps of a system with FMUs of others among its parts: the loop of master.h over a table, on
+   one memory. */
 
 #include "core.h"
 #include "fmu_life.h"
@@ -26,15 +27,16 @@ double *runner_memory(void)
     return memory;
 }
 
-/* The outputs at the start, each part when those that it reads have theirs, and again where it has got more of them. */
+/* The outputs at the start, each part when those that it reads have theirs, and again where it has
+   got more of them. */
 int runner_outputs(double t)
 {
     for (int k = 0; k < RUNNER_EVALUATIONS; k++) {
         const int number = EVALUATION[k];
         const Part *part = PARTS + number;
         master_read(part);
-        const int status =
-            STARTS[number] ? STARTS[number](part->instance, t) : initialize_fmu(&fmus[FMU_OF[number]], memory);
+        const int status = STARTS[number] ? STARTS[number](part->instance, t)
+                                          : initialize_fmu(&fmus[FMU_OF[number]], memory);
         if (status)
             return STARTS[number] ? RUNNER_NOT_FINITE : RUNNER_FAILED;
     }

@@ -1,4 +1,5 @@
-/* The record of a run: rows go through a ring to a thread that writes them, so that no step waits for a disk. */
+/* The record of a run: rows go through a ring to a thread that writes them, so that no step waits
+   for a disk. */
 
 #ifndef RB_RECORD_H
 #define RB_RECORD_H
@@ -20,7 +21,8 @@ typedef struct {
     FILE *file;
     int width;
     double *ring;
-    uint64_t written, taken, dropped; /* rows put in, rows written out, and rows that found no room */
+    /* rows put in, rows written out, and rows that found no room */
+    uint64_t written, taken, dropped;
     int over, waits;
     pthread_t thread;
 } Record;
@@ -45,8 +47,10 @@ static inline void *write_rows(void *argument)
     }
 }
 
-/* Starts the record of the named signals as a CSV file; -1 where that fails. With `waits` no row is dropped. */
-static inline int start_record(Record *record, const char *path, const char *const *names, int n, int waits)
+/* Starts the record of the named signals as a CSV file; -1 where that fails. With `waits` no row is
+   dropped. */
+static inline int start_record(Record *record, const char *path, const char *const *names, int n,
+                               int waits)
 {
     memset(record, 0, sizeof *record);
     record->width = n + 1;

@@ -1,6 +1,7 @@
 /* The runner of a system: its steps at the pace of the clock, with links, a record and a report.
 
-   The numbers are those of `simulate`: packets are exchanged at the time t, and what has come is held until t + dt. */
+   The numbers are those of `simulate`: packets are exchanged at the time t, and what has come is
+   held until t + dt. */
 
 #define _GNU_SOURCE /* for Linux's own calls; NOLINT(bugprone-reserved-identifier) */
 
@@ -56,22 +57,25 @@ static void on_signal(int number)
 
 static int usage(const char *program)
 {
-    (void)fprintf(stderr,
-            "usage: %s [options]: runs %s in steps of %g s\n"
-            "  --stop S        seconds of simulation; default: until a signal comes\n"
-            "  --rate R        of them in one second of the clock; 0: as fast as possible; default 1\n"
-            "  --overrun WHAT  catch-up (default), skip or stop, when a step ends after the next is due\n"
-            "  --fifo P        priority of SCHED_FIFO, with locked memory\n"
-            "  --cpu N         the processor to stay on\n"
-            "  --record FILE   the signals as CSV, each --every'th step\n"
-            "  --every N       default 1\n"
-            "  --report FILE   the report as JSON; default: to the standard output\n"
-            "  --empty US      beside each step, times a section that takes so long and does nothing\n"
-            "  --xcp ADDRESS   where tools for measurement and calibration connect, or off; default: %s\n"
-            "  --tap ADDRESS   sends signals as JSON by UDP, for PlotJuggler and others\n"
-            "  --tap-rate N    so many times in a second of simulation; default 20\n"
-            "  --tap-signal S  those whose names begin so, up to 16 times; default all\n",
-            program, RUNNER_NAME, RUNNER_DT, RUNNER_XCP[0] ? RUNNER_XCP : "off");
+    (void)fprintf(
+        stderr,
+        "usage: %s [options]: runs %s in steps of %g s\n"
+        "  --stop S        seconds of simulation; default: until a signal comes\n"
+        "  --rate R        of them in one second of the clock; 0: as fast as possible; default 1\n"
+        "  --overrun WHAT  catch-up (default), skip or stop, when a step ends after the next is "
+        "due\n"
+        "  --fifo P        priority of SCHED_FIFO, with locked memory\n"
+        "  --cpu N         the processor to stay on\n"
+        "  --record FILE   the signals as CSV, each --every'th step\n"
+        "  --every N       default 1\n"
+        "  --report FILE   the report as JSON; default: to the standard output\n"
+        "  --empty US      beside each step, times a section that takes so long and does nothing\n"
+        "  --xcp ADDRESS   where tools for measurement and calibration connect, or off; default: "
+        "%s\n"
+        "  --tap ADDRESS   sends signals as JSON by UDP, for PlotJuggler and others\n"
+        "  --tap-rate N    so many times in a second of simulation; default 20\n"
+        "  --tap-signal S  those whose names begin so, up to 16 times; default all\n",
+        program, RUNNER_NAME, RUNNER_DT, RUNNER_XCP[0] ? RUNNER_XCP : "off");
     return 2;
 }
 
@@ -109,15 +113,20 @@ static void add_tapped(Options *options, const char *name, int *bad)
 static int parse(int argc, char **argv, Options *options)
 {
     static const struct option known[] = {
-        {"stop", required_argument, 0, 's'},   {"rate", required_argument, 0, 'r'},
-        {"every", required_argument, 0, 'e'},  {"overrun", required_argument, 0, 'o'},
-        {"fifo", required_argument, 0, 'f'},   {"cpu", required_argument, 0, 'c'},
-        {"record", required_argument, 0, 'w'}, {"report", required_argument, 0, 'j'},
-        {"xcp", required_argument, 0, 'x'},    {"tap", required_argument, 0, 't'},
+        {"stop", required_argument, 0, 's'},     {"rate", required_argument, 0, 'r'},
+        {"every", required_argument, 0, 'e'},    {"overrun", required_argument, 0, 'o'},
+        {"fifo", required_argument, 0, 'f'},     {"cpu", required_argument, 0, 'c'},
+        {"record", required_argument, 0, 'w'},   {"report", required_argument, 0, 'j'},
+        {"xcp", required_argument, 0, 'x'},      {"tap", required_argument, 0, 't'},
         {"tap-rate", required_argument, 0, 'T'}, {"tap-signal", required_argument, 0, 'n'},
-        {"empty", required_argument, 0, 'i'},  {0, 0, 0, 0}};
+        {"empty", required_argument, 0, 'i'},    {0, 0, 0, 0}};
     int letter, bad = 0;
-    *options = (Options){.stop = -1.0, .rate = 1.0, .every = 1, .processor = -1, .xcp = RUNNER_XCP, .tap_rate = 20.0};
+    *options = (Options){.stop = -1.0,
+                         .rate = 1.0,
+                         .every = 1,
+                         .processor = -1,
+                         .xcp = RUNNER_XCP,
+                         .tap_rate = 20.0};
     while ((letter = getopt_long(argc, argv, "", known, NULL)) != -1)
         switch (letter) {
         case 's': options->stop = number(optarg, 0.0, &bad); break;
@@ -150,8 +159,8 @@ static void keep_row(Run *run, const Options *options, double t)
         add_row(&run->record, t, runner_memory(), RUNNER_PLACES);
 }
 
-/* What the machine adds to work of a known time. Before one step and after the next, since what has waited for the program
-   to wake up hits what comes first. */
+/* What the machine adds to work of a known time. Before one step and after the next, since what has
+   waited for the program to wake up hits what comes first. */
 static void time_nothing(Run *run, uint64_t turn)
 {
     if (run->rounds == 0 || run->steps % 2 != turn)
@@ -161,7 +170,8 @@ static void time_nothing(Run *run, uint64_t turn)
     count_time(&run->empty, now() - began);
 }
 
-/* One step, `due` at a time: what it took and how late it began is counted. Returns when it ended. */
+/* One step, `due` at a time: what it took and how late it began is counted. Returns when it
+   ended. */
 static int64_t timed_step(Run *run, int64_t due, int paced)
 {
     const double t = (double)run->steps * RUNNER_DT;
@@ -188,7 +198,8 @@ static int64_t timed_step(Run *run, int64_t due, int paced)
 /* The steps of a run, from a memory that has been started. */
 static void go(Run *run, const Options *options)
 {
-    const uint64_t last = options->stop < 0.0 ? UINT64_MAX : (uint64_t)(options->stop / RUNNER_DT + 0.5);
+    const uint64_t last =
+        options->stop < 0.0 ? UINT64_MAX : (uint64_t)(options->stop / RUNNER_DT + 0.5);
     const int paced = options->rate > 0.0;
     const double length = paced ? 1e9 * RUNNER_DT / options->rate : 0.0;
     int64_t start = now();
@@ -201,7 +212,8 @@ static void go(Run *run, const Options *options)
             break;
         keep_row(run, options, (double)run->steps * RUNNER_DT);
         send_signals(&run->xcp, (double)run->steps * RUNNER_DT);
-        tap_row(&run->tap, run->steps, (double)run->steps * RUNNER_DT, runner_memory(), RUNNER_PLACES);
+        tap_row(&run->tap, run->steps, (double)run->steps * RUNNER_DT, runner_memory(),
+                RUNNER_PLACES);
         if (paced && (double)(ended - due) > length) {
             run->missed++;
             if (options->overrun == STOP)
@@ -227,11 +239,15 @@ static const char *how_ended(int status)
 
 static void report(FILE *file, const Run *run, const Options *options)
 {
-    (void)fprintf(file, "{\n  \"system\": \"%s\",\n  \"dt\": %.17g,\n  \"steps\": %llu,\n", RUNNER_NAME, RUNNER_DT,
-            (unsigned long long)run->steps);
-    (void)fprintf(file, "  \"seconds\": %.6f,\n  \"rate\": %g,\n", 1e-9 * (double)run->wall, options->rate);
-    (void)fprintf(file, "  \"late starts\": %llu,\n  \"missed deadlines\": %llu,\n  \"skipped steps\": %llu,\n",
-            (unsigned long long)run->late, (unsigned long long)run->missed, (unsigned long long)run->skipped);
+    (void)fprintf(file, "{\n  \"system\": \"%s\",\n  \"dt\": %.17g,\n  \"steps\": %llu,\n",
+                  RUNNER_NAME, RUNNER_DT, (unsigned long long)run->steps);
+    (void)fprintf(file, "  \"seconds\": %.6f,\n  \"rate\": %g,\n", 1e-9 * (double)run->wall,
+                  options->rate);
+    (void)fprintf(
+        file,
+        "  \"late starts\": %llu,\n  \"missed deadlines\": %llu,\n  \"skipped steps\": %llu,\n",
+        (unsigned long long)run->late, (unsigned long long)run->missed,
+        (unsigned long long)run->skipped);
     (void)fprintf(file, "  \"rows dropped\": %llu,\n", (unsigned long long)run->record.dropped);
     report_times(file, "start after due (us)", &run->starts);
     report_times(file, "step (us)", &run->work);
@@ -240,19 +256,19 @@ static void report(FILE *file, const Run *run, const Options *options)
     if (options->xcp[0])
         report_xcp(file, &run->xcp);
     if (options->tap)
-        (void)fprintf(file, "  \"tap\": {\"sent\": %llu, \"left out\": %llu},\n", (unsigned long long)run->tap.sent,
-                (unsigned long long)run->tap.left_out);
+        (void)fprintf(file, "  \"tap\": {\"sent\": %llu, \"left out\": %llu},\n",
+                      (unsigned long long)run->tap.sent, (unsigned long long)run->tap.left_out);
     (void)fprintf(file, "  \"links\": {\n");
     for (int k = 0; k < RUNNER_LINKS; k++)
         report_link(file, &run->links[k], k == RUNNER_LINKS - 1);
-    (void)fprintf(file, "  },\n  \"ended\": \"%s\"\n}\n",
-            how_ended(run->status));
+    (void)fprintf(file, "  },\n  \"ended\": \"%s\"\n}\n", how_ended(run->status));
 }
 
 static int open_tap(Tap *tap, const Options *options)
 {
     const double every = floor(1.0 / (options->tap_rate * RUNNER_DT) + 0.5);
-    if (choose_signals(tap, RUNNER_SIGNALS, RUNNER_N_SIGNALS, options->tapped, options->n_tapped) != 0)
+    if (choose_signals(tap, RUNNER_SIGNALS, RUNNER_N_SIGNALS, options->tapped, options->n_tapped) !=
+        0)
         return -1;
     return start_tap(tap, options->tap, every < 1.0 ? 1 : (uint64_t)every);
 }
@@ -262,13 +278,15 @@ static int open_all(Run *run, const Options *options)
     for (int k = 0; k < RUNNER_LINKS; k++)
         if (open_link(&run->links[k], &RUNNER_LINK_PLANS[k]) != 0)
             return -1;
-    if (options->xcp[0] && start_xcp(&run->xcp, &RUNNER_XCP_PLAN, options->xcp, runner_memory()) != 0)
+    if (options->xcp[0] &&
+        start_xcp(&run->xcp, &RUNNER_XCP_PLAN, options->xcp, runner_memory()) != 0)
         return -1;
     if (options->tap && open_tap(&run->tap, options) != 0)
         return -1;
     if (!options->record)
         return 0;
-    return start_record(&run->record, options->record, RUNNER_SIGNALS, RUNNER_N_SIGNALS, options->rate <= 0.0);
+    return start_record(&run->record, options->record, RUNNER_SIGNALS, RUNNER_N_SIGNALS,
+                        options->rate <= 0.0);
 }
 
 /* Closes what is open and says how it went; the exit code. */

@@ -1,5 +1,5 @@
-/* Packets in shared memory between a runner and its partner, for both sides. The piece NAME is that of shm_open("/NAME"),
-   which Linux has as the file /dev/shm/NAME:
+/* Packets in shared memory between a runner and its partner, for both sides. The piece NAME is that
+   of shm_open("/NAME"), which Linux has as the file /dev/shm/NAME:
 
        bytes   0 to 3    "RBSM"
                4 to 7    version
@@ -12,7 +12,8 @@
                          8 bytes of size
                          the packet, as packet.h has it
 
-   All numbers are of this machine. The runner makes it and takes it away; a partner attaches when it is there. */
+   All numbers are of this machine. The runner makes it and takes it away; a partner attaches when
+   it is there. */
 
 #ifndef RB_SHARED_H
 #define RB_SHARED_H
@@ -74,7 +75,8 @@ static inline int rb_shared_map(RbShared *shared)
 
 static inline void rb_shared_channels(RbShared *shared)
 {
-    uint64_t *first = shared->head + RB_SHARED_HEAD / 8, *second = first + (RB_SHARED_CHANNEL + shared->head[2]) / 8;
+    uint64_t *first = shared->head + RB_SHARED_HEAD / 8,
+             *second = first + (RB_SHARED_CHANNEL + shared->head[2]) / 8;
     shared->to = shared->is_partner ? second : first;
     shared->of = shared->is_partner ? first : second;
     shared->room = shared->head[shared->is_partner ? 3 : 2];
@@ -92,8 +94,8 @@ static inline int rb_shared_name(RbShared *shared, const char *name)
     return n < 0 || n >= (int)sizeof shared->path ? -1 : 0;
 }
 
-/* The file of the right length that no other runner has: that of one that was killed, where its partner may be attached, or
-   a new one; -1 where that cannot be had. */
+/* The file of the right length that no other runner has: that of one that was killed, where its
+   partner may be attached, or a new one; -1 where that cannot be had. */
 static inline int rb_shared_file(const RbShared *shared, const uint64_t rooms[2])
 {
     for (int k = 0; k < 2; k++) {
@@ -104,7 +106,8 @@ static inline int rb_shared_file(const RbShared *shared, const uint64_t rooms[2]
             return -1;
         const int owned = flock(file, LOCK_EX | LOCK_NB) == 0 && fstat(file, &is) == 0;
         const int fits = owned && is.st_size == (off_t)shared->length &&
-                         pread(file, old, sizeof old, 16) == (ssize_t)sizeof old && memcmp(old, rooms, sizeof old) == 0;
+                         pread(file, old, sizeof old, 16) == (ssize_t)sizeof old &&
+                         memcmp(old, rooms, sizeof old) == 0;
         if (fits || (owned && is.st_size == 0 && ftruncate(file, (off_t)shared->length) == 0))
             return file;
         (void)close(file);
@@ -181,7 +184,8 @@ static inline int rb_shared_write(RbShared *shared, const uint8_t *packet, size_
     return 0;
 }
 
-/* The size of the last packet of the other side, of which at most `room` bytes are copied; -1 where it is not new. */
+/* The size of the last packet of the other side, of which at most `room` bytes are copied; -1 where
+   it is not new. */
 static inline ptrdiff_t rb_shared_read(RbShared *shared, uint8_t *packet, size_t room)
 {
     for (int k = 0; k < RB_SHARED_TRIES; k++) {

@@ -1,5 +1,6 @@
-/* A live tap: chosen signals, now and then, as JSON in UDP datagrams for whoever looks. The loop only copies numbers, and
-   only when the thread that writes and sends them is ready; so no listener delays a step. */
+/* A live tap: chosen signals, now and then, as JSON in UDP datagrams for whoever looks. The loop
+   only copies numbers, and only when the thread that writes and sends them is ready; so no listener
+   delays a step. */
 
 #ifndef RB_TAP_H
 #define RB_TAP_H
@@ -12,7 +13,8 @@
 
 #include "link.h"
 
-enum { TAP_NAMES = 16, TAP_BYTES = 60000, TAP_VALUE = 40, TAP_PAUSE = 2000000 }; /* the pause in ns */
+/* the pause in ns */
+enum { TAP_NAMES = 16, TAP_BYTES = 60000, TAP_VALUE = 40, TAP_PAUSE = 2000000 };
 
 typedef struct {
     int n, socket, is_full, over; /* signals; whether there is a row for the thread */
@@ -25,7 +27,8 @@ typedef struct {
     pthread_t thread;
 } Tap;
 
-/* Whether a signal is one of those: each stands for all signals that begin with it; without any it is. */
+/* Whether a signal is one of those: each stands for all signals that begin with it; without any it
+   is. */
 static inline int is_chosen(const char *name, const char *const *beginnings, int n)
 {
     for (int k = 0; k < n; k++)
@@ -53,7 +56,8 @@ static inline void *send_rows(void *argument)
         if (__atomic_load_n(&tap->is_full, __ATOMIC_ACQUIRE)) {
             const size_t size = tap_text(tap);
             const struct sockaddr *to = (const struct sockaddr *)&tap->to;
-            tap->sent += sendto(tap->socket, tap->text, size, MSG_DONTWAIT, to, sizeof tap->to) == (ssize_t)size;
+            tap->sent += sendto(tap->socket, tap->text, size, MSG_DONTWAIT, to, sizeof tap->to) ==
+                         (ssize_t)size;
             __atomic_store_n(&tap->is_full, 0, __ATOMIC_RELEASE);
         } else
             (void)nanosleep(&pause, NULL);
@@ -61,8 +65,10 @@ static inline void *send_rows(void *argument)
     return NULL;
 }
 
-/* Takes the signals that are asked for; -1, with a message, where there are none or too many for a datagram. */
-static inline int choose_signals(Tap *tap, const char *const *names, int n, const char *const *beginnings, int m)
+/* Takes the signals that are asked for; -1, with a message, where there are none or too many for a
+   datagram. */
+static inline int choose_signals(Tap *tap, const char *const *names, int n,
+                                 const char *const *beginnings, int m)
 {
     size_t bytes = TAP_VALUE;
     tap->names = names;
@@ -76,7 +82,10 @@ static inline int choose_signals(Tap *tap, const char *const *names, int n, cons
     tap->text = malloc(bytes);
     if (tap->chosen && tap->row && tap->text && tap->n > 0 && bytes <= TAP_BYTES)
         return 0;
-    (void)fprintf(stderr, "--tap has %d signals, and a datagram takes 1 up to some 1000: choose by --tap-signal\n", tap->n);
+    (void)fprintf(
+        stderr,
+        "--tap has %d signals, and a datagram takes 1 up to some 1000: choose by --tap-signal\n",
+        tap->n);
     return -1;
 }
 

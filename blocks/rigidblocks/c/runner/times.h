@@ -1,4 +1,5 @@
-/* How long things took: a histogram whose bins are 3 % wide, so that no step needs memory of its own. */
+/* How long things took: a histogram whose bins are 3 % wide, so that no step needs memory of its
+   own. */
 
 #ifndef RB_TIMES_H
 #define RB_TIMES_H
@@ -31,7 +32,8 @@ static inline double quantile(const Times *times, double share)
     for (int bin = 0; bin < BINS; bin++) {
         sum += times->counts[bin];
         if (sum > 0 && (double)sum >= wanted)
-            return fmin(1e-3 * exp2((double)(bin + 1) / BINS_PER_OCTAVE), 1e-3 * (double)times->longest);
+            return fmin(1e-3 * exp2((double)(bin + 1) / BINS_PER_OCTAVE),
+                        1e-3 * (double)times->longest);
     }
     return 1e-3 * (double)times->longest;
 }
@@ -39,8 +41,11 @@ static inline double quantile(const Times *times, double share)
 /* The quantiles [us], and the histogram by octaves. */
 static inline void report_times(FILE *file, const char *name, const Times *times)
 {
-    (void)fprintf(file, "  \"%s\": {\"median\": %.3f, \"p99\": %.3f, \"p99.9\": %.3f, \"max\": %.3f, \"octaves\": [", name,
-            quantile(times, 0.5), quantile(times, 0.99), quantile(times, 0.999), 1e-3 * (double)times->longest);
+    (void)fprintf(file,
+                  "  \"%s\": {\"median\": %.3f, \"p99\": %.3f, \"p99.9\": %.3f, \"max\": %.3f, "
+                  "\"octaves\": [",
+                  name, quantile(times, 0.5), quantile(times, 0.99), quantile(times, 0.999),
+                  1e-3 * (double)times->longest);
     int last = 0;
     for (int bin = 0; bin < BINS; bin++)
         if (times->counts[bin])

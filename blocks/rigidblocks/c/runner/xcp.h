@@ -1,8 +1,10 @@
-/* XCP, the Universal Measurement and Calibration Protocol (ASAM MCD-1 XCP 1.1): commands of a master, their answers, and the
-   signals that it asked for. Bytes come in and bytes go out; what carries them is not known here. Numbers are little-endian.
+/* XCP, the Universal Measurement and Calibration Protocol (ASAM MCD-1 XCP 1.1): commands of a
+   master, their answers, and the signals that it asked for. Bytes come in and bytes go out; what
+   carries them is not known here. Numbers are little-endian.
 
-   The memory of the system lies from the address XCP_BASE on, in the address extension 0: all of it can be read; tunable
-   parameters, and inputs that nothing is connected to, can be written, as whole doubles within their bounds. */
+   The memory of the system lies from the address XCP_BASE on, in the address extension 0: all of it
+   can be read; tunable parameters, and inputs that nothing is connected to, can be written, as
+   whole doubles within their bounds. */
 
 #ifndef RB_XCP_H
 #define RB_XCP_H
@@ -12,7 +14,14 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { XCP_CTO = 248, XCP_DTO = 1396, XCP_BASE = 0x1000, XCP_LISTS = 32, XCP_ODTS = 256, XCP_ENTRIES = 8192 };
+enum {
+    XCP_CTO = 248,
+    XCP_DTO = 1396,
+    XCP_BASE = 0x1000,
+    XCP_LISTS = 32,
+    XCP_ODTS = 256,
+    XCP_ENTRIES = 8192
+};
 enum { XCP_ENTRY_SIZE = 248, XCP_LAST_ODT = 0xfb, XCP_HEAD = 2, XCP_STAMP = 4 };
 
 /* A value that can be written: where it is in the memory, and its bounds. */
@@ -21,7 +30,8 @@ typedef struct {
     double low, high;
 } Tunable;
 
-/* What a program tells of itself: names and the event of a step, whose period is cycle units of 10^(unit - 9) s. */
+/* What a program tells of itself: names and the event of a step, whose period is cycle units of
+   10^(unit - 9) s. */
 typedef struct {
     const char *name, *event;
     uint8_t cycle, unit;
@@ -51,8 +61,9 @@ typedef struct {
     uint32_t clock; /* us of simulation */
     uint8_t is_connected, extension;
     uint32_t address;
-    int n_lists, n_odts, n_entries, entry, last_entry; /* and where the next entry is written, and up to where */
-    int list, odt;                                     /* that it belongs to */
+    /* and where the next entry is written, and up to where */
+    int n_lists, n_odts, n_entries, entry, last_entry;
+    int list, odt; /* that it belongs to */
     XcpList lists[XCP_LISTS];
     XcpOdt odts[XCP_ODTS];
     XcpEntry entries[XCP_ENTRIES];
@@ -111,13 +122,16 @@ static inline int xcp_runs(const Xcp *xcp)
     return 0;
 }
 
-/* The n bytes at an address, NULL where there are none: the memory, or the names in the extensions 1 and 2. */
-static inline const uint8_t *xcp_bytes(const Xcp *xcp, uint8_t extension, uint32_t address, uint32_t n)
+/* The n bytes at an address, NULL where there are none: the memory, or the names in the extensions
+   1 and 2. */
+static inline const uint8_t *xcp_bytes(const Xcp *xcp, uint8_t extension, uint32_t address,
+                                       uint32_t n)
 {
     const char *const texts[] = {(const char *)xcp->memory, xcp->plan->name, xcp->plan->event};
     if (extension > 2)
         return NULL;
-    const size_t size = extension ? strlen(texts[extension]) : sizeof(double) * (size_t)xcp->plan->size;
+    const size_t size =
+        extension ? strlen(texts[extension]) : sizeof(double) * (size_t)xcp->plan->size;
     const uint32_t base = extension ? 0 : XCP_BASE;
     if (address < base || address - base > size || n > size - (address - base))
         return NULL;
@@ -143,7 +157,8 @@ static inline const Tunable *xcp_tunable(const XcpPlan *plan, uint32_t place)
     return NULL;
 }
 
-/* 0 where these bytes may be written to an address: whole doubles that can be tuned, within their bounds. */
+/* 0 where these bytes may be written to an address: whole doubles that can be tuned, within their
+   bounds. */
 static inline int xcp_refusal(const Xcp *xcp, const uint8_t *from, uint32_t n)
 {
     if (n == 0 || xcp->extension != 0 || !xcp_bytes(xcp, 0, xcp->address, n))
@@ -151,7 +166,8 @@ static inline int xcp_refusal(const Xcp *xcp, const uint8_t *from, uint32_t n)
     if ((xcp->address - XCP_BASE) % sizeof(double) || n % sizeof(double))
         return XCP_ACCESS_DENIED;
     for (uint32_t k = 0; k < n; k += sizeof(double)) {
-        const Tunable *tunable = xcp_tunable(xcp->plan, (xcp->address - XCP_BASE + k) / sizeof(double));
+        const Tunable *tunable =
+            xcp_tunable(xcp->plan, (xcp->address - XCP_BASE + k) / sizeof(double));
         double value;
         memcpy(&value, from + k, sizeof value);
         if (!tunable)

@@ -15,7 +15,8 @@ static inline int xcp_processor_info(Xcp *xcp, const uint8_t *in, uint8_t *out)
     out[1] = 0x13; /* dynamic lists, prescaler, time stamps */
     xcp_put(out + 2, XCP_LISTS, 2);
     xcp_put(out + 4, 1, 2); /* event */
-    out[7] = 0x40;          /* packets begin with the numbers of their table in the list and of the list */
+    /* packets begin with the numbers of their table in the list and of the list */
+    out[7] = 0x40;
     return 8;
 }
 
@@ -139,7 +140,8 @@ static inline int xcp_write_entry(Xcp *xcp, const uint8_t *in, uint8_t *out)
         return xcp_fails(out, XCP_DAQ_ACTIVE);
     if (xcp->entry >= xcp->last_entry)
         return xcp_fails(out, XCP_SEQUENCE);
-    if (in[1] != 0xff || in[3] != 0 || in[2] == 0 || in[2] > XCP_ENTRY_SIZE || !xcp_bytes(xcp, 0, address, in[2]))
+    if (in[1] != 0xff || in[3] != 0 || in[2] == 0 || in[2] > XCP_ENTRY_SIZE ||
+        !xcp_bytes(xcp, 0, address, in[2]))
         return xcp_fails(out, XCP_OUT_OF_RANGE);
     const XcpEntry entry = {address - XCP_BASE, in[2]};
     xcp->entries[xcp->entry++] = entry;
@@ -264,21 +266,24 @@ static inline int xcp_command(Xcp *xcp, const uint8_t *in, int n, uint8_t *out)
     static const struct {
         uint8_t code, least; /* the bytes that it has at least */
         int (*does)(Xcp *, const uint8_t *, uint8_t *);
-    } commands[] = {{0xff, 2, xcp_connect},         {0xfe, 1, xcp_disconnect},    {0xfd, 1, xcp_status},
-                    {0xfc, 1, xcp_synch},           {0xfb, 1, xcp_comm_mode},     {0xfa, 2, xcp_id},
-                    {0xf6, 8, xcp_set_mta},         {0xf5, 2, xcp_upload},        {0xf4, 8, xcp_short_upload},
-                    {0xe2, 6, xcp_set_pointer},     {0xe1, 8, xcp_write_entry},   {0xe0, 8, xcp_set_mode},
-                    {0xdf, 4, xcp_mode},            {0xde, 4, xcp_start_list},    {0xdd, 2, xcp_start_selected},
-                    {0xdc, 1, xcp_clock},           {0xda, 1, xcp_processor_info}, {0xd9, 1, xcp_resolution_info},
-                    {0xd7, 4, xcp_event_info},      {0xd6, 1, xcp_free_daq},      {0xd5, 4, xcp_alloc_daq},
-                    {0xd4, 5, xcp_alloc_odt},       {0xd3, 6, xcp_alloc_entries}};
+    } commands[] = {
+        {0xff, 2, xcp_connect},     {0xfe, 1, xcp_disconnect},     {0xfd, 1, xcp_status},
+        {0xfc, 1, xcp_synch},       {0xfb, 1, xcp_comm_mode},      {0xfa, 2, xcp_id},
+        {0xf6, 8, xcp_set_mta},     {0xf5, 2, xcp_upload},         {0xf4, 8, xcp_short_upload},
+        {0xe2, 6, xcp_set_pointer}, {0xe1, 8, xcp_write_entry},    {0xe0, 8, xcp_set_mode},
+        {0xdf, 4, xcp_mode},        {0xde, 4, xcp_start_list},     {0xdd, 2, xcp_start_selected},
+        {0xdc, 1, xcp_clock},       {0xda, 1, xcp_processor_info}, {0xd9, 1, xcp_resolution_info},
+        {0xd7, 4, xcp_event_info},  {0xd6, 1, xcp_free_daq},       {0xd5, 4, xcp_alloc_daq},
+        {0xd4, 5, xcp_alloc_odt},   {0xd3, 6, xcp_alloc_entries}};
     if (n < 1 || (!xcp->is_connected && in[0] != 0xff))
         return 0;
     if (in[0] == 0xf0) /* DOWNLOAD */
-        return n < 2 || n - 2 < in[1] ? xcp_fails(out, XCP_SYNTAX) : xcp_writes(xcp, in + 2, in[1], out);
+        return n < 2 || n - 2 < in[1] ? xcp_fails(out, XCP_SYNTAX)
+                                      : xcp_writes(xcp, in + 2, in[1], out);
     for (size_t k = 0; k < sizeof commands / sizeof commands[0]; k++)
         if (commands[k].code == in[0])
-            return n < commands[k].least ? xcp_fails(out, XCP_SYNTAX) : commands[k].does(xcp, in, out);
+            return n < commands[k].least ? xcp_fails(out, XCP_SYNTAX)
+                                         : commands[k].does(xcp, in, out);
     return xcp_fails(out, XCP_UNKNOWN);
 }
 

@@ -1,5 +1,6 @@
-/* XCP on UDP in an instance: a thread answers the commands of a master whenever the instance is not in a call, and after each
-   step of a co-simulation the signals that the master asked for go out. */
+/* XCP on UDP in an instance: a thread answers the commands of a master whenever the instance is not
+   in a call, and after each step of a co-simulation the signals that the master asked for go
+   out. */
 
 #ifndef RB_XCP_SERVICE_H
 #define RB_XCP_SERVICE_H
@@ -34,8 +35,8 @@ static inline void *answer_commands(void *argument)
         if (poll(ready, 2, -1) <= 0 || !ready[0].revents)
             continue;
         socklen_t length = sizeof command.from;
-        command.size = (int)recvfrom(service->server.socket, command.bytes, sizeof command.bytes, MSG_TRUNC,
-                                     (struct sockaddr *)&command.from, &length);
+        command.size = (int)recvfrom(service->server.socket, command.bytes, sizeof command.bytes,
+                                     MSG_TRUNC, (struct sockaddr *)&command.from, &length);
         if (command.size < 0)
             continue;
         (void)pthread_mutex_lock(&service->lock);
@@ -45,8 +46,8 @@ static inline void *answer_commands(void *argument)
     return NULL;
 }
 
-/* A service that is not begun, as an FMU has it that was just made. Calls within calls are those of a host that is shown where
-   a step is. */
+/* A service that is not begun, as an FMU has it that was just made. Calls within calls are those of
+   a host that is shown where a step is. */
 static inline void make_service(Service *service, const ServiceAddress *address)
 {
     pthread_mutexattr_t attributes;
@@ -70,7 +71,8 @@ static inline void stop_service(Service *service)
 }
 
 /* Listens and begins the thread; 0, or the number of an error. */
-static inline int listen_at(Service *service, const struct sockaddr_in *own, const XcpPlan *plan, double *memory)
+static inline int listen_at(Service *service, const struct sockaddr_in *own, const XcpPlan *plan,
+                            double *memory)
 {
     memset(&service->server, 0, sizeof service->server);
     if (open_xcp(&service->server, plan, own, memory) != 0) {
@@ -99,7 +101,8 @@ static inline const char *apply_service(Service *service, const XcpPlan *plan, d
 {
     const ServiceAddress *wanted = &service->wanted;
     struct sockaddr_in own;
-    const int is_same = wanted->enabled == service->tried.enabled && wanted->port == service->tried.port &&
+    const int is_same = wanted->enabled == service->tried.enabled &&
+                        wanted->port == service->tried.port &&
                         strcmp(wanted->address, service->tried.address) == 0;
     if (service->is_tried && is_same)
         return NULL;

@@ -1,5 +1,5 @@
-/* XCP on UDP: a thread waits for commands, the loop answers them between two steps and sends the signals after one. So a
-   step without a connection only looks at a number. */
+/* XCP on UDP: a thread waits for commands, the loop answers them between two steps and sends the
+   signals after one. So a step without a connection only looks at a number. */
 
 #ifndef RB_XCP_UDP_H
 #define RB_XCP_UDP_H
@@ -18,7 +18,8 @@
 #include "address.h"
 #include "xcp_daq.h"
 
-/* commands that may wait, a power of 2; the bytes of a datagram; and of the head of a message, its length and its number */
+/* commands that may wait, a power of 2; the bytes of a datagram; and of the head of a message, its
+   length and its number */
 enum { XCP_WAITING = 64, XCP_DATAGRAM = 1400, XCP_MESSAGE = 4 };
 
 typedef struct {
@@ -32,9 +33,11 @@ typedef struct {
     int socket, over;
     struct sockaddr_in master;
     uint16_t sequence;
-    uint64_t written, taken;                           /* commands, by the thread and by the loop */
-    uint64_t commands, foreign, refused, sent, unsent; /* counted: refused is what was answered by an error */
-    uint64_t lost;                                     /* commands that found no room, by the thread */
+    uint64_t written, taken; /* commands, by the thread and by the loop */
+    /* counted: refused is what was answered by an error */
+    uint64_t commands, foreign, refused, sent, unsent;
+    /* commands that found no room, by the thread */
+    uint64_t lost;
     int filled;
     uint8_t datagram[XCP_DATAGRAM];
     XcpCommand waiting[XCP_WAITING + 1]; /* the last is for one that finds no room */
@@ -48,11 +51,12 @@ static inline void *await_commands(void *argument)
         struct pollfd ready = {server->socket, POLLIN, 0};
         if (poll(&ready, 1, 100) <= 0)
             continue;
-        const int is_full = server->written - __atomic_load_n(&server->taken, __ATOMIC_ACQUIRE) >= XCP_WAITING;
+        const int is_full =
+            server->written - __atomic_load_n(&server->taken, __ATOMIC_ACQUIRE) >= XCP_WAITING;
         XcpCommand *to = &server->waiting[is_full ? XCP_WAITING : server->written % XCP_WAITING];
         socklen_t length = sizeof to->from;
         to->size = (int)recvfrom(server->socket, to->bytes, sizeof to->bytes, MSG_TRUNC,
-                (struct sockaddr *)&to->from, &length);
+                                 (struct sockaddr *)&to->from, &length);
         if (to->size < 0)
             continue;
         if (is_full)
@@ -64,7 +68,8 @@ static inline void *await_commands(void *argument)
 }
 
 /* Binds a socket to an address; -1 where that fails. */
-static inline int open_xcp(XcpServer *server, const XcpPlan *plan, const struct sockaddr_in *own, double *memory)
+static inline int open_xcp(XcpServer *server, const XcpPlan *plan, const struct sockaddr_in *own,
+                           double *memory)
 {
     server->xcp.plan = plan;
     server->xcp.memory = memory;
@@ -75,7 +80,8 @@ static inline int open_xcp(XcpServer *server, const XcpPlan *plan, const struct 
 }
 
 /* Listens at an address; -1, with a message, where that fails. */
-static inline int start_xcp(XcpServer *server, const XcpPlan *plan, const char *address, double *memory)
+static inline int start_xcp(XcpServer *server, const XcpPlan *plan, const char *address,
+                            double *memory)
 {
     struct sockaddr_in own;
     if (parse_address(address, &own) != 0) {
@@ -101,7 +107,8 @@ static inline void send_messages(XcpServer *server)
     if (server->filled == 0)
         return;
     const struct sockaddr *to = (const struct sockaddr *)&server->master;
-    const ssize_t sent = sendto(server->socket, server->datagram, (size_t)server->filled, 0, to, sizeof server->master);
+    const ssize_t sent = sendto(server->socket, server->datagram, (size_t)server->filled, 0, to,
+                                sizeof server->master);
     if (sent == server->filled)
         server->sent++;
     else
@@ -109,7 +116,8 @@ static inline void send_messages(XcpServer *server)
     server->filled = 0;
 }
 
-/* Where the next message of up to n bytes goes in the datagram, which is sent before when it is full. */
+/* Where the next message of up to n bytes goes in the datagram, which is sent before when it is
+   full. */
 static inline uint8_t *message_room(XcpServer *server, int n)
 {
     if (server->filled + XCP_MESSAGE + n > XCP_DATAGRAM)
@@ -136,7 +144,8 @@ static inline void answer_command(XcpServer *server, const XcpCommand *command)
 {
     const uint8_t *packet = command->bytes + XCP_MESSAGE;
     const int n = command->size - XCP_MESSAGE;
-    if (n < 1 || command->size > (int)sizeof command->bytes || xcp_get(command->bytes, 2) != (uint32_t)n ||
+    if (n < 1 || command->size > (int)sizeof command->bytes ||
+        xcp_get(command->bytes, 2) != (uint32_t)n ||
         (packet[0] != 0xff && !is_master(server, command))) {
         server->foreign++;
         return;
@@ -175,7 +184,8 @@ static inline void send_signals(XcpServer *server, double t)
         if (!xcp_is_due(&xcp->lists[i]))
             continue;
         for (int k = 0; k < xcp->lists[i].n; k++)
-            add_message(server, xcp_sample(xcp, i, k, message_room(server, xcp_size(xcp, &xcp->lists[i], k))));
+            add_message(server, xcp_sample(xcp, i, k,
+                                           message_room(server, xcp_size(xcp, &xcp->lists[i], k))));
     }
     send_messages(server);
 }
@@ -183,11 +193,12 @@ static inline void send_signals(XcpServer *server, double t)
 static inline void report_xcp(FILE *file, const XcpServer *server)
 {
     (void)fprintf(file,
-            "  \"xcp\": {\"commands\": %llu, \"refused\": %llu, \"foreign\": %llu, \"lost\": %llu, \"datagrams sent\": %llu, "
-            "\"datagrams not sent\": %llu},\n",
-            (unsigned long long)server->commands, (unsigned long long)server->refused,
-            (unsigned long long)server->foreign, (unsigned long long)server->lost,
-            (unsigned long long)server->sent, (unsigned long long)server->unsent);
+                  "  \"xcp\": {\"commands\": %llu, \"refused\": %llu, \"foreign\": %llu, \"lost\": "
+                  "%llu, \"datagrams sent\": %llu, "
+                  "\"datagrams not sent\": %llu},\n",
+                  (unsigned long long)server->commands, (unsigned long long)server->refused,
+                  (unsigned long long)server->foreign, (unsigned long long)server->lost,
+                  (unsigned long long)server->sent, (unsigned long long)server->unsent);
 }
 
 #endif

@@ -1,14 +1,18 @@
-/* The pressure where two polytopes overlap, a field p = k depth(x) in each, in which the faces of the other one are.
+/* The pressure where two polytopes overlap, a field p = k depth(x) in each, in which the faces of
+   the other one are.
 
-   depth is by how far a point is inside: the least distance behind the planes of its faces. The elastic force is that of the
-   energy k times the integral of the depth over the overlap, half of that of each field (between a polytope and a half-space
-   that of the half-space alone), so that no motion gains any. Faces are clipped by the planes, and by those between which of
-   them is nearest: on what is left the depth is linear, and the integrals of the elastic force and its moment are exact.
-   Dampers push along the normal of the plane, as far as the face is turned to it: nothing brakes what slides along. Where the
-   whole would pull is cut off too, so that the force is an exact integral of a polynomial, and goes on as the parts change.
+   depth is by how far a point is inside: the least distance behind the planes of its faces. The
+   elastic force is that of the energy k times the integral of the depth over the overlap, half of
+   that of each field (between a polytope and a half-space that of the half-space alone), so that no
+   motion gains any. Faces are clipped by the planes, and by those between which of them is nearest:
+   on what is left the depth is linear, and the integrals of the elastic force and its moment are
+   exact. Dampers push along the normal of the plane, as far as the face is turned to it: nothing
+   brakes what slides along. Where the whole would pull is cut off too, so that the force is an
+   exact integral of a polynomial, and goes on as the parts change.
 
-   The row of a polytope is [number of planes, of faces, area of the largest face | planes | faces]: a plane is its outward unit
-   normal and its distance from the origin along it, a face the number of its plane, that of its corners, and these. */
+   The row of a polytope is [number of planes, of faces, area of the largest face | planes | faces]:
+   a plane is its outward unit normal and its distance from the origin along it, a face the number
+   of its plane, that of its corners, and these. */
 
 #ifndef RB_PRESSURE_H
 #define RB_PRESSURE_H
@@ -18,7 +22,8 @@
 enum { RB_POLY_PLANES, RB_POLY_FACES, RB_POLY_AREA, RB_POLY_HEAD };
 enum { RB_MOST_PLANES = 128, RB_QUADRATURE = 6 };
 
-/* How a force comes from a depth and its rate: (k depth + c rate) (1 + dissipation rate), where both are positive. */
+/* How a force comes from a depth and its rate: (k depth + c rate) (1 + dissipation rate), where
+   both are positive. */
 struct law {
     double k, c, dissipation;
 };
@@ -28,10 +33,11 @@ struct moving {
     double r[9], p[3], w[3], v[3];
 };
 
-/* What presses on A: the force and the moment about the base origin, the largest depth and pressure, by how much the law of
-   points holds; of forces along normals their sum, and about `origin` those of x f^T and |x|^2 f of the forces f at x; its
-   direction, the whole force along it, its centre, and how far from there the forces act, as the root of the mean square; and
-   how many points or polygons found no room. */
+/* What presses on A: the force and the moment about the base origin, the largest depth and
+   pressure, by how much the law of points holds; of forces along normals their sum, and about
+   `origin` those of x f^T and |x|^2 f of the forces f at x; its direction, the whole force along
+   it, its centre, and how far from there the forces act, as the root of the mean square; and how
+   many points or polygons found no room. */
 struct pressed {
     double force[3], moment[3], depth, pressure, holds, left_out;
     double load[3], origin[3], first[9], second[3];
@@ -53,7 +59,8 @@ static inline void velocity_at(const struct moving *body, const double *x, doubl
 }
 
 /* The velocity of A against B at a point. */
-static inline void relative_velocity(const struct moving *a, const struct moving *b, const double *x, double *out)
+static inline void relative_velocity(const struct moving *a, const struct moving *b,
+                                     const double *x, double *out)
 {
     double u[3];
     velocity_at(b, x, u);
@@ -88,7 +95,8 @@ static inline void press(struct pressed *all, const double *x, const double *f)
         along(all->first + 3 * i, arm[i], f, all->first + 3 * i);
 }
 
-/* The direction of the load, its centre and spread, which is nothing where there is a point alone, and the force along it. */
+/* The direction of the load, its centre and spread, which is nothing where there is a point alone,
+   and the force along it. */
 static inline void find_centre(struct pressed *all)
 {
     double arm[3];
@@ -131,9 +139,10 @@ static inline double value_at(const struct field *f, const double *x)
     return f->at + dot(f->by, x);
 }
 
-/* The rate of the depth below a plane of B of what moves with A; of what moves with B below one of A with `sign` -1. */
-static inline void rate_below(const struct plane *plane, double sign, const struct moving *a, const struct moving *b,
-                              struct field *out)
+/* The rate of the depth below a plane of B of what moves with A; of what moves with B below one of
+   A with `sign` -1. */
+static inline void rate_below(const struct plane *plane, double sign, const struct moving *a,
+                              const struct moving *b, struct field *out)
 {
     const double origin[3] = {0.0, 0.0, 0.0};
     double v[3], w[3];
@@ -144,9 +153,11 @@ static inline void rate_below(const struct plane *plane, double sign, const stru
     out->at = -sign * dot(plane->n, v);
 }
 
-/* The forces of a pressure along a vector on A, the product of two linear fields over a polygon; they are a load or not. */
-static inline void press_over(double (*x)[3], int n, const struct field *one, const struct field *other, const double *way,
-                              int loads, struct pressed *all)
+/* The forces of a pressure along a vector on A, the product of two linear fields over a polygon;
+   they are a load or not. */
+static inline void press_over(double (*x)[3], int n, const struct field *one,
+                              const struct field *other, const double *way, int loads,
+                              struct pressed *all)
 {
     /* degree 4 (Dunavant 1985) */
     static const double at[2] = {0.445948490915965, 0.091576213509771};
@@ -179,10 +190,12 @@ static inline int where_positive(double (*x)[3], int n, const struct field *f)
     return clip(x, n, down, f->at, 0.0);
 }
 
-/* The pressure on a part of a face, a polygon in which the depth below the plane is linear: of `share` of the law, in a field
-   of B, or on a face of B in one of A with `sign` -1. `up` is the unit normal out of the face. */
-static inline void press_polygon(double (*x)[3], int n, const struct plane *plane, const double *up, const struct law *law,
-                                 double share, double sign, const struct moving *a, const struct moving *b,
+/* The pressure on a part of a face, a polygon in which the depth below the plane is linear: of
+   `share` of the law, in a field of B, or on a face of B in one of A with `sign` -1. `up` is the
+   unit normal out of the face. */
+static inline void press_polygon(double (*x)[3], int n, const struct plane *plane, const double *up,
+                                 const struct law *law, double share, double sign,
+                                 const struct moving *a, const struct moving *b,
                                  struct pressed *all)
 {
     const double turned = fmax(0.0, -dot(up, plane->n));
@@ -206,11 +219,13 @@ static inline void press_polygon(double (*x)[3], int n, const struct plane *plan
     times(sign * share * turned, plane->n, way);
     press_over(x, n, &damped, &factor, way, 1, all);
     for (int k = 0; k < n; k++)
-        all->pressure = fmax(all->pressure, turned * value_at(&damped, x[k]) * value_at(&factor, x[k]));
+        all->pressure =
+            fmax(all->pressure, turned * value_at(&damped, x[k]) * value_at(&factor, x[k]));
 }
 
 /* The smallest and the largest depth of the corners of a polygon below a plane. */
-static inline void depths_of(double (*x)[3], int n, const struct plane *plane, double *least, double *most)
+static inline void depths_of(double (*x)[3], int n, const struct plane *plane, double *least,
+                             double *most)
 {
     *least = INFINITY;
     *most = -INFINITY;
@@ -222,9 +237,9 @@ static inline void depths_of(double (*x)[3], int n, const struct plane *plane, d
 }
 
 /* The parts of a polygon inside all planes, each nearest to one of them. */
-static inline void press_inside(double (*x)[3], int n, const struct plane *plane, int planes, const double *up,
-                                const struct law *law, double share, double sign, const struct moving *a,
-                                const struct moving *b, struct pressed *all)
+static inline void press_inside(double (*x)[3], int n, const struct plane *plane, int planes,
+                                const double *up, const struct law *law, double share, double sign,
+                                const struct moving *a, const struct moving *b, struct pressed *all)
 {
     double part[RB_CLIPPED][3], g[3], most = INFINITY, least[RB_MOST_PLANES];
     for (int j = 0; j < planes && n > 2; j++)
@@ -265,8 +280,9 @@ static inline int place_face(const struct placed *own, const double *row, double
 }
 
 /* The faces of a polytope in the field of another one, whose planes these are. */
-static inline void press_faces(const struct placed *own, const double *poly, const struct plane *plane, int planes,
-                               const struct law *law, double share, double sign, const struct moving *a,
+static inline void press_faces(const struct placed *own, const double *poly,
+                               const struct plane *plane, int planes, const struct law *law,
+                               double share, double sign, const struct moving *a,
                                const struct moving *b, struct pressed *all)
 {
     const double *normals = poly + RB_POLY_HEAD, *row = normals + 4 * (int)poly[RB_POLY_PLANES];
@@ -289,8 +305,9 @@ static inline void press_faces(const struct placed *own, const double *poly, con
 }
 
 /* Two polytopes, or one and a half-space, whose row is NULL. `law` is that of a pressure. */
-static inline void press_polytopes(const struct placed *one, const double *poly, const struct placed *other,
-                                   const double *poly_other, const struct law *law, const struct moving *a,
+static inline void press_polytopes(const struct placed *one, const double *poly,
+                                   const struct placed *other, const double *poly_other,
+                                   const struct law *law, const struct moving *a,
                                    const struct moving *b, struct pressed *all)
 {
     struct plane plane[RB_MOST_PLANES];

@@ -1,25 +1,30 @@
 /* Forces of soft contact between shapes, from positions and velocities.
 
-   Two polytopes, or one and a half-space or ground of triangles, press on each other as pressure.h and terrain.h say; others at
-   the points that `meet` finds, each with a spring and a damper along the normal. Friction is of the whole of a pair: a patch without mass on a spring and a
-   damper, which the body sticks to as far as the cone allows, with a moment about the normal up to a limit of its own. The
-   stiffness of a patch is a constant, so that it takes energy and gives none.
+   Two polytopes, or one and a half-space or ground of triangles, press on each other as pressure.h
+   and terrain.h say; others at the points that `meet` finds, each with a spring and a damper along
+   the normal. Friction is of the whole of a pair: a patch without mass on a spring and a damper,
+   which the body sticks to as far as the cone allows, with a moment about the normal up to a limit
+   of its own. The stiffness of a patch is a constant, so that it takes energy and gives none.
 
-   The generated text before this has RB_SOFT_BODIES and their RB_SOFT_MASS; RB_SHAPES and theirs: RB_SHAPE_TABLE with the rows
-   of shape.h, RB_SHAPE_AT (where each row starts), RB_SHAPE_BODY (RB_SOFT_BODIES for what is at rest), RB_SHAPE_POSE (9 + 3
-   each, in coordinates of the body), RB_SHAPE_POLY (where its row of pressure.h starts in RB_POLY_TABLE, -1 for none) and
-   RB_SHAPE_MATERIAL (0 for none of its own); RB_SOFT_PAIRS and RB_SOFT_PAIR, two shapes each, what is at rest last;
-   RB_MATERIALS, RB_SAYS_K and RB_SAYS_D (whether a material has a stiffness and a damping); RB_NAMED_PAIRS and RB_NAMED_PAIR, as a
-   RB_MATERIALS times the smaller number and the other, whose materials are behind the others; RB_FRICTION, RB_OWN_PATCH and
-   RB_OWN_DAMPER (whether there is friction, and K_t and D_t are given), RB_DEPTH_REF (0 for linear springs) and
+   The generated text before this has RB_SOFT_BODIES and their RB_SOFT_MASS; RB_SHAPES and theirs:
+   RB_SHAPE_TABLE with the rows of shape.h, RB_SHAPE_AT (where each row starts), RB_SHAPE_BODY
+   (RB_SOFT_BODIES for what is at rest), RB_SHAPE_POSE (9 + 3 each, in coordinates of the body),
+   RB_SHAPE_POLY (where its row of pressure.h starts in RB_POLY_TABLE, -1 for none) and
+   RB_SHAPE_MATERIAL (0 for none of its own); RB_SOFT_PAIRS and RB_SOFT_PAIR, two shapes each, what
+   is at rest last; RB_MATERIALS, RB_SAYS_K and RB_SAYS_D (whether a material has a stiffness and a
+   damping); RB_NAMED_PAIRS and RB_NAMED_PAIR, as a RB_MATERIALS times the smaller number and the
+   other, whose materials are behind the others; RB_FRICTION, RB_OWN_PATCH and RB_OWN_DAMPER
+   (whether there is friction, and K_t and D_t are given), RB_DEPTH_REF (0 for linear springs) and
    RB_DISSIPATION.
 
-   It gets, one after the other, of each body its rotation to base coordinates, the place of its origin, its angular velocity
-   and the velocity of the origin; with friction of each pair how far the patch is displaced (3, in coordinates of the second
-   body) and turned; K, D, and with friction mu, of each material; and K_t and D_t where they are given. It writes the
-   wrenches on the bodies about the origin; with friction the rates of the patches; by how much each pair pushes; of each
-   body whether it is pushed, its centre of pressure, its depth, the largest pressure on it, and the normal forces; how many
-   points and polygons found no room; and RB_FELT_ALL numbers of the sensors (felt.h, nearest.h). */
+   It gets, one after the other, of each body its rotation to base coordinates, the place of its
+   origin, its angular velocity and the velocity of the origin; with friction of each pair how far
+   the patch is displaced (3, in coordinates of the second body) and turned; K, D, and with friction
+   mu, of each material; and K_t and D_t where they are given. It writes the wrenches on the bodies
+   about the origin; with friction the rates of the patches; by how much each pair pushes; of each
+   body whether it is pushed, its centre of pressure, its depth, the largest pressure on it, and the
+   normal forces; how many points and polygons found no room; and RB_FELT_ALL numbers of the sensors
+   (felt.h, nearest.h). */
 
 #ifndef RB_SOFT_H
 #define RB_SOFT_H
@@ -33,7 +38,8 @@
 #endif
 
 enum { RB_MOTION = 18, RB_PATCH = 4 };
-#define RB_OF_DISC 0.9428090415820634 /* the mean distance from the centre of a disc by the root of its mean square */
+/* The mean distance from the centre of a disc by the root of its mean square. */
+#define RB_OF_DISC 0.9428090415820634
 
 /* What the function gets, by parts, and the bodies and shapes where they are. */
 struct soft {
@@ -56,7 +62,8 @@ struct resistance {
 static inline void read_motion(const double *in, struct soft *s)
 {
     memset(&s->body[RB_SOFT_BODIES], 0, sizeof s->body[RB_SOFT_BODIES]);
-    s->body[RB_SOFT_BODIES].r[0] = s->body[RB_SOFT_BODIES].r[4] = s->body[RB_SOFT_BODIES].r[8] = 1.0;
+    s->body[RB_SOFT_BODIES].r[0] = s->body[RB_SOFT_BODIES].r[4] = s->body[RB_SOFT_BODIES].r[8] =
+        1.0;
     for (int k = 0; k < RB_SOFT_BODIES; k++, in += RB_MOTION) {
         memcpy(s->body[k].r, in, sizeof s->body[k].r);
         memcpy(s->body[k].p, in + 9, sizeof s->body[k].p);
@@ -101,7 +108,8 @@ static inline double bounds_apart(const struct soft *s, int a, int b)
 {
     double squares = 0.0;
     for (int i = 0; i < 3; i++) {
-        const double gap = fmax(0.0, fmax(s->low[a][i] - s->high[b][i], s->low[b][i] - s->high[a][i]));
+        const double gap =
+            fmax(0.0, fmax(s->low[a][i] - s->high[b][i], s->low[b][i] - s->high[a][i]));
         squares += gap * gap;
     }
     return sqrt(squares);
@@ -117,8 +125,9 @@ static inline int named_as_one(int a, int b)
     return -1;
 }
 
-/* Of two materials springs in series, what their dampers lose together, and the geometric mean of friction. The numbers of
-   the block are those of a pair of which none has a stiffness of its own. */
+/* Of two materials springs in series, what their dampers lose together, and the geometric mean of
+   friction. The numbers of the block are those of a pair of which none has a stiffness of its
+   own. */
 static inline void resistance_of(const struct soft *s, int a, int b, struct resistance *out)
 {
     const int pair = RB_NAMED_PAIRS > 0 ? named_as_one(a, b) : -1;
@@ -132,7 +141,8 @@ static inline void resistance_of(const struct soft *s, int a, int b, struct resi
     if (RB_SAYS_K[a] && RB_SAYS_K[b]) {
         const double whole = s->K[a] + s->K[b], part_a = s->K[b] / whole, part_b = s->K[a] / whole;
         out->K = s->K[a] * part_a;
-        out->D = (RB_SAYS_D[a] ? s->D[a] * part_a * part_a : 0.0) + (RB_SAYS_D[b] ? s->D[b] * part_b * part_b : 0.0);
+        out->D = (RB_SAYS_D[a] ? s->D[a] * part_a * part_a : 0.0) +
+                 (RB_SAYS_D[b] ? s->D[b] * part_b * part_b : 0.0);
     } else {
         const int one = RB_SAYS_K[a] ? a : (RB_SAYS_K[b] ? b : 0);
         out->K = s->K[one];
@@ -154,7 +164,8 @@ static inline double face_area(int a, int b)
 }
 
 /* Springs and dampers at the points where two shapes touch. */
-static inline void press_points(const struct soft *s, int a, int b, const struct law *law, struct pressed *all)
+static inline void press_points(const struct soft *s, int a, int b, const struct law *law,
+                                struct pressed *all)
 {
     const struct moving *one = &s->body[RB_SHAPE_BODY[a]], *other = &s->body[RB_SHAPE_BODY[b]];
     struct patches found;
@@ -200,7 +211,8 @@ static inline double gap_between(const struct soft *s, int a, int b)
 }
 
 /* The wrench f on a body about the origin. */
-static inline void add_wrench(const struct written *out, int body, double sign, const double *moment, const double *force)
+static inline void add_wrench(const struct written *out, int body, double sign,
+                              const double *moment, const double *force)
 {
     if (body == RB_SOFT_BODIES)
         return;
@@ -208,15 +220,20 @@ static inline void add_wrench(const struct written *out, int body, double sign, 
     along(out->wrench + 6 * body + 3, sign, force, out->wrench + 6 * body + 3);
 }
 
-/* The friction of a pair: a force at the centre of pressure and a moment about the normal, beside what presses, and the rates of
-   the patch. */
-static inline void rub(const struct soft *s, int pair, const struct resistance *law, struct pressed *all, double *rate)
+/* The friction of a pair: a force at the centre of pressure and a moment about the normal, beside
+   what presses, and the rates of the patch. */
+static inline void rub(const struct soft *s, int pair, const struct resistance *law,
+                       struct pressed *all, double *rate)
 {
     const int a = RB_SOFT_PAIR[pair][0], b = RB_SOFT_PAIR[pair][1];
     const struct moving *one = &s->body[RB_SHAPE_BODY[a]], *other = &s->body[RB_SHAPE_BODY[b]];
     const double *patch = s->patch + RB_PATCH * pair, K = RB_OWN_PATCH ? *s->K_t : law->K;
-    const double D = RB_OWN_DAMPER ? *s->D_t : sqrt(K * fmin(RB_SOFT_MASS[RB_SHAPE_BODY[a]], RB_SOFT_MASS[RB_SHAPE_BODY[b]]));
-    const double size = smaller_size(s, a, b), lever = size > 0.0 && size < 1e299 ? 0.25 * size * size : 1.0;
+    const double D =
+        RB_OWN_DAMPER
+            ? *s->D_t
+            : sqrt(K * fmin(RB_SOFT_MASS[RB_SHAPE_BODY[a]], RB_SOFT_MASS[RB_SHAPE_BODY[b]]));
+    const double size = smaller_size(s, a, b),
+                 lever = size > 0.0 && size < 1e299 ? 0.25 * size * size : 1.0;
     double f[3] = {0.0, 0.0, 0.0}, m = 0.0;
     if (all->normal > 0.0) {
         const double *n = all->n;
@@ -228,7 +245,8 @@ static inline void rub(const struct soft *s, int pair, const struct resistance *
         along(v, -dot(v, n), n, v);
         times(-K, x, f);
         along(f, -D, v, f);
-        const double most = law->mu * all->normal, spread = all->pressure > 0.0 ? RB_OF_DISC * all->spread : all->spread;
+        const double most = law->mu * all->normal,
+                     spread = all->pressure > 0.0 ? RB_OF_DISC * all->spread : all->spread;
         const double wanted = norm(f);
         if (wanted > most)
             times(most / wanted, f, f);
@@ -255,7 +273,8 @@ static inline void sense(const struct soft *s, int a, int b, const struct presse
         feel_wrench(out + RB_SENSOR_AT[k], side, all->moment, all->force);
         if (!(all->normal > 0.0))
             continue;
-        relative_velocity(&s->body[RB_SHAPE_BODY[a]], &s->body[RB_SHAPE_BODY[b]], all->centre, slip);
+        relative_velocity(&s->body[RB_SHAPE_BODY[a]], &s->body[RB_SHAPE_BODY[b]], all->centre,
+                          slip);
         along(slip, -dot(slip, all->n), all->n, slip);
         feel_normal(out + RB_SENSOR_AT[k], side, all->normal, slip, all->centre);
     }
@@ -274,7 +293,8 @@ static inline void feel(const struct pressed *all, int body, const struct writte
 }
 
 /* What presses on the first of a pair of shapes whose bounds meet. */
-static inline void press_pair(const struct soft *s, int a, int b, const struct resistance *own, struct pressed *all)
+static inline void press_pair(const struct soft *s, int a, int b, const struct resistance *own,
+                              struct pressed *all)
 {
     const struct placed *one = &s->shape[a], *other = &s->shape[b];
     const struct moving *body = &s->body[RB_SHAPE_BODY[a]], *second = &s->body[RB_SHAPE_BODY[b]];
@@ -289,7 +309,8 @@ static inline void press_pair(const struct soft *s, int a, int b, const struct r
     if (ground)
         press_on_ground(one, poly, other, &law, body, second, all);
     else
-        press_polytopes(one, poly, other, flat ? NULL : RB_POLY_TABLE + RB_SHAPE_POLY[b], &law, body, second, all);
+        press_polytopes(one, poly, other, flat ? NULL : RB_POLY_TABLE + RB_SHAPE_POLY[b], &law,
+                        body, second, all);
     all->holds = all->depth;
 }
 

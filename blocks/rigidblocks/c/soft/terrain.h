@@ -1,9 +1,10 @@
 /* The pressure between a polytope and ground of triangles.
 
-   A height field is in every point below it as deep as that is below the plane of the triangle above, a field of pressure
-   p = k depth in which the faces of the polytope are: what lies in it is pushed out from any depth. A mesh is a surface alone; it
-   lies in the field of the polytope, as a face of another one does. Either has an energy, k times the integral of the depth over
-   what overlaps (pressure.h), so that no edge, neither of the ground nor of the polytope, gains any. */
+   A height field is in every point below it as deep as that is below the plane of the triangle
+   above, a field of pressure p = k depth in which the faces of the polytope are: what lies in it is
+   pushed out from any depth. A mesh is a surface alone; it lies in the field of the polytope, as a
+   face of another one does. Either has an energy, k times the integral of the depth over what
+   overlaps (pressure.h), so that no edge, neither of the ground nor of the polytope, gains any. */
 
 #ifndef RB_TERRAIN_H
 #define RB_TERRAIN_H
@@ -11,7 +12,8 @@
 #include "pressure.h"
 
 /* The part of a polygon that is straight below a triangle of a field. */
-static inline int clip_below(double (*x)[3], int n, const struct triangle *t, const struct plane *plane)
+static inline int clip_below(double (*x)[3], int n, const struct triangle *t,
+                             const struct plane *plane)
 {
     const double up[3] = {0.0, 0.0, 1.0};
     n = clip(x, n, plane->n, plane->s, 0.0);
@@ -25,8 +27,9 @@ static inline int clip_below(double (*x)[3], int n, const struct triangle *t, co
 }
 
 /* A face, a polygon, in a height field; `up` is the unit normal out of the polytope. */
-static inline void press_face_on_field(double (*x)[3], int n, const double *up, const struct placed *ground,
-                                       const struct law *law, const struct moving *a, const struct moving *b,
+static inline void press_face_on_field(double (*x)[3], int n, const double *up,
+                                       const struct placed *ground, const struct law *law,
+                                       const struct moving *a, const struct moving *b,
                                        struct pressed *all)
 {
     double low[3] = {INFINITY, INFINITY, INFINITY}, high[3] = {-INFINITY, -INFINITY, -INFINITY};
@@ -58,8 +61,9 @@ static inline void press_face_on_field(double (*x)[3], int n, const double *up, 
 }
 
 /* All faces of a polytope in a height field. */
-static inline void press_on_field(const struct placed *own, const double *poly, const struct placed *ground,
-                                  const struct law *law, const struct moving *a, const struct moving *b,
+static inline void press_on_field(const struct placed *own, const double *poly,
+                                  const struct placed *ground, const struct law *law,
+                                  const struct moving *a, const struct moving *b,
                                   struct pressed *all)
 {
     const double *normals = poly + RB_POLY_HEAD, *row = normals + 4 * (int)poly[RB_POLY_PLANES];
@@ -73,8 +77,9 @@ static inline void press_on_field(const struct placed *own, const double *poly, 
 }
 
 /* The triangles of a mesh in the field of a polytope. */
-static inline void press_on_mesh(const struct placed *own, const double *poly, const struct placed *ground,
-                                 const struct law *law, const struct moving *a, const struct moving *b,
+static inline void press_on_mesh(const struct placed *own, const double *poly,
+                                 const struct placed *ground, const struct law *law,
+                                 const struct moving *a, const struct moving *b,
                                  struct pressed *all)
 {
     struct plane plane[RB_MOST_PLANES];
@@ -100,8 +105,9 @@ static inline void press_on_mesh(const struct placed *own, const double *poly, c
     }
 }
 
-static inline void press_on_ground(const struct placed *own, const double *poly, const struct placed *ground,
-                                   const struct law *law, const struct moving *a, const struct moving *b,
+static inline void press_on_ground(const struct placed *own, const double *poly,
+                                   const struct placed *ground, const struct law *law,
+                                   const struct moving *a, const struct moving *b,
                                    struct pressed *all)
 {
     if (kind_of(ground->shape) == RB_FIELD)

@@ -23,12 +23,16 @@ const char *fmi2GetVersion(void)
 }
 
 fmi2Component fmi2Instantiate(fmi2String name, fmi2Type type, fmi2String guid, fmi2String resources,
-                              const fmi2CallbackFunctions *callbacks, fmi2Boolean visible, fmi2Boolean logging_on)
+                              const fmi2CallbackFunctions *callbacks, fmi2Boolean visible,
+                              fmi2Boolean logging_on)
 {
-    (void)resources, (void)visible, (void)logging_on; /* no resources, no window, and errors are always logged */
+    /* no resources, no window, and errors are always logged */
+    (void)resources, (void)visible, (void)logging_on;
     if (!callbacks || !callbacks->allocateMemory || !callbacks->freeMemory)
         return NULL;
-    const int modes = type == fmi2CoSimulation ? RB_CO_SIMULATION : type == fmi2ModelExchange ? RB_MODEL_EXCHANGE : 0;
+    const int modes = type == fmi2CoSimulation    ? RB_CO_SIMULATION
+                      : type == fmi2ModelExchange ? RB_MODEL_EXCHANGE
+                                                  : 0;
     return create(callbacks, name, guid, modes);
 }
 
@@ -37,7 +41,8 @@ void fmi2FreeInstance(fmi2Component c)
     discard(instance_of(c));
 }
 
-fmi2Status fmi2SetDebugLogging(fmi2Component c, fmi2Boolean logging_on, size_t n, const fmi2String categories[])
+fmi2Status fmi2SetDebugLogging(fmi2Component c, fmi2Boolean logging_on, size_t n,
+                               const fmi2String categories[])
 {
     (void)logging_on;
     return check_categories(instance_of(c), "fmi2SetDebugLogging", n, categories);
@@ -46,12 +51,14 @@ fmi2Status fmi2SetDebugLogging(fmi2Component c, fmi2Boolean logging_on, size_t n
 /* ---- the course of a run ---- */
 
 /* The tolerance is that of a solver in model exchange; the steps of co-simulation are fixed. */
-fmi2Status fmi2SetupExperiment(fmi2Component c, fmi2Boolean tolerance_defined, fmi2Real tolerance, fmi2Real start_time,
-                               fmi2Boolean stop_time_defined, fmi2Real stop_time)
+fmi2Status fmi2SetupExperiment(fmi2Component c, fmi2Boolean tolerance_defined, fmi2Real tolerance,
+                               fmi2Real start_time, fmi2Boolean stop_time_defined,
+                               fmi2Real stop_time)
 {
     if (!allowed(instance_of(c), "fmi2SetupExperiment", RB_INSTANTIATED))
         return fmi2Error;
-    return set_up(instance_of(c), start_time, stop_time_defined, stop_time, tolerance_defined, tolerance);
+    return set_up(instance_of(c), start_time, stop_time_defined, stop_time, tolerance_defined,
+                  tolerance);
 }
 
 fmi2Status fmi2EnterInitializationMode(fmi2Component c)
@@ -81,17 +88,20 @@ fmi2Status fmi2GetReal(fmi2Component c, const fmi2ValueReference vr[], size_t n,
     return RB_LOCKED(instance_of(c), get(instance_of(c), "fmi2GetReal", vr, n, value, n));
 }
 
-fmi2Status fmi2SetReal(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Real value[])
+fmi2Status fmi2SetReal(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                       const fmi2Real value[])
 {
     return RB_LOCKED(instance_of(c), set(instance_of(c), "fmi2SetReal", vr, n, value, n));
 }
 
-fmi2Status fmi2GetDirectionalDerivative(fmi2Component c, const fmi2ValueReference unknowns[], size_t n_unknowns,
-                                        const fmi2ValueReference knowns[], size_t n_knowns, const fmi2Real d_knowns[],
+fmi2Status fmi2GetDirectionalDerivative(fmi2Component c, const fmi2ValueReference unknowns[],
+                                        size_t n_unknowns, const fmi2ValueReference knowns[],
+                                        size_t n_knowns, const fmi2Real d_knowns[],
                                         fmi2Real d_unknowns[])
 {
-    return RB_LOCKED(instance_of(c), directional(instance_of(c), "fmi2GetDirectionalDerivative", unknowns, n_unknowns, knowns,
-                                                 n_knowns, d_knowns, n_knowns, d_unknowns, n_unknowns));
+    return RB_LOCKED(instance_of(c), directional(instance_of(c), "fmi2GetDirectionalDerivative",
+                                                 unknowns, n_unknowns, knowns, n_knowns, d_knowns,
+                                                 n_knowns, d_unknowns, n_unknowns));
 }
 
 /* ---- saved states ---- */
@@ -122,23 +132,26 @@ fmi2Status fmi2SerializeFMUstate(fmi2Component c, fmi2FMUstate saved, fmi2Byte b
     return serialize(instance_of(c), "fmi2SerializeFMUstate", saved, bytes, size);
 }
 
-fmi2Status fmi2DeSerializeFMUstate(fmi2Component c, const fmi2Byte bytes[], size_t size, fmi2FMUstate *saved)
+fmi2Status fmi2DeSerializeFMUstate(fmi2Component c, const fmi2Byte bytes[], size_t size,
+                                   fmi2FMUstate *saved)
 {
     return deserialize(instance_of(c), "fmi2DeSerializeFMUstate", bytes, size, saved);
 }
 
 /* ---- co-simulation ---- */
 
-fmi2Status fmi2SetRealInputDerivatives(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Integer order[],
-                                       const fmi2Real value[])
+fmi2Status fmi2SetRealInputDerivatives(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                                       const fmi2Integer order[], const fmi2Real value[])
 {
-    return RB_LOCKED(instance_of(c), set_slopes(instance_of(c), "fmi2SetRealInputDerivatives", vr, n, order, value));
+    return RB_LOCKED(instance_of(c), set_slopes(instance_of(c), "fmi2SetRealInputDerivatives", vr,
+                                                n, order, value));
 }
 
 fmi2Status fmi2DoStep(fmi2Component c, fmi2Real t, fmi2Real dt, fmi2Boolean no_state_set_before)
 {
     (void)no_state_set_before;
-    return RB_LOCKED(instance_of(c), RB_SAMPLED(instance_of(c), do_step(instance_of(c), "fmi2DoStep", t, dt)));
+    return RB_LOCKED(instance_of(c),
+                     RB_SAMPLED(instance_of(c), do_step(instance_of(c), "fmi2DoStep", t, dt)));
 }
 
 fmi2Status fmi2GetRealStatus(fmi2Component c, const fmi2StatusKind kind, fmi2Real *value)
@@ -179,7 +192,8 @@ fmi2Status fmi2NewDiscreteStates(fmi2Component c, fmi2EventInfo *info)
     int moved = 0;
     if (!given(fmu, "fmi2NewDiscreteStates", info, 1))
         return fmi2Error;
-    const Status status = RB_LOCKED(instance_of(c), handle_event(instance_of(c), "fmi2NewDiscreteStates", &moved));
+    const Status status =
+        RB_LOCKED(instance_of(c), handle_event(instance_of(c), "fmi2NewDiscreteStates", &moved));
     if (status != fmi2OK)
         return status;
     memset(info, 0, sizeof *info);
@@ -194,10 +208,10 @@ fmi2Status fmi2EnterContinuousTimeMode(fmi2Component c)
     return enter(instance_of(c), "fmi2EnterContinuousTimeMode", RB_EVENT, RB_CONTINUOUS);
 }
 
-/* States that have drifted from the place that they belong to are moved back there in an event, and laws that end become
-   others. */
-fmi2Status fmi2CompletedIntegratorStep(fmi2Component c, fmi2Boolean no_state_set_before, fmi2Boolean *enter_event_mode,
-                                       fmi2Boolean *terminate)
+/* States that have drifted from the place that they belong to are moved back there in an event, and
+   laws that end become others. */
+fmi2Status fmi2CompletedIntegratorStep(fmi2Component c, fmi2Boolean no_state_set_before,
+                                       fmi2Boolean *enter_event_mode, fmi2Boolean *terminate)
 {
     (void)no_state_set_before;
     if (!allowed(instance_of(c), "fmi2CompletedIntegratorStep", RB_CONTINUOUS) ||

@@ -1,5 +1,6 @@
-/* The names of the FMI 2.0 functions in a program that several FMUs are linked into: -DFMI2_FUNCTION_PREFIX=arm_ makes them
-   arm_fmi2Instantiate and so on, as in the standard's own fmi2Functions.h; its copy in FMPy never adds the prefix. */
+/* The names of the FMI 2.0 functions in a program that several FMUs are linked into:
+   -DFMI2_FUNCTION_PREFIX=arm_ makes them arm_fmi2Instantiate and so on, as in the standard's own
+   fmi2Functions.h; its copy in FMPy never adds the prefix. */
 
 #ifndef RB_FMI2_PREFIX_H
 #define RB_FMI2_PREFIX_H

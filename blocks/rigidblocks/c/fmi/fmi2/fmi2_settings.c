@@ -1,10 +1,12 @@
-/* The functions of FMI 2.0 that get and set where XCP listens; part of fmi2.c, which includes it. */
+/* The functions of FMI 2.0 that get and set where XCP listens; part of fmi2.c, which includes
+   it. */
 
 #include "settings.h"
 
 #if defined(RB_XCP)
 
-fmi2Status fmi2GetInteger(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2Integer values[])
+fmi2Status fmi2GetInteger(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                          fmi2Integer values[])
 {
     const Instance *fmu = instance_of(c);
     if (!are_read(fmu, "fmi2GetInteger", vr, n, values, RB_XCP_PORT))
@@ -14,7 +16,8 @@ fmi2Status fmi2GetInteger(fmi2Component c, const fmi2ValueReference vr[], size_t
     return fmi2OK;
 }
 
-fmi2Status fmi2SetInteger(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Integer values[])
+fmi2Status fmi2SetInteger(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                          const fmi2Integer values[])
 {
     const Instance *fmu = instance_of(c);
     fmi2Status status = fmi2OK;
@@ -25,7 +28,8 @@ fmi2Status fmi2SetInteger(fmi2Component c, const fmi2ValueReference vr[], size_t
     return status;
 }
 
-fmi2Status fmi2GetBoolean(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2Boolean values[])
+fmi2Status fmi2GetBoolean(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                          fmi2Boolean values[])
 {
     const Instance *fmu = instance_of(c);
     if (!are_read(fmu, "fmi2GetBoolean", vr, n, values, RB_XCP_ENABLED))
@@ -35,7 +39,8 @@ fmi2Status fmi2GetBoolean(fmi2Component c, const fmi2ValueReference vr[], size_t
     return fmi2OK;
 }
 
-fmi2Status fmi2SetBoolean(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Boolean values[])
+fmi2Status fmi2SetBoolean(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                          const fmi2Boolean values[])
 {
     const Instance *fmu = instance_of(c);
     if (!are_set(fmu, "fmi2SetBoolean", vr, n, values, RB_XCP_ENABLED))
@@ -45,7 +50,8 @@ fmi2Status fmi2SetBoolean(fmi2Component c, const fmi2ValueReference vr[], size_t
     return fmi2OK;
 }
 
-fmi2Status fmi2GetString(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2String values[])
+fmi2Status fmi2GetString(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                         fmi2String values[])
 {
     const Instance *fmu = instance_of(c);
     if (!are_read(fmu, "fmi2GetString", vr, n, values, RB_XCP_ADDRESS))
@@ -55,7 +61,8 @@ fmi2Status fmi2GetString(fmi2Component c, const fmi2ValueReference vr[], size_t 
     return fmi2OK;
 }
 
-fmi2Status fmi2SetString(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2String values[])
+fmi2Status fmi2SetString(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                         const fmi2String values[])
 {
     const Instance *fmu = instance_of(c);
     fmi2Status status = fmi2OK;

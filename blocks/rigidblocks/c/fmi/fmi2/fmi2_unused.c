@@ -1,4 +1,5 @@
-/* The functions that FMI 2.0 wants in every FMU and that a block has no use for; part of fmi2.c, which includes it. */
+/* The functions that FMI 2.0 wants in every FMU and that a block has no use for; part of fmi2.c,
+   which includes it. */
 
 #include "instance.h"
 
@@ -15,40 +16,48 @@ static inline fmi2Status no_variables(const Instance *fmu, const char *function,
 {
     if (!allowed(fmu, function, RB_ANY))
         return fmi2Error;
-    return n == 0 ? fmi2OK : report(fmu, fmi2Error, "%s: all variables of this FMU are of type Real", function);
+    return n == 0
+               ? fmi2OK
+               : report(fmu, fmi2Error, "%s: all variables of this FMU are of type Real", function);
 }
 
-fmi2Status fmi2GetInteger(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2Integer value[])
+fmi2Status fmi2GetInteger(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                          fmi2Integer value[])
 {
     (void)vr, (void)value;
     return no_variables(instance_of(c), "fmi2GetInteger", n);
 }
 
-fmi2Status fmi2GetBoolean(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2Boolean value[])
+fmi2Status fmi2GetBoolean(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                          fmi2Boolean value[])
 {
     (void)vr, (void)value;
     return no_variables(instance_of(c), "fmi2GetBoolean", n);
 }
 
-fmi2Status fmi2GetString(fmi2Component c, const fmi2ValueReference vr[], size_t n, fmi2String value[])
+fmi2Status fmi2GetString(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                         fmi2String value[])
 {
     (void)vr, (void)value;
     return no_variables(instance_of(c), "fmi2GetString", n);
 }
 
-fmi2Status fmi2SetInteger(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Integer value[])
+fmi2Status fmi2SetInteger(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                          const fmi2Integer value[])
 {
     (void)vr, (void)value;
     return no_variables(instance_of(c), "fmi2SetInteger", n);
 }
 
-fmi2Status fmi2SetBoolean(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Boolean value[])
+fmi2Status fmi2SetBoolean(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                          const fmi2Boolean value[])
 {
     (void)vr, (void)value;
     return no_variables(instance_of(c), "fmi2SetBoolean", n);
 }
 
-fmi2Status fmi2SetString(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2String value[])
+fmi2Status fmi2SetString(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                         const fmi2String value[])
 {
     (void)vr, (void)value;
     return no_variables(instance_of(c), "fmi2SetString", n);
@@ -80,8 +89,8 @@ fmi2Status fmi2CancelStep(fmi2Component c)
     return not_provided(instance_of(c), "fmi2CancelStep");
 }
 
-fmi2Status fmi2GetRealOutputDerivatives(fmi2Component c, const fmi2ValueReference vr[], size_t n, const fmi2Integer order[],
-                                        fmi2Real value[])
+fmi2Status fmi2GetRealOutputDerivatives(fmi2Component c, const fmi2ValueReference vr[], size_t n,
+                                        const fmi2Integer order[], fmi2Real value[])
 {
     (void)vr, (void)n, (void)order, (void)value;
     return not_provided(instance_of(c), "fmi2GetRealOutputDerivatives");

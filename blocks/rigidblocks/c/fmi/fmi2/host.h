@@ -1,4 +1,5 @@
-/* What FMI 2.0 is to the files that it shares with FMI 3.0: its status, its value references and its host. */
+/* What FMI 2.0 is to the files that it shares with FMI 3.0: its status, its value references and
+   its host. */
 
 #ifndef RB_HOST_H
 #define RB_HOST_H
@@ -18,7 +19,8 @@ typedef fmi2ValueReference Reference;
 /* What the host of an instance gave. */
 typedef fmi2CallbackFunctions Host;
 
-static inline void host_log(const Host *host, const char *instance, Status status, const char *category, const char *text)
+static inline void host_log(const Host *host, const char *instance, Status status,
+                            const char *category, const char *text)
 {
     if (host->logger)
         host->logger(host->componentEnvironment, instance, status, category, text);

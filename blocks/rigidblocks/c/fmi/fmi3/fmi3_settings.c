@@ -1,10 +1,12 @@
-/* The functions of FMI 3.0 that get and set where XCP listens; part of fmi3.c, which includes it. */
+/* The functions of FMI 3.0 that get and set where XCP listens; part of fmi3.c, which includes
+   it. */
 
 #include "settings.h"
 
 #if defined(RB_XCP)
 
-fmi3Status fmi3GetInt32(fmi3Instance c, const fmi3ValueReference vr[], size_t n, fmi3Int32 values[], size_t n_values)
+fmi3Status fmi3GetInt32(fmi3Instance c, const fmi3ValueReference vr[], size_t n, fmi3Int32 values[],
+                        size_t n_values)
 {
     const Instance *fmu = instance_of(c);
     (void)n_values;
@@ -15,7 +17,8 @@ fmi3Status fmi3GetInt32(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
     return fmi3OK;
 }
 
-fmi3Status fmi3SetInt32(fmi3Instance c, const fmi3ValueReference vr[], size_t n, const fmi3Int32 values[], size_t n_values)
+fmi3Status fmi3SetInt32(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
+                        const fmi3Int32 values[], size_t n_values)
 {
     const Instance *fmu = instance_of(c);
     (void)n_values;
@@ -27,7 +30,8 @@ fmi3Status fmi3SetInt32(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
     return status;
 }
 
-fmi3Status fmi3GetBoolean(fmi3Instance c, const fmi3ValueReference vr[], size_t n, fmi3Boolean values[], size_t n_values)
+fmi3Status fmi3GetBoolean(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
+                          fmi3Boolean values[], size_t n_values)
 {
     const Instance *fmu = instance_of(c);
     (void)n_values;
@@ -38,7 +42,8 @@ fmi3Status fmi3GetBoolean(fmi3Instance c, const fmi3ValueReference vr[], size_t 
     return fmi3OK;
 }
 
-fmi3Status fmi3SetBoolean(fmi3Instance c, const fmi3ValueReference vr[], size_t n, const fmi3Boolean values[], size_t n_values)
+fmi3Status fmi3SetBoolean(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
+                          const fmi3Boolean values[], size_t n_values)
 {
     const Instance *fmu = instance_of(c);
     (void)n_values;
@@ -49,7 +54,8 @@ fmi3Status fmi3SetBoolean(fmi3Instance c, const fmi3ValueReference vr[], size_t 
     return fmi3OK;
 }
 
-fmi3Status fmi3GetString(fmi3Instance c, const fmi3ValueReference vr[], size_t n, fmi3String values[], size_t n_values)
+fmi3Status fmi3GetString(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
+                         fmi3String values[], size_t n_values)
 {
     const Instance *fmu = instance_of(c);
     (void)n_values;
@@ -60,7 +66,8 @@ fmi3Status fmi3GetString(fmi3Instance c, const fmi3ValueReference vr[], size_t n
     return fmi3OK;
 }
 
-fmi3Status fmi3SetString(fmi3Instance c, const fmi3ValueReference vr[], size_t n, const fmi3String values[], size_t n_values)
+fmi3Status fmi3SetString(fmi3Instance c, const fmi3ValueReference vr[], size_t n,
+                         const fmi3String values[], size_t n_values)
 {
     const Instance *fmu = instance_of(c);
     (void)n_values;

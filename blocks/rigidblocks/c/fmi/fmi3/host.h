@@ -1,4 +1,5 @@
-/* What FMI 3.0 is to the files that it shares with FMI 2.0: its status, its value references and its host. */
+/* What FMI 3.0 is to the files that it shares with FMI 2.0: its status, its value references and
+   its host. */
 
 #ifndef RB_HOST_H
 #define RB_HOST_H
@@ -35,7 +36,8 @@ typedef struct {
     int early_return;                      /* whether a step may end before its end */
 } Host;
 
-static inline void host_log(const Host *host, const char *instance, Status status, const char *category, const char *text)
+static inline void host_log(const Host *host, const char *instance, Status status,
+                            const char *category, const char *text)
 {
     (void)instance;
     if (host->log)

@@ -1,5 +1,6 @@
-/* Steps of FMI 3.0 that the host takes part in: it is shown each inner step, may set inputs then and end the step early;
-   and with event mode, the step ends at each sample, which is an event for the host to handle.
+/* Steps of FMI 3.0 that the host takes part in: it is shown each inner step, may set inputs then
+   and end the step early; and with event mode, the step ends at each sample, which is an event for
+   the host to handle.
 
    Such a step goes from sample to sample, so that one of any length fits. */
 
@@ -15,7 +16,8 @@ static inline int has_events(const Instance *fmu)
     return (fmu->modes & RB_EVENT) && fmu->host.early_return;
 }
 
-/* Shows the host the inner step that is done; it may ask for an earlier end of the step, which may be now. */
+/* Shows the host the inner step that is done; it may ask for an earlier end of the step, which may
+   be now. */
 static inline void show(Instance *fmu, double *end)
 {
     const double now = fmu->now.m[RB_T];
@@ -25,8 +27,8 @@ static inline void show(Instance *fmu, double *end)
         return;
     fmu->now.mode = RB_INTERMEDIATE;
     fmu->inputs_wanted = now < *end;
-    fmu->host.update(fmu->host.environment, now, fmu->inputs_wanted, fmi3True, fmi3True, fmu->host.early_return, &requested,
-                     &time);
+    fmu->host.update(fmu->host.environment, now, fmu->inputs_wanted, fmi3True, fmi3True,
+                     fmu->host.early_return, &requested, &time);
     fmu->now.mode = RB_STEPPING;
     if (requested && fmu->host.early_return && time < *end)
         *end = time > now ? time : now;
@@ -34,7 +36,8 @@ static inline void show(Instance *fmu, double *end)
 
 #if RB_ADAPTIVE
 
-/* Inner steps from now to `to`, each but the last shown to the host, as long as the step does not end before. */
+/* Inner steps from now to `to`, each but the last shown to the host, as long as the step does not
+   end before. */
 static inline int stretch(Instance *fmu, double to, double *end)
 {
     double *m = fmu->now.m;
@@ -55,7 +58,8 @@ static inline int stretch(Instance *fmu, double to, double *end)
 
 #else
 
-/* Inner steps from now to `to`, each but the last shown to the host, as long as the step does not end before. */
+/* Inner steps from now to `to`, each but the last shown to the host, as long as the step does not
+   end before. */
 static inline int stretch(Instance *fmu, double to, double *end)
 {
     double *m = fmu->now.m;
@@ -77,12 +81,14 @@ static inline int stretch(Instance *fmu, double to, double *end)
 
 #endif
 
-/* On to the next sample or the end; a sample that is no event is taken. Tells whether there is an event. */
+/* On to the next sample or the end; a sample that is no event is taken. Tells whether there is an
+   event. */
 static inline int advance(Instance *fmu, double *end, int *event)
 {
     double *m = fmu->now.m;
     const double next = fmu->now.next_sample * RB_SAMPLE_TIME;
-    const int due = RB_SAMPLE_TIME > 0.0 && next > m[RB_T] && *end / RB_SAMPLE_TIME > fmu->now.next_sample - 1e-6;
+    const int due = RB_SAMPLE_TIME > 0.0 && next > m[RB_T] &&
+                    *end / RB_SAMPLE_TIME > fmu->now.next_sample - 1e-6;
     const double to = due && next < *end - 1e-6 * RB_SAMPLE_TIME ? next : *end;
     if (stretch(fmu, to, end) != RB_STEP_OK)
         return RB_STEP_FAILED;
@@ -101,14 +107,15 @@ static inline int advance(Instance *fmu, double *end, int *event)
 }
 
 /* A step, and whether it ends with an event, and early: before t + dt. */
-static inline Status shared_step(Instance *fmu, const char *function, double t, double dt, int *event, int *early)
+static inline Status shared_step(Instance *fmu, const char *function, double t, double dt,
+                                 int *event, int *early)
 {
     double end = t + dt;
     if (!allowed(fmu, function, RB_STEPPING) || !accepts(fmu, t, dt, 1))
         return RB_FAILURE;
     if (has_events(fmu) && is_due(fmu))
-        return report(fmu, RB_FAILURE, "%s: the sample at %.15g s is an event, which comes first", function,
-                      fmu->now.m[RB_T]);
+        return report(fmu, RB_FAILURE, "%s: the sample at %.15g s is an event, which comes first",
+                      function, fmu->now.m[RB_T]);
     double before[RB_SIZE];
     const double next = fmu->now.next_sample;
     store(before, fmu->now.m, RB_SIZE);
@@ -139,8 +146,8 @@ static inline Status enter_step_mode(Instance *fmu, const char *function)
     if (!allowed(fmu, function, fmu && fmu->modes & RB_STEPPING ? RB_EVENT : 0))
         return RB_FAILURE;
     if (has_events(fmu) && is_due(fmu))
-        return report(fmu, RB_FAILURE, "%s: the sample at %.15g s is an event, which comes first", function,
-                      fmu->now.m[RB_T]);
+        return report(fmu, RB_FAILURE, "%s: the sample at %.15g s is an event, which comes first",
+                      function, fmu->now.m[RB_T]);
     output(fmu->now.m, y);
     for (int i = 0; i < RB_NY; i++)
         if (!isfinite(y[i]))
