@@ -4,9 +4,10 @@ by the passes of `columns`, for joints with a constant S.
 A change of variable k gives the bodies that it supports the velocity dv and the acceleration
 da + dv x v, whatever body is looked at, so that the subtree of d takes F = I^c da + 2 B^c dv. In
 base coordinates a variable d behind k changes nothing of k, but I^c and B^c of what d supports
-(Singh, Russell and Wensing 2022): by q they are turned with it, and B^c is linear in velocities,
+(Singh, Russell and Wensing 2022): by qd B^c changes by B(I, S), by q they are turned with it, and
+B^c is linear in velocities,
 
-    dI = S x* I - I S x,    dB = S x* B - B S x + B(I, dv),        by qd:  dB = B(I, S)
+    dI = S x* I - I S x,    dB = S x* B - B S x + B(I, dv)
 
 so that d(F_k) = M_d X_k, and M has the form of [B I], to which X = [2 dw; da] is what it was. Of
 R = [B^T S; I^c S], the covector of a force, a variable j before it changes
