@@ -2,6 +2,7 @@
 run by the layered standard, and Python FMUs of what is no script.
 """
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -212,6 +213,21 @@ def test_a_block_of_an_own_module_takes_the_module_along(tmp_path, monkeypatch):
         "assert r['y'][-1] == 5.0, r"
     )
     subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+
+
+@pytest.mark.slow
+def test_the_interpreter_of_a_host_ends_without_a_crash(tmp_path):
+    """pythonfmu gives back a reference to the script's namespace that is not its own, and malloc
+    that overwrites what is freed shows whoever reads it then.
+    """
+    path = export_fmu(PDController([1.0], [0.1]), tmp_path / "pd.fmu", "python")
+    program = (
+        "import fmpy, sys\n"
+        "for _ in range(2): fmpy.simulate_fmu(sys.argv[1], stop_time=0.1, output_interval=0.1)"
+    )
+    found = {"MALLOC_PERTURB_": "165", "PYTHONMALLOC": "malloc"}
+    command = [sys.executable, "-c", program, str(path)]
+    subprocess.run(command, check=True, env={**os.environ, **found})
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Modules that lie beside a script: found by it first, and known to it alone."""
 
 import contextlib
+import ctypes
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.abc import MetaPathFinder
@@ -73,10 +74,14 @@ def slave_class(name: str, path: Path, namespace: dict[str, Any]) -> Any:
     pythonfmu imports, once.
 
     pythonfmu 0.7 runs that module again for each instance, when the folder of the first may be
-    gone, and each time gives back a reference to its namespace that it does not own: one is kept
-    for it.
+    gone, and each time gives back a reference to its namespace that it does not own: one is added
+    for it, which nobody else gives back, not even the interpreter at its end, or kept where a host
+    shows its interpreter to nobody.
     """
-    _namespaces.append(namespace)
+    try:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(namespace))
+    except AttributeError:
+        _namespaces.append(namespace)
     if name not in namespace:
         run_script(path, namespace)
     return namespace[name]
