@@ -34,14 +34,16 @@ static inline double fastest_turn(const struct scene *s)
     return most;
 }
 
-/* Adds to L^-T times the forces of trees what the contacts of the step before are, unless these
-   would bring energy over `kick`: what holds a tree never does (Kelvin), and where parts turned
-   since then, or a blow was among them, the contacts are not the same any more. */
-static inline void expect_contacts(struct scene *s, const double *wrenches, double kick,
+/* Adds to L^-T times the forces of trees what the contacts and stops of the step before are,
+   unless these would bring energy over `kick`: what holds a tree never does (Kelvin), and where
+   parts turned since then, or a blow was among them, the contacts are not the same any more. */
+static inline void expect_contacts(const struct given *in, struct scene *s, double kick,
                                    double *forces)
 {
     double contact[RB_DOFS + 1] = {0.0}, weighed[RB_DOFS + 1], work = 0.0;
-    wrench_forces(s, wrenches, contact);
+    wrench_forces(s, in->state + RB_AT_F_CONTACT, contact);
+    for (int k = 0; k < RB_STOPS; k++)
+        contact[RB_STOP_DOF[k]] += in->state[RB_AT_STOP_IMPULSE + k] / RB_SCENE_STEP;
     solve_all_upwards(&s->inertia, contact);
     weigh_velocities(s, s->qd, weighed);
     for (int d = 0; d < RB_DOFS; d++)
@@ -102,8 +104,8 @@ static inline void start_trees(const struct given *in, struct scene *s)
     for (int last = !moving; last < 2; last++) {
         const double kick = last && moving ? RB_SCENE_STEP : 0.5 * RB_SCENE_STEP;
         tree_forces(in, s, middle, force);
-        if (!last && in->state[RB_AT_CONTACTS] > 0.0)
-            expect_contacts(s, in->state + RB_AT_F_CONTACT, kick, force);
+        if (!last && (RB_STOPS > 0 || in->state[RB_AT_CONTACTS] > 0.0))
+            expect_contacts(in, s, kick, force);
         keep_loops(s, 0, RB_DOFS, force);
         solve_downwards(&s->inertia, 0, RB_DOFS, force);
         memcpy(s->middle, middle, sizeof middle);
@@ -124,19 +126,20 @@ static inline void start_trees(const struct given *in, struct scene *s)
     end_kick(in, s);
 }
 
-/* Whether impulses made trees move otherwise in the middle of the step than was expected, by more
-   than the order of the step knows, and by so little that a step shows what follows. The links then
-   move as they do after the step. */
+/* Whether impulses made trees move otherwise in the middle of the step than was expected, so much
+   that forces of velocity, which grow with speed times that, change more than the order of the step
+   knows, and so little that a step shows what follows. The links then move as they do after it. */
 static inline int is_surprised(struct scene *s, const double *before, const double *after)
 {
-    static const double felt = 100.0, much = 0.1; /* [rad/s^3 or m/s^3], [rad] in a step */
-    double surprise = 0.0;
+    static const double felt = 100.0, much = 0.1; /* [rad^2/s^4 or m^2/s^4], [rad] in a step */
+    double surprise = 0.0, fastest = 0.0;
     for (int d = 0; d < RB_DOFS; d++) {
         const double middle = 0.5 * (before[d] + after[d]);
         surprise = more_of(surprise, fabs(middle - s->middle[d]));
+        fastest = more_of(fastest, more_of(fabs(before[d]), fabs(after[d])));
         s->middle[d] = middle;
     }
-    if (surprise < felt * RB_SCENE_STEP * RB_SCENE_STEP)
+    if (fastest * surprise < felt * RB_SCENE_STEP * RB_SCENE_STEP)
         return 0;
     move_links(s, after);
     return RB_SCENE_STEP * fastest_turn(s) < much;
