@@ -325,7 +325,7 @@ class RigidContactPlant(WrittenBlock):
         ]
         counts = (
             f"RB_BODIES = {self.model.nb}, RB_SHAPES = {shapes}, RB_CONTACTS = {n}, "
-            f"RB_PAIRS = {2 * n + shapes}, RB_SCENE_SWEEPS = {self.sweeps}, "
+            f"RB_PAIRS = {4 * n + shapes}, RB_SCENE_SWEEPS = {self.sweeps}, "
             f"RB_PARTS = {6 if self._turns_resist else 3}"
         )
         return "\n".join(
@@ -404,5 +404,5 @@ def _check_freedoms(model: Model, freedoms: Freedoms) -> None:
 def _usual_contacts(model: Model) -> int:
     """Room for as many contacts as bodies have in a pile."""
     return sum(
-        5 if all(isinstance(shape, Sphere) for shape in shapes) else 12 for shapes in model.contact
+        4 if all(isinstance(shape, Sphere) for shape in shapes) else 12 for shapes in model.contact
     )

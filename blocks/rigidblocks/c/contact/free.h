@@ -27,18 +27,22 @@ struct flight {
     two y[3], last[3], way[3];
 };
 
+/* Room for as many as a heap has at once, of those for which there is room in all: they are on the
+   stack of whoever steps, which is 8 MB where nobody asks for more. */
+enum { RB_LIGHTS = (3 * RB_CONTACTS + 4) / 5 };
+
 /* All contacts that are solved for, and the bodies that they touch. */
 struct flights {
-    struct light light[RB_CONTACTS];
+    struct light light[RB_LIGHTS];
     struct flight body[RB_BODIES + 1];
     double root[RB_BODIES][7]; /* of the inverse of mass and inertia: L L^T = I^-1, by rows */
     int touched[RB_BODIES], bodies, count;
 };
 
-/* Whether nothing that is solved for is of a link. */
+/* Whether nothing that is solved for is of a link, and there is room for all of it. */
 static inline int all_free(const struct solution *all)
 {
-    if (all->stops > 0)
+    if (all->stops > 0 || all->list > RB_LIGHTS)
         return 0;
     for (int k = 0; k < all->list; k++) {
         const struct touch *c = &all->touch[all->listed[k]];
