@@ -146,12 +146,71 @@ def _ends(
     return ends, groups, free
 
 
+class _Expressions(NamedTuple):
+    """The constraints that are kept, of the states of the ends, and what they are after a change of
+    these: K (nc, 6 e) and k (nc,), and the forces (6 e,) at the ends of lam.
+    """
+
+    states: ca.SX
+    change: ca.SX  # (CHANGES e,)
+    lam: ca.SX
+    still: list[ca.SX]  # k and the position errors without a change
+    K: ca.SX  # the same, too
+    k: ca.SX
+    force: ca.SX
+
+    def by(self, values: ca.SX, e: int, size: int) -> ca.SX:
+        """The derivative by the first changes of end e."""
+        one = self.change[CHANGES * e : CHANGES * e + size]
+        zero = ca.SX.zeros(self.change.numel())
+        return ca.substitute(ca.jacobian(values, one), self.change, zero)
+
+
+class _Part(NamedTuple):
+    """What a constraint has of one of its ends: -K^T, its changes k and the force there."""
+
+    end: int
+    rows: ca.SX
+    change: ca.SX
+    force: ca.SX
+
+
 def _graphs(
     free: SimpleNamespace, ends: list[_End], groups: list[_Group], some: list[int]
 ) -> tuple[list[Graph], list[tuple[int, int]]]:
     """The functions loop_rows, of the ends' states -K, k and delta; and loop_changes, of these
     states and lam, d k, the forces K^T lam at the ends, and the blocks of how these turn.
     """
+    all_of = _expressions(free, ends, some)
+    moving = [end.body >= 0 for end in ends]
+    forces = [_forces(all_of, group, ends[group[0]].rows) for group in groups]
+    parts = [
+        part
+        for group, f_of in zip(groups, forces, strict=True)
+        for part in _parts(all_of, group, ends[group[0]].rows, f_of)
+        if moving[part.end]
+    ]
+    blocks: dict[tuple[int, int], ca.SX] = {}
+    for group, f_of in zip(groups, forces, strict=True):
+        blocks |= _turned(group, _turns(all_of, group), f_of)
+    blocks = {
+        at: block for at, block in blocks.items()
+        if ca.sparsify(block).nnz() and all(moving[e] for e in at)
+    }  # fmt: skip
+    states = {"states": all_of.states}
+    changes = [*(part.change for part in parts), *(part.force for part in parts)]
+    graphs = [
+        _graph("loop_rows", states, [*(part.rows for part in parts), *all_of.still]),
+        _graph(
+            "loop_changes",
+            states | {"lam": all_of.lam},
+            [*changes, *(block.T for block in blocks.values())],
+        ),
+    ]
+    return graphs, list(blocks)
+
+
+def _expressions(free: SimpleNamespace, ends: list[_End], some: list[int]) -> _Expressions:
     symbols = [ca.SX.sym("state", STATE) for end in ends if end.body >= 0]
     given = iter(symbols)
     states = [_traced(next(given)) if end.body >= 0 else _still(free) for end in ends]
@@ -159,42 +218,44 @@ def _graphs(
     lam = ca.SX.sym("lam", len(some))
     rows = _constraints(free, states, np.zeros((len(ends), CHANGES)))
     moved = _constraints(free, states, _traced(change).reshape(len(ends), CHANGES))
-    K, k = _matrix(rows.K[some]), _matrix(moved.k[some])
-    force = ca.mtimes(_matrix(moved.K[some]).T, lam)
+    return _Expressions(
+        ca.vertcat(ca.SX(0, 1), *symbols), change, lam,
+        [_matrix(rows.k[some]), _matrix(rows.delta[some])], _matrix(rows.K[some]),
+        _matrix(moved.k[some]), ca.mtimes(_matrix(moved.K[some]).T, lam),
+    )  # fmt: skip
 
-    def by(values: ca.SX, e: int, size: int) -> ca.SX:
-        """The derivative by the first changes of end e."""
-        one = change[CHANGES * e : CHANGES * e + size]
-        return ca.substitute(ca.jacobian(values, one), change, ca.SX.zeros(change.numel()))
 
-    lines: dict[str, list[ca.SX]] = {"K": [], "k": [], "force": []}
-    blocks: dict[tuple[int, int], ca.SX] = {}
-    for group in groups:
-        own = ends[group[0]].rows
-        of_rows = slice(own.start, own.stop)
-        K_of = _closed([K[of_rows, 6 * e : 6 * e + 6] for e in group[:-1]])
-        k_of = _closed([by(k[of_rows], e, CHANGES) for e in group[:-1]])
-        f_of = [ca.mtimes(one.T, lam[of_rows]) for one in K_of]
-        P = {
-            (b, c): by(force[6 * b : 6 * b + 6], c, 6) for b in group[:-1] for c in group if c != b
-        }
-        blocks |= _turned(group, P, f_of)
-        for e, *parts in zip(group, K_of, k_of, f_of, strict=True):
-            if ends[e].body >= 0:
-                for key, part in zip(lines, (-parts[0].T, parts[1].T, parts[2]), strict=True):
-                    lines[key].append(part)
-    blocks = {
-        at: block for at, block in blocks.items()
-        if ca.sparsify(block).nnz() and min(ends[e].body for e in at) >= 0
-    }  # fmt: skip
-    states_of = {"states": ca.vertcat(ca.SX(0, 1), *symbols)}
-    values = [*lines["K"], _matrix(rows.k[some]), _matrix(rows.delta[some])]
-    changes = [*lines["k"], *lines["force"], *(block.T for block in blocks.values())]
-    graphs = [
-        _graph("loop_rows", states_of, values),
-        _graph("loop_changes", states_of | {"lam": lam}, changes),
+def _rows_of_ends(all_of: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
+    """K of each end of a constraint."""
+    return _closed([all_of.K[rows.start : rows.stop, 6 * e : 6 * e + 6] for e in group[:-1]])
+
+
+def _forces(all_of: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
+    """Those of a constraint on each of its ends."""
+    lam = all_of.lam[rows.start : rows.stop]
+    return [ca.mtimes(K.T, lam) for K in _rows_of_ends(all_of, group, rows)]
+
+
+def _parts(all_of: _Expressions, group: _Group, rows: range, forces: list[ca.SX]) -> list[_Part]:
+    """Of all ends of a constraint."""
+    k = all_of.k[rows.start : rows.stop]
+    changes = _closed([all_of.by(k, e, CHANGES) for e in group[:-1]])
+    return [
+        _Part(e, -K.T, change.T, force)
+        for e, K, change, force in zip(
+            group, _rows_of_ends(all_of, group, rows), changes, forces, strict=True
+        )
     ]
-    return graphs, list(blocks)
+
+
+def _turns(all_of: _Expressions, group: _Group) -> dict[tuple[int, int], ca.SX]:
+    """How the force on each end but the last changes with the place of each other one."""
+    return {
+        (b, c): all_of.by(all_of.force[6 * b : 6 * b + 6], c, 6)
+        for b in group[:-1]
+        for c in group
+        if c != b
+    }
 
 
 def _closed(parts: list[ca.SX]) -> list[ca.SX]:
