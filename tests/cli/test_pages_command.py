@@ -45,6 +45,7 @@ def test_runs_of_one_name_in_two_folders_are_two(folder):
 
 @pytest.mark.filterwarnings("default")
 def test_a_warning_is_one_line_of_the_command(folder, capsys):
+    pytest.importorskip("trimesh")
     mesh = '<visual><geometry><mesh filename="package://none/a.stl"/></geometry></visual>'
     (folder / "arm.urdf").write_text(ARM.replace("</link>", f"{mesh}</link>", 1))
     assert main(["view", "arm.urdf"]) == 0

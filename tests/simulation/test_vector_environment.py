@@ -4,15 +4,16 @@ anew, and the motion of its own cart-pole in the limit of short steps.
 
 from typing import ClassVar
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from numpy.testing import assert_allclose, assert_array_equal
 
 from scripts import script
+
+gymnasium = pytest.importorskip("gymnasium")
+from gymnasium.utils.env_checker import check_env  # noqa: E402
+from gymnasium.vector import AutoresetMode, SyncVectorEnv  # noqa: E402
+from gymnasium.wrappers.vector import RecordEpisodeStatistics  # noqa: E402
 
 pytestmark = pytest.mark.interop
 EXAMPLE = "examples/30_cart_poles.py"

@@ -63,11 +63,12 @@ def on_cluster(
 
 def _client(address: str, stack: ExitStack) -> Any:
     """The scheduler, which is left at the end; it says nothing by itself that errors say."""
+    place = _place(address)
     try:
         distributed: Any = import_module("distributed")
     except ImportError as error:
         raise ImportError("a scheduler of Dask needs: pip install distributed") from error
-    _reach(address)
+    _reach(address, place)
     stack.enter_context(
         _quiet("distributed", "distributed.client", "distributed.comm", "tornado", "asyncio")
     )
@@ -79,8 +80,8 @@ def _client(address: str, stack: ExitStack) -> Any:
     return client
 
 
-def _reach(address: str) -> None:
-    """Raises ValueError for what is no address, and ConnectionError where nobody listens."""
+def _place(address: str) -> tuple[str, int]:
+    """The host and the port; raises ValueError for what is no address."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port
@@ -90,8 +91,13 @@ def _reach(address: str) -> None:
         raise ValueError(
             f"'{address}' is no address of a scheduler; write it as tcp://bench:8786"
         ) from None
+    return host, port
+
+
+def _reach(address: str, place: tuple[str, int]) -> None:
+    """Raises ConnectionError where nobody listens."""
     try:
-        socket.create_connection((host, port), _PATIENCE).close()
+        socket.create_connection(place, _PATIENCE).close()
     except OSError as error:
         said = error.strerror or error
         raise ConnectionError(f"there is no scheduler of Dask at '{address}': {said}") from None
