@@ -17,8 +17,9 @@ import casadi as ca
 import numpy as np
 
 from rigidblocks.algebra.factored import Factor
-from rigidblocks.algebra.spatial import Array, cross, cross_motion, skew
+from rigidblocks.algebra.spatial import Array, Transform, cross, cross_motion, skew
 from rigidblocks.dynamics import body_poses
+from rigidblocks.joint import LoopJoint, StringConstraint
 from rigidblocks.kernels.structure import last_variables
 from rigidblocks.loops.constraints import (
     LoopConstraints,
@@ -72,7 +73,8 @@ def loop_rows(model: Model, tree: Model, notation: Notation = SCALAR) -> LoopRow
             f"no loop of model '{model.name}' constrains its joints; its derivatives are those of "
             "aba"
         )
-    ends, groups, free = _ends(model, tree, some)
+    ends, of_all = _ends(model, some)
+    free, groups = _free(model, tree, ends, of_all), [group for group in of_all if group]
     tips = [end for end in ends if end.body >= 0]
     graphs, blocks = _graphs(free, ends, groups, some)
     functions = c_functions(graphs, [{}, {}], inline=True, notation=notation)
@@ -102,48 +104,58 @@ def _violable(model: Model) -> list[int]:
     return np.flatnonzero(largest > NOTHING * largest.max(initial=0.0)).tolist()
 
 
-def _ends(
-    model: Model, tree: Model, some: list[int]
-) -> tuple[list[_End], list[_Group], SimpleNamespace]:
-    """The ends of all constraints, those of each together, and a model of free bodies in their
-    places with the frames of `tree`, which has the same loops and strings.
-    """
-    q, ends, groups = neutral(model), list[_End](), list[_Group]()
-    frames = [
-        there @ here.inverse()
-        for there, here in zip(body_poses(tree, q), body_poses(model, q), strict=True)
-    ] + [model.algebra.identity()]  # from those of the model
-
-    def places(bodies: Iterable[int], rows: slice) -> dict[int, int]:
+def _ends(model: Model, some: list[int]) -> tuple[list[_End], list[_Group]]:
+    """The ends of all loops and strings, and those of each together, none of one without a row."""
+    of_loops = [[loop.successor, loop.predecessor] for loop in model.loops]
+    of_strings = [[body for body, _ in string.points] for string in model.strings]
+    ends, groups = list[_End](), list[_Group]()
+    for bodies, rows in zip(of_loops + of_strings, model.constraint_slices, strict=True):
         kept = [k for k, c in enumerate(some) if rows.start <= c < rows.stop]
         new = [_End(body, range(kept[0], kept[-1] + 1)) for body in dict.fromkeys(bodies) if kept]
-        if new:
-            groups.append(range(len(ends), len(ends) + len(new)))
-        ends.extend(new)
-        return {end.body: groups[-1][k] for k, end in enumerate(new)}
+        groups.append(range(len(ends), len(ends) + len(new)))
+        ends += new
+    return ends, groups
 
-    loops, strings = [], []
-    of_loops = model.constraint_slices[: len(model.loops)]
-    for loop, rows in zip(model.loops, of_loops, strict=True):
-        at = places((loop.successor, loop.predecessor), rows)
-        Xs, Xp = (X @ frames[b].inverse() for X, b in
-                  ((loop.Xs, loop.successor), (loop.Xp, loop.predecessor)))  # fmt: skip
-        s, p = at.get(loop.successor, -1), at.get(loop.predecessor, -1)
-        loops.append(replace(loop, successor=s, predecessor=p, Xs=Xs, Xp=Xp))
-    for string, rows in zip(model.strings, model.constraint_slices[len(loops) :], strict=True):
-        at = places((body for body, _ in string.points), rows)
-        points = (
-            (at.get(b, -1), frames[b].E @ (np.asarray(point) - frames[b].r))
-            for b, point in string.points
-        )
-        strings.append(replace(string, points=tuple(points)))
-    free = SimpleNamespace(
+
+def _free(model: Model, tree: Model, ends: list[_End], groups: list[_Group]) -> SimpleNamespace:
+    """A model of free bodies, the ends in their places with the frames of `tree`, which has the
+    loops and strings of `model`.
+    """
+    frames = _frames(model, tree)
+    at = iter([{ends[e].body: e for e in group} for group in groups])
+    loops = tuple(_loop_between(loop, next(at), frames) for loop in model.loops)
+    strings = tuple(_string_between(string, next(at), frames) for string in model.strings)
+    return SimpleNamespace(
         algebra=model.algebra, nb=len(ends), nv=6 * len(ends), nc=model.nc,
         parent=(-1,) * len(ends), joint=(SimpleNamespace(nv=6),) * len(ends),
-        loops=tuple(loops), strings=tuple(strings), constraint_slices=model.constraint_slices,
+        loops=loops, strings=strings, constraint_slices=model.constraint_slices,
         gravity=model.gravity,
     )  # fmt: skip
-    return ends, groups, free
+
+
+def _frames(model: Model, tree: Model) -> list[Transform]:
+    """Those of the bodies of `tree` from those of `model`, and the base's, which is both's."""
+    q = neutral(model)
+    places = zip(body_poses(tree, q), body_poses(model, q), strict=True)
+    return [*(there @ here.inverse() for there, here in places), model.algebra.identity()]
+
+
+def _loop_between(loop: LoopJoint, at: dict[int, int], frames: list[Transform]) -> LoopJoint:
+    """The loop joint between ends, which are `at` their bodies."""
+    s, p = loop.successor, loop.predecessor
+    Xs, Xp = loop.Xs @ frames[s].inverse(), loop.Xp @ frames[p].inverse()
+    return replace(loop, successor=at.get(s, -1), predecessor=at.get(p, -1), Xs=Xs, Xp=Xp)
+
+
+def _string_between(
+    string: StringConstraint, at: dict[int, int], frames: list[Transform]
+) -> StringConstraint:
+    """The same of a string."""
+    points = (
+        (at.get(b, -1), frames[b].E @ (np.asarray(point) - frames[b].r))
+        for b, point in string.points
+    )
+    return replace(string, points=tuple(points))
 
 
 class _Expressions(NamedTuple):
