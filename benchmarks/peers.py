@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 import batches
 import by_casadi
+import by_rbdl
 import counted
 import derivatives
 import grounded
@@ -170,6 +171,12 @@ def called_by_c() -> Iterator[Row]:
         yield row(what, ours, theirs, "Pinocchio in C++")
 
 
+def rbdl() -> Iterator[Row]:
+    """RBDL called by C++, ours by C."""
+    for what, ours, theirs in _while_there_is("g++", by_rbdl.compared()):
+        yield row(what, ours, theirs, "RBDL")
+
+
 def casadi_code() -> Iterator[Row]:
     """The C that CasADi generates of Pinocchio's algorithms, called from C as ours is."""
     for what, ours, theirs in _while_there_is("g++", by_casadi.compared()):
@@ -302,6 +309,7 @@ MEASURES: dict[str, Callable[[], Iterable[Row]]] = {
     "constrained": constrained,
     "called_by_c": called_by_c,
     "instructions": instructions,
+    "rbdl": rbdl,
     "casadi_code": casadi_code,
     "in_batches": in_batches,
     "in_jax": jax_peers.measured,
