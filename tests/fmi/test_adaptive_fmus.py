@@ -21,7 +21,7 @@ from fmu_blocks import BLOCKS
 from fmu_instance import Instance
 from rigidblocks import export_fmu
 from rigidblocks.block.adaptive import METHODS, memory_for, method_of
-from rigidblocks.block.control import Steps
+from rigidblocks.block.control import Span, Steps
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import ClosedLoopPlant
@@ -144,7 +144,7 @@ def test_a_host_is_shown_each_inner_step_and_may_end_the_step_there(host):
     stepper.initialize(m, 0.0)
     steps = Steps(TracedEvaluator(memory), method, np.inf)
     for _ in range(3):
-        m, done = steps.step(m, 0.0, done, 0.5, 0.5)
+        m, done = steps.step(Span(0.0, 0.5, 0.5), m, done)
     assert done == at
     stepper.step(m, at, 0.5 - at)
     assert_allclose(fmu.m, m, rtol=SAME, atol=SAME)

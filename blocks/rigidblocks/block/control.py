@@ -3,6 +3,9 @@
 c/kernel/control.h does the same, by the same arithmetic in the same order.
 """
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
 
 from rigidblocks.algebra.linear import linear_solver
@@ -38,11 +41,39 @@ from rigidblocks.block.stiffness import coarse, count_calm
 from rigidblocks.block.trial import LARGEST, Start, Trial, Trials
 
 
-class Steps:
-    """The inner steps on the way from `start` to `end`, which go on from each other.
+class Span(NamedTuple):
+    """A communication step. Its length is not the difference of its times, which rounds."""
 
-    Lengths are not the difference of times, which rounds.
+    start: float
+    length: float
+    end: float
+
+    def arrival(self, done: float, h: float) -> float:
+        """The time at the end of an inner step of length h, where so much of the length is done."""
+        return self.end if h == self.length - done else self.start + (done + h)
+
+    def after(self, done: float, h: float) -> float:
+        """How much of the length is done then."""
+        return self.length if h == self.length - done else done + h
+
+
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """An inner step while its lengths are tried: what it begins with, and the part of the memory
+    `s` that the method remembers, which trials change.
     """
+
+    start: Start
+    s: Array
+    kind: float  # of the method that is at work
+    spent: float  # until now
+    slopes: tuple[Array, Array] | None  # of the linearly implicit method
+    signs: Array  # of stiffness
+    floor: float  # of lengths
+
+
+class Steps:
+    """The inner steps on the way from `start` to `end`, which go on from each other."""
 
     def __init__(self, evaluator: Evaluator, method: Adaptive, longest: float):
         self.evaluator, self.method, self.longest = evaluator, method, longest
@@ -53,48 +84,44 @@ class Steps:
 
     def through(self, m: Array, start: float, length: float, end: float) -> Array:
         """The memory at the end."""
-        done = 0.0
+        span, done = Span(start, length, end), 0.0
         while done < length:
-            m, done = self.step(m, start, done, length, end)
+            m, done = self.step(span, m, done)
         return m
 
-    def step(
-        self, m: Array, start_time: float, done: float, length: float, end: float
-    ) -> tuple[Array, float]:
+    def step(self, span: Span, m: Array, done: float) -> tuple[Array, float]:
         """The memory after one inner step, and how much of the length is done then; its states are
         not finite where none could be taken.
         """
-        s, t, left = m[self.evaluator.memory.s].copy(), start_time + done, length - done
-        start = self._start(m, t)
+        s, left = m[self.evaluator.memory.s].copy(), span.length - done
+        start = self._start(m, span.start + done)
         h = self._first_length(s, left, start)
-        kind, spent, slopes = s[IS_STIFF], s[COST], None
-        if kind == ROSENBROCK:
-            self.trials.spend(s, self.trials.prices.slopes)
-            slopes = self.trials.slopes(start, h)
-        if self._is_screened(s, h == left) and (y := self._by_screen(start, h, end, s)) is not None:
-            return self._put(start, y, end, s), length
+        inner = self._begin(start, h, span.end, s)
+        if self._is_screened(s, h == left):
+            y = self._by_screen(inner, h, span.end)
+            if y is not None:
+                return self._put(start, y, span.end, s), span.length
         if self.approach is not None:
             self.approach.begin()
-        floor, shortened, signs = least_length(t, end), False, s[_OF_STIFFNESS]
-        while self._may_try(done, length):
-            self.tried += 1
-            arrival = end if h == left else start_time + (done + h)
-            trial = self.trials.attempt(start, h, arrival, s, slopes)
-            trial, before = self._up_to_change(start, h, arrival, trial, s, signs)
+        return self._by_trials(inner, h, span, done)
+
+    def _by_trials(self, inner: Inner, h: float, span: Span, done: float) -> tuple[Array, float]:
+        """What `step` returns: by steps of length h and shorter ones, until one is taken."""
+        start, s, floor, shortened = inner.start, inner.s, inner.floor, False
+        while self._may_try(done, span.length):
+            end = span.arrival(done, h)
+            trial, before = self._try(inner, h, end)
             if before > 0.0 and h > 2.0 * floor:
                 h = self._shortened(s, max(before, 2.0 * floor))
                 continue
             shorter = shorter_length(h, trial.error)
             if is_good(trial.error, is_shortest=shorter < floor):
-                if kind != EXPLICIT and trial.error <= 1.0:
-                    self._compare(s, h, start.x, slopes, s[COST] - spent)
-                y = self._take(start, h, arrival, trial, s, shortened, kind)
-                return self._put(start, y, arrival, s), length if h == left else done + h
+                y = self._take(inner, h, end, trial, shortened)
+                return self._put(start, y, end, s), span.after(done, h)
             if shorter < floor:
                 break
-            shortened, h = True, shorter
-            s[LENGTH] = shorter
-        return self._without_step(start, left, end, s), length
+            shortened, h, s[LENGTH] = True, shorter, shorter
+        return self._without_step(start, span.length - done, span.end, s), span.length
 
     # an inner step begins and ends
 
@@ -104,6 +131,14 @@ class Steps:
         if self.rates is None:
             self.rates = self.trials.rates(m, t, x)
         return Start(m, t, x, self.rates)
+
+    def _begin(self, start: Start, h: float, end: float, s: Array) -> Inner:
+        """What all trials of an inner step have, of which the first has length h."""
+        kind, spent, slopes = s[IS_STIFF], s[COST], None
+        if kind == ROSENBROCK:
+            self.trials.spend(s, self.trials.prices.slopes)
+            slopes = self.trials.slopes(start, h)
+        return Inner(start, s, kind, spent, slopes, s[_OF_STIFFNESS], least_length(start.t, end))
 
     def _first_length(self, s: Array, left: float, start: Start) -> float:
         """The length that is tried first: the one remembered, or all that is left."""
@@ -130,31 +165,31 @@ class Steps:
             return False
         return True
 
-    def _by_screen(self, start: Start, h: float, end: float, s: Array) -> Array | None:
+    def _by_screen(self, inner: Inner, h: float, end: float) -> Array | None:
         """The states after the step of RK4; None where its error or a change of a law forbids
         it.
         """
         self.tried += 1
-        trial = self.trials.screen(start, h, end)
+        trial = self.trials.screen(inner.start, h, end)
         if trial.error <= 1.0:
-            trial, before = self._until_change(start, h, end, trial)
+            trial, before = self._until_change(inner.start, h, end, trial)
             if before == 0.0:
                 self.rates = None
                 return trial.y
-        s[PAUSE] = SCREEN_PAUSE  # the pair tries the same
+        inner.s[PAUSE] = SCREEN_PAUSE  # the pair tries the same
         return None
 
-    def _up_to_change(
-        self, start: Start, h: float, end: float, trial: Trial, s: Array, signs: Array
-    ) -> tuple[Trial, float]:
-        """The trial and, where a law changes within it, the length to before that, else 0; the
-        signs of stiffness are those before a change: the rates jump there over next to no distance.
+    def _try(self, inner: Inner, h: float, end: float) -> tuple[Trial, float]:
+        """A trial and, where a law changes within it, the length to before that, else 0; the signs
+        of stiffness are those before a change: the rates jump there over next to no distance.
         """
+        self.tried += 1
+        trial = self.trials.attempt(inner.start, h, end, inner.s, inner.slopes)
         if not trial.error <= 1.0:
             return trial, 0.0
-        trial, before = self._until_change(start, h, end, trial)
+        trial, before = self._until_change(inner.start, h, end, trial)
         if before > 0.0 or (self.approach is not None and self.approach.crosses):
-            s[_OF_STIFFNESS] = signs
+            inner.s[_OF_STIFFNESS] = inner.signs
         return trial, before
 
     def _without_step(self, start: Start, left: float, end: float, s: Array) -> Array:
@@ -172,35 +207,35 @@ class Steps:
         bound = self.method.max_inner_steps
         return self.tried < (MOST_TRIES if bound is None else min(bound, MOST_TRIES))
 
-    def _take(
-        self,
-        start: Start,
-        h: float,
-        end: float,
-        trial: Trial,
-        s: Array,
-        shortened: bool,
-        kind: float,
-    ) -> Array:
-        """The states after a step of a kind that is taken, in spite of its error where time has no
-        shorter ones.
+    def _take(self, inner: Inner, h: float, end: float, trial: Trial, shortened: bool) -> Array:
+        """The states after a step that is taken, in spite of its error where time has no shorter
+        ones.
         """
-        if self.trials.stages is not None and not (kind == COLLOCATION and trial.error <= 1.0):
-            self.trials.stages.forget()
         if trial.error <= 1.0:
-            remember(s, h, trial.error, shortened, kind)
-            if self.trials.stages is not None and kind == COLLOCATION:
-                s[LENGTH] = self.trials.stages.keep(h, s[LENGTH])
-                if self.approach is not None and self.approach.crosses:
-                    self.trials.stages.forget()
-            if self.approach is not None:
-                s[LENGTH] = self.approach.next_length(h, s[LENGTH])
+            if inner.kind != EXPLICIT:
+                self._compare(inner, h)
+            remember(inner.s, h, trial.error, shortened, inner.kind)
+            self._keep(inner, h)
             self.rates = trial.rates
             return trial.y
-        s[SPITE] += 1.0
-        s[LENGTH] = max(s[LENGTH], 2.0 * h)
+        if self.trials.stages is not None:
+            self.trials.stages.forget()
+        inner.s[SPITE] += 1.0
+        inner.s[LENGTH] = max(inner.s[LENGTH], 2.0 * h)
         self.rates = None
-        return self.trials.arrive(start, end, trial.y)[1]
+        return self.trials.arrive(inner.start, end, trial.y)[1]
+
+    def _keep(self, inner: Inner, h: float) -> None:
+        """The stages of a step that is taken, for the next one, and the length of that."""
+        stages, approach, s = self.trials.stages, self.approach, inner.s
+        if stages is not None and inner.kind == COLLOCATION:
+            s[LENGTH] = stages.keep(h, s[LENGTH])
+        if stages is not None and (
+            inner.kind != COLLOCATION or (approach is not None and approach.crosses)
+        ):  # another law
+            stages.forget()
+        if approach is not None:
+            s[LENGTH] = approach.next_length(h, s[LENGTH])
 
     def _until_change(
         self, start: Start, h: float, end: float, trial: Trial
@@ -253,27 +288,29 @@ class Steps:
         """Whether there are two implicit methods."""
         return self.trials.stages is not None and self.method.stiff is not None
 
-    def _compare(
-        self, s: Array, h: float, x: Array, slopes: tuple[Array, Array] | None, spent: float
-    ) -> None:
+    def _compare(self, inner: Inner, h: float) -> None:
         """Counts what an implicit step that is taken says of the other methods: whether explicit
         ones would do, and what it has cost.
         """
         if self.method.explicit is None:
             return
-        if slopes is not None:
-            J, dearness = slopes[0], self.method.dearness(len(x))
+        s, x = inner.s, inner.start.x
+        if inner.slopes is not None:
+            J, dearness = inner.slopes[0], self.method.dearness(len(x))
         else:
             assert self.trials.stages is not None
             assert self.trials.stages.J is not None
-            J, dearness = self.trials.stages.J, spent / (self.method.explicit.stages - 1)
-        unit = self.trials.atol + self.method.rtol * np.abs(x)
-        bound = max(
-            (sum(np.abs(row) * unit) / u for row, u in zip(J, unit, strict=True)), default=0.0
-        )
-        count_calm(s, h, bound, dearness)
+            J = self.trials.stages.J
+            dearness = (s[COST] - inner.spent) / (self.method.explicit.stages - 1)
+        count_calm(s, h, self._bound(J, x), dearness)
         if self._compares and s[IS_STIFF] != EXPLICIT:
             count_cost(s, h, self.trials.prices.window)
+
+    def _bound(self, J: Array, x: Array) -> float:
+        """Of the eigenvalues of J: the largest sum of a row, in tolerances of the states."""
+        unit = self.trials.atol + self.method.rtol * np.abs(x)
+        rows = zip(J, unit, strict=True)
+        return max((float(sum(np.abs(row) * unit) / u) for row, u in rows), default=0.0)
 
     # the memory
 
