@@ -83,38 +83,50 @@ class SoftTables:
 
     def text(self) -> str:
         """The tables of shapes, pairs and materials."""
-        touching = self.touching
-        polytopes = [polytope_row(row) for _, row, _ in self.rows]
-        sizes = [0 if row is None else len(row) for row in polytopes]
-        starts = np.cumsum([0, *sizes])[:-1]
-        first = self._materials.bodies
-        keys = [
-            float((i - first + 1) * len(self.materials) + j - first + 1)
-            for i, j, _ in self._materials.of_pairs
-        ]
-        masses = [self.model.inertia[i].m for i in self.bodies]
-        whole = sum(body.m for body in self.model.inertia)
         counts = {
             "RB_SOFT_BODIES": len(self.bodies),
             "RB_SHAPES": len(self.rows),
-            "RB_SOFT_PAIRS": len(touching),
+            "RB_SOFT_PAIRS": len(self.touching),
             "RB_MATERIALS": len(self.materials),
-            "RB_NAMED_PAIRS": len(keys),
+            "RB_NAMED_PAIRS": len(self._keys_of_pairs),
         }
+        tables = (
+            f"enum {{ {', '.join(f'{name} = {n}' for name, n in counts.items())} }};",
+            table("double", "RB_SOFT_MASS", [*self._masses, np.inf]),
+            shape_tables(self.rows),
+            self._polytopes(),
+            table("int", "RB_SHAPE_MATERIAL", list(self._of_rows())),
+            table("int", "RB_SOFT_PAIR", [np.array(pair) for pair in self.touching]),
+            table("int", "RB_SAYS_K", self._says("stiffness")),
+            table("int", "RB_SAYS_D", self._says("damping")),
+            table("double", "RB_NAMED_PAIR", [*self._keys_of_pairs, 0.0]),
+        )
+        return "\n".join(tables)
+
+    @property
+    def _masses(self) -> list[float]:
+        """Those of bodies with shapes; of one without a mass that of all."""
+        whole = sum(body.m for body in self.model.inertia)
+        masses = [self.model.inertia[i].m for i in self.bodies]
+        return [m if m > 0 else whole for m in masses]
+
+    @property
+    def _keys_of_pairs(self) -> list[float]:
+        """The numbers of pairs of materials that have one of their own."""
+        first, n = self._materials.bodies, len(self.materials)
+        return [float((i - first + 1) * n + j - first + 1) for i, j, _ in self._materials.of_pairs]
+
+    def _polytopes(self) -> str:
+        """Where the polytope of each shape starts, -1 where it has none, and all of them."""
+        polytopes = [polytope_row(row) for _, row, _ in self.rows]
+        sizes = [0 if row is None else len(row) for row in polytopes]
+        starts = np.cumsum([0, *sizes])[:-1]
         flat = [row for row in polytopes if row is not None]
         places = [int(k) if size else -1 for k, size in zip(starts, sizes, strict=True)]
         return "\n".join(
             [
-                f"enum {{ {', '.join(f'{name} = {n}' for name, n in counts.items())} }};",
-                table("double", "RB_SOFT_MASS", [*(m if m > 0 else whole for m in masses), np.inf]),
-                shape_tables(self.rows),
                 table("int", "RB_SHAPE_POLY", places),
                 table("double", "RB_POLY_TABLE", np.concatenate([*flat, [0.0]])),
-                table("int", "RB_SHAPE_MATERIAL", list(self._of_rows())),
-                table("int", "RB_SOFT_PAIR", [np.array(pair) for pair in touching]),
-                table("int", "RB_SAYS_K", self._says("stiffness")),
-                table("int", "RB_SAYS_D", self._says("damping")),
-                table("double", "RB_NAMED_PAIR", [*keys, 0.0]),
             ]
         )
 

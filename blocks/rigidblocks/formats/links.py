@@ -20,8 +20,9 @@ from rigidblocks.formats.listed import (
     Following,
     Link,
 )
-from rigidblocks.formats.refusal import FormatError, wrong
-from rigidblocks.joint import Fixed, Joint, LoopJoint, SixDoF
+from rigidblocks.formats.refusal import wrong
+from rigidblocks.formats.spanning import spanning_tree
+from rigidblocks.joint import Fixed, LoopJoint
 from rigidblocks.model.checks import ImmobileError, unphysical
 from rigidblocks.model.later import Later
 from rigidblocks.model.model import STANDARD_GRAVITY, Model
@@ -34,34 +35,22 @@ def described(listed: Assembly) -> RobotDescription:
     Raises FormatError, with the line, for two links or joints of one name, a link that is not
     there, links that hang on nothing or on each other, and a joint that moves no inertia.
     """
-    if not listed.links:
-        raise wrong(listed.path, None, f"robot '{listed.name}' has no link")
-    _check_names(listed.path, "link", listed.links)
-    _check_names(listed.path, "joint", listed.connections)
-    _check_ends(listed)
-    tree, rest = _spanning_tree(listed)
+    _check(listed)
+    tree, rest = spanning_tree(listed)
     places = _places(tree)
     if listed.strict:
         _judged(listed)
     model = _model(listed, tree, rest, places)
     numbers = {name: i for i, name in enumerate(model.joint_names)}
-    moving = [c for c in tree if c.joint.nv]
     frames = {link.name: places[link.name] for link in listed.links}
     frames |= {name: _beyond(places[link], X) for name, link, X in listed.frames}
     couplings, more = _couplings(listed, numbers, model)
-    base = [link for link in listed.links if places[link.name].body < 0]
     return RobotDescription(
         model,
-        Freedoms.joined((c.joint.nv, c.freedoms) for c in moving),
+        Freedoms.joined((c.joint.nv, c.freedoms) for c in tree if c.joint.nv),
         frames,
         couplings,
-        Later(lambda: _shapes((link.appearance, places[link.name]) for link in base)),
-        Later(
-            lambda: (
-                *_shapes((link.contact, places[link.name]) for link in base),
-                *(plane.moved(places[a].placement.inverse()) for a, plane in listed.planes),
-            )
-        ),
+        *_shapes_of_base(listed, places),
         Later(lambda: (*listed.warnings, *_found(listed, model), *(tell() for tell in more))),
         tuple(actuator._replace(joint=numbers[joint]) for joint, actuator in listed.actuators),
         springs(listed, places),
@@ -69,9 +58,33 @@ def described(listed: Assembly) -> RobotDescription:
     )
 
 
+def _shapes_of_base(listed: Assembly, places: dict[str, Place]) -> tuple[Later, Later]:
+    """What is drawn of the base, and what touches, planes at rest too, both once they are asked
+    for.
+    """
+    base = [link for link in listed.links if places[link.name].body < 0]
+    return (
+        Later(lambda: _shapes((link.appearance, places[link.name]) for link in base)),
+        Later(
+            lambda: (
+                *_shapes((link.contact, places[link.name]) for link in base),
+                *(plane.moved(places[a].placement.inverse()) for a, plane in listed.planes),
+            )
+        ),
+    )
+
+
 def _at(line: int, text: str) -> str:
     """A warning, with its line where there is one."""
     return f"line {line}: {text}" if line else text
+
+
+def _check(listed: Assembly) -> None:
+    if not listed.links:
+        raise wrong(listed.path, None, f"robot '{listed.name}' has no link")
+    _check_names(listed.path, "link", listed.links)
+    _check_names(listed.path, "joint", listed.connections)
+    _check_ends(listed)
 
 
 def _check_names(path: Path, what: str, parts: Sequence[Link | Connection]) -> None:
@@ -98,86 +111,6 @@ def _check_ends(listed: Assembly) -> None:
             if name not in known:
                 text = f"{role} '{name}' of joint '{c.name}' is no link{nearest(name, names)}"
                 raise wrong(listed.path, c.line, text)
-
-
-def _spanning_tree(listed: Assembly) -> tuple[list[Connection], list[Connection]]:
-    """The joints of the tree, depth first in the order of the file, and the others."""
-    inward: dict[str, Connection] = {}
-    for c in listed.connections:
-        if c.child != WORLD and c.child not in inward:
-            inward[c.child] = c
-        elif not listed.loops:
-            first = inward[c.child]
-            text = (
-                f"link '{c.child}' is the child of two joints, '{first.name}' in line "
-                f"{first.line} and '{c.name}'; a tree has one for each link"
-            )
-            raise wrong(listed.path, c.line, text)
-    roots = [link for link in listed.links if link.name not in inward]
-    root = [_base(listed, roots, inward)] if roots else []
-    inward |= {c.child: c for c in root}
-    connections = [*root, *listed.connections]
-    if listed.loops:
-        inward = _nearest_to_the_base(connections)
-    outward: dict[str, list[Connection]] = {link.name: [] for link in listed.links}
-    outward[WORLD] = []
-    rest: list[Connection] = []
-    for c in connections:
-        (outward[c.parent] if inward.get(c.child) is c else rest).append(c)
-    tree, waiting = [], list(reversed(outward[WORLD]))
-    while waiting:
-        tree.append(waiting.pop())
-        waiting += reversed(outward[tree[-1].child])
-    if len(tree) < len(listed.links):
-        raise _circle(listed, inward, {c.child for c in tree})
-    return tree, rest
-
-
-def _nearest_to_the_base(connections: Sequence[Connection]) -> dict[str, Connection]:
-    """For each link the joint that it hangs on in a spanning tree of minimum depth (RBDA 10.2)."""
-    outward: dict[str, list[Connection]] = {}
-    for c in connections:
-        outward.setdefault(c.parent, []).append(c)
-    inward: dict[str, Connection] = {}
-    front = [WORLD]
-    while front:
-        reached = []
-        for c in (c for link in front for c in outward.get(link, [])):
-            if c.child != WORLD and c.child not in inward:
-                inward[c.child] = c
-                reached.append(c.child)
-        front = reached
-    return inward
-
-
-def _base(listed: Assembly, roots: list[Link], inward: dict[str, Connection]) -> Connection:
-    """The joint between the fixed base and the one link that hangs on no joint of the file."""
-    first, *others = roots
-    if others or any(c.parent == WORLD for c in inward.values()):
-        link, what = (others[0], f"nor does '{first.name}'") if others else (first, "others do")
-        text = (
-            f"link '{link.name}' hangs on no joint, {what}; a robot has one link that hangs on none"
-        )
-        raise wrong(listed.path, link.line, text)
-    joint: Joint = SixDoF() if listed.floating else Fixed()
-    X = listed.origin if listed.origin and not listed.floating else SAME
-    return Connection("root_joint", first.line, WORLD, first.name, joint, X)
-
-
-def _circle(listed: Assembly, inward: dict[str, Connection], reached: set[str]) -> FormatError:
-    """The complaint about links that hang on each other."""
-    name = next(link.name for link in listed.links if link.name not in reached)
-    seen: list[str] = []
-    while name not in seen:
-        seen.append(name)
-        name = inward[name].parent
-    loop = [inward[link] for link in seen[seen.index(name) :]][::-1]
-    first = min(range(len(loop)), key=lambda k: loop[k].line)
-    loop = loop[first:] + loop[:first]
-    joints = ", ".join(f"'{c.name}'" for c in loop)
-    return wrong(
-        listed.path, loop[0].line, f"the joints {joints} make a loop that hangs on no other link"
-    )
 
 
 def _places(tree: Sequence[Connection]) -> dict[str, Place]:
@@ -257,12 +190,7 @@ def _model(
     names = tuple(c.child for c in moving)
     merged = _merged(listed.links, places, len(names))
     inertia = tuple(_inertia(links, places) for links in merged)
-    drawn = Later(
-        lambda: tuple(_shapes((a.appearance, places[a.name]) for a in some) for some in merged)
-    )
-    touching = Later(
-        lambda: tuple(_shapes((a.contact, places[a.name]) for a in some) for some in merged)
-    )
+    drawn, touching = _shapes_of_bodies(merged, places)
     model = partial(
         Model,
         listed.name,
@@ -336,6 +264,20 @@ def _any(body: RigidInertia) -> bool:
 
 def _is_unphysical(body: RigidInertia) -> bool:
     return bool(unphysical(body)) if body.m else _any(body)
+
+
+def _shapes_of_bodies(
+    merged: Sequence[Sequence[Link]], places: dict[str, Place]
+) -> tuple[Later, Later]:
+    """What is drawn of each body, and what touches, both once they are asked for."""
+
+    def of_links(links: Sequence[Link], what: str) -> tuple[Shape, ...]:
+        return _shapes((getattr(a, what), places[a.name]) for a in links)
+
+    return (
+        Later(lambda: tuple(of_links(links, "appearance") for links in merged)),
+        Later(lambda: tuple(of_links(links, "contact") for links in merged)),
+    )
 
 
 def _shapes(links: Iterable[tuple[Sequence[Shape], Place]]) -> tuple[Shape, ...]:

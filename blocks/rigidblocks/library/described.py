@@ -11,7 +11,7 @@ from rigidblocks.dynamics.elements import AlongJoint, Between, ForceElement
 from rigidblocks.dynamics.laws import Friction, Spring, Stop
 from rigidblocks.dynamics.sweeps import behind_six_freedoms
 from rigidblocks.dynamics.transmissions import Gear, Rotor
-from rigidblocks.formats.description import RobotDescription
+from rigidblocks.formats.description import Freedoms, RobotDescription
 from rigidblocks.joint import Prismatic
 from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
 from rigidblocks.library.floating_plant import FloatingBasePlant
@@ -104,30 +104,39 @@ def described_elements(
     implicit method. An element has the name of its joint with _rotor, _gear, _spring, _friction or
     _stop; what a name cannot have becomes _.
     """
-    names = _element_names(robot)
+    names, f = _element_names(robot), robot.freedoms
+    starts = [v.start for v in robot.model.v_slices]
     elements: list[ForceElement | Rotor | Gear] = []
     for joint, variable, k in _freedoms(robot):
         line, name = AlongJoint(joint, variable), names[k]
-        f = robot.freedoms
         if f.armature[k]:
             elements.append(Rotor(f"{name}_rotor", line, float(f.armature[k])))
-        if resistance and (f.stiffness[k] or f.damping[k]):
-            law = Spring(float(f.stiffness[k]), float(f.damping[k]), float(f.rest[k]))
-            elements.append(ForceElement(f"{name}_spring", line, law))
-        if resistance and (f.friction[k] or f.backward[k]):
-            backward = float(f.backward[k]) if f.backward[k] != f.friction[k] else None
-            dry = Friction(float(f.friction[k]), backward=backward)
-            elements.append(ForceElement(f"{name}_friction", line, dry))
-        if stops and f.lower[k] < f.upper[k] and np.isfinite([f.lower[k], f.upper[k]]).any():
-            ends = Stop(*stops, float(f.lower[k]), float(f.upper[k]))
-            elements.append(ForceElement(f"{name}_stop", line, ends))
-    starts = [v.start for v in robot.model.v_slices]
+        laws = [*(_resistances(f, k) if resistance else ()), *(_stop(f, k, stops) if stops else ())]
+        elements += [ForceElement(f"{name}_{kind}", line, law) for kind, law in laws]
     if resistance:
         elements += described_springs(robot)
-    for c in robot.couplings:
-        name = f"{names[starts[c.joint]]}_gear"
-        elements.append(Gear(name, c.joint, c.source, c.ratio, c.offset))
+    elements += [
+        Gear(f"{names[starts[c.joint]]}_gear", c.joint, c.source, c.ratio, c.offset)
+        for c in robot.couplings
+    ]
     return tuple(elements)
+
+
+def _resistances(f: Freedoms, k: int) -> Iterator[tuple[str, Spring | Friction]]:
+    """The spring and the dry friction of freedom k, where it has them, with what their names
+    end in.
+    """
+    if f.stiffness[k] or f.damping[k]:
+        yield "spring", Spring(float(f.stiffness[k]), float(f.damping[k]), float(f.rest[k]))
+    if f.friction[k] or f.backward[k]:
+        backward = float(f.backward[k]) if f.backward[k] != f.friction[k] else None
+        yield "friction", Friction(float(f.friction[k]), backward=backward)
+
+
+def _stop(f: Freedoms, k: int, stops: tuple[float, float]) -> Iterator[tuple[str, Stop]]:
+    """That at the limits of freedom k, where it has any."""
+    if f.lower[k] < f.upper[k] and np.isfinite([f.lower[k], f.upper[k]]).any():
+        yield "stop", Stop(*stops, float(f.lower[k]), float(f.upper[k]))
 
 
 def described_springs(robot: RobotDescription) -> list[ForceElement]:

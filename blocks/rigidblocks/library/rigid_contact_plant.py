@@ -1,6 +1,5 @@
 """Robots and free bodies in rigid contact, as a block."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,8 +18,15 @@ from rigidblocks.contact.material_tables import (
 )
 from rigidblocks.contact.scene_tables import scene_tables, shape_count
 from rigidblocks.contact.sensor_tables import ContactSensor, SensorTables
-from rigidblocks.contact.tree_tables import TreeTables, check_kinds, neighbours
+from rigidblocks.contact.tree_tables import TreeTables, neighbours
 from rigidblocks.formats.description import Freedoms
+from rigidblocks.library.contact_checks import (
+    check_apart,
+    check_freedoms,
+    check_joints,
+    closed_start,
+    usual_contacts,
+)
 from rigidblocks.library.contact_sensors import (
     SHAPES_IN_C,
     checked_sensors,
@@ -28,18 +34,15 @@ from rigidblocks.library.contact_sensors import (
     sensor_ports,
 )
 from rigidblocks.library.ports import (
-    check_open,
     force_port,
     gravity_port,
     motion_states,
     start_configuration,
     wrench_port,
 )
-from rigidblocks.loops.assembly import closure_errors, consistent_velocity
 from rigidblocks.model.model import Model
-from rigidblocks.model.shapes import Plane, Shape, Sphere, Surface
+from rigidblocks.model.shapes import Plane, Shape, Surface
 
-CLOSED = 1e-6  # [rad, m]: of loops at the start
 TOLERANCE = 1e-5  # of the velocities at contacts, relative to the fastest body
 
 
@@ -120,7 +123,7 @@ class RigidContactPlant(WrittenBlock):
     sensors: tuple[ContactSensor, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_joints(self.model)
+        check_joints(self.model)
         if self.freedoms is None:
             object.__setattr__(self, "freedoms", Freedoms.of(self.model.nv))
         object.__setattr__(self, "ground", tuple(self.ground))
@@ -128,12 +131,12 @@ class RigidContactPlant(WrittenBlock):
         object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
         qd0 = np.zeros(self.model.nv) if self.qd0 is None else self.qd0
         qd0 = finite(qd0, (self.model.nv,), "the start value of 'qd'")
-        object.__setattr__(self, "qd0", _closed_start(self.model, self.q0, qd0))
+        object.__setattr__(self, "qd0", closed_start(self.model, self.q0, qd0))
         object.__setattr__(self, "pairs", checked_pairs(self.pairs))
         self._set_coefficients()
         _ = self._coefficients
         if self.max_contacts is None:
-            object.__setattr__(self, "max_contacts", _usual_contacts(self.model))
+            object.__setattr__(self, "max_contacts", usual_contacts(self.model))
         if self.max_contacts < 1 or self.sweeps < 1:  # type: ignore[operator]
             raise ValueError(
                 "rigid contact needs room for a contact and a sweep at least, not max_contacts = "
@@ -144,9 +147,9 @@ class RigidContactPlant(WrittenBlock):
                 f"model '{self.model.name}' has no shapes to touch with: list them in its field "
                 "`contact`, body by body"
             )
-        _check_freedoms(self.model, self._trees.freedoms)
+        check_freedoms(self.model, self._trees.freedoms)
         object.__setattr__(self, "apart", tuple((a, b) for a, b in self.apart))
-        _check_names(self.model, self.apart)
+        check_apart(self.model, self.apart)
 
     def _set_coefficients(self) -> None:
         """Each as an array (nb + 1,), mu_static where any differs from mu."""
@@ -227,13 +230,13 @@ class RigidContactPlant(WrittenBlock):
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
         """q, qd, the other outputs, and what the next step starts from."""
+        return (*self._outcome, *self._kept, *self._felt)
+
+    @cached_property
+    def _outcome(self) -> tuple[Port, ...]:
+        """What a step makes: motion, the contacts, and how they were solved."""
         q, qd = motion_states(self.model.joint, self.q0, self.qd0)
-        f, n, nb = wrench_port(self.model), self.max_contacts, self.model.nb
-        assert n is not None
-        impulse = ("N.s",) * 3 + ("N.m.s",) * (3 if self._turns_resist else 0)
-        stops = tuple("N.m.s" if self._turns(d) else "N.s" for d, *_ in self._trees.stops)
-        text_of_loops = "by how much the loop that is most open is so, rad or m"
-        text = "impulse of each stop and of each dry friction in the last step"
+        f, nb = wrench_port(self.model), self.model.nb
         return (
             replace(q, rate=None),
             qd,
@@ -245,13 +248,24 @@ class RigidContactPlant(WrittenBlock):
             Port("residual", (), "m/s", "change of velocities in the last sweep", 0.0, min=0),
             Port("sweeps_made", (), "1", "number of sweeps", 0.0, min=0),
             Port("depth", (), "m", "of the deepest contact", 0.0, min=0),
+        )
+
+    @cached_property
+    def _kept(self) -> tuple[Port, ...]:
+        """What the next step starts from: the impulses of the last one."""
+        n = self.max_contacts
+        assert n is not None
+        impulse = ("N.s",) * 3 + ("N.m.s",) * (3 if self._turns_resist else 0)
+        stops = tuple("N.m.s" if self._turns(d) else "N.s" for d, *_ in self._trees.stops)
+        text_of_loops = "by how much the loop that is most open is so, rad or m"
+        text = "impulse of each stop and of each dry friction in the last step"
+        return (
             Port("steps", (), "1", "steps made", 0.0, min=0),
             Port("key", (n,), "1", "which contact the impulse is of", 0.0),
             Port("impulse", (n, len(impulse)), impulse * n, "of each contact's last step", 0.0),
             *([Port("sticks", (n,), "1", "whether it stuck", 0.0)] if self._sticks else []),
             *([Port("loop_error", (), "1", text_of_loops, 0.0)] if self.model.loops else []),
             *([Port("stop_impulse", (len(stops),), stops, text, 0.0)] if stops else []),
-            *self._felt,
         )
 
     @cached_property
@@ -274,7 +288,7 @@ class RigidContactPlant(WrittenBlock):
         """q, qd, f_contact, in_contact, centre_of_pressure, contacts, left_out, residual,
         sweeps_made and depth, and those of the sensors.
         """
-        return (*self.sampled[:10], *self._felt)
+        return (*self._outcome, *self._felt)
 
     @property
     def function(self) -> str:
@@ -345,64 +359,3 @@ class RigidContactPlant(WrittenBlock):
                 "",
             ]
         )
-
-
-def _check_joints(model: Model) -> None:
-    """Raises ValueError for joints that rigid contact does not know, also in loops."""
-    check_open(replace(model, loops=()), "RigidContactPlant")
-    LoopTables(model).check()
-    check_kinds(model)
-
-
-def _closed_start(model: Model, q0: Array, qd0: Array) -> Array:
-    """The velocities, or near ones that keep the loops closed, with a warning; raises ValueError
-    where the loops are open.
-    """
-    open_ = {name: e for name, e in closure_errors(model, q0).items() if max(e) > CLOSED}
-    if open_:
-        name, (angle, way) = next(iter(open_.items()))
-        raise ValueError(
-            f"q0 leaves loop joint '{name}' of model '{model.name}' open by {angle:.3g} rad and "
-            f"{way:.3g} m: assemble(model, q0) gives a configuration that closes the loops"
-        )
-    return consistent_velocity(model, q0, qd0)
-
-
-def _check_names(model: Model, apart: Sequence[tuple[str, str]]) -> None:
-    """Raises ValueError for a pair of what are no bodies."""
-    names = (*model.body_names, "ground")
-    for name in (name for pair in apart for name in pair):
-        if name not in names:
-            raise ValueError(
-                f"'{name}' in `apart` is no body of model '{model.name}': take two of "
-                f"{', '.join(names)}"
-            )
-
-
-def _check_freedoms(model: Model, freedoms: Freedoms) -> None:
-    """Raises ValueError for what is not of as many freedoms, and for stops and springs of joints
-    without coordinates.
-    """
-    if len(freedoms.lower) != model.nv:
-        raise ValueError(
-            f"`freedoms` is of {len(freedoms.lower)} freedoms, model '{model.name}' has {model.nv}"
-        )
-    held = (
-        np.isfinite(freedoms.lower)
-        | np.isfinite(freedoms.upper)
-        | (freedoms.friction > 0)
-        | (freedoms.stiffness > 0)
-    )
-    for i, (name, joint) in enumerate(zip(model.joint_names, model.joint, strict=True)):
-        if held[model.v_slices[i]].any() and joint.nq > joint.nv:
-            raise ValueError(
-                f"joint '{name}' of model '{model.name}' has no coordinates, so it can have "
-                "dampers and rotors, but no stops, dry friction or springs"
-            )
-
-
-def _usual_contacts(model: Model) -> int:
-    """Room for as many contacts as bodies have in a pile."""
-    return sum(
-        4 if all(isinstance(shape, Sphere) for shape in shapes) else 12 for shapes in model.contact
-    )

@@ -1,6 +1,5 @@
 """Soft contact between shapes as a block of its own."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,6 +14,7 @@ from rigidblocks.contact.sensor_tables import ContactSensor, SensorTables
 from rigidblocks.contact.soft_tables import SoftTables
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 from rigidblocks.library.compliance import check_depth
+from rigidblocks.library.contact_checks import check_apart
 from rigidblocks.library.contact_sensors import (
     SHAPES_IN_C,
     checked_sensors,
@@ -96,7 +96,7 @@ class SoftContact(StagedBlock):
         check_depth(self.depth_ref)
         if not (np.isfinite(self.dissipation) and self.dissipation >= 0.0):
             raise ValueError(f"dissipation must not be negative, not {self.dissipation} s/m")
-        _check_names(self.model, self.apart)
+        check_apart(self.model, self.apart, only_with_shapes=True)
         if not self.shapes.touching:
             raise ValueError(
                 f"no two shapes of model '{self.model.name}' and of the ground may touch: list "
@@ -294,14 +294,3 @@ def check_spatial(model: Any) -> None:
     """Raises TypeError for a planar model."""
     if not isinstance(model, Model):
         raise TypeError(f"contact is between spatial bodies; model '{model.name}' is a planar one")
-
-
-def _check_names(model: Model, apart: Sequence[tuple[str, str]]) -> None:
-    """Raises ValueError for a pair of what are no bodies with shapes."""
-    names = (*(n for n, s in zip(model.body_names, model.contact, strict=True) if s), "ground")
-    for name in (name for pair in apart for name in pair):
-        if name not in names:
-            raise ValueError(
-                f"'{name}' in `apart` is no body of model '{model.name}' with shapes: take two of "
-                f"{', '.join(names)}"
-            )

@@ -112,23 +112,16 @@ class Instances(Network):
 
     def __init__(self, plan: Plan):
         self._wiring, self.order = plan.wiring, plan.stepping_order
-        steppers = plan.steppers
         self.by_name: dict[str, Instance] = {}
         try:
             for name, part in plan.wiring.parts.items():
-                self.by_name[name] = of_part(name, partial(_instance, part, steppers))
+                self.by_name[name] = of_part(name, partial(_instance, part, plan.steppers))
         except BaseException:
             self.close()
             raise
         self.wires: dict[str, list[Wire]] = {name: [] for name in plan.wiring.parts}
         self._scales: dict[str, list[Scale]] = {name: [] for name in plan.wiring.parts}
-        for wire in plan.wiring.wires:
-            (a, y), (b, u), start, to, length = wire
-            source = self.by_name[a].output(y)[start : start + length]
-            target = self.by_name[b].input(u)[to : to + length]
-            self.wires[b].append((source, target))
-            if (conversion := plan.wiring.conversion(wire)) is not None:
-                self._scales[b].append((target, *conversion))
+        self._connect()
         self._in_order = [self.by_name[name] for name in self.order]
         distant = [k for k, one in enumerate(self._in_order) if one.is_distant]
         self._sent_together = distant if plan.is_simultaneous else []
@@ -137,6 +130,16 @@ class Instances(Network):
             for name, part in plan.wiring.parts.items()
             for port in part.component.outputs
         }
+
+    def _connect(self) -> None:
+        """The wires to each part, and the units that change on them."""
+        for wire in self._wiring.wires:
+            (a, y), (b, u), start, to, length = wire
+            source = self.by_name[a].output(y)[start : start + length]
+            target = self.by_name[b].input(u)[to : to + length]
+            self.wires[b].append((source, target))
+            if (conversion := self._wiring.conversion(wire)) is not None:
+                self._scales[b].append((target, *conversion))
 
     def start(self, t: float) -> None:
         self._initialize(t)

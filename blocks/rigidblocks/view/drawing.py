@@ -29,8 +29,8 @@ def drawing(robots: Sequence[DrawnRobot]) -> str:
     bodies = sum(robot.model.nb for robot in robots)
     if not 0 < bodies <= MOST_BODIES:
         return ""
-    placed = [_poses(robot) for robot in robots]
-    solids = [one for pair in zip(robots, placed, strict=True) for one in links(*pair)]
+    placed = [(robot, _poses(robot)) for robot in robots]
+    solids = [(solid.colour, seen) for pair in placed for solid, seen in links(*pair)]
     long = LONG * max(span(robot) for robot in robots)
     base = np.vstack([np.zeros(3), long * np.eye(3)])
     corners = np.concatenate([base, *(seen.reshape(-1, 3) for _, seen in solids)])
@@ -38,13 +38,11 @@ def drawing(robots: Sequence[DrawnRobot]) -> str:
     inner = (round(wide * (1 - 2 * ROOM)), round(high * (1 - 2 * ROOM)))
     camera = Camera.before(corners, outlook(robots[0].model), inner)
     far = [float(camera.pixels(seen)[1].mean()) for _, seen in solids]
-    shapes = [
-        _outline(_seen(camera, solids[k][1]), solids[k][0].colour)
-        for k in sorted(range(len(solids)), key=lambda k: -far[k])
-    ]
-    named = zip(robots, placed, strict=True) if bodies <= MOST_NAMES else ()
+    order = sorted(range(len(solids)), key=lambda k: -far[k])
+    shapes = [_outline(_seen(camera, seen), colour) for colour, seen in (solids[k] for k in order)]
     rows: list[Row] = [(x + 3, x + 3 + LETTER, y - 3) for x, y in _seen(camera, base)[1:]]
-    names = [name for robot, poses in named for name in _names(camera, robot, poses, rows)]
+    named = placed if bodies <= MOST_NAMES else ()
+    names = [name for pair in named for name in _names(camera, *pair, rows)]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" '
         f'height="{high}" role="img" font-family="sans-serif" font-size="12">'
