@@ -82,32 +82,24 @@ def cost(system, dt):
     return min(times)
 
 
-def main():
-    """Runs all, prints the table, draws, and checks the order of the methods."""
-    exact = simulate(inside(1e-4), T_STOP, 1e-4, progress=False)["plant.q"][-1, 0]
-    runs = [(f"inside the plant, {dt * 1e3:g} ms", inside(dt), dt) for dt in (1e-3, 1e-2)]
-    runs += [
-        (f"forces, T_stab 10 steps, {dt * 1e3:g} ms", by_forces(10 * dt), dt) for dt in (1e-3, 2e-4)
-    ]
-    runs += [
-        (f"springs of {k:.0e} N/m, {dt * 1e3:g} ms", by_springs(k, 0.5 * np.sqrt(k)), dt)
-        for k, dt in ((1e4, 1e-3), (1e5, 1e-3), (1e6, 2e-4))
-    ]
-    print(f"{'':38} {'opens [m]':>10} {'crank [rad]':>12} {'energy [J]':>11} {'a step':>9}")
+def methods():
+    """The ways to close the loop, each with its name, its system and the step [s]."""
+    for dt in (1e-3, 1e-2):
+        yield f"inside the plant, {dt * 1e3:g} ms", inside(dt), dt
+    for dt in (1e-3, 2e-4):
+        yield f"forces, T_stab 10 steps, {dt * 1e3:g} ms", by_forces(10 * dt), dt
+    for k, dt in ((1e4, 1e-3), (1e5, 1e-3), (1e6, 2e-4)):
+        yield f"springs of {k:.0e} N/m, {dt * 1e3:g} ms", by_springs(k, 0.5 * np.sqrt(k)), dt
+
+
+def draw(results):
+    """The crank, the opening of the loop and the energy, with each method."""
     figure = Figure(figsize=(9, 9), layout="constrained")
     crank, open_, energy = figure.subplots(3)
-    worst = {}
-    for name, system, dt in runs:
-        result = simulate(system, T_STOP, dt, progress=False)
-        E, error = result["plant.energy"], opening(result)
-        worst[name] = error.max()
-        off = abs(result["plant.q"][-1, 0] - exact)
-        print(
-            f"{name:38} {worst[name]:10.1e} {off:12.1e} {np.abs(E - E[0]).max():11.1e} "
-            f"{cost(system, dt):6.2f} us"
-        )
+    for name, result in results.items():
+        E = result["plant.energy"]
         crank.plot(result.time, result["plant.q"][:, 0], label=name)
-        open_.semilogy(result.time, np.maximum(error, 1e-17))
+        open_.semilogy(result.time, np.maximum(opening(result), 1e-17))
         energy.plot(result.time, E - E[0])
     crank.set_ylabel("crank [rad]")
     crank.legend(fontsize="x-small")
@@ -119,7 +111,22 @@ def main():
     BUILD.mkdir(parents=True, exist_ok=True)
     figure.savefig(BUILD / "result.png", dpi=110)
     print(f"\nwrote {BUILD}/result.png")
-    errors = list(worst.values())
+
+
+def main():
+    """Runs all, prints the table, draws, and checks the order of the methods."""
+    exact = simulate(inside(1e-4), T_STOP, 1e-4, progress=False)["plant.q"][-1, 0]
+    print(f"{'':38} {'opens [m]':>10} {'crank [rad]':>12} {'energy [J]':>11} {'a step':>9}")
+    results = {}
+    for name, system, dt in methods():
+        results[name] = result = simulate(system, T_STOP, dt, progress=False)
+        E, off = result["plant.energy"], abs(result["plant.q"][-1, 0] - exact)
+        print(
+            f"{name:38} {opening(result).max():10.1e} {off:12.1e} {np.abs(E - E[0]).max():11.1e} "
+            f"{cost(system, dt):6.2f} us"
+        )
+    draw(results)
+    errors = [opening(result).max() for result in results.values()]
     if not (max(errors[:2]) < 1e-10 < max(errors[2:4]) < min(errors[4:])):
         sys.exit("the methods are not in the order in which they should be")
 

@@ -73,29 +73,42 @@ class LegController(Block):
         return {"tau": tau, "wanted": wanted}
 
 
-def main():
-    """Runs the platform, checks it, and draws."""
+def platform():
+    """The system of the platform and the controllers of its legs."""
     system = System()
     system.add("platform", ClosedLoopPlant(*MECHANISM))
     system.add("legs", LegController())
     for port in ("q", "qd"):
         system.connect(f"platform.{port}", f"legs.{port}")
     system.connect("legs.tau", "platform.tau")
-    result = simulate(system, T_STOP, DT, progress=False)
-    t, q, qd, tau = result.time, result["platform.q"], result["platform.qd"], result["legs.tau"]
+    return system
+
+
+def commanded_places(t):
+    """Where the platform should be (n, 3) at the times t (n,)."""
+    return np.array([pose(time)[0] for time in t])
+
+
+def does_what_it_must(result):
+    """Whether loops stay closed, and the legs' work is what the energy changes by; prints both."""
+    t, q, tau = result.time, result["platform.q"], result["legs.tau"]
     # a force is held from its time on
     work = np.sum(tau[:-1, FORCES] * np.diff(q[:, LENGTHS], axis=0))
     gained = result["platform.energy"][-1] - result["platform.energy"][0]
-    commanded = np.array([pose(time)[0] for time in t])
-    behind = np.abs(q[:, 4:7] - commanded)[t > 1].max()
-    print(
-        f"loops open by {result['platform.loop_error'].max():.1e} m; rank "
-        f"{set(result['platform.rank'].astype(int))}"
-    )
+    behind = np.abs(q[:, 4:7] - commanded_places(t))[t > 1].max()
+    opening = result["platform.loop_error"].max()
+    print(f"loops open by {opening:.1e} m; rank {set(result['platform.rank'].astype(int))}")
     print(
         f"work of the legs {work:.6f} J, energy gained {gained:.6f} J; the platform is up to "
         f"{behind * 1e3:.1f} mm away"
     )
+    moves = np.abs(result["platform.qd"]).max() > 0.1
+    return opening < 1e-10 and abs(work - gained) < 1e-5 and moves
+
+
+def draw(result):
+    """The place of the platform, the legs' lengths and their forces."""
+    t, q, commanded = result.time, result["platform.q"], commanded_places(result.time)
     figure = Figure(figsize=(9, 9), layout="constrained")
     place, lengths, forces = figure.subplots(3)
     for k, name in enumerate("xyz"):
@@ -106,7 +119,7 @@ def main():
     lengths.plot(t, q[:, LENGTHS], label=[f"leg {k + 1}" for k in range(6)])
     lengths.set_ylabel("length [m]")
     lengths.legend(fontsize="small", ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    forces.plot(t, tau[:, FORCES])
+    forces.plot(t, result["legs.tau"][:, FORCES])
     forces.set_ylabel("force of the leg [N]")
     forces.set_xlabel("time [s]")
     for axis in (place, lengths, forces):
@@ -114,11 +127,14 @@ def main():
     BUILD.mkdir(parents=True, exist_ok=True)
     figure.savefig(BUILD / "result.png", dpi=110)
     print(f"wrote {BUILD}/result.png")
-    if not (
-        result["platform.loop_error"].max() < 1e-10
-        and abs(work - gained) < 1e-5
-        and np.abs(qd).max() > 0.1
-    ):
+
+
+def main():
+    """Runs the platform, checks it, and draws."""
+    result = simulate(platform(), T_STOP, DT, progress=False)
+    does = does_what_it_must(result)
+    draw(result)
+    if not does:
         sys.exit("the platform does not do what it must")
 
 

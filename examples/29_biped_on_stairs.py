@@ -56,7 +56,6 @@ BEGIN, BOTH, SINGLE = 1.1, 0.42, 0.76  # [s] until the first foot lifts, of both
 LEG, LIFT = 0.58, 0.05  # [m] from hip to ankle where it stands, over the stair
 UP = np.array([0.0, 0.0, 1.0])
 EVERY = 0.05  # [s] of the plan
-JOINTS = ("hip_roll", "hip_pitch", "knee", "ankle_pitch", "ankle_roll")
 KP = np.array([900.0, 900.0, 900.0, 500.0, 500.0] * 2)
 KD = np.array([18.0, 18.0, 18.0, 6.0, 6.0] * 2)
 
@@ -72,26 +71,34 @@ def biped():
         contact=[Box((0.16, 0.26, 0.28), xlt((0.0, 0.0, 0.28)))],  # thighs have room below
         appearance=[Box((0.16, 0.26, 0.42), trunk)],
     )
-    x, y = Revolute((1.0, 0.0, 0.0)), Revolute((0.0, 1.0, 0.0))
-    rotor = {"armature": 0.05, "damping": 1.0}
     for leg, side in (("left", 1), ("right", -1)):
-        names = [f"{leg}_{part}" for part in ("hip", "thigh", "shank", "ankle", "foot")]
-        places = ((0, side * WIDTH, 0), (0, 0, 0), (0, 0, -THIGH), (0, 0, -SHANK), (0, 0, 0))
-        limbs = [Capsule(0.045, THIGH - 0.12, xlt((0, 0, -THIGH / 2))),
-                 Capsule(0.04, SHANK - 0.12, xlt((0, 0, -SHANK / 2)))]  # fmt: skip
-        sole = xlt((0, 0, FOOT[2] / 2 - ANKLE))
-        small = box_inertia((0.08, 0.08, 0.08), mass=0.6)
-        inertias = (small, *(capsule_inertia(limb.radius, limb.height, mass=m, at=limb.placement)
-                    for limb, m in zip(limbs, (3.4, 2.2), strict=True)),
-                    small, box_inertia(FOOT, mass=0.9, at=sole))  # fmt: skip
-        shapes = ([], [limbs[0]], [limbs[1]], [], [Box(FOOT, sole)])
-        parents = ("trunk", *names[:-1])
-        for name, parent, joint, place, inertia, contact, called in zip(
-            names, parents, (x, y, y, y, x), places, inertias, shapes, JOINTS, strict=True
-        ):
-            robot.add_body(name, parent, joint, place, inertia, joint_name=f"{leg}_{called}",
-                           contact=contact, **rotor)  # fmt: skip
+        parent, place = "trunk", (0.0, side * WIDTH, 0.0)
+        for part, called, axis, below, inertia, contact in leg_bodies():
+            robot.add_body(f"{leg}_{part}", parent, Revolute(axis), place, inertia,
+                           joint_name=f"{leg}_{called}", contact=contact,
+                           armature=0.05, damping=1.0)  # fmt: skip
+            parent, place = f"{leg}_{part}", (0.0, 0.0, -below)
     return robot
+
+
+def leg_bodies():
+    """The bodies of a leg from the hip down: their names and those of their joints, the axes of
+    these, how far below the next joint is [m], the inertias, and what touches.
+    """
+    x, y = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
+    thigh = Capsule(0.045, THIGH - 0.12, xlt((0, 0, -THIGH / 2)))
+    shank = Capsule(0.04, SHANK - 0.12, xlt((0, 0, -SHANK / 2)))
+    sole = xlt((0, 0, FOOT[2] / 2 - ANKLE))
+    small, foot = box_inertia((0.08, 0.08, 0.08), mass=0.6), box_inertia(FOOT, mass=0.9, at=sole)
+    thick, thin = (
+        capsule_inertia(limb.radius, limb.height, mass=m, at=limb.placement)
+        for limb, m in ((thigh, 3.4), (shank, 2.2))
+    )
+    yield "hip", "hip_roll", x, 0.0, small, []
+    yield "thigh", "hip_pitch", y, THIGH, thick, [thigh]
+    yield "shank", "knee", y, SHANK, thin, [shank]
+    yield "ankle", "ankle_pitch", y, 0.0, small, []
+    yield "foot", "ankle_roll", x, 0.0, foot, [Box(FOOT, sole)]
 
 
 def stairs():
@@ -255,8 +262,8 @@ class Balance(Block):
 def climbing(robot):
     """The system of the robot, its plan and its controller."""
     t, q, tau, share = plan()
-    weight = G * sum(body.m for body in biped().model().inertia)
-    joints = [f"{leg}_{joint}" for leg in ("left", "right") for joint in JOINTS]
+    model = biped().model()
+    weight, joints = G * sum(body.m for body in model.inertia), model.joint_names[1:]
     columns = (*joints, "x", "y", "share", *(f"force of {joint}" for joint in joints))
     table = StringIO()
     np.savetxt(table, np.column_stack([t, q[:, 7:], q[:, 4:6], share, tau]), "%.17g", ",",
@@ -314,13 +321,18 @@ def checks(result, model):
     touching = result["robot.in_contact"].astype(bool)
     yield "parts but feet that touched", np.delete(touching, feet, axis=1).sum(), 0, 0
     yield "the stairs pull [N]", max(0.0, -f[:, feet, 2].min()), 0.0, 1e-9
-    rows = zip(q, result["robot.qd"], strict=True)
-    p = np.array([momentum(model, one, rate)[3:] for one, rate in rows])
-    weight = sum(body.m for body in model.inertia) * model.gravity
-    given = np.cumsum((f.sum(axis=1) + weight) * DT, axis=0)
-    change = np.abs((p - p[0]) - (given - given[0]))
-    yield "momentum from nowhere [N s]", change.max(), 0.0, 0.3
+    yield "momentum from nowhere [N s]", unexplained_momentum(result, model), 0.0, 0.3
     yield "deepest contact [m]", result["robot.depth"].max(), 0.0, 1e-4
+
+
+def unexplained_momentum(result, model):
+    """The most [N s] by which the momentum changes otherwise than by contacts and weight."""
+    rows = zip(result["robot.q"], result["robot.qd"], strict=True)
+    p = np.array([momentum(model, q, qd)[3:] for q, qd in rows])
+    weight = sum(body.m for body in model.inertia) * model.gravity
+    f = result["robot.f_contact"][:, :, 3:].sum(axis=1)
+    given = np.cumsum((f + weight) * DT, axis=0)
+    return np.abs((p - p[0]) - (given - given[0])).max()
 
 
 def main():
