@@ -7,12 +7,14 @@ CPU time, the least of many rounds in which all take turns; both answers are com
 import ctypes
 import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pinocchio
 from models import check_equal, in_pinocchio
 
 from rigidblocks import (
+    Model,
     PDController,
     RepeatingSequence,
     RobotPlant,
@@ -50,43 +52,54 @@ def scalar_loop(graph: Graph, rows: np.ndarray, results: np.ndarray) -> Callable
     with open(__file__.replace(".py", ".c")) as file:
         sources = {"function.h": text, "loop.c": file.read()}
     loop = ctypes.CDLL(str(shared_library(sources, "loop.c"))).loop
-    places = (
-        ctypes.c_void_p(rows.ctypes.data),
-        rows.shape[1],
-        ctypes.c_void_p(results.ctypes.data),
-        results.shape[1],
-        ctypes.c_long(len(rows)),
-    )
-    return lambda: loop(*places)
+    count = ctypes.c_long(len(rows))
+
+    def call() -> None:
+        given, found = ctypes.c_void_p(rows.ctypes.data), ctypes.c_void_p(results.ctypes.data)
+        loop(given, rows.shape[1], found, results.shape[1], count)
+
+    return call
+
+
+class Batches(NamedTuple):
+    """Forward dynamics of N states by a loop of the scalar C, by Pinocchio's parallel function and
+    by lanes: the calls, each of which has been made, and where their answers (N, joints) are.
+    """
+
+    calls: dict[str, Callable[[], object]]
+    answers: dict[str, np.ndarray]
+
+
+def batches_of(model: Model, q: np.ndarray, qd: np.ndarray, tau: np.ndarray) -> Batches:
+    """Those of positions, velocities and forces (N, joints)."""
+    rows, scalar = np.hstack([q, qd, tau]), np.empty_like(q)
+    pool = pinocchio.ModelPool(in_pinocchio(model), 1)
+    columns, theirs = [np.asfortranarray(v.T) for v in (q, qd, tau)], np.empty(q.T.shape, order="F")
+    calls: dict[str, Callable[[], object]] = {
+        "scalar loop": scalar_loop(straight_line(model, "aba"), rows, scalar),
+        "Pinocchio": lambda: pinocchio.abaInParallel(1, pool, *columns, theirs),
+    }
+    for call in calls.values():
+        call()
+    answers = {"scalar loop": scalar, "Pinocchio": theirs.T}
+    for n in (n for n in LANES if n <= widest()):
+        batch = compiled_dynamics(model, "aba", batch=True, lanes=n)
+        calls[f"{n} lanes"] = lambda batch=batch: batch(q, qd, tau, threads=1)
+        answers[f"{n} lanes"] = batch(q, qd, tau)
+    return Batches(calls, answers)
 
 
 def dynamics(joints: int) -> None:
     """Prints how many forward dynamics a core does in a second, by each."""
     model, rng = auto_tree(joints, skew=0.7), np.random.default_rng(0)
-    graph = straight_line(model, "aba")
     q, qd, tau = rng.normal(size=(3, N, joints))
-    ours = {n: compiled_dynamics(model, "aba", batch=True, lanes=n) for n in LANES if n <= widest()}
-    results = {n: batch(q, qd, tau) for n, batch in ours.items()}
-    rows, scalar = np.hstack([q, qd, tau]), np.empty((N, joints))
-    loop = scalar_loop(graph, rows, scalar)
-    loop()
-    other = in_pinocchio(model)
-    pool = pinocchio.ModelPool(other, 1)
-    columns = [np.asfortranarray(values.T) for values in (q, qd, tau)]
-    theirs = np.empty((joints, N), order="F")
-    pinocchio.abaInParallel(1, pool, *columns, theirs)
-    for n, result in results.items():
-        check_equal(f"{joints} joints, {n} lanes and 2", result, results[2], 0.0)
-        check_equal(f"{joints} joints, {n} lanes and the loop", result, scalar)
-        check_equal(f"{joints} joints, {n} lanes and Pinocchio", result, theirs.T, 1e-11)
+    calls, answers = batches_of(model, q, qd, tau)
+    first = answers["2 lanes"]
+    for name, result in answers.items():
+        tolerance = {"scalar loop": 1e-12, "Pinocchio": 1e-11}.get(name, 0.0)
+        check_equal(f"{joints} joints, {name} and 2 lanes", result, first, tolerance)
     kernel = compiled_dynamics(model, "aba")
-    check_equal(f"{joints} joints, lanes and a call", results[2][7], kernel(q[7], qd[7], tau[7]))
-    calls: dict[str, Callable[[], object]] = {
-        "scalar loop": loop,
-        "Pinocchio": lambda: pinocchio.abaInParallel(1, pool, *columns, theirs),
-    } | {
-        f"{n} lanes": lambda batch=batch: batch(q, qd, tau, threads=1) for n, batch in ours.items()
-    }
+    check_equal(f"{joints} joints, lanes and a call", first[7], kernel(q[7], qd[7], tau[7]))
     times = least_times(calls, ROUNDS)
     for name, seconds in times.items():
         print(

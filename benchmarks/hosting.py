@@ -225,11 +225,22 @@ def by_casadi(block: RobotPlant, folder: Path) -> Path:
     for k in range(n):
         dae.eq(dae.der(q[k]), qd[k])
         dae.eq(dae.der(qd[k]), qdd[k])
+    content = _written(dae, folder)
+    content[f"binaries/{fmpy.platform_tuple}/by_casadi.so"] = _compiled(content)
+    return _packed(folder / "by_casadi.fmu", content)
+
+
+def _written(dae: ca.DaeBuilder, folder: Path) -> dict[str, bytes]:
+    """The files of CasADi's export, by their names in the FMU."""
     with contextlib.chdir(folder):
         written = dae.export_fmu({"no_warning": True, "with_serialization": False})
-        content = {
+        return {
             inside.removeprefix("./"): Path(name).read_bytes() for name, inside in written.items()
         }
+
+
+def _compiled(content: dict[str, bytes]) -> bytes:
+    """The library of the C among them."""
     sources = {
         Path(name).name: data.decode()
         for name, data in content.items()
@@ -239,10 +250,7 @@ def by_casadi(block: RobotPlant, folder: Path) -> Path:
     sources |= {name: (files("fmpy") / "c-code" / name).read_text() for name in _HEADERS} | {
         "all.c": main
     }
-    content[f"binaries/{fmpy.platform_tuple}/by_casadi.so"] = shared_library(
-        sources, "all.c", (*PORTABLE_FLAGS, "-I.")
-    ).read_bytes()
-    return _packed(folder / "by_casadi.fmu", content)
+    return shared_library(sources, "all.c", (*PORTABLE_FLAGS, "-I.")).read_bytes()
 
 
 def all_forms(name: str, folder: Path) -> dict[str, Stepped]:

@@ -9,7 +9,7 @@ are of the processor, the least of several rounds, taken in turn.
 import contextlib
 import ctypes
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_double, c_size_t, c_void_p
 from pathlib import Path
 from time import process_time
@@ -25,7 +25,7 @@ from rigidblocks.simulation.masters import CoSimulation
 from rigidblocks.simulation.network import Instances
 from rigidblocks.simulation.recording import Recording, Wanted
 from rigidblocks.simulation.run import Run
-from rigidblocks.simulation.table import Loop
+from rigidblocks.simulation.table import Entry, Loop, Wire
 from rigidblocks.tracing.compiler import shared_library
 
 HERE = Path(__file__).parent
@@ -67,20 +67,8 @@ def bare(system: System, found: list[np.ndarray]) -> tuple[Walk, Callable[[], No
     """
     network = Instances(prepare(system, DT)._plan)
     network.start(0.0)
-    rows, kept = [], []
-    for entry, wires, _ in network.table():
-        sources = (c_void_p * len(entry.set.values))()
-        for source, target in wires:
-            first = (target.ctypes.data - entry.set.values.ctypes.data) // 8
-            for k in range(len(source)):
-                sources[first + k] = source.ctypes.data + 8 * k
-        u, y = entry.set, entry.get
-        addresses = (entry.instance, u.function, entry.step, y.function)
-        references = (u.references.ctypes.data, y.references.ctypes.data)
-        sizes = (len(u.references), len(y.references))
-        values = (u.values.ctypes.data, y.values.ctypes.data)
-        rows.append(_Fmu(*addresses, *references, *sizes, *values, sources))
-        kept.append((entry, sources))
+    entries = network.table()
+    rows = [_bare_row(entry, wires) for entry, wires, _ in entries]
     table = (_Fmu * len(rows))(*rows)
     text = {"bare.c": (HERE / "bare.c").read_text()}
     loop = ctypes.CDLL(str(shared_library(text, "bare.c"))).bare
@@ -93,9 +81,24 @@ def bare(system: System, found: list[np.ndarray]) -> tuple[Walk, Callable[[], No
         if loop(table, len(rows), t, c_double(DT), steps, where):
             raise RuntimeError("an FMU failed in the bare loop")
         at[0] += steps
-        found[:] = [network.outputs["robot0.q"].copy(), kept]
+        found[:] = [network.outputs["robot0.q"].copy(), entries, rows]
 
     return walk, network.close
+
+
+def _bare_row(entry: Entry, wires: Sequence[Wire]) -> _Fmu:
+    """The row of an FMU in the table of the bare loop, which keeps the addresses of its sources."""
+    sources = (c_void_p * len(entry.set.values))()
+    for source, target in wires:
+        first = (target.ctypes.data - entry.set.values.ctypes.data) // 8
+        for k in range(len(source)):
+            sources[first + k] = source.ctypes.data + 8 * k
+    u, y = entry.set, entry.get
+    addresses = (entry.instance, u.function, entry.step, y.function)
+    references = (u.references.ctypes.data, y.references.ctypes.data)
+    sizes = (len(u.references), len(y.references))
+    values = (u.values.ctypes.data, y.values.ctypes.data)
+    return _Fmu(*addresses, *references, *sizes, *values, sources)
 
 
 def ours(system: System, found: list[np.ndarray], in_c: bool) -> tuple[Walk, Callable[[], None]]:

@@ -45,11 +45,9 @@ from rigidblocks import (
 from rigidblocks.block.block import Block
 from rigidblocks.block.memory import Memory
 from rigidblocks.kernels.derivatives import derivatives as compiled_derivatives
-from rigidblocks.kernels.dynamics import straight_line
 from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library.described import described_plant
 from rigidblocks.mechanisms import Mechanism, four_bar, in_space, n_four_bar, stewart_platform
-from rigidblocks.tracing.lanes import LANES, widest
 
 Row = list[str]
 Compared = tuple[str, float, float]  # what, ours, theirs
@@ -220,30 +218,20 @@ def in_masters() -> Iterator[Row]:
 
 def in_batches() -> Iterator[Row]:
     """Forward dynamics of 4,096 states, on one core, each of them."""
+    peers = {
+        "our scalar C in a loop": "scalar loop",
+        "Pinocchio's abaInParallel": "Pinocchio",
+    }
     for joints in (7, 18):
         model, rng = auto_tree(joints, skew=0.7), np.random.default_rng(0)
         q, qd, tau = rng.normal(size=(3, batches.N, joints))
-        rows, scalar = np.hstack([q, qd, tau]), np.empty((batches.N, joints))
-        loop = batches.scalar_loop(straight_line(model, "aba"), rows, scalar)
-        pool = pinocchio.ModelPool(in_pinocchio(model), 1)
-        columns = [np.asfortranarray(values.T) for values in (q, qd, tau)]
-        theirs = np.empty((joints, batches.N), order="F")
-        known = [n for n in LANES if n <= widest()]
-        ours = {n: compiled_dynamics(model, "aba", batch=True, lanes=n) for n in known}
-        calls: dict[str, Callable[[], object]] = {
-            "our scalar C in a loop": loop,
-            "Pinocchio's abaInParallel": lambda p=pool, c=columns, t=theirs: (
-                pinocchio.abaInParallel(1, p, *c, t)
-            ),
-        }
-        calls |= {f"{n}": lambda f=f, a=(q, qd, tau): f(*a, threads=1) for n, f in ours.items()}
+        calls, answers = batches.batches_of(model, q, qd, tau)
         times = least(calls, 1, 30)
-        for n, function in ours.items():
-            result = function(q, qd, tau)
-            for peer, answers in zip(calls, (scalar, theirs.T), strict=False):
-                check_equal(f"{joints} joints, {n} lanes", result, answers, 1e-11)
-                what = f"{joints} joints, {n} lanes"
-                yield row(what, times[f"{n}"] / batches.N, times[peer] / batches.N, peer)
+        for lanes in (name for name in calls if name.endswith("lanes")):
+            what = f"{joints} joints, {lanes}"
+            for said, peer in peers.items():
+                check_equal(what, answers[lanes], answers[peer], 1e-11)
+                yield row(what, times[lanes] / batches.N, times[peer] / batches.N, said)
 
 
 def in_contact() -> Iterator[Row]:

@@ -23,6 +23,7 @@ from rigidblocks.formats.load import load_model
 from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.library.world import World
 from rigidblocks.model.configuration import integrate
+from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Sphere
 
 T, RADIUS, MASS = 1.0, 0.2, 10.0
@@ -53,31 +54,11 @@ def urdf() -> str:
 
 def ours(hit: bool, h: float) -> Flight:
     """Positions are taken where the velocities are, in the middle of steps."""
-    model = load_model(urdf(), floating=True).model
-    gravity = np.array([0.0, 0.0, 0.0 if hit else -9.81])
-    world = World("flight", gravity=gravity)
-    q0 = np.concatenate([[1.0, 0, 0, 0, 0, 0, 0], STANCE])
-    qd0 = np.concatenate([np.zeros(6), np.zeros(12) if hit else RATES])
-    world.add_robot("anymal", urdf(), q0=q0, qd0=qd0, floating=True)
-    for one, other in combinations(model.body_names, 2):  # whose shapes overlap in the file
-        world.set_apart(f"anymal.{one}", f"anymal.{other}")
-    inertia = sphere_inertia(RADIUS, mass=MASS)
-    world.add_body(
-        "ball", inertia, [Sphere(RADIUS)], at=PLACE, qd0=[0.0, 0, 0, *np.multiply(SPEED, hit)]
-    )
-    plant = world.plant(mu=0.5, sample_time=h)
-    memory = Memory(plant)
-    m, step, steps = memory.start(), compiled_stepper(memory), round(T / h)
-    step.initialize(m, 0.0)
-    rows = np.empty((steps, m.size))
-    start = process_time()
-    for k in range(steps):
-        step.step(m, k * h, h)
-        rows[k] = m
-    time = process_time() - start
-    at = memory.where
-    kept = []
-    for row in rows[:: max(1, steps // 200)]:
+    model, gravity = load_model(urdf(), floating=True).model, _gravity(hit)
+    memory = Memory(scene(model, hit).plant(mu=0.5, sample_time=h))
+    rows, time = recorded(memory, h)
+    at, kept = memory.where, []
+    for row in rows[:: max(1, len(rows) // 200)]:
         q, qd = row[at["anymal_q"]], row[at["anymal_qd"]]
         q = integrate(model, q, -h / 2 * qd)
         if hit:
@@ -88,10 +69,56 @@ def ours(hit: bool, h: float) -> Flight:
     return Flight(_change(kept, hit), time / T)
 
 
+def scene(model: Model, hit: bool) -> World:
+    """The robot in its stance and the ball that hits it, or both falling."""
+    world = World("flight", gravity=_gravity(hit))
+    q0 = np.concatenate([[1.0, 0, 0, 0, 0, 0, 0], STANCE])
+    qd0 = np.concatenate([np.zeros(6), np.zeros(12) if hit else RATES])
+    world.add_robot("anymal", urdf(), q0=q0, qd0=qd0, floating=True)
+    for one, other in combinations(model.body_names, 2):  # whose shapes overlap in the file
+        world.set_apart(f"anymal.{one}", f"anymal.{other}")
+    inertia = sphere_inertia(RADIUS, mass=MASS)
+    world.add_body(
+        "ball", inertia, [Sphere(RADIUS)], at=PLACE, qd0=[0.0, 0, 0, *np.multiply(SPEED, hit)]
+    )
+    return world
+
+
+def recorded(memory: Memory, h: float) -> tuple[np.ndarray, float]:
+    """The memory after each step of a run, and the time it takes [s]."""
+    m, step, steps = memory.start(), compiled_stepper(memory), round(T / h)
+    step.initialize(m, 0.0)
+    rows = np.empty((steps, m.size))
+    start = process_time()
+    for k in range(steps):
+        step.step(m, k * h, h)
+        rows[k] = m
+    return rows, process_time() - start
+
+
 def theirs(hit: bool, h: float, method: str = "Euler") -> Flight:
     """MuJoCo, from the same file."""
-    text = Path(urdf()).read_text()
-    spec = mujoco.MjSpec.from_string(_for_mujoco(text))
+    model = specification(hit, h, method).compile()
+    data = mujoco.MjData(model)
+    data.qpos[7:19], data.qvel[6:18] = STANCE, np.zeros(12) if hit else RATES
+    data.qvel[18:21] = np.multiply(SPEED, hit)
+    steps = round(T / h)
+    states = np.empty((steps, model.nq + model.nv))
+    start = process_time()
+    for k in range(steps):
+        mujoco.mj_step(model, data)
+        states[k, : model.nq], states[k, model.nq :] = data.qpos, data.qvel
+    time, kept = process_time() - start, []
+    for row in states[:: max(1, steps // 200)]:
+        data.qpos, data.qvel = row[: model.nq], row[model.nq :]
+        mujoco.mj_forward(model, data)
+        kept.append(_momentum_of(model, data) if hit else _energy_of_robot(model, data))
+    return Flight(_change(kept, hit), time / T)
+
+
+def specification(hit: bool, h: float, method: str) -> mujoco.MjSpec:
+    """MuJoCo's of the robot and the ball, of which the robot's links do not touch each other."""
+    spec = mujoco.MjSpec.from_string(_for_mujoco(Path(urdf()).read_text()))
     base = spec.worldbody.first_body()
     base.add_freejoint()
     base.fullinertia = [2e-6, 2e-6, 2e-6, 0.0, 0.0, 0.0]  # 1e-6 in the file is refused
@@ -101,33 +128,28 @@ def theirs(hit: bool, h: float, method: str = "Euler") -> Flight:
     for geom in spec.geoms:
         geom.contype, geom.conaffinity = (1, 2) if geom.parent.name == "ball" else (2, 1)
     spec.option.timestep = h
-    spec.option.gravity = [0.0, 0.0, 0.0 if hit else -9.81]
+    spec.option.gravity = _gravity(hit)
     spec.option.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{method.upper()}")
-    model = spec.compile()
-    data = mujoco.MjData(model)
-    for k, (q, qd) in enumerate(zip(STANCE, np.zeros(12) if hit else RATES, strict=True)):
-        data.qpos[7 + k], data.qvel[6 + k] = q, qd
-    data.qvel[18:21] = np.multiply(SPEED, hit)
-    steps = round(T / h)
-    states = np.empty((steps, model.nq + model.nv))
-    start = process_time()
-    for k in range(steps):
-        mujoco.mj_step(model, data)
-        states[k, : model.nq], states[k, model.nq :] = data.qpos, data.qvel
-    time = process_time() - start
-    kept = []
-    for row in states[:: max(1, steps // 200)]:
-        data.qpos, data.qvel = row[: model.nq], row[model.nq :]
-        mujoco.mj_forward(model, data)
-        if hit:
-            mujoco.mj_subtreeVel(model, data)
-            kept.append(data.subtree_linvel[0] * model.body_subtreemass[0])
-        else:
-            mujoco.mj_energyPos(model, data)
-            mujoco.mj_energyVel(model, data)
-            lost = MASS * (data.qvel[18:21] @ data.qvel[18:21] / 2 + 9.81 * data.qpos[21])
-            kept.append(np.array([data.energy.sum() - lost]))
-    return Flight(_change(kept, hit), time / T)
+    return spec
+
+
+def _gravity(hit: bool) -> np.ndarray:
+    return np.array([0.0, 0.0, 0.0 if hit else -9.81])
+
+
+def _momentum_of(model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
+    """That of all bodies."""
+    mujoco.mj_subtreeVel(model, data)
+    total: np.ndarray = data.subtree_linvel[0] * model.body_subtreemass[0]
+    return total
+
+
+def _energy_of_robot(model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
+    """That of all bodies but the ball."""
+    mujoco.mj_energyPos(model, data)
+    mujoco.mj_energyVel(model, data)
+    ball = MASS * (data.qvel[18:21] @ data.qvel[18:21] / 2 + 9.81 * data.qpos[21])
+    return np.array([data.energy.sum() - ball])
 
 
 def _for_mujoco(text: str) -> str:

@@ -53,20 +53,7 @@ class Scene(NamedTuple):
 
 def ours(scene: Scene, h: float) -> Run:
     """Velocities are those in the middle of steps, and places are taken there too."""
-    n = len(scene.x)
-    inertia = (
-        sphere_inertia(scene.shape.radius, mass=1.0)
-        if isinstance(scene.shape, Sphere)
-        else box_inertia(scene.shape.sides, mass=1.0)
-    )
-    model = Model("scene", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, (inertia,) * n,
-                  gravity=scene.gravity, contact=((scene.shape,),) * n)  # fmt: skip
-    q0 = np.hstack([np.tile([1.0, 0, 0, 0], (n, 1)), scene.x])
-    qd0 = np.hstack([np.zeros((n, 3)), scene.v])
-    plant = RigidContactPlant(
-        model, q0=q0.ravel(), qd0=qd0.ravel(), mu=scene.mu, e=scene.e, sample_time=h
-    )
-    memory = Memory(plant)
+    n, memory = len(scene.x), Memory(plant_of(scene, h))
     m, step, steps = memory.start(), compiled_stepper(memory), round(scene.T / h)
     q, qd = np.empty((steps, 7 * n)), np.empty((steps, 6 * n))
     at_q, at_qd = memory.where["q"], memory.where["qd"]
@@ -80,6 +67,22 @@ def ours(scene: Scene, h: float) -> Run:
     turned = np.array([[quaternion_rotation(one).T for one in row] for row in q[..., :4]])
     v = np.einsum("tnij,tnj->tni", turned, qd[..., 3:])
     return Run(h * (np.arange(steps) + 0.5), q[..., 4:] - h / 2 * v, v, time / scene.T)
+
+
+def plant_of(scene: Scene, h: float) -> RigidContactPlant:
+    n = len(scene.x)
+    inertia = (
+        sphere_inertia(scene.shape.radius, mass=1.0)
+        if isinstance(scene.shape, Sphere)
+        else box_inertia(scene.shape.sides, mass=1.0)
+    )
+    model = Model("scene", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, (inertia,) * n,
+                  gravity=scene.gravity, contact=((scene.shape,),) * n)  # fmt: skip
+    q0 = np.hstack([np.tile([1.0, 0, 0, 0], (n, 1)), scene.x])
+    qd0 = np.hstack([np.zeros((n, 3)), scene.v])
+    return RigidContactPlant(
+        model, q0=q0.ravel(), qd0=qd0.ravel(), mu=scene.mu, e=scene.e, sample_time=h
+    )
 
 
 def theirs(scene: Scene, h: float) -> Run:
