@@ -15,6 +15,7 @@ import pytest
 
 import rigidblocks.library
 from browser import browser, needs_browser
+from drawn_curves import curves_in, plots_of
 
 ROOT = Path(__file__).parents[1]
 CLICKS = 3
@@ -219,4 +220,4 @@ def test_the_page_of_a_block_has_its_ports_and_its_run(site):
     text = (site / "reference/blocks/PDController.html").read_text()
     for port in ("q_ref", "qd_ref", "tau", "kp", "kd"):
         assert f"<td><code>{port}</code></td>" in text
-    assert "<polyline" in text
+    assert len(curves_in(*plots_of(text))) == 2  # of tau

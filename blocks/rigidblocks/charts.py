@@ -1,0 +1,195 @@
+"""Curves over time as SVG, drawn by pygal in the colours of the page that they stand on."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from math import ceil, isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rigidblocks.algebra.spatial import Array
+
+if TYPE_CHECKING:
+    from pygal.style import Style
+
+_COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
+_WIDTH, _HEIGHT, _MARGIN, _LINE = 740, 205, 4, 630  # [px], the last what names of lines have
+_FONT, _LETTER = 12, 7.2  # the size of text, and what a letter takes in pygal's eyes [px]
+_LEAST, _MOST = 1e-12, 1e300  # of what an axis spans over its largest value, and of a value
+_ROOM = 0.04  # of that span, above and below the curves
+_MARKS = {  # of an axis: the fewest and most intervals between them, and none that stands out
+    "min_scale": 2,
+    "max_scale": 6,
+    "x_labels_major_every": 1,
+    "y_labels_major_every": 1,
+}
+_LABEL = 9  # characters of a mark, so that axes of charts below each other stand in line
+_FIGURE = "figure.chart{margin:.6em 0}figure.chart svg{max-width:100%;height:auto}"
+_PLACES = {"d", "x", "y", "width", "height", "transform"}
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """Lines (n,) by their name over the times t (n,) [s], dashed `levels`, and a dashed moment."""
+
+    title: str
+    t: Array
+    lines: Mapping[str, Array]
+    levels: Mapping[str, float] = field(default_factory=dict)
+    moment: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many lines it has, the dashed ones among them."""
+        return len(self.lines) + len(self.levels) + len(self.moment)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest that its axis shows."""
+        shown = np.concatenate([*self.lines.values(), [*self.levels.values()]])
+        shown = np.clip(shown[np.isfinite(shown)], -_MOST, _MOST)
+        low, high = float(shown.min(initial=_MOST)), float(shown.max(initial=-_MOST))
+        if low > high:
+            return -1.0, 1.0
+        largest = max(abs(low), abs(high))
+        least = _LEAST * largest if largest > 1 / _MOST else 1.0
+        room = _ROOM * (high - low) if high - low > least else 0.1 * largest or 1.0
+        return low - room, high + room
+
+
+def chart_style(count: int) -> str:
+    """The style sheet of charts that have so many lines at most: pygal's, in the page's colours."""
+    drawing = _pygal().XY(style=_style(), js=(), show_dots=False)
+    for k in range(count):
+        drawing.add(f"{k}", [(0, k), (1, k)])
+    (style,) = drawing.render_tree().iter("{*}style")
+    return _FIGURE + str(style.text).replace(f"#chart-{drawing.uuid}", "figure.chart")
+
+
+def chart_svg(chart: Chart) -> str:
+    """The chart as a figure of HTML, to whose page `chart_style` belongs."""
+    from lxml import etree
+
+    low, high = chart.bounds
+    dashed = {
+        **{name: [(t, y) for t in chart.t[[0, -1]].tolist()] for name, y in chart.levels.items()},
+        **{name: [(t, low), (t, high)] for name, t in chart.moment.items()},
+    }
+    drawing = _pygal().XY(**_layout(chart))
+    for name, y in chart.lines.items():
+        drawing.add(name, [*_points(chart.t, y)])
+    for name, ends in dashed.items():
+        drawing.add(name, ends)
+    svg = drawing.render_tree()
+    _dash(svg, range(len(chart.lines), chart.count))
+    _strip(svg)
+    return f'<figure class="chart">{etree.tostring(svg, encoding="unicode")}</figure>'
+
+
+def _pygal() -> Any:
+    """The package, whose finder of plugins has no find_spec, of which Python 3.11 would warn with
+    each import of what is not there.
+    """
+    import pygal
+
+    finder = pygal.PluginImportFixer
+    if not hasattr(finder, "find_spec"):
+        finder.find_spec = _found
+    return pygal
+
+
+def _found(finder: Any, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    del path, target
+    return spec_from_loader(name, finder) if finder.find_module(name) else None
+
+
+def _points(t: Array, y: Array) -> Iterator[tuple[float, float | None]]:
+    """The points of a line, without a value where it is not finite, which leaves a gap."""
+    for time, value in zip(t.tolist(), y.tolist(), strict=True):
+        yield time, min(max(value, -_MOST), _MOST) if isfinite(value) else None
+
+
+def _layout(chart: Chart) -> dict[str, Any]:
+    """What pygal is told of a chart."""
+    return {
+        **_MARKS,
+        **(_legend(chart) if chart.count > 1 else {"show_legend": False, "height": _HEIGHT}),
+        "width": _WIDTH,
+        "explicit_size": True,
+        "margin": _MARGIN,
+        "margin_right": 24,
+        "spacing": 6,
+        "style": _style(),
+        "js": (),
+        "show_dots": False,
+        "allow_interruptions": True,
+        "show_x_guides": True,
+        "title": chart.title,
+        "range": chart.bounds,
+        "x_value_formatter": lambda t: f"{t:.12g} s",
+        "value_formatter": lambda y: f"{y:.12g}".rjust(_LABEL),
+    }
+
+
+def _legend(chart: Chart) -> dict[str, Any]:
+    """What pygal is told of the names of lines: they stand below, in as many rows as they need."""
+    names = (*chart.lines, *chart.levels, *chart.moment)
+    column = _LETTER * (1 + max(map(len, names))) + 1.5 * _FONT
+    columns = max(1, min(chart.count, int(_LINE / column)))
+    whole, rows = chart.count // columns, ceil(chart.count / columns)
+    row = 1.5 * _FONT
+    return {
+        "legend_at_bottom": True,
+        "legend_at_bottom_columns": columns,
+        "legend_box_size": 10,
+        "height": int(_HEIGHT + row * rows) + _MARGIN,
+        "margin_bottom": _MARGIN + row * (rows - whole),  # it leaves room for whole rows alone
+    }
+
+
+def _style() -> "Style":
+    from pygal.style import Style
+
+    ink = ("foreground", "foreground_strong", "foreground_subtle")
+    fine = {"guide_stroke_color": "#8884", "guide_stroke_dasharray": "none"}
+    sizes = {"title": 13} | dict.fromkeys(("label", "major_label", "legend"), _FONT)
+    return Style(
+        **dict.fromkeys(ink, "currentColor"),
+        **dict.fromkeys(("background", "plot_background"), "transparent"),
+        **{f"{kind}{name}": value for kind in ("", "major_") for name, value in fine.items()},
+        **{f"{name}_font_size": size for name, size in sizes.items()},
+        **dict.fromkeys(("opacity", "stroke_opacity"), "1"),
+        colors=_COLORS,
+        font_family="sans-serif",
+        stroke_width="1.3",
+        transition="0s",
+    )
+
+
+def _dash(svg: Any, numbers: range) -> None:
+    """Dashes the lines of these numbers."""
+    for k in numbers:
+        for line in svg.iterfind(f".//{{*}}g[@class='series serie-{k} color-{k}']/{{*}}path"):
+            line.set("stroke-dasharray", "6 4")
+
+
+def _strip(svg: Any) -> None:
+    """Takes away what a page does without, and what differs from run to run: scripts, dates and
+    names by chance; and rounds places to a tenth of a pixel.
+    """
+    from lxml import etree
+
+    tooltip = svg.xpath("//*[@class='plot tooltip-overlay']")
+    for node in (*svg.iter(etree.Comment, "{*}defs"), *tooltip):
+        node.getparent().remove(node)
+    for node in svg.iter():
+        node.attrib.pop("id", None)
+        for name in _PLACES & {*node.attrib}:
+            node.set(name, re.sub(r"\d+\.\d{2,}", _tenth, node.get(name)))
+
+
+def _tenth(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.1f}"
