@@ -107,6 +107,7 @@ print(chart_style(3) + chart_svg(Chart("y", t, {"a": t, "b": np.sin(t)}, {"most"
 """
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_missed_without_a_warning_after_a_chart():
     program = (
         PROGRAM
