@@ -22,22 +22,28 @@ def luh_walker_paul(model: Model, q, qd, qdd):
         for i, (joint, X) in enumerate(zip(model.joint, model.Xtree, strict=True))
     ]
     r = [X.r for X in model.Xtree]
-    w, wd, vd = np.zeros(3), np.zeros(3), -model.gravity
-    c, F, N = [], [], []
-    for i, body in enumerate(model.inertia):
-        vd = E[i] @ (vd + np.cross(wd, r[i]) + np.cross(w, np.cross(w, r[i])))
-        wd = E[i] @ wd + Z * qdd[i] + np.cross(E[i] @ w, Z * qd[i])
-        w = E[i] @ w + Z * qd[i]
-        c.append(body.h / body.m)
-        I_C = body.I - body.m * (c[i] @ c[i] * np.eye(3) - np.outer(c[i], c[i]))
-        F.append(body.m * (vd + np.cross(wd, c[i]) + np.cross(w, np.cross(w, c[i]))))
-        N.append(I_C @ wd + np.cross(w, I_C @ w))
+    c = [body.h / body.m for body in model.inertia]
+    F, N = forces_and_moments(model, E, c, qd, qdd)
     f, n, tau = np.zeros(3), np.zeros(3), np.zeros(model.nv)
     for i in reversed(range(model.nb)):
         f, n = F[i] + f, N[i] + np.cross(c[i], F[i]) + n
         tau[i] = n @ Z
         f, n = E[i].T @ f, E[i].T @ n + np.cross(r[i], E[i].T @ f)
     return tau
+
+
+def forces_and_moments(model: Model, E, c, qd, qdd):
+    """F and N of each body, on its centre of mass c, that its motion takes; E are the rotations."""
+    r, F, N = [X.r for X in model.Xtree], [], []
+    w, wd, vd = np.zeros(3), np.zeros(3), -model.gravity
+    for i, body in enumerate(model.inertia):
+        vd = E[i] @ (vd + np.cross(wd, r[i]) + np.cross(w, np.cross(w, r[i])))
+        wd = E[i] @ wd + Z * qdd[i] + np.cross(E[i] @ w, Z * qd[i])
+        w = E[i] @ w + Z * qd[i]
+        I_C = body.I - body.m * (c[i] @ c[i] * np.eye(3) - np.outer(c[i], c[i]))
+        F.append(body.m * (vd + np.cross(wd, c[i]) + np.cross(w, np.cross(w, c[i]))))
+        N.append(I_C @ wd + np.cross(w, I_C @ w))
+    return F, N
 
 
 @pytest.mark.parametrize("name", ["pendulum", "planar2", "six-axis"])

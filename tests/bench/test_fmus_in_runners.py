@@ -227,11 +227,24 @@ def test_parameters_of_fmus_are_tuned_while_it_runs(tmp_path):
     assert "count.Float64_input" in places
     assert "count.Int32_input" not in places  # a tool could give it a half
     signals = ["robot.q[1]", "pd.tau[2]", "ball.h", "ball.v"]
+    rows = tuned(program, address, places, [*signals, "pd.kp", "ball.g"])
+    steps = np.rint(rows[:, 0] / DT).astype(int)
+    scenario = {}
+    for k, (name, value) in enumerate((("pd.kp", 2500.0), ("ball.g", -1.62)), 1 + len(signals)):
+        first = int(np.argmax(rows[:, k] == value))  # the first step with it ends there
+        scenario[name] = [(0.0, rows[0, k]), ((steps[first] - 1) * DT, value)]
+    tried = prepared(system, scenario, steps[-1])
+    for k, name in enumerate(signals, 1):
+        assert_array_equal(rows[:, k], [tried[step][name] for step in steps])
+
+
+def tuned(program, address, places, names):
+    """The times and signals of a run of a program, of which two parameters are changed early on."""
     options = ("--rate", "0.5")
     with subprocess.Popen([program, *options], stdout=subprocess.PIPE) as process:
         try:
             with connected(address) as master:
-                master.measure([places[name] for name in (*signals, "pd.kp", "ball.g")])
+                master.measure([places[name] for name in names])
                 while len(master.samples) < 50:
                     master.receive()
                 assert master.read(places["pd.kp"], 1) == (1000.0,)
@@ -243,15 +256,7 @@ def test_parameters_of_fmus_are_tuned_while_it_runs(tmp_path):
         finally:
             process.terminate()
             process.communicate(timeout=20)
-    rows = np.array(master.rows())
-    steps = np.rint(rows[:, 0] / DT).astype(int)
-    scenario = {}
-    for k, (name, value) in enumerate((("pd.kp", 2500.0), ("ball.g", -1.62)), 1 + len(signals)):
-        first = int(np.argmax(rows[:, k] == value))  # the first step with it ends there
-        scenario[name] = [(0.0, rows[0, k]), ((steps[first] - 1) * DT, value)]
-    tried = prepared(system, scenario, steps[-1])
-    for k, name in enumerate(signals, 1):
-        assert_array_equal(rows[:, k], [tried[step][name] for step in steps])
+    return np.array(master.rows())
 
 
 def prepared(system, scenario, n):

@@ -151,6 +151,15 @@ def test_faults_of_a_partner_are_counted_and_the_values_safe(name):
         side.write(data)
         assert_array_equal(stepped(link, float(k)), [0.25, -0.5])
         assert link.counts[fault] == 1
+    link.close()
+    assert not side.is_open
+    side.close()
+
+
+def test_packets_of_a_partner_are_counted_and_old_values_safe(name):
+    _, link = linked(name, timeout=0.2, safe={"tau": [0.25, -0.5]})
+    assert_array_equal(stepped(link, 0.0), [0.25, -0.5])
+    side, good = Shared(name), packed(Packet(1, 1, 0.0, (1.0, 2.0)))
     side.write(good)
     for k in (10.0, 11.0):
         assert_array_equal(stepped(link, k), [1.0, 2.0])

@@ -15,6 +15,7 @@ from loop_models import (
     loop_model,
     with_loops,
 )
+from pinocchio_trees import in_pinocchio
 from rigidblocks.algebra.spatial import rotx, xlt
 from rigidblocks.dynamics import crba
 from rigidblocks.joint import (
@@ -223,16 +224,21 @@ def test_derivatives_equal_pinocchios(bodies, predecessor, rng):
     )
     tree, q = auto_tree(bodies, skew=0.7), rng.normal(size=bodies)
     model = with_loops(tree, q, [(Fixed(), predecessor, bodies - 1)], rng)
-    s, other = closed_state(model, q, rng), pin.Model()
-    other.gravity.linear = model.gravity
-    for i, p in enumerate(model.parent):
-        X, body = model.Xtree[i], model.inertia[i]
-        place = pin.SE3(X.E.T, np.asarray(X.r, dtype=float))
-        other.addJoint(p + 1, pin.JointModelRZ(), place, f"joint{i}")
-        c = body.h / body.m
-        I_C = body.I - body.m * (c @ c * np.eye(3) - np.outer(c, c))
-        other.appendBodyToJoint(i + 1, pin.Inertia(float(body.m), c, I_C), pin.SE3.Identity())
-    loop, held = model.loops[0], pin.StdVec_RigidConstraintModel()
+    s, (other, data) = closed_state(model, q, rng), in_pinocchio(pin, model)
+    held, of_held = held_frames(pin, model.loops[0], other)
+    pin.initConstraintDynamics(other, data, held, of_held)
+    settings = pin.ProximalSettings(1e-13, 0.0, 1)
+    pin.constraintDynamics(other, data, s.q, s.qd, s.tau, held, of_held, settings)
+    pin.computeConstraintDynamicsDerivatives(other, data, held, of_held, settings)
+    theirs = data.ddq, data.ddq_dq, data.ddq_dv, data.ddq_dtau
+    condition = np.linalg.cond(crba(model, s.q))
+    for mine, one in zip(derivatives(model, NAME)(s.q, s.qd, s.tau), theirs, strict=True):
+        close(mine, one, 1e-11, condition)
+
+
+def held_frames(pin, loop, other):
+    """A loop joint without freedom as Pinocchio's constraint, and its data."""
+    held = pin.StdVec_RigidConstraintModel()
     places = [pin.SE3(X.E.T, np.asarray(X.r, dtype=float)) for X in (loop.Xs, loop.Xp)]
     held.append(
         pin.RigidConstraintModel(
@@ -245,16 +251,9 @@ def test_derivatives_equal_pinocchios(bodies, predecessor, rng):
             pin.ReferenceFrame.LOCAL,
         )
     )
-    data, of_held = other.createData(), pin.StdVec_RigidConstraintData()
+    of_held = pin.StdVec_RigidConstraintData()
     of_held.append(held[0].createData())
-    pin.initConstraintDynamics(other, data, held, of_held)
-    settings = pin.ProximalSettings(1e-13, 0.0, 1)
-    pin.constraintDynamics(other, data, s.q, s.qd, s.tau, held, of_held, settings)
-    pin.computeConstraintDynamicsDerivatives(other, data, held, of_held, settings)
-    theirs = data.ddq, data.ddq_dq, data.ddq_dv, data.ddq_dtau
-    condition = np.linalg.cond(crba(model, s.q))
-    for mine, one in zip(derivatives(model, NAME)(s.q, s.qd, s.tau), theirs, strict=True):
-        close(mine, one, 1e-11, condition)
+    return held, of_held
 
 
 def test_models_without_loops_are_refused():

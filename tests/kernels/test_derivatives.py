@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from pinocchio_trees import in_pinocchio
 from planar_models import random_planar_tree
 from random_models import random_parents, random_state, random_tree
 from rigidblocks.algebra.scalar import clip
@@ -259,27 +260,6 @@ def depth_first_parents(rng, nb):
             path.append(parent[path[-1]])
         parent.append(int(rng.choice(path)))
     return tuple(parent)
-
-
-def in_pinocchio(pin, model):
-    other = pin.Model()
-    other.gravity.linear = model.gravity
-    joints = {
-        Revolute: lambda _: pin.JointModelRZ(),
-        Prismatic: lambda _: pin.JointModelPZ(),
-        Helical: lambda joint: pin.JointModelHZ(joint.pitch),
-        Spherical: lambda _: pin.JointModelSpherical(),
-    }
-    for i, (p, joint, X, body) in enumerate(
-        zip(model.parent, model.joint, model.Xtree, model.inertia, strict=True)
-    ):
-        k = other.addJoint(
-            p + 1, joints[type(joint)](joint), pin.SE3(X.E.T, X.r), model.joint_names[i]
-        )
-        c = body.h / body.m
-        I_C = body.I - body.m * (c @ c * np.eye(3) - np.outer(c, c))
-        other.appendBodyToJoint(k, pin.Inertia(body.m, c, I_C), pin.SE3.Identity())
-    return other, other.createData()
 
 
 def scalar_last(model, q):

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from pinocchio_trees import in_pinocchio
 from random_models import joints_of_all_types, random_parents, random_state, random_tree
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.dynamics.equivalence import equivalent
 from rigidblocks.joint import Helical, Revolute
 from rigidblocks.kernels.body_sweeps import body_sweeps
 from rigidblocks.kernels.dynamics import MOST_BODIES_IN_A_LINE, compiled_dynamics, straight_line
-from rigidblocks.model.model import Model
 from rigidblocks.robots import auto_tree
 from rigidblocks.tracing.function import CompiledFunction
 from rigidblocks.tracing.written import WrittenFunction
@@ -146,21 +146,6 @@ def test_forward_dynamics_of_a_thousand_bodies_solves_the_equation_of_motion(bf,
 
 
 # Pinocchio
-
-
-def in_pinocchio(pin, model: Model):
-    """The same tree of revolute joints about z, its bodies in an order that Pinocchio takes."""
-    other, index = pin.Model(), {-1: 0}
-    other.gravity.linear = model.gravity
-    for i, p in enumerate(model.parent):
-        X, body = model.Xtree[i], model.inertia[i]
-        index[i] = other.addJoint(
-            index[p], pin.JointModelRZ(), pin.SE3(X.E.T, X.r), model.joint_names[i]
-        )
-        c = body.h / body.m
-        I_C = body.I - body.m * (c @ c * np.eye(3) - np.outer(c, c))
-        other.appendBodyToJoint(index[i], pin.Inertia(body.m, c, I_C), pin.SE3.Identity())
-    return other, other.createData()
 
 
 def depth_first_parents(rng, nb):

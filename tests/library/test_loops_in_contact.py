@@ -111,22 +111,34 @@ def test_free_motion_is_that_of_the_closed_loop_plant_to_second_order(mechanism)
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.15)
 
 
+def dense_loops(model, q):
+    """What forces make of accelerations with the loops closed, (nv, nv), and what accelerations in
+    the loops do, (nv, nc).
+    """
+    K, W = loop_constraints(model, q, np.zeros(model.nv)).K, np.linalg.inv(crba(model, q))
+    B = W @ K.T @ np.linalg.pinv(K @ W @ K.T, rcond=1e-9)
+    return W - B @ K @ W, B
+
+
+def feet_on_the_ground(model, q, mu):
+    """The shanks with feet, and the contacts below them."""
+    feet = [model.body_names.index(f"{leg}_shank1") for leg in HIPS]
+    points = [point_position(model, q, i, np.array([0, 0, -LOWER])) - FOOT * UP for i in feet]
+    return feet, [PointContact(i, p, UP, mu=mu) for i, p in zip(feet, points, strict=True)]
+
+
 @pytest.mark.slow
 def test_a_step_is_that_of_the_dense_equations_of_loops_and_contacts():
     model, rng = five_bar_quadruped(), np.random.default_rng(3)
     q = posture(model, 0.25, dict.fromkeys(HIPS, (0.02, -0.25 + FOOT)))
-    H, h, mu = crba(model, q), 0.5e-3, 0.4  # the first step has half the force
-    K = loop_constraints(model, q, np.zeros(model.nv)).K
-    W = np.linalg.inv(H)
-    P = W - W @ K.T @ np.linalg.pinv(K @ W @ K.T, rcond=1e-9) @ K @ W
-    qd, tau = P @ H @ (0.3 * rng.normal(size=model.nv)), np.zeros(model.nv)
+    h, mu = 0.5e-3, 0.4  # the first step has half the force
+    P, B = dense_loops(model, q)
+    qd, tau = P @ crba(model, q) @ (0.3 * rng.normal(size=model.nv)), np.zeros(model.nv)
     qd[5] -= 1.0
     tau[hips(model)] = rng.normal(size=8)
-    drift = W @ K.T @ np.linalg.pinv(K @ W @ K.T, rcond=1e-9) @ loop_constraints(model, q, qd).k
+    drift = B @ loop_constraints(model, q, qd).k
     free = qd + h * (P @ (tau - bias_force(model, q, qd)) + drift)
-    feet = [model.body_names.index(f"{leg}_shank1") for leg in HIPS]
-    points = [point_position(model, q, i, np.array([0, 0, -LOWER])) - FOOT * UP for i in feet]
-    contacts = [PointContact(i, p, UP, mu=mu) for i, p in zip(feet, points, strict=True)]
+    feet, contacts = feet_on_the_ground(model, q, mu)
     T = contact_matrix(model, q, contacts)
     lam = projected_sweeps(T.T @ P @ T, T.T @ free, np.full(4, mu), sweeps=2000)
     plant = RigidContactPlant(model, q0=q, qd0=qd, mu=mu)
@@ -237,6 +249,20 @@ def test_two_free_bodies_joined_by_a_loop_move_as_on_a_tree(joint):
     assert max(max(e) for e in closure_errors(loop, x.q[-1]).values()) < 1e-12
 
 
+def cassie_dropped(file, height, T):
+    """The model of a Cassie, and what she does in a time T [s] from the configuration of the file
+    at a height [m].
+    """
+    robot = load_model(
+        next(path for name, path in CASSIES.items() if name.endswith(file)), floating=True
+    )
+    model = robot.model
+    q0 = np.array(assemble(model, neutral(model)))
+    q0[6] = height
+    plant = RigidContactPlant(model, q0=q0, freedoms=robot.freedoms, mu=0.8)
+    return model, rigid_scenes.run(plant, T)
+
+
 @pytest.mark.slow
 @pytest.mark.interop
 @pytest.mark.skipif(
@@ -247,12 +273,7 @@ def test_cassie_stretched_beyond_her_stops_and_in_the_ground_comes_out_of_it(hei
     """The configuration of the file: two joints of a leg 0.6 rad beyond their stops, linkages
     stretched, where shapes overlap by 0.1 m, 0.6 and 2.1 m.
     """
-    path = next(path for name, path in CASSIES.items() if name.endswith("cassie.sdf"))
-    robot = load_model(path, floating=True)
-    model = robot.model
-    q0 = np.array(assemble(model, neutral(model)))
-    q0[6] = height
-    y = rigid_scenes.run(RigidContactPlant(model, q0=q0, freedoms=robot.freedoms, mu=0.8), 0.25)
+    model, y = cassie_dropped("cassie.sdf", height, 0.25)
     assert y.depth[-1] < 5e-3  # of shapes of the robot itself, that joints hold together
     assert np.abs(y.qd).max() < 40.0
     assert max(max(e) for q in y.q[20::20] for e in closure_errors(model, q).values()) < 1e-8
@@ -266,12 +287,7 @@ def test_cassie_stretched_beyond_her_stops_and_in_the_ground_comes_out_of_it(hei
 @pytest.mark.parametrize("height", [0.5, -1.0])
 def test_the_second_cassie_lies_still_after_she_has_fallen(height):
     """From 0.6 and 2.1 m deep in the ground; springs of 1,250 and 1,500 Nm/rad are in her loops."""
-    path = next(path for name, path in CASSIES.items() if name.endswith("cassie_v2.sdf"))
-    robot = load_model(path, floating=True)
-    model = robot.model
-    q0 = np.array(assemble(model, neutral(model)))
-    q0[6] = height
-    y = rigid_scenes.run(RigidContactPlant(model, q0=q0, freedoms=robot.freedoms, mu=0.8), 4.0)
+    model, y = cassie_dropped("cassie_v2.sdf", height, 4.0)
     assert np.abs(y.qd[-100:]).max() < 0.1  # a foot in the air sinks against its damper, 1 Nm s/rad
     assert y.depth[-1] < 1e-5
     assert max(max(e) for e in closure_errors(model, y.q[-1]).values()) < 1e-12

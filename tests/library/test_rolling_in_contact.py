@@ -215,30 +215,39 @@ def slid(toy, R, mu, q, w, v, t):
     return np.arccos(1 - 2 * (s.y[1] ** 2 + s.y[2] ** 2) / (s.y[:4] ** 2).sum(axis=0))
 
 
+# masses and lengths of Rauch-Wojciechowski and Rutstam 2014 (Dynamics of an inverting tippe top)
+R_TOP, ALPHA, I_TOP = 0.02, 0.3, 0.02 * 0.02**2 * np.diag([131 / 350, 131 / 350, 2 / 5])
+TIPPE_TOP = Toy(Sphere(R_TOP), 0.02, np.array([0, 0, -ALPHA * R_TOP]), I_TOP, lambda d: R_TOP * d)
+
+
+def jelletts_integral(y, turn):
+    """That of the tippe top, in the middle of each step."""
+    L = np.einsum("tij,tj->ti", turn, y.qd[:, :3] @ I_TOP)
+    arm = R_TOP * (UP - ALPHA * turn[:, :, 2])
+    return ((L[1:] + L[:-1]) / 2 * arm[:-1]).sum(axis=1)
+
+
+def threshold_of_inversion():
+    """What Jellett's integral has to be above, where 1 - alpha < I1 / I3 < 1."""
+    m, gamma = TIPPE_TOP.m, I_TOP[0, 0] / I_TOP[2, 2]
+    assert 1 - ALPHA < gamma < 1
+    least = np.sqrt(m * G * R_TOP**3 * I_TOP[2, 2] * ALPHA / (1 + ALPHA - gamma))
+    return least * (1 + ALPHA) ** 2
+
+
 def test_a_tippe_top_inverts_and_keeps_jelletts_integral():
-    # masses and lengths of Rauch-Wojciechowski and Rutstam 2014 (Dynamics of an inverting tippe
-    # top), which inverts where 1 - alpha < I1 / I3 < 1 and Jellett's integral is above a threshold
-    m, R, alpha, mu, spin, h = 0.02, 0.02, 0.3, 0.05, 130.0, 5e-4
-    I = m * R**2 * np.diag([131 / 350, 131 / 350, 2 / 5])
-    top = Toy(Sphere(R), m, np.array([0, 0, -alpha * R]), I, lambda d: R * d)
-    q = about((1, 0, 0), 0.6)
+    mu, spin, h, q = 0.05, 130.0, 5e-4, about((1, 0, 0), 0.6)
     w = quaternion_rotation(q) @ (0, 0, spin)
-    y, x, turn = top.run(q, w, 6.0, h, mu, np.zeros(3))
-    L = np.einsum("tij,tj->ti", turn, y.qd[:, :3] @ I)
-    arm = R * (UP - alpha * turn[:, :, 2])
-    jellett = ((L[1:] + L[:-1]) / 2 * arm[:-1]).sum(axis=1)
-    gamma = I[0, 0] / I[2, 2]
-    threshold = np.sqrt(m * G * R**3 * I[2, 2] * alpha / (1 + alpha - gamma)) * (1 + alpha) ** 2
-    assert 1 - alpha < gamma < 1
-    assert jellett[0] > threshold
+    y, x, turn = TIPPE_TOP.run(q, w, 6.0, h, mu, np.zeros(3))
+    jellett = jelletts_integral(y, turn)
+    assert jellett[0] > threshold_of_inversion()
     assert_allclose(jellett, jellett[0], rtol=3e-4)
 
-    t = np.linspace(0, 2.0, 21)
-    tilt = np.arccos(turn[:, 2, 2])
-    exact = slid(top, R, mu, q, w, np.zeros(3), t)
+    t, tilt = np.linspace(0, 2.0, 21), np.arccos(turn[:, 2, 2])
+    exact = slid(TIPPE_TOP, R_TOP, mu, q, w, np.zeros(3), t)
     assert_allclose(tilt[round(t[1] / h) - 1 :: round(t[1] / h)][:20], exact[1:], atol=0.03)
     assert np.degrees(tilt[-1000:]).min() > 170
     # upside down it spins with what Jellett's integral leaves it
-    w_end = jellett[0] / (I[2, 2] * R * (1 + alpha))
+    w_end = jellett[0] / (I_TOP[2, 2] * R_TOP * (1 + ALPHA))
     assert -y.qd[-1000:, 2].mean() == pytest.approx(w_end, rel=1e-2)
-    assert np.diff(top.energy(y, x, turn, h)).max() < 1e-6 * m * G * R
+    assert np.diff(TIPPE_TOP.energy(y, x, turn, h)).max() < 1e-6 * TIPPE_TOP.m * G * R_TOP

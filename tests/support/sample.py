@@ -95,6 +95,21 @@ class Turntable(Block):
 
 def generated_c() -> dict[str, str]:
     """What is generated for the sample, by its path in tests/reference/sample."""
+    texts = _of_fmus() | _of_methods()
+    evaluator = TracedEvaluator(memory_for(Turntable(), RK4))
+    texts["xcp/xcp_plan.h"] = plan_header(Variables(evaluator), "turntable", XcpAddress("5555"))
+    texts |= {f"runner/{name}": text for name, text in _runner().items()}
+    texts["algorithms/structure.h"] = structure_header(auto_tree(3), own=1)
+    texts["algorithms/loops.h"] = loop_rows(_triangle(), equivalent(_triangle())).text
+    texts["algorithms/contacts.h"] = contacts_header(2, 1, 10, cone=True)
+    texts |= {f"lanes/{name}": text for name, text in _lanes().items()}
+    texts["contact/tables.h"] = hand_and_block().tables
+    texts["soft/tables.h"] = soft_heap().tables
+    return texts
+
+
+def _of_fmus() -> dict[str, str]:
+    """Of FMUs of both versions."""
     texts = {}
     for fmi in (2, 3):
         sources = fmu_sources(
@@ -106,31 +121,35 @@ def generated_c() -> dict[str, str]:
         guid = re.compile('RB_GUID ".*"')  # it is a digest of all sources
         texts[f"fmi{fmi}/fmu.h"] = guid.sub('RB_GUID "{sample}"', texts[f"fmi{fmi}/fmu.h"])
         texts |= {name: sources[name] for name in ("model.h", "tangent.h", "events.h")}
+    return texts
+
+
+def _of_methods() -> dict[str, str]:
+    """Of methods that are not explicit of fixed steps."""
     methods = {
         "implicit": ROS2,
         "adaptive": METHODS["adaptive"],
         "stiff": method_of("stiff", max_inner_steps=20),
         "automatic": METHODS["adaptive or stiff"],
     }
-    for name, method in methods.items():
-        evaluator = TracedEvaluator(memory_for(Turntable(), method))
-        texts[f"{name}/model.h"] = model_header(evaluator, method, 1e-3)
-    evaluator = TracedEvaluator(memory_for(Turntable(), RK4))
-    texts["xcp/xcp_plan.h"] = plan_header(Variables(evaluator), "turntable", XcpAddress("5555"))
-    texts |= {f"runner/{name}": text for name, text in _runner().items()}
-    texts["algorithms/structure.h"] = structure_header(auto_tree(3), own=1)
-    texts["algorithms/loops.h"] = loop_rows(_triangle(), equivalent(_triangle())).text
+    evaluators = {name: TracedEvaluator(memory_for(Turntable(), m)) for name, m in methods.items()}
+    return {
+        f"{name}/model.h": model_header(evaluators[name], method, 1e-3)
+        for name, method in methods.items()
+    }
+
+
+def _lanes() -> dict[str, str]:
+    """Of what is computed for many at once."""
     waves = trace("waves", lambda x: {"y": np.sin(x), "z": np.cos(x)}, {"x": (2,)})
-    texts["lanes/function.h"] = function_header(waves)[0]
     method = METHODS["adaptive or stiff"]
     evaluator = TracedEvaluator(memory_for(Turntable(), method))
     functions = in_header("functions", functions_text(evaluator, method, 1e-3))
-    texts["lanes/functions.h"] = functions.replace('"sine.h"', '"model.h"\n#include "sine.h"')
-    texts["lanes/steps.h"] = steps_header(Memory(Turntable()), RK4, 1e-3, 1e-3)
-    texts["algorithms/contacts.h"] = contacts_header(2, 1, 10, cone=True)
-    texts["contact/tables.h"] = hand_and_block().tables
-    texts["soft/tables.h"] = soft_heap().tables
-    return texts
+    return {
+        "function.h": function_header(waves)[0],
+        "functions.h": functions.replace('"sine.h"', '"model.h"\n#include "sine.h"'),
+        "steps.h": steps_header(Memory(Turntable()), RK4, 1e-3, 1e-3),
+    }
 
 
 def _triangle() -> Model:
@@ -238,6 +257,18 @@ def hand_and_block() -> RigidContactPlant:
 
 def soft_heap(mu: float = 0.5) -> SoftContactPlant:
     """A box, a hull and a capsule that fall on each other, a plane, hills and a roof, softly."""
+    robot, ice = RobotPlant(*_heap()), Material(mu=0.1, stiffness=2e4)
+    hills = HeightField([[-0.1, -0.05, -0.1], [-0.1, 0.03, -0.1], [-0.1] * 3], (0.5, 0.5), (-1, 0))
+    roof = TriangleMesh(
+        [[0, -1, 0], [0, 1, 0.1], [1, 0, -0.2], [-1, 0, 0.1]], [[0, 2, 1], [0, 1, 3]]
+    )
+    law = (1e4, 50.0, mu, (Plane(), hills, roof), None, 50.0, 0.05, 0.1)
+    sensors = (ContactSensor("sole", "body1"), ContactSensor("pair", "body1", "body2", True))
+    return SoftContactPlant(robot, *law, (), (("rubber", "rubber", ice),), sensors)
+
+
+def _heap() -> tuple[Model, np.ndarray]:
+    """The model of the box, the hull and the capsule, and where they are."""
     sides, rubber = (0.4, 0.3, 0.2), Material("rubber", 0.9, stiffness=1e4, damping=50.0)
     corners = 0.2 * np.vstack([np.eye(3), -np.eye(3)])
     shapes = (Box(sides, material=rubber), ConvexHull(corners), Capsule(0.1, 0.3))
@@ -249,12 +280,5 @@ def soft_heap(mu: float = 0.5) -> SoftContactPlant:
         (box_inertia(sides, mass=2.0),) * 3,
         contact=tuple((shape,) for shape in shapes),
     )
-    hills = HeightField([[-0.1, -0.05, -0.1], [-0.1, 0.03, -0.1], [-0.1] * 3], (0.5, 0.5), (-1, 0))
     q0 = np.concatenate([(0.9, 0.1 * k, 0.3, 0.1, 0.05 * k, 0, 0.3 + 0.4 * k) for k in range(3)])
-    roof = TriangleMesh(
-        [[0, -1, 0], [0, 1, 0.1], [1, 0, -0.2], [-1, 0, 0.1]], [[0, 2, 1], [0, 1, 3]]
-    )
-    robot, ice = RobotPlant(model, q0), Material(mu=0.1, stiffness=2e4)
-    law = (1e4, 50.0, mu, (Plane(), hills, roof), None, 50.0, 0.05, 0.1)
-    sensors = (ContactSensor("sole", "body1"), ContactSensor("pair", "body1", "body2", True))
-    return SoftContactPlant(robot, *law, (), (("rubber", "rubber", ice),), sensors)
+    return model, q0

@@ -103,9 +103,11 @@ def test_the_forces_of_contact_are_those_of_the_run():
     assert data(show(system))["robots"][0]["touching"] == robot["touching"]
 
 
+V = np.array([[1, 1, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0], [0, 0, 1.0]])  # of a pyramid
+
+
 def test_the_primitives_of_spatial_v1_are_drawn_on_bodies_and_on_the_base():
     """A pyramid, a line along its edges, and a box under it."""
-    V = np.array([[1, 1, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0], [0, 0, 1.0]])
     faces = [[3, 2, 1, 0], [0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4]]
     look = (Polyhedron(V, faces), Polyline(V[[0, 1, 2, 3, 0, 4]]))
     model = replace(planar2(), appearance=(look, ()))
@@ -119,9 +121,15 @@ def test_the_primitives_of_spatial_v1_are_drawn_on_bodies_and_on_the_base():
     rods = [one for one in shown if one["kind"] == "rod"]
     assert [rods[-1][end] for end in ("from", "to")] == [[1, 1, 0], [0, 0, 1]]
     assert ["box", -1, [4, 4, 1]] in [[one["kind"], one["body"], one["size"]] for one in shown]
-    for wrong in ([[0, 1]], [[0, 1, 5]], [[0, 0, 1]], [[0, 1, -1]], []):
-        with pytest.raises(ValueError, match="face"):
-            Polyhedron(V, wrong)
+
+
+@pytest.mark.parametrize("faces", [[[0, 1]], [[0, 1, 5]], [[0, 0, 1]], [[0, 1, -1]], []])
+def test_faces_that_are_none_are_refused(faces):
+    with pytest.raises(ValueError, match="face"):
+        Polyhedron(V, faces)
+
+
+def test_a_line_has_two_points():
     with pytest.raises(ValueError, match="at least 2"):
         Polyline([[0, 0, 0]])
 
