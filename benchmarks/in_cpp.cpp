@@ -10,13 +10,14 @@
 #include <pinocchio/algorithm/constrained-dynamics.hpp>
 #include <pinocchio/algorithm/crba.hpp>
 #include <pinocchio/algorithm/rnea-derivatives.hpp>
+#include <pinocchio/algorithm/rnea-second-order-derivatives.hpp>
 #include <pinocchio/algorithm/rnea.hpp>
 
 namespace pin = pinocchio;
 using Constraints = std::vector<pin::RigidConstraintModel>;
 using Matrix = pin::Data::RowMatrixXs;
 
-enum Algorithm { RNEA, CRBA, ABA, D_RNEA, D_ABA, CONSTRAINED, D_CONSTRAINED };
+enum Algorithm { RNEA, CRBA, ABA, D_RNEA, D_ABA, DD_RNEA, CONSTRAINED, D_CONSTRAINED };
 
 struct Peer {
     pin::Model model;
@@ -46,6 +47,7 @@ struct Peer {
             pin::computeRNEADerivatives(model, data, q, v, w);
             break;
         case D_ABA: pin::computeABADerivatives(model, data, q, v, w); break;
+        case DD_RNEA: pin::ComputeRNEASecondOrderDerivatives(model, data, q, v, w); break;
         default:
             pin::constraintDynamics(model, data, q, v, w, constraints, of_constraints, settings);
             if (algorithm == D_CONSTRAINED)
@@ -59,6 +61,27 @@ static double *copied(const Eigen::Ref<const Matrix> &from, double *to)
 {
     Eigen::Map<Matrix>(to, from.rows(), from.cols()) = from;
     return to + from.size();
+}
+
+/* A tensor [i][j][k] in rows, whose two last indices may change places. */
+static double *copied(const pin::Data::Tensor3x &from, bool turned, double *to)
+{
+    const Eigen::Index n = from.dimension(0);
+    for (Eigen::Index i = 0; i < n; i++)
+        for (Eigen::Index j = 0; j < n; j++)
+            for (Eigen::Index k = 0; k < n; k++)
+                *to++ = turned ? from(i, k, j) : from(i, j, k);
+    return to;
+}
+
+/* The changes of the joint forces by q and then by q, v and the accelerations, and by v twice. Of
+   those by q and the accelerations Pinocchio has q last. */
+static void copy_tensors(const pin::Data &data, double *out)
+{
+    out = copied(data.d2tau_dqdq, false, out);
+    out = copied(data.d2tau_dqdv, false, out);
+    out = copied(data.d2tau_dadq, true, out);
+    copied(data.d2tau_dvdv, false, out);
 }
 
 extern "C" __attribute__((visibility("default"))) Peer *
@@ -92,12 +115,16 @@ extern "C" __attribute__((visibility("default"))) void repeat_peer(Peer *self, i
         self->call(algorithm);
 }
 
-/* What the last call gave, in rows: a vector (nv), matrices (nv, nv), or one and then the
-   others. */
+/* What the last call gave, in rows: a vector (nv), matrices (nv, nv), or one and then the others;
+   of second derivatives four tensors (nv, nv, nv). */
 extern "C" __attribute__((visibility("default"))) void answer(const Peer *self, int algorithm,
                                                               double *out)
 {
     const auto &data = self->data;
+    if (algorithm == DD_RNEA) {
+        copy_tensors(data, out);
+        return;
+    }
     switch (algorithm) {
     case RNEA:
     case D_RNEA: out = copied(data.tau, out); break;

@@ -2,7 +2,8 @@
 them on models that its Python module has made, so that nothing of Python is in a time.
 
 The first use compiles that program for some minutes; the cache of kernels keeps it. As a script it
-prints a row for each algorithm: rnea, crba, aba, their derivatives, and dynamics with loops.
+prints a row for each algorithm: rnea, crba, aba, their derivatives, the second ones of rnea, and
+dynamics with loops.
 """
 
 import ctypes
@@ -24,13 +25,14 @@ from models import chains, check_equal, in_pinocchio
 from rigidblocks import Fixed, LoopJoint, Model, auto_tree, compiled_dynamics
 from rigidblocks.algebra.spatial import identity
 from rigidblocks.dynamics import body_poses
-from rigidblocks.kernels.derivatives import derivatives
+from rigidblocks.kernels.derivatives import derivatives, second_derivatives
 from rigidblocks.loops import loop_constraints
 from rigidblocks.mechanisms import four_bar, in_space, n_four_bar
 from rigidblocks.tracing.compiler import CompilerError, shared_library
 from rigidblocks.tracing.function import CompiledFunction
 
-ALGORITHMS = ("rnea", "crba", "aba", "d rnea", "d aba", "constrained", "d constrained")
+OF_TREES = ("rnea", "crba", "aba", "d rnea", "d aba", "dd rnea")
+ALGORITHMS = (*OF_TREES, "constrained", "d constrained")
 # of the wheel's own build; without vectors beyond those of every x86-64, as its library is
 FLAGS = (
     "-std=c++17",
@@ -43,6 +45,7 @@ FLAGS = (
     "-DBOOST_FUSION_INVOKE_MAX_ARITY=12",
     "-w",
 )
+OF_ORDER = {"": compiled_dynamics, "d": derivatives, "dd": second_derivatives}
 SAME = 1e-9  # of the largest: what two answers may differ by before anything is timed
 ROUNDS = 30
 _NUMBERS = np.ctypeslib.ndpointer(np.float64, flags="C_CONTIGUOUS")
@@ -114,12 +117,15 @@ class Peer:
 
     def __call__(self, algorithm: str) -> tuple[np.ndarray, ...]:
         """The answers: (nv,) or (nv, nv) of which the upper triangle counts, or (nv,) and three
-        matrices (nv, nv).
+        matrices (nv, nv); of second derivatives the tensors (nv, nv, nv) alone.
         """
         number, n = ALGORITHMS.index(algorithm), self.nv
+        second = algorithm.startswith("dd ")
         self._library.repeat_peer(self._peer, number, 1)
-        flat = np.zeros(n + 3 * n * n)
+        flat = np.zeros(4 * n**3 if second else n + 3 * n * n)
         self._library.answer(self._peer, number, flat)
+        if second:
+            return tuple(flat.reshape(4, n, n, n))
         if algorithm == "crba":
             return (flat[: n * n].reshape(n, n),)
         matrices = flat[n:].reshape(3, n, n) if algorithm.startswith("d ") else ()
@@ -150,9 +156,11 @@ def check_answers(what: str, algorithm: str, function: CompiledFunction, peer: P
     """Raises RuntimeError unless a compiled function of ours, which has been called, and Pinocchio
     give the same.
 
-    Of matrices that are symmetric, the last one of all, it may fill the upper triangle alone.
+    Of matrices that are symmetric, the last one of all, it may fill the upper triangle alone. Where
+    ours gives more than it does, that comes first.
     """
-    ours, theirs = tuple(function.outputs.values()), peer(algorithm)
+    theirs = peer(algorithm)
+    ours = tuple(function.outputs.values())[-len(theirs) :]
     for k, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
         symmetric = mine.ndim == 2 and k == len(ours) - 1
         both = map(np.triu, (mine, other)) if symmetric else (mine, other)
@@ -185,13 +193,11 @@ def of_trees(models: Mapping[str, Model]) -> Iterator[Case]:
     for name, model in models.items():
         q, v, w = rng.normal(size=(3, model.nv))
         peers = [Peer(in_pinocchio(model), q, v, w, in_world=one) for one in (False, True)]
-        for algorithm in ALGORITHMS[:5]:
-            change = algorithm.startswith("d ")
-            kernel = (
-                derivatives(model, algorithm[2:]) if change else compiled_dynamics(model, algorithm)
-            )
+        for algorithm in OF_TREES:
+            prefix, _, plain = algorithm.rpartition(" ")
+            kernel = OF_ORDER[prefix](model, plain)
             kernel(*(q, v, w)[: len(kernel.inputs)])
-            calls = 5000 // model.nv // (10 if change else 1) + 1
+            calls = 5000 // (model.nv ** max(1, len(prefix)) * 10 ** bool(prefix)) + 1
             yield Case(f"{algorithm}, {name}", algorithm, kernel, peers, calls)
 
 
