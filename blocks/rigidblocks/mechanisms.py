@@ -5,7 +5,6 @@ Planar ones are in planar vectors, with gravity (0, -9.81); `in_space` makes a s
 them.
 """
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.algebra import planar, spatial
-from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, mcI, rotx, xlt
+from rigidblocks.algebra.spatial import Array, RigidInertia, mcI, rotx, xlt
 from rigidblocks.joint import (
-    Joint,
     LoopJoint,
     PlanarPrismatic,
     PlanarRevolute,
@@ -217,28 +215,13 @@ def actuator_triangle(
 
 
 def in_space(mechanism: Mechanism) -> Mechanism:
-    """The same mechanism in spatial vectors: it moves in the plane z = 0 as the planar one does,
-    with the same variables.
-
-    A planar loop of revolute joints has three constraints there that say nothing new (RBDA 8.10,
-    Figure 8.2b). The bodies are laminae: their moments about x and y through the centre of mass are
-    half of that about z.
+    """The same mechanism in spatial vectors, `PlanarModel.in_space`: it moves in the plane z = 0 as
+    the planar one does, with the same variables.
     """
     model = mechanism.model
     if not isinstance(model, PlanarModel):
         raise TypeError(f"'{model.name}' is a {type(model).__name__}; it must be a PlanarModel")
-    tree = Model(
-        model.name,
-        model.parent,
-        tuple(map(_spatial_joint, model.joint)),
-        tuple(map(_spatial, model.Xtree)),
-        tuple(map(_lamina, model.inertia)),
-        np.array([*model.gravity, 0.0]),
-        model.body_names,
-        model.joint_names,
-        loops=tuple(map(_spatial_loop, model.loops)),
-    )
-    return mechanism._replace(model=tree)
+    return mechanism._replace(model=model.in_space())
 
 
 def bennett(
@@ -400,26 +383,3 @@ def _bar(length: float, along: ArrayLike) -> RigidInertia:
     return mcI(
         m, u * length / 2, m * (0.05**2 / 4 * (np.eye(3) + uu) + length**2 / 12 * (np.eye(3) - uu))
     )
-
-
-def _spatial(X: planar.Transform) -> Transform:
-    E = np.eye(3)
-    E[:2, :2] = X.E
-    return Transform(E, np.array([*X.r, 0.0]))
-
-
-def _spatial_joint(joint: Joint) -> Joint:
-    if isinstance(joint, PlanarPrismatic):
-        return Prismatic((1.0, 0.0, 0.0) if joint.axis == "x" else (0.0, 1.0, 0.0))
-    return Revolute()
-
-
-def _spatial_loop(loop: LoopJoint) -> LoopJoint:
-    Xp, Xs = _spatial(loop.Xp), _spatial(loop.Xs)
-    return replace(loop, joint=_spatial_joint(loop.joint), Xp=Xp, Xs=Xs)
-
-
-def _lamina(body: planar.RigidInertia) -> RigidInertia:
-    c = body.h / body.m
-    I_C = body.I - body.h @ c
-    return mcI(body.m, [*c, 0.0], np.diag([0.5, 0.5, 1.0]) * I_C)

@@ -91,6 +91,7 @@ UNITS = [  # the files that are compiled, with the folders that they need
     ("soft/soft.h", SOFT),
     ("algorithms/sweeps.h", ALGORITHMS),
     ("algorithms/derivatives.h", ALGORITHMS),
+    ("algorithms/derivatives.h", [*ALGORITHMS, "-DRB_IN_PLANE=1"]),
     ("algorithms/second_derivatives.h", ALGORITHMS),
     ("algorithms/closed_loops.h", ALGORITHMS),
     ("lanes/batch.c", LANES[0]),

@@ -31,7 +31,7 @@ from rigidblocks.joint import (
 )
 from rigidblocks.kernels.derivatives import derivatives
 from rigidblocks.loops import closed_loop_dynamics, loop_constraints, project
-from rigidblocks.mechanisms import bennett, four_bar, stewart_platform
+from rigidblocks.mechanisms import bennett, stewart_platform
 from rigidblocks.model.configuration import difference, integrate
 from rigidblocks.robots import auto_tree
 from rigidblocks.tracing.differentiate import jacobian
@@ -262,5 +262,3 @@ def test_models_without_loops_are_refused():
     for model in (tree, replace(tree, loops=(loop,))):
         with pytest.raises(ValueError, match=r"no loop of model .* constrains its joints"):
             derivatives(model, NAME)
-    with pytest.raises(ValueError, match="need a spatial model, not the planar"):
-        derivatives(four_bar().model, NAME)

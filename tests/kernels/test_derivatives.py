@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pinocchio_trees import in_pinocchio
-from planar_models import random_planar_tree
 from random_models import random_parents, random_state, random_tree
 from rigidblocks.algebra.scalar import clip
 from rigidblocks.dynamics import aba, crba, energy, kinetic_energy, potential_energy, rnea
@@ -239,13 +238,11 @@ def test_numbers_are_the_same_whatever_vectors_the_processor_has(monkeypatch, rn
         assert_array_equal(one, other)
 
 
-def test_derivatives_of_another_algorithm_or_a_planar_model_are_refused(rng):
+def test_derivatives_of_another_algorithm_are_refused():
     with pytest.raises(
         ValueError, match="derivatives are those of aba, rnea or closed_loop_dynamics"
     ):
         derivatives(auto_tree(2), "crba")
-    with pytest.raises(ValueError, match="derivatives need a spatial model, not the planar"):
-        derivatives(random_planar_tree(rng, (-1, 0)), "aba")
 
 
 # against Pinocchio, whose bodies are numbered depth first

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from planar_models import random_planar_tree
 from random_models import joints_of_all_types, random_parents, random_state, random_tree
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.dynamics.recursive_derivatives import rnea_derivatives
@@ -255,8 +254,6 @@ def test_a_batch_is_the_scalar_form_row_by_row_in_any_lanes(algorithm, rng):
 def test_what_has_no_second_derivatives_is_refused(rng):
     with pytest.raises(ValueError, match="second derivatives are those of aba or rnea"):
         second_derivatives(auto_tree(2), "crba")
-    with pytest.raises(ValueError, match="need a spatial model, not the planar"):
-        second_derivatives(random_planar_tree(rng, (-1, 0)))
     moved = random_tree(rng, (-1,), (Rheonomic(Revolute(), Revolute(), lambda t: 0.3 * t),))
     with pytest.raises(ValueError, match=r"joint1 of .*, which time moves; second derivatives are"):
         second_derivatives(moved.at(0.5))

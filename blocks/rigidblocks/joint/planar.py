@@ -1,6 +1,6 @@
 """Joints in the x-y plane, in planar vectors (RBDA 2.16)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,10 @@ import numpy as np
 from rigidblocks.algebra.displacement import planar_displacement
 from rigidblocks.algebra.planar import xlt, xpln
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.joint.axial import Prismatic, Revolute
 from rigidblocks.joint.interface import Joint, JointConstraint, JointMotion
+from rigidblocks.joint.reversed import Reversed
+from rigidblocks.joint.rheonomic import Rheonomic
 
 
 @dataclass(frozen=True)
@@ -77,3 +80,25 @@ def planar_joint_from_code(code: int) -> Joint:
             f"{code}"
         )
     return joints[code]
+
+
+def spatial_joint(joint: Joint) -> Joint:
+    """The joint that moves bodies in the plane z = 0 of space as a planar one does, by the same
+    variables.
+
+    Raises ValueError for a joint of another kind than those here.
+    """
+    match joint:
+        case PlanarRevolute():
+            return Revolute()
+        case PlanarPrismatic(axis):
+            return Prismatic((1.0, 0.0, 0.0) if axis == "x" else (0.0, 1.0, 0.0))
+        case Reversed():
+            return replace(joint, joint=spatial_joint(joint.joint))
+        case Rheonomic():
+            one, drive = spatial_joint(joint.joint), spatial_joint(joint.drive)
+            return replace(joint, joint=one, drive=drive)
+    raise ValueError(
+        f"no joint in space is known for {joint}; there are those for PlanarRevolute, "
+        "PlanarPrismatic, and Reversed and Rheonomic of them"
+    )

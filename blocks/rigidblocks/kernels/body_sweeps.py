@@ -13,6 +13,7 @@ from rigidblocks.joint.subspace import subspace_rate
 from rigidblocks.kernels.columns import MATRICES
 from rigidblocks.kernels.leaves import (
     ALGORITHMS,
+    ROWS_IN_PLANE,
     Algorithm,
     BodyType,
     body_numbers,
@@ -30,18 +31,26 @@ from rigidblocks.tracing.written import WrittenFunction
 
 
 def body_sweeps(
-    model: Model, name: str, notation: Notation = SCALAR, loops: LoopRows | None = None
+    model: Model,
+    name: str,
+    notation: Notation = SCALAR,
+    loops: LoopRows | None = None,
+    in_plane: bool = False,
 ) -> WrittenFunction:
     """The algorithm `name` for a model of any size, in C that does not grow with it but for its
     data: "aba", "rnea", "crba", or the derivatives "daba" and "drnea"; with the rows of `loops`,
-    whose C grows with their number, "dclosed".
+    whose C grows with their number, "dclosed". Where the model moves `in_plane`, parallel to z = 0,
+    those of "daba" and "drnea" have vectors of three elements.
     """
     n, own, algorithm = model.nv, _moving_variables(model), (ALGORITHMS | MATRICES | TENSORS)[name]
     if "own" in algorithm.columns:
         algorithm = replace(algorithm, columns={**algorithm.columns, "own": own})
+    if in_plane:
+        rows = {key: len(ROWS_IN_PLANE.get(key, ())) for key in algorithm.columns}
+        algorithm = replace(algorithm, columns=rows, in_plane=True)
     place, types = body_types(model)
     bodies = [traced_body(model, i, pattern, algorithm, notation) for i, pattern in types]
-    text = [structure_header(model, own)] if algorithm.columns else []
+    text = [structure_header(model, own, in_plane)] if algorithm.columns else []
     text += [loops.text] if loops else []
     text += map(c_text, algorithm.texts)
     text += _tables(model, place, [pattern for _, pattern in types])

@@ -9,6 +9,7 @@ from rigidblocks.joint.subspace import subspace_rate
 from rigidblocks.kernels.body_sweeps import body_sweeps
 from rigidblocks.kernels.loop_rows import loop_rows
 from rigidblocks.model.model import Model
+from rigidblocks.model.planar import PlanarModel
 from rigidblocks.model.resistance import check_resistance
 from rigidblocks.tracing.batch import CompiledBatch
 from rigidblocks.tracing.function import CompiledFunction, compiled_form
@@ -16,17 +17,17 @@ from rigidblocks.tracing.notation import IN_LANES, SCALAR
 
 
 @overload
-def derivatives(model: Model, algorithm: str) -> CompiledFunction: ...
+def derivatives(model: Model | PlanarModel, algorithm: str) -> CompiledFunction: ...
 
 
 @overload
 def derivatives(
-    model: Model, algorithm: str, *, batch: Literal[True], lanes: int | None = None
+    model: Model | PlanarModel, algorithm: str, *, batch: Literal[True], lanes: int | None = None
 ) -> CompiledBatch: ...
 
 
 def derivatives(
-    model: Model, algorithm: str, *, batch: bool = False, lanes: int | None = None
+    model: Model | PlanarModel, algorithm: str, *, batch: bool = False, lanes: int | None = None
 ) -> CompiledFunction | CompiledBatch:
     """The compiled exact derivatives of forward dynamics, "aba", of inverse dynamics, "rnea", or
     of "closed_loop_dynamics".
@@ -51,38 +52,52 @@ def derivatives(
     Constraints are brought to orthonormal directions in coordinates in which the inertia is 1, at
     whose qdd and lam their changes are taken (c/algorithms/closed_loops.h).
 
+    Of a planar model the passes and the products are those of `PlanarModel.in_space` without what
+    is zero in the plane; of one with loops all of them.
+
     A `batch` is of arrays (n, nq), (n, nv) and (n, nv), in `lanes` and threads. Raises ValueError
-    for another algorithm, for a planar model, for loops that there are not, and of forward dynamics
-    for a joint that moves no inertia.
+    for another algorithm, for loops that there are not, and of forward dynamics for a joint that
+    moves no inertia.
     """
     if algorithm not in ("aba", "rnea", "closed_loop_dynamics"):
         raise ValueError(
             f"derivatives are those of aba, rnea or closed_loop_dynamics, not of '{algorithm}'; "
             "others are made with jacobian()"
         )
-    _check_spatial(model)
     if algorithm != "rnea":
         check_resistance(model)
     notation = IN_LANES if batch else SCALAR
-    tree = equivalent(about_z(model))
-    if algorithm != "closed_loop_dynamics":
-        return compiled_form(body_sweeps(tree, f"d{algorithm}", notation), batch, lanes)
-    rows = loop_rows(model, tree, notation)
-    return compiled_form(body_sweeps(tree, "dclosed", notation, rows), batch, lanes)
+    spatial = _in_space(model)
+    if algorithm == "closed_loop_dynamics":
+        loopless = equivalent(about_z(spatial))
+        rows = loop_rows(spatial, loopless, notation)
+        return compiled_form(body_sweeps(loopless, "dclosed", notation, rows), batch, lanes)
+    in_plane = spatial is not model
+    tree: Model = spatial if in_plane else equivalent(about_z(spatial))
+    function = body_sweeps(tree, f"d{algorithm}", notation, in_plane=in_plane)
+    return compiled_form(function, batch, lanes)
 
 
 @overload
-def second_derivatives(model: Model, algorithm: str = "rnea") -> CompiledFunction: ...
+def second_derivatives(model: Model | PlanarModel, algorithm: str = "rnea") -> CompiledFunction: ...
 
 
 @overload
 def second_derivatives(
-    model: Model, algorithm: str = "rnea", *, batch: Literal[True], lanes: int | None = None
+    model: Model | PlanarModel,
+    algorithm: str = "rnea",
+    *,
+    batch: Literal[True],
+    lanes: int | None = None,
 ) -> CompiledBatch: ...
 
 
 def second_derivatives(
-    model: Model, algorithm: str = "rnea", *, batch: bool = False, lanes: int | None = None
+    model: Model | PlanarModel,
+    algorithm: str = "rnea",
+    *,
+    batch: bool = False,
+    lanes: int | None = None,
 ) -> CompiledFunction | CompiledBatch:
     """The compiled exact first and second derivatives of inverse dynamics, "rnea", or of forward
     dynamics, "aba".
@@ -109,28 +124,25 @@ def second_derivatives(
 
         H ddqdd/dxdy = -(ddtau/dxdy + ddtau/dxdqdd dqdd/dy + ddtau/dydqdd dqdd/dx)
 
-    A `batch` is as there. Raises ValueError for another algorithm, for a planar model, for a joint
-    whose S changes with its position or which time moves, and of forward dynamics for a joint that
-    moves no inertia.
+    A planar model is taken as `PlanarModel.in_space`. A `batch` is as there. Raises ValueError for
+    another algorithm, for a joint whose S changes with its position or which time moves, and of
+    forward dynamics for a joint that moves no inertia.
     """
     if algorithm not in ("aba", "rnea"):
         raise ValueError(f"second derivatives are those of aba or rnea, not of '{algorithm}'")
-    _check_spatial(model)
     _check_joints(model)
     if algorithm == "aba":
         check_resistance(model)
-    tree, notation = equivalent(about_z(model)), IN_LANES if batch else SCALAR
+    notation = IN_LANES if batch else SCALAR
+    tree = equivalent(about_z(_in_space(model)))
     return compiled_form(body_sweeps(tree, f"dd{algorithm}", notation), batch, lanes)
 
 
-def _check_spatial(model: Model) -> None:
-    if not isinstance(model, Model):
-        raise ValueError(
-            f"derivatives need a spatial model, not the planar '{model.name}'; use jacobian()"
-        )
+def _in_space(model: Model | PlanarModel) -> Model:
+    return model.in_space() if isinstance(model, PlanarModel) else model
 
 
-def _check_joints(model: Model) -> None:
+def _check_joints(model: Model | PlanarModel) -> None:
     """Raises ValueError, naming the joint, for one whose second changes are more than those of its
     body's place.
     """

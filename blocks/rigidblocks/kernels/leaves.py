@@ -60,7 +60,8 @@ class Algorithm:
 
     Some results are `columns` (rows, nv) by the joint's velocity variables, with so many rows, of
     which the C in the files `texts` makes the `matrices` (nv, nv) behind the output and the
-    `tensors` (nv, nv, nv) behind them, with room for `scratch` more matrices.
+    `tensors` (nv, nv, nv) behind them, with room for `scratch` more matrices. `in_plane` all bodies
+    move parallel to z = 0, and only what is not known of it is kept.
     """
 
     inputs: tuple[str, ...]
@@ -72,6 +73,7 @@ class Algorithm:
     tensors: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     scratch: int = 0
+    in_plane: bool = False
 
 
 ALGORITHMS = {
@@ -101,9 +103,16 @@ _TRIANGLE = np.array(
 )  # where a symmetric matrix keeps its elements
 _SQUARE = np.arange(9).reshape(3, 3)
 
+
+def _about_z(place: int) -> Array:
+    """The places of a matrix (3, 3) of which all elements but the last are zero."""
+    return np.array([[-1, -1, -1], [-1, -1, -1], [-1, -1, place]])
+
+
 # the values that bodies share and that are not vectors (6,): what makes them, and the places of the
 # elements of their parts, counted from the first
-_SHARED: Mapping[str, tuple[Callable[..., Any], list[Array]]] = {
+_Places = tuple[Callable[..., Any], list[Array]]
+_SHARED: Mapping[str, _Places] = {
     "IA": (ArticulatedInertia, [_TRIANGLE, 6 + _SQUARE, 15 + _TRIANGLE]),
     "I": (
         lambda m, h, I: RigidInertia(m[0], h, I),
@@ -113,12 +122,29 @@ _SHARED: Mapping[str, tuple[Callable[..., Any], list[Array]]] = {
     "B1": (np.asarray, [_SQUARE]),
     "P": (np.asarray, [np.arange(3)]),
 }
-_VECTOR: tuple[Callable[..., Any], list[Array]] = (np.asarray, [np.arange(6)])
+_VECTOR: _Places = (np.asarray, [np.arange(6)])
+# the same of what moves parallel to z = 0, where _ZERO and _ONE are elements that are known
+_ZERO, _ONE = -1, -2
+_IN_PLANE: Mapping[str, _Places] = {
+    "I": (_SHARED["I"][0], [np.arange(1), np.array([1, 2, _ZERO]), _about_z(3)]),
+    "X0": (Factor, [np.array([[0, 1, -1], [2, 3, -1], [-1, -1, _ONE]]), np.array([4, 5, _ZERO])]),
+    "B1": (np.asarray, [_about_z(0)]),
+    "P": (np.asarray, [np.array([0, 1, _ZERO])]),
+}
+_VECTOR_IN_PLANE: _Places = (np.asarray, [np.array([-1, -1, 0, 1, 2, -1])])
+# the rows of columns that are not zero there
+ROWS_IN_PLANE = {
+    "tau0": (0,),
+    "S": (2, 3, 4),
+    "R": (2, 5, 6, 7),
+    "X": (2, 5, 6, 7, 11, 14, 15, 16),
+    "G": (2, 3, 4, 8, 9, 10),
+}
 
 
-def _size(name: str) -> int:
+def _size(places: list[Array]) -> int:
     """How many doubles keep a value that bodies share."""
-    return 1 + int(_SHARED.get(name, _VECTOR)[1][-1].max())
+    return 1 + max(int(part.max()) for part in places)
 
 
 @dataclass(eq=False)
@@ -145,7 +171,14 @@ class BodyType:
         """Lays out what the bodies share, the same for all types."""
         self.offsets = {}
         for name in self.algorithm.shared:
-            self.offsets[name], self.cells = self.cells, self.cells + _size(name)
+            self.offsets[name] = self.cells
+            self.cells += _size(self._places(name)[1])
+
+    def _places(self, name: str) -> _Places:
+        """What makes a value that bodies share, and where its elements are."""
+        if self.algorithm.in_plane:
+            return _IN_PLANE.get(name, _VECTOR_IN_PLANE)
+        return _SHARED.get(name, _VECTOR)
 
     def symbol(self, name: str) -> Traced:
         """A new symbol that C knows by `name`."""
@@ -181,11 +214,12 @@ class BodyType:
         return self._cells_of(name, "w") if name in self.offsets else self.values[name]
 
     def _cells_of(self, name: str, owner: str) -> Any:
-        make, parts = _SHARED.get(name, _VECTOR)
+        make, parts = self._places(name)
         first = self.offsets[name]
-        cells = [self.symbol(f"{owner}[{first + k}]") for k in range(_size(name))]
+        cells = [self.symbol(f"{owner}[{first + k}]") for k in range(_size(parts))]
+        elements = [*cells, 1.0, 0.0]  # _ONE and _ZERO are the last ones
         return make(
-            *(_array([cells[k] for k in part.ravel()]).reshape(part.shape) for part in parts)
+            *(_array([elements[k] for k in part.ravel()]).reshape(part.shape) for part in parts)
         )
 
     def _keep(self, name: str, value: Any) -> Iterator[tuple[str, ca.SX]]:
@@ -208,20 +242,23 @@ class BodyType:
             yield from ((self.names[cell.sx.element_hash()], sx) for cell, sx in kept.values())
 
     def _share(self, key: str, value: Any, owner: str) -> Iterator[tuple[str, ca.SX]]:
-        for places, part in zip(_SHARED.get(key, _VECTOR)[1], _parts(value), strict=True):
+        for places, part in zip(self._places(key)[1], _parts(value), strict=True):
             for place, element in zip(places.ravel(), part.ravel(), strict=True):
-                yield f"{owner}[{self.offsets[key] + place}]", _sx(element)
+                if place >= 0:
+                    yield f"{owner}[{self.offsets[key] + place}]", _sx(element)
 
     def _column(self, key: str, value: Array) -> Iterator[tuple[str, ca.SX]]:
         """Columns stay where the C after the passes has them, and later passes read them there."""
         columns = self.algorithm.columns
         first = sum(columns[name] for name in takewhile(lambda name: name != key, columns))
         here, symbols = value.copy(), {}
-        for (row, k), element in np.ndenumerate(value[: columns[key]]):
-            place = f"m[{first + row} * RB_N + {k}]"
-            yield place, _sx(element)
-            if isinstance(element, Traced):
-                symbols[row, k] = self.symbol(place)
+        rows = ROWS_IN_PLANE.get(key, ()) if self.algorithm.in_plane else range(len(value))
+        for number, row in enumerate(rows[: columns[key]], first):
+            for k, element in enumerate(value[row]):
+                place = f"m[{number} * RB_N + {k}]"
+                yield place, _sx(element)
+                if isinstance(element, Traced):
+                    symbols[row, k] = self.symbol(place)
         for at, symbol in symbols.items():
             here[at] = symbol
         self.values[key] = here

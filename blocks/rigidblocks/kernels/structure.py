@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from rigidblocks.model.model import Model
 
 
-def structure_header(model: Model, own: int) -> str:
+def structure_header(model: Model, own: int, in_plane: bool = False) -> str:
     """The C text that c/algorithms/inertia.h needs before it: the variables of a model; `own` is
-    the most variables of a joint whose S changes with its position, or 0.
+    the most variables of a joint whose S changes with its position, or 0; `in_plane` its vectors
+    have the three elements of planar ones.
     """
     joint = [i for i, s in enumerate(model.v_slices) for _ in range(s.start, s.stop)]
     last = [model.v_slices[i].stop for i in joint]
@@ -23,6 +24,7 @@ def structure_header(model: Model, own: int) -> str:
     return "\n".join(
         [
             "#ifndef RB_STRUCTURE_H\n#define RB_STRUCTURE_H\n",
+            *(["#define RB_IN_PLANE 1"] if in_plane else []),
             f"enum {{ RB_N = {model.nv}, RB_OWN = {own} }};",
             _table("FIRST", (model.v_slices[i].start for i in joint)),
             _table("LAST", last),

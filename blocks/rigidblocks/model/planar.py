@@ -11,11 +11,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra import planar
+from rigidblocks.algebra import planar, spatial
 from rigidblocks.algebra.planar import RigidInertia, Transform
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.joint import Joint, LoopJoint, StringConstraint
+from rigidblocks.joint.planar import spatial_joint
 from rigidblocks.model.checks import check_planar_model
+from rigidblocks.model.model import Model
 from rigidblocks.model.tree import Tree, complete, freeze
 
 
@@ -54,3 +56,49 @@ class PlanarModel(Tree):
     def with_gravity(self, gravity: ArrayLike) -> "PlanarModel":
         """The same model in the gravity field `gravity` (2,) [m/s^2]."""
         return replace(self, gravity=np.asarray(gravity))
+
+    def in_space(self) -> Model:
+        """The same model in spatial vectors: it moves in the plane z = 0 as this one does, with the
+        same variables.
+
+        A planar loop of revolute joints has three constraints there that say nothing new (RBDA
+        8.10, Figure 8.2b). The bodies are laminae: their moments about x and y through the centre
+        of mass are half of that about z. Raises ValueError for a joint of another kind than those
+        of `joint`.
+        """
+        return Model(
+            self.name,
+            self.parent,
+            tuple(map(spatial_joint, self.joint)),
+            tuple(map(_spatial, self.Xtree)),
+            tuple(map(_lamina, self.inertia)),
+            np.array([*self.gravity, 0.0]),
+            self.body_names,
+            self.joint_names,
+            massless=self.massless,
+            loops=tuple(map(_spatial_loop, self.loops)),
+            strings=tuple(map(_spatial_string, self.strings)),
+        )
+
+
+def _spatial(X: Transform) -> spatial.Transform:
+    E = np.eye(3)
+    E[:2, :2] = X.E
+    return spatial.Transform(E, np.array([*X.r, 0.0]))
+
+
+def _lamina(body: RigidInertia) -> spatial.RigidInertia:
+    if not body.m:
+        return spatial.RigidInertia(0.0, np.zeros(3), np.diag([0.0, 0.0, body.I]))
+    c = body.h / body.m
+    I_C = body.I - body.h @ c
+    return spatial.mcI(body.m, [*c, 0.0], np.diag([0.5, 0.5, 1.0]) * I_C)
+
+
+def _spatial_loop(loop: LoopJoint) -> LoopJoint:
+    Xp, Xs = _spatial(loop.Xp), _spatial(loop.Xs)
+    return replace(loop, joint=spatial_joint(loop.joint), Xp=Xp, Xs=Xs)
+
+
+def _spatial_string(string: StringConstraint) -> StringConstraint:
+    return replace(string, points=tuple((body, [*point, 0.0]) for body, point in string.points))

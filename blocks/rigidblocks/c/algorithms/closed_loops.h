@@ -20,6 +20,10 @@
 #ifndef RB_CLOSED_LOOPS_H
 #define RB_CLOSED_LOOPS_H
 
+#ifdef RB_IN_PLANE
+#error "constraints are in space"
+#endif
+
 #if !defined(RB_DERIVATIVES_H)
 #include "derivatives.h"
 #endif

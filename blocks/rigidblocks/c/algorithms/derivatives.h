@@ -8,11 +8,14 @@
 #include "inertia.h"
 #endif
 
+enum { RB_CHANGE = RB_TURNS + RB_SPACE };
+
 /* Motion subspaces, their covectors, what a variable changes at the bodies that it supports (for q,
    then for qd), the force that this takes, and what a change of S on its own does, a row for each
    variable of the joint. */
 struct columns {
-    real S[6][RB_N], R[9][RB_N], X[2][9][RB_N], G[2][6][RB_N], own[RB_OWN > 0 ? RB_OWN : 1][RB_N];
+    real S[RB_SPACE][RB_N], R[RB_CHANGE][RB_N], X[2][RB_CHANGE][RB_N], G[2][RB_SPACE][RB_N],
+        own[RB_OWN > 0 ? RB_OWN : 1][RB_N];
 };
 
 /* y = the sum of c[k N] times row k of nine, for elements `first` to `last`. */
@@ -26,6 +29,22 @@ static inline void nine_rows(real *restrict y, const real *restrict c, const rea
         y[j] += c6 * r6[j] + (c7 * r7[j] + c8 * r8[j]);
 }
 
+/* The same of four. */
+static inline void four_rows(real *restrict y, const real *restrict c, const real *restrict rows,
+                             int first, int last)
+{
+    const real c0 = c[0], c1 = c[RB_N], c2 = c[2 * RB_N], c3 = c[3 * RB_N];
+    const real *restrict r1 = rows + RB_N, *restrict r2 = r1 + RB_N, *restrict r3 = r2 + RB_N;
+    for (int j = first; j < last; j++)
+        y[j] = (c0 * rows[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j]);
+}
+
+#ifdef RB_IN_PLANE
+#define covector_rows four_rows
+#else
+#define covector_rows nine_rows
+#endif
+
 /* The derivative of the joint forces by q (part 0) or qd (part 1), a matrix that is zero before,
    its rows `width` apart: along the path of variable i its row, and its column above its joint. */
 static inline void force_derivative(const struct columns *w, int i, int part, real *matrix,
@@ -33,9 +52,9 @@ static inline void force_derivative(const struct columns *w, int i, int part, re
 {
     real column[RB_N];
     for (int k = RB_LAST[i] - 1; k >= 0; k = RB_BEFORE[RB_RUN[k]])
-        nine_rows(matrix + i * width, &w->R[0][i], w->X[part][0], RB_RUN[k], k + 1);
+        covector_rows(matrix + i * width, &w->R[0][i], w->X[part][0], RB_RUN[k], k + 1);
     for (int k = RB_BEFORE[RB_FIRST[i]]; k >= 0; k = RB_BEFORE[RB_RUN[k]]) {
-        six_rows(column, &w->G[part][0][i], w->S[0], RB_RUN[k], k + 1);
+        space_rows(column, &w->G[part][0][i], w->S[0], RB_RUN[k], k + 1);
         for (int j = RB_RUN[k]; j <= k; j++)
             matrix[j * width + i] = column[j];
     }
@@ -54,7 +73,7 @@ static inline void force_derivatives(const real *columns, real *out)
             force_derivative(w, i, part, out + part * RB_N * RB_N, RB_N);
     real *H = out + 2 * RB_N * RB_N;
     for (int i = 0; i < RB_N; i++) {
-        inertia_row(w->S[0], w->R[3], i, H + i * RB_N);
+        inertia_row(w->S[0], w->R[RB_TURNS], i, H + i * RB_N);
         for (int j = 0; j < i; j++)
             H[j * RB_N + i] = H[i * RB_N + j];
     }
@@ -114,7 +133,7 @@ static inline void tree_factors(const real *columns, struct factors *f)
 {
     const struct columns *w = (const void *)(columns + RB_N);
     for (int i = 0; i < RB_N; i++)
-        inertia_row(w->S[0], w->R[3], i, f->L[i]);
+        inertia_row(w->S[0], w->R[RB_TURNS], i, f->L[i]);
     factorize(f->L, f->inverse);
 }
 

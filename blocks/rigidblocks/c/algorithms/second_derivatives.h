@@ -7,6 +7,10 @@
 #ifndef RB_SECOND_DERIVATIVES_H
 #define RB_SECOND_DERIVATIVES_H
 
+#ifdef RB_IN_PLANE
+#error "second derivatives are in space"
+#endif
+
 #if !defined(RB_DERIVATIVES_H)
 #include "derivatives.h"
 #endif
@@ -22,15 +26,6 @@ struct second_columns {
 struct tensors {
     real qq[RB_N][RB_N][RB_N], qv[RB_N][RB_N][RB_N], qa[RB_N][RB_N][RB_N], vv[RB_N][RB_N][RB_N];
 };
-
-/* y = the sum of c[k N] times row k of three, for elements `first` to `last`. */
-static inline void three_rows(real *restrict y, const real *restrict c, const real *restrict rows,
-                              int first, int last)
-{
-    const real c0 = c[0], c1 = c[RB_N], c2 = c[2 * RB_N];
-    for (int j = first; j < last; j++)
-        y[j] = c0 * rows[j] + (c1 * rows[RB_N + j] + c2 * rows[2 * RB_N + j]);
-}
 
 /* y += the columns of x times one vector, a cross product, for elements `first` to `last`. */
 static inline void add_cross(real (*restrict y)[RB_N], const real (*restrict x)[RB_N],
