@@ -140,6 +140,17 @@ def test_equation_is_the_dense_one(model, rng):
 # the motion
 
 
+def wrenches_of(model, contacts, lam):
+    """Those on the bodies (nb, 6) of the normal forces of contacts."""
+    f_ext = np.zeros((model.nb, 6))
+    for c, force in zip(contacts, lam, strict=True):
+        wrench = force * np.concatenate([np.cross(c.point, c.normal), c.normal])
+        f_ext[c.successor] += wrench
+        if c.predecessor >= 0:
+            f_ext[c.predecessor] -= wrench
+    return f_ext
+
+
 def test_motion_is_that_of_the_contact_forces_and_has_the_laws(model, rng):
     # rnea with the contact forces as external wrenches, which knows nothing of T
     s = random_state(rng, model)
@@ -149,12 +160,7 @@ def test_motion_is_that_of_the_contact_forces_and_has_the_laws(model, rng):
     if not motion.feasible:
         assert np.linalg.matrix_rank(contact_matrix(model, s.q, contacts)) < len(contacts)
         return
-    f_ext = np.zeros((model.nb, 6))
-    for c, lam in zip(contacts, motion.lam, strict=True):
-        wrench = lam * np.concatenate([np.cross(c.point, c.normal), c.normal])
-        f_ext[c.successor] += wrench
-        if c.predecessor >= 0:
-            f_ext[c.predecessor] -= wrench
+    f_ext = wrenches_of(model, contacts, motion.lam)
     size = max(
         np.abs(s.tau).max(), np.abs(f_ext).max(), np.abs(rnea(model, s.q, s.qd, 0 * s.qd)).max()
     )

@@ -176,13 +176,18 @@ def test_floating_dynamics_are_those_on_a_fixed_base_with_a_free_joint(rng):
     )
 
 
+def state_of_chain(model, rng):
+    """A random state of a floating base as a chain, whose first five bodies nothing pulls."""
+    s = State(*(rng.uniform(-1, 1, model.nv) for _ in range(4)), rng.uniform(-5, 5, (model.nb, 6)))
+    s.f_ext[:5] = 0
+    return s
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_floating_dynamics_are_those_of_the_chain_of_six_joints(seed):
     # test_fb2 of spatial_v1
-    rng = np.random.default_rng(seed)
     model = floating_base(auto_tree(9, 1.7, 0.6, 0.95))
-    s = State(*(rng.uniform(-1, 1, model.nv) for _ in range(4)), rng.uniform(-5, 5, (model.nb, 6)))
-    s.f_ext[:5] = 0
+    s = state_of_chain(model, np.random.default_rng(seed))
     X, v, _ = floating_base_kinematics(s.q[:6], s.qd[:6], np.zeros(6))
     condition = np.linalg.cond(crba(model, s.q))
 
@@ -190,7 +195,6 @@ def test_floating_dynamics_are_those_of_the_chain_of_six_joints(seed):
     forward = aba_floating(model, X, v, s.q[6:], s.qd[6:], s.tau[6:], s.f_ext)
     close(forward.qdd, qdd[6:], SOLVE * condition)
     close(forward.a, floating_base_kinematics(s.q[:6], s.qd[:6], qdd[:6]).a, SOLVE * condition)
-
     inverse = rnea_floating(model, X, v, s.q[6:], s.qd[6:], qdd[6:], s.f_ext)
     base = floating_base_coordinates(X, v, inverse.a)
     tau = rnea(model, s.q, s.qd, np.concatenate([base.qdd, qdd[6:]]), s.f_ext)

@@ -206,30 +206,37 @@ def test_contact_is_located_where_it_begins_and_ends(made, fmi, name):
     assert_allclose(values(rows, "q", fmi) - RADIUS, on_the_spring(rows["time"]), atol=3 * CLOSE)
 
 
+def sticking(y):
+    """The force of the bristles where nothing slides."""
+    return -(BRISTLES[0] * y[2] + BRISTLES[1] * y[1])
+
+
+def on_belt(t, y, side):
+    """The rates of position, velocity and bristles: it sticks, or slides to a side."""
+    K_b, D_b = BRISTLES
+    force = sticking(y) if side == 0 else side * RUB
+    return y[1], PULL * (SWAY * np.sin(3.0 * t) - y[0]) + force, -(K_b * y[2] + force) / D_b
+
+
+def beyond(_, y, side):
+    """What is negative where the other law is that of the belt."""
+    f = sticking(y)
+    return RUB - abs(f) if side == 0 else side * f - RUB
+
+
+beyond.terminal, beyond.direction = True, -1
+
+
 @cache
 def belt_by_pieces(t_stop, dt):
     """Where the mass is on the belt, by solve_ivp from one event to the next, each in its own
     law.
     """
-    K_b, D_b = BRISTLES
-
-    def sticking(y):
-        return -(K_b * y[2] + D_b * y[1])
-
-    def rates(t, y, side):
-        force = sticking(y) if side == 0 else side * RUB
-        return y[1], PULL * (SWAY * np.sin(3.0 * t) - y[0]) + force, -(K_b * y[2] + force) / D_b
-
-    def beyond(_, y, side):
-        f = sticking(y)
-        return RUB - abs(f) if side == 0 else side * f - RUB
-
-    beyond.terminal, beyond.direction = True, -1
     t, y, side, points, changes = 0.0, np.zeros(3), 0, [], 0
     grid = np.arange(0.0, t_stop + dt / 2, dt)
     while t < t_stop:
         run = solve_ivp(
-            rates, (t, t_stop), y, "Radau", args=(side,), events=beyond, rtol=1e-11, atol=1e-13,
+            on_belt, (t, t_stop), y, "Radau", args=(side,), events=beyond, rtol=1e-11, atol=1e-13,
             dense_output=True,
         )  # fmt: skip
         here = grid[(grid >= t) & (grid <= run.t[-1])]
@@ -237,7 +244,7 @@ def belt_by_pieces(t_stop, dt):
         t, y = run.t[-1], run.y[:, -1]
         if run.status == 1:
             side, changes = 0 if side else np.sign(sticking(y)), changes + 1
-            t, y = np.nextafter(t, np.inf), y + 1e-13 * np.array(rates(t, y, side))
+            t, y = np.nextafter(t, np.inf), y + 1e-13 * np.array(on_belt(t, y, side))
     return np.concatenate(points)[: len(grid)], changes
 
 

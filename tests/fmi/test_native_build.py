@@ -124,13 +124,19 @@ def test_a_c_literal_is_the_text_to_any_compiler():
     assert c_string('a[1,2] "x"\\??=é%') == '"a[1,2] \\042x\\042\\134\\077\\077=\\303\\251\\045"'
 
 
+def c_host(folder):
+    """The program of the C host."""
+    program = folder / "host"
+    flags = ("-std=c99", "-D_DEFAULT_SOURCE", "-O2", "-rdynamic", "-I", FMI_HEADERS)
+    source = Path(__file__).with_name("c_host") / "host.c"
+    run_compiler((*compiler(), *flags, str(source), "-o", str(program), "-lm", "-ldl"), folder)
+    return program
+
+
 @pytest.mark.slow
 def test_in_a_c_host_ten_seconds_equal_numpy_and_allocate_nothing(tmp_path):
     dt, steps, flat = 1e-2, 1000, Memory(BLOCKS["planar2"])
-    program = tmp_path / "host"
-    flags = ("-std=c99", "-D_DEFAULT_SOURCE", "-O2", "-rdynamic", "-I", FMI_HEADERS)
-    source = Path(__file__).with_name("c_host") / "host.c"
-    run_compiler((*compiler(), *flags, str(source), "-o", str(program), "-lm", "-ldl"), tmp_path)
+    program = c_host(tmp_path)
     path = native_fmu(BLOCKS["planar2"], tmp_path / "a.fmu", method=RK4, h=dt)
     loaded = Host(path, tmp_path)
     arguments = (dt, steps, flat.u.start, flat.u.stop - flat.u.start, flat.size)

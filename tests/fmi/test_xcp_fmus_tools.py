@@ -86,9 +86,20 @@ def _stepped(path):
     fmpy.simulate_fmu(str(path), stop_time=STEPS * DT, output_interval=DT, step_finished=finished)
 
 
+def _configured(address, monkeypatch):
+    """How pyxcp reaches a slave."""
+    config = pytest.importorskip("pyxcp.config")
+    host, port = address.split(":")
+    given = {"Transport": {"Eth": {"host": host, "port": int(port), "protocol": "UDP"}}}
+    app = config.create_application_from_config(given, logging.WARNING)
+    app.transport.layer = "ETH"
+    monkeypatch.setattr(sys, "argv", ["pyxcp"])  # it reads the command line, which is ours
+    monkeypatch.setattr(config, "application", app)
+    return app
+
+
 def _recorded(address, places, steps, monkeypatch):
     """Time [ns] and signals, as pyxcp has them; it writes the gain half-way."""
-    config = pytest.importorskip("pyxcp.config")
     from pyxcp.daq_stim import DaqList, DaqOnlinePolicy
     from pyxcp.master import Master
 
@@ -99,17 +110,11 @@ def _recorded(address, places, steps, monkeypatch):
         def on_daq_list(self, daq_list, t, stamp, payload):  # noqa: ARG002
             self.rows.append((stamp, *payload))
 
-    host, port = address.split(":")
-    given = {"Transport": {"Eth": {"host": host, "port": int(port), "protocol": "UDP"}}}
-    app = config.create_application_from_config(given, logging.WARNING)
-    app.transport.layer = "ETH"
-    monkeypatch.setattr(sys, "argv", ["pyxcp"])  # it reads the command line, which is ours
-    monkeypatch.setattr(config, "application", app)
     signals = [(name, places[name], 0, "F64") for name in NAMES]
     kept = Kept([DaqList("all", 0, False, True, signals, 0, 1)])
     steps.start()
     time.sleep(0.3)  # until it listens
-    with Master("ETH", config=app, policy=kept) as master:
+    with Master("ETH", config=_configured(address, monkeypatch), policy=kept) as master:
         much_room(master.transport.sock)
         master.connect()
         assert master.identifier(1) == "arm"

@@ -43,6 +43,10 @@ def read(tmp_path):
     return read_text
 
 
+def in_order(points):
+    return points[np.lexsort(points.T.round(6))]
+
+
 @pytest.mark.interop
 def test_geoms_are_shapes_with_their_friction(read):
     mujoco = pytest.importorskip("mujoco")
@@ -63,11 +67,8 @@ def test_geoms_are_shapes_with_their_friction(read):
     assert wedge.material == Material(mu=1.0)
     corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
     E = quaternion_rotation(np.array([4.0, 3.0, 2.0, 1.0]) / np.sqrt(30.0))
-    expected = [0, 0, 5] + corners @ E
-    order = np.lexsort(expected.T.round(6))
-    assert_allclose(
-        wedge.points[np.lexsort(wedge.points.T.round(6))], expected[order], atol=1e-6
-    )  # MuJoCo has vertices in single precision
+    # MuJoCo has vertices in single precision
+    assert_allclose(in_order(wedge.points), in_order([0, 0, 5] + corners @ E), atol=1e-6)
     assert there.mesh_vertnum[1] > len(ball.points) > 100
 
 

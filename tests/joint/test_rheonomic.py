@@ -103,18 +103,25 @@ def driven(joint, drive, motion, rng):
     return moved, whole
 
 
+def drive_at_time():
+    """Where the drive is at T, its rate and its acceleration, which are differences of where it
+    is.
+    """
+    low, here, high = (wave(t)[0] for t in (T - STEP, T, T + STEP))
+    given = JOINTS["all given"]
+    exact = given.at(T).jcalc(np.zeros(0), np.zeros(0))
+    rate, second = exact.vJ[1], exact.cJ[1]
+    differences = [(high - low) / (2 * STEP), (high - 2 * here + low) / STEP**2]
+    assert_allclose([rate, second], differences, atol=1e-5)
+    assert given.at(T) is not given
+    return here, rate, second
+
+
 @pytest.mark.parametrize("tree", [lambda model: model, equivalent], ids=["itself", "equivalent"])
 def test_dynamics_are_hybrid_dynamics_of_the_drive(tree, rng):
     moved, whole = driven(Prismatic((0, 0.6, 0.8)), Revolute((1, 0, 0)), wave, rng)
     q, qd, tau = rng.normal(size=(3, 3))
-    t = [T - STEP, T, T + STEP]
-    low, here, high = (wave(one)[0] for one in t)
-    given, exact = JOINTS["all given"], JOINTS["all given"].at(T).jcalc(np.zeros(0), np.zeros(0))
-    rate, second = exact.vJ[1], exact.cJ[1]
-    assert_allclose([rate, second], [(high - low) / (2 * STEP), (high - 2 * here + low) / STEP**2],
-                    atol=1e-5)  # fmt: skip
-    assert given.at(T) is not given
-
+    here, rate, second = drive_at_time()
     qdd = aba(tree(moved).at(T), q, qd, tau)
     all_q, all_qd = np.insert(q, 1, here), np.insert(qd, 1, rate)
     fd, wanted = (True, False, True, True), np.array([0, second, 0, 0])

@@ -158,39 +158,16 @@ def test_traced_floating_base_equals_numpy(rng):
     model, X, v = MODELS["satellite"](), random_transform(rng), rng.uniform(-1, 1, 6)
     s = random_state(rng, model)
     q, qd, qdd, tau = s.q[7:], s.qd[6:], s.qdd[6:], s.tau[6:]
-    for forward in (d.aba_floating, d.forward_dynamics_crba_floating):
+    for function, arguments in (
+        (d.aba_floating, (q, qd, tau)),
+        (d.forward_dynamics_crba_floating, (q, qd, tau)),
+        (d.rnea_floating, (q, qd, qdd)),
+        (d.bias_force_floating, (q, qd)),
+    ):
         same(
-            lambda *x, forward=forward: np.concatenate(forward(model, Transform(*x[:2]), *x[2:])),
-            X.E,
-            X.r,
-            v,
-            q,
-            qd,
-            tau,
-            s.f_ext,
-            G,
-        )
-    same(
-        lambda *x: np.concatenate(d.rnea_floating(model, Transform(*x[:2]), *x[2:])),
-        X.E,
-        X.r,
-        v,
-        q,
-        qd,
-        qdd,
-        s.f_ext,
-        G,
-    )
-    same(
-        lambda *x: np.concatenate(d.bias_force_floating(model, Transform(*x[:2]), *x[2:])),
-        X.E,
-        X.r,
-        v,
-        q,
-        qd,
-        s.f_ext,
-        G,
-    )
+            lambda *x, f=function: np.concatenate(f(model, Transform(*x[:2]), *x[2:])),
+            X.E, X.r, v, *arguments, s.f_ext, G,
+        )  # fmt: skip
     same(lambda q: d.body_jacobian_floating(model, q, 3), q)
     same(
         lambda *x: np.vstack(d.joint_space_floating(model, Transform(*x[:2]), *x[2:])),

@@ -123,8 +123,8 @@ def test_linearly_implicit_method_stands_on_ground_that_is_too_stiff_for_an_expl
     assert_allclose(y[-1].q, [0.1 - G / K], rtol=0, atol=1e-12)
 
 
-@pytest.mark.slow
-def test_quadruped_stands_under_pd_control():
+def standing_quadruped():
+    """A quadruped that a PD controller holds in its stance, and the forces on its feet."""
     model, q = quadruped(), np.tile([0.0, 0.7, -1.4], 4)
     system = System()
     robot = FloatingBasePlant(model, position0=(0.0, 0.0, 0.38), q0=q)
@@ -137,7 +137,12 @@ def test_quadruped_stands_under_pd_control():
     system.connect("pd.tau", "plant.tau")
     system.add("feet", ContactForces(model))
     system.connect("plant.force", "feet.force")
-    y = simulate(system, 3.0, 1e-3)
+    return system
+
+
+@pytest.mark.slow
+def test_quadruped_stands_under_pd_control():
+    y = simulate(standing_quadruped(), 3.0, 1e-3)
     assert np.all(y["plant.in_contact"][-1] == 1.0)
     assert np.abs(y["plant.quaternion"][-1][1:]).max() < 0.05
     # what the feet bear over the last second is the weight, and what is left of the momentum

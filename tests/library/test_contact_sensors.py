@@ -25,6 +25,7 @@ from rigidblocks.kernels.feedthrough import feedthrough
 from rigidblocks.kernels.proximity import proximity
 from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library.logic import Hysteresis
+from rigidblocks.model.configuration import random_configuration
 from rigidblocks.model.shapes import Box
 from rigidblocks.robots import gripper
 from rigidblocks.system.fused import FusedSystem
@@ -147,6 +148,11 @@ def test_a_foot_switch_has_hysteresis_and_a_falling_ball_its_height():
     assert [round(force[k + 1]) for k in changed] == [15, 12]
 
 
+def gap_between(model, X, i, j):
+    """The least between the shapes of two bodies at their poses X."""
+    return min(proximity(a, X[i], b, X[j]).gap for a in model.contact[i] for b in model.contact[j])
+
+
 def test_a_proximity_block_measures_what_the_shapes_are_apart(rng):
     model = gripper()
     far = Box((0.1, 0.2, 0.3), xlt((0.4, 0.1, 0.2)))
@@ -165,22 +171,14 @@ def test_a_proximity_block_measures_what_the_shapes_are_apart(rng):
         step = stepper(memory)
         for _ in range(5):
             m = memory.start()
-            q = rng.normal(size=model.nq)
-            turn = model.q_slices[model.nb - 1].start
-            q[turn : turn + 4] /= np.linalg.norm(q[turn : turn + 4])
-            m[memory.where["q"]] = q
+            m[memory.where["q"]] = q = random_configuration(model, rng)
             step.initialize(m, 0.0)
             X = body_poses(model, q)
-            i = model.body_names.index(bodies[0])
-            rest = [proximity(model.contact[i][0], X[i], far, identity()).gap]
-            assert m[memory.where["first_distance"]] == pytest.approx(min(rest), abs=1e-12)
-            found = [
-                proximity(a, X[i], b, X[j]).gap
-                for a in model.contact[i]
-                for j in map(model.body_names.index, bodies[1:])
-                for b in model.contact[j]
-            ]
-            assert m[memory.where["pair_distance"]] == pytest.approx(min(found), abs=1e-12)
+            i, *others = map(model.body_names.index, bodies)
+            rest = proximity(model.contact[i][0], X[i], far, identity()).gap
+            assert m[memory.where["first_distance"]] == pytest.approx(rest, abs=1e-12)
+            found = min(gap_between(model, X, i, j) for j in others)
+            assert m[memory.where["pair_distance"]] == pytest.approx(found, abs=1e-12)
 
 
 def test_sensors_between_nothing_are_refused():

@@ -114,32 +114,32 @@ def test_springs_keep_the_energy_to_the_order_of_the_integrator(name):
     assert errors[0] > 10.0 * errors[1]  # 16 or, where the states are projected, more
 
 
+def length_and_direction(along, q):
+    """The length of an element, and how it changes with each joint (nv,)."""
+    if not isinstance(along, Between):
+        i = MODEL.joint_names.index(along.joint)
+        return q[MODEL.q_slices[i].start], np.eye(MODEL.nv)[MODEL.v_slices[i].start]
+    i = MODEL.body_names.index(along.body)
+    J, r = point_jacobian(MODEL, q, i, along.point), point_position(MODEL, q, i, along.point)
+    if along.other is None:
+        r = r - along.other_point
+    else:
+        i = MODEL.body_names.index(along.other)
+        J = J - point_jacobian(MODEL, q, i, along.other_point)
+        r = r - point_position(MODEL, q, i, along.other_point)
+    s = np.linalg.norm(r)
+    return s, J.T @ r / s
+
+
 def test_forces_act_as_the_transpose_of_the_jacobian(rng):
     plant = RobotPlant(MODEL, elements=ELEMENTS)
     q, qd = random_configuration(MODEL, rng), rng.uniform(-1, 1, MODEL.nv)
     y = outputs(plant, q=q, qd=qd)
     tau, E = np.zeros(MODEL.nv), energy(MODEL, q, qd)
     for element in ELEMENTS:
-        along, force = element.along, y[f"{element.name}_force"]
-        if isinstance(along, Between):
-            i = MODEL.body_names.index(along.body)
-            J, r = (
-                point_jacobian(MODEL, q, i, along.point),
-                point_position(MODEL, q, i, along.point),
-            )
-            if along.other is None:
-                r = r - along.other_point
-            else:
-                i = MODEL.body_names.index(along.other)
-                J = J - point_jacobian(MODEL, q, i, along.other_point)
-                r = r - point_position(MODEL, q, i, along.other_point)
-            s = np.linalg.norm(r)
-            direction = J.T @ r / s
-            sd = direction @ qd
-        else:
-            i = MODEL.joint_names.index(along.joint)
-            direction = np.eye(MODEL.nv)[MODEL.v_slices[i].start]
-            s, sd = q[MODEL.q_slices[i].start], qd[MODEL.v_slices[i].start]
+        force = y[f"{element.name}_force"]
+        s, direction = length_and_direction(element.along, q)
+        sd = direction @ qd
         assert_allclose(force, element.law.force(s, sd), rtol=RTOL, atol=1e-10)
         tau = tau + direction * force
         E = E + element.law.energy(s)

@@ -213,6 +213,13 @@ def test_all_forms_of_the_co_simulation_are_the_same(form):
 FORMS = {"with lead": {"lead": True}, "held": {"lead": False}, "continuous": None}
 
 
+def step_of_the_wiring(K, D, dt, lead):
+    """What a step makes of the distance from rest and of the velocity over w0, (2, 2)."""
+    w0, force = np.sqrt(K / M), np.array([-K, -D - (K * dt / 2 if lead else 0)])
+    moved = np.outer([dt**2 / (2 * M), dt / M / w0], force * [1, w0])
+    return np.array([[1, dt * w0], [0, 1]]) + moved
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("zeta", [0.1, 0.3, 0.7, 1.5])
@@ -231,10 +238,7 @@ def test_wiring_is_stable_below_the_limit_and_unstable_above(zeta, form):
         with start_up(too_long=factor > 1):
             result = run(plant, ground, 48 * dt, dt)
         states = np.column_stack([result["robot.q"] - rest, result["robot.qd"]]) * [1, 1 / w0]
-        force = np.array([-K, -D - (K * dt / 2 if lead else 0)])
-        A = np.array([[1, dt * w0], [0, 1]]) + np.outer(
-            [dt**2 / (2 * M), dt / M / w0], force * [1, w0]
-        )
+        A = step_of_the_wiring(K, D, dt, lead)
         assert_allclose(states[1:], states[:-1] @ A.T, rtol=0, atol=1e-6 * np.abs(states).max())
         assert (np.abs(np.linalg.eigvals(A)).max() < 1) == (factor < 1)
         apart = np.linalg.norm(states, axis=1)
@@ -242,12 +246,10 @@ def test_wiring_is_stable_below_the_limit_and_unstable_above(zeta, form):
         assert np.all(result["ground.in_contact"] == 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("lead", [True, False])
-def test_friction_that_sticks_is_stable_below_its_limit_and_unstable_above(lead):
-    # on a slide to and fro on top of a lift: soft enough along the normal that its limit is far
+def cart():
+    """A point mass on a slide to and fro on top of a lift."""
     nothing = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))
-    model = Model(
+    return Model(
         "cart",
         (-1, 0),
         (Prismatic(), Prismatic((1.0, 0.0, 0.0))),
@@ -256,6 +258,12 @@ def test_friction_that_sticks_is_stable_below_its_limit_and_unstable_above(lead)
         massless=("body1",),
         contact=((), (PointSet([[0.0, 0.0, 0.0]]),)),
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lead", [True, False])
+def test_friction_that_sticks_is_stable_below_its_limit_and_unstable_above(lead):
+    model = cart()  # soft enough along the normal that its limit is far
     K, D, K_t, zeta = 1e4, 140.0, 8e4, 0.3
     D_t = 2 * zeta * np.sqrt(K_t * M)
     limit = stable_step(K_t, D_t, M, lead=True)
@@ -337,12 +345,10 @@ def test_ball_on_an_incline_rolls_below_its_critical_angle_and_slips_above(angle
     assert np.all(f[:, 2] >= 0)
 
 
-@pytest.mark.slow
-def test_disc_of_sixteen_sides_stays_in_the_friction_cone_and_loses_energy():
-    # demo 7 of spatial_v2, in the plane: as one continuous system, so that no force is held
+def disc_of_sixteen_sides():
     angle = 2 * np.pi * np.arange(16) / 16
     rim = PointSet(0.3 * np.column_stack([np.cos(angle), np.sin(angle), np.zeros(16)]))
-    disc = Model(
+    return Model(
         "disc",
         (-1,),
         (Planar(),),
@@ -351,6 +357,12 @@ def test_disc_of_sixteen_sides_stays_in_the_friction_cone_and_loses_energy():
         contact=((rim,),),
         gravity=(0.0, -G, 0.0),
     )
+
+
+@pytest.mark.slow
+def test_disc_of_sixteen_sides_stays_in_the_friction_cone_and_loses_energy():
+    # demo 7 of spatial_v2, in the plane: as one continuous system, so that no force is held
+    disc = disc_of_sixteen_sides()
     ground = GroundContact(
         disc, 1e6, 2e3, 0.1, Plane((0.0, 1.0, 0.0)), K_t=1e6, D_t=2e3, depth_ref=1.0
     )

@@ -53,18 +53,14 @@ def test_computed_torque_leaves_the_linear_error_equation(name, rng):
         assert_allclose(error / scale, 0.0, atol=RTOL * np.linalg.cond(crba(model, s.q)) / 100)
 
 
-@pytest.mark.slow
-def test_computed_torque_in_a_loop_follows_the_closed_form():
-    # a critically damped error: e = e0 (1 + w t) exp(-w t); the controller's output is held for dt,
-    # an error of O(dt)
-    w, model, dt = 10.0, planar2().with_gravity((0.0, -9.81, 0.0)), 1e-4
-    e0 = np.array([0.5, -0.8])
+def following_a_sine(w, e0):
+    """A robot of two links under computed torque whose error starts as e0 (2,), at rest."""
+    model = planar2().with_gravity((0.0, -9.81, 0.0))
+    qd0 = 2 * np.pi * np.array([0.4, 0.6]) * (0.5, 1.0)
     system = System()
     system.add("command", Sine(amplitude=(0.4, 0.6), frequency=(0.5, 1.0)))
     system.add("controller", InverseDynamicsController(model, w**2, 2 * w))
-    system.add(
-        "robot", RobotPlant(model, q0=-e0, qd0=2 * np.pi * np.array([0.4, 0.6]) * (0.5, 1.0))
-    )
+    system.add("robot", RobotPlant(model, q0=-e0, qd0=qd0))
     for source, target in (
         ("command.y", "q_ref"),
         ("command.slope", "qd_ref"),
@@ -73,6 +69,15 @@ def test_computed_torque_in_a_loop_follows_the_closed_form():
     ):
         system.connect(source, f"controller.{target}")
     system.connect("controller.tau", "robot.tau")
+    return system
+
+
+@pytest.mark.slow
+def test_computed_torque_in_a_loop_follows_the_closed_form():
+    # a critically damped error: e = e0 (1 + w t) exp(-w t); the controller's output is held for dt,
+    # an error of O(dt)
+    w, e0, dt = 10.0, np.array([0.5, -0.8]), 1e-4
+    system = following_a_sine(w, e0)
     result = simulate(system, 1.0, dt, form="fused", progress=False)
     t, e = result.time[:, None], result["command.y"] - result["robot.q"]
     # without qdd_ref the sine's own acceleration drives the error; its linear response, by the same

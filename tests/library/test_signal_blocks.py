@@ -42,6 +42,10 @@ def test_blocks_without_memory_are_their_laws(rng):
     assert_allclose(value(Gain(K, matrix=True), u=a), K @ a)
     assert_allclose(value(Sum("-+-", 2), u1=a, u2=b, u3=c), -a + b - c)
     assert_allclose(value(Product("*/*", 2), u1=a, u2=b, u3=c), a / b * c)
+
+
+def test_blocks_that_pick_signals_pick_them(rng):
+    a, b = rng.normal(size=(2, 2))
     assert_array_equal(value(Mux((2, (), 2)), u1=a, u2=7.0, u3=b), [*a, 7.0, *b])
     demux = Demux((2, (), 1))
     taken = [value(demux, name, u=(1.0, 2.0, 3.0, 4.0)) for name in ("y1", "y2", "y3")]

@@ -88,6 +88,11 @@ def test_moments_of_links_are_those_of_a_model_that_has_them(rng, links):
     assert_allclose(same["qdd"], aba(model, s.q, s.qd, s.tau), **EXACT)
 
 
+def times(factor, inertias):
+    """The inertias of bodies that are so many times as dense."""
+    return [RigidInertia(k * b.m, k * b.h, k * b.I) for k, b in zip(factor, inertias, strict=True)]
+
+
 def test_a_mechanism_with_loops_moves_as_the_one_that_has_these_masses(rng):
     """Bennett's linkage, whose loop is about a general axis and has constraints that depend on
     others.
@@ -97,9 +102,7 @@ def test_a_mechanism_with_loops_moves_as_the_one_that_has_these_masses(rng):
     plant = ClosedLoopPlant(model, q0, qd0, inertias=TunableInertia(True, tool))
     m, c, I = 3.0, rng.normal(size=3), np.diag([0.3, 0.4, 0.5])
     factor = rng.uniform(0.5, 2.0, model.nb)
-    held = [
-        RigidInertia(k * b.m, k * b.h, k * b.I) for k, b in zip(factor, model.inertia, strict=True)
-    ]
+    held = times(factor, model.inertia)
     held[1] = held[1] + mcI(m, c, I).to_parent(tool.placement)
     loaded = ClosedLoopPlant(replace(model, inertia=tuple(held)), q0, qd0)
     motion = Record({"q": plant.q0, "qd": rng.normal(size=model.nv)})
@@ -122,9 +125,7 @@ def test_a_plant_with_prescribed_joints_moves_as_the_one_that_has_these_masses(r
     chosen = {"prescribed": (1, 4), "kp": 9.0, "kd": 6.0}
     plant = HybridPlant(model, **chosen, inertias=TunableInertia(True, tool))
     factor = rng.uniform(0.5, 2.0, model.nb)
-    bodies = [
-        RigidInertia(k * b.m, k * b.h, k * b.I) for k, b in zip(factor, model.inertia, strict=True)
-    ]
+    bodies = times(factor, model.inertia)
     bodies[-1] = bodies[-1] + mcI(3.0, np.ones(3), np.eye(3)).to_parent(tool.placement)
     loaded = HybridPlant(replace(model, inertia=tuple(bodies)), **chosen)
     s = random_state(rng, model)

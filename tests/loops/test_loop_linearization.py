@@ -139,12 +139,9 @@ def test_linearisation_is_that_by_differences_of_the_reduced_dynamics(name, choi
     close(linear.G @ yd, qd)
 
 
-@EACH
-@pytest.mark.parametrize("choice", [0, 1])
-def test_linearisation_is_that_by_the_trace(name, choice):
-    """Of qdd = f(q, qd): A21 = R (df/dq G + df/dqd Gdot), A22 = R df/dqd G, and B = R df/dtau."""
-    model, (q, qd, _, tau), *choices = case(name)
-    R, n = selected(model, choices[choice]), model.nv
+def traced_derivatives(model, q, qd, tau):
+    """Those of qdd and K by q, qd and tau, by their names."""
+    n = model.nv
 
     def motion(q, qd, tau):
         return {
@@ -156,10 +153,18 @@ def test_linearisation_is_that_by_the_trace(name, choice):
     parts = jacobian(graph, ["qdd", "K"], ["q", "qd", "tau"])
     sizes = [int(np.prod(shape)) for shape in parts.outputs.values()]
     values = np.split(parts(np.concatenate([q, qd, tau])), np.cumsum(sizes)[:-1])
-    by = {
+    return {
         name: value.reshape(shape)
         for (name, shape), value in zip(parts.outputs.items(), values, strict=True)
     }
+
+
+@EACH
+@pytest.mark.parametrize("choice", [0, 1])
+def test_linearisation_is_that_by_the_trace(name, choice):
+    """Of qdd = f(q, qd): A21 = R (df/dq G + df/dqd Gdot), A22 = R df/dqd G, and B = R df/dtau."""
+    model, (q, qd, _, tau), *choices = case(name)
+    R, by = selected(model, choices[choice]), traced_derivatives(model, q, qd, tau)
     G, inverse = tangents(R, loop_constraints(model, q, qd).K)
     Gdot = -inverse[:, len(R) :] @ (by["dK_dq"] @ qd) @ G
     linear, p = loop_linearization(model, q, qd, tau, choices[choice]), len(R)

@@ -87,55 +87,47 @@ def test_bounces_are_at_their_closed_form_times(method):
     assert_allclose(speeds, G * fall * e ** np.arange(5), rtol=ROUNDING)
 
 
+SPRING = 40.0  # [N/m]
+
+
+def spring(t, q, qd):
+    del t, qd
+    return -SPRING * (q - 0.6)
+
+
+def bounces_on_the_spring(e):
+    """When a ball on a spring first and again bounces off the ground: z = c + a cos(w t), with c so
+    that each flight is a part of a period.
+    """
+    w, c = np.sqrt(SPRING), 0.6 - G / SPRING
+    a = 1.0 - c
+    first = np.arccos(-c / a) / w
+    v = e * a * w * np.sin(w * first)
+    angle = 2 * np.arctan2(v / w, c)
+    second = first + (angle if c < 0 else 2 * np.pi - angle) / w
+
+    def rates(_, x):
+        return [x[1], spring(0, x[0], 0) - G]
+
+    flight = solve_ivp(rates, (0, second - first), [0, v], rtol=1e-12, atol=1e-13)
+    assert abs(flight.y[0, -1]) < 1e-9  # the closed form of the second flight
+    return first, second
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "method", [EULER, SEMI_IMPLICIT_EULER, HEUN, RK4], ids=lambda method: method.name
 )
 def test_error_of_the_events_falls_at_the_order_of_the_method(method):
-    # a ball on a spring bounces off the ground: z = c + a cos(w t), with c so that each flight is a
-    # part of a period
-    model, k, e = ball(), 40.0, 0.7
-    w, c = np.sqrt(k), 0.6 - G / k
-
-    def spring(t, q, qd):
-        del t, qd
-        return -k * (q - 0.6)
-
-    a = 1.0 - c
-    first = np.arccos(-c / a) / w
-    v = e * a * w * np.sin(w * first)
-    second = (
-        first + 2 * np.arctan2(v / w, c) / w
-        if c < 0
-        else first + (2 * np.pi - 2 * np.arctan2(v / w, c)) / w
-    )
-    z = solve_ivp(
-        lambda _, x: [x[1], spring(0, x[0], 0) - G],
-        (0, second - first),
-        [0, v],
-        rtol=1e-12,
-        atol=1e-13,
-    ).y[0, -1]
-    assert abs(z) < 1e-9  # the closed form of the second flight
-    errors, counts = (
-        [],
-        np.array([30, 45, 65, 95]) if method.order < 4 else np.array([10, 14, 20, 28]),
-    )
+    model, e = ball(), 0.7
+    first, second = bounces_on_the_spring(e)
+    counts = np.array([30, 45, 65, 95]) if method.order < 4 else np.array([10, 14, 20, 28])
+    errors = []
     for n in counts:
         h = first / (n + 0.4)
-        steps = int(np.ceil(second / h)) + 4
-        run = simulate_contact(
-            model,
-            partial(plane_contacts, model),
-            [1.0],
-            [0.0],
-            steps * h,
-            steps * h,
-            e=e,
-            tau=spring,
-            method=method,
-            h=h,
-        )
+        T = (int(np.ceil(second / h)) + 4) * h
+        options = {"e": e, "tau": spring, "method": method, "h": h}
+        run = simulate_contact(model, partial(plane_contacts, model), [1.0], [0.0], T, T, **options)
         errors.append(abs(run.times("impact")[0] - first))
         assert abs(run.times("impact")[1] - second) < 60 * max(errors[-1], 1e-9)
     assert (

@@ -255,6 +255,12 @@ def test_names_and_values_that_are_wrong_are_told_with_what_would_do():
             run[name] = value
     with pytest.raises(KeyError, match=r"no port 'pd.taus'.*did you mean pd.tau"):
         _ = run["pd.taus"]
+    run[f"pd.{'q_ref'}"] = [0.1, 0.2]
+    assert run["pd.q_ref"].tolist() == [0.1, 0.2]
+
+
+def test_starts_and_options_that_are_wrong_are_told_with_what_would_do():
+    run = prepare(arm(), 1e-2)
     for start, error, message in (
         ({"robt.q": 0.0}, KeyError, r"no part 'robt' .*did you mean robot"),
         ({"robot": 0.0}, KeyError, r"write part.port"),
@@ -264,8 +270,6 @@ def test_names_and_values_that_are_wrong_are_told_with_what_would_do():
     ):
         with pytest.raises(error, match=message):
             run.reset(start)
-    run[f"pd.{'q_ref'}"] = [0.1, 0.2]
-    assert run["pd.q_ref"].tolist() == [0.1, 0.2]
     with pytest.raises(ValueError, match="events end the steps of `simulate`"):
         prepare(arm(), 1e-2, events=["robot.q[1]"]).step()
     with pytest.raises(ValueError, match="n must be 1 or more, not 0"):

@@ -249,20 +249,38 @@ def test_designs_that_vary_nothing_that_could_be_are_refused():
         uniform({"decay.k": 2.0}, 3)
 
 
-def test_the_command_sweeps(tmp_path, capsys, monkeypatch):
+@pytest.fixture
+def wave(tmp_path, monkeypatch):
+    """A folder to stand in, with a system whose largest value is an amplitude."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wave.py").write_text(
         "from rigidblocks import Sine, System\nsystem = System()\n"
         'system.add("wave", Sine(amplitude=2.0, frequency=0.25))\n'
     )
-    options = ["--measure", "max wave.y", "--stop", "1", "--dt", "0.25", "-o", "runs.csv"]
+    return tmp_path
+
+
+MEASURED = ["--measure", "max wave.y", "--stop", "1", "--dt", "0.25"]
+
+
+def test_the_command_sweeps(wave, capsys):
+    options = [*MEASURED, "-o", "runs.csv"]
     assert main(["sweep", "wave.py", "--vary", "wave.amplitude=1,2:4:3", *options]) == 0
     said = capsys.readouterr().out
     assert "4 runs" in said
-    rows = (tmp_path / "runs.csv").read_text().splitlines()
+    rows = (wave / "runs.csv").read_text().splitlines()
     assert rows[1] == "run,wave.amplitude,max wave.y,error"
     values = sorted(tuple(map(float, row.split(",")[1:3])) for row in rows[2:])
     assert_allclose(values, [(a, a) for a in (1.0, 2.0, 3.0, 4.0)], rtol=1e-12)
+    words = ["--vary", "wave.amplitude=1:3", "--sample", "uniform", "--runs", "4", "--json"]
+    assert main(["sweep", "wave.py", *words, *MEASURED]) == 0
+    columns = json.loads(capsys.readouterr().out)["columns"]
+    assert_allclose(columns["wave.amplitude"], columns["max wave.y"], rtol=1e-12)
+    assert len(set(columns["wave.amplitude"])) == 4
+
+
+@pytest.mark.usefixtures("wave")
+def test_what_the_command_cannot_sweep_is_refused(capsys):
     for words, said in (
         (["wave.amplitude"], "as wave.amplitude=1,2 or =1:4:7"),
         (
@@ -279,14 +297,9 @@ def test_the_command_sweeps(tmp_path, capsys, monkeypatch):
         ),
         (["wave.amplitude=1", "--scheduler", "bench"], "write it as tcp://bench:8786"),
     ):
-        given = options[:-2] if "--scheduler" in words else options
+        given = MEASURED if "--scheduler" in words else [*MEASURED, "-o", "runs.csv"]
         assert main(["sweep", "wave.py", "--vary", *words, *given]) == 2
         assert said in capsys.readouterr().err
-    words = ["--vary", "wave.amplitude=1:3", "--sample", "uniform", "--runs", "4", "--json"]
-    assert main(["sweep", "wave.py", *words, *options[:-2]]) == 0
-    columns = json.loads(capsys.readouterr().out)["columns"]
-    assert_allclose(columns["wave.amplitude"], columns["max wave.y"], rtol=1e-12)
-    assert len(set(columns["wave.amplitude"])) == 4
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a file that takes nothing")

@@ -115,6 +115,10 @@ def test_what_cannot_go_in_lanes_goes_alone_unless_lanes_are_asked_for(monkeypat
         sweep(decays(), design, 1.0, DT, measure, progress=False)["end"], expected, rtol=1e-9
     )
     assert calls
+
+
+def test_lanes_that_cannot_be_are_refused(monkeypatch):
+    design, measure = grid({"decay.k": [0.2, 0.5, 1.0]}), {"end": "last decay.x"}
     monkeypatch.setattr(in_lanes, "_ROOM", 100)
     with pytest.raises(ValueError, match="take too much memory: keep less of them"):
         sweep(decays(), design, 1.0, DT, measure, lanes=8, progress=False)

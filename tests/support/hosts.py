@@ -114,6 +114,12 @@ def run_in_fmpy(
     return np.array(rows)
 
 
+def _initialize(slave: FMU2Slave, stop: float) -> None:
+    slave.setupExperiment(tolerance=1e-6, startTime=0.0, stopTime=stop)
+    slave.enterInitializationMode()
+    slave.exitInitializationMode()
+
+
 def run_as_s_functions(
     fmus: Fmus,
     connections: Connections,
@@ -140,12 +146,10 @@ def run_as_s_functions(
             value = start.get(f"{name}.{v.name}", v.start)
             if value is not None and v.initial != "calculated":
                 slave.setReal([v.valueReference], [float(value)])
-        slave.setupExperiment(tolerance=1e-6, startTime=0.0, stopTime=steps * dt)
-        slave.enterInitializationMode()
-        slave.exitInitializationMode()
+        _initialize(slave, steps * dt)
     rows, reached = list[list[float]](), dict.fromkeys(slaves, 0.0)
     for k in range(steps + 1):
-        signals = dict[str, float]()
+        signals = {}
         for name, slave in slaves.items():
             if (h := k * dt - reached[name]) > 0:
                 slave.doStep(reached[name], h, noSetFMUStatePriorToCurrentPoint=False)

@@ -76,15 +76,20 @@ def test_pendulum_swings_and_falls_as_its_closed_form():
     assert_array_equal(linear.y, [np.pi / 2])
 
 
+def controlled(kp, kd, q_ref, start, **options):
+    """A robot of two links that a controller holds at q_ref."""
+    system = System()
+    system.add("robot", RobotPlant(planar2()), start=start, **options)
+    system.add("pd", PDController(kp=kp, kd=kd), start={"q_ref": q_ref})
+    for target in ("pd.q", "pd.qd", "robot.tau"):
+        system.connect(CONNECTIONS[target], target)
+    return system
+
+
 @pytest.mark.parametrize("q", [(1.0, 1.5), (0.0, 0.0), (0.3, -2.0)])
 def test_robot_under_a_controller_is_the_damped_oscillator_of_its_inertia(q):
     # at rest on its command: A = [[0, 1], [-H^-1 Kp, -H^-1 Kd]]
-    system = System()
-    system.add("robot", RobotPlant(planar2()), start={"q": q})
-    system.add("pd", PDController(kp=[1000.0, 800.0], kd=[15.0, 10.0]), start={"q_ref": q})
-    for target in ("pd.q", "pd.qd", "robot.tau"):
-        system.connect(CONNECTIONS[target], target)
-    linear = linearize(system)
+    linear = linearize(controlled([1000.0, 800.0], [15.0, 10.0], q, {"q": q}))
     H = crba(planar2(), np.array(q))
     K, D = np.linalg.solve(H, np.diag([1000.0, 800.0])), np.linalg.solve(H, np.diag([15.0, 10.0]))
     close(linear.A, np.block([[np.zeros((2, 2)), np.eye(2)], [-K, -D]]), RTOL)
@@ -137,23 +142,28 @@ def test_a_sampled_controller_is_a_discrete_system():
 # differences
 
 
+def rates_and_outputs(flat, m):
+    """Those of a block at a memory, whose outputs are put into it."""
+    m[flat.y] = NumpyEvaluator(flat).output(m)
+    y = np.concatenate([m[flat.where[port.name]] for port in flat.block.outputs])
+    return NumpyEvaluator(flat).derivative(m), y
+
+
 @pytest.mark.parametrize("name", ["pendulum", "mixed"])
 def test_linearization_equals_differences_of_the_blocks_own_functions(name, rng):
     model = MODELS[name]()
     s = random_state(rng, model)
     flat = Memory(RobotPlant(model, external_wrenches=True))
     m = flat.start()
-    for port in ("q", "qd", "tau", "f_ext"):
-        m[flat.where[port]] = np.ravel(getattr(s, port))
-    linear = linearize(flat.block, at={"q": s.q, "qd": s.qd, "tau": s.tau, "f_ext": s.f_ext})
+    at = {port: getattr(s, port) for port in ("q", "qd", "tau", "f_ext")}
+    for port, value in at.items():
+        m[flat.where[port]] = np.ravel(value)
+    linear = linearize(flat.block, at=at)
 
     def after(places, values):
         changed = m.copy()
         changed[places] = values
-        changed[flat.y] = NumpyEvaluator(flat).output(changed)
-        return NumpyEvaluator(flat).derivative(changed), np.concatenate(
-            [changed[flat.where[port.name]] for port in flat.block.outputs]
-        )
+        return rates_and_outputs(flat, changed)
 
     for places, columns in ((flat.x, (linear.A, linear.C)), (flat.u, (linear.B, linear.D))):
         for k in (0, 1):
@@ -163,11 +173,10 @@ def test_linearization_equals_differences_of_the_blocks_own_functions(name, rng)
             close(columns[k], expected, DIFFERENCES * np.linalg.cond(crba(model, s.q)))
     assert_array_equal(linear.x, m[flat.x])
     assert_array_equal(linear.u, m[flat.u])
-    close(
-        linear.residual, NumpyEvaluator(flat).derivative(m), RTOL
-    )  # far from an equilibrium: reported, not refused
+    rates, y = after(flat.x, m[flat.x])
+    close(linear.residual, rates, RTOL)  # far from an equilibrium: reported, not refused
     assert np.abs(linear.residual).max() > 1
-    close(linear.y, after(flat.x, m[flat.x])[1], RTOL)
+    close(linear.y, y, RTOL)
 
 
 def moved(flat, s, xi, h):
@@ -225,14 +234,7 @@ def test_linearization_of_quaternions_is_how_neighbouring_motions_part(joints, r
 
 def test_small_perturbations_grow_as_the_exponential_of_a():
     # at rest under gravity, held by the controller: x(t) - x0 = exp(A t) (x(0) - x0)
-    start = {"robot.q": [0.3, 0.4], "pd.q_ref": [0.3, 0.4]}
-    system = System()
-    system.add("robot", RobotPlant(planar2()), start={"q": start["robot.q"]})
-    system.add(
-        "pd", PDController(kp=[100.0, 80.0], kd=[5.0, 3.0]), start={"q_ref": start["pd.q_ref"]}
-    )
-    for target in ("pd.q", "pd.qd", "robot.tau"):
-        system.connect(CONNECTIONS[target], target)
+    system = controlled([100.0, 80.0], [5.0, 3.0], [0.3, 0.4], {"q": [0.3, 0.4]})
     linear, small = linearize(system), 1e-6
     stepper = compiled_stepper(Memory(ContinuousSystem(system)))
     for xi in np.eye(4):
@@ -246,13 +248,8 @@ def test_small_perturbations_grow_as_the_exponential_of_a():
 
 def test_a_fused_system_is_the_discrete_system_of_its_step(rng):
     # its step from k to k + 1, differenced
-    system, start = System(), {"q": [0.1, 0.2], "qd": [0.3, -0.4]}
-    system.add("robot", RobotPlant(planar2()), start=start, method="rk4")
-    system.add(
-        "pd", PDController(kp=[1000.0, 1000.0], kd=[15.0, 15.0]), start={"q_ref": [0.3, 0.2]}
-    )
-    for target in ("pd.q", "pd.qd", "robot.tau"):
-        system.connect(CONNECTIONS[target], target)
+    start = {"q": [0.1, 0.2], "qd": [0.3, -0.4]}
+    system = controlled([1000.0, 1000.0], [15.0, 15.0], [0.3, 0.2], start, method="rk4")
     flat = Memory(FusedSystem(system, 2e-3))
     m = flat.start()
     m[flat.z] = rng.normal(size=flat.z.stop - flat.z.start)
