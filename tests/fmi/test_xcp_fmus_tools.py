@@ -100,6 +100,7 @@ def _configured(address, monkeypatch):
 
 def _recorded(address, places, steps, monkeypatch):
     """Time [ns] and signals, as pyxcp has them; it writes the gain half-way."""
+    app = _configured(address, monkeypatch)
     from pyxcp.daq_stim import DaqList, DaqOnlinePolicy
     from pyxcp.master import Master
 
@@ -114,7 +115,7 @@ def _recorded(address, places, steps, monkeypatch):
     kept = Kept([DaqList("all", 0, False, True, signals, 0, 1)])
     steps.start()
     time.sleep(0.3)  # until it listens
-    with Master("ETH", config=_configured(address, monkeypatch), policy=kept) as master:
+    with Master("ETH", config=app, policy=kept) as master:
         much_room(master.transport.sock)
         master.connect()
         assert master.identifier(1) == "arm"
