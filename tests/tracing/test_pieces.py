@@ -1,5 +1,6 @@
 """Long functions in C: what repeats is one piece, and the arithmetic stays the same to the bit."""
 
+import ctypes
 from collections import defaultdict
 
 import numpy as np
@@ -9,7 +10,8 @@ from numpy.testing import assert_array_equal
 from rigidblocks import auto_tree
 from rigidblocks.dynamics import aba
 from rigidblocks.tracing import ccode, pieces, repeats
-from rigidblocks.tracing.ccode import c_function
+from rigidblocks.tracing.ccode import c_function, c_functions
+from rigidblocks.tracing.compiler import shared_library
 from rigidblocks.tracing.function import compiled, compiled_form
 from rigidblocks.tracing.repeats import stretches
 from rigidblocks.tracing.trace import trace
@@ -72,17 +74,60 @@ def graph_of(seed):
     return trace(f"random_{seed}", random_function(rng, int(rng.integers(3, 15))), {"x": (N,)})
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_functions_in_pieces_compute_the_same_bits(seed, monkeypatch):
-    graph, x = graph_of(seed), np.random.default_rng(seed).normal(size=(9, N))
-    whole = [compiled_form(graph, batch) for batch in (False, True)]
-    assert "left[at[" not in c_function(graph)
+@pytest.fixture
+def short_pieces(monkeypatch):
+    """What is long, and what repeats, at the size of a test."""
     monkeypatch.setattr(ccode, "LONG", 50)
     monkeypatch.setattr(pieces, "PART", 60)
     monkeypatch.setattr(pieces, "LONG", 45)
     monkeypatch.setattr(repeats, "LENGTHS", (4, 8, 16, 32))
     monkeypatch.setattr(repeats, "FEWEST", 6)
+
+
+def graphs_in_common(seed):
+    """Three functions: one has what all three compute, and two pairs have more in common."""
+    rng = np.random.default_rng(seed)
+    parts = [random_function(np.random.default_rng(rng.integers(99)), 4) for _ in range(4)]
+    plans = {"one": (0, 1), "two": (1, 2, 0), "three": (3, 1)}
+
+    def of(plan):
+        return lambda x: {"y": np.concatenate([parts[k](x)["y"] for k in plan])}
+
+    return [trace(name, of(plan), {"x": (N,)}) for name, plan in plans.items()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_what_functions_have_in_common_is_one_text_and_gives_the_same_bits(seed, request):
+    graphs, x = graphs_in_common(seed), np.random.default_rng(seed).normal(size=N)
+    alone = [compiled_form(graph, False) for graph in graphs]
+    request.getfixturevalue("short_pieces")
+    text = c_functions(graphs, [{}] * 3, inline=True)
+    separate = sum(c_function(graph).count(";\n") for graph in graphs)
+    assert text.count(";\n") < 0.8 * separate
+    calls = "".join(
+        f"void call_{g.name}(const double *, double *);\n"
+        f'__attribute__((visibility("default"))) void call_{g.name}(const double *in, double *out)'
+        f"\n{{\n    {g.name}(in, out);\n}}\n"
+        for g in graphs
+    )
+    path = shared_library({"all.c": f"#include <math.h>\n{text}{calls}"}, "all.c")
+    library = ctypes.CDLL(str(path))
+    for graph, own in zip(graphs, alone, strict=True):
+        y = np.zeros(graph.outputs["y"])
+        library[f"call_{graph.name}"](
+            ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data)
+        )
+        assert_array_equal(y, own(x))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_functions_in_pieces_compute_the_same_bits(seed, request):
+    graph, x = graph_of(seed), np.random.default_rng(seed).normal(size=(9, N))
+    whole = [compiled_form(graph, batch) for batch in (False, True)]
+    assert "left[at[" not in c_function(graph)
+    request.getfixturevalue("short_pieces")
     assert "left[at[" in c_function(graph)
     alone, batch = (compiled_form(graph, batch) for batch in (False, True))
     for row in x:

@@ -11,7 +11,8 @@ from types import MappingProxyType
 
 import casadi as ca
 
-from rigidblocks.tracing.notation import SCALAR, Assignment, Notation
+from rigidblocks.tracing.collector import collector_waits
+from rigidblocks.tracing.notation import SCALAR, Assignment, Notation, Number
 from rigidblocks.tracing.pieces import LONG, Function, definition, in_pieces, named
 from rigidblocks.tracing.tables import table_named
 from rigidblocks.tracing.trace import Graph, element_names, instructions
@@ -35,6 +36,7 @@ def c_function(
     return c_functions([graph], [names], inline=inline, notation=notation)
 
 
+@collector_waits()
 def c_functions(
     graphs: Sequence[Graph],
     names: Sequence[Mapping[str, str]],
@@ -57,7 +59,7 @@ def c_functions(
         if len(assignments) > LONG:
             long[graph.name] = Function(assignments, own)
         else:
-            lines = [one.text for one in named(assignments, dict(own))]
+            lines = list(named(assignments, dict(own)))
             arguments = f"const {notation.real} *in, {notation.real} *out"
             short.append(definition(graph.name, arguments, lines, ("in", "out"), inline))
     text = in_pieces(long, inline, notation.real) if long else ""
@@ -152,15 +154,14 @@ def statements(
 def _assignments(
     function: ca.Function, inputs: Sequence[str], outputs: Sequence[str], notation: Notation
 ) -> Iterator[Assignment]:
-    operations = list(_operations(function, inputs, outputs, notation))
+    operations = list(_operations(function, inputs, outputs))
     calls = any(code == ca.OP_CALL for _, code, _ in operations)
     called = {f"v{k}": name for k, name in _called(function).items()} if calls else {}
-    results = set(outputs)
     divisors = Counter(operands[1] for _, code, operands in operations if code == ca.OP_DIV)
     reciprocals: dict[str, str] = {}
     paired = _pairs(operations) if notation.sine_and_cosine else {}
+    forms = _Forms(notation, frozenset(outputs))
     for target, code, operands in operations:
-        value, reads = "", operands
         if pair := paired.get(target):
             if target == pair[0]:
                 yield _sine_and_cosine(operands[0], code, pair, notation)
@@ -169,15 +170,46 @@ def _assignments(
             a, b = operands
             if b not in reciprocals:
                 r = reciprocals[b] = f"r{len(reciprocals)}"
-                inverse = notation.expression(ca.OP_INV, [b])
-                yield Assignment((r,), (b,), f"const {notation.real} {r} = {inverse};")
-            value, reads = f"{a} * {reciprocals[b]}", (a, reciprocals[b])
-        elif code == ca.OP_CALL:
-            table = notation.table.format(name=called[target], a=operands[0])
-            value = table if table_named(called[target]) else notation.number("0.0")
-        declared = target if target in results else f"const {notation.real} {target}"
-        text = f"{declared} = {value or notation.expression(code, operands)};"
-        yield Assignment((target,), reads, text)
+                yield forms.assignment(r, ca.OP_INV, (b,))
+            code, operands = ca.OP_MUL, (a, reciprocals[b])
+        yield forms.assignment(target, code, operands, called.get(target, ""))
+
+
+_AS_GIVEN: tuple[list[int], ...] = [], [0], [0, 1]  # the order of operands that are each read once
+
+
+class _Forms:
+    """What statements of a notation have in common, made once; those of `results` declare none."""
+
+    def __init__(self, notation: Notation, results: frozenset[str]):
+        self._notation, self._results = notation, results
+        self._known: dict[tuple[object, ...], tuple[str, list[int]]] = {}
+
+    def assignment(
+        self, target: str, code: int, operands: tuple[str, ...], called: str = ""
+    ) -> Assignment:
+        """The statement of an operation, or of a call."""
+        declares = target not in self._results
+        key = (code, declares, called, *map(type, operands))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._made(code, operands, declares, called)
+        form, order = known
+        if order != _AS_GIVEN[len(operands)]:
+            operands = tuple([operands[k] for k in order])
+        return Assignment((target,), form, (target, *operands))
+
+    def _made(
+        self, code: int, operands: tuple[str, ...], declares: bool, called: str
+    ) -> tuple[str, list[int]]:
+        """The form, and which operand is in each of its places behind the target."""
+        if not called:
+            text, order = self._notation.form(code, operands)
+        elif table_named(called):
+            text, order = self._notation.call(called, operands)
+        else:
+            text, order = self._notation.number("0.0"), []
+        return f"const {self._notation.real} " * declares + f"%s = {text};", order
 
 
 def _pairs(operations: Iterable[tuple[str, int, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
@@ -195,13 +227,13 @@ def _sine_and_cosine(
 ) -> Assignment:
     """The statement of a sine and a cosine, `code` being the first of the pair."""
     sine, cosine = pair if code == ca.OP_SIN else pair[::-1]
-    call = notation.sine_and_cosine.format(a=angle, sine=sine, cosine=cosine)
+    call = notation.sine_and_cosine.format(a="%s", sine="%s", cosine="%s")
     both = sine, cosine  # in this order, so that pieces alike have them in one place
-    return Assignment(both, (angle,), f"{notation.real} {sine}, {cosine}; {call}")
+    return Assignment(both, f"{notation.real} %s, %s; {call}", (*both, angle, *both))
 
 
 def _operations(
-    function: ca.Function, arguments: Sequence[str], results: Sequence[str], notation: Notation
+    function: ca.Function, arguments: Sequence[str], results: Sequence[str]
 ) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     """The target, operation code and operands of each statement, in single-assignment form."""
     name: dict[int, str] = {}  # what each of CasADi's reused work variables holds now
@@ -211,7 +243,7 @@ def _operations(
         elif code == ca.OP_INPUT:
             name[outputs[0]] = arguments[inputs[1]]
         elif code == ca.OP_CONST:
-            name[outputs[0]] = notation.number(c_number(function.instruction_constant(k)))
+            name[outputs[0]] = Number(c_number(function.instruction_constant(k)))
         else:
             yield f"v{k}", code, tuple([name[i] for i in inputs])
             name[outputs[0]] = f"v{k}"

@@ -1,5 +1,6 @@
 """How C writes the operations of an expression graph: on numbers, or on numbers in lanes."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,15 +26,34 @@ _FUNCTIONS = {
     ca.OP_EXP: "exp",
     ca.OP_LOG: "log",
 }
+_SLOT = re.compile("\0(\\d)")
 _OF_TWO = {ca.OP_POW: "pow", ca.OP_CONSTPOW: "pow", ca.OP_ATAN2: "atan2"}
 
 
+class Number(str):
+    """The C literal of a number, among operands that are names."""
+
+    __slots__ = ()
+
+
 class Assignment(NamedTuple):
-    """A C statement that gives `targets` their one value each, from those named in `reads`."""
+    """A C statement that gives `targets` their one value each: a form with the places of its
+    `operands`, which are names, those of the targets among them, and numbers.
+    """
 
     targets: tuple[str, ...]
-    reads: tuple[str, ...]
-    text: str
+    form: str
+    operands: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The statement."""
+        return self.form % self.operands
+
+    @property
+    def reads(self) -> list[str]:
+        """The names of what it reads."""
+        return [one for one in self.operands if one not in self.targets and type(one) is not Number]
 
 
 @dataclass(frozen=True)
@@ -59,10 +79,31 @@ class Notation:
             )
         return template.format(a=operands[0], b=operands[-1])
 
+    def form(self, code: int, operands: Sequence[str]) -> tuple[str, list[int]]:
+        """The expression of an operation with the places of its operands, and which of them is in
+        each.
+        """
+        return _places(self.expression(code, self._slots(operands)))
+
+    def call(self, name: str, operands: Sequence[str]) -> tuple[str, list[int]]:
+        """The call of a table, as `form`."""
+        return _places(self.table.format(name=name, a=self._slots(operands)[0]))
+
+    def _slots(self, operands: Sequence[str]) -> list[str]:
+        return [
+            self.number(f"\0{k}") if type(one) is Number else f"\0{k}"
+            for k, one in enumerate(operands)
+        ]
+
+
+def _places(text: str) -> tuple[str, list[int]]:
+    """A text with slots as a form, and which of them is in each of its places."""
+    return _SLOT.sub("%s", text), [int(number) for number in _SLOT.findall(text)]
+
 
 SCALAR = Notation(
     "double",
-    lambda text: f"({text})" if text.startswith("-") else text,
+    lambda text: text,
     _ARITHMETIC
     | {code: f"{name}({{a}})" for code, name in _FUNCTIONS.items()}
     | {code: f"{name}({{a}}, {{b}})" for code, name in _OF_TWO.items()}

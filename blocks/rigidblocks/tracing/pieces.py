@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rigidblocks.tracing.notation import Assignment
-from rigidblocks.tracing.repeats import OPERAND, VALUE, forms, is_number, stretches
+from rigidblocks.tracing.common import Names, Owners, shares
+from rigidblocks.tracing.notation import Assignment, Number
+from rigidblocks.tracing.repeats import Stretch, forms, stretches
 from rigidblocks.tracing.units import APART
 
 LONG = 5000  # statements of a function, or of a piece that repeats, which is divided
@@ -29,6 +30,15 @@ class Function:
         self.results: list[Assignment] = []
         for one in assignments:
             (self.results if one.targets[0].startswith("out[") else self.work).append(one)
+
+    def renamed(self, names: Names) -> Iterator[Assignment]:
+        """The work with names that functions share; the results get them at the end."""
+        name: dict[str, str] = {}
+        yield from names.renamed(self.work, name)
+        self.results = [
+            one._replace(operands=tuple([name.get(x, x) for x in one.operands]))
+            for one in self.results
+        ]
 
     @cached_property
     def defined(self) -> dict[str, tuple[int, int]]:
@@ -46,6 +56,10 @@ class _Use(NamedTuple):
     function: Function
     start: int
     stop: int
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
 
     @property
     def statements(self) -> list[Assignment]:
@@ -77,12 +91,11 @@ class _Shared:
 
     def _line(self, k: int, column: tuple[Assignment, ...]) -> str:
         """Statement k, of which a column has that of each stretch."""
-        operands = zip(*(OPERAND.findall(one.text) for one in column), strict=True)
-        told = iter([self._operand(k, operand) for operand in operands])
-        return OPERAND.sub(lambda _: next(told), column[0].text)
+        operands = zip(*[one.operands for one in column], strict=True)
+        return column[0].form % tuple([self._operand(k, operand) for operand in operands])
 
     def _operand(self, k: int, operand: tuple[str, ...]) -> str:
-        if is_number(operand[0]):
+        if type(operand[0]) is Number:
             if len(set(operand)) == 1:
                 return operand[0]
             return f"c[{self.numbers.setdefault(operand, len(self.numbers))}]"
@@ -172,14 +185,21 @@ def definition(
     return f"{kind} {name}({arguments})\n{{\n{body}\n}}\n"
 
 
-def named(assignments: Iterable[Assignment], names: dict[str, str]) -> Iterator[Assignment]:
-    """The assignments, each with a comment on what it is the first to read or write; what is said
-    is taken out of the names.
+def named(assignments: Iterable[Assignment], names: dict[str, str]) -> Iterator[str]:
+    """The texts of assignments, each with a comment on what it is the first to read or write; what
+    is said is taken out of the names.
     """
     for one in assignments:
-        places = (*one.reads, *one.targets)
-        said = dict.fromkeys(names.pop(place) for place in places if place in names)
-        yield one._replace(text=f"{one.text} /* {', '.join(said)} */") if said else one
+        if said := _said(one, names):
+            yield f"{one.text} /* {', '.join(said)} */"
+        else:
+            yield one.text
+
+
+def _said(one: Assignment, names: dict[str, str]) -> dict[str, None]:
+    """What a statement is the first to read or write: taken out of the names."""
+    places = (*one.operands[1:], one.operands[0])
+    return dict.fromkeys([names.pop(place) for place in places if place in names])
 
 
 def in_pieces(functions: Mapping[str, Function], inline: bool, real: str) -> str:
@@ -203,27 +223,52 @@ def in_pieces(functions: Mapping[str, Function], inline: bool, real: str) -> str
     return text
 
 
+def _in_common(functions: Sequence[Function]) -> dict[Owners, list[Assignment]]:
+    """The statements by the numbers of the functions that have them, which take their names and
+    their order from there.
+    """
+    if len(functions) == 1:
+        return {(0,): functions[0].work}
+    names = Names()
+    parts = shares([list(one.renamed(names)) for one in functions])
+    for k, one in enumerate(functions):
+        one.work = [*chain.from_iterable(part for own, part in parts.items() if k in own)]
+    return parts
+
+
 def _uses(functions: Sequence[Function]) -> list[list[tuple[int, _Use]]]:
     """The stretches of each function, with their kinds."""
-    parts = forms([function.work for function in functions])
-    ends = [np.array([-1 - k]) for k in range(len(parts))]  # no stretch goes beyond one
-    found = stretches(np.concatenate([*chain.from_iterable(zip(parts, ends, strict=True))]))
-    uses: list[list[tuple[int, _Use]]] = []
+    parts = _in_common(functions)
+    form = forms(parts.values())
+    ends = [np.array([-1 - k]) for k in range(len(form))]  # no stretch goes beyond one
+    found = stretches(np.concatenate([*chain.from_iterable(zip(form, ends, strict=True))]))
+    uses: list[list[tuple[int, _Use]]] = [[] for _ in functions]
     kinds: dict[tuple[int, int], int] = {}
     offset = 0
-    for function, part in zip(functions, parts, strict=True):
-        own: list[tuple[int, _Use]] = []
-        for one in found:
-            first, stop = max(one.start - offset, 0), min(one.stop - offset, len(part))
-            size = PART if one.kind < 0 else _equal_parts(stop - first)
-            for start in range(first, stop, size):
-                kind = one.kind
-                if kind >= 0:  # the parts of what is alike are alike
-                    kind = kinds.setdefault((kind, start - first), len(kinds))
-                own.append((kind, _Use(function, start, min(start + size, stop))))
-        uses.append(own)
+    for owners, part in parts.items():
+        places = [sum(use.size for _, use in uses[k]) for k in owners]
+        for start, size, name in _divided(found, offset, len(part)):
+            repeats = name[0] >= 0 or len(owners) > 1
+            kind = kinds.setdefault(name, len(kinds)) if repeats else -1
+            for k, place in zip(owners, places, strict=True):
+                first = place + start
+                uses[k].append((kind, _Use(functions[k], first, first + size)))
         offset += len(part) + 1
     return uses
+
+
+def _divided(
+    found: Sequence[Stretch], offset: int, length: int
+) -> Iterator[tuple[int, int, tuple[int, int]]]:
+    """The start and the size of the pieces of a part of this length at its offset, and what those
+    that are alike have in common.
+    """
+    for one in found:
+        first, stop = max(one.start - offset, 0), min(one.stop - offset, length)
+        size = PART if one.kind < 0 else _equal_parts(stop - first)
+        for start in range(first, stop, size):
+            name = (one.kind, start - first) if one.kind >= 0 else (-1, offset + start)
+            yield start, min(size, stop - start), name
 
 
 def _equal_parts(length: int) -> int:
@@ -260,7 +305,7 @@ class _Calls:
         """The C of the pieces that do not repeat, and of the function with the tables."""
         for value in [value for value in self.left.last if value.startswith("in[")]:
             target = f"left[{self.left.put(value)}]"
-            self._say([Assignment((target,), (value,), f"{target} = {value};")])
+            self._say([Assignment((target,), "%s = %s;", (target, value))])
         text = ""
         for number, (kind, use) in enumerate(uses):
             if kind >= 0:
@@ -276,7 +321,7 @@ class _Calls:
         return text + definition(self.name, arguments, lines, ("in", "out"), inline)
 
     def _say(self, assignments: Iterable[Assignment]) -> None:
-        self.lines += [one.text for one in named(assignments, self._names)]
+        self.lines += named(assignments, self._names)
 
     def _call(self, piece: _Shared, use: _Use) -> None:
         """The call of a piece that is shared, and what its table has for it."""
@@ -293,8 +338,9 @@ class _Calls:
             f"const {self.real} {value} = left[{self.left.place[value]}];"
             for value in use.from_elsewhere()
         ]
-        for one in named(use.statements, self._names):
-            lines.append(one.text)
+        statements = use.statements
+        for one, text in zip(statements, named(statements, self._names), strict=True):
+            lines.append(text)
             kept = [target for target in one.targets if target in self.left.last]
             lines += [f"left[{self.left.put(target)}] = {target};" for target in kept]
         arguments = f"const {self.real} *in, {self.real} *left"
@@ -303,12 +349,8 @@ class _Calls:
     def _results(self) -> Iterator[Assignment]:
         place = self.left.place
         for one in self.function.results:
-            text = VALUE.sub(lambda value: _read(value.group(), place), one.text)
-            yield one._replace(text=text)
-
-
-def _read(value: str, place: Mapping[str, int]) -> str:
-    return value if value.startswith("in[") else f"left[{place[value]}]"
+            operands = [f"left[{place[x]}]" if x in place else x for x in one.operands]
+            yield one._replace(operands=tuple(operands))
 
 
 def _table(kind: str, name: str, entries: Sequence[str]) -> str:

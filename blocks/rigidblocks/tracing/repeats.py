@@ -7,19 +7,14 @@ of a compiler goes with what differs in a model and not with its size. The arith
 """
 
 import heapq
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
-from rigidblocks.tracing.notation import Assignment
+from rigidblocks.tracing.notation import Assignment, Number
 
-VALUE = re.compile(r"\b[vr]\d+\b|\bin\[\d+\]")  # how C names a computed value and an input
-NUMBER = re.compile(r"(?<![\w.\[])-?\d+\.?\d*(?:e[-+]?\d+)?(?![\w.\]])")
-OPERAND = re.compile(f"({VALUE.pattern}|{NUMBER.pattern})")
-_NAMES = frozenset("vri")  # the first letters of values and inputs
 NEAR = 64  # statements: operands from nearer than that are part of what stretches have in common
 LENGTHS = tuple(32 << k for k in range(6))  # of stretches looked for; they are extended then
 FEWEST = 32  # statements that stretches of a kind have to save
@@ -51,17 +46,11 @@ def _forms(
     for k, one in enumerate(function):
         for target in one.targets:
             at[target] = k
-        parts = OPERAND.split(one.text)
-        distances = (
-            min(k - at.get(operand, -NEAR), NEAR) if operand[0] in _NAMES else -1
-            for operand in parts[1::2]
-        )
-        yield known.setdefault((*parts[::2], *distances), len(known))
-
-
-def is_number(operand: str) -> bool:
-    """Whether an operand is a literal."""
-    return operand[0] not in _NAMES
+        distances = [
+            -1 if type(operand) is Number else min(k - at.get(operand, -NEAR), NEAR)
+            for operand in one.operands
+        ]
+        yield known.setdefault((one.form, *distances), len(known))
 
 
 def stretches(form: Array) -> list[Stretch]:

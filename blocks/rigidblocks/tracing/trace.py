@@ -34,6 +34,7 @@ from rigidblocks.tracing.choices import (
     is_tracing,
     with_whole_laws,
 )
+from rigidblocks.tracing.collector import collector_waits
 from rigidblocks.tracing.tables import lookup
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -330,7 +331,7 @@ def trace(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shape
     where it branches on a traced value.
     """
     symbols = [ca.SX.sym(key, prod(shape)) for key, shape in inputs.items()]
-    with choices_of_trace() as choices:
+    with collector_waits(), choices_of_trace() as choices:
         results = function(*map(_traced_array, symbols, inputs.values()))
     outputs = {key: np.asarray(value) for key, value in results.items()}
     elements = ca.SX(0, 1)

@@ -21,7 +21,7 @@ static inline void held_rates(const double *in, double *out)
     const double v15 = in[7] * in[3]; /* b */
     const double v16 = (v13 != 0.0) ? v15 : 0.0;
     const double v17 = (v13 == 0.0) ? 1.0 : 0.0;
-    const double v19 = (v17 != 0.0) ? (-1.0) : 0.0;
+    const double v19 = (v17 != 0.0) ? -1.0 : 0.0;
     const double v20 = v16 + v19;
     const double v21 = (v11 != 0.0) ? v20 : 0.0;
     const double v22 = (v11 == 0.0) ? 1.0 : 0.0;
@@ -45,7 +45,7 @@ static inline void indicators(const double *in, double *out)
     (void)in;
     (void)out;
     const double v2 = in[7] * in[3]; /* b, w */
-    const double v4 = v2 - (-1.0);
+    const double v4 = v2 - -1.0;
     const double v5 = fabs(v2);
     const double v7 = v5 + 1.0;
     const double v8 = v7 + 1.0;
@@ -54,7 +54,7 @@ static inline void indicators(const double *in, double *out)
     const double v13 = (0.0 < in[9]) ? 1.0 : 0.0; /* side of indicator 1 */
     const double v14 = (v13 != 0.0) ? v2 : 0.0;
     const double v15 = (v13 == 0.0) ? 1.0 : 0.0;
-    const double v16 = (v15 != 0.0) ? (-1.0) : 0.0;
+    const double v16 = (v15 != 0.0) ? -1.0 : 0.0;
     const double v17 = v14 + v16;
     const double v18 = 1.0 - v17;
     const double v19 = fabs(v17);

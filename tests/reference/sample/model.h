@@ -48,8 +48,8 @@ static inline void derivative(const double *in, double *out)
     const double v6 = in[3] * in[1]; /* d[1] */
     out[1] = v6; /* der(d[2]) */
     const double v11 = in[7] * in[3]; /* b */
-    const double v13 = (v11 < (-1.0)) ? 1.0 : 0.0;
-    const double v14 = (v13 != 0.0) ? (-1.0) : 0.0;
+    const double v13 = (v11 < -1.0) ? 1.0 : 0.0;
+    const double v14 = (v13 != 0.0) ? -1.0 : 0.0;
     const double v15 = (v13 == 0.0) ? 1.0 : 0.0;
     const double v16 = (v15 != 0.0) ? v11 : 0.0;
     const double v17 = v14 + v16;

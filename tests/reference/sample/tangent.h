@@ -38,7 +38,7 @@ static inline void tangent(const double *in, double *out)
     const double v33 = in[7] * in[3];
     const double v34 = (v20 != 0.0) ? v33 : 0.0;
     const double v35 = (v20 == 0.0) ? 1.0 : 0.0;
-    const double v37 = (v35 != 0.0) ? (-1.0) : 0.0;
+    const double v37 = (v35 != 0.0) ? -1.0 : 0.0;
     const double v38 = v34 + v37;
     const double v39 = (v18 != 0.0) ? v38 : 0.0;
     const double v40 = (v18 == 0.0) ? 1.0 : 0.0;

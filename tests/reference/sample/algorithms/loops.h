@@ -164,7 +164,7 @@ static inline void loop_rows(const double *in, double *out)
     const double v172 = in[3] * v171;
     const double v173 = v170 - v172;
     const double v174 = in[9] + in[0];
-    const double v176 = v174 + (-1.5);
+    const double v176 = v174 + -1.5;
     const double v177 = v169 * v176;
     const double v178 = in[10] + in[1];
     const double v179 = v171 * v178;

@@ -70,8 +70,8 @@ static inline void update(const double *in, double *out)
     const double v5 = in[3] * in[2]; /* table.w, table.d[2] */
     const double v6 = 0.16666666666666666 * v5;
     const double v12 = in[8] * in[3]; /* table.b */
-    const double v14 = (v12 < (-1.0)) ? 1.0 : 0.0;
-    const double v15 = (v14 != 0.0) ? (-1.0) : 0.0;
+    const double v14 = (v12 < -1.0) ? 1.0 : 0.0;
+    const double v15 = (v14 != 0.0) ? -1.0 : 0.0;
     const double v16 = (v14 == 0.0) ? 1.0 : 0.0;
     const double v17 = (v16 != 0.0) ? v12 : 0.0;
     const double v18 = v15 + v17;
@@ -92,8 +92,8 @@ static inline void update(const double *in, double *out)
     const double v33 = 0.3333333333333333 * v32;
     const double v34 = v6 + v33;
     const double v35 = in[8] * v28;
-    const double v36 = (v35 < (-1.0)) ? 1.0 : 0.0;
-    const double v37 = (v36 != 0.0) ? (-1.0) : 0.0;
+    const double v36 = (v35 < -1.0) ? 1.0 : 0.0;
+    const double v37 = (v36 != 0.0) ? -1.0 : 0.0;
     const double v38 = (v36 == 0.0) ? 1.0 : 0.0;
     const double v39 = (v38 != 0.0) ? v35 : 0.0;
     const double v40 = v37 + v39;
@@ -115,8 +115,8 @@ static inline void update(const double *in, double *out)
     const double v56 = 0.3333333333333333 * v55;
     const double v57 = v34 + v56;
     const double v58 = in[8] * v49;
-    const double v59 = (v58 < (-1.0)) ? 1.0 : 0.0;
-    const double v60 = (v59 != 0.0) ? (-1.0) : 0.0;
+    const double v59 = (v58 < -1.0) ? 1.0 : 0.0;
+    const double v60 = (v59 != 0.0) ? -1.0 : 0.0;
     const double v61 = (v59 == 0.0) ? 1.0 : 0.0;
     const double v62 = (v61 != 0.0) ? v58 : 0.0;
     const double v63 = v60 + v62;
@@ -163,8 +163,8 @@ static inline void update(const double *in, double *out)
     const double v103 = 0.3333333333333333 * v70;
     const double v104 = v102 + v103;
     const double v105 = in[8] * v72;
-    const double v106 = (v105 < (-1.0)) ? 1.0 : 0.0;
-    const double v107 = (v106 != 0.0) ? (-1.0) : 0.0;
+    const double v106 = (v105 < -1.0) ? 1.0 : 0.0;
+    const double v107 = (v106 != 0.0) ? -1.0 : 0.0;
     const double v108 = (v106 == 0.0) ? 1.0 : 0.0;
     const double v109 = (v108 != 0.0) ? v105 : 0.0;
     const double v110 = v107 + v109;
@@ -183,8 +183,8 @@ static inline void update(const double *in, double *out)
     const double v123 = v121 * v122;
     const double v124 = 0.16666666666666666 * v123;
     const double v125 = in[8] * v121;
-    const double v126 = (v125 < (-1.0)) ? 1.0 : 0.0;
-    const double v127 = (v126 != 0.0) ? (-1.0) : 0.0;
+    const double v126 = (v125 < -1.0) ? 1.0 : 0.0;
+    const double v127 = (v126 != 0.0) ? -1.0 : 0.0;
     const double v128 = (v126 == 0.0) ? 1.0 : 0.0;
     const double v129 = (v128 != 0.0) ? v125 : 0.0;
     const double v130 = v127 + v129;
@@ -204,8 +204,8 @@ static inline void update(const double *in, double *out)
     const double v144 = 0.3333333333333333 * v143;
     const double v145 = v124 + v144;
     const double v146 = in[8] * v139;
-    const double v147 = (v146 < (-1.0)) ? 1.0 : 0.0;
-    const double v148 = (v147 != 0.0) ? (-1.0) : 0.0;
+    const double v147 = (v146 < -1.0) ? 1.0 : 0.0;
+    const double v148 = (v147 != 0.0) ? -1.0 : 0.0;
     const double v149 = (v147 == 0.0) ? 1.0 : 0.0;
     const double v150 = (v149 != 0.0) ? v146 : 0.0;
     const double v151 = v148 + v150;
@@ -227,8 +227,8 @@ static inline void update(const double *in, double *out)
     const double v167 = 0.3333333333333333 * v166;
     const double v168 = v145 + v167;
     const double v169 = in[8] * v160;
-    const double v170 = (v169 < (-1.0)) ? 1.0 : 0.0;
-    const double v171 = (v170 != 0.0) ? (-1.0) : 0.0;
+    const double v170 = (v169 < -1.0) ? 1.0 : 0.0;
+    const double v171 = (v170 != 0.0) ? -1.0 : 0.0;
     const double v172 = (v170 == 0.0) ? 1.0 : 0.0;
     const double v173 = (v172 != 0.0) ? v169 : 0.0;
     const double v174 = v171 + v173;
@@ -278,8 +278,8 @@ static inline void update(const double *in, double *out)
     const double v217 = 0.3333333333333333 * v181;
     const double v218 = v216 + v217;
     const double v219 = in[8] * v183;
-    const double v220 = (v219 < (-1.0)) ? 1.0 : 0.0;
-    const double v221 = (v220 != 0.0) ? (-1.0) : 0.0;
+    const double v220 = (v219 < -1.0) ? 1.0 : 0.0;
+    const double v221 = (v220 != 0.0) ? -1.0 : 0.0;
     const double v222 = (v220 == 0.0) ? 1.0 : 0.0;
     const double v223 = (v222 != 0.0) ? v219 : 0.0;
     const double v224 = v221 + v223;

@@ -72,8 +72,8 @@ static inline void derivative(const double *in, double *out)
     const double v6 = in[3] * in[1]; /* d[1] */
     out[1] = v6; /* der(d[2]) */
     const double v11 = in[7] * in[3]; /* b */
-    const double v13 = (v11 < (-1.0)) ? 1.0 : 0.0;
-    const double v14 = (v13 != 0.0) ? (-1.0) : 0.0;
+    const double v13 = (v11 < -1.0) ? 1.0 : 0.0;
+    const double v14 = (v13 != 0.0) ? -1.0 : 0.0;
     const double v15 = (v13 == 0.0) ? 1.0 : 0.0;
     const double v16 = (v15 != 0.0) ? v11 : 0.0;
     const double v17 = v14 + v16;
@@ -144,8 +144,8 @@ static inline void rate_slopes(const double *in, double *out)
     out[6] = 0.0; /* d der(w) / d d[1] */
     out[7] = 0.0; /* d der(w) / d d[2] */
     const double v16 = in[7] * in[3]; /* b */
-    const double v18 = (v16 < (-1.0)) ? 1.0 : 0.0;
-    const double v19 = (v18 != 0.0) ? (-1.0) : 0.0;
+    const double v18 = (v16 < -1.0) ? 1.0 : 0.0;
+    const double v19 = (v18 != 0.0) ? -1.0 : 0.0;
     const double v20 = (v18 == 0.0) ? 1.0 : 0.0;
     const double v21 = (v20 != 0.0) ? v16 : 0.0;
     const double v22 = v19 + v21;
