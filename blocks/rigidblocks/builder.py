@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import RigidInertia, Transform, check_frame, xlt
+from rigidblocks.algebra.frames import check_frame
+from rigidblocks.algebra.spatial import RigidInertia, Transform, xlt
 from rigidblocks.formats.description import Freedoms, RobotDescription
 from rigidblocks.formats.document import nearest
 from rigidblocks.formats.links import described

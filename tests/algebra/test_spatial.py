@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
+from rigidblocks.algebra.frozen import is_frozen, read_only
 from rigidblocks.algebra.spatial import (
     RigidInertia,
     cross,
     cross_force,
-    is_frozen,
     mcI,
-    read_only,
     rotx,
     roty,
     rotz,

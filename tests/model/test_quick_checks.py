@@ -5,7 +5,8 @@ many of them at the edge of what there can be.
 import numpy as np
 import pytest
 
-from rigidblocks.algebra.spatial import RigidInertia, Transform, check_frame, mcI, rx, ry, rz
+from rigidblocks.algebra.frames import check_frame
+from rigidblocks.algebra.spatial import RigidInertia, Transform, mcI, rx, ry, rz
 from rigidblocks.formats.document import placement
 from rigidblocks.model import checks, resistance
 from rigidblocks.robots import auto_tree

@@ -13,12 +13,12 @@ Everything works on floats and on traced scalars.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rigidblocks.algebra.frozen import read_only
 from rigidblocks.algebra.symmetric import check_symmetric, symmetric
 
 if TYPE_CHECKING:
@@ -36,37 +36,7 @@ def blocks(A: Array, B: Array, C: Array, D: Array) -> Array:
     return np.concatenate([np.concatenate([A, B], axis=1), np.concatenate([C, D], axis=1)])
 
 
-def read_only(values: ArrayLike) -> Array:
-    """A copy of an array that cannot be written to."""
-    copy = np.array(values)
-    copy.setflags(write=False)
-    return copy
-
-
-def floats_of_shape(shape: tuple[int, ...], values: Sequence[float]) -> Array:
-    """A read-only array of floats from the list of all of them, in less than half the time that
-    numpy takes to look through nested ones.
-    """
-    array = np.fromiter(values, float, len(values))
-    array.setflags(write=False)
-    return array.reshape(shape)
-
-
 STRAIGHT = read_only(np.eye(3))  # the rotation of what is not turned
-
-
-def is_frozen(*values: Any) -> bool:
-    """Whether no one can write to any of these: numbers, or read-only arrays that are no views of
-    others.
-    """
-    for value in values:
-        if isinstance(value, np.ndarray):
-            if value.flags.writeable:
-                return False
-            base = value.base
-            if base is not None and (not isinstance(base, np.ndarray) or base.flags.writeable):
-                return False
-    return True
 
 
 def rx(theta: Any) -> Array:
@@ -274,37 +244,6 @@ def rotz(theta: Any) -> Transform:
 def xlt(r: ArrayLike) -> Transform:
     """The transform to a parallel frame with its origin at `r` [m] (Xtrans)."""
     return Transform(np.eye(3), np.asarray(r))
-
-
-def check_frame(X: Any, where: str) -> None:
-    """Raises ValueError where a transform of numbers, spatial or planar, is not finite or its E is
-    no rotation.
-    """
-    if len(X.E) == 3 and is_frame(X.E.tolist(), X.r.tolist()):
-        return  # what follows takes ten times as long
-    if not (np.all(np.isfinite(X.E)) and np.all(np.isfinite(X.r))):
-        raise ValueError(f"{where} is not finite: E = {X.E.tolist()}, r = {X.r.tolist()}")
-    if np.abs(X.E @ X.E.T - np.eye(len(X.E))).max() > 1e-9 or np.linalg.det(X.E) < 0:
-        raise ValueError(
-            f"{where} has no rotation in E = {X.E.tolist()}; E E^T must be 1 and det E = 1"
-        )
-
-
-def is_frame(E: list[list[float]], r: list[float]) -> bool:
-    """Whether E (3, 3) turns without mirroring, to half of what rounding is let do, and r is
-    finite.
-    """
-    (a, b, c), (d, e, f), (g, h, i) = E
-    apart = (
-        abs(a * a + b * b + c * c - 1.0),
-        abs(d * d + e * e + f * f - 1.0),
-        abs(g * g + h * h + i * i - 1.0),
-        abs(a * d + b * e + c * f),
-        abs(a * g + b * h + c * i),
-        abs(d * g + e * h + f * i),
-    )
-    volume = a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g)
-    return max(apart) < 5e-10 and volume > 0.5 and all(map(isfinite, r))
 
 
 def identity() -> Transform:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.algebra import spatial
-from rigidblocks.algebra.spatial import Array, read_only
+from rigidblocks.algebra.frozen import read_only
+from rigidblocks.algebra.spatial import Array
 
 Number = (int, float, np.floating, np.integer)
 

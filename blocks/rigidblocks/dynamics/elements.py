@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rigidblocks.algebra.frozen import read_only
 from rigidblocks.algebra.scalar import less, select
-from rigidblocks.algebra.spatial import Array, read_only
+from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics.inverse import rnea
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 from rigidblocks.dynamics.laws import ROTATION, TRANSLATION, Law, Number

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array, Transform, floats_of_shape, is_frozen, read_only
+from rigidblocks.algebra.frozen import floats_of_shape, is_frozen, read_only
+from rigidblocks.algebra.spatial import Array, Transform
 from rigidblocks.model.model import Model
 from rigidblocks.model.planar import PlanarModel
 from rigidblocks.model.shapes import Plane, Shape

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
-from rigidblocks.algebra.spatial import STRAIGHT, Array, Transform, floats_of_shape, read_only
+from rigidblocks.algebra.frozen import floats_of_shape, read_only
+from rigidblocks.algebra.spatial import STRAIGHT, Array, Transform
 from rigidblocks.formats.refusal import FormatError, wrong
 
 Element = Any  # of lxml, which has no types

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from rigidblocks.algebra.frozen import floats_of_shape
 from rigidblocks.algebra.spatial import (
     STRAIGHT,
     Array,
     RigidInertia,
     Transform,
     first_and_second_moments,
-    floats_of_shape,
     symmetric_inertia,
 )
 from rigidblocks.formats.document import Element, Origin, refused, rotation

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import STRAIGHT, RigidInertia, Transform, read_only
+from rigidblocks.algebra.frozen import read_only
+from rigidblocks.algebra.spatial import STRAIGHT, RigidInertia, Transform
 from rigidblocks.formats.between import apart, springs
 from rigidblocks.formats.description import Coupling, Freedoms, Place, RobotDescription
 from rigidblocks.formats.document import SAME, nearest

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, read_only
+from rigidblocks.algebra.frozen import read_only
+from rigidblocks.algebra.spatial import Array, RigidInertia, Transform
 from rigidblocks.formats.description import Actuator
 from rigidblocks.formats.document import SAME
 from rigidblocks.joint import Joint

@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra.factored import factored
-from rigidblocks.algebra.spatial import (
-    Array,
-    Transform,
-    read_only,
-    rotx,
-    roty,
-    rotz,
-    skew,
-    xlt,
-)
+from rigidblocks.algebra.frozen import read_only
+from rigidblocks.algebra.spatial import Array, Transform, rotx, roty, rotz, skew, xlt
 from rigidblocks.joint.interface import Joint, JointMotion
 
 Axis = tuple[float, float, float]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, check_frame, identity, xlt
+from rigidblocks.algebra.frames import check_frame
+from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, identity, xlt
 from rigidblocks.formats.description import Coupling, Freedoms, PointSpring, RobotDescription
 from rigidblocks.joint import Fixed, Joint, LoopJoint, SixDoF
 from rigidblocks.model.model import Model

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.algebra import planar
-from rigidblocks.algebra.spatial import STRAIGHT, RigidInertia, check_frame, is_frame
+from rigidblocks.algebra.frames import check_frame, is_frame
+from rigidblocks.algebra.spatial import STRAIGHT, RigidInertia
 from rigidblocks.algebra.symmetric import check_symmetric
 from rigidblocks.joint import Joint, LoopJoint, Prismatic, Revolute, StringConstraint
 from rigidblocks.model.later import Later

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array, Transform, identity, read_only
+from rigidblocks.algebra.frozen import read_only
+from rigidblocks.algebra.spatial import Array, Transform, identity
 from rigidblocks.model.shapes import Shape, check_positive, checked_placement, placed
 
 MOST_VERTICES = 256  # of a convex hull

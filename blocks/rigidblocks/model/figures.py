@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array, Transform, read_only
+from rigidblocks.algebra.frozen import read_only
+from rigidblocks.algebra.spatial import Array, Transform
 from rigidblocks.model.shapes import Shape
 
 

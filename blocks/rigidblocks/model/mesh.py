@@ -6,7 +6,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array, read_only
+from rigidblocks.algebra.frozen import read_only
+from rigidblocks.algebra.spatial import Array
 from rigidblocks.model.shapes import Surface
 
 

@@ -15,16 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.algebra.frames import check_frame
+from rigidblocks.algebra.frozen import is_frozen, read_only
 from rigidblocks.algebra.scalar import is_traced
-from rigidblocks.algebra.spatial import (
-    Array,
-    Transform,
-    check_frame,
-    identity,
-    is_frozen,
-    read_only,
-    xlt,
-)
+from rigidblocks.algebra.spatial import Array, Transform, identity, xlt
 from rigidblocks.model.gaps import box_gap, field_gap, plane_gap, sphere_gap
 from rigidblocks.model.hull import unit_normal
 from rigidblocks.model.material import Material

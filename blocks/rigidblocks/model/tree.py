@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array, is_frozen, read_only
+from rigidblocks.algebra.frozen import is_frozen, read_only
+from rigidblocks.algebra.spatial import Array
 from rigidblocks.joint import LoopJoint, StringConstraint
 from rigidblocks.model.resistance import find_idle_joint
 from rigidblocks.pictures import Picture, described, picture
