@@ -15,6 +15,7 @@ from rigidblocks import load_model, simulate
 from rigidblocks.cli import main
 from urdf_text import ARM
 
+VARIED = ["--vary", "robot.qd[1]=0,1", "--measure", "last robot.q[1]"]
 COMMANDS = (
     "check",
     "convert",
@@ -127,6 +128,41 @@ def test_couplings_are_those_of_simulate(folder, capsys):
         result = simulate(system, 0.1, 0.02, progress=False, **options)
         assert told["end"] == dict(zip(result.columns, result.values[-1].tolist(), strict=True))
         assert told.get("coupling") == json.loads(result.meta.get("coupling", "null"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("package", "command", "extra"),
+    [
+        ("pyarrow", ["run", "robot.py", "-o", "run.parquet"], "data"),
+        ("pyarrow", ["run", "robot.py", "-o", "run.arrow"], "data"),
+        ("pyarrow", ["convert", "run.csv", "run.parquet"], "data"),
+        ("asammdf", ["run", "robot.py", "-o", "run.mf4"], "mdf"),
+        ("yaml", ["run", "robot.py", "--require", "keep.yaml"], "yaml"),
+        ("yaml", ["run", "robot.py", "--scenario", "told.yaml"], "yaml"),
+        ("matplotlib", ["plot", "run.csv"], "plot"),
+        ("xarray", ["sweep", "robot.py", *VARIED, "-o", "runs.nc"], "dataset"),
+    ],
+)
+def test_a_package_that_is_missing_has_exit_code_2_and_its_extra(
+    folder, monkeypatch, capsys, package, command, extra
+):
+    (folder / "robot.py").write_text(
+        "from rigidblocks import RobotPlant, System, planar2\n"
+        "system = System()\n"
+        "system.add('robot', RobotPlant(planar2()))\n"
+    )
+    assert main(["run", "robot.py", "--stop", "0.002", "-o", "run.csv"]) == 0
+    for path in ("keep.yaml", "told.yaml"):
+        (folder / path).write_text("{}")
+    capsys.readouterr()
+    loaded = [name for name in sys.modules if name.partition(".")[0] == package]
+    for name in {package, *loaded}:
+        monkeypatch.setitem(sys.modules, name, None)
+    assert main(command) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rigidblocks: ")
+    assert f"pip install 'rigidblocks[{extra}]'" in line
 
 
 @pytest.mark.usefixtures("folder")

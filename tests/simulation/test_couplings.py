@@ -341,8 +341,8 @@ def test_fmus_that_take_derivatives_follow_as_blocks_do(fmus, scheme):
     case, (_, options) = quarter_car(), SCHEMES[scheme]
     parts = {name: fmus[name, 2] for name in ("driver", "load")}
     runs = [
-        simulate(case.system(some), 0.5, 5e-3, h=1.25e-3, progress=False, **options)
-        for some in (parts, None)
+        simulate(case.system(some), 0.5, 5e-3, h=h, progress=False, **options)
+        for some, h in ((parts, None), (None, 1.25e-3))
     ]
     np.testing.assert_allclose(of_result(runs[0]), of_result(runs[1]), rtol=1e-11, atol=1e-11)
 
@@ -370,8 +370,7 @@ def test_equations_of_fmus_follow_polynomials(fmus, version):
             system.connect(*wire)
         systems.append(system)
     runs = [
-        simulate(one, 0.2, 5e-3, h=1.25e-3, order="jacobi", extrapolate=2, progress=False)
-        for one in systems
+        simulate(one, 0.2, 5e-3, order="jacobi", extrapolate=2, progress=False) for one in systems
     ]
     np.testing.assert_allclose(of_result(runs[0]), of_result(runs[1]), rtol=1e-9, atol=1e-9)
 

@@ -19,6 +19,7 @@ _INPUT = (
     IsADirectoryError,
     NotADirectoryError,
     PermissionError,
+    ImportError,  # of what is in an extra
 )
 
 

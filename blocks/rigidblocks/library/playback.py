@@ -4,7 +4,6 @@ import csv
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -14,6 +13,7 @@ from rigidblocks.algebra.scalar import clip, select
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.algebra.tables import entry, held_place, reached, shortly_after
 from rigidblocks.block.block import Block, Port, Values
+from rigidblocks.extras import module_of
 from rigidblocks.library.sources import rate_unit
 
 
@@ -87,7 +87,7 @@ def _read(file: str | Path | TextIO, names: tuple[str, ...]) -> Array:
 
 def _parquet(path: Path, names: tuple[str, ...]) -> Array:
     """The columns of a Parquet file; raises ImportError without pyarrow."""
-    parquet = import_module("pyarrow.parquet")
+    parquet = module_of("data", "pyarrow.parquet", f"'{path}'")
     there = parquet.read_schema(path).names
     _check_names(str(path), names, there)
     table = parquet.read_table(path, columns=list(names))
@@ -98,7 +98,7 @@ def _mdf4(path: Path, names: tuple[str, ...]) -> Array:
     """The channels of an MDF4 file at the times of the first; raises ImportError without
     asammdf.
     """
-    with import_module("asammdf").MDF(path) as file:
+    with module_of("mdf", "asammdf", f"'{path}'").MDF(path) as file:
         _check_names(str(path), names[1:], list(file.channels_db))
         times = file.get(names[1]).timestamps
         columns = [file.get(name).interp(times).samples.astype(float) for name in names[1:]]

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from rigidblocks.simulation.links import check_loops
 from rigidblocks.simulation.plan import FORMS, Plan
 from rigidblocks.simulation.recording import chosen
 from rigidblocks.simulation.run import Run
+from rigidblocks.simulation.stepping import stepped
 from rigidblocks.system.fmu import Fmu
 from rigidblocks.system.fused import GAUSS_SEIDEL, ORDERS
 from rigidblocks.system.merged import closed, merged, synchronous
@@ -88,14 +90,15 @@ def planned(
     for what, value, known in (("form", form, FORMS), ("order", order, ORDERS)):
         if value not in known:
             raise ValueError(f"{what} must be one of {', '.join(known)}, not {value!r}")
-    own = method_of(method or DEFAULT_METHOD, rtol, atol, max_inner_steps)
+    bounds: dict[str, Any] = {"rtol": rtol, "atol": atol, "max_inner_steps": max_inner_steps}
+    method_of(method or DEFAULT_METHOD, **bounds)  # refuses what is none
     wiring = system.wiring()
     if transparent:
         wiring = _merged(wiring, form)
     if form == "fused":
         wiring = closed(wiring)
     wiring = synchronous(wiring)
-    wiring = wiring.stepped_by(own, h)
+    wiring = stepped(wiring, method, h, **bounds)
     _check_steps(wiring, t_start, dt)
     _ = wiring.open_inputs  # raises for an input left open
     if coupling.solves:

@@ -16,6 +16,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port
 from rigidblocks.block.record import offer
 from rigidblocks.block.signal_types import TEXTUAL, shown
+from rigidblocks.extras import module_of
 from rigidblocks.pictures import Picture, described, moving_picture
 from rigidblocks.simulation import files
 from rigidblocks.simulation.log import LoggedValues
@@ -139,11 +140,9 @@ class Result:
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """A pandas DataFrame with the column `time` and one for each element; units in
-        `attrs["units"]`.
+        `attrs["units"]`. Raises ImportError without pandas.
         """
-        import pandas
-
-        frame = pandas.DataFrame(
+        frame: pandas.DataFrame = module_of("data", "pandas", "a DataFrame").DataFrame(
             np.column_stack([self.time, self.values]), columns=["time", *self.columns]
         )
         kinds = [port.type for port in self.ports for _ in port.element_names]

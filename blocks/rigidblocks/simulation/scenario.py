@@ -4,7 +4,6 @@ import csv
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port, finite
 from rigidblocks.block.record import offer
+from rigidblocks.extras import module_of
 from rigidblocks.simulation.grid import Grid
 from rigidblocks.simulation.network import Network
 from rigidblocks.simulation.plan import Plan
@@ -183,10 +183,7 @@ def parsed(path: Path) -> Any:
             raise ValueError(f"'{path}' is no JSON: {error}") from None
     if path.suffix.lower() not in (".yaml", ".yml"):
         raise ValueError(f"what is read here is a .yaml or .json file, not '{path}'")
-    try:
-        yaml = import_module("yaml")
-    except ImportError as error:
-        raise ImportError("a file of YAML needs PyYAML: pip install pyyaml") from error
+    yaml = module_of("yaml", "yaml", f"'{path}'")
     try:
         return yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:

@@ -62,8 +62,8 @@ def simulate(
     reads their new outputs; with "jacobi" all read the outputs of time t. `form` says how blocks
     run: "compiled" to C, in plain "numpy", "fused", the whole system as one C loop, or "traced", in
     NumPy with their functions as graphs, which needs no C compiler; FMUs bring their own form.
-    `method`, `h`, `rtol`, `atol` and `max_inner_steps` are those of `System.add`,
-    for all blocks that were added without a method.
+    `method`, `h`, `rtol`, `atol` and `max_inner_steps` are those of `System.add`, for all blocks
+    that were added without a method, and for such FMUs in model exchange where it is explicit.
 
     `events` names outputs, such as "ball.gap" or "robot.q[1]", whose fall through zero is an event.
     A step in which one falls is taken back, by the saved states of all parts, and repeated until it
@@ -121,6 +121,8 @@ def simulate(
     check_watcher(view)
     if real_time is not None:
         check_numbers({"real_time": real_time})
+    elif overrun != CATCH_UP:
+        raise ValueError(f"overrun={overrun!r} is for runs at the clock's pace; give real_time")
     grid = communication_points(t_start, t_stop, dt)
     if transparent and scenario is not None:
         raise ValueError(

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
-from importlib import import_module
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.extras import module_of
 from rigidblocks.study.design import Design
 from rigidblocks.study.freight import fmus_of, packed, with_fmus
 from rigidblocks.study.threads import Hand, hand, of_each_thread, twice
@@ -64,10 +64,7 @@ def on_cluster(
 def _client(address: str, stack: ExitStack) -> Any:
     """The scheduler, which is left at the end; it says nothing by itself that errors say."""
     place = _place(address)
-    try:
-        distributed: Any = import_module("distributed")
-    except ImportError as error:
-        raise ImportError("a scheduler of Dask needs: pip install distributed") from error
+    distributed = module_of("cluster", "distributed", "a scheduler of Dask")
     _reach(address, place)
     stack.enter_context(
         _quiet("distributed", "distributed.client", "distributed.comm", "tornado", "asyncio")

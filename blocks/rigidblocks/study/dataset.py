@@ -1,9 +1,10 @@
 """The file of a sweep that is a dataset, and the record beside it."""
 
 import shutil
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rigidblocks.extras import module_of
 
 if TYPE_CHECKING:
     import xarray
@@ -24,10 +25,7 @@ def record_of(path: Path) -> Path:
     if path.suffix == ".csv":
         return path
     for name in _NEEDS[path.suffix]:
-        try:
-            import_module(name)
-        except ImportError as error:
-            raise ImportError(f"a {path.suffix} file needs {name}: pip install {name}") from error
+        module_of("dataset", name, f"'{path}'")
     record = path.with_name(f"{path.name}.csv")
     if path.exists() and not record.exists():
         raise ValueError(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.algebra.spatial import Array
+from rigidblocks.extras import module_of
 
 Range = tuple[ArrayLike, ArrayLike]  # the smallest and the largest values
 _MOST = 10**8  # runs, which nobody waits for
@@ -92,10 +93,7 @@ def sobol(ranges: Mapping[str, Range], n: int, seed: int = 0) -> Design:
     Needs SciPy.
     """
     count, size = _count(n), _size(ranges)
-    try:
-        from scipy.stats import qmc
-    except ImportError as error:
-        raise ImportError("this design needs SciPy: pip install scipy") from error
+    qmc = module_of("sparse", "scipy.stats.qmc", "this design")
     if not size:  # which the design refuses
         return _within(ranges, np.zeros((0, 0)))
     return _within(ranges, qmc.Sobol(size, rng=seed).random(count))

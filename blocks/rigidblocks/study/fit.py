@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.record import offer
+from rigidblocks.extras import module_of
 from rigidblocks.study.estimate import estimated, identifiable
 from rigidblocks.study.recording import Data, recording
 from rigidblocks.study.replay import Replay, replay_of
@@ -199,10 +200,7 @@ def _given_noise(replay: Replay, noise: Mapping[str, ArrayLike] | None) -> Array
 
 def _least_squares(replay: Replay, z: Array, sigma: Array) -> tuple[Array, Array, Array]:
     """The numbers, the weighted Jacobian and the residuals where the weighted sum is least."""
-    try:
-        from scipy.optimize import least_squares
-    except ImportError as error:
-        raise ImportError("a fit needs SciPy: pip install scipy") from error
+    least_squares = module_of("sparse", "scipy.optimize", "a fit").least_squares
     weight = 1.0 / sigma[replay.column]
     low, high = replay.bounds
     found = least_squares(

@@ -18,6 +18,7 @@ from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block
 from rigidblocks.block.python_block import PythonBlock
 from rigidblocks.block.record import offer
+from rigidblocks.extras import module_of
 from rigidblocks.simulation.arguments import check_count, check_path
 from rigidblocks.simulation.course import is_looked_at
 from rigidblocks.simulation.run import Run
@@ -68,10 +69,9 @@ class Sweep:
         )
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """A pandas DataFrame with a row for each run."""
-        import pandas
-
-        return pandas.DataFrame({**self.varied, **self.measured})
+        """A pandas DataFrame with a row for each run; raises ImportError without pandas."""
+        pandas = module_of("data", "pandas", "a DataFrame")
+        return pandas.DataFrame({**self.varied, **self.measured})  # type: ignore[no-any-return]
 
     def to_xarray(self) -> xarray.Dataset:
         """An xarray Dataset over the dimension `run`: measures are its variables, what was varied
@@ -80,10 +80,7 @@ class Sweep:
 
         Raises ImportError without the package xarray.
         """
-        try:
-            import xarray
-        except ImportError as error:
-            raise ImportError("a dataset needs xarray: pip install xarray") from error
+        xarray = module_of("dataset", "xarray", "a dataset")
         said = [self.failures.get(k, "") for k in range(len(self))]
         variables = {name: ("run", values) for name, values in self.measured.items()}
         coordinates = {name: ("run", values) for name, values in self.varied.items()}
