@@ -244,7 +244,7 @@ def test_two_masses_of_maestro(tmp_path):
             variables=VARIABLES,
         )
     system = wired(parts, (("first.x", "second.u"), ("second.force", "first.u")))
-    result = run(system, 0.2, 0.01, order="jacobi")
+    result = simulate(system, 0.2, 0.01, form="numpy", order="jacobi", progress=False)
     for k, v, x, force in TWO_MASSES:
         ours = [result[name][k] for name in ("first.v", "first.x", "second.force")]
         assert_allclose(ours, [v, x, force], rtol=1e-12)
