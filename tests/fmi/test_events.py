@@ -4,7 +4,6 @@ CVODE at a relative tolerance of 1e-10 is within 1e-7 of closed forms, over up t
 """
 
 import ctypes
-from dataclasses import dataclass
 from functools import cache
 
 import fmpy
@@ -15,108 +14,15 @@ from fmpy.validation import validate_fmu
 from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 
+from blocks_with_events import BLOCKS, BRISTLES, HEIGHT, PULL, RADIUS, RUB, SWAY, G, K
 from model_exchange_host import FixedStepHost
-from rigidblocks import (
-    Block,
-    ForceElement,
-    Model,
-    PDController,
-    Port,
-    Prismatic,
-    RobotPlant,
-    Stiction,
-    System,
-    piecewise,
-    select,
-)
-from rigidblocks.algebra.spatial import mcI, xlt
+from rigidblocks import System
 from rigidblocks.fmi.native import native_fmu
-from rigidblocks.library import BouncingBall, ContactPlant, SoftContactPlant
-from rigidblocks.model.shapes import Sphere
 from rigidblocks.simulation.simulate import simulate
-from rigidblocks.system.continuous import ContinuousSystem
 
 pytestmark = pytest.mark.slow  # each compiles an FMU
 CLOSE = 1e-7
-G, RADIUS, HEIGHT, K = 9.81, 0.1, 1.0, 1e4
 SHIFT = 1e-12  # of an indicator
-PULL, SWAY, RUB, BRISTLES = 20.0, 0.2, 1.0, (1e4, 100.0)  # of the belt
-
-
-def mass(axis=(0.0, 0.0, 1.0)):
-    """1 kg that slides along an axis, with a ball."""
-    inertia = (mcI(1.0, np.zeros(3), 1e-3 * np.eye(3)),)
-    at = ((Sphere(RADIUS),),)
-    return Model("mass", (-1,), (Prismatic(axis),), (xlt(np.zeros(3)),), inertia, contact=at)
-
-
-def on_a_spring():
-    return ContactPlant(RobotPlant(mass(), q0=(HEIGHT + RADIUS,)), K, 0.0, D_t=1.0)
-
-
-def on_soft_ground():
-    """The same as shapes, whose law is in C."""
-    return SoftContactPlant(RobotPlant(mass(), q0=(HEIGHT + RADIUS,)), K)
-
-
-@dataclass(frozen=True)
-class End(Block):
-    """The end of a spring that goes to and fro, seen from a belt."""
-
-    outputs = (Port("q", (1,), "m"),)
-
-    def output(self, t):
-        return {"q": np.array([SWAY * np.sin(3.0 * t)])}
-
-
-def on_a_belt():
-    """A mass that dry friction holds on a belt while a spring pulls it to and fro."""
-    rub = ForceElement("rub", 0, Stiction(RUB, *BRISTLES))
-    system = System()
-    system.add("mass", RobotPlant(mass((1.0, 0.0, 0.0)), elements=(rub,)))
-    system.add("spring", PDController((PULL,), (0.0,), prismatic=(True,)))
-    system.connect("spring.tau", "mass.tau")
-    system.add("end", End())
-    system.connect("end.q", "spring.q_ref")
-    system.connect("mass.q", "spring.q")
-    system.connect("mass.qd", "spring.qd")
-    return ContinuousSystem(system)
-
-
-def two_balls():
-    """Balls that arrive at one time."""
-    system = System()
-    for name in ("left", "right"):
-        system.add(name, BouncingBall(HEIGHT, e=0.5))
-    return ContinuousSystem(system)
-
-
-@dataclass(frozen=True)
-class Restless(Block):
-    """A state that is moved to its other side from t0 = 0.5 on, again and again."""
-
-    states = (Port("x", (), start=1.0), Port("t0", (), "s", start=0.0))
-    outputs = (Port("y", ()),)
-
-    def derivative(self, x):
-        return {"x": piecewise(x.x, -0.1, 0.1), "t0": 1.0}
-
-    def project(self, x):
-        return {"x": select(x.t0 > 0.5, -x.x, x.x)}
-
-    def output(self, x):
-        return {"y": x.x}
-
-
-BLOCKS = {
-    "restless": Restless,
-    "elastic": lambda: BouncingBall(HEIGHT, e=1.0),
-    "inelastic": lambda: BouncingBall(HEIGHT, e=0.7),
-    "two": two_balls,
-    "spring": on_a_spring,
-    "soft": on_soft_ground,
-    "belt": on_a_belt,
-}
 
 
 @pytest.fixture(params=[2, 3], ids=["fmi2", "fmi3"])

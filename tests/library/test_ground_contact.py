@@ -3,7 +3,6 @@ bears.
 """
 
 import re
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +10,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from library_runs import outputs
+from on_the_ground import M, R, free, lift, run, start_up, wired
 from random_models import random_state
-from rigidblocks.algebra.spatial import RigidInertia, identity, mcI
-from rigidblocks.contact import Box, Plane, PointSet, Sphere, stable_step
+from rigidblocks.algebra.spatial import identity, mcI
+from rigidblocks.contact import Plane, PointSet, Sphere
 from rigidblocks.dynamics import aba, point_jacobian
 from rigidblocks.fmi.export import export_fmu
-from rigidblocks.joint import Planar, Prismatic, SixDoF
+from rigidblocks.joint import Planar
 from rigidblocks.library import GroundContact, PointKinematics, RobotPlant
 from rigidblocks.model.model import Model
 from rigidblocks.robots import planar2
@@ -26,53 +26,6 @@ from rigidblocks.system.system import System
 
 G = 9.81
 RTOL = 1e-10  # dynamics of a few bodies against another way to compute them
-
-M, R = 2.0, 0.1
-
-
-def lift(shape=None):
-    """A mass on a vertical prismatic joint."""
-    return Model(
-        "lift", (-1,), (Prismatic(),), (identity(),), (mcI(M, [0, 0, 0], 0.01 * np.eye(3)),),
-        contact=((shape or PointSet([[0.0, 0.0, 0.0]]),),),
-    )  # fmt: skip
-
-
-def free(shape, moments=None, **fields):
-    """A free body of mass M with its centre in the origin, a homogeneous ball unless there are
-    other moments.
-    """
-    inertia = mcI(M, [0, 0, 0], np.diag([0.4 * M * R**2] * 3 if moments is None else moments))
-    return Model(
-        "body", (-1,), (SixDoF(),), (identity(),), (inertia,), contact=((shape,),), **fields
-    )
-
-
-def wired(plant, ground, h=1e-3):
-    """The robot, its points and the ground, each a part of its own."""
-    system = System()
-    system.add("robot", plant, h=h)
-    system.add("points", PointKinematics(plant.model))
-    system.add("ground", ground, h=h)
-    for port in ("q", "qd"):
-        system.connect(f"robot.{port}", f"points.{port}")
-    for port in ground.inputs:
-        system.connect(f"points.{port.name}", f"ground.{port.name}")
-    system.connect("ground.f_ext", "robot.f_ext")
-    return system
-
-
-def run(plant, ground, t_stop, dt, **options):
-    return simulate(wired(plant, ground), t_stop, dt, progress=False, **options)
-
-
-def start_up(too_long):
-    """The start of a run that is to warn where forces are held too long, and only there."""
-    return (
-        pytest.warns(RuntimeWarning, match="'ground' holds its outputs")
-        if too_long
-        else nullcontext()
-    )
 
 
 # the block
@@ -205,114 +158,6 @@ def test_all_forms_of_the_co_simulation_are_the_same(form):
         result.values, expected.values, rtol=0, atol=1e-9 * np.abs(expected.values).max()
     )
     assert result["ground.in_contact"].max() == 1
-
-
-# the stability limit of the wiring
-
-
-FORMS = {"with lead": {"lead": True}, "held": {"lead": False}, "continuous": None}
-
-
-def step_of_the_wiring(K, D, dt, lead):
-    """What a step makes of the distance from rest and of the velocity over w0, (2, 2)."""
-    w0, force = np.sqrt(K / M), np.array([-K, -D - (K * dt / 2 if lead else 0)])
-    moved = np.outer([dt**2 / (2 * M), dt / M / w0], force * [1, w0])
-    return np.array([[1, dt * w0], [0, 1]]) + moved
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-@pytest.mark.parametrize("zeta", [0.1, 0.3, 0.7, 1.5])
-def test_wiring_is_stable_below_the_limit_and_unstable_above(zeta, form):
-    K = 2e4
-    D, w0, lead = 2 * zeta * np.sqrt(K * M), np.sqrt(K / M), bool(form and form["lead"])
-    limit = stable_step(K, D, M, lead=lead)
-    assert limit * w0 == pytest.approx(
-        2 * (np.sqrt(1 + zeta**2) - zeta) if lead else min(4 * zeta, 1 / zeta)
-    )
-    rest = -M * G / K
-    for factor in (0.97, 1.03):
-        dt = factor * limit
-        ground = GroundContact(lift(), K, D, **({"sample_time": dt} | form if form else {}))
-        plant = RobotPlant(lift(), [rest * (1 + 1e-8)], external_wrenches=True)
-        with start_up(too_long=factor > 1):
-            result = run(plant, ground, 48 * dt, dt)
-        states = np.column_stack([result["robot.q"] - rest, result["robot.qd"]]) * [1, 1 / w0]
-        A = step_of_the_wiring(K, D, dt, lead)
-        assert_allclose(states[1:], states[:-1] @ A.T, rtol=0, atol=1e-6 * np.abs(states).max())
-        assert (np.abs(np.linalg.eigvals(A)).max() < 1) == (factor < 1)
-        apart = np.linalg.norm(states, axis=1)
-        assert (apart[-16:].max() < apart[:16].max()) == (factor < 1)
-        assert np.all(result["ground.in_contact"] == 1)
-
-
-def cart():
-    """A point mass on a slide to and fro on top of a lift."""
-    nothing = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))
-    return Model(
-        "cart",
-        (-1, 0),
-        (Prismatic(), Prismatic((1.0, 0.0, 0.0))),
-        (identity(), identity()),
-        (nothing, mcI(M, [0, 0, 0], 0.01 * np.eye(3))),
-        massless=("body1",),
-        contact=((), (PointSet([[0.0, 0.0, 0.0]]),)),
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lead", [True, False])
-def test_friction_that_sticks_is_stable_below_its_limit_and_unstable_above(lead):
-    model = cart()  # soft enough along the normal that its limit is far
-    K, D, K_t, zeta = 1e4, 140.0, 8e4, 0.3
-    D_t = 2 * zeta * np.sqrt(K_t * M)
-    limit = stable_step(K_t, D_t, M, lead=True)
-    assert limit < 0.8 * stable_step(K, D, M, lead=lead)
-    for factor in (0.97, 1.03):
-        dt = factor * limit
-        ground = GroundContact(model, K, D, 1.0, K_t=K_t, D_t=D_t, sample_time=dt, lead=lead)
-        assert (dt < ground.longest_step([0.0, 0.0])) == (factor < 1)
-        plant = RobotPlant(model, [-M * G / K, 0.0], [0.0, 1e-8], external_wrenches=True)
-        with start_up(too_long=factor > 1):
-            speed = np.abs(run(plant, ground, 48 * dt, dt)["robot.qd"][:, 1])
-        assert (speed[-8:].max() < 0.5 * speed[:8].max()) == (factor < 1)
-        assert factor < 1 or speed[-8:].max() > 10 * speed[:8].max()
-
-
-def test_longest_step_of_one_point_is_that_of_its_mass():
-    for fields, lead in (
-        ({}, False),
-        ({"sample_time": 1e-3}, True),
-        ({"sample_time": 1e-3, "lead": False}, False),
-    ):
-        ground = GroundContact(lift(), 2e4, 30.0, 0.5, K_t=3e4, D_t=50.0, **fields)
-        normal, friction = (
-            stable_step(2e4, 30.0, M, lead=lead),
-            stable_step(3e4, 50.0, M, lead=True),
-        )
-        assert ground.longest_step([0.1]) == pytest.approx(min(normal, friction))
-        assert replace(ground, mu=0.0).longest_step([0.1]) == pytest.approx(normal)
-
-
-@pytest.mark.slow
-def test_body_on_eight_corners_rests_with_the_longest_step_and_leaves_with_three_times_that():
-    sides = np.array([0.4, 0.3, 0.2])
-    model = free(Box(sides), M / 12 * (sides @ sides - sides**2))
-    K, D = 5e3, 60.0
-    rest = [1, 0, 0, 0, 0, 0, 0.1 - M * G / (4 * K)]
-    limit = GroundContact(model, K, D, 0.5).longest_step(rest)
-    kick = [0.01, -0.02, 0.01, 0.005, 0.003, -0.002]
-    speeds = {}
-    for factor in (0.99, 3.0):
-        dt = factor * limit
-        ground = GroundContact(model, K, D, 0.5, sample_time=dt)
-        with start_up(too_long=factor > 1):
-            result = run(
-                RobotPlant(model, rest, kick, external_wrenches=True), ground, 500 * dt, dt
-            )
-        speeds[factor] = np.abs(result["robot.qd"][-50:]).max()
-    assert speeds[0.99] < 1e-3 * np.abs(kick).max()
-    assert speeds[3.0] > np.abs(kick).max()
 
 
 # rolling and sliding

@@ -7,31 +7,13 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 
-from integration import states
 from loop_models import four_bar, loop_model, with_loops
 from random_models import random_tree
-from rigidblocks import EULER, ROS2, move_independently
+from rigidblocks import move_independently
 from rigidblocks.algebra import spatial
-from rigidblocks.algebra.planar import mcI, xlt
-from rigidblocks.dynamics import aba, energy
-from rigidblocks.joint import (
-    Fixed,
-    LoopJoint,
-    PlanarPrismatic,
-    PlanarRevolute,
-    Prismatic,
-    Revolute,
-    RollingBall,
-    Spherical,
-)
-from rigidblocks.loops import (
-    assemble,
-    closed_loop_dynamics,
-    closure_errors,
-    loop_constraints,
-    position_constraints,
-    project,
-)
+from rigidblocks.dynamics import aba
+from rigidblocks.joint import Fixed, LoopJoint, Prismatic, Revolute, RollingBall, Spherical
+from rigidblocks.loops import assemble, closure_errors, loop_constraints, position_constraints
 from rigidblocks.loops.coordinates import (
     LinearCoordinates,
     coordinate_condition,
@@ -39,12 +21,11 @@ from rigidblocks.loops.coordinates import (
     independent_motion,
     joint_coordinates,
     partitioned_coordinates,
-    reduced_dynamics,
     tangent_coordinates,
 )
 from rigidblocks.model.configuration import random_configuration
 from rigidblocks.model.model import Model
-from rigidblocks.model.planar import PlanarModel
+from thesis_mechanisms import Arc, cartesian_pendulum, parallelogram
 
 SAME = 1e-9  # rounding, times the condition of H and of the coordinates, some 1e3
 CLOSED = 1e-12  # Newton's iteration ends here
@@ -53,43 +34,6 @@ CLOSED = 1e-12  # Newton's iteration ends here
 def close(actual, expected, tolerance=SAME):
     assert_allclose(
         actual, expected, rtol=0, atol=tolerance * max(1.0, np.max(np.abs(expected), initial=0.0))
-    )
-
-
-def parallelogram(L1=1.0, L2=0.6):
-    """Two chains from one point, of one and of three links, that meet at their ends (Spencer 2004,
-    2.4.1).
-    """
-    link = [mcI(1.0, [L / 2, 0.0], 0.1) for L in (L1, L2, L1, L2)]
-    Xtree = (xlt([0.0, 0.0]), xlt([0.0, 0.0]), xlt([L2, 0.0]), xlt([L1, 0.0]))
-    loop = LoopJoint(PlanarRevolute(), 0, 3, xlt([L1, 0.0]), xlt([L2, 0.0]))
-    return PlanarModel(
-        "parallelogram",
-        (-1, -1, 1, 2),
-        (PlanarRevolute(),) * 4,
-        Xtree,
-        link,
-        np.zeros(2),
-        loops=(loop,),
-    )
-
-
-def cartesian_pendulum(m=2.0, I=0.3):
-    """A rod on slides along x and y, held at 1 m from its frame to the origin: q = (x, y,
-    angle).
-    """
-    joints = (PlanarPrismatic("x"), PlanarPrismatic("y"), PlanarRevolute())
-    nothing = mcI(0.0, [0.0, 0.0], 0.0)
-    loop = LoopJoint(PlanarRevolute(), -1, 2, xlt([0.0, 0.0]), xlt([-1.0, 0.0]), "pivot")
-    return PlanarModel(
-        "pendulum",
-        (-1, 0, 1),
-        joints,
-        (xlt([0.0, 0.0]),) * 3,
-        (nothing, nothing, mcI(m, [0.0, 0.0], I)),
-        np.array([0.0, -9.81]),
-        massless=("body1", "body2"),
-        loops=(loop,),
     )
 
 
@@ -239,23 +183,6 @@ def test_velocity_products_vary_with_the_velocities_by_twice_the_rate_of_g(name,
     close(Gdot @ yd, tangent(q, yd).g, 1e-6)
 
 
-class Arc:
-    """The angle of a point that the first two joints carry, as a coordinate of the Cartesian
-    pendulum: not linear.
-    """
-
-    def R(self, q, y):
-        return np.array([np.arctan2(q[1], q[0]) - y[0] ** 3])
-
-    def D1(self, q, y):
-        del y
-        return np.array([[-q[1], q[0], 0.0]]) / (q[0] ** 2 + q[1] ** 2)
-
-    def D2(self, q, y):
-        del q
-        return np.array([[-3 * y[0] ** 2]])
-
-
 def test_coordinates_need_not_be_linear():
     model, y = cartesian_pendulum(), np.array([0.9])
     angle = y[0] ** 3
@@ -266,139 +193,7 @@ def test_coordinates_need_not_be_linear():
     assert_allclose(G[:, 0], 3 * y[0] ** 2 * np.array([-q[1], q[0], 1.0]), rtol=1e-12)
 
 
-# dynamics
-
-
-@FLAT
-@CHOICES
-def test_reduced_dynamics_are_those_of_the_loops(name, choose):
-    """G^T H G ydd = G^T (tau - C - H g) gives the accelerations of the elimination (RBDA 8.5,
-    methods 2 and 3).
-    """
-    model, (q, qd, _, tau) = loop_model(name)
-    coordinates = choose(model, q)
-    tangent = independent_motion(model, coordinates, q, qd, coordinates.of(q))
-    ydd, qdd = reduced_dynamics(model, q, qd, tau, tangent)
-    close(qdd, closed_loop_dynamics(model, q, qd, tau).qdd)
-    close(ydd, coordinates.matrix @ qdd)
-
-
-def test_nonlinear_coordinates_give_the_same_accelerations():
-    model, y = cartesian_pendulum(), np.array([0.9])
-    q = np.array([np.cos(y[0] ** 3), np.sin(y[0] ** 3), y[0] ** 3])
-    qd, tau = 1.7 * np.array([-q[1], q[0], 1.0]), np.array([3.0, -2.0, 1.0])
-    _, qdd = reduced_dynamics(model, q, qd, tau, independent_motion(model, Arc(), q, qd, y))
-    close(qdd, closed_loop_dynamics(model, q, qd, tau).qdd)
-
-
-def free(t, q, qd):
-    """No joint forces."""
-    del t, q
-    return np.zeros(len(qd))
-
-
-@pytest.mark.slow
-def test_pendulum_turns_over_through_all_singular_choices():
-    """From y = q1 the coordinates change four times a turn; the angle is that of (I + m) a'' = -m g
-    cos a, to order 4.
-    """
-    model = cartesian_pendulum()
-    q, qd = np.array([0.0, -1.0, -np.pi / 2]), 20.0 * np.array([1.0, 0.0, 1.0])
-    errors = []
-    for h, steps in ((4e-3, 90), (2e-3, 180)):
-        found = move_independently(
-            model, q, qd, free, h * steps, h, joint_coordinates(model, q, [0])
-        )
-        exact = states(
-            lambda x: np.array([x[1], -2.0 * 9.81 * np.cos(x[0]) / 2.3]),
-            np.array([-np.pi / 2, 20.0]),
-            h / 10,
-            10 * steps,
-        )
-        angle = found["q"][:, 2]
-        errors.append(np.max(np.abs(angle - exact[::10, 0])))
-        assert angle[-1] > 2 * np.pi - np.pi / 2
-        assert len(found.times("change")) >= 4
-        assert_allclose(
-            found["q"][:, :2], np.stack([np.cos(angle), np.sin(angle)], axis=1), atol=10 * CLOSED
-        )
-    assert errors[0] / errors[1] > 12
-    assert errors[1] < 1e-4
-
-
-@pytest.mark.slow
-def projected_motion(model, q, qd, h, steps):
-    """Positions (steps + 1, n) of a mechanism that is projected onto its constraints."""
-    n = model.nv
-
-    def motion(x):
-        return np.concatenate([x[n:], closed_loop_dynamics(model, x[:n], x[n:], np.zeros(n)).qdd])
-
-    def on_the_constraints(x):
-        return np.concatenate(project(model, x[:n], x[n:]))
-
-    return states(motion, np.concatenate([q, qd]), h, steps, on_the_constraints)[:, :n]
-
-
-@pytest.mark.slow
-def test_four_bar_moves_as_with_projection():
-    """A crank that turns half round, begun in the angle of the rocker, which turns back
-    meanwhile.
-    """
-    model = four_bar()
-    q = assemble(model, np.array([1.2, -0.4, -1.9]), ["joint1"])
-    crank = joint_coordinates(model, q, [0])
-    qd = 16.0 * independent_motion(model, crank, q, np.zeros(3), np.zeros(1)).G[:, 0]
-    # the angle of the rocker against the base is q1 + q2 + q3
-    rocker = LinearCoordinates(model, np.ones((1, 3)), q)
-    h, steps = 2e-3, 100
-    projected = projected_motion(model, q, qd, h, steps)
-    coarse, fine = (
-        move_independently(model, q, qd, free, h * steps, k * h, rocker) for k in (2, 1)
-    )
-    errors = [np.max(np.abs(found["q"] - projected[::k])) for found, k in ((coarse, 2), (fine, 1))]
-    assert projected[-1, 0] - q[0] > np.pi
-    assert np.ptp(np.sign(np.diff(projected.sum(axis=1)))) == 2
-    assert len(fine.times("change"))
-    assert errors[0] / errors[1] > 10
-    assert errors[1] < 1e-4
-    assert (
-        max(max(map(max, closure_errors(model, q).values())) for q in fine["q"][::20]) < 10 * CLOSED
-    )
-    E = [energy(model, q, qd) for q, qd in zip(fine["q"], fine["qd"], strict=True)]
-    assert_allclose(E, E[0], rtol=1e-4)
-
-
-def test_motion_is_a_result_with_units():
-    model = four_bar()
-    q = assemble(model, np.array([1.2, -0.4, -1.9]), ["joint1"])
-    found = move_independently(model, q, np.zeros(3), free, 0.02, 0.01)
-    assert (found.unit("q"), found.unit("qd"), found["q"].shape) == ("rad", "rad/s", (3, 3))
-    assert_allclose(found.time, [0.0, 0.01, 0.02], rtol=1e-15)
-    assert found.meta["method"] == "rk4"
-
-
-def test_motion_errs_at_the_order_of_its_method():
-    model = four_bar()
-    q = assemble(model, np.array([1.2, -0.4, -1.9]), ["joint1"])
-    end = [
-        move_independently(model, q, np.zeros(3), free, 0.08, h, method=EULER)["q"][-1]
-        for h in (0.01, 0.005, 0.0025)
-    ]
-    fall = np.linalg.norm(end[0] - end[1]) / np.linalg.norm(end[1] - end[2])
-    assert abs(np.log2(fall) - EULER.order) < 0.15
-
-
 # refusals
-
-
-def test_steps_that_no_run_can_have_are_refused():
-    model = four_bar()
-    q = assemble(model, np.array([1.2, -0.4, -1.9]), ["joint1"])
-    with pytest.raises(ValueError, match="needs an explicit method, not 'ros2'"):
-        move_independently(model, q, np.zeros(3), free, 0.1, 0.01, method=ROS2)
-    with pytest.raises(ValueError, match=r"dt = 0.03 s does not divide the run of 0.1 s"):
-        move_independently(model, q, np.zeros(3), free, 0.1, 0.03)
 
 
 def test_wrong_choices_are_refused():
