@@ -79,13 +79,18 @@ def test_what_finds_no_room_among_rigid_contacts_is_counted_once(stepper):
     assert (y["contacts"][1:] == ROOM).all()
 
 
+def counted_alike(plant, names, fmi, folder, **tolerance):
+    """The outputs of a plant as an FMU, which are those in memory."""
+    found, expected = as_fmu(plant, names, STEPS, fmi, folder), in_memory(plant, names, STEPS)
+    for name in names:
+        assert_allclose(found[name], expected[name][:, -1], **tolerance)
+    return found
+
+
 @pytest.mark.parametrize("fmi", [2, 3])
 def test_fmus_of_rigid_contact_count_alike(tmp_path, fmi):
     names = ("left_out", "contacts", "q")
-    found = as_fmu(too_many_balls(), names, STEPS, fmi, tmp_path)
-    expected = in_memory(too_many_balls(), names, STEPS)
-    for name in names:
-        assert_allclose(found[name], expected[name][:, -1], atol=1e-15)
+    counted_alike(too_many_balls(), names, fmi, tmp_path, atol=1e-15)
 
 
 def test_what_is_kept_and_what_is_left_out_are_together_all_that_touches():
@@ -125,9 +130,6 @@ def test_normals_without_room_in_soft_contact_are_counted_and_are_the_shallowest
 @pytest.mark.parametrize("fmi", [2, 3])
 def test_fmus_of_soft_contact_count_alike(tmp_path, fmi):
     names = ("left_out", "f_contact", "q")
-    found = as_fmu(too_many_normals(), names, STEPS, fmi, tmp_path)
-    expected = in_memory(too_many_normals(), names, STEPS)
-    for name in names:
-        assert_allclose(found[name], expected[name][:, -1], rtol=1e-12, atol=1e-15)
+    found = counted_alike(too_many_normals(), names, fmi, tmp_path, rtol=1e-12, atol=1e-15)
     assert len(np.unique(found["left_out"])) > 1  # it is thrown out, and leaves the spikes
     assert found["left_out"][-1] == 0

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from broken_urdf import BOMB, BROKEN
+from mutated_text import JUNK, mutated_pieces
 from rigidblocks.formats.load import load_model
 from rigidblocks.formats.refusal import FormatError
 from urdf_text import ARM, line_of
@@ -53,21 +54,7 @@ def test_what_is_no_file_of_a_robot_is_refused(tmp_path):
 def mutated(rng):
     """The arm with a few of its pieces left out, doubled, exchanged or replaced."""
     pieces = re.findall(r"<[^>]*>|\"[^\"]*\"|\s+|[^<\"\s]+", ARM)
-    junk = ["", "<", ">", "<link>", "&amp;", "nan", "-1", "1e400", '""', "\0", "é", "<a/>", "]]>"]
-    for _ in range(rng.integers(1, 5)):
-        k, other = rng.integers(len(pieces), size=2)
-        match rng.integers(5):
-            case 0:
-                del pieces[k]
-            case 1:
-                pieces.insert(k, pieces[other])
-            case 2:
-                pieces[k], pieces[other] = pieces[other], pieces[k]
-            case 3:
-                pieces[k] = str(rng.choice(junk))
-            case _:
-                pieces[k] = re.sub(r"\d", lambda _: str(rng.integers(-9, 10)), pieces[k])
-    return "".join(pieces)
+    return mutated_pieces(pieces, JUNK, rng)
 
 
 @pytest.mark.parametrize(

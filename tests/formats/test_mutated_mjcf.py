@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from mutated_text import JUNK, mutated_pieces
 from rigidblocks.formats.load import load_model
 from rigidblocks.formats.mujoco_parser import is_installed
 from rigidblocks.formats.refusal import FormatError
@@ -25,26 +26,12 @@ MJCF = """\
   <equality><connect body1="lower" body2="free" anchor="0 0 0"/></equality>
 </mujoco>
 """
-JUNK = ["", "<", ">", "<link>", "&amp;", "nan", "-1", "1e400", '""', "\0", "é", "<a/>", "]]>", "-0"]
 
 
 def mutated(text, rng):
     """The text with a few of its pieces left out, doubled, exchanged or replaced."""
     pieces = re.findall(r"<[^>\s]*|>|\"[^\"]*\"|\s+|[^<>\"\s]+", text)
-    for _ in range(rng.integers(1, 5)):
-        k, other = rng.integers(len(pieces), size=2)
-        match rng.integers(5):
-            case 0:
-                del pieces[k]
-            case 1:
-                pieces.insert(k, pieces[other])
-            case 2:
-                pieces[k], pieces[other] = pieces[other], pieces[k]
-            case 3:
-                pieces[k] = str(rng.choice(JUNK))
-            case _:
-                pieces[k] = re.sub(r"\d", lambda _: str(rng.integers(-9, 10)), pieces[k])
-    return "".join(pieces)
+    return mutated_pieces(pieces, [*JUNK, "-0"], rng)
 
 
 def attempted(path):

@@ -89,8 +89,7 @@ class PartsInTurn:
             for name, place in self._own(part).items():
                 there = slice(first + place.start, first + place.stop)
                 where[wiring.whole_name(part.name, name)] = there
-        taken = set(where)
-        outputs = tuple(port for port in wiring.outputs if port.name in taken)
+        outputs = tuple(port for port in wiring.outputs if port.name in where)
         inputs = []
         for name, port in wiring.open_inputs:
             if port.type not in DOUBLE:  # which would not take every number
@@ -100,16 +99,19 @@ class PartsInTurn:
                 place = where[wiring.whole_name(name, whole)].start + k
                 where[wiring.whole_name(name, port.name)] = slice(place, place + 1)
             inputs.append(replace(port, name=wiring.whole_name(name, port.name)))
+        return Layout(self.first[""], where, outputs, tuple(inputs), self._parameters())
+
+    def _parameters(self) -> tuple[Port, ...]:
+        """Those that are tuned while it runs, by their names in the system."""
         tuned: dict[str, Sequence[Port]] = {
             **{name: memory.parameters for name, memory in self.memories.items()},
             **{part.name: tunable_ports(part.component) for part in self.fmus},  # type: ignore[arg-type]
         }
-        parameters = tuple(
-            replace(port, name=wiring.whole_name(name, port.name))
+        return tuple(
+            replace(port, name=self.plan.wiring.whole_name(name, port.name))
             for name in tuned
             for port in tuned[name]
         )
-        return Layout(self.first[""], where, outputs, tuple(inputs), parameters)
 
     def text(self, folder: str, platform: str | None) -> str:
         """parts.h; the FMUs lie in `folder` beside the program."""

@@ -88,23 +88,33 @@ def build_runner(
         if xcp_at:
             sources[f"{path.stem}.a2l"] = a2l
         path.mkdir(parents=True, exist_ok=True)
-        for name, text in sources.items():
-            (path / name).write_text(text)
+        _write(sources, path)
         _put_fmus(fmus, path / _folder(path.stem), target)
         return path
     _put_fmus(fmus, path.with_name(_folder(path.stem)), target)
-    command = cross_compiler(PLATFORMS[platform]) if platform else compiler()
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in sources.items():
-            Path(folder, name).write_text(text)
-        core = ("parts.c", "master.c") if fmus else ("core.c",)
-        out = ("runner.c", *core, "-o", "program", "-lm", *["-ldl"] * bool(fmus), "-s")
-        run_compiler((*command, *_FLAGS, *out), folder)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(Path(folder, "program"), path)
+    _compile(sources, path, platform, with_fmus=bool(fmus))
     if xcp_at:
         path.with_suffix(".a2l").write_text(a2l)
     return path
+
+
+def _write(sources: Mapping[str, str], folder: Path) -> None:
+    for name, text in sources.items():
+        (folder / name).write_text(text)
+
+
+def _compile(
+    sources: Mapping[str, str], path: Path, platform: str | None, *, with_fmus: bool
+) -> None:
+    """Writes the program."""
+    command = cross_compiler(PLATFORMS[platform]) if platform else compiler()
+    with tempfile.TemporaryDirectory() as folder:
+        _write(sources, Path(folder))
+        core = ("parts.c", "master.c") if with_fmus else ("core.c",)
+        out = ("runner.c", *core, "-o", "program", "-lm", *["-ldl"] * with_fmus, "-s")
+        run_compiler((*command, *_FLAGS, *out), folder)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(Path(folder, "program"), path)
 
 
 def _xcp_address(given: str | None) -> str:

@@ -104,11 +104,8 @@ def inverse_kinematics(
         done += 1
         J = np.concatenate([_rows(model, t, b, q) for t, b in zip(tasks, bodies, strict=True)])
         free = _free(model, q, J.T @ e, low, high)
-        dq = np.linalg.lstsq(
-            np.vstack([J * free, damping * np.eye(model.nv)]),
-            np.concatenate([e, np.zeros(model.nv)]),
-        )[0]
-        moved = np.clip(integrate(model, q, dq * free), low, high)
+        dq = free * _least_squares_step(J * free, e, damping)
+        moved = np.clip(integrate(model, q, dq), low, high)
         left = _errors(model, tasks, bodies, moved)
         if np.linalg.norm(left) < np.linalg.norm(e):
             q, e, damping = moved, left, max(damping / 5, 1e-12)
@@ -116,6 +113,14 @@ def inverse_kinematics(
             damping *= 4
     error = float(np.linalg.norm(e))
     return IKSolution(q, error, done, error <= tolerance)
+
+
+def _least_squares_step(J: Array, e: Array, damping: float) -> Array:
+    """`damped_step` without squares of J."""
+    n = J.shape[1]
+    rows, right = np.vstack([J, damping * np.eye(n)]), np.concatenate([e, np.zeros(n)])
+    step: Array = np.linalg.lstsq(rows, right)[0]
+    return step
 
 
 def _number(model: Model, body: str | int) -> int:

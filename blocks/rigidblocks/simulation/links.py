@@ -57,20 +57,17 @@ class Links:
         self.nominal = np.concatenate([np.zeros(0), *(np.ravel(port.nominal) for port in outputs)])
         held = _held(wiring)
         each = [
-            (name, y.name) in held for name, p in wiring.parts.items() for y in p.component.outputs
+            ((name, port.name) in held, any(y == port.name for _, y in part.feedthrough))
+            for name, part in wiring.parts.items()
+            for port in part.component.outputs
         ]
-        self.held = np.repeat(np.array(each, dtype=bool), sizes)
+        marks = np.array(each, dtype=bool).reshape(-1, 2)
+        self.held, self.algebraic = (np.repeat(column, sizes) for column in marks.T)
         self.stateless = frozenset(
             name
             for name, part in wiring.parts.items()
             if isinstance(part.component, Block) and not part.component.states
         )
-        at_once = [
-            any(y == port.name for _, y in part.feedthrough)
-            for part in wiring.parts.values()
-            for port in part.component.outputs
-        ]
-        self.algebraic = np.repeat(np.array(at_once, dtype=bool), sizes)
         self.by_part = {name: _link(wiring, name, where) for name in wiring.parts}
         self.groups = groups(
             {

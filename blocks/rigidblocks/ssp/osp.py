@@ -122,21 +122,11 @@ def _start(simulator: Element, fmu: Fmu) -> dict[str, Any]:
 
 def _links(root: Element, fmus: Mapping[str, Fmu]) -> Iterator[Link]:
     """What is connected, also by linear transformations."""
-    functions = {
-        required(one, "name"): one for one in root.iter(f"{{{_SPACE}}}LinearTransformation")
-    }
-    for function in (one for group in _found(root, "Functions") for one in group):
-        if _kind(function) != "LinearTransformation":
-            raise refused(function, f"functions of the kind {_kind(function)} are not read")
+    functions = _functions(root)
     into: dict[str, tuple[str, str]] = {}
     out: list[tuple[str, tuple[str, str], Element]] = []
     for one in (one for group in _found(root, "Connections") for one in group):
-        if "Group" in _kind(one):
-            raise refused(one, "groups of variables are not read; connect their variables")
-        ends = [_end(end, fmus) for end in _found(one, "Variable")]
-        signals = list(_found(one, "Signal"))
-        if len(ends) + len(signals) != 2 or not ends:
-            raise refused(one, "a connection needs two ends, one a variable")
+        ends, signals = _two_ends(one, fmus)
         if not signals:
             source, target = sorted(ends, key=lambda end: _is_input(fmus, end))
             yield Link(source, target, 1.0, 0.0, one)
@@ -156,6 +146,30 @@ def _links(root: Element, fmus: Mapping[str, Fmu]) -> Iterator[Link]:
 
 
 _LINEAR = (("factor", 1.0), ("offset", 0.0))
+
+
+def _functions(root: Element) -> dict[str, Element]:
+    """The linear transformations by their names; others are refused."""
+    functions = {
+        required(one, "name"): one for one in root.iter(f"{{{_SPACE}}}LinearTransformation")
+    }
+    for function in (one for group in _found(root, "Functions") for one in group):
+        if _kind(function) != "LinearTransformation":
+            raise refused(function, f"functions of the kind {_kind(function)} are not read")
+    return functions
+
+
+def _two_ends(
+    connection: Element, fmus: Mapping[str, Fmu]
+) -> tuple[list[tuple[str, str]], list[Element]]:
+    """The variables that are connected, or one and the signal of a function."""
+    if "Group" in _kind(connection):
+        raise refused(connection, "groups of variables are not read; connect their variables")
+    ends = [_end(end, fmus) for end in _found(connection, "Variable")]
+    signals = list(_found(connection, "Signal"))
+    if len(ends) + len(signals) != 2 or not ends:
+        raise refused(connection, "a connection needs two ends, one a variable")
+    return ends, signals
 
 
 def _end(variable: Element, fmus: Mapping[str, Fmu]) -> tuple[str, str]:
