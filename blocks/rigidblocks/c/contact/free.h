@@ -12,12 +12,12 @@
 /* A contact: its bodies; of both what makes the velocity along the frame; impulses, and the changes
    of the last sweep and of those before; what a unit of velocity takes along and across the normal,
    and a unit of impulse changes; the least velocity along the normal, and those across it that are
-   to vanish, both against the start of the sweeps; friction. */
+   to vanish, both against the start of the sweeps; friction, and the most that it can be. */
 struct light {
     int a, b;
     two of_a[RB_PARTS][3], of_b[RB_PARTS][3];
     double impulse[RB_PARTS], step[RB_PARTS], way[RB_PARTS];
-    double inertia, rate, mass[3], across_it, least, shift[2], mu;
+    double inertia, rate, mass[3], across_it, least, shift[2], mu, limit;
     double spin[3], twist, roll, torsional, rolling, lever;
 };
 
@@ -31,12 +31,14 @@ struct flight {
    stack of whoever steps, which is 8 MB where nobody asks for more. */
 enum { RB_LIGHTS = (3 * RB_CONTACTS + 4) / 5 };
 
-/* All contacts that are solved for, and the bodies that they touch. */
+/* All contacts that are solved for, and the bodies that they touch; the part of what it is behind by
+   which the most that friction can be follows the normal impulse in a sweep. */
 struct flights {
     struct light light[RB_LIGHTS];
     struct flight body[RB_BODIES + 1];
     double root[RB_BODIES][7]; /* of the inverse of mass and inertia: L L^T = I^-1, by rows */
     int touched[RB_BODIES], bodies, count;
+    double following;
 };
 
 /* Whether nothing that is solved for is of a link, and there is room for all of it. */
@@ -202,8 +204,27 @@ static inline int is_loose(const struct light *c)
     return c->impulse[0] == 0.0 && c->impulse[1] == 0.0 && c->impulse[2] == 0.0;
 }
 
-/* `solve_contact` of a contact of free bodies. */
-static inline double solve_light(struct flights *all, struct light *c)
+/* Of what counts as enough, below which changes are of no account to what follows; and the least of
+   what friction is behind. */
+static const double RB_CIRCLING = 100.0, RB_LEAST_FOLLOWING = 0.125;
+
+/* Where sweeps go round in a circle, as they may where friction changes the velocity along the
+   normal by as much as the normal impulse does, the most that friction can be follows that impulse
+   slowly: with what it is held, sweeps lower a convex function, and come to an end. By half as much
+   after so many sweeps as did not halve the changes, as long as these are much. */
+static inline void follow_less(int sweeps, double enough, double residual, double *last,
+                               double *following)
+{
+    if (sweeps % RB_PATIENT_SWEEPS > 0)
+        return;
+    if (residual > 0.5 * *last && residual > RB_CIRCLING * enough)
+        *following = fmax(RB_LEAST_FOLLOWING, 0.5 * *following);
+    *last = residual;
+}
+
+/* `solve_contact` of a contact of free bodies: changes, or by how much friction is out of what the
+   normal impulse allows. */
+static inline double solve_light(struct flights *all, struct light *c, double following)
 {
     const two *x = all->body[c->a].y, *y = all->body[c->b].y;
     double next[3];
@@ -211,16 +232,18 @@ static inline double solve_light(struct flights *all, struct light *c)
     next[0] = more_of(c->impulse[0] - (u - c->least) * c->inertia, 0.0);
     if (!(next[0] > 0.0) && is_loose(c)) {
         memset(c->step, 0, sizeof c->step);
-        return 0.0;
+        c->limit *= 1.0 - following;
+        return c->limit * c->across_it;
     }
     const double v = row_speed(c->of_a[1], c->of_b[1], x, y),
                  w = row_speed(c->of_a[2], c->of_b[2], x, y);
     c->step[0] = next[0] - c->impulse[0];
     next[1] = c->impulse[1] - c->rate * (v + c->shift[0] + c->mass[1] * c->step[0]);
     next[2] = c->impulse[2] - c->rate * (w + c->shift[1] + c->mass[2] * c->step[0]);
-    const double limit = c->mu * next[0], squared = next[1] * next[1] + next[2] * next[2];
-    if (squared > limit * limit) {
-        const double part = limit / sqrt(squared);
+    c->limit = (1.0 - following) * c->limit + following * (c->mu * next[0]);
+    const double squared = next[1] * next[1] + next[2] * next[2];
+    if (squared > c->limit * c->limit) {
+        const double part = c->limit / sqrt(squared);
         next[1] *= part;
         next[2] *= part;
     }
@@ -229,8 +252,9 @@ static inline double solve_light(struct flights *all, struct light *c)
         c->impulse[i] = next[i];
     }
     push_flights(all, c, 0);
+    const double out = fabs(c->mu * next[0] - c->limit);
     return more_of(fabs(c->step[0]) * c->mass[0],
-                   more_of(fabs(c->step[1]), fabs(c->step[2])) * c->across_it);
+                   more_of(out, more_of(fabs(c->step[1]), fabs(c->step[2]))) * c->across_it);
 }
 
 /* `solve_turning` of the same. */
@@ -266,7 +290,7 @@ static inline double sweep_lights(struct flights *all, double kept, double *squa
     for (int k = 0; k < all->count; k++) {
         struct light *c = &all->light[k];
         carry_light(c, kept);
-        most = more_of(most, solve_light(all, c));
+        most = more_of(most, solve_light(all, c, all->following));
         if (RB_PARTS > 3 && (c->torsional > 0.0 || c->rolling > 0.0))
             most = more_of(most, solve_spin(all, c));
         for (int i = 0; i < RB_PARTS; i++)
@@ -320,13 +344,16 @@ static inline void solve_free(struct scene *s, struct solution *all, double tole
                               int most)
 {
     struct flights free;
-    double before = 0.0, squared, kept = 0.0;
+    double before = 0.0, squared, kept = 0.0, circling = INFINITY;
+    int own = 0;
+    free.following = 1.0;
     start_flights(s, all, &free);
     while (all->sweeps < most) {
         all->residual = sweep_lights(&free, kept, &squared);
         if (++all->sweeps == most ||
             all->residual <= enough_after(all->sweeps - 1, tolerance, later))
             break;
+        follow_less(++own, more_of(later, tolerance), all->residual, &circling, &free.following);
         kept = kept_of(squared, before);
         carry_flights(&free, kept);
         before = squared;
