@@ -49,10 +49,16 @@ def _grid(faces: Array) -> tuple[Array, Array, Array, Array, Array]:
     first, last = (
         np.clip(np.floor((x - corner) / cell).astype(int), 0, count - 1) for x in (low, high)
     )
+    cells = _cells(first, last, count)
+    starts = np.cumsum([0, *map(len, cells)])
+    return corner, cell, count, starts, np.array([k for one in cells for k in one])
+
+
+def _cells(first: Array, last: Array, count: Array) -> list[list[int]]:
+    """The triangles of each cell, where those of a triangle are from its first to its last."""
     cells: list[list[int]] = [[] for _ in range(int(count.prod()))]
     for k, ((i0, j0), (i1, j1)) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
         for i in range(i0, i1 + 1):
             for j in range(j0, j1 + 1):
                 cells[i * int(count[1]) + j].append(k)
-    starts = np.cumsum([0, *map(len, cells)])
-    return corner, cell, count, starts, np.array([k for one in cells for k in one])
+    return cells

@@ -181,14 +181,9 @@ class TreeTables:
     def _dofs(self) -> Iterator[str]:
         """With one more of each, since C has no array without elements."""
         rows = np.cumsum([0, *(d + 1 for d in self.depth)])
-        model, links = self.model, self.links
-        places = [
-            model.q_slices[links[k]].start + j - model.v_slices[links[k]].start
-            for k, j in self.dofs
-        ]
         yield table("int", "RB_DOF_LINK", [*(k for k, _ in self.dofs), 0])
         yield table("int", "RB_DOF_QD", [*(j for _, j in self.dofs), 0])
-        yield table("int", "RB_DOF_Q", [*places, 0])
+        yield table("int", "RB_DOF_Q", [*self._places(), 0])
         yield table("int", "RB_DOF_PARENT", [*self.before, -1])
         yield table("int", "RB_DOF_DEPTH", [*self.depth, 0])
         yield table("int", "RB_DOF_ROW", map(int, rows))
@@ -202,6 +197,12 @@ class TreeTables:
             values = getattr(self.freedoms, name)
             column = [*(float(values[j]) for _, j in self.dofs), 0.0]
             yield table("double", f"RB_DOF_{name.upper()}", column)
+
+    def _places(self) -> Iterator[int]:
+        """Where each freedom is in q."""
+        for k, j in self.dofs:
+            i = self.links[k]
+            yield self.model.q_slices[i].start + j - self.model.v_slices[i].start
 
     def _columns(self) -> Iterator[Array]:
         for i in self.links:

@@ -56,22 +56,25 @@ def tangent_linearization(
     point = _operating_point(model, q, qd, tau, R, gravity)
     p, N = len(R), point.N
     M = np.linalg.inv(N.T @ point.H @ N)
-    columns = []
-    for unit in np.eye(2 * p):
-        dq = N @ unit[:p]
-        first = _slopes(_y_rates(model, point, dq, np.zeros(model.nv), np.zeros(model.nv))[0])
-        opening = _slopes(_constraint_rates(model, point, dq))
-        dqd = N @ (unit[p:] - first) - point.back @ opening
-        force, error = _residual_slopes(model, point, dq, dqd, gravity)
-        across = -(point.back @ error)
-        dqdd = across - N @ (M @ (N.T @ (force + point.H @ across)))
-        second = _slopes(_y_rates(model, point, dq, dqd, dqdd)[1])
-        columns.append(np.concatenate([unit[p:], second]))
+    columns = [_column(model, point, M, unit, gravity) for unit in np.eye(2 * p)]
     still = np.zeros(model.nv)
     rate, second = _y_rates(model, point, still, still, still)
     residual = np.array([_value(one) for one in (*rate, *second)])
     B = np.vstack([np.zeros((p, model.nv)), M @ N.T])
     return TangentLinearization(np.array(columns).T, B, residual, N)
+
+
+def _column(model: Tree, point: _Point, M: Array, unit: Array, gravity: Array | None) -> Array:
+    """What the rates of y and yd become by a unit of y or yd; M is the inverse of N^T H N."""
+    p, N, still = len(point.R), point.N, np.zeros(model.nv)
+    dq, dyd = N @ unit[:p], unit[p:]
+    first = _slopes(_y_rates(model, point, dq, still, still)[0])
+    opening = _slopes(_constraint_rates(model, point, dq))
+    dqd = N @ (dyd - first) - point.back @ opening
+    force, error = _residual_slopes(model, point, dq, dqd, gravity)
+    across = -(point.back @ error)
+    dqdd = across - N @ (M @ (N.T @ (force + point.H @ across)))
+    return np.concatenate([dyd, _slopes(_y_rates(model, point, dq, dqd, dqdd)[1])])
 
 
 def difference_rates(

@@ -146,11 +146,7 @@ def described_run(
     """What the script reads of a run: its motion, and the forces on each robot, at the pace of a
     film, its signals at points enough for a plot.
     """
-    time = np.asarray(result.time, dtype=float)
-    lost = ~(np.abs(q) < FAR).all(axis=1)  # so that the end of a run that failed is seen
-    end = int(np.argmax(lost)) if lost.any() else len(time)
-    if not end:
-        raise ValueError(f"the motion of the robot is not finite from the start, {q[0].tolist()}")
+    time, end = np.asarray(result.time, dtype=float), _end_of_motion(q)
     wide = q.shape[1] + sum(one.shape[1] for one in forces if one is not None)
     most = max(MOST // (8 + 4 * wide), 2)
     n = round(float(time[end - 1] - time[0]) * FRAMES) + 1
@@ -171,6 +167,17 @@ def described_run(
         "events": [float(event.t) for event in result.events][:200],
         "signals": [signal_of(result, name, rows) for name in names],
     }
+
+
+def _end_of_motion(q: Array) -> int:
+    """How many rows there are before one that is too far away to be drawn or not finite: the end of
+    a run that failed is seen.
+    """
+    lost = ~(np.abs(q) < FAR).all(axis=1)
+    end = int(np.argmax(lost)) if lost.any() else len(q)
+    if not end:
+        raise ValueError(f"the motion of the robot is not finite from the start, {q[0].tolist()}")
+    return end
 
 
 def plotted(result: Result, names: Sequence[str], runs: int = 1) -> Array:
