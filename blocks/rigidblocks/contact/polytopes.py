@@ -47,12 +47,17 @@ def _planes(corners: Array) -> Array:
     dust = 1e-9 * size
     below, above = (height < dust).all(axis=1), (height > -dust).all(axis=1)
     n = np.where(above[:, None], -n, n)[below ^ above]
-    found = np.unique(np.round(n, 7), axis=0, return_index=True)[1]
+    return np.array([[*normal, (corners @ normal).max()] for normal in _distinct(n)])
+
+
+def _distinct(normals: Array) -> list[Array]:
+    """The first of those that are alike, in their order."""
+    found = np.unique(np.round(normals, 7), axis=0, return_index=True)[1]
     kept: list[Array] = []
-    for normal in n[np.sort(found)]:
+    for normal in normals[np.sort(found)]:
         if all(normal @ other < 1 - 1e-12 for other in kept):
             kept.append(normal)
-    return np.array([[*normal, (corners @ normal).max()] for normal in kept])
+    return kept
 
 
 def _loop(corners: Array, plane: Array) -> Array:

@@ -129,13 +129,7 @@ def _of_blocks(ours: dict[str, Part], wiring: Wiring) -> System:
 
 def _wire(made: Any, wiring: Wiring, files: dict[str, str]) -> None:
     """The links of a container, what it shows, and the start values of its FMUs."""
-    for (a, y), (b, u), start, to, *_ in wiring.connections:
-        if isinstance(wiring.parts[a].component, Block) and files[a] == files[b]:
-            continue  # inside an FMU of ours
-        sources = _ends(wiring.parts[a], wiring.parts[a].output(y), files)
-        targets = _ends(wiring.parts[b], wiring.parts[b].input(u), files)
-        for i, j in zip(start, to, strict=True):
-            made.add_link(*sources[i], *targets[j])
+    _link(made, wiring, files)
     for part in wiring.parts.values():
         for port in part.component.outputs:
             for (file, variable), shown in _shown(part, port, files):
@@ -150,6 +144,17 @@ def _wire(made: Any, wiring: Wiring, files: dict[str, str]) -> None:
         for port in component.parameters:
             for (file, variable), shown in _shown(part, port, files):
                 made.add_input(shown, file, variable)
+
+
+def _link(made: Any, wiring: Wiring, files: dict[str, str]) -> None:
+    """What is connected, but inside an FMU of ours."""
+    for (a, y), (b, u), start, to, *_ in wiring.connections:
+        if isinstance(wiring.parts[a].component, Block) and files[a] == files[b]:
+            continue
+        sources = _ends(wiring.parts[a], wiring.parts[a].output(y), files)
+        targets = _ends(wiring.parts[b], wiring.parts[b].input(u), files)
+        for i, j in zip(start, to, strict=True):
+            made.add_link(*sources[i], *targets[j])
 
 
 def _shown(part: Part, port: Port, files: dict[str, str]) -> Iterator[tuple[End, str]]:

@@ -258,32 +258,36 @@ def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) ->
     """The most operations of a communication step of at most `bound` tries of an inner step and the
     one step that covers the rest, with a sample and the outputs.
     """
-    memory = evaluator.memory
-    n = memory.x.stop - memory.x.start
 
     def operations(name: str) -> int:
         return evaluator.graph(name).operation_count
 
-    rates, tries = operations("derivative"), [0.0]
+    moved = operations("project") if evaluator.projects else 0
+    seen = 4 * operations("margins") if evaluator.margin_count else 0
+    ends = operations("output") + operations("update") + operations("derivative")
+    most = max(_operations_of_tries(evaluator, method), default=0.0)
+    return (bound + 1) * (most + moved + seen) + ends
+
+
+def _operations_of_tries(evaluator: TracedEvaluator, method: Adaptive) -> Iterator[float]:
+    """Of each kind of method that an inner step may be tried with."""
+    n = evaluator.memory.x.stop - evaluator.memory.x.start
+    rates = evaluator.graph("derivative").operation_count
     if method.explicit is not None:
         stages = method.explicit.stages
-        tries.append(stages * rates + n * stages * (stages + 8))
+        yield stages * rates + n * stages * (stages + 8)
     slopes = (n + 1) * (rates + 2 * n)
     if is_implicit(method) and method.exact:
         slopes = evaluator.rate_slopes.operation_count
     if method.stiff is not None:
         stages = method.stiff.stages
         linear = 2 / 3 * n**3 + stages * 2 * n**2
-        tries.append(slopes + linear + stages * rates + 2 * n * stages * (stages + 8))
+        yield slopes + linear + stages * rates + 2 * n * stages * (stages + 8)
     if method.collocation is not None and method.collocates(n):
         # with an old Jacobian, and with a new one; of its pairs of roots complex equations
         stages = method.collocation.stages
         linear, newton = 6 * n**3, stages * rates + 18 * n**2 + 8 * n * stages * (stages + 1)
-        tries.append(slopes + 2 * (linear + MOST_TRIES * newton) + 2 * rates + 4 * n**2)
-    moved = operations("project") if evaluator.projects else 0
-    seen = 4 * operations("margins") if evaluator.margin_count else 0
-    ends = operations("output") + operations("update") + rates
-    return (bound + 1) * (max(tries) + moved + seen) + ends
+        yield slopes + 2 * (linear + MOST_TRIES * newton) + 2 * rates + 4 * n**2
 
 
 def _reference(run: ReferenceRun) -> Iterator[str]:

@@ -85,6 +85,11 @@ def stable_spring_hold(A: Array, K: Array, D: Array) -> float:
         return float("inf")
     U = directions[:, kept] * np.sqrt(sizes[kept])  # of A = U U^T, without what cannot move
     stiffness, damping = (U.T @ (one[acting, None] * U) for one in (K, D))
+    return _longest_stable(stiffness, damping)
+
+
+def _longest_stable(stiffness: Array, damping: Array) -> float:
+    """The same of springs on masses of 1 kg, by trying ever closer steps."""
     w2, d = (float(np.linalg.eigvalsh(one)[-1]) for one in (stiffness, damping))
     longest = 2.0 * min(1.0 / np.sqrt(w2) if w2 > 0 else np.inf, 1.0 / d if d > 0 else np.inf)
     stable, unstable = 0.0, longest

@@ -67,10 +67,7 @@ def load_system(
     names = dict(part_names(structure.components))
     fmus = {at: _fmu(path, at, c, folder) for at, c in structure.components.items()}
     _check_units(path, structure, fmus)
-    starts = {at: dict[str, Any]() for at in fmus}
-    for node, bound in structure.values.items():
-        put_start(starts[node.path], fmus[node.path], node, bound, structure)
-    system = System()
+    system, starts = System(), _starts(structure, fmus)
     for at, fmu in fmus.items():
         system.add(names[at], fmu.file, kind=fmu.kind, start=starts[at])
     for link in structure.links:
@@ -82,6 +79,14 @@ def load_system(
             raise wrong(path, None, text) from None
         system.connect(f"{names[a]}.{y}", f"{names[b]}.{u}", conversion=way)
     return Loaded(system, structure.experiment)
+
+
+def _starts(structure: Structure, fmus: Mapping[str, Fmu]) -> dict[str, dict[str, Any]]:
+    """The start values of each FMU, by its ports."""
+    starts = {at: dict[str, Any]() for at in fmus}
+    for node, bound in structure.values.items():
+        put_start(starts[node.path], fmus[node.path], node, bound, structure)
+    return starts
 
 
 def _fmu(path: Path, at: str, component: Component, folder: Path) -> Fmu:

@@ -196,14 +196,19 @@ def _where(solid: Solid, poses: Array) -> tuple[Array, Array]:
 
     if solid.kind == "rod":
         a, b = placed(solid.body, solid.start), placed(solid.other, solid.end)
-        long = max(float(np.linalg.norm(b - a)), 1e-9)
-        z = (b - a) / long if long > 1e-9 else np.array([0.0, 0.0, 1.0])
-        x = np.cross(z, np.eye(3)[np.argmin(abs(z))])
-        x = x / np.linalg.norm(x)
-        return np.stack([x, np.cross(z, x), long * z], axis=1), (a + b) / 2
+        return _stretched(b - a), (a + b) / 2
     own = np.asarray(solid.placement.E, dtype=float).T
     turn = np.eye(3) if solid.body < 0 else poses[solid.body, :9].reshape(3, 3)
     return turn @ own, placed(solid.body, solid.placement.r)
+
+
+def _stretched(way: Array) -> Array:
+    """The matrix (3, 3) that turns z to a way and makes it as long."""
+    long = max(float(np.linalg.norm(way)), 1e-9)
+    z = way / long if long > 1e-9 else np.array([0.0, 0.0, 1.0])
+    x = np.cross(z, np.eye(3)[np.argmin(abs(z))])
+    x = x / np.linalg.norm(x)
+    return np.stack([x, np.cross(z, x), long * z], axis=1)
 
 
 def _background(camera: Camera, level: float) -> Array:

@@ -179,19 +179,24 @@ def plot_steps(result: Result, path: Target = None) -> "Figure":
     figure, axes = panels(1 + bool(kinds) + bool(inner), title)
     steps = np.round(np.diff(result.time), 12)  # what differs by less is rounding of the time
     axes[0].semilogy(result.time[1:], steps, ".", ms=3, label="from row to row")
-    shown = [steps]
-    for name in inner:
-        shown.append(np.ravel(result[name + LENGTH]))
-        axes[0].semilogy(result.time, shown[-1], lw=0.8, label=f"next inner step of {name}")
-        axes[1].plot(result.time, np.ravel(result[name + ERROR]), lw=0.8, label=f"error of {name}")
+    shown = [steps, *(np.ravel(result[name + LENGTH]) for name in inner)]
+    if inner:
+        _draw_inner_steps(axes, result, inner)
     known = np.concatenate([one[(one > 0) & np.isfinite(one)] for one in shown])
     if len(known):
         axes[0].set_ylim(0.5 * float(known.min()), 2.0 * float(known.max()))
     axes[0].set_ylabel("step [s]")
-    if inner:
-        axes[1].set_ylabel("error [tolerances]")
     _draw_events(axes[-1], result, kinds)
     return finished_figure(figure, path)
+
+
+def _draw_inner_steps(axes: Sequence["Axes"], result: Result, names: Sequence[str]) -> None:
+    """The length of the next inner step of each of these parts, and the error of the last."""
+    for name in names:
+        length, error = (np.ravel(result[name + what]) for what in (LENGTH, ERROR))
+        axes[0].semilogy(result.time, length, lw=0.8, label=f"next inner step of {name}")
+        axes[1].plot(result.time, error, lw=0.8, label=f"error of {name}")
+    axes[1].set_ylabel("error [tolerances]")
 
 
 def _draw_events(axis: "Axes", result: Result, kinds: Sequence[str]) -> None:

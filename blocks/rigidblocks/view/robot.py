@@ -138,17 +138,23 @@ class DrawnRobot:
                 if joint.nq > joint.nv:
                     continue
                 unit = joint.q_units[j]
-                low, high = (
-                    (-TURN, TURN) if unit == "rad" else (self.q[k] - reach, self.q[k] + reach)
-                )
-                if self.limits is not None:
-                    low = self.limits[0][k] if np.isfinite(self.limits[0][k]) else low
-                    high = self.limits[1][k] if np.isfinite(self.limits[1][k]) else high
                 label = name if joint.nq == 1 else f"{name}[{j + 1}]"
-                ends = {"low": float(min(low, self.q[k])), "high": float(max(high, self.q[k]))}
+                ends = (
+                    self._ends(k, TURN, 0.0) if unit == "rad" else self._ends(k, reach, self.q[k])
+                )
                 yield {"name": label, "unit": unit, "q": k, **ends}
         if model.rheonomic:
             yield {"name": "time", "unit": "s", "q": model.nq, "low": 0.0, "high": LAST}
+
+    def _ends(self, k: int, reach: float, middle: float) -> dict[str, float]:
+        """The ends of the slider of a variable: its limits, where it has none as far from the
+        middle as it reaches.
+        """
+        low, high = middle - reach, middle + reach
+        if self.limits is not None:
+            low = self.limits[0][k] if np.isfinite(self.limits[0][k]) else low
+            high = self.limits[1][k] if np.isfinite(self.limits[1][k]) else high
+        return {"low": float(min(low, self.q[k])), "high": float(max(high, self.q[k]))}
 
     def described(self, number: int) -> dict[str, Any]:
         """What the script of the page reads; `number` is its place among the robots there."""
