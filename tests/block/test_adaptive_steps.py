@@ -325,3 +325,10 @@ def test_a_step_that_would_take_a_million_inner_ones_fails_in_words(form, monkey
     stepper.initialize(m, 0.0)
     with pytest.raises(StepError, match=r"or more than 1e\+06 are needed"):
         stepper.step(m, 0.0, 1.0)
+
+
+def test_an_error_is_at_most_a_tolerance_just_where_their_quotient_is_at_most_one(rng):
+    # C compares where NumPy divides: at the tolerance, and at its neighbours too
+    tolerance = 10.0 ** rng.uniform(-300, 300, 100_000)
+    for error in (tolerance, np.nextafter(tolerance, np.inf), np.nextafter(tolerance, 0.0)):
+        assert np.array_equal(error / tolerance <= 1.0, error <= tolerance)

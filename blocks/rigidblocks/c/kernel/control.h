@@ -39,13 +39,18 @@ typedef struct {
 #endif
 } Progress;
 
-static inline void start_progress(Progress *progress, double start, double length, double end)
+/* The way begins; `rates` are those at its start where the screen has been tried in vain, or
+   NULL. */
+static inline void start_progress(Progress *progress, double start, double length, double end,
+                                  const double *rates)
 {
     progress->start = start;
     progress->length = length;
     progress->end = end;
     progress->done = 0.0;
-    progress->known = progress->tried = 0;
+    progress->known = progress->tried = rates != NULL;
+    if (rates)
+        store(progress->rates, rates, RB_NX);
 #if RB_COLLOCATION
     start_stages(&progress->stages);
 #endif
@@ -54,9 +59,8 @@ static inline void start_progress(Progress *progress, double start, double lengt
 #endif
 }
 
-/* A step by the method that is at work, or by the screen; its error. */
-static inline double try_step(double *m, Trial *trial, Progress *progress, int screen,
-                              const Course *course)
+/* A step by the method that is at work; its error. */
+static inline double try_step(double *m, Trial *trial, Progress *progress, const Course *course)
 {
     (void)progress;
 #if RB_COLLOCATION
@@ -75,9 +79,8 @@ static inline double try_step(double *m, Trial *trial, Progress *progress, int s
     }
 #endif
 #if RB_EXPLICIT
-    return screen ? try_screen(m, trial, course) : try_pair(m, trial, course);
+    return try_pair(m, trial, course);
 #else
-    (void)screen;
     return INFINITY;
 #endif
 }
@@ -107,8 +110,7 @@ static void cut_short(double *m, Trial *trial, double left, double end, const Co
         trial->y[i] = trial->x[i] + trial->h * k[i];
     const double move = arrive(m, trial, course);
 #else
-    const double error = try_screen(m, trial, course);
-    const double move = error <= 1.0 ? error : arrive(m, trial, course);
+    const double move = try_screen(m, trial, course) ? 0.0 : arrive(m, trial, course);
 #endif
     int finite = move <= DBL_MAX;
     for (int i = 0; i < RB_NX; i++)
@@ -177,6 +179,53 @@ static inline double until_change(double *m, Trial *trial, Approach *approach, c
 }
 #endif
 
+/* What has become of a communication step before its first inner step. */
+typedef enum {
+    RB_SCREEN_NOT_TRIED,
+    RB_SCREEN_FAILED,
+    RB_SCREEN_TAKEN,
+} Screened;
+
+/* The whole of a communication step by the screen, where what is remembered lets it be tried and no
+   law changes on the way. Where it fails, `rates` are those at the start. */
+static inline Screened go_at_once(double *m, double start, double length, double end,
+                                  const Course *course, double *rates)
+{
+#if RB_EXPLICIT
+    Trial trial;
+    double *s = m + RB_S;
+    if (s[RB_IS_STIFF] != 0.0)
+        return RB_SCREEN_NOT_TRIED;
+    if (s[RB_NEXT_STEP] == 0.0)
+        s[RB_NEXT_STEP] = length;
+    if (first_length(s, length) != length)
+        return RB_SCREEN_NOT_TRIED;
+    if (s[RB_PAUSE] > 0.0) {
+        s[RB_PAUSE] -= 1.0;
+        return RB_SCREEN_NOT_TRIED;
+    }
+    trial.t = start;
+    trial.h = length;
+    trial.end = end;
+    store(trial.x, m + RB_X, RB_NX);
+    rates_at(m, start, trial.x, course, trial.f);
+    int is_taken = try_screen(m, &trial, course);
+#ifdef RB_MARGINS
+    Approach approach = {0.0, 0.0, 0, 0};
+    is_taken = is_taken && !(until_change(m, &trial, &approach, course) > 0.0);
+#endif
+    if (is_taken)
+        return RB_SCREEN_TAKEN;
+    s[RB_PAUSE] = RB_SCREEN_PAUSE; /* the pair tries the same */
+    store(m + RB_X, trial.x, RB_NX);
+    store(rates, trial.f, RB_NX);
+    return RB_SCREEN_FAILED;
+#else
+    (void)m, (void)start, (void)length, (void)end, (void)course, (void)rates;
+    return RB_SCREEN_NOT_TRIED;
+#endif
+}
+
 /* Takes one inner step; returns the time at its end. The states are not finite where none can be
    taken. */
 static inline double controlled_step(double *m, Progress *progress, const Course *course)
@@ -209,11 +258,6 @@ static inline double controlled_step(double *m, Progress *progress, const Course
         s[RB_COST] += RB_PRICE_OF_SLOPES;
 #endif
     trial.next_known = 0;
-    int screen = trial.h == left && progress->tried == 0 && s[RB_IS_STIFF] == 0.0;
-    if (screen && s[RB_PAUSE] > 0.0) {
-        s[RB_PAUSE] -= 1.0;
-        screen = 0;
-    }
 #ifdef RB_MARGINS
     progress->approach.expected = 0.0;
     progress->approach.dips = progress->approach.crosses = 0;
@@ -238,16 +282,10 @@ static inline double controlled_step(double *m, Progress *progress, const Course
         }
         progress->tried++;
         trial.end = trial.h == left ? end : progress->start + (progress->done + trial.h);
-        const double error = try_step(m, &trial, progress, screen, course);
+        const double error = try_step(m, &trial, progress, course);
 #ifdef RB_MARGINS
         const double before =
             error <= 1.0 ? until_change(m, &trial, &progress->approach, course) : 0.0;
-        if (screen && before > 0.0) {
-            screen = 0;
-            s[RB_PAUSE] = RB_SCREEN_PAUSE;
-            progress->approach.dips = 0;
-            continue;
-        }
         /* the rates jump there over next to no distance */
         if (before > 0.0 || (error <= 1.0 && progress->approach.crosses)) {
             s[RB_IS_STIFF] = signs[0];
@@ -264,15 +302,6 @@ static inline double controlled_step(double *m, Progress *progress, const Course
             continue;
         }
 #endif
-        if (screen && error <= 1.0) {
-            progress->done = progress->length;
-            return end;
-        }
-        if (screen) { /* the pair tries the same */
-            screen = 0;
-            s[RB_PAUSE] = RB_SCREEN_PAUSE;
-            continue;
-        }
         const double shorter = shorter_length(trial.h, error);
         const int spite = error > 1.0 && error <= DBL_MAX && shorter < shortest;
         if (error <= 1.0 || spite) {

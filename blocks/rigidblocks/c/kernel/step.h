@@ -33,10 +33,10 @@ enum {
 
 static inline int all_finite(const double *m)
 {
+    int all = 1;
     for (int i = 0; i < RB_SIZE; i++)
-        if (!isfinite(m[i]))
-            return 0;
-    return 1;
+        all &= fabs(m[i]) <= DBL_MAX;
+    return all;
 }
 
 #if RB_ADAPTIVE
@@ -144,13 +144,24 @@ static inline int inner_steps(double span)
 }
 
 #if RB_ADAPTIVE
+/* From t to `end` by inner steps, after the screen has failed at these rates, or was not tried. */
+RB_NOT_INLINED
+static void go_by_inner_steps(double *m, double t, double length, double end, const Course *course,
+                              const double *rates)
+{
+    Progress progress;
+    start_progress(&progress, t, length, end, rates);
+    while (progress.done < length)
+        controlled_step(m, &progress, course);
+}
+
 /* From t to `end` by inner steps that know their error. */
 static inline void go_through(double *m, double t, double length, double end, const Course *course)
 {
-    Progress progress;
-    start_progress(&progress, t, length, end);
-    while (progress.done < length)
-        controlled_step(m, &progress, course);
+    double rates[RB_NX + 1];
+    const Screened screened = go_at_once(m, t, length, end, course, rates);
+    if (screened != RB_SCREEN_TAKEN)
+        go_by_inner_steps(m, t, length, end, course, screened == RB_SCREEN_FAILED ? rates : NULL);
 }
 #else
 /* One inner step from t to `end`, the states put back then; without continuous states there is only

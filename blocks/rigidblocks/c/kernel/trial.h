@@ -38,6 +38,17 @@ static inline double in_tolerances(const double *e, const double *x, const doubl
     return largest;
 }
 
+/* Whether `in_tolerances` is at most 1, which e / d is just where e is at most d. */
+static inline int are_tolerable(const double *e, const double *x, const double *y)
+{
+    int all = 1;
+    for (int i = 0; i < RB_NX; i++) {
+        const double a = fabs(x[i]), b = fabs(y[i]);
+        all &= (fabs(e[i]) <= RB_ATOL[i] + RB_RTOL * (a > b ? a : b)) & (b <= DBL_MAX);
+    }
+    return all;
+}
+
 /* h sum weight_i k_i */
 static inline void change(double h, const double *weights, double k[][RB_NX + 1], int n, double *e)
 {

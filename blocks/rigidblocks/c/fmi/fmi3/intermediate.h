@@ -40,9 +40,15 @@ static inline void show(Instance *fmu, double *end)
    end before. */
 static inline int stretch(Instance *fmu, double to, double *end)
 {
-    double *m = fmu->now.m;
+    double *m = fmu->now.m, rates[RB_NX + 1];
     Progress progress;
-    start_progress(&progress, m[RB_T], to - m[RB_T], to);
+    const double from = m[RB_T];
+    const Screened screened = go_at_once(m, from, to - from, to, NULL, rates);
+    if (screened == RB_SCREEN_TAKEN) {
+        m[RB_T] = to;
+        return RB_STEP_OK;
+    }
+    start_progress(&progress, from, to - from, to, screened == RB_SCREEN_FAILED ? rates : NULL);
     while (progress.done < progress.length && to <= *end) {
         m[RB_T] = controlled_step(m, &progress, NULL);
         if (progress.done < progress.length) {
