@@ -151,16 +151,7 @@ def dh_chain(
     """
     joint = (Revolute(),) * len(rows) if joint is None else tuple(joint)
     _check_dh(rows, joint, name)
-    turns = [_screw_z(row[3], row[2]) for row in rows]
-    twists = [_tidy(rotx(row[1])) @ xlt([row[0], 0.0, 0.0]) for row in rows]
-    if convention == "standard":
-        ends = [_tidy(X @ T) for X, T in zip(twists, turns, strict=True)]
-        Xtree = [identity(), *ends[:-1]] if ends else []
-        inertia = tuple(body.to_parent(X) for body, X in zip(inertia, ends, strict=True))
-    elif convention == "modified":
-        Xtree = [T @ X for X, T in zip(twists, turns, strict=True)]
-    else:
-        raise ValueError(f"convention must be 'modified' or 'standard', not '{convention}'")
+    Xtree, ends = _dh_transforms(rows, convention)
     if Xtree:
         Xtree[0] = Xtree[0] @ _screw_z(base[1], base[0])
     return Model(
@@ -168,9 +159,25 @@ def dh_chain(
         parent=tuple(range(-1, len(rows) - 1)),
         joint=joint,
         Xtree=tuple(_tidy(X) for X in Xtree),
-        inertia=tuple(inertia),
+        inertia=tuple(body.to_parent(X) for body, X in zip(inertia, ends, strict=True))
+        if ends
+        else tuple(inertia),
         unphysical=unphysical,
     )
+
+
+def _dh_transforms(
+    rows: Sequence[DHRow | Sequence[float]], convention: str
+) -> tuple[list[Transform], list[Transform]]:
+    """Those of the tree, and of the standard convention those from the bodies to their rows."""
+    turns = [_screw_z(row[3], row[2]) for row in rows]
+    twists = [_tidy(rotx(row[1])) @ xlt([row[0], 0.0, 0.0]) for row in rows]
+    if convention == "standard":
+        ends = [_tidy(X @ T) for X, T in zip(twists, turns, strict=True)]
+        return [identity(), *ends[:-1]] if ends else [], ends
+    if convention == "modified":
+        return [T @ X for X, T in zip(twists, turns, strict=True)], []
+    raise ValueError(f"convention must be 'modified' or 'standard', not '{convention}'")
 
 
 def dh_frames(rows: Sequence[DHRow | Sequence[float]]) -> tuple[Transform, ...]:

@@ -1,6 +1,6 @@
 """The spanning tree of the links of a file: which joints are in it, and which close loops."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rigidblocks.formats.document import SAME
 from rigidblocks.formats.listed import WORLD, Assembly, Connection, Link
@@ -27,18 +27,23 @@ def spanning_tree(listed: Assembly) -> tuple[list[Connection], list[Connection]]
     connections = [*root, *listed.connections]
     if listed.loops:
         inward = _nearest_to_the_base(connections)
-    outward: dict[str, list[Connection]] = {link.name: [] for link in listed.links}
-    outward[WORLD] = []
-    rest: list[Connection] = []
-    for c in connections:
-        (outward[c.parent] if inward.get(c.child) is c else rest).append(c)
-    tree, waiting = [], list(reversed(outward[WORLD]))
-    while waiting:
-        tree.append(waiting.pop())
-        waiting += reversed(outward[tree[-1].child])
+    tree = _depth_first(c for c in connections if inward.get(c.child) is c)
+    rest = [c for c in connections if inward.get(c.child) is not c]
     if len(tree) < len(listed.links):
         raise _circle(listed, inward, {c.child for c in tree})
     return tree, rest
+
+
+def _depth_first(connections: Iterable[Connection]) -> list[Connection]:
+    """Those that hang on the world, each with all that hangs on it behind it."""
+    outward: dict[str, list[Connection]] = {}
+    for c in connections:
+        outward.setdefault(c.parent, []).append(c)
+    tree, waiting = list[Connection](), list(reversed(outward.get(WORLD, [])))
+    while waiting:
+        tree.append(waiting.pop())
+        waiting += reversed(outward.get(tree[-1].child, []))
+    return tree
 
 
 def _nearest_to_the_base(connections: Sequence[Connection]) -> dict[str, Connection]:

@@ -103,14 +103,11 @@ class ExchangeSteps:
         assert pair.error is not None
         left = end - t
         h = min(self.length or left, self._longest, left)
-        atol = method.rtol * self.nominals if method.atol is None else method.atol
         shortened = False
         while True:
             h = left if h > (1 - 1e-9) * left else h
             course, y = self._course(pair, t, x, h)
-            e = h * np.abs(np.array(pair.error) @ course.k)
-            error = float((e / (atol + method.rtol * np.maximum(np.abs(x), np.abs(y)))).max())
-            error = error if isfinite(error) else inf
+            error = self._in_tolerances(method, h * (np.array(pair.error) @ course.k), x, y)
             factor = 0.9 * max(error, 1e-10) ** -0.2
             if error <= 1.0:
                 longer = h * min(max(factor, 0.2), 1.0 if shortened else 5.0)
@@ -122,6 +119,13 @@ class ExchangeSteps:
                     f"its equations cannot be integrated to rtol = {method.rtol:g} at t = {t:g} s: "
                     "no step is short enough"
                 )
+
+    def _in_tolerances(self, method: Adaptive, error: Array, x: Array, y: Array) -> float:
+        """The largest error of a state in a step from x to y; infinite where one is not finite."""
+        atol = method.rtol * self.nominals if method.atol is None else method.atol
+        unit = atol + method.rtol * np.maximum(np.abs(x), np.abs(y))
+        largest = float((np.abs(error) / unit).max())
+        return largest if isfinite(largest) else inf
 
     def _course(
         self, method: Integrator, t: float, x: Array, h: float

@@ -2,6 +2,7 @@
 as a pure function.
 """
 
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -116,13 +117,6 @@ class FusedSystem(PortsOfParts, Composite):
             (slice(where[p.name].start - outer.z.start, where[p.name].stop - outer.z.start), p.name)
             for p in _remembered(part)
         ]
-        wires = [
-            (
-                order.index(a),
-                Copy(own[u].start + to, self._parts.by_name[a].memory.where[y].start + k, length),
-            )
-            for (a, y), (_, u), k, to, length in self._parts.wiring.wires_to(part.name)
-        ]
         return InnerBlock(
             part.name,
             part.memory,
@@ -130,9 +124,16 @@ class FusedSystem(PortsOfParts, Composite):
             part.h,
             constants,
             copies((to, where[name]) for to, name in known if name in where),
-            tuple(wires),
+            tuple(self._wires_to(part, order)),
             copies((to, own[part.own_names[name]]) for to, name in remembered),
         )
+
+    def _wires_to(self, part: WiredPart, order: tuple[str, ...]) -> Iterator[tuple[int, Copy]]:
+        """What a part reads of others, by their numbers in the order."""
+        own = part.memory.where
+        for (a, y), (_, u), k, to, length in self._parts.wiring.wires_to(part.name):
+            source = self._parts.by_name[a].memory.where[y]
+            yield order.index(a), Copy(own[u].start + to, source.start + k, length)
 
     def by_graphs(self) -> Block:
         parts = self._parts
