@@ -38,15 +38,16 @@ static inline void drive_body(const double *tau, int k, double kick, struct body
 /* A stop as it starts the step: the velocities between which it keeps a freedom. */
 static inline void start_stop(const struct given *in, int k, struct stop *stop)
 {
+    static const double felt = 1e-8; /* [rad or m] */
     const double q = in->state[RB_AT_Q + RB_STOP_Q[k]], low = RB_STOP_LOW[k] - q,
-                 high = RB_STOP_HIGH[k] - q;
+                 high = RB_STOP_HIGH[k] - q, beyond = fmax(low, 0.0) + fmin(high, 0.0);
     stop->number = k;
     stop->dof = RB_STOP_DOF[k];
     stop->most = RB_STOP_MOST[k] * RB_SCENE_STEP;
     stop->low = fmin(low / RB_SCENE_STEP, 0.0);
     stop->high = fmax(high / RB_SCENE_STEP, 0.0);
     stop->pushed = 0.0;
-    stop->push = limited(0.2 * (fmax(low, 0.0) + fmin(high, 0.0)) / RB_SCENE_STEP, -1.0, 1.0);
+    stop->push = fabs(beyond) > felt ? limited(0.2 * beyond / RB_SCENE_STEP, -1.0, 1.0) : 0.0;
     if (RB_STOP_MOST[k] < 1e300) /* dry friction */
         stop->low = stop->high = stop->push = 0.0;
     stop->impulse = in->state[RB_AT_STOP_IMPULSE + k];

@@ -120,11 +120,13 @@ static inline void demand(const struct scene *s, const struct pair *pair, int fl
     c->resting = c->least;
 }
 
-/* How far two shapes are moved apart in a step: all of a small overlap, a fifth of a large one. */
+/* How far two shapes are moved apart in a step: all of a small overlap, a fifth of a large one.
+   Hardly more than what is left to them is let be, for it would be work in every step. */
 static inline double way_apart(double depth, double size)
 {
-    const double whole = fmax(0.0, depth - 1e-6 * size);
-    return fmax(0.2 * whole, fmin(whole, 0.1 * size));
+    static const double left = 1e-6; /* of the smaller shape */
+    const double whole = depth - left * size;
+    return whole > RB_TOUCHING * size ? fmax(0.2 * whole, fmin(whole, 0.1 * size)) : 0.0;
 }
 
 /* A contact of a pair of shapes at a point; NULL where there is no room for it, or nothing to
