@@ -67,18 +67,32 @@ static inline void tree_forces(const struct given *in, struct scene *s, const do
 /* Trees have the velocities s->qd after their forces, with loops that close. */
 static inline void end_kick(const struct given *in, struct scene *s)
 {
-    if (RB_CLOSURES > 0) {
-        double open[RB_LOOP_ROWS + 1];
-        loop_errors(s, open);
-        close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 2, open, s->qd);
-        move_links(s, s->qd);
-    }
+    double open[RB_LOOP_ROWS + 1];
+    if (RB_CLOSURES == 0)
+        return;
+    loop_errors(s, open);
+    close_loops(s, in->state + RB_AT_Q, RB_SCENE_STEP, 2, open, s->qd);
+    move_links(s, s->qd);
     weigh_velocities(s, s->qd, s->z);
+}
+
+/* [rad^2/s^4 or m^2/s^4]: forces of velocity that are wrong by as much, over the inertia and by the
+   step squared, are within the order of the step. */
+static const double RB_UNFELT = 100.0;
+
+/* Whether trees are so slow that forces of velocity are the same all over the step, unless impulses
+   change that. */
+static inline int are_slow(const double *qd)
+{
+    double fastest = 0.0;
+    for (int d = 0; d < RB_DOFS; d++)
+        fastest = more_of(fastest, fabs(qd[d]));
+    return fastest * fastest < RB_UNFELT * RB_SCENE_STEP * RB_SCENE_STEP;
 }
 
 /* The velocities of trees as they would be without contact. Forces that go with velocities are
    those in the middle between the old and the new ones, which are estimated with the contacts of
-   the step before. */
+   the step before, unless all is slow. */
 static inline void start_trees(const struct given *in, struct scene *s)
 {
     const int moving = in->state[RB_AT_STEPS] > 0.0;
@@ -101,12 +115,14 @@ static inline void start_trees(const struct given *in, struct scene *s)
         memcpy(body->before_v, body->v, sizeof body->v);
         memcpy(body->before_w, body->w, sizeof body->w);
     }
-    for (int last = !moving; last < 2; last++) {
+    for (int last = !moving || are_slow(s->qd); last < 2; last++) {
         const double kick = last && moving ? RB_SCENE_STEP : 0.5 * RB_SCENE_STEP;
         tree_forces(in, s, middle, force);
         if (!last && (RB_STOPS > 0 || in->state[RB_AT_CONTACTS] > 0.0))
             expect_contacts(in, s, kick, force);
         keep_loops(s, 0, RB_DOFS, force);
+        for (int d = 0; d < RB_DOFS; d++)
+            s->z[d] = s->before_z[d] + kick * force[d];
         solve_downwards(&s->inertia, 0, RB_DOFS, force);
         memcpy(s->middle, middle, sizeof middle);
         for (int d = 0; d < RB_DOFS; d++)
@@ -131,7 +147,7 @@ static inline void start_trees(const struct given *in, struct scene *s)
    knows, and so little that a step shows what follows. The links then move as they do after it. */
 static inline int is_surprised(struct scene *s, const double *before, const double *after)
 {
-    static const double felt = 100.0, much = 0.1; /* [rad^2/s^4 or m^2/s^4], [rad] in a step */
+    static const double much = 0.1; /* [rad] in a step */
     double surprise = 0.0, fastest = 0.0;
     for (int d = 0; d < RB_DOFS; d++) {
         const double middle = 0.5 * (before[d] + after[d]);
@@ -139,7 +155,7 @@ static inline int is_surprised(struct scene *s, const double *before, const doub
         fastest = more_of(fastest, more_of(fabs(before[d]), fabs(after[d])));
         s->middle[d] = middle;
     }
-    if (fastest * surprise < felt * RB_SCENE_STEP * RB_SCENE_STEP)
+    if (fastest * surprise < RB_UNFELT * RB_SCENE_STEP * RB_SCENE_STEP)
         return 0;
     move_links(s, after);
     return RB_SCENE_STEP * fastest_turn(s) < much;
@@ -147,7 +163,7 @@ static inline int is_surprised(struct scene *s, const double *before, const doub
 
 /* Where impulses made trees move otherwise than was expected, they get the forces of the step anew,
    and keep the impulses: the forces of the velocities before it over its first half, of those after
-   it over its second. What that changes of the velocities L qd is added to those now and to
+   it, s->qd, over its second. What that changes of the velocities L qd is added to those now and to
    `freely`, and left in `change`. Returns whether there are such. */
 static inline int kick_again(const struct given *in, struct scene *s, struct stage *freely,
                              double *change)
@@ -156,7 +172,7 @@ static inline int kick_again(const struct given *in, struct scene *s, struct sta
         now[RB_DOFS + 1];
     for (int d = 0; d < RB_DOFS; d++)
         before[d] = in->state[RB_AT_QD + RB_DOF_QD[d]];
-    free_velocities(s, s->z, after);
+    memcpy(after, s->qd, sizeof after);
     if (in->state[RB_AT_STEPS] == 0.0 || !is_surprised(s, before, after))
         return 0;
     tree_forces(in, s, after, last);
@@ -168,16 +184,16 @@ static inline int kick_again(const struct given *in, struct scene *s, struct sta
     memcpy(now, s->z, sizeof now);
     for (int d = 0; d < RB_DOFS; d++)
         s->z[d] = s->before_z[d] + RB_SCENE_STEP * force[d];
-    free_velocities(s, s->z, s->qd);
-    move_links(s, s->qd);
+    if (RB_CLOSURES > 0) {
+        free_velocities(s, s->z, s->qd);
+        move_links(s, s->qd);
+    }
     end_kick(in, s);
     for (int d = 0; d < RB_DOFS; d++) {
         change[d] = s->z[d] - freely->z[d];
         freely->z[d] = s->z[d];
         s->z[d] = now[d] + change[d];
     }
-    free_velocities(s, s->z, s->qd);
-    move_links(s, s->qd);
     return 1;
 }
 
@@ -185,8 +201,12 @@ static inline int kick_again(const struct given *in, struct scene *s, struct sta
    lets their loops close. */
 static inline void tree_motion(const struct given *in, struct scene *s, double *moved, double *out)
 {
-    double push[RB_DOFS + 1];
-    free_velocities(s, s->push_z, push);
+    double push[RB_DOFS + 1], most = 0.0;
+    for (int d = 0; d < RB_DOFS; d++)
+        most = more_of(most, fabs(s->push_z[d]));
+    memset(push, 0, sizeof push);
+    if (most > 0.0)
+        free_velocities(s, s->push_z, push);
     /* [rad or m] before the last of the changes */
     static const double closed = 1e-3, held[RB_LOOP_ROWS + 1] = {0.0};
     for (int tries = 0; tries < 8; tries++) {

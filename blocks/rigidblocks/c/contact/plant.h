@@ -213,7 +213,6 @@ static inline void end_trees(const struct given *in, struct scene *s, const stru
                              double *out)
 {
     double moved[RB_DOFS + 1];
-    free_velocities(s, s->z, s->qd);
     slow_trees(s);
     for (int d = 0; d < RB_DOFS; d++)
         out[RB_AT_QD + RB_DOF_QD[d]] = s->qd[d];
@@ -320,18 +319,19 @@ static inline void find_contacts(const struct given *in, struct scene *s, struct
    there are any. */
 static inline int find_more(const struct given *in, struct scene *s, struct solution *all)
 {
-    free_velocities(s, s->z, s->qd);
     const int stops = reach_stops(in, s, 1.0, all);
     return touch_more(in, s, all) || stops;
 }
 
-/* Impulses until nothing more is met, from those that there are, in the rounds from `round` on. */
+/* Impulses until nothing more is met, from those that there are, in the rounds from `round` on, and
+   the velocities of trees with them. */
 static inline void meet_all(const struct given *in, struct scene *s, struct solution *all,
                             double tolerance, double later, int round)
 {
     do {
         list_all(all);
         find_impulses(s, all, tolerance, later, sweeps_until(round));
+        free_velocities(s, s->z, s->qd);
     } while (++round < RB_ROUNDS && find_more(in, s, all));
 }
 
@@ -353,7 +353,8 @@ static inline void find_velocities(const struct given *in, struct scene *s, stru
             start.z[d] += change[d];
         meet_all(in, s, all, tolerance, later, RB_ROUNDS - 2);
     }
-    bring_no_energy(s, all, freely, struck ? &start : freely, &found);
+    if (bring_no_energy(s, all, freely, struck ? &start : freely, &found) < 1.0)
+        free_velocities(s, s->z, s->qd);
 }
 
 /* The sampled states after a step. Where impulses make bodies so fast, or overlaps move them so
