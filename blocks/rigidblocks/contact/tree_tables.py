@@ -176,7 +176,9 @@ class TreeTables:
         yield table("int", "RB_LINK_JOINT", [*(KINDS[type(joint)] for joint in joints), 0])
         yield table("int", "RB_LINK_DOF", [*self.first, len(self.dofs)])
         yield table("int", "RB_LINK_DOFS", [*(joint.nv for joint in joints), 0])
+        turned = (not np.array_equal(frame[:9], np.eye(3).ravel()) for frame in frames)
         yield table("double", "RB_LINK_FRAME", [*frames, np.zeros(12)])
+        yield table("int", "RB_LINK_TURNED", [*map(int, turned), 0])
 
     def _dofs(self) -> Iterator[str]:
         """With one more of each, since C has no array without elements."""

@@ -31,6 +31,7 @@ struct body {
    and inertia about it, and the inertia of its own. */
 struct link {
     double o[3], v[3], turning[3], speeding[3], f[3], n[3];
+    double arm[3], centre[3]; /* from the origin of its parent to its own, and on to its centre */
     double mass, middle[3], inertia[9], own[9];
 };
 

@@ -4,7 +4,7 @@
    Everything is in base axes, about points of the bodies themselves, so that it is as exact far
    from the origin as near it. The generated text has RB_LINKS and their tables, parents first:
    RB_LINK_BODY, RB_LINK_PARENT (a link, RB_LINKS for the base), RB_LINK_JOINT, RB_LINK_FRAME (9 + 3
-   each: of the joint on the parent), RB_LINK_DOF and RB_LINK_DOFS (the first of its freedoms, and
+   each: of the joint on the parent), RB_LINK_TURNED (whether its rotation is one), RB_LINK_DOF and RB_LINK_DOFS (the first of its freedoms, and
    how many); RB_DOFS and theirs: RB_DOF_LINK, RB_DOF_QD (where it is in qd), RB_DOF_COLUMN (6 each,
    of S), RB_DOF_PARENT (the freedom before it, -1 for none), RB_DOF_DEPTH (how many are before it),
    RB_DOF_ROW (where its row of H starts: itself and those before it, whose numbers are in RB_PATH),
@@ -76,15 +76,17 @@ static inline void place_links(struct scene *s, const double *q)
         struct link *link = &s->link[i];
         struct body *body = &s->body[RB_LINK_BODY[i]];
         double frame[9], turned[9], way[3];
-        product(before->r, RB_LINK_FRAME[i], frame);
-        turn(before->r, RB_LINK_FRAME[i] + 9, way);
-        along(parent->o, 1.0, way, link->o);
+        memcpy(frame, before->r, sizeof frame);
+        if (RB_LINK_TURNED[i])
+            product(before->r, RB_LINK_FRAME[i], frame);
+        turn(before->r, RB_LINK_FRAME[i] + 9, link->arm);
         joint_pose(i, q + RB_Q_AT[RB_LINK_BODY[i]], turned, way);
         product(frame, turned, body->r);
         turn(frame, way, way);
-        along(link->o, 1.0, way, link->o);
-        turn(body->r, RB_CENTRE[RB_LINK_BODY[i]], way);
-        along(link->o, 1.0, way, body->x);
+        along(link->arm, 1.0, way, link->arm);
+        along(parent->o, 1.0, link->arm, link->o);
+        turn(body->r, RB_CENTRE[RB_LINK_BODY[i]], link->centre);
+        along(link->o, 1.0, link->centre, body->x);
         for (int d = RB_LINK_DOF[i]; d < RB_LINK_DOF[i] + RB_LINK_DOFS[i]; d++) {
             turn(body->r, RB_DOF_COLUMN[d], s->column[d]);
             turn(body->r, RB_DOF_COLUMN[d] + 3, s->column[d] + 3);
@@ -118,16 +120,14 @@ static inline void move_links(struct scene *s, const double *qd)
         const struct body *before = &s->body[RB_LINK_BODY[RB_LINK_PARENT[i]]];
         struct link *link = &s->link[i];
         struct body *body = &s->body[RB_LINK_BODY[i]];
-        double w[3], v[3], arm[3];
+        double w[3], v[3], u[3];
         joint_velocity(s, i, qd, w, v);
         along(before->w, 1.0, w, body->w);
-        difference(link->o, parent->o, arm);
-        cross(before->w, arm, arm);
-        along(parent->v, 1.0, arm, link->v);
+        cross(before->w, link->arm, u);
+        along(parent->v, 1.0, u, link->v);
         along(link->v, 1.0, v, link->v);
-        difference(body->x, link->o, arm);
-        cross(body->w, arm, arm);
-        along(link->v, 1.0, arm, body->v);
+        cross(body->w, link->centre, u);
+        along(link->v, 1.0, u, body->v);
     }
 }
 
@@ -138,12 +138,11 @@ static inline void accelerate(struct scene *s, int i, const double *qd)
     const struct body *before = &s->body[RB_LINK_BODY[RB_LINK_PARENT[i]]],
                       *body = &s->body[RB_LINK_BODY[i]];
     struct link *link = &s->link[i];
-    double w[3], v[3], arm[3], rate[3], u[3];
+    double w[3], v[3], rate[3], u[3];
     joint_velocity(s, i, qd, w, v);
     cross(before->w, w, u);
     along(parent->turning, 1.0, u, link->turning);
-    difference(link->o, parent->o, arm);
-    cross(parent->turning, arm, u);
+    cross(parent->turning, link->arm, u);
     along(parent->speeding, 1.0, u, link->speeding);
     difference(link->v, parent->v, rate);
     cross(before->w, rate, u);
@@ -159,16 +158,15 @@ static inline void need(struct scene *s, int i, const double *gravity, const dou
     const int k = RB_LINK_BODY[i];
     const struct body *body = &s->body[k];
     struct link *link = &s->link[i];
-    double arm[3], u[3], v[3];
-    difference(body->x, link->o, arm);
-    cross(link->turning, arm, u);
+    double u[3], v[3];
+    cross(link->turning, link->centre, u);
     along(link->speeding, 1.0, u, v);
-    cross(body->w, arm, u);
+    cross(body->w, link->centre, u);
     cross(body->w, u, u);
     along(v, 1.0, u, v);
     difference(v, gravity, v);
     times(RB_MASS[k], v, link->f);
-    cross(arm, link->f, link->n);
+    cross(link->centre, link->f, link->n);
     turn(link->own, link->turning, u);
     along(link->n, 1.0, u, link->n);
     turn(link->own, body->w, u);
@@ -186,11 +184,10 @@ static inline void gather_forces(struct scene *s, double *out)
     for (int i = RB_LINKS - 1; i >= 0; i--) {
         const struct link *link = &s->link[i];
         struct link *parent = &s->link[RB_LINK_PARENT[i]];
-        double arm[3], u[3];
+        double u[3];
         for (int d = RB_LINK_DOF[i]; d < RB_LINK_DOF[i] + RB_LINK_DOFS[i]; d++)
             out[d] = dot(s->column[d], link->n) + dot(s->column[d] + 3, link->f);
-        difference(link->o, parent->o, arm);
-        cross(arm, link->f, u);
+        cross(link->arm, link->f, u);
         along(parent->n, 1.0, u, parent->n);
         along(parent->n, 1.0, link->n, parent->n);
         along(parent->f, 1.0, link->f, parent->f);
