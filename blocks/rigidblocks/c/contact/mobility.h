@@ -51,11 +51,18 @@ struct touch {
     struct rows rows[2];
 };
 
+/* The angular velocity of the body that contacts were made of last, along their frame: L^-T J^T. */
+struct turns {
+    double frame[3][3], y[RB_DEPTH][3];
+    int body;
+};
+
 /* All contacts, and those stops that may be reached, and the numbers of those contacts that are
    solved for, with so many of the stops. */
 struct solution {
     struct touch touch[RB_CONTACTS];
     struct stop stop[RB_STOPS + 1];
+    struct turns turns[2]; /* of a, of b */
     int listed[RB_CONTACTS], list, stops, count, reached, sweeps, strike_sweeps;
     double residual;
 };
@@ -83,14 +90,35 @@ static inline void project(const struct touch *c, const double *v, double *out)
     out[2] = dot(c->frame[2], v);
 }
 
-/* The rows of a contact for the tree of a body: L^-T J^T, and what loops leave of it. */
-static inline void make_rows(const struct scene *s, struct touch *c, int side)
+/* L^-T of three columns at once, by the freedoms that move a body, from the last to the first. */
+static inline void solve_three(const struct scene *s, int leaf, int stride, double *y)
 {
-    const int k = side ? c->b : c->a, leaf = RB_LEAF[k], *path = RB_PATH + RB_DOF_ROW[leaf],
-              depth = RB_DOF_DEPTH[leaf];
+    const int *path = RB_PATH + RB_DOF_ROW[leaf], depth = RB_DOF_DEPTH[leaf];
+    for (int at = 0; at <= depth; at++) {
+        const double *row = s->inertia.row + RB_DOF_ROW[path[at]] - at,
+                     inverse = s->inertia.inverse[path[at]];
+        double *own = y + stride * at;
+        const double x = inverse * own[0], u = inverse * own[1], v = inverse * own[2];
+        own[0] = x;
+        own[1] = u;
+        own[2] = v;
+        for (int before = at + 1; before <= depth; before++) {
+            const double part = row[before];
+            double *out = y + stride * before;
+            out[0] -= part * x;
+            out[1] -= part * u;
+            out[2] -= part * v;
+        }
+    }
+}
+
+/* The rows of a contact for the tree of a body by themselves. */
+static inline void make_own_rows(const struct scene *s, struct touch *c, int side)
+{
+    const int k = side ? c->b : c->a, leaf = RB_LEAF[k], *path = RB_PATH + RB_DOF_ROW[leaf];
     double (*y)[RB_PARTS] = c->rows[side].y, point[3];
     along(s->body[k].x, 1.0, side ? c->arm_b : c->arm_a, point);
-    for (int at = 0; at <= depth; at++) {
+    for (int at = 0; at <= RB_DOF_DEPTH[leaf]; at++) {
         const double *column = s->column[path[at]];
         double arm[3], v[3];
         difference(point, s->link[RB_DOF_LINK[path[at]]].o, arm);
@@ -100,24 +128,54 @@ static inline void make_rows(const struct scene *s, struct touch *c, int side)
         if (RB_PARTS > 3)
             project(c, column, y[at] + RB_PARTS - 3);
     }
-    for (int at = 0; at <= depth; at++) {
-        const double *row = s->inertia.row + RB_DOF_ROW[path[at]] - at,
-                     inverse = s->inertia.inverse[path[at]];
-        for (int i = 0; i < RB_PARTS; i += 3) {
-            const double x = inverse * y[at][i], u = inverse * y[at][i + 1],
-                         v = inverse * y[at][i + 2];
-            y[at][i] = x;
-            y[at][i + 1] = u;
-            y[at][i + 2] = v;
-            for (int before = at + 1; before <= depth; before++) {
-                const double part = row[before];
-                double *out = y[before] + i;
-                out[0] -= part * x;
-                out[1] -= part * u;
-                out[2] -= part * v;
-            }
-        }
+    for (int i = 0; i < RB_PARTS; i += 3)
+        solve_three(s, leaf, RB_PARTS, y[0] + i);
+}
+
+/* Whether the angular velocity of a body along the frame of a contact is known from another one. */
+static inline int is_known(const struct touch *c, int body, const struct turns *known)
+{
+    return known->body == body && memcmp(known->frame, c->frame, sizeof c->frame) == 0;
+}
+
+/* The rows from those of the contact before, where it is at another point of the same body and has
+   the same frame: they differ by those of the angular velocity. */
+static inline void make_next_rows(const struct scene *s, struct touch *c, int side,
+                                  struct turns *known)
+{
+    const struct touch *last = c - 1;
+    const int k = side ? c->b : c->a, leaf = RB_LEAF[k], *path = RB_PATH + RB_DOF_ROW[leaf];
+    double (*y)[RB_PARTS] = c->rows[side].y, way[3], u[3];
+    if (!is_known(c, k, known)) {
+        known->body = k;
+        memcpy(known->frame, c->frame, sizeof c->frame);
+        for (int at = 0; at <= RB_DOF_DEPTH[leaf]; at++)
+            project(c, s->column[path[at]], known->y[at]);
+        solve_three(s, leaf, 3, known->y[0]);
     }
+    if (side)
+        difference(c->arm_b, last->arm_b, u);
+    else
+        difference(c->arm_a, last->arm_a, u);
+    project(c, u, way);
+    for (int at = 0; at <= RB_DOF_DEPTH[leaf]; at++) {
+        cross(known->y[at], way, u);
+        along(last->rows[side].y[at], 1.0, u, y[at]);
+        if (RB_PARTS > 3)
+            memcpy(y[at] + RB_PARTS - 3, known->y[at], sizeof known->y[at]);
+    }
+}
+
+/* The rows of a contact for the tree of a body: L^-T J^T, and what loops leave of it. */
+static inline void make_rows(const struct scene *s, struct solution *all, struct touch *c, int side)
+{
+    const int k = side ? c->b : c->a, leaf = RB_LEAF[k], depth = RB_DOF_DEPTH[leaf];
+    double (*y)[RB_PARTS] = c->rows[side].y;
+    if (all->count > 0 && (side ? c[-1].b : c[-1].a) == k &&
+        memcmp(c[-1].frame, c->frame, sizeof c->frame) == 0)
+        make_next_rows(s, c, side, &all->turns[side]);
+    else
+        make_own_rows(s, c, side);
     for (int at = 0; RB_CLOSURES > 0 && at <= depth; at++)
         c->open += y[at][0] * y[at][0];
     for (int i = 0; RB_CLOSURES > 0 && i < RB_PARTS; i++)
@@ -181,7 +239,7 @@ static inline void prepare_turning(const struct scene *s, struct touch *c)
 }
 
 /* What is particular to a contact. Returns 0 for one whose impulse could move nothing. */
-static inline int prepare(const struct scene *s, struct touch *c)
+static inline int prepare(const struct scene *s, struct solution *all, struct touch *c)
 {
     const int a = RB_LEAF[c->a], b = RB_LEAF[c->b];
     memset(c->mass, 0, sizeof c->mass);
@@ -190,7 +248,7 @@ static inline int prepare(const struct scene *s, struct touch *c)
             add_mobility(&s->body[side ? c->b : c->a], side ? c->arm_b : c->arm_a, &c->arms[side],
                          c);
         } else {
-            make_rows(s, c, side);
+            make_rows(s, all, c, side);
             add_tree_mobility(c, side, side, 0, c->mass);
         }
     }

@@ -291,11 +291,12 @@ static inline void end_contacts(const struct given *in, const struct scene *s, s
     out[RB_AT_DEPTH] = depth;
 }
 
-/* No contact and no stop is known yet. */
+/* No contact, no stop and no row is known yet. */
 static inline void start_solution(struct solution *all)
 {
     all->count = 0;
     all->reached = 0;
+    all->turns[0].body = all->turns[1].body = -1;
 }
 
 /* How many sweeps may have been made after a round: an eighth of all is left to each that may

@@ -149,7 +149,7 @@ static inline struct touch *add_touch(const struct given *in, struct scene *s,
     difference(point, s->body[c->a].x, c->arm_a);
     difference(point, s->body[c->b].x, c->arm_b);
     recall(in, key, c);
-    if (!prepare(s, c))
+    if (!prepare(s, all, c))
         return NULL;
     all->count++;
     c->e = resist(in, s, RB_SHAPE_MATERIAL[pair->a], RB_SHAPE_MATERIAL[pair->b], c);
