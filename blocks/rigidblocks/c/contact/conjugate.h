@@ -113,6 +113,7 @@ static inline void solve_impulses(struct scene *s, struct solution *all, double 
     struct motion m;
     double before = 0.0, last = INFINITY;
     int own = 0, patience = 0;
+    const int early = all->sweeps == 0 && solve_directly(s, all);
     start_ways(s, all, &m);
     while (all->sweeps < most && all->list + all->stops > 0) {
         all->residual = sweep_once(s, all);
@@ -123,7 +124,7 @@ static inline void solve_impulses(struct scene *s, struct solution *all, double 
         if (++all->sweeps == most ||
             all->residual <= enough_after(all->sweeps - 1 + patience, tolerance, later))
             break;
-        if (is_turn(own) && solve_directly(s, all)) {
+        if (is_turn(own, early) && solve_directly(s, all)) {
             start_ways(s, all, &m);
             before = 0.0;
             continue;

@@ -158,18 +158,20 @@ static inline void make_changes(struct scene *s, struct solution *all)
     }
 }
 
-/* Whether it is worth while after so many sweeps: after the first, and where that was too early. */
-static inline int is_turn(int sweeps)
+/* Whether it is worth while after so many sweeps: after the first, unless the impulses of the step
+   before have been good for it already, and where that was too early. */
+static inline int is_turn(int sweeps, int early)
 {
-    return RB_CLOSURES == 0 && (sweeps == 1 || sweeps == 7);
+    return (sweeps == 1 && !early) || sweeps == 7;
 }
 
-/* All at once. Returns 0 where nothing was changed: where one would not hold any more. */
+/* All at once. Returns 0 where nothing was changed: where one would not hold any more, or loops
+   do. */
 static inline int solve_directly(struct scene *s, struct solution *all)
 {
     struct factor l;
     double dz[RB_DOFS + 1] = {0.0}, sum[RB_DOFS + 1];
-    if (!hold_all(s, all, &l, dz))
+    if (RB_DOFS == 0 || RB_CLOSURES > 0 || !hold_all(s, all, &l, dz))
         return 0;
     factorize_branches(&l);
     solve_all_upwards(&l, dz);
