@@ -40,14 +40,14 @@ static inline void start_stop(const struct given *in, int k, struct stop *stop)
 {
     static const double felt = 1e-8; /* [rad or m] */
     const double q = in->state[RB_AT_Q + RB_STOP_Q[k]], low = RB_STOP_LOW[k] - q,
-                 high = RB_STOP_HIGH[k] - q, beyond = fmax(low, 0.0) + fmin(high, 0.0);
+                 high = RB_STOP_HIGH[k] - q, over = fmax(low, 0.0) + fmin(high, 0.0);
     stop->number = k;
     stop->dof = RB_STOP_DOF[k];
     stop->most = RB_STOP_MOST[k] * RB_SCENE_STEP;
     stop->low = fmin(low / RB_SCENE_STEP, 0.0);
     stop->high = fmax(high / RB_SCENE_STEP, 0.0);
     stop->pushed = 0.0;
-    stop->push = fabs(beyond) > felt ? limited(0.2 * beyond / RB_SCENE_STEP, -1.0, 1.0) : 0.0;
+    stop->push = fabs(over) > felt ? limited(0.2 * over / RB_SCENE_STEP, -1.0, 1.0) : 0.0;
     if (RB_STOP_MOST[k] < 1e300) /* dry friction */
         stop->low = stop->high = stop->push = 0.0;
     stop->impulse = in->state[RB_AT_STOP_IMPULSE + k];

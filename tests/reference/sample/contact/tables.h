@@ -24,6 +24,7 @@ static const int RB_LINK_JOINT[4] = {1, 1, 1, 0};
 static const int RB_LINK_DOF[4] = {0, 1, 2, 3};
 static const int RB_LINK_DOFS[4] = {1, 1, 1, 0};
 static const double RB_LINK_FRAME[4][12] = {{1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0}, {1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, -0.06, 0.0, 0.0}, {1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.06, 0.0, 0.0}, {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}};
+static const int RB_LINK_TURNED[4] = {0, 0, 0, 0};
 static const int RB_DOF_LINK[4] = {0, 1, 2, 0};
 static const int RB_DOF_QD[4] = {0, 1, 2, 0};
 static const int RB_DOF_Q[4] = {0, 1, 2, 0};
