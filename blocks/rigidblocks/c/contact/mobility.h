@@ -169,17 +169,16 @@ static inline void make_next_rows(const struct scene *s, struct touch *c, int si
 /* The rows of a contact for the tree of a body: L^-T J^T, and what loops leave of it. */
 static inline void make_rows(const struct scene *s, struct solution *all, struct touch *c, int side)
 {
-    const int k = side ? c->b : c->a, leaf = RB_LEAF[k];
-    double (*y)[RB_PARTS] = c->rows[side].y;
+    const int k = side ? c->b : c->a;
     if (all->count > 0 && (side ? c[-1].b : c[-1].a) == k &&
         memcmp(c[-1].frame, c->frame, sizeof c->frame) == 0)
         make_next_rows(s, c, side, &all->turns[side]);
     else
         make_own_rows(s, c, side);
-    for (int at = 0; RB_CLOSURES > 0 && at <= RB_DOF_DEPTH[leaf]; at++)
-        c->open += y[at][0] * y[at][0];
+    for (int at = 0; RB_CLOSURES > 0 && at <= RB_DOF_DEPTH[RB_LEAF[k]]; at++)
+        c->open += c->rows[side].y[at][0] * c->rows[side].y[at][0];
     for (int i = 0; RB_CLOSURES > 0 && i < RB_PARTS; i++)
-        hold_row(s, leaf, &y[0][i], RB_PARTS, &c->rows[side].w[0][i]);
+        hold_row(s, RB_LEAF[k], &c->rows[side].y[0][i], RB_PARTS, &c->rows[side].w[0][i]);
 }
 
 /* What unit impulses on one side change of the velocities of a link on the same or the other one of
