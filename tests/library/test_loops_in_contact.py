@@ -271,12 +271,12 @@ def cassie_dropped(file, height, T):
 @pytest.mark.parametrize("height", [1.0, 0.5, -1.0])
 def test_cassie_stretched_beyond_her_stops_and_in_the_ground_comes_out_of_it(height):
     """The configuration of the file: two joints of a leg 0.6 rad beyond their stops, linkages
-    stretched, where shapes overlap by 0.1 m, 0.6 and 2.1 m.
+    stretched, where shapes overlap by 0.1 m, 0.6 and 2.1 m; all have come together after 60 ms.
     """
     model, y = cassie_dropped("cassie.sdf", height, 0.25)
     assert y.depth[-1] < 5e-3  # of shapes of the robot itself, that joints hold together
     assert np.abs(y.qd).max() < 40.0
-    assert max(max(e) for q in y.q[20::20] for e in closure_errors(model, q).values()) < 1e-8
+    assert max(max(e) for q in y.q[60::20] for e in closure_errors(model, q).values()) < 1e-12
 
 
 @pytest.mark.slow
