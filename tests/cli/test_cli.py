@@ -91,6 +91,15 @@ def test_what_cannot_be_used_is_told_with_exit_code_2(arguments, folder, capsys)
     assert [path.name for path in folder.iterdir()] == ["arm.urdf"]
 
 
+def test_a_missing_file_and_a_missing_package_of_a_script_are_told_with_their_names(folder, capsys):
+    assert main(["run", "arm.urdf", "--scenario", "none.csv"]) == 2
+    assert capsys.readouterr().err == "rigidblocks: none.csv: no such file or directory\n"
+    (folder / "asks.py").write_text("import no_such_package\nsystem = None\n")
+    assert main(["run", "asks.py"]) == 2
+    said = f"asks.py: No module named 'no_such_package'; install it for {sys.executable}"
+    assert capsys.readouterr().err == f"rigidblocks: {said}\n"
+
+
 def test_a_run_that_fails_has_exit_code_1(folder, capsys):
     (folder / "far.py").write_text(
         "from rigidblocks import RobotPlant, System, planar2\n"

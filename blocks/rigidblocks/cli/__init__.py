@@ -36,11 +36,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         # what a user can mend is said in one line, with the notes that say where; of a file its own
         # line says that
-        text = error.args[0] if isinstance(error, KeyError) and error.args else error
+        text = _told(error)
         notes = () if isinstance(error, FormatError) else getattr(error, "__notes__", ())
         print(f"rigidblocks: {text}", *notes, sep="\n", file=sys.stderr)
         return 2 if isinstance(error, _INPUT) else 1
     return 0
+
+
+def _told(error: Exception) -> str:
+    """What an error says, without the quotes of a KeyError and the number of an OSError."""
+    if isinstance(error, KeyError) and error.args:
+        return str(error.args[0])
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    return str(error)
 
 
 def _shown(

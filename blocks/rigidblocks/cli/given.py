@@ -62,9 +62,12 @@ def system_of(path: Path) -> "Loaded":
         if not is_system(path):
             raise ValueError(f"{path} makes no {SYSTEM}; it needs `{SYSTEM} = System()`")
         sys.path.insert(0, str(path.parent.resolve()))
-        made = runpy.run_path(str(path), run_name="rigidblocks_system")[SYSTEM]
+        try:
+            made = runpy.run_path(str(path), run_name="rigidblocks_system")[SYSTEM]
+        except ModuleNotFoundError as error:
+            raise ImportError(f"{path}: {error}; install it for {sys.executable}") from error
         if not isinstance(made, System):
-            raise ValueError(f"{SYSTEM} in {path} is a {type(made).__name__}; it must be a System")
+            raise ValueError(f"{SYSTEM} in {path} is no System, but {made!r:.60}")
         return Loaded(made, {})
     if path.suffix == ".ssp":
         from rigidblocks.ssp.load import load_system

@@ -64,10 +64,16 @@ def export_fmu(
     page        whether its documentation has a page in which the robot runs, compiled by ziglang
 
     Raises ValueError for what is not known and for an option that the source or the target has no
-    use for, and what `native_fmu`, `python_fmu` and `FusedSystem` raise.
+    use for, TypeError for a source that is none, and what `native_fmu`, `python_fmu` and
+    `FusedSystem` raise.
     """
     if target not in TARGETS:
         raise ValueError(f"target must be one of {', '.join(TARGETS)}, not '{target}'")
+    if not isinstance(source, Block | System | str | Path):
+        raise TypeError(
+            f"an FMU is made of a block, a System or a script, not of a {type(source).__name__}; "
+            "RobotPlant(model) is the block of a model"
+        )
     _refuse(
         None if isinstance(source, System) else {"dt": dt, "order": order},
         "only a System is stepped by",

@@ -19,6 +19,7 @@ from rigidblocks.library.inertias import TunableInertia
 from rigidblocks.library.plant import JointPlant
 from rigidblocks.library.ports import (
     acceleration_port,
+    check_model,
     closure_force_port,
     energy_port,
     force_port,
@@ -107,6 +108,7 @@ class ClosedLoopPlant(JointPlant):
     nominal: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_model(self.model)
         if not self.model.constrained:
             raise ValueError(
                 f"model '{self.model.name}' has no loop joints; RobotPlant is the plant of a tree"

@@ -9,7 +9,7 @@ import numpy as np
 from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.dynamics import rnea
-from rigidblocks.library.ports import gravity_port, joint_ports, joint_units
+from rigidblocks.library.ports import check_model, gravity_port, joint_ports, joint_units
 from rigidblocks.loops import actuated_columns, actuator_forces
 from rigidblocks.model.model import Model
 
@@ -21,6 +21,7 @@ class ModelBasedController(Block):
     actuated: tuple[str | int, ...] | None
 
     def __post_init__(self) -> None:
+        check_model(self.model)
         _check_actuated(self.model, self.actuated)
 
     @cached_property

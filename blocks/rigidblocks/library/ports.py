@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,10 @@ def joint_units(joints: Sequence[Joint]) -> JointUnits:
 
 
 def joint_ports(model: Tree, **docs: str) -> tuple[Port, ...]:
-    """A port for each of the variables q, qd, qdd and tau that has a text."""
+    """A port for each of the variables q, qd, qdd and tau that has a text; raises TypeError for
+    what is no model.
+    """
+    check_model(model)
     units = joint_units(model.joint)._asdict()
     return tuple(Port(name, (len(units[name]),), units[name], doc) for name, doc in docs.items())
 
@@ -54,8 +58,10 @@ def start_configuration(model: Tree, q0: Any) -> Array:
 
 def check_open(model: Tree, block: str) -> None:
     """Raises ValueError for a model with loops, in the block of this type, which knows nothing of
-    them; and for one that depends on time, in any but RobotPlant.
+    them; and for one that depends on time, in any but RobotPlant. Raises TypeError for what is no
+    model.
     """
+    check_model(model)
     if model.rheonomic and block != "RobotPlant":
         raise ValueError(
             f"model '{model.name}' depends on time, which {block} knows nothing of; use RobotPlant"
@@ -66,6 +72,18 @@ def check_open(model: Tree, block: str) -> None:
             f"{block} leaves open; "
             "use ClosedLoopPlant, or model.spanning_tree to leave them open"
         )
+
+
+def check_model(model: Any) -> None:
+    """Raises TypeError for what is no model, such as the path of its file."""
+    if isinstance(model, Tree):
+        return
+    mend = ""
+    if isinstance(model, str | Path):
+        mend = f"; that of a file is load_model('{model}').model"
+    elif isinstance(getattr(model, "model", None), Tree):
+        mend = "; its .model is one"
+    raise TypeError(f"the model of a block is a Model, not of type {type(model).__name__}{mend}")
 
 
 def gravity_port(model: Tree) -> Port:

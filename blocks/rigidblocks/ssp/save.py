@@ -4,6 +4,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement
@@ -58,8 +59,7 @@ def save_system(
         raise ValueError("the system has no parts: add blocks or FMU files")
     if order is not None and order not in ORDERS:
         raise ValueError(f"order must be one of {', '.join(ORDERS)}, not '{order}'")
-    if dt is not None and t_stop is not None:
-        communication_points(t_start, t_stop, dt)
+    _check_run(t_start, t_stop, dt)
     files = dict(_file_names(system.parts))
     content = {
         f"resources/{files[part.name]}": _fmu(part, platforms) for part in system.parts.values()
@@ -71,6 +71,14 @@ def save_system(
         )
     _annotate(root[0], system.parts.values(), dt, order)
     return write_archive(path, content | {DESCRIPTION: xml_text(root).encode()})
+
+
+def _check_run(t_start: float, t_stop: float | None, dt: float | None) -> None:
+    """Raises ValueError for a run that cannot be, of what is given of it."""
+    if dt is not None and not (isfinite(dt) and dt > 0):
+        raise ValueError(f"dt must be finite and positive, not {dt} s")
+    if t_stop is not None:
+        communication_points(t_start, t_stop, t_stop - t_start if dt is None else dt)
 
 
 def _file_names(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
