@@ -80,6 +80,7 @@ def short_pieces(monkeypatch):
     monkeypatch.setattr(ccode, "LONG", 50)
     monkeypatch.setattr(pieces, "PART", 60)
     monkeypatch.setattr(pieces, "LONG", 45)
+    monkeypatch.setattr(pieces, "MANY", 6)
     monkeypatch.setattr(repeats, "LENGTHS", (4, 8, 16, 32))
     monkeypatch.setattr(repeats, "FEWEST", 6)
 
@@ -105,6 +106,7 @@ def test_what_functions_have_in_common_is_one_text_and_gives_the_same_bits(seed,
     text = c_functions(graphs, [{}] * 3, inline=True)
     separate = sum(c_function(graph).count(";\n") for graph in graphs)
     assert text.count(";\n") < 0.8 * separate
+    assert "for (unsigned k = 0;" in text
     calls = "".join(
         f"void call_{g.name}(const double *, double *);\n"
         f'__attribute__((visibility("default"))) void call_{g.name}(const double *in, double *out)'

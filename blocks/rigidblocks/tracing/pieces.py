@@ -19,6 +19,9 @@ from rigidblocks.tracing.units import APART
 
 LONG = 5000  # statements of a function, or of a piece that repeats, which is divided
 PART = 1000  # statements of a piece that does not repeat
+MANY = (
+    200  # copies that are a loop over a table: compilers take a millisecond for each that is none
+)
 
 
 class Function:
@@ -303,9 +306,8 @@ class _Calls:
         self, uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared], inline: bool
     ) -> str:
         """The C of the pieces that do not repeat, and of the function with the tables."""
-        for value in [value for value in self.left.last if value.startswith("in[")]:
-            target = f"left[{self.left.put(value)}]"
-            self._say([Assignment((target,), "%s = %s;", (target, value))])
+        inputs = [value for value in self.left.last if value.startswith("in[")]
+        self._copy([_copy(f"left[{self.left.put(value)}]", value) for value in inputs])
         text = ""
         for number, (kind, use) in enumerate(uses):
             if kind >= 0:
@@ -313,12 +315,24 @@ class _Calls:
             else:
                 text += self._rest(f"{self.name}_{number}", use)
             self.left.forget(number)
-        self._say(self._results())
+        self._copy(list(self._results()))
         tables = [_table("unsigned", "at", self.at), _table("double", "c", self.numbers)]
         tables += ["(void)at;", "(void)c;"]
         lines = [*tables, f"{self.real} left[{self.left.size}];", *self.lines]
         arguments = f"const {self.real} *in, {self.real} *out"
         return text + definition(self.name, arguments, lines, ("in", "out"), inline)
+
+    def _copy(self, copies: Sequence[Assignment]) -> None:
+        """Copies between arrays, those of many as loops."""
+        if len(copies) < MANY:
+            self._say(copies)
+            return
+        kinds: dict[tuple[str, str], list[Assignment]] = {}
+        for one in copies:
+            array = one.operands[1].partition("[")[0] if type(one.operands[1]) is not Number else ""
+            kinds.setdefault((one.form, array), []).append(one)
+        for (form, array), own in kinds.items():
+            self.lines.append(_loop(form, array, *zip(*(one.operands for one in own), strict=True)))
 
     def _say(self, assignments: Iterable[Assignment]) -> None:
         self.lines += named(assignments, self._names)
@@ -351,6 +365,29 @@ class _Calls:
         for one in self.function.results:
             operands = [f"left[{place[x]}]" if x in place else x for x in one.operands]
             yield one._replace(operands=tuple(operands))
+
+
+def _copy(target: str, value: str) -> Assignment:
+    return Assignment((target,), "%s = %s;", (target, value))
+
+
+def _loop(form: str, array: str, targets: Sequence[str], values: Sequence[str]) -> str:
+    """Copies of one form into an array: from one array, or of numbers."""
+    into, places = targets[0].partition("[")[0], [_place(one) for one in targets]
+    if array:
+        source = _table("unsigned", "from", [_place(one) for one in values])
+    else:
+        source = _table("double", "from", values)
+    copied = form % (f"{into}[to[k]]", f"{array}[from[k]]" if array else "from[k]")
+    return (
+        f"{{\n    {_table('unsigned', 'to', places)}\n    {source}\n"
+        f"    for (unsigned k = 0; k < {len(places)}; k++)\n        {copied}\n    }}"
+    )
+
+
+def _place(element: str) -> str:
+    """The index of an element of an array, as C has it."""
+    return element.partition("[")[2].rstrip("]")
 
 
 def _table(kind: str, name: str, entries: Sequence[str]) -> str:
