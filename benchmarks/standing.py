@@ -1,14 +1,17 @@
 """Steps of robots that stand on springs in their joints, from the same MJCF, beside MuJoCo's
-mj_step as it comes (pyramidal cone, Newton's method): processor time, and how well the ground bears
-them.
+mj_step as it comes (pyramidal cone, Newton's method) and Drake (its discrete plant, SAP and point
+contact): processor time, and how well the ground bears them.
 """
 
+import logging
 import re
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import process_time
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import gymnasium
 import mujoco
@@ -39,7 +42,7 @@ def quadruped() -> str:
     """Four legs of three joints; feet are capsules across, with two points of contact each."""
     places = [(x, y) for x in (0.2, -0.2) for y in (0.1, -0.1)]
     legs = "".join(LEG.format(k=k, x=x, y=y, side=0.8 * y) for k, (x, y) in enumerate(places))
-    return f"""<mujoco><compiler angle="degree"/><option timestep="{H}"/>
+    return f"""<mujoco model="quadruped"><compiler angle="degree"/><option timestep="{H}"/>
         <default><geom friction="0.6 0 0" condim="3"/></default>
         <worldbody><geom type="plane" size="0 0 1"/>
         <body name="trunk" pos="0 0 0.36"><freejoint/>
@@ -77,36 +80,155 @@ class Standing(NamedTuple):
     off: float
 
 
-def side_by_side(text: str, slices: int = 10) -> tuple[Standing, Standing]:
-    """Both from the same file, in turn."""
-    path = Path(tempfile.mkdtemp(), "robot.xml")
-    path.write_text(text)
-    robot = load_model(path)
-    other = mujoco.MjModel.from_xml_path(str(path))
-    data, steps = mujoco.MjData(other), round(T / H) // slices
+class Stand(NamedTuple):
+    """Goes on by a number of steps; contacts, and what the ground bears [N]."""
+
+    advance: Callable[[int], object]
+    contacts: Callable[[], int]
+    borne: Callable[[], float]
+
+
+def ours(path: Path) -> Stand:
+    robot, data = load_model(path), mujoco.MjData(mujoco.MjModel.from_xml_path(str(path)))
     place, turn, joints = np.split(data.qpos, [3, 7])
     q0 = np.concatenate([turn, place, joints])
     plant = RigidContactPlant(robot.model, (Plane(),), q0=q0, mu=0.6, apart=robot.apart,
                               freedoms=robot.freedoms, sample_time=H)  # fmt: skip
     memory = Memory(plant)
-    m, step, rows = memory.start(), compiled_stepper(memory), np.empty((steps, memory.size))
+    m, step, done = memory.start(), compiled_stepper(memory), [0]
     step.initialize(m, 0.0)
-    spent = [0.0, 0.0]
-    for k in range(slices):
-        start = process_time()
-        step.run(m, k * steps * H, H, rows)
-        middle = process_time()
-        mujoco.mj_step(other, data, nstep=steps)
-        spent[0] += middle - start
-        spent[1] += process_time() - middle
-    weight = G * sum(body.m for body in robot.model.inertia)
-    borne = m[memory.where["f_contact"]].reshape(-1, 6)[:, 5].sum()
-    theirs = data.qfrc_constraint[2]
-    us = [1e6 * one / (slices * steps) for one in spent]
-    return (
-        Standing(us[0], int(m[memory.where["contacts"]][0]), abs(borne / weight - 1)),
-        Standing(us[1], data.ncon, abs(theirs / weight - 1)),
+
+    def advance(steps: int) -> None:
+        rows = np.empty((steps, memory.size))
+        step.run(m, done[0] * H, H, rows)
+        done[0] += steps
+
+    return Stand(
+        advance,
+        lambda: int(m[memory.where["contacts"]][0]),
+        lambda: m[memory.where["f_contact"]].reshape(-1, 6)[:, 5].sum(),
     )
+
+
+def by_mujoco(path: Path) -> Stand:
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(model)
+    return Stand(
+        lambda steps: mujoco.mj_step(model, data, nstep=steps),
+        lambda: data.ncon,
+        lambda: data.qfrc_constraint[2],
+    )
+
+
+def one_joint_each(text: str) -> str:
+    """The same robot with bodies without mass between joints of one body: of several joints of one
+    body Drake's reader has all but the last where the parent is.
+    """
+    root = ElementTree.fromstring(text)
+    pairs = ElementTree.SubElement(root, "contact")
+    for parent in [*root.iter("worldbody"), *root.iter("body")]:
+        for body in parent.findall("body"):
+            name, (*before, _) = body.get("name", ""), body.findall("joint") or [None]
+            outer = body
+            for k, joint in enumerate(before):
+                inner = ElementTree.Element("body", name=name)
+                inner.extend([child for child in outer if child is not joint])
+                outer[:] = [joint, inner]
+                outer.set("name", f"{name}.{k}")
+                outer = inner
+            if before and parent.get("name"):
+                ElementTree.SubElement(pairs, "exclude", body1=parent.get("name"), body2=name)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def add_drives(drake: Any, plant: Any, model: mujoco.MjModel) -> None:
+    """Springs and rotors of the joints, which Drake's reader of MJCF leaves out, in the same
+    order.
+    """
+    joints = [plant.get_joint(k) for k in plant.GetJointIndices()]
+    turning = [one for one in joints if one.num_velocities() == 1]
+    hinges = np.flatnonzero(model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE)
+    for joint, k in zip(turning, hinges, strict=True):
+        rest = model.qpos_spring[model.jnt_qposadr[k]]
+        plant.AddForceElement(drake.RevoluteSpring(joint, rest, model.jnt_stiffness[k]))
+        rotor = plant.AddJointActuator(joint.name(), joint)
+        rotor.set_default_gear_ratio(1.0)
+        rotor.set_default_rotor_inertia(model.dof_armature[model.jnt_dofadr[k]])
+
+
+def check_inertia(plant: Any, context: Any, model: mujoco.MjModel) -> None:
+    """RuntimeError where the eigenvalues of both mass matrices differ: base upright, at its origin,
+    freedoms in any order.
+    """
+    data, M = mujoco.MjData(model), np.zeros((model.nv, model.nv))
+    mujoco.mj_forward(model, data)
+    mujoco.mj_fullM(model, data, M)
+    theirs = np.linalg.eigvalsh(plant.CalcMassMatrix(context))
+    if not np.allclose(theirs, np.linalg.eigvalsh(M), rtol=1e-6):
+        raise RuntimeError(f"masses differ: {theirs}, {np.linalg.eigvalsh(M)}")
+
+
+def by_drake(path: Path) -> Stand:
+    from pydrake import all as drake
+
+    logging.getLogger("drake").setLevel(logging.ERROR)  # of what is said of springs
+    model = mujoco.MjModel.from_xml_path(str(path))
+    builder = drake.DiagramBuilder()
+    plant, _ = drake.AddMultibodyPlantSceneGraph(builder, H)
+    plant.set_discrete_contact_approximation(drake.DiscreteContactApproximation.kSap)
+    split = path.with_name("one_joint_each.xml")
+    split.write_text(one_joint_each(path.read_text()))
+    drake.Parser(plant).AddModels(str(split))
+    add_drives(drake, plant, model)
+    plant.Finalize()
+    simulator = drake.Simulator(builder.Build())
+    context = plant.GetMyMutableContextFromRoot(simulator.get_mutable_context())
+    check_inertia(plant, context, model)
+    simulator.Initialize()
+    done = [0]
+
+    def advance(steps: int) -> None:
+        done[0] += steps
+        simulator.AdvanceTo(done[0] * H)
+
+    def found() -> Any:
+        return plant.get_contact_results_output_port().Eval(context)
+
+    def borne() -> float:
+        every = [found().point_pair_contact_info(k) for k in range(contacts())]
+        return abs(sum(one.contact_force()[2] for one in every))
+
+    def contacts() -> int:
+        return found().num_point_pair_contacts()
+
+    return Stand(advance, contacts, borne)
+
+
+RIVALS: dict[str, Callable[[Path], Stand]] = {
+    "here": ours, "mj_step": by_mujoco, "Drake": by_drake
+}  # fmt: skip
+
+
+def side_by_side(
+    text: str, rivals: dict[str, Callable[[Path], Stand]], slices: int = 10
+) -> dict[str, Standing]:
+    """All from the same file, in turn."""
+    path = Path(tempfile.mkdtemp(), "robot.xml")
+    path.write_text(text)
+    runs, steps = {name: make(path) for name, make in rivals.items()}, round(T / H) // slices
+    spent = dict.fromkeys(runs, 0.0)
+    for _ in range(slices):
+        for name, run in runs.items():
+            start = process_time()
+            run.advance(steps)
+            spent[name] += process_time() - start
+    weight = G * float(mujoco.MjModel.from_xml_path(str(path)).body_mass.sum())
+    return {
+        name: Standing(
+            1e6 * spent[name] / (slices * steps), run.contacts(), abs(run.borne() / weight - 1)
+        )
+        for name, run in runs.items()
+    }
 
 
 ROBOTS = {
@@ -115,16 +237,17 @@ ROBOTS = {
 }
 
 
-def measured() -> Iterator[list[str]]:
-    """The processor time of a step of both on the mean, and contacts at the end."""
+def measured(rival: str = "mj_step") -> Iterator[list[str]]:
+    """The processor time of a step here and of a rival on the mean, and contacts at the end."""
     for name, text in ROBOTS.items():
-        here, theirs = side_by_side(text())
-        if max(here.off, theirs.off) > 1e-2:
-            raise RuntimeError(f"{name}: the ground bears {here.off}, {theirs.off} too little")
-        cells = [f"{one.time:.3g} us, {one.contacts} contacts" for one in (here, theirs)]
-        yield [name, *cells, f"{here.time / theirs.time:.2f} x"]
+        found = side_by_side(text(), {who: RIVALS[who] for who in ("here", rival)})
+        if max(one.off for one in found.values()) > 1e-2:
+            raise RuntimeError(f"{name}: the ground does not bear its weight: {found}")
+        cells = [f"{one.time:.3g} us, {one.contacts} contacts" for one in found.values()]
+        yield [name, *cells, f"{found['here'].time / found[rival].time:.2f} x"]
 
 
 if __name__ == "__main__":
-    for row in measured():
-        print(" | ".join(row), flush=True)
+    for rival in sys.argv[1:] or ["mj_step"]:
+        for row in measured(rival):
+            print(rival, " | ".join(row), flush=True)
