@@ -1,6 +1,6 @@
 """Inner steps that know their error: the step of an `Adaptive` method on a block's flat memory.
 
-c/kernel/control.h does the same, by the same arithmetic in the same order.
+c/kernel/inner.h and control.h do the same, by the same arithmetic in the same order.
 """
 
 from dataclasses import dataclass

@@ -47,6 +47,7 @@ KERNEL = (
     "length.h",
     "methods.h",
     "collocation.h",
+    "inner.h",
     "control.h",
     "step.h",
 )  # each may use those before

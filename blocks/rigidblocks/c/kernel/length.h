@@ -61,6 +61,18 @@ static inline double length_at_start(const Trial *trial, double left)
 #endif
 }
 
+/* The shortest step that the numbers of these times can tell. */
+static inline double least_length(double t, double end)
+{
+    return 16.0 * DBL_EPSILON * larger(fabs(t), fabs(end));
+}
+
+/* Whether a step with this error is taken: in spite of it where time has no shorter one. */
+static inline int is_good(double error, int is_shortest)
+{
+    return error <= 1.0 || (is_shortest && error <= DBL_MAX);
+}
+
 /* The length to try after a step with this error, infinite where it was not finite. */
 static inline double shorter_length(double h, double error)
 {

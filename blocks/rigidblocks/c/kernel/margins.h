@@ -28,6 +28,13 @@ typedef struct {
     int crosses;
 } Approach;
 
+/* An inner step begins. */
+static inline void begin_approach(Approach *way)
+{
+    way->expected = 0.0;
+    way->dips = way->crosses = 0;
+}
+
 static inline double cubic_value(double s, double g0, double d0, double g1, double d1)
 {
     const double a = d0 + d1 - 2.0 * (g1 - g0), b = 3.0 * (g1 - g0) - 2.0 * d0 - d1;
