@@ -31,6 +31,19 @@ def velocities(x, v, e, h, T, mass=None, ground=()):
     return y.qd.reshape(-1, n, 6)[..., 3:]  # smooth balls do not turn
 
 
+@pytest.mark.parametrize("h", [1e-2, 1e-3])
+@pytest.mark.parametrize("height", [0.1, 0.1005])
+def test_what_strikes_in_the_first_step_of_all_keeps_its_energy(h, height):
+    model = Model("ball", (-1,), (SixDoF(),), (identity(),), (sphere_inertia(0.1, mass=1.0),),
+                  contact=((Sphere(0.1),),))  # fmt: skip
+    q0, qd0 = [1, 0, 0, 0, 0, 0, height], [0, 0, 0, 0, 0, -2.0]
+    y = rigid_scenes.run(RigidContactPlant(model, e=1.0, sample_time=h, q0=q0, qd0=qd0), 10 * h)
+    v = y.qd.reshape(-1, 6)[:, 5] - 0.5 * h * 9.81  # those that are kept are half a step old
+    energy = 0.5 * v**2 + 9.81 * (y.q.reshape(-1, 7)[:, 6] - height)
+    assert v[0] > 1.8
+    assert energy == pytest.approx(np.full(len(energy), 2.0), abs=1e-9)
+
+
 @pytest.mark.parametrize("e", [1.0, 0.5])
 def test_a_row_of_balls_hands_the_blow_on(e):
     # pair by pair: of the last of n the speed is ((1 + e) / 2)^(n - 1) of the first's

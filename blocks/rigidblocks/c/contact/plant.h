@@ -367,6 +367,7 @@ static inline void step_scene(const struct given *in, double *out)
     struct stage freely;
     double fastest = RB_SCENE_STEP * norm(in->gravity), moving = 0.0;
     s.left_out = 0;
+    s.first = in->state[RB_AT_STEPS] == 0.0;
     s.loops.count = 0;
     memset(s.body, 0, sizeof s.body);
     s.body[RB_BODIES].r[0] = s.body[RB_BODIES].r[4] = s.body[RB_BODIES].r[8] = 1.0;

@@ -67,8 +67,8 @@ struct scene {
     struct placed shape[RB_SHAPES], coming[RB_SHAPES]; /* now, and at the end of the step */
     struct bounds bounds[RB_SHAPES];
     struct pair pair[RB_PAIRS];
-    int order[RB_SHAPES], pairs, left_out;
-    struct link link[RB_LINKS + 1]; /* the last is the base */
+    int order[RB_SHAPES], pairs, left_out, first; /* whether it is the first step of all */
+    struct link link[RB_LINKS + 1];               /* the last is the base */
     double column[RB_DOFS + 1][6], qd[RB_DOFS + 1];
     struct factor inertia;
     /* L qd, in which the inertia is 1, and what moves trees apart in the same */

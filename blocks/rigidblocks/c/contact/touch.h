@@ -92,7 +92,8 @@ static inline double pair_size(const struct scene *s, const struct pair *pair)
 }
 
 /* What a contact asks for that does not bounce: over the step that the gap closes at most, and no
-   slip. Where the other one is `flat`, a shape that touches there with `one` point alone may roll
+   slip; and its velocity half a step before, which the first step has not and takes from half of the
+   forces that it has. Where the other one is `flat`, a shape that touches there with `one` point alone may roll
    on. */
 static inline void demand(const struct scene *s, const struct pair *pair, int flat, int one,
                           struct touch *c)
@@ -115,7 +116,7 @@ static inline void demand(const struct scene *s, const struct pair *pair, int fl
     along(v, 1.0, b->before_v, v);
     difference(u, v, u);
     for (int i = 0; i < 3; i++)
-        c->lead[i] = dot(c->frame[i], u) - w[i];
+        c->lead[i] = (s->first ? 2.0 : 1.0) * (dot(c->frame[i], u) - w[i]);
     c->least = -fmax(0.0, c->gap - RB_TOUCHING * pair_size(s, pair)) / RB_SCENE_STEP - c->shift[0];
     c->resting = c->least;
 }
