@@ -33,12 +33,12 @@ enum {
 /* 0 x is 0 of what is finite, NaN else; four sums, so that they are made side by side. */
 static inline int all_finite(const double *m)
 {
+    enum { WHOLE = RB_SIZE / 4 * 4 };
     double sum[4] = {0.0, 0.0, 0.0, 0.0};
-    int i = 0;
-    for (; i + 4 <= RB_SIZE; i += 4)
+    for (int i = 0; i < WHOLE; i += 4)
         for (int k = 0; k < 4; k++)
             sum[k] += 0.0 * m[i + k];
-    for (; i < RB_SIZE; i++)
+    for (int i = WHOLE; i < RB_SIZE; i++)
         sum[0] += 0.0 * m[i];
     return sum[0] + sum[1] + sum[2] + sum[3] == 0.0;
 }
