@@ -3,6 +3,7 @@ run by the layered standard, and Python FMUs of what is no script.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -228,6 +229,33 @@ def test_the_interpreter_of_a_host_ends_without_a_crash(tmp_path):
     found = {"MALLOC_PERTURB_": "165", "PYTHONMALLOC": "malloc"}
     command = [sys.executable, "-c", program, str(path)]
     subprocess.run(command, check=True, env={**os.environ, **found})
+
+
+@pytest.mark.interop
+def test_no_library_of_a_python_fmu_touches_memory_after_its_end(tmp_path):
+    # pythonfmu gives up its hold of the interpreter twice, once after it is freed
+    if shutil.which("valgrind") is None:
+        pytest.skip("there is no valgrind")
+    path = export_fmu(PDController([1.0], [0.1]), tmp_path / "pd.fmu", "python")
+    program = (
+        "import sys\n"
+        "from fmpy import extract, read_model_description\n"
+        "from fmpy.fmi2 import FMU2Slave\n"
+        "from pathlib import Path\n"
+        "for k in range(2):\n"
+        "    extract(sys.argv[1], folder := f'{sys.argv[2]}/{k}')\n"
+        "    about = read_model_description(sys.argv[1])\n"
+        "    slave = FMU2Slave(guid=about.guid, unzipDirectory=folder,\n"
+        "                      modelIdentifier=about.coSimulation.modelIdentifier)\n"
+        "    slave.instantiate()\n"
+        "    slave.freeInstance()\n"
+    )
+    log = tmp_path / "log"
+    command = ["valgrind", "--error-limit=no", f"--log-file={log}", sys.executable, "-c", program]
+    environment = {**os.environ, "PYTHONMALLOC": "malloc"}
+    subprocess.run([*command, str(path), str(tmp_path)], check=True, env=environment)
+    assert "ERROR SUMMARY" in log.read_text()
+    assert "finalizePythonInterpreter" not in log.read_text()
 
 
 @pytest.mark.slow

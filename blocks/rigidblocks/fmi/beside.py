@@ -1,7 +1,9 @@
 """Modules that lie beside a script: found by it first, and known to it alone."""
 
+import _ctypes
 import contextlib
 import ctypes
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.abc import MetaPathFinder
@@ -69,6 +71,23 @@ def run_script(path: Path, namespace: dict[str, object]) -> dict[str, bytes]:
     return files
 
 
+def _give_up_once(folder: Path) -> None:
+    """Has the library of the Python FMU in a folder give up what it keeps of the interpreter, which
+    the instance that begins keeps, too.
+
+    pythonfmu 0.7 gives it up twice when the library ends, and that writes into memory that is free
+    by then: the process crashed at its end, now and then. On Windows it may hold the interpreter
+    of a host that has none, and stays as it is.
+    """
+    if sys.platform == "win32":
+        return
+    for path in folder.glob("binaries/*/*"):
+        with contextlib.suppress(OSError, AttributeError):
+            library = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD)  # if it is the one that runs
+            library.finalizePythonInterpreter()
+            _ctypes.dlclose(library._handle)
+
+
 def slave_class(name: str, path: Path, namespace: dict[str, Any]) -> Any:
     """The class of a script in a Python FMU; the script is run in the namespace of the module that
     pythonfmu imports, once.
@@ -78,6 +97,7 @@ def slave_class(name: str, path: Path, namespace: dict[str, Any]) -> Any:
     for it, which nobody else gives back, not even the interpreter at its end, or kept where a host
     shows its interpreter to nobody.
     """
+    _give_up_once(Path(namespace["__file__"]).parents[1])
     try:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(namespace))
     except AttributeError:
