@@ -1,6 +1,6 @@
 """Random scenes of bodies of all shapes in a pit: dropped, thrown, and overlapping at the start.
 
-    python benchmarks/random_scenes.py [scenes] [first world]    # 2,500 scenes a world
+    python benchmarks/random_scenes.py [scenes] [first world] [law]    # 2,500 scenes a world
 
 A world is six bodies (a ball, a box, a capsule, a cylinder, an ellipsoid, a hull) of random sizes
 and masses, compiled once for many scenes, in which places, velocities, friction and restitution are
@@ -83,8 +83,8 @@ def shapes(rng: np.random.Generator) -> list[tuple[Shape, tuple[float, float, fl
     ]
 
 
-def world(seed: int) -> World:
-    """The bodies of a world and their step in C."""
+def world(seed: int, law: str = "newton") -> World:
+    """The bodies of a world and their step in C, with that law of restitution."""
     rng = np.random.default_rng([16, seed])
     found = shapes(rng)
     model = Model(
@@ -95,7 +95,7 @@ def world(seed: int) -> World:
         tuple(box_inertia(sides, mass=np.exp(rng.uniform(-1, 1))) for _, sides, _ in found),
         contact=tuple((shape,) for shape, _, _ in found),
     )
-    plant = RigidContactPlant(model, PIT, mu=0.5, e=0.5, max_contacts=96)
+    plant = RigidContactPlant(model, PIT, mu=0.5, e=0.5, max_contacts=96, law=law)
     memory = Memory(plant)
     reach = np.array([np.linalg.norm(sides) / 2 for _, sides, _ in found])
     reach[5] = np.linalg.norm(found[5][0].points, axis=1).max()  # type: ignore[attr-defined]
@@ -182,13 +182,15 @@ def judged(one: World, begin: Start, rows: np.ndarray, kind: str) -> Found:
     )
 
 
-def campaign(scenes: int, first: int = 0) -> dict[str, list[tuple[Found, int, int]]]:
+def campaign(
+    scenes: int, first: int = 0, law: str = "newton"
+) -> dict[str, list[tuple[Found, int, int]]]:
     """What became of so many scenes, each with its world and its number there, by kind."""
     found: dict[str, list[tuple[Found, int, int]]] = {kind: [] for kind in KINDS}
     for k in range(scenes):
         seed, number = first + k // SCENES_OF_A_WORLD, k % SCENES_OF_A_WORLD
         if number == 0:
-            one = world(seed)
+            one = world(seed, law)
         kind = KINDS[number % len(KINDS)]
         begin = start(one, np.random.default_rng([seed, number]), kind)
         found[kind].append((judged(one, begin, run(one, begin), kind), seed, number))
@@ -219,9 +221,9 @@ def main() -> None:
     """Prints the worst of each kind, the scenes (world:number) beyond a limit, and a line for all
     of them.
     """
-    numbers = [int(text) for text in sys.argv[1:]] or [1000]
+    numbers = [int(text) for text in sys.argv[1:3]] or [1000]
     begin = process_time()
-    found = campaign(*numbers)
+    found = campaign(*numbers, *sys.argv[3:])
     print(f"{'':12} {'scenes':>7}" + "".join(f"{name:>10}" for name in LIMITS))
     for kind, all_of in found.items():
         if all_of:

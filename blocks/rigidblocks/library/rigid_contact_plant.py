@@ -43,6 +43,7 @@ from rigidblocks.library.ports import (
 from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Plane, Shape, Surface
 
+LAWS = "newton", "poisson"  # of restitution
 TOLERANCE = 1e-5  # of the velocities at contacts, relative to the fastest body
 
 
@@ -76,9 +77,10 @@ class RigidContactPlant(WrittenBlock):
     by the names of two materials: (name, name, Material). Moments at each point of contact are at
     most torsional p_n about the normal and rolling p_n about the tangents, against the relative
     spin. Restitution acts in the step in which the gap would close, and what is struck strikes
-    the next body in the same step. The parameters of the block
-    have the numbers of materials, in the order in which they come, and of pairs behind those of
-    bodies.
+    the next body in the same step. By `law` "newton" it is e times the velocity of approach with
+    which contacts go apart, by "poisson" e times the impulse of the compression that they take
+    again, as in `rigidblocks.contact.impact`. The parameters of the block have the numbers of
+    materials, in the order in which they come, and of pairs behind those of bodies.
 
     q (nq,) and qd (nv,) are those of the model; qd is the velocity in the middle of the step before
     (leapfrog: free flight keeps energy and momenta, an elastic bounce its energy). Inputs are tau
@@ -121,9 +123,14 @@ class RigidContactPlant(WrittenBlock):
     rolling: Any = 0.0
     pairs: tuple[PairOfMaterials, ...] = ()
     sensors: tuple[ContactSensor, ...] = ()
+    law: str = "newton"
 
     def __post_init__(self) -> None:
         check_joints(self.model)
+        if self.law not in LAWS:
+            raise ValueError(
+                f"there is no law of restitution '{self.law}'; there are {', '.join(LAWS)}"
+            )
         if self.freedoms is None:
             object.__setattr__(self, "freedoms", Freedoms.of(self.model.nv))
         object.__setattr__(self, "ground", tuple(self.ground))
@@ -340,7 +347,8 @@ class RigidContactPlant(WrittenBlock):
         counts = (
             f"RB_BODIES = {self.model.nb}, RB_SHAPES = {shapes}, RB_CONTACTS = {n}, "
             f"RB_PAIRS = {4 * n + shapes}, RB_SCENE_SWEEPS = {self.sweeps}, "
-            f"RB_PARTS = {6 if self._turns_resist else 3}"
+            f"RB_PARTS = {6 if self._turns_resist else 3}, "
+            f"RB_POISSON = {LAWS.index(self.law)}"
         )
         return "\n".join(
             [

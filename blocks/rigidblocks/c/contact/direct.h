@@ -113,8 +113,8 @@ static inline int find_changes(struct solution *all, const double *sum)
     return 1;
 }
 
-/* The matrix and the other side. Returns 0 where a contact is between what moves, or there are
-   none. */
+/* The matrix and the other side. Returns 0 where a contact is between what moves, or expands,
+   or there are none. */
 static inline int hold_all(const struct scene *s, struct solution *all, struct factor *l,
                            double *pull)
 {
@@ -124,7 +124,8 @@ static inline int hold_all(const struct scene *s, struct solution *all, struct f
         l->row[RB_DOF_ROW[d]] = 1.0;
     for (int k = 0; k < all->list; k++) {
         struct touch *c = &all->touch[all->listed[k]];
-        if (c->impulse[0] > 0.0 && c->b < RB_BODIES && (RB_LEAF[c->a] >= 0 || RB_LEAF[c->b] >= 0))
+        if (c->floor > 0.0 ||
+            (c->impulse[0] > 0.0 && c->b < RB_BODIES && (RB_LEAF[c->a] >= 0 || RB_LEAF[c->b] >= 0)))
             return 0;
         if (!holds(c))
             continue;

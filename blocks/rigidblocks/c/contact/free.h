@@ -11,13 +11,13 @@
 
 /* A contact: its bodies; of both what makes the velocity along the frame; impulses, and the changes
    of the last sweep and of those before; what a unit of velocity takes along and across the normal,
-   and a unit of impulse changes; the least velocity along the normal, and those across it that are
+   and a unit of impulse changes; the least impulse and velocity along the normal, and those across it that are
    to vanish, both against the start of the sweeps; friction, and the most that it can be. */
 struct light {
     int a, b;
     two of_a[RB_PARTS][3], of_b[RB_PARTS][3];
     double impulse[RB_PARTS], step[RB_PARTS], way[RB_PARTS];
-    double inertia, rate, mass[3], across_it, least, shift[2], mu, limit;
+    double inertia, rate, mass[3], across_it, floor, least, shift[2], mu, limit;
     double spin[3], twist, roll, torsional, rolling, lever;
 };
 
@@ -127,6 +127,7 @@ static inline void start_light(const struct scene *s, const struct flights *all,
     out->rate = c->rate;
     out->across_it = c->across_it;
     out->mu = c->mu;
+    out->floor = c->floor;
     out->least = c->least - w[0];
     for (int i = 0; i < 2; i++)
         out->shift[i] = c->shift[1 + i] + w[1 + i];
@@ -229,7 +230,7 @@ static inline double solve_light(struct flights *all, struct light *c, double fo
     const two *x = all->body[c->a].y, *y = all->body[c->b].y;
     double next[3];
     const double u = row_speed(c->of_a[0], c->of_b[0], x, y);
-    next[0] = more_of(c->impulse[0] - (u - c->least) * c->inertia, 0.0);
+    next[0] = more_of(c->impulse[0] - (u - c->least) * c->inertia, c->floor);
     if (!(next[0] > 0.0) && is_loose(c)) {
         memset(c->step, 0, sizeof c->step);
         c->limit *= 1.0 - following;

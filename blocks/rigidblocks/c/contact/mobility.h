@@ -35,18 +35,18 @@ struct stop {
    most that is changed across it; the least velocity along the normal, and how much faster a point
    is over the step than at its start; friction, `mu` being that of what sticks where it stuck;
    impulses, and the moments of torsion and rolling, what the last sweep changed of them and those
-   before, and what is solved for directly; the arms from the centres of mass. Then restitution, and
+   before, the least along the normal, and what is solved for directly; the arms from the centres of mass. Then restitution, and
    `open`, what is changed with open loops. */
 struct touch {
     int a, b;
     double frame[3][3], mass[9], inertia, rate, across_it, least, shift[3], mu;
-    double impulse[RB_PARTS], step[RB_PARTS], way[RB_PARTS], change[3];
+    double impulse[RB_PARTS], step[RB_PARTS], way[RB_PARTS], floor, change[3];
     struct arms arms[2];
     double arm_a[3], arm_b[3], push, e, torsional, rolling, lever, key, gap;
     /* velocities before the step against those now, those before a strike, and the least one of
        what does not bounce */
     double lead[3], before[3], resting;
-    double open, twist, roll, pushed, struck[RB_PARTS];
+    double open, twist, roll, pushed, struck[RB_PARTS], compressed[RB_PARTS];
     int shape_a, shape_b, sticks;
     struct rows rows[2];
 };

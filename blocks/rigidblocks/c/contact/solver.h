@@ -160,7 +160,7 @@ static inline double solve_contact(struct scene *s, struct touch *c)
     double w[3], next[3], change[RB_PARTS] = {0.0};
     slip(s, c, w);
     next[0] = c->impulse[0] - (w[0] - c->least) * c->inertia;
-    next[0] = next[0] > 0.0 ? next[0] : 0.0;
+    next[0] = more_of(next[0], c->floor);
     change[0] = next[0] - c->impulse[0];
     next[1] = c->impulse[1] - c->rate * (w[1] + c->shift[1] + c->mass[3] * change[0]);
     next[2] = c->impulse[2] - c->rate * (w[2] + c->shift[2] + c->mass[6] * change[0]);

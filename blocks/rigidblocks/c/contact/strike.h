@@ -14,8 +14,8 @@ enum { RB_STRIKES = 64, RB_LESS = 3 };
 static const double RB_PRECISE = 1e-3;
 
 /* Lists the contacts that close within the step with the velocities as they are, of what comes near
-   faster than `least`: with e times that velocity they go apart. What lies in contact is not among
-   them: before the forces of the step act it has none. */
+   faster than `least`: with e times that velocity they go apart, or by Poisson's law come to rest
+   first. What lies in contact is not among them: before the forces of the step act it has none. */
 static inline void list_strikes(const struct scene *s, struct solution *all, double least)
 {
     all->list = all->stops = all->sweeps = 0;
@@ -30,7 +30,7 @@ static inline void list_strikes(const struct scene *s, struct solution *all, dou
         if (!(c->e * c->before[0] < -least) ||
             !(c->gap + RB_SCENE_STEP * (w[0] + c->shift[0]) < 0.0))
             continue;
-        c->least = more_of(c->resting, -c->e * c->before[0]);
+        c->least = more_of(c->resting, RB_POISSON ? 0.0 : -c->e * c->before[0]);
         memset(c->impulse, 0, sizeof c->impulse);
         all->listed[all->list++] = k;
     }
@@ -66,6 +66,47 @@ static inline int bounce_less(const struct scene *s, struct solution *all)
     return found;
 }
 
+/* The impulses of the strikes that are listed. */
+static inline void find_strikes(struct scene *s, struct solution *all, double tolerance)
+{
+    all->sweeps = 0;
+    find_impulses(s, all, RB_PRECISE * tolerance, 0.0, RB_SCENE_SWEEPS / 8);
+    all->strike_sweeps += all->sweeps;
+}
+
+/* Newton's law: what comes near goes apart with e times the velocity. */
+static inline void rebound(struct scene *s, struct solution *all, double tolerance)
+{
+    for (int less = 0; less <= RB_LESS; less++) {
+        find_strikes(s, all, tolerance);
+        if (!bounce_less(s, all))
+            break;
+    }
+}
+
+/* Poisson's law: after the compression, in which nothing comes nearer, each contact takes e times
+   its normal impulse again, but for what the forces of the step are in it, and more where it would
+   not go apart otherwise. Friction has its limit in each of the two. */
+static inline void compress_and_expand(struct scene *s, struct solution *all, double tolerance)
+{
+    find_strikes(s, all, tolerance);
+    for (int k = 0; k < all->list; k++) {
+        struct touch *c = &all->touch[all->listed[k]];
+        const double taken = more_of(c->impulse[0] - c->lead[0] * c->inertia, 0.0);
+        const double again[RB_PARTS] = {c->floor = c->e * (c->impulse[0] > 0.0 ? taken : 0.0)};
+        memcpy(c->compressed, c->impulse, sizeof c->compressed);
+        memcpy(c->impulse, again, sizeof again);
+        apply(s, c, again);
+    }
+    find_strikes(s, all, tolerance);
+    for (int k = 0; k < all->list; k++) {
+        struct touch *c = &all->touch[all->listed[k]];
+        for (int i = 0; i < RB_PARTS; i++)
+            c->impulse[i] += c->compressed[i];
+        c->floor = 0.0;
+    }
+}
+
 /* What touches an island of which less than all impulses are left bounces no more in this step. */
 static inline void bounce_no_more(struct solution *all, struct islands *found)
 {
@@ -94,13 +135,10 @@ static inline int strike(struct scene *s, struct solution *all, const struct sta
         if (all->list == 0)
             break;
         note_velocities(s, &start);
-        for (int less = 0; less <= RB_LESS; less++) {
-            all->sweeps = 0;
-            find_impulses(s, all, RB_PRECISE * tolerance, 0.0, RB_SCENE_SWEEPS / 8);
-            all->strike_sweeps += all->sweeps;
-            if (!bounce_less(s, all))
-                break;
-        }
+        if (RB_POISSON)
+            compress_and_expand(s, all, tolerance);
+        else
+            rebound(s, all, tolerance);
         const double left = bring_no_energy(s, all, freely, &start, &found);
         for (int k = 0; k < all->list; k++) {
             struct touch *c = &all->touch[all->listed[k]];
