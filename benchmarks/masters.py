@@ -147,6 +147,28 @@ def by_ecos(fmus: dict[str, Path], pairs: int, found: list[np.ndarray]) -> Walk:
     return walk
 
 
+def add_pair(
+    execution: Any, fmus: dict[str, Path], k: int, references: dict[str, int]
+) -> dict[str, int]:
+    """The instances of pair k, wired and at their start, by the names of their files;
+    `references` has those of the variables.
+    """
+    from libcosimpy.CosimSlave import CosimLocalSlave
+
+    index = {
+        name: execution.add_local_slave(CosimLocalSlave(str(path), f"{name}{k}"))
+        for name, path in fmus.items()
+    }
+    for source, target in WIRES:
+        (a, _), (b, _) = source.split("."), target.split(".")
+        for i in (1, 2):
+            reads, writes = references[f"{source}[{i}]"], references[f"{target}[{i}]"]
+            execution.connect_real_variables(index[a], reads, index[b], writes)
+    for i in (1, 2):
+        execution.real_initial_value(index["pd"], references[f"pd.q_ref[{i}]"], START[i - 1])
+    return index
+
+
 def by_libcosim(fmus: dict[str, Path], pairs: int, found: list[np.ndarray]) -> Walk:
     """libcosimpy, which keeps nothing."""
     import fmpy
@@ -154,7 +176,6 @@ def by_libcosim(fmus: dict[str, Path], pairs: int, found: list[np.ndarray]) -> W
     from libcosimpy.CosimLogging import CosimLogLevel, log_output_level
     from libcosimpy.CosimManipulator import CosimManipulator
     from libcosimpy.CosimObserver import CosimObserver
-    from libcosimpy.CosimSlave import CosimLocalSlave
 
     log_output_level(CosimLogLevel.FATAL)
     execution = CosimExecution.from_step_size(round(DT * 1e9))
@@ -166,21 +187,7 @@ def by_libcosim(fmus: dict[str, Path], pairs: int, found: list[np.ndarray]) -> W
     manipulator, observer = CosimManipulator.create_override(), CosimObserver.create_last_value()
     execution.add_manipulator(manipulator=manipulator)
     execution.add_observer(observer)
-    first = None
-    for k in range(pairs):
-        index = {
-            name: execution.add_local_slave(CosimLocalSlave(str(path), f"{name}{k}"))
-            for name, path in fmus.items()
-        }
-        first = index["robot"] if first is None else first
-        for source, target in WIRES:
-            for i in (1, 2):
-                (a, _), (b, _) = source.split("."), target.split(".")
-                reads, writes = vr[f"{source}[{i}]"], vr[f"{target}[{i}]"]
-                execution.connect_real_variables(index[a], reads, index[b], writes)
-        references = [vr[f"pd.q_ref[{i}]"] for i in (1, 2)]
-        execution.real_initial_value(index["pd"], references[0], START[0])
-        execution.real_initial_value(index["pd"], references[1], START[1])
+    first, *_ = [add_pair(execution, fmus, k, vr)["robot"] for k in range(pairs)]
 
     def walk(steps: int) -> None:
         execution.step(steps)

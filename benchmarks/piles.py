@@ -131,6 +131,32 @@ def by_mujoco(pile: Pile) -> Steps:
     )
 
 
+def add_walls(drake: Any, plant: Any, wall: float, friction: Any) -> None:
+    """The ground, and walls so far from the middle."""
+    planes = [((0, 0, 1), (0, 0, 0))]
+    if np.isfinite(wall):
+        planes += [((x, y, 0), (-wall * x, -wall * y, 0)) for x, y in WALLS]
+    for k, (normal, point) in enumerate(planes):
+        pose = drake.HalfSpace.MakePose(np.array(normal, float), np.array(point, float))
+        plant.RegisterCollisionGeometry(
+            plant.world_body(), pose, drake.HalfSpace(), f"plane{k}", friction
+        )
+
+
+def add_bodies(drake: Any, plant: Any, pile: Pile, friction: Any) -> list[Any]:
+    """The bodies of a pile, of 1 kg each."""
+    if isinstance(pile.shape, Sphere):
+        shape = drake.Sphere(pile.shape.radius)
+        inertia = drake.SpatialInertia.SolidSphereWithMass(1.0, pile.shape.radius)
+    else:
+        shape = drake.Box(*pile.shape.sides)
+        inertia = drake.SpatialInertia.SolidBoxWithMass(1.0, *pile.shape.sides)
+    bodies = [plant.AddRigidBody(f"body{k}", inertia) for k in range(len(pile.x))]
+    for body in bodies:
+        plant.RegisterCollisionGeometry(body, drake.RigidTransform(), shape, body.name(), friction)
+    return bodies
+
+
 def by_drake(pile: Pile) -> Steps:
     from pydrake import all as drake
 
@@ -138,24 +164,8 @@ def by_drake(pile: Pile) -> Steps:
     plant, _ = drake.AddMultibodyPlantSceneGraph(builder, H)
     plant.set_discrete_contact_approximation(drake.DiscreteContactApproximation.kSap)
     friction = drake.CoulombFriction(MU, MU)
-    ball = isinstance(pile.shape, Sphere)
-    shape = drake.Sphere(pile.shape.radius) if ball else drake.Box(*pile.shape.sides)
-    inertia = (
-        drake.SpatialInertia.SolidSphereWithMass(1.0, pile.shape.radius)
-        if ball
-        else drake.SpatialInertia.SolidBoxWithMass(1.0, *pile.shape.sides)
-    )
-    planes = [((0, 0, 1), (0, 0, 0))]
-    if np.isfinite(pile.wall):
-        planes += [((x, y, 0), (-pile.wall * x, -pile.wall * y, 0)) for x, y in WALLS]
-    for k, (normal, point) in enumerate(planes):
-        pose = drake.HalfSpace.MakePose(np.array(normal, float), np.array(point, float))
-        plant.RegisterCollisionGeometry(
-            plant.world_body(), pose, drake.HalfSpace(), f"plane{k}", friction
-        )
-    bodies = [plant.AddRigidBody(f"body{k}", inertia) for k in range(len(pile.x))]
-    for body in bodies:
-        plant.RegisterCollisionGeometry(body, drake.RigidTransform(), shape, body.name(), friction)
+    add_walls(drake, plant, pile.wall, friction)
+    bodies = add_bodies(drake, plant, pile, friction)
     plant.Finalize()
     simulator = drake.Simulator(builder.Build())
     context = plant.GetMyMutableContextFromRoot(simulator.get_mutable_context())

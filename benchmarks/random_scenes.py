@@ -156,6 +156,14 @@ def energies(one: World, q: np.ndarray, qd: np.ndarray) -> tuple[np.ndarray, np.
     return kinetic + G * middle @ m, G * (z[1:] - z[:-1] - H * v[..., 2]) @ m
 
 
+def energy_at_start(one: World, begin: Start) -> float:
+    m = np.array([body.m for body in one.plant.model.inertia])
+    I = np.array([body.I for body in one.plant.model.inertia])
+    w, v = begin.qd[:, :3], begin.qd[:, 3:]
+    kinetic = (v * v).sum(-1) @ m / 2 + np.einsum("bi,bij,bj", w, I, w) / 2
+    return float(kinetic + G * m @ begin.q[:, 6])
+
+
 def judged(one: World, begin: Start, rows: np.ndarray, kind: str) -> Found:
     """What became of a scene."""
     at = one.memory.where
@@ -164,10 +172,7 @@ def judged(one: World, begin: Start, rows: np.ndarray, kind: str) -> Found:
         return Found(False, False, np.inf, np.inf, np.inf)
     q = np.concatenate([begin.q[None], rows[:, at["q"]].reshape(-1, BODIES, 7)])
     energy, lifted = energies(one, q, rows[:, at["qd"]].reshape(-1, BODIES, 6))
-    m = np.array([body.m for body in one.plant.model.inertia])
-    w, v = begin.qd[:, :3], begin.qd[:, 3:]
-    I = np.array([body.I for body in one.plant.model.inertia])
-    first = (v * v).sum(-1) @ m / 2 + np.einsum("bi,bij,bj", w, I, w) / 2 + G * m @ begin.q[:, 6]
+    first = energy_at_start(one, begin)
     net = np.concatenate([[first], energy - np.concatenate([[0.0], np.cumsum(lifted)[:-1]])])
     places = q[:, :, 4:]
     inside = (places[..., 2] > 0).all() and (np.abs(places[..., :2]) < HALF).all()

@@ -33,6 +33,12 @@ def _box(sides, centre):
     return mcI(m, centre, m / 12 * np.diag([y + z, x + z, x + y]))
 
 
+def _spring(rod, side):
+    """Between the middle of a rod of the governor and the side of its slider."""
+    ends = Between(rod, (0.5, 0.0, 0.0), "slider", (side, 0.0, 0.0))
+    return ForceElement(f"{rod}_spring", ends, Spring(K=8e5, D=4e4, rest=0.5))
+
+
 def flyball_governor():
     """The governor at its start: q = (angle of the shaft, height of the slider, the angles of the
     two rods from where they started).
@@ -49,14 +55,7 @@ def flyball_governor():
         body_names=("shaft", "slider", "right", "left"),
         joint_names=("turn", "slide", "right_hinge", "left_hinge"),
     )
-    springs = tuple(
-        ForceElement(
-            f"{rod}_spring",
-            Between(rod, (0.5, 0.0, 0.0), "slider", (side, 0.0, 0.0)),
-            Spring(K=8e5, D=4e4, rest=0.5),
-        )
-        for rod, side in (("right", 0.05), ("left", -0.05))
-    )
+    springs = _spring("right", 0.05), _spring("left", -0.05)
     start, speed = np.array([0.0, 0.5, 0.0, 0.0]), np.array([2.0 * np.pi, 0.0, 0.0, 0.0])
     return RobotPlant(model, start, speed, elements=springs)
 
