@@ -195,6 +195,7 @@ def test_noise_changes_nothing(programs):
                 data = bytearray(rng.bytes(int(rng.integers(0, 64))))
                 kept = int(rng.integers(0, 8))
                 data[:kept] = good[:kept]
+                data[7:8] = b"\1" * len(data[7:8])  # of n: one packet in 131,072 would be good
                 own.sendto(bytes(data), (host, int(port)))
 
     thread = threading.Thread(target=shout)
