@@ -18,11 +18,13 @@ from rigidblocks.contact.phase import (
     phase_forces,
 )
 from rigidblocks.contact.sweeps import projected_sweeps
-from rigidblocks.contact.unilateral import AnyContact, PointContact, contact_directions
+from rigidblocks.contact.unilateral import AnyContact
 from rigidblocks.model.model import Model
 
 _TURNS = 20  # of the directions of sliding from rest, before sweeps are tried
 _SWEEPS = 1000
+# of the speed below which an integrator cannot follow friction: what is slower has stopped
+_STOPPED = 1e-3
 _MISFIT = 1e-6  # of the forces and accelerations: what may be left of an impossible phase
 
 
@@ -44,7 +46,11 @@ def beginning_phase(
     lost in two steps. Raises ArithmeticError where none of the phases on that way is possible:
     contacts that no force can keep apart, or friction too strong for rigid bodies.
     """
-    equation = phase_equation(model, q, qd, tau, contacts, closed)
+    return phase_of(phase_equation(model, q, qd, tau, contacts, closed), closed, h)
+
+
+def phase_of(equation: PhaseEquation, closed: Sequence[int], h: float = 0.0) -> Phase:
+    """The phase that begins, by the equation along the contacts that are closed."""
     phase = (_rubbing if equation.D.xy else _smooth)(equation, _first_phase(equation, closed, h))
     _, a = phase_forces(equation, phase)
     stay = [
@@ -57,14 +63,30 @@ def beginning_phase(
 
 def _first_phase(equation: PhaseEquation, closed: Sequence[int], h: float) -> Phase:
     """All contacts pressed, slipping those that slide."""
-    size = float(np.abs(equation.d).max(initial=1.0))
+    still = stopped(equation, h)
     slip = {
-        i: _direction(equation.contacts[i], equation.w[xy])
+        i: _direction(equation.surfaces.tangents[i], equation.w[xy])
         for i, xy in equation.D.xy.items()
-        if np.hypot(*equation.w[xy]) > 10 * STILL
+        if i not in still
     }
-    slow = max(2.0 * h * size, STILL)
+    size, slow = _size(equation), _slow(equation, h)
     return Phase(tuple(closed), tuple(closed), slip, acceleration=size, slow=slow)
+
+
+def stopped(equation: PhaseEquation, h: float) -> list[int]:
+    """The contacts with friction that slide too slowly to go on."""
+    least = max(10 * STILL, _STOPPED * _slow(equation, h))
+    return [i for i, xy in equation.D.xy.items() if np.hypot(*equation.w[xy]) <= least]
+
+
+def _size(equation: PhaseEquation) -> float:
+    """The size of the accelerations."""
+    return float(np.abs(equation.d).max(initial=1.0))
+
+
+def _slow(equation: PhaseEquation, h: float) -> float:
+    """The speed that is lost in two steps of length h."""
+    return max(2.0 * h * _size(equation), STILL)
 
 
 def _smooth(equation: PhaseEquation, phase: Phase) -> Phase:
@@ -179,7 +201,7 @@ def _slip(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase 
     if (worst := max(loads.values(), default=0.0)) <= 1.0:
         return None
     begin = [i for i in sticking if loads[i] > (1.0 - 1e-6) * worst]
-    way = {i: _direction(equation.contacts[i], -lam[D.xy[i]]) for i in begin}
+    way = {i: _direction(equation.surfaces.tangents[i], -lam[D.xy[i]]) for i in begin}
     return replace(phase, slip={**phase.slip, **way})
 
 
@@ -190,7 +212,7 @@ def _turn(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase 
     del lam
     xy = equation.D.xy
     way = {
-        i: _direction(equation.contacts[i], a[xy[i]])
+        i: _direction(equation.surfaces.tangents[i], a[xy[i]])
         for i in phase.slip
         if i in phase.pressed
         and np.hypot(*equation.w[xy[i]]) <= STILL
@@ -216,7 +238,7 @@ def _by_sweeps(equation: PhaseEquation, phase: Phase) -> Phase:
     pressed = [i for i in D.z if lam[D.z[i]] > WITHIN * force]
     near = {i: lam[[D.z[i], *D.tangents(i)]] for i in pressed}
     slip = {
-        i: _direction(equation.contacts[i], -lam[D.xy[i]])
+        i: _direction(equation.surfaces.tangents[i], -lam[D.xy[i]])
         for i in pressed
         if i in D.xy and np.hypot(*lam[D.xy[i]]) > (1.0 - 1e-6) * equation.mu(i) * lam[D.z[i]]
     }
@@ -250,10 +272,9 @@ def _force_size(equation: PhaseEquation, lam: Array, phase: Phase) -> float:
     return max(float(np.abs(lam).max(initial=0.0)), phase.acceleration / max(mobility, 1e-300))
 
 
-def _direction(contact: AnyContact, xy: Array) -> Array:
+def _direction(tangents: Array, xy: Array) -> Array:
     """The unit vector (3,) along a tangential one (x, y) of a contact."""
-    assert isinstance(contact, PointContact)
-    return np.asarray(contact_directions(contact.normal)[:, 1:] @ xy / max(np.hypot(*xy), 1e-300))
+    return np.asarray(tangents @ xy / max(np.hypot(*xy), 1e-300))
 
 
 def _impossible(closed: Sequence[int]) -> str:

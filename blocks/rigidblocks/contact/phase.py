@@ -76,36 +76,65 @@ class Motion(NamedTuple):
     acceleration: Array
 
 
-class Directions(NamedTuple):
-    """The normals and tangents of some contacts in joint space: T (nv, r), of which column `z[i]`
-    is the normal of contact i and `xy[i]` its tangents, for those with friction; `contacts` (r,)
-    have one direction each as their normal.
+class Surfaces(NamedTuple):
+    """Where n contacts are: gaps (n,) [m or rad], tangents (n, 3, 2), zeros of joint limits, and
+    coefficients of friction (n,).
     """
 
-    T: Array
+    gap: Array
+    tangents: Array
+    mu: Array
+
+
+def surfaces(model: Model, q: Array, contacts: Sequence[AnyContact]) -> Surfaces:
+    """Those of the contacts."""
+    tangents = [
+        contact_directions(c.normal)[:, 1:] if isinstance(c, PointContact) else np.zeros((3, 2))
+        for c in contacts
+    ]
+    mu = [c.mu if isinstance(c, PointContact) else 0.0 for c in contacts]
+    gap = [contact_gap(model, q, c) for c in contacts]
+    return Surfaces(np.array(gap), np.array(tangents).reshape(-1, 3, 2), np.array(mu))
+
+
+class Directions(NamedTuple):
+    """Which of the r directions of some contacts are whose: `z[i]` is the normal of contact i and
+    `xy[i]` are its tangents, for those with friction.
+    """
+
     z: dict[int, int]
     xy: dict[int, slice]
-    contacts: list[AnyContact]
 
     def tangents(self, i: int) -> range:
-        """The columns of the tangents of contact i; none without friction."""
+        """The numbers of the tangents of contact i; none without friction."""
         where = self.xy.get(i, slice(0, 0))
         return range(where.start, where.stop)
 
+    def of(self, i: int) -> list[int]:
+        """The numbers of all directions of contact i."""
+        return [self.z[i], *self.tangents(i)]
 
-def directions(
-    model: Model, q: Array, contacts: Sequence[AnyContact], chosen: Sequence[int]
-) -> Directions:
-    """The directions of the chosen contacts, normals and tangents of each side by side."""
-    each, z, xy = list[AnyContact](), dict[int, int](), dict[int, slice]()
+
+def directions(rubs: Sequence[bool], chosen: Sequence[int]) -> Directions:
+    """The directions of the chosen contacts, normals and tangents of each side by side; `rubs` says
+    of all contacts which have friction.
+    """
+    z, xy, r = dict[int, int](), dict[int, slice](), 0
     for i in chosen:
-        c = contacts[i]
-        z[i] = len(each)
+        z[i], r = r, r + 1
+        if rubs[i]:
+            xy[i], r = slice(r, r + 2), r + 2
+    return Directions(z, xy)
+
+
+def each_direction(contacts: Sequence[AnyContact]) -> list[AnyContact]:
+    """Contacts (r,) that have one direction each as their normal."""
+    each = list[AnyContact]()
+    for c in contacts:
         each.append(c)
         if isinstance(c, PointContact) and c.has_friction:
-            xy[i] = slice(len(each), len(each) + 2)
             each.extend(_along(c, tangent) for tangent in contact_directions(c.normal).T[1:])
-    return Directions(contact_matrix(model, q, each, friction=False), z, xy, each)
+    return each
 
 
 def _along(contact: PointContact, tangent: Array) -> PointContact:
@@ -115,14 +144,14 @@ def _along(contact: PointContact, tangent: Array) -> PointContact:
 
 
 class PhaseEquation(NamedTuple):
-    """a = M lam + d of the accelerations and forces (r,) along the directions D of the closed
-    contacts (RBDA Eq 11.34 to 11.36).
+    """a = M lam + d of the accelerations and forces (r,) along the directions D of some contacts
+    (RBDA Eq 11.34 to 11.36).
 
-    `contacts` are all n; w = T^T qd (r,) are the velocities, `free` = H^-1 (tau - C) (nv,), and
-    H^-1 T (nv, r).
+    `surfaces` are those of all n; w = T^T qd (r,) are the velocities, `free` = H^-1 (tau - C)
+    (nv,), and H^-1 T (nv, r).
     """
 
-    contacts: Sequence[AnyContact]
+    surfaces: Surfaces
     D: Directions
     M: Array
     d: Array
@@ -132,7 +161,7 @@ class PhaseEquation(NamedTuple):
 
     def by_contact(self, values: Array) -> Array:
         """What there is along the directions (r,), as (z, x, y) of all contacts (n, 3)."""
-        rows = np.zeros((len(self.contacts), 3))
+        rows = np.zeros((len(self.surfaces.gap), 3))
         for i, k in self.D.z.items():
             rows[i, 0] = values[k]
             rows[i, 1:] = values[self.D.xy[i]] if i in self.D.xy else 0.0
@@ -140,7 +169,14 @@ class PhaseEquation(NamedTuple):
 
     def mu(self, i: int) -> float:
         """The coefficient of friction of contact i."""
-        return friction(self.contacts[i])
+        return float(self.surfaces.mu[i])
+
+    def along(self, chosen: Sequence[int]) -> "PhaseEquation":
+        """The same along the directions of fewer contacts."""
+        rows = [k for i in chosen for k in self.D.of(i)]
+        D = directions([i in self.D.xy for i in range(len(self.surfaces.gap))], chosen)
+        M, d, w, HinvT = self.M[np.ix_(rows, rows)], self.d[rows], self.w[rows], self.HinvT[:, rows]
+        return PhaseEquation(self.surfaces, D, M, d, w, HinvT, self.free)
 
 
 def phase_equation(
@@ -152,10 +188,13 @@ def phase_equation(
     closed: Sequence[int],
 ) -> PhaseEquation:
     """The equation along all directions of the contacts `closed`."""
-    D = directions(model, q, contacts, closed)
-    M, HinvT, free = through_inertia(model, q, D.T, tau - bias_force(model, q, qd))
-    bias = contact_bias(model, q, qd, D.contacts) if D.contacts else np.zeros(0)
-    return PhaseEquation(contacts, D, M, D.T.T @ free + bias, D.T.T @ qd, HinvT, free)
+    each = each_direction([contacts[i] for i in closed])
+    T = contact_matrix(model, q, each, friction=False)
+    M, HinvT, free = through_inertia(model, q, T, tau - bias_force(model, q, qd))
+    bias = contact_bias(model, q, qd, each) if each else np.zeros(0)
+    D = directions([c.has_friction for c in contacts], closed)
+    here = surfaces(model, q, contacts)
+    return PhaseEquation(here, D, M, T.T @ free + bias, T.T @ qd, HinvT, free)
 
 
 def phase_motion(
@@ -164,7 +203,11 @@ def phase_motion(
     """The motion with the closed contacts of a phase as equality constraints; numbers, not
     checked.
     """
-    equation = phase_equation(model, q, qd, tau, contacts, phase.closed)
+    return motion_of(phase_equation(model, q, qd, tau, contacts, phase.closed), phase)
+
+
+def motion_of(equation: PhaseEquation, phase: Phase) -> Motion:
+    """The motion by the equation along the closed contacts of a phase."""
     lam, a = phase_forces(equation, phase)
     qdd = equation.free + equation.HinvT @ lam
     return Motion(qdd, *map(equation.by_contact, (lam, equation.w, a)))
@@ -195,7 +238,8 @@ def _normal_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
         column = np.zeros(len(equation.d))
         column[D.z[i]] = 1.0
         if i in phase.slip:
-            way = _sliding(equation.contacts[i], phase.slip[i], equation.w[D.xy[i]], phase.slow)
+            begun = phase.slip[i] @ equation.surfaces.tangents[i]
+            way = _sliding(begun, equation.w[D.xy[i]], phase.slow)
             column[D.xy[i]] = -equation.mu(i) * way
         near = float(phase.near[i][0]) if i in phase.near else 0.0
         columns.append((D.z[i], column, near))
@@ -213,32 +257,19 @@ def _tangent_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
     return columns
 
 
-def _sliding(contact: AnyContact, slip: Array, xy: Array, slow: float) -> Array:
+def _sliding(begun: Array, xy: Array, slow: float) -> Array:
     """The direction (x, y) against which friction acts at the sliding velocity (x, y).
 
-    Below `slow` the direction in which the sliding began is mixed in: friction then turns the
+    Below `slow` the direction in which the sliding has `begun` is mixed in: friction then turns the
     velocity faster than a step of the integrator can follow. On a straight way that changes
     nothing.
     """
-    speed, begun = np.hypot(*xy), in_tangents(contact, slip)
+    speed = np.hypot(*xy)
     xy = xy + max(slow - speed, 0.0) * begun
     return np.asarray(xy / max(np.hypot(*xy), 1e-300))
 
 
-def friction(contact: AnyContact) -> float:
-    """The coefficient of friction of a contact."""
-    return float(contact.mu) if isinstance(contact, PointContact) else 0.0
-
-
-def in_tangents(contact: AnyContact, vector: Array) -> Array:
-    """The components (x, y) of a vector (3,) along the tangents of a contact."""
-    assert isinstance(contact, PointContact)
-    return np.asarray(contact_directions(contact.normal).T[1:] @ vector)
-
-
-def margin(
-    model: Model, q: Array, contacts: Sequence[AnyContact], phase: Phase, motion: Motion
-) -> float:
+def margin(here: Surfaces, phase: Phase, motion: Motion) -> float:
     """A number that is positive while a phase lasts: the least of its margins.
 
     The gaps of open contacts, the normal forces of pressed ones, the friction that those that stick
@@ -246,21 +277,21 @@ def margin(
     counts as zero.
     """
     margins = [np.inf]
-    for i, c in enumerate(contacts):
+    for i, gap in enumerate(here.gap):
         if i not in phase.closed:
-            margins.append(float(contact_gap(model, q, c)) + TOUCHING)
+            margins.append(float(gap) + TOUCHING)
         elif i in phase.pressed:
-            margins += _pressed_margins(i, c, phase, motion)
+            margins += _pressed_margins(i, here, phase, motion)
     return float(min(margins))
 
 
-def _pressed_margins(i: int, contact: AnyContact, phase: Phase, motion: Motion) -> list[float]:
+def _pressed_margins(i: int, here: Surfaces, phase: Phase, motion: Motion) -> list[float]:
     """Those of contact i, which has a force."""
-    z, xy = motion.force[i, 0], motion.force[i, 1:]
+    z, xy, mu = motion.force[i, 0], motion.force[i, 1:], float(here.mu[i])
     margins = [z + 2 * WITHIN * phase.force]
     if i in phase.slip:
-        speed = in_tangents(contact, phase.slip[i]) @ motion.velocity[i, 1:]
+        speed = phase.slip[i] @ here.tangents[i] @ motion.velocity[i, 1:]
         margins.append(float(speed) + STILL)
-    elif contact.has_friction:
-        margins.append(friction(contact) * z - np.hypot(*xy) + 3 * WITHIN * phase.force)
+    elif mu > 0.0:
+        margins.append(mu * z - np.hypot(*xy) + 3 * WITHIN * phase.force)
     return margins

@@ -14,23 +14,23 @@ from rigidblocks.block.dense import first_event
 from rigidblocks.block.event_steps import EventSteps
 from rigidblocks.block.integrators import Integrator
 from rigidblocks.block.memory import Memory
-from rigidblocks.contact.beginning import beginning_phase
+from rigidblocks.contact.beginning import phase_of, stopped
 from rigidblocks.contact.impact import Impact, impact
 from rigidblocks.contact.phase import (
+    TOUCHING,
     Contacts,
     Motion,
     Phase,
-    directions,
+    PhaseEquation,
     margin,
-    phase_motion,
+    motion_of,
 )
-from rigidblocks.contact.rigid import through_inertia
-from rigidblocks.contact.unilateral import AnyContact, JointLimit, contact_gap
-from rigidblocks.dynamics.forward import aba
+from rigidblocks.contact.unilateral import AnyContact, JointLimit
 from rigidblocks.kernels.evaluator import numpy_evaluator
 from rigidblocks.library.ports import motion_states
 from rigidblocks.model.configuration import checked, integrate, rate, unit_quaternions
 from rigidblocks.model.model import Model
+from rigidblocks.simulation.contact_equations import ContactEquations, contact_equations
 from rigidblocks.simulation.grid import communication_points
 from rigidblocks.simulation.result import Result
 
@@ -39,6 +39,7 @@ FOLLOWED = 1e-5  # [s] of friction that turns: steps that know their error follo
 CLOSELY = replace(ADAPTIVE, rtol=1e-9)  # all that happens follows from where events are
 NEAR = 1e-10  # [m] a gap with which a contact takes part in an event
 SLOW = 1e-7  # [m/s] a separation velocity that an event leaves and that counts as zero
+FALLS = 4.0  # times the velocity of a fall through the gap that counts as zero: that counts, too
 # in one step of dt, and ten more for each contact: a run with more than that is refused
 EVENTS = 100
 IMPACTS = 4  # one after the other at one time: more than that do not end
@@ -86,6 +87,7 @@ def simulate_contact(
     h: float | None = None,
     rtol: float | None = None,
     rest: float = 1e-3,
+    form: str = "compiled",
 ) -> Result:
     """The motion from t = 0 with the rigid contacts that `contacts(q, qd)` lists, every dt [s].
 
@@ -106,17 +108,20 @@ def simulate_contact(
     and within its pyramid in an impact. No gap is below some -1e-13 m at the end of a step.
 
     `contacts` always lists the same contacts in the same order, such as `contact.plane_contacts`;
-    tau(t, q, qd) gives the joint forces, zero unless given. Raises ValueError for contacts that
-    penetrate at the start, an e outside 0 .. 1, and a dt that does not divide the run;
-    ArithmeticError where there is no possible motion, and where there are more than 100 + 10 n
-    events within one dt.
+    tau(t, q, qd) gives the joint forces, zero unless given. The equations of motion with all
+    contacts are traced and compiled once, which a run of some steps does not win back; by
+    form="numpy" nothing is, and `contacts` may branch on values. Raises ValueError for contacts
+    that penetrate at the start, an e outside 0 .. 1, and a dt that does not divide the run;
+    TraceError for `contacts` that cannot be traced; ArithmeticError where there is no possible
+    motion, and where there are more than 100 + 10 n events within one dt.
     """
     grid = communication_points(0.0, t_stop, dt)
     q0, qd0 = checked(model, q0), np.array(qd0, dtype=float)
     chosen = method_of(method, rtol)
     longest = dt if h is None and isinstance(chosen, Integrator) else longest_step(chosen, h)
     shown = longest if isinstance(chosen, Integrator) else FOLLOWED
-    scene = Scene(model, contacts, tau or _no_force, e, law, rest, shown)
+    equations = contact_equations(model, contacts, form, q0)
+    scene = Scene(model, contacts, tau or _no_force, e, law, rest, shown, equations)
     scene.check_start(q0, qd0)
     events = list[ContactEvent]()
     now = scene.next_motion(0.0, q0, qd0, Phase(), events)
@@ -178,11 +183,12 @@ class Scene:
     law: str
     rest: float
     h: float
+    equations: ContactEquations
 
     def check_start(self, q: Array, qd: Array) -> None:
         """Raises ValueError where a contact penetrates."""
-        gaps = [float(contact_gap(self.model, q, c)) for c in self.contacts(q, qd)]
-        if gaps and min(gaps) < -NEAR:
+        gaps = self.equations.surfaces(q, qd).gap
+        if gaps.min(initial=0.0) < -NEAR:
             i = int(np.argmin(gaps))
             raise ValueError(
                 f"contact {i} penetrates at the start, by {-gaps[i]:.3g} m; rigid contacts need "
@@ -195,32 +201,43 @@ class Scene:
         """The motion that goes on from an event: after impacts at all contacts that touch, in the
         phase that begins.
         """
-        q, qd, impulse, leaving = self._after_impacts(t, q, qd)
-        closed = [i for i, velocity in leaving.items() if velocity <= SLOW]
+        q, qd, impulse, closed = self._after_impacts(t, q, qd)
         qd, phase = self.put_back(q, qd, closed)[1], Phase()
         if closed:
-            tau, contacts = self.tau(t, q, qd), self.contacts(q, qd)
-            phase = beginning_phase(self.model, q, qd, tau, contacts, closed, self.h)
+            qd = self._stopped(t, q, qd, closed)
+            equation = self.equations.equation(q, qd, self.tau(t, q, qd), closed)
+            phase = phase_of(equation, closed, self.h)
         qd = self.put_back(q, qd, phase.closed, phase)[1]
         if t > 0 or impulse.any():
             events.append(ContactEvent(t, before, phase, impulse))
         return SmoothMotion(self, phase, t, q, qd)
 
+    def _stopped(self, t: float, q: Array, qd: Array, closed: Sequence[int]) -> Array:
+        """qd with what slides too slowly to go on at rest: against its way friction may act
+        otherwise.
+        """
+        equation = self.equations.equation(q, qd, self.tau(t, q, qd), closed)
+        still = stopped(equation, self.h)
+        return self.put_back(q, qd, closed, Phase(tuple(closed), tuple(still)))[1] if still else qd
+
     def _after_impacts(
         self, t: float, q: Array, qd: Array
-    ) -> tuple[Array, Array, Array, dict[int, float]]:
-        """q, qd and the impulses (n, 3) behind the impacts of an event, and the separation velocity
-        [m/s] of each contact that touches.
+    ) -> tuple[Array, Array, Array, list[int]]:
+        """q, qd and the impulses (n, 3) behind the impacts of an event, and the contacts that touch
+        and do not separate.
         """
-        impulse = np.zeros((len(self.contacts(q, qd)), 3))
+        impulse = np.zeros((len(self.equations.surfaces(q, qd).gap), 3))
         for _ in range(IMPACTS):
             touching = self._touching(q, qd)
             q = self.put_back(q, qd, touching)[0]
-            w = directions(self.model, q, self.contacts(q, qd), touching)
-            leaving = {i: float(w.T[:, k] @ qd) for i, k in w.z.items()}
+            equation = self.equations.equation(q, qd, self.tau(t, q, qd), touching)
+            leaving = {i: float(equation.w[k]) for i, k in equation.D.z.items()}
             slowest = min(leaving.values(), default=0.0)
-            if slowest >= -SLOW:
-                return q, qd, impulse, leaving
+            fall = FALLS * np.sqrt(2.0 * TOUCHING * np.abs(equation.d).max(initial=0.0))
+            slow = max(SLOW, float(fall))
+            if slowest >= -slow:
+                closed = [i for i, velocity in leaving.items() if velocity <= slow]
+                return q, qd, impulse, closed
             step = self._impact(q, qd, touching, rebounds=slowest < -self.rest)
             qd = qd + step.dqd
             impulse[touching] += step.impulse
@@ -230,8 +247,7 @@ class Scene:
 
     def _touching(self, q: Array, qd: Array) -> list[int]:
         """The contacts that take part in an event."""
-        contacts = enumerate(self.contacts(q, qd))
-        return [i for i, c in contacts if contact_gap(self.model, q, c) <= NEAR]
+        return [i for i, gap in enumerate(self.equations.surfaces(q, qd).gap) if gap <= NEAR]
 
     def _impact(self, q: Array, qd: Array, touching: Sequence[int], rebounds: bool) -> Impact:
         """The impact at some contacts, with their restitution where it `rebounds`."""
@@ -251,9 +267,8 @@ class Scene:
         q = unit_quaternions(self.model, q)
         if not closed:
             return q, qd
-        contacts = self.contacts(q, qd)
-        D = directions(self.model, q, contacts, closed)
-        M, HinvT, _ = through_inertia(self.model, q, D.T, qd)
+        equation = self.equations.mobility(q, qd, closed)
+        D, M, HinvT = equation.D, equation.M, equation.HinvT
 
         def least(rows: list[int], change: Array) -> Array:
             # the motion (nv,) that makes a change along some directions
@@ -261,10 +276,9 @@ class Scene:
             return np.asarray(HinvT[:, rows] @ force)
 
         normal = list(D.z.values())
-        gaps = np.array([float(contact_gap(self.model, q, contacts[i])) for i in D.z])
+        gaps = equation.surfaces.gap[list(D.z)]
         still = normal + [k for i in (phase.sticking if phase else ()) for k in D.tangents(i)]
-        velocity = (D.T.T @ qd)[still]
-        return integrate(self.model, q, -least(normal, gaps)), qd - least(still, velocity)
+        return integrate(self.model, q, -least(normal, gaps)), qd - least(still, equation.w[still])
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,11 +298,11 @@ class SmoothMotion(Block):
 
     def motion(self, t: float, q: Array, qd: Array) -> Motion:
         """The accelerations and forces in this phase."""
-        scene, contacts = self.scene, self.scene.contacts(q, qd)
-        if self.phase.closed:
-            return phase_motion(scene.model, q, qd, scene.tau(t, q, qd), contacts, self.phase)
-        none = np.zeros((len(contacts), 3))
-        return Motion(aba(scene.model, q, qd, scene.tau(t, q, qd)), none, none, none)
+        return motion_of(self._equation(t, q, qd), self.phase)
+
+    def _equation(self, t: float, q: Array, qd: Array) -> PhaseEquation:
+        tau = self.scene.tau(t, q, qd)
+        return self.scene.equations.equation(q, qd, tau, self.phase.closed)
 
     def derivative(self, t: Any, x: Record) -> Values:
         return {"q": rate(self.scene.model, x.q, x.qd), "qd": self.motion(t, x.q, x.qd).qdd}
@@ -299,15 +313,13 @@ class SmoothMotion(Block):
 
     def gaps(self, x: Record) -> Array:
         """The gaps [m, rad] of the contacts that are open."""
-        contacts, closed = enumerate(self.scene.contacts(x.q, x.qd)), self.phase.closed
-        gaps = [contact_gap(self.scene.model, x.q, c) for i, c in contacts if i not in closed]
-        return np.array(gaps, dtype=float)
+        return np.delete(self.scene.equations.surfaces(x.q, x.qd).gap, self.phase.closed)
 
     def margin(self, t: Any, x: Record, u: Record, p: Record) -> float:
         """A number that is positive while the phase lasts."""
         del u, p
-        contacts, motion = self.scene.contacts(x.q, x.qd), self.motion(t, x.q, x.qd)
-        return margin(self.scene.model, x.q, contacts, self.phase, motion)
+        equation = self._equation(t, x.q, x.qd)
+        return margin(equation.surfaces, self.phase, motion_of(equation, self.phase))
 
 
 def _fixed_rows(
@@ -373,7 +385,7 @@ def _beyond(
     """The motion that goes on from an event; raises ArithmeticError after too many in one interval
     of the record.
     """
-    most = EVENTS + 10 * len(scene.contacts(q, qd))
+    most = EVENTS + 10 * len(scene.equations.surfaces(q, qd).gap)
     if len(events) - known >= most:
         raise ArithmeticError(
             f"there were {most} events within one step, the last at t = {t:.9g} s; "
