@@ -16,6 +16,8 @@ from rigidblocks.model.shapes import Sphere
 
 CLOSED = 1e-6  # [rad, m]: of loops at the start
 
+MANY = 400  # bodies
+
 
 def check_joints(model: Model) -> None:
     """Raises ValueError for joints that rigid contact does not know, also in loops."""
@@ -76,7 +78,11 @@ def check_freedoms(model: Model, freedoms: Freedoms) -> None:
 
 
 def usual_contacts(model: Model) -> int:
-    """Room for as many contacts as bodies have in a pile."""
+    """Room for as many contacts as bodies have in a pile: half of the twelve of a ball that is
+    packed, but of very many balls for as many as a heap of them has, which fits on a stack.
+    """
+    of_ball = 6 if model.nb <= MANY else 4
     return sum(
-        4 if all(isinstance(shape, Sphere) for shape in shapes) else 12 for shapes in model.contact
+        of_ball if all(isinstance(shape, Sphere) for shape in shapes) else 12
+        for shapes in model.contact
     )

@@ -313,7 +313,8 @@ class RigidContactPlant(WrittenBlock):
     def headers(self) -> tuple[str, ...]:
         names = (
             *("nearest", "scene", "two", "trees", "near", "loops", "mobility", "solver"),
-            *("direct", "conjugate", "free", "rolling", "touch", "felt", "sense", "passive"),
+            *("direct", "conjugate", "free", "together", "impulses"),
+            *("rolling", "touch", "felt", "sense", "passive"),
             *("motion", "anew", "strike", "plant"),
         )
         return tuple(f"contact/{name}.h" for name in (*SHAPES_IN_C, *names))

@@ -6,8 +6,6 @@
 
 #include "direct.h"
 
-enum { RB_STALLING_SWEEPS = 4 };
-
 /* How far the last sweep has come, squared. */
 static inline double squared_way(const struct solution *all)
 {

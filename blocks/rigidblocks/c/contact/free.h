@@ -27,9 +27,9 @@ struct flight {
     two y[3], last[3], way[3];
 };
 
-/* Room for as many as a heap has at once, of those for which there is room in all: they are on the
-   stack of whoever steps, which is 8 MB where nobody asks for more. */
-enum { RB_LIGHTS = (3 * RB_CONTACTS + 4) / 5 };
+/* Room for as many as a heap has at once, where there is room for many in all: they are on the stack
+   of whoever steps, which is 8 MB where nobody asks for more. */
+enum { RB_LIGHTS = RB_CONTACTS <= 1024 ? RB_CONTACTS : (3 * RB_CONTACTS + 4) / 5 };
 
 /* All contacts that are solved for, and the bodies that they touch; the part of what it is behind by
    which the most that friction can be follows the normal impulse in a sweep. */
@@ -338,38 +338,6 @@ static inline void end_flights(struct scene *s, const struct flights *all, struc
         body->w[1] += root[2] * y[3] + root[3] * y[4];
         body->w[2] += root[4] * y[3] + root[5] * y[4] + root[6] * y[5];
     }
-}
-
-/* `solve_impulses` where all contacts are of free bodies. */
-static inline void solve_free(struct scene *s, struct solution *all, double tolerance, double later,
-                              int most)
-{
-    struct flights free;
-    double before = 0.0, squared, kept = 0.0, circling = INFINITY;
-    int own = 0;
-    free.following = 1.0;
-    start_flights(s, all, &free);
-    while (all->sweeps < most) {
-        all->residual = sweep_lights(&free, kept, &squared);
-        if (++all->sweeps == most ||
-            all->residual <= enough_after(all->sweeps - 1, tolerance, later))
-            break;
-        follow_less(++own, more_of(later, tolerance), all->residual, &circling, &free.following);
-        kept = kept_of(squared, before);
-        carry_flights(&free, kept);
-        before = squared;
-    }
-    end_flights(s, &free, all);
-}
-
-/* `solve_impulses` in the quicker of the two ways. */
-static inline void find_impulses(struct scene *s, struct solution *all, double tolerance,
-                                 double later, int most)
-{
-    if (all_free(all))
-        solve_free(s, all, tolerance, later, most);
-    else
-        solve_impulses(s, all, tolerance, later, most);
 }
 
 #endif

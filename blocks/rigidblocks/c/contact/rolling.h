@@ -4,7 +4,7 @@
 #ifndef RB_ROLLING_H
 #define RB_ROLLING_H
 
-#include "free.h"
+#include "impulses.h"
 
 /* A shape after its body has moved by `way` and turned by the vector `angle` about its centre of
    mass, base coordinates. */

@@ -6,7 +6,7 @@
 
 #include "mobility.h"
 
-enum { RB_PATIENT_SWEEPS = 32 };
+enum { RB_PATIENT_SWEEPS = 32, RB_STALLING_SWEEPS = 4 };
 
 /* Whether friction is less than the most that it can be. */
 static inline int sticks(const struct touch *c)
@@ -265,31 +265,45 @@ static inline void apply_all(struct scene *s, const struct solution *all, double
         push_stop(&all->stop[k], sign * all->stop[k].impulse, s->z);
 }
 
-/* What starts from the impulses of the step before gets them. Where many sweeps were made for them
-   they may be those of demands that contradict each other, and are given up if none are nearer to
-   what is asked for: the function that sweeps lower is zero there. */
-static inline void start_impulses(struct scene *s, struct solution *all, double sweeps)
-{
-    const int doubtful = sweeps >= RB_PATIENT_SWEEPS;
-    const double before = doubtful ? half_work(s, all) : 0.0;
-    all->sweeps = 0;
-    all->residual = 0.0;
-    apply_all(s, all, 1.0);
-    if (!doubtful || before + half_work(s, all) <= 0.0)
-        return;
-    apply_all(s, all, -1.0);
-    for (int k = 0; k < all->count; k++)
-        memset(all->touch[k].impulse, 0, sizeof all->touch[k].impulse);
-    for (int k = 0; k < all->reached; k++)
-        all->stop[k].impulse = 0.0;
-}
-
 static inline void list_all(struct solution *all)
 {
     all->list = all->count;
     all->stops = all->reached;
     for (int k = 0; k < all->count; k++)
         all->listed[k] = k;
+}
+
+/* The function that sweeps lower, from zero on: all impulses are applied, and are so afterwards. */
+static inline double lowered(struct scene *s, const struct solution *all)
+{
+    const double with = half_work(s, all);
+    apply_all(s, all, -1.0);
+    const double without = half_work(s, all);
+    apply_all(s, all, 1.0);
+    return with + without;
+}
+
+/* What starts from the impulses of the step before gets them. Where many sweeps were made for them
+   they may be those of demands that contradict each other, and are given up if none are nearer to
+   what is asked for, after a few sweeps too: those of heavy bodies on light ones are off by little
+   that counts for much, and what is off in light bodies goes with the first sweeps. */
+static inline void start_impulses(struct scene *s, struct solution *all, double sweeps)
+{
+    all->sweeps = 0;
+    all->residual = 0.0;
+    apply_all(s, all, 1.0);
+    if (sweeps < RB_PATIENT_SWEEPS || lowered(s, all) <= 0.0)
+        return;
+    list_all(all);
+    for (int k = 0; k < RB_STALLING_SWEEPS; k++)
+        sweep_once(s, all);
+    if (lowered(s, all) <= 0.0)
+        return;
+    apply_all(s, all, -1.0);
+    for (int k = 0; k < all->count; k++)
+        memset(all->touch[k].impulse, 0, sizeof all->touch[k].impulse);
+    for (int k = 0; k < all->reached; k++)
+        all->stop[k].impulse = 0.0;
 }
 
 /* The velocity along the normal with which a body is moved apart. */
