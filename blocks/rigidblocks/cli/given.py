@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rigidblocks.ssp.structure import Loaded
 
 SYSTEM = "system"  # what a script that makes a system calls it
+LEFT_OUT = "its springs, damping and dry friction are left out"
 _HEAD = 4096  # bytes, in which the name of the root of an XML file is
 
 
@@ -97,9 +98,12 @@ def asked_of(path: Path, **asked: Any) -> "Loaded":
 
 def plant_of(path: Path) -> "Plant":
     """The plant of the robot in a file."""
-    from rigidblocks.library.described import described_plant
+    from rigidblocks.library.described import described_plant, resists
 
-    return described_plant(robot_of(path))
+    robot = robot_of(path)
+    if resists(robot):
+        warn(path, [f"{LEFT_OUT}; the FMU that `rigidblocks fmu --resistance` makes has them"])
+    return described_plant(robot)
 
 
 TUNABLE = {"payload", "inertia", "friction", "gravity"}  # what stands for several parameters
