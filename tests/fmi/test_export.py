@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from fmu_blocks import BLOCKS
 from fmu_instance import Host
 from planar2ctrl import parts, wired
-from rigidblocks import EULER, RK4, export_fmu, simulate
+from rigidblocks import EULER, RK4, System, export_fmu, library, simulate
 from rigidblocks.cli import main
 
 SAME = 1e-9  # over 0.1 s a stiff loop lets the rounding of reordered operations grow a little
@@ -103,6 +103,13 @@ def test_a_script_says_how_it_is_stepped_unless_something_else_is_asked_for(tmp_
     assert len(made) == 3  # the first two are the same
 
 
+def named(name):
+    """A system whose part has this name."""
+    system = System()
+    system.add(name, library.Gain(2.0), start={"u": 1.0})
+    return system
+
+
 BLOCK, SYSTEM = BLOCKS["pd"], wired(parts())
 REFUSED = {
     "target": (BLOCK, {"target": "jar"}, "target must be one of native, source, python, not 'jar'"),
@@ -146,6 +153,12 @@ REFUSED = {
         {"target": "python", "h": 1e-3, "name": "a"},
         "a script says what its FMU is: it takes no name and h",
     ),
+    "a name for FMI": (
+        named("my arm"),
+        {"dt": 1e-3},
+        "cannot have a variable 'my arm.y': names",
+    ),
+    "a name in Python": (named("für"), {"dt": 1e-3, "target": "python"}, "a variable 'für.y'"),
     "bundle": (BLOCK, {"bundle": True}, "only a Python FMU has use for bundle"),
     "platform": (
         BLOCK,
@@ -161,6 +174,16 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_written(tmp_path, case):
     with pytest.raises(ValueError, match=message):
         export_fmu(source, tmp_path / "a.fmu", **options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_robots_file_is_no_script_and_a_folder_no_fmu(tmp_path):
+    (tmp_path / "arm.urdf").write_text("<robot/>")
+    with pytest.raises(
+        ValueError, match=r"'arm.urdf' is no script: .* described_plant\(load_model"
+    ):
+        export_fmu(tmp_path / "arm.urdf", tmp_path / "a.fmu")
+    with pytest.raises(IsADirectoryError, match=r"cannot write the FMU '.*': it is a folder"):
+        export_fmu(BLOCK, tmp_path)
 
 
 def test_the_command_is_the_function(tmp_path, capsys):
