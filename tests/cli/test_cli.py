@@ -102,6 +102,18 @@ def test_a_missing_file_and_a_missing_package_of_a_script_are_told_with_their_na
     assert capsys.readouterr().err == f"rigidblocks: {said}\n"
 
 
+def test_an_error_in_a_script_is_told_with_its_line(folder, capsys):
+    (folder / "wrong.py").write_text(
+        "from rigidblocks import PDController, System\n"
+        "system = System()\n"
+        "system.add('pd', PDController(kp=[-1.0], kd=[1.0]))\n"
+    )
+    assert main(["run", "wrong.py"]) == 2
+    first, second = capsys.readouterr().err.splitlines()[:2]
+    assert "kp[1] is -1 N.m/rad" in first
+    assert second == "in wrong.py, line 3"
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("given", [[], ["--resistance"], ["--stops", "1e4,50"]], ids=" ".join)
 def test_what_a_robot_is_asked_for_and_has_not_is_told(folder, capsys, given):

@@ -184,6 +184,8 @@ def test_a_robots_file_is_no_script_and_a_folder_no_fmu(tmp_path):
         export_fmu(tmp_path / "arm.urdf", tmp_path / "a.fmu")
     with pytest.raises(IsADirectoryError, match=r"cannot write the FMU '.*': it is a folder"):
         export_fmu(BLOCK, tmp_path)
+    with pytest.raises(OSError, match=r"cannot write '/dev/null/a.fmu': no file can be made in"):
+        export_fmu(BLOCK, "/dev/null/a.fmu", "source")
 
 
 def test_the_command_is_the_function(tmp_path, capsys):

@@ -4,6 +4,7 @@ import ast
 import re
 import runpy
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,9 @@ def system_of(path: Path) -> "Loaded":
             made = runpy.run_path(str(path), run_name="rigidblocks_system")[SYSTEM]
         except ModuleNotFoundError as error:
             raise ImportError(f"{path}: {error}; install it for {sys.executable}") from error
+        except Exception as error:
+            error.add_note(_place(error, path))
+            raise
         if not isinstance(made, System):
             raise ValueError(f"{SYSTEM} in {path} is no System, but {made!r:.60}")
         return Loaded(made, {})
@@ -84,6 +88,13 @@ def system_of(path: Path) -> "Loaded":
     except FmuError as error:
         raise ValueError(str(error)) from None
     return Loaded(system, {})
+
+
+def _place(error: Exception, path: Path) -> str:
+    """Where in a script an error came up."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    return f"in {path}, line {lines[-1]}" if lines else f"in {path}"
 
 
 def asked_of(path: Path, **asked: Any) -> "Loaded":
