@@ -146,6 +146,11 @@ def test_inertias_add_up():
     assert_allclose(robot.model().inertia[0].matrix(), whole.matrix(), **EXACT)
 
 
+def test_a_mass_is_no_inertia():
+    with pytest.raises(TypeError, match=r"the inertia of body 'a' is a RigidInertia, .* not 3.0"):
+        RobotBuilder("one").add_body("a", joint=Revolute(), inertia=3.0)
+
+
 WRONG = {
     "twice": (lambda r: r.add_body("link0"), "has a body or frame 'link0' already"),
     "base": (lambda r: r.add_body("base"), "has a body or frame 'base' already"),
@@ -165,6 +170,10 @@ WRONG = {
     "freedom": (
         lambda r: r.add_body("x", "link0", Revolute(), stiff=1.0),
         "a joint has no stiff; it has: lower",
+    ),
+    "limits": (
+        lambda r: r.add_body("x", "link0", Revolute(), inertia=ROD, lower=2.0, upper=1.0),
+        "the limits of joint 'x_joint' are upside down: lower = .2.0. must not",
     ),
     "frame": (lambda r: r.add_frame("link1", "link0"), "already"),
     "at": (lambda r: r.add_frame("f", "link0", (np.nan, 0, 0)), "frame 'f'"),
