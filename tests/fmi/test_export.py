@@ -15,8 +15,20 @@ from numpy.testing import assert_allclose
 from fmu_blocks import BLOCKS
 from fmu_instance import Host
 from planar2ctrl import parts, wired
-from rigidblocks import EULER, RK4, System, export_fmu, library, simulate
+from rigidblocks import (
+    EULER,
+    RK4,
+    Model,
+    SixDoF,
+    System,
+    export_fmu,
+    library,
+    simulate,
+    sphere_inertia,
+)
+from rigidblocks.algebra.spatial import identity
 from rigidblocks.cli import main
+from rigidblocks.contact import Sphere
 
 SAME = 1e-9  # over 0.1 s a stiff loop lets the rounding of reordered operations grow a little
 
@@ -186,6 +198,17 @@ def test_a_robots_file_is_no_script_and_a_folder_no_fmu(tmp_path):
         export_fmu(BLOCK, tmp_path)
     with pytest.raises(OSError, match=r"cannot write '/dev/null/a.fmu': no file can be made in"):
         export_fmu(BLOCK, "/dev/null/a.fmu", "source")
+
+
+def test_a_block_that_has_run_is_packaged_as_one_that_has_not(tmp_path):
+    ball = sphere_inertia(0.1, mass=1.0)
+    model = Model("ball", (-1,), (SixDoF(),), (identity(),), (ball,), contact=((Sphere(0.1),),))
+    block = library.RigidContactPlant(model, q0=[1, 0, 0, 0, 0, 0, 0.1])
+    before = digest(export_fmu(block, tmp_path / "a.fmu", "python"))
+    system = System()
+    system.add("ball", block)
+    simulate(system, 2e-3, 1e-3, form="numpy")
+    assert digest(export_fmu(block, tmp_path / "b.fmu", "python")) == before
 
 
 def test_the_command_is_the_function(tmp_path, capsys):
