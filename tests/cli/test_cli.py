@@ -102,6 +102,21 @@ def test_a_missing_file_and_a_missing_package_of_a_script_are_told_with_their_na
     assert capsys.readouterr().err == f"rigidblocks: {said}\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["check", "none.fmu"], "there is no FMU none.fmu"),
+        (["info", "none.fmu"], "there is no FMU none.fmu"),
+        (["info", "a.py"], "a.py: this is a script; a robot is a URDF file"),
+        (["runner", "arm.urdf", "-o", "."], "a program needs a name, such as plant, not '.'"),
+    ],
+)
+def test_what_was_given_is_told(folder, capsys, arguments, said):
+    (folder / "a.py").write_text("system = None\n")
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"rigidblocks: {said}"
+
+
 def test_an_error_in_a_script_is_told_with_its_line(folder, capsys):
     (folder / "wrong.py").write_text(
         "from rigidblocks import PDController, System\n"
