@@ -67,11 +67,11 @@ class RobotBuilder:
         parent's coordinates to the joint's, which are the body's own. `inertia` is in the body's
         coordinates; of several the sum. The joint is called as the body with _joint unless
         `joint_name` is given. `freedoms` are what `Freedoms` has of it: lower, upper, damping, ...
-        Raises ValueError for a name that is taken.
+        Raises ValueError for a name that is taken, and TypeError for an inertia that is none.
         """
         if name == BASE or name in self._links or name in self._frames:
             raise ValueError(f"robot '{self.name}' has a body or frame '{name}' already")
-        parts = [inertia] if isinstance(inertia, RigidInertia) else list(inertia or ())
+        parts = _inertias(name, inertia)
         total = sum(parts[1:], parts[0]) if parts else NOTHING
         self._links[name] = Link(name, 0, total, tuple(appearance), tuple(contact))
         if parent is not None:
@@ -93,12 +93,17 @@ class RobotBuilder:
         """Adds a joint between two bodies, which closes a loop where they are connected already.
 
         `at` and `at_child` are where it is on the one and on the other, as in `add_body`. Raises
-        ValueError for a name that is taken.
+        ValueError for a name that is taken and for limits upside down.
         """
         if name in self._joints:
             raise ValueError(f"robot '{self.name}' has a joint '{name}' already")
         Xp, Xs = _placement(at, f"at of joint '{name}'"), _placement(at_child, f"joint '{name}'")
-        Freedoms.of(joint.nv, **_known(freedoms))  # refuses what does not fit
+        said = Freedoms.of(joint.nv, **_known(freedoms))  # refuses what does not fit
+        if np.any(said.lower > said.upper):
+            raise ValueError(
+                f"the limits of joint '{name}' are upside down: lower = {said.lower.tolist()} must "
+                f"not be above upper = {said.upper.tolist()}"
+            )
         ends = [WORLD if end == BASE else end for end in (parent, child)]
         self._joints[name] = Connection(name, 0, ends[0], ends[1], joint, Xp, Xs, freedoms)
 
@@ -211,6 +216,18 @@ def _outward(c: Connection, depth: dict[str, int]) -> Connection:
     joint = c.joint.joint if isinstance(c.joint, Reversed) else Reversed(c.joint)
     turned = joint if c.joint.nv else c.joint
     return c._replace(parent=c.child, child=c.parent, joint=turned, Xp=c.Xs, Xs=c.Xp)
+
+
+def _inertias(name: str, given: Any) -> list[RigidInertia]:
+    alone = [] if given is None else [given]
+    parts = list(given) if isinstance(given, Sequence) else alone
+    for one in parts:
+        if not isinstance(one, RigidInertia):
+            raise TypeError(
+                f"the inertia of body '{name}' is a RigidInertia, as of box_inertia(...) or "
+                f"mcI(mass, com, moments), or several, not {one!r:.60}"
+            )
+    return parts
 
 
 def _placement(at: Transform | ArrayLike, where: str) -> Transform:

@@ -146,6 +146,18 @@ def test_inertias_add_up():
     assert_allclose(robot.model().inertia[0].matrix(), whole.matrix(), **EXACT)
 
 
+def test_a_mass_is_no_inertia():
+    with pytest.raises(TypeError, match=r"the inertia of body 'a' is a RigidInertia, .* not 3.0"):
+        RobotBuilder("one").add_body("a", joint=Revolute(), inertia=3.0)
+
+
+def at_rest():
+    """A robot of one body that is fixed to the base."""
+    robot = RobotBuilder("post")
+    robot.add_body("post", joint=Fixed(), inertia=ROD)
+    return robot
+
+
 WRONG = {
     "twice": (lambda r: r.add_body("link0"), "has a body or frame 'link0' already"),
     "base": (lambda r: r.add_body("base"), "has a body or frame 'base' already"),
@@ -165,6 +177,14 @@ WRONG = {
     "freedom": (
         lambda r: r.add_body("x", "link0", Revolute(), stiff=1.0),
         "a joint has no stiff; it has: lower",
+    ),
+    "limits": (
+        lambda r: r.add_body("x", "link0", Revolute(), inertia=ROD, lower=2.0, upper=1.0),
+        "the limits of joint 'x_joint' are upside down: lower = .2.0. must not",
+    ),
+    "at rest": (
+        lambda _: at_rest().model(),
+        "no joint that moves; its base can, on a floating base: floating=True, --floating",
     ),
     "frame": (lambda r: r.add_frame("link1", "link0"), "already"),
     "at": (lambda r: r.add_frame("f", "link0", (np.nan, 0, 0)), "frame 'f'"),

@@ -1,6 +1,7 @@
 """The command: what it loads, its exit codes, and JSON for programs."""
 
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from fmpy import simulate_fmu
 from numpy.testing import assert_allclose
 
+from any_models import FEEDTHROUGH, any_fmu
 from planar2ctrl import REFERENCE
 from rigidblocks import load_model, simulate
 from rigidblocks.cli import main
@@ -93,11 +95,65 @@ def test_what_cannot_be_used_is_told_with_exit_code_2(arguments, folder, capsys)
 
 def test_a_missing_file_and_a_missing_package_of_a_script_are_told_with_their_names(folder, capsys):
     assert main(["run", "arm.urdf", "--scenario", "none.csv"]) == 2
-    assert capsys.readouterr().err == "rigidblocks: none.csv: no such file or directory\n"
+    assert capsys.readouterr().err.endswith("rigidblocks: none.csv: no such file or directory\n")
     (folder / "asks.py").write_text("import no_such_package\nsystem = None\n")
     assert main(["run", "asks.py"]) == 2
     said = f"asks.py: No module named 'no_such_package'; install it for {sys.executable}"
     assert capsys.readouterr().err == f"rigidblocks: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["check", "none.fmu"], "there is no FMU none.fmu"),
+        (["info", "none.fmu"], "there is no FMU none.fmu"),
+        (["info", "a.py"], "a.py: this is a script; a robot is a URDF file"),
+        (["runner", "arm.urdf", "-o", "."], "a program needs a name, such as plant, not '.'"),
+    ],
+)
+def test_what_was_given_is_told(folder, capsys, arguments, said):
+    (folder / "a.py").write_text("system = None\n")
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"rigidblocks: {said}"
+
+
+def test_an_error_in_a_script_is_told_with_its_line(folder, capsys):
+    (folder / "wrong.py").write_text(
+        "from rigidblocks import PDController, System\n"
+        "system = System()\n"
+        "system.add('pd', PDController(kp=[-1.0], kd=[1.0]))\n"
+    )
+    assert main(["run", "wrong.py"]) == 2
+    first, second = capsys.readouterr().err.splitlines()[:2]
+    assert "kp[1] is -1 N.m/rad" in first
+    assert second == "in wrong.py, line 3"
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("given", [[], ["--resistance"], ["--stops", "1e4,50"]], ids=" ".join)
+def test_what_a_robot_is_asked_for_and_has_not_is_told(folder, capsys, given):
+    dry = re.sub("<(dynamics|limit)[^>]*>", "", ARM)
+    (folder / "dry.urdf").write_text(dry.replace('"revolute"', '"continuous"'))
+    asked = {"--resistance": "dry friction for --resistance", "--stops": "limits for --stops"}
+    assert main(["fmu", "dry.urdf", "--target", "source", *given]) == 0
+    said = capsys.readouterr().err
+    assert [name for name, text in asked.items() if text in said] == given[:1]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_run_of_a_robot_says_that_its_friction_is_left_out(capsys):
+    assert main(["run", "arm.urdf", "--stop", "0.002"]) == 0
+    assert "dry friction are left out; the FMU that" in capsys.readouterr().err
+
+
+def test_a_run_ends_with_texts_as_texts(folder, capsys):
+    assert main(["run", str(any_fmu(folder, FEEDTHROUGH, 3)), "--stop", "0.1", "--json"]) == 0
+    end = json.loads(capsys.readouterr().out)["end"]
+    texts = {name: value for name, value in end.items() if isinstance(value, str)}
+    assert texts == {
+        "Feedthrough_3.String_output": "none",
+        "Feedthrough_3.Binary_output": b"none".hex(),
+    }
 
 
 def test_a_run_that_fails_has_exit_code_1(folder, capsys):

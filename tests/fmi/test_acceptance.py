@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 
+from any_models import DAHLQUIST, any_fmu
 from rigidblocks import PDController, RobotPlant, export_fmu, planar2
 from rigidblocks.cli import main
 from rigidblocks.fmi.acceptance import acceptance
@@ -92,3 +93,10 @@ def test_what_is_no_fmu_is_told(tmp_path, capsys):
     (tmp_path / "a.fmu").write_text("no archive")
     assert main(["check", str(tmp_path / "a.fmu")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_operations_are_counted_in_c_of_ours_alone(tmp_path):
+    path = any_fmu(tmp_path, DAHLQUIST, 2)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("sources/model.h", "double get(Model *m, double *x);")
+    assert "operations" not in {entry.subject for entry in acceptance(path)}

@@ -15,8 +15,20 @@ from numpy.testing import assert_allclose
 from fmu_blocks import BLOCKS
 from fmu_instance import Host
 from planar2ctrl import parts, wired
-from rigidblocks import EULER, RK4, export_fmu, simulate
+from rigidblocks import (
+    EULER,
+    RK4,
+    Model,
+    SixDoF,
+    System,
+    export_fmu,
+    library,
+    simulate,
+    sphere_inertia,
+)
+from rigidblocks.algebra.spatial import identity
 from rigidblocks.cli import main
+from rigidblocks.contact import Sphere
 
 SAME = 1e-9  # over 0.1 s a stiff loop lets the rounding of reordered operations grow a little
 
@@ -103,6 +115,13 @@ def test_a_script_says_how_it_is_stepped_unless_something_else_is_asked_for(tmp_
     assert len(made) == 3  # the first two are the same
 
 
+def named(name):
+    """A system whose part has this name."""
+    system = System()
+    system.add(name, library.Gain(2.0), start={"u": 1.0})
+    return system
+
+
 BLOCK, SYSTEM = BLOCKS["pd"], wired(parts())
 REFUSED = {
     "target": (BLOCK, {"target": "jar"}, "target must be one of native, source, python, not 'jar'"),
@@ -146,6 +165,12 @@ REFUSED = {
         {"target": "python", "h": 1e-3, "name": "a"},
         "a script says what its FMU is: it takes no name and h",
     ),
+    "a name for FMI": (
+        named("my arm"),
+        {"dt": 1e-3},
+        "cannot have a variable 'my arm.y': names",
+    ),
+    "a name in Python": (named("für"), {"dt": 1e-3, "target": "python"}, "a variable 'für.y'"),
     "bundle": (BLOCK, {"bundle": True}, "only a Python FMU has use for bundle"),
     "platform": (
         BLOCK,
@@ -161,6 +186,29 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_written(tmp_path, case):
     with pytest.raises(ValueError, match=message):
         export_fmu(source, tmp_path / "a.fmu", **options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_robots_file_is_no_script_and_a_folder_no_fmu(tmp_path):
+    (tmp_path / "arm.urdf").write_text("<robot/>")
+    with pytest.raises(
+        ValueError, match=r"'arm.urdf' is no script: .* described_plant\(load_model"
+    ):
+        export_fmu(tmp_path / "arm.urdf", tmp_path / "a.fmu")
+    with pytest.raises(IsADirectoryError, match=r"cannot write the FMU '.*': it is a folder"):
+        export_fmu(BLOCK, tmp_path)
+    with pytest.raises(OSError, match=r"cannot write '/dev/null/a.fmu': no file can be made in"):
+        export_fmu(BLOCK, "/dev/null/a.fmu", "source")
+
+
+def test_a_block_that_has_run_is_packaged_as_one_that_has_not(tmp_path):
+    ball = sphere_inertia(0.1, mass=1.0)
+    model = Model("ball", (-1,), (SixDoF(),), (identity(),), (ball,), contact=((Sphere(0.1),),))
+    block = library.RigidContactPlant(model, q0=[1, 0, 0, 0, 0, 0, 0.1])
+    before = digest(export_fmu(block, tmp_path / "a.fmu", "python"))
+    system = System()
+    system.add("ball", block)
+    simulate(system, 2e-3, 1e-3, form="numpy")
+    assert digest(export_fmu(block, tmp_path / "b.fmu", "python")) == before
 
 
 def test_the_command_is_the_function(tmp_path, capsys):

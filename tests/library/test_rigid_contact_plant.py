@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rigid_scenes
-from rigidblocks import Model, SixDoF, box_inertia, cylinder_inertia, sphere_inertia
+from rigidblocks import Model, SixDoF, box_inertia, cylinder_inertia, planar3, sphere_inertia
 from rigidblocks.algebra.rotation import quaternion_rotation
 from rigidblocks.algebra.spatial import RigidInertia, identity, xlt
 from rigidblocks.block.block import Record
@@ -16,7 +16,7 @@ from rigidblocks.contact import Plane, Sphere
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.kernel import model_header
 from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
-from rigidblocks.library import RigidContactPlant
+from rigidblocks.library import RigidContactPlant, SoftContact, World
 from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
 from rigidblocks.model.shapes import Box, Cylinder
 
@@ -326,8 +326,23 @@ def test_the_code_does_not_grow_with_the_bodies():
     assert lines[0] == lines[1]
 
 
+def test_ground_is_one_thing_or_several_and_nothing_else():
+    model, _ = scene(box((0.2, 0.2, 0.2), 1, (0, 0, 1)))
+    assert RigidContactPlant(model, Plane()).ground[0].point[2] == 0.0
+    told = r"ground lists shapes and surfaces, such as Plane\(\), not"
+    for ground in (3, "floor", (Plane(), 3)):
+        with pytest.raises(TypeError, match=told):
+            RigidContactPlant(model, ground)
+        with pytest.raises(TypeError, match=told):
+            SoftContact(model, 1e5, ground=ground)
+    with pytest.raises(TypeError, match=r"such as Plane\(\), not \(Plane"):
+        World("yard").add_ground((Plane(),))
+
+
 def test_what_has_no_shape_is_refused():
     model, _ = scene(box((1, 1, 1), 1, (0, 0, 0)))
+    with pytest.raises(ValueError, match="'planar3' has no shapes to touch with"):
+        RigidContactPlant(planar3())
     with pytest.raises(ValueError, match="no shapes"):
         RigidContactPlant(replace(model, contact=((),)))
     with pytest.raises(ValueError, match="max_contacts"):

@@ -207,10 +207,13 @@ def test_a_step_that_does_not_fit_a_clock_is_refused(fmu):
 
 
 @pytest.mark.slow
-def test_an_fmu_that_asks_to_end_the_run_ends_it_with_its_result(fmu):
-    message = r"'part': it asks to end the simulation \(terminateSimulation\) at t = "
+@pytest.mark.parametrize(
+    ("version", "said_by"), [(2, "fmi2Terminated"), (3, "terminateSimulation")]
+)
+def test_an_fmu_that_asks_to_end_the_run_ends_it_with_its_result(fmu, version, said_by):
+    message = rf"'part': it asks to end the simulation \({said_by}\) at t = "
     with pytest.raises(SimulationError, match=message) as caught:
-        simulate(alone(fmu(STAIR, 3)), 12.0, 0.5)
+        simulate(alone(fmu(STAIR, version)), 12.0, 0.5)
     assert caught.value.result["part.counter"].max() == 10
 
 

@@ -158,7 +158,7 @@ def test_a_warning_without_words_is_told_by_its_call(tmp_path, caplog):
 @pytest.mark.parametrize(
     ("status", "name", "end"),
     [
-        (2, "discard", ["terminate", "free"]),
+        (2, "discard", ["fmi2GetBooleanStatus", "terminate", "free"]),
         (3, "error", ["free"]),
         (4, "fatal", []),
         (17, "17, which FMI has not", ["free"]),

@@ -90,6 +90,13 @@ def test_the_command_says_it_in_one_line(plain, capsys):
     assert "no part takes method='rk4'" in line
 
 
+@pytest.mark.parametrize("form", ["compiled", "fused"])
+def test_what_has_no_states_runs_beside_what_radau_integrates(form):
+    system = wired(parts())
+    runs = [simulate(system, 0.05, 1e-2, form=one, method="radau") for one in (form, "numpy")]
+    assert_allclose(runs[0]["robot.q"], runs[1]["robot.q"], atol=1e-9)
+
+
 def test_a_word_for_late_steps_needs_a_pace():
     with pytest.raises(ValueError, match="overrun='stop' is for runs at the clock's pace"):
         simulate(wired(parts()), 0.1, 1e-2, overrun="stop")

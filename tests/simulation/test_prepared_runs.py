@@ -285,6 +285,8 @@ def test_another_runs_state_is_refused():
     one.reset()
     with pytest.raises(ValueError, match="not one of this run"):
         one.restore(other.save())
+    with pytest.raises(TypeError, match="restore takes what save gave, not 3"):
+        one.restore(3)
 
 
 @FORMS

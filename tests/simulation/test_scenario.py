@@ -131,7 +131,7 @@ def test_what_does_not_fit_is_told_before_the_run(table, text):
         ("a.csv", "time,pd.kp[1]\n,1\n", "row 2 of"),
         ("a.yaml", "[1, 2", "is no YAML"),
         ("a.yaml", "- {x: 1}", "needs a time in each"),
-        ("a.txt", "", "is a .yaml or .json file"),
+        ("a.txt", "", "is a .csv, .yaml or .json file"),
     ],
 )
 def test_broken_files_are_told(tmp_path, name, content, text):

@@ -170,6 +170,15 @@ def test_numbers_stay_within_the_bounds_of_their_ports():
     assert found["osc.k"] < 1e-6
 
 
+def test_as_many_numbers_as_are_to_be_found_tell_no_noise():
+    few = {"time": TIMES[:2], "osc.x": recorded()["osc.x"][:2]}
+    with pytest.raises(ValueError, match="1 measured numbers depend on the 1 that are to be found"):
+        fit(oscillator(x=0.7), ["osc.k"], few, dt=DT)
+    known = fit(oscillator(x=0.7), ["osc.k"], few, dt=DT, noise={"osc.x": 1e-3})
+    assert known.noise == {"osc.x": 1e-3}
+    assert known.deviations["osc.k"] > 0.0
+
+
 def test_wrong_data_and_names_are_told():
     system, data = oscillator(), recorded()
     for change, error, text in [

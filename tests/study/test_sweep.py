@@ -230,6 +230,13 @@ def test_what_does_not_fit_is_refused_before_the_first_run(values, options, erro
         sweep(decay(), grid(values), **given, measure=wanted, progress=False)
 
 
+def test_a_table_is_no_design():
+    with pytest.raises(
+        TypeError, match=r"a sweep takes a design, such as grid\(.*, not \{'decay.k'"
+    ):
+        sweep(decay(), {"decay.k": [1.0]}, 1.0, DT, {"end": "last decay.x"})
+
+
 def test_designs_that_vary_nothing_that_could_be_are_refused():
     with pytest.raises(ValueError, match="one shape"):
         grid({"decay.k": [1.0, [1.0, 2.0]]})

@@ -318,6 +318,10 @@ class Both(Block):
 
 
 def test_what_cannot_be_linearized_is_refused():
+    with pytest.raises(
+        TypeError, match=r"not a Model; the block of a model is RobotPlant\(model\)"
+    ):
+        linearize(planar2())
     block = RobotPlant(planar2())
     with pytest.raises(
         KeyError,

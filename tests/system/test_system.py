@@ -22,6 +22,7 @@ from rigidblocks import (
     planar3,
     simulate,
 )
+from rigidblocks.system.fmu import FmuError
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,16 @@ def test_a_missing_part_or_port_is_refused_with_those_there_are():
     )
     refused(
         KeyError,
-        "'pd' has no input 'tau'; it has: q, q_ref, qd, qd_ref",
+        "'pd' has no input 'tau', which is an output; it has: q, q_ref, qd, qd_ref",
         system.connect,
         "robot.q",
         "pd.tau",
     )
+    refused(
+        KeyError,
+        "'robot' is a part and no port of one; write 'robot.' and a port",
+        system.connect, "robot", "pd.q",
+    )  # fmt: skip
     refused(
         KeyError,
         "no part 'arm' for 'arm.q'; write part.port with one of the parts: command, pd, robot",
@@ -137,9 +143,11 @@ def test_an_algebraic_loop_is_named_port_by_port():
 
 def test_a_name_is_taken_once_and_has_no_dot():
     system = wired(parts())
-    message = "cannot add '{}': a name must be new and without dots; taken are: command, pd, robot"
+    must = "a name must be new, not empty and without dots; taken are: command, pd, robot"
+    message = f"cannot add '{{}}': {must}"
     refused(ValueError, message.format("pd"), system.add, "pd", Gain())
     refused(ValueError, message.format("a.b"), system.add, "a.b", Gain())
+    refused(ValueError, message.format(""), system.add, "", Gain())
 
 
 def test_start_values_must_belong_to_a_port_be_of_its_shape_and_finite():
@@ -150,6 +158,8 @@ def test_start_values_must_belong_to_a_port_be_of_its_shape_and_finite():
     refused(ValueError, message, system.add, "robot", robot, start={"q": [1.0, 2.0, 3.0]})
     message = "the start value of robot.q must be finite, not [nan, 0.0]"
     refused(ValueError, message, system.add, "robot", robot, start={"q": [np.nan, 0.0]})
+    message = "the start value of robot.q takes numbers of shape (2,), not 'far'"
+    refused(ValueError, message, system.add, "robot", robot, start={"q": "far"})
     assert not system.parts  # nothing half done
 
 
@@ -193,11 +203,24 @@ def test_a_chain_of_gains_is_evaluated_from_its_source():
 def test_what_is_no_part_is_refused():
     refused(
         TypeError,
-        "a part is a block or the path of an FMU file, not a Model",
+        "a part is a block or the path of an FMU file, not a Model; its plant is a block: "
+        "RobotPlant(model)",
         System().add,
         "robot",
         planar2(),
     )
+    refused(
+        TypeError,
+        "a part is a block or the path of an FMU file, not the class Gain; a block of it is "
+        "Gain(...)",
+        System().add,
+        "gain",
+        Gain,
+    )
+    with pytest.raises(
+        FmuError, match=r"no FMU; the plant .* described_plant\(load_model\('arm.urdf'"
+    ):
+        System().add("arm", "arm.urdf")
     refused(
         ValueError,
         "the system has no parts: add blocks or FMU files",

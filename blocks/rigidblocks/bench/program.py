@@ -79,6 +79,8 @@ def build_runner(
         known = ", ".join((*PLATFORMS, SOURCE))
         raise ValueError(f"there is no platform '{platform}'; choose among {known}")
     path = Path(path)
+    if not path.stem:
+        raise ValueError(f"a program needs a name, such as plant, not '{path}'")
     xcp_at = _xcp_address(xcp)
     target, fmus = (None if platform == SOURCE else platform), _fmus(system)
     sources = runner_sources(system, path.stem, dt, order, xcp_at, target)

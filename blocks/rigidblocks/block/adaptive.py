@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf, isfinite
+from numbers import Real
 
 import numpy as np
 
@@ -174,10 +175,13 @@ def longest_step(method: Method, h: float | None = None) -> float:
     """The longest inner step [s] of a method: h, or without it 1 ms of one with steps of fixed
     length and any of an adaptive one.
 
-    Raises ValueError when it is not positive, and not finite where the length is fixed.
+    Raises ValueError when it is not positive, and not finite where the length is fixed, and
+    TypeError for what is no number.
     """
     if h is None:
         return inf if isinstance(method, Adaptive) else 1e-3
+    if isinstance(h, bool) or not isinstance(h, Real):
+        raise TypeError(f"the inner step h must be a number, not {h!r}")
     if not (h > 0 and (isfinite(h) or isinstance(method, Adaptive))):
         raise ValueError(f"the inner step h must be positive, not {h} s")
     return h

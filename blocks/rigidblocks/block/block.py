@@ -3,7 +3,7 @@
 import abc
 import inspect
 from collections.abc import Callable, Iterable
-from functools import cache, wraps
+from functools import cache, cached_property, wraps
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,15 @@ class Block(abc.ABC):  # noqa: B024 - every function has a default, no block nee
         for name in ("__init__", "__post_init__"):  # the last thing that makes a block checks it
             if name in vars(cls):
                 setattr(cls, name, _then_checked(name, vars(cls)[name]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: not what has been found of it meanwhile, such as a loaded library."""
+        kind = type(self)
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not isinstance(getattr(kind, name, None), cached_property)
+        }
 
     def __repr__(self) -> str:
         try:

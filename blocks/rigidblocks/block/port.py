@@ -155,7 +155,12 @@ def finite(value: Any, shape: tuple[int, ...], what: str) -> Array:
 
 
 def _shaped(value: Any, shape: tuple[int, ...], what: str) -> Array:
-    array = np.array(value, dtype=float)
+    try:
+        array = np.array(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        if type(error) not in (TypeError, ValueError):
+            raise  # as what a trace has to say
+        raise type(error)(f"{what} takes numbers of shape {shape}, not {value!r:.60}") from None
     if array.shape != shape and array.ndim:
         raise ValueError(f"{what} has shape {array.shape}; it needs shape {shape}")
     array = np.broadcast_to(array, shape).copy()

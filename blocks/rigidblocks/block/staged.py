@@ -73,8 +73,8 @@ class StagedBlock(BlockInC):
         if is_traced(numbers):
             raise TypeError(
                 f"a stage of {type(self).__name__} is written in C and cannot be traced: it runs "
-                "in simulations and FMUs, alone and in systems, by methods that need no exact "
-                "Jacobian, as 'adaptive or stiff'"
+                "in simulations, alone and in systems that are not fused, and alone as an FMU, by "
+                "methods that need no exact Jacobian, as 'adaptive or stiff'"
             )
         given, out = np.asarray(numbers, dtype=float), np.empty(self.stage_size)
         self._library.stage(address(given), address(out))

@@ -5,7 +5,7 @@ What a command needs is imported when it runs: so `rigidblocks --help` starts at
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,7 +47,7 @@ def say(text: str, values: Any, as_json: bool) -> None:
     print(json.dumps(values, indent=2) if as_json else text)
 
 
-def warn(path: Path, texts: Sequence[str]) -> None:
+def warn(path: Path, texts: Iterable[str]) -> None:
     """Prints warnings of a file to stderr."""
     for text in texts:
         print(f"rigidblocks: {path}: {text}", file=sys.stderr)

@@ -73,6 +73,7 @@ def _fmu(file: Path) -> dict[str, Any]:
 
     from fmpy import read_model_description
 
+    _check_there(file)
     try:
         read = read_model_description(str(file), validate=False)
         with zipfile.ZipFile(file) as archive:
@@ -89,6 +90,11 @@ def _fmu(file: Path) -> dict[str, Any]:
         these = [v for v in read.modelVariables if v.causality == kind]
         values[kind] = [{"name": v.name, "unit": v.unit, "start": v.start} for v in these]
     return values
+
+
+def _check_there(file: Path) -> None:
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no FMU {file}")
 
 
 def _port(kind: str, port: dict[str, Any]) -> str:
@@ -119,6 +125,7 @@ def _sheet(file: Path, as_json: bool) -> bool:
     """Prints the acceptance sheet of an FMU; whether it is accepted."""
     from rigidblocks.fmi.acceptance import acceptance
 
+    _check_there(file)
     sheet = acceptance(file)
     lines = [f"{'ok' if one.well else 'NOT OK':8}{one.subject:15}{one.text}" for one in sheet]
     say("\n".join(lines), {"sheet": [one._asdict() for one in sheet]}, as_json)

@@ -1,15 +1,15 @@
 """The command `fmu`."""
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from rigidblocks.cli.application import APP, Floating, Json, parts, say
+from rigidblocks.cli.application import APP, Floating, Json, parts, say, warn
 from rigidblocks.cli.given import (
+    LEFT_OUT,
     TUNABLE,
     check_tunable,
     inertias_of,
@@ -21,6 +21,9 @@ from rigidblocks.cli.given import (
     system_of,
     wired_robot,
 )
+
+if TYPE_CHECKING:
+    from rigidblocks.formats.description import RobotDescription
 
 
 class Target(StrEnum):
@@ -152,6 +155,21 @@ def _export(
     return _robot_fmu(file, path, asked, of_robot, tunable)
 
 
+def _unlike_asked(
+    robot: "RobotDescription", resistance: bool, tuned: bool, stops: tuple[float, float] | None
+) -> Iterator[str]:
+    """What a file says and nobody asks for, and what is asked for and the file does not say."""
+    from rigidblocks.library.described import described_elements, resists
+
+    if resists(robot) and not resistance:
+        yield f"{LEFT_OUT}; --resistance has them"
+    if resistance and not resists(robot):
+        asked = "that could be tuned" if tuned else "for --resistance to have"
+        yield f"it has no springs, damping or dry friction {asked}"
+    if stops and len(described_elements(robot, stops=stops)) == len(described_elements(robot)):
+        yield "it has no limits for --stops to be at"
+
+
 def _robot_fmu(
     file: Path,
     path: Path,
@@ -163,19 +181,14 @@ def _robot_fmu(
     from rigidblocks.block.integrators import ROS2
     from rigidblocks.fmi.export import export_fmu
     from rigidblocks.formats.inspection import singular_start
-    from rigidblocks.library.described import described_plant, resists
+    from rigidblocks.library.described import described_plant
 
     groups = set(tunable or ()) & TUNABLE
     resistance = of_robot["resistance"] or "friction" in groups
-    if resists(robot) and not resistance:
-        text = "its springs, damping and dry friction are left out; --resistance has them"
-        print(f"rigidblocks: {file}: {text}", file=sys.stderr)
-    if "friction" in groups and not resists(robot):
-        text = "it has no springs, damping or dry friction that could be tuned"
-        print(f"rigidblocks: {file}: {text}", file=sys.stderr)
-    if singular := singular_start(robot):
-        print(f"rigidblocks: {file}: {singular}", file=sys.stderr)
     stops, frames, forces = (of_robot[key] for key in ("stops", "frames", "forces"))
+    warn(file, _unlike_asked(robot, resistance, "friction" in groups, stops))
+    if singular := singular_start(robot):
+        warn(file, [singular])
     held = inertias_of(robot, groups, frames or forces)
     plant: Any = described_plant(robot, resistance, held, stops)
     names = parameters_of(plant, tunable)

@@ -4,6 +4,7 @@ import ast
 import re
 import runpy
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rigidblocks.ssp.structure import Loaded
 
 SYSTEM = "system"  # what a script that makes a system calls it
+LEFT_OUT = "its springs, damping and dry friction are left out"
 _HEAD = 4096  # bytes, in which the name of the root of an XML file is
 
 
@@ -66,6 +68,9 @@ def system_of(path: Path) -> "Loaded":
             made = runpy.run_path(str(path), run_name="rigidblocks_system")[SYSTEM]
         except ModuleNotFoundError as error:
             raise ImportError(f"{path}: {error}; install it for {sys.executable}") from error
+        except Exception as error:
+            error.add_note(_place(error, path))
+            raise
         if not isinstance(made, System):
             raise ValueError(f"{SYSTEM} in {path} is no System, but {made!r:.60}")
         return Loaded(made, {})
@@ -85,6 +90,13 @@ def system_of(path: Path) -> "Loaded":
     return Loaded(system, {})
 
 
+def _place(error: Exception, path: Path) -> str:
+    """Where in a script an error came up."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    return f"in {path}, line {lines[-1]}" if lines else f"in {path}"
+
+
 def asked_of(path: Path, **asked: Any) -> "Loaded":
     """The system in a file, and the run that it proposes with what is asked for in its place."""
     from rigidblocks.ssp.structure import Loaded
@@ -97,9 +109,12 @@ def asked_of(path: Path, **asked: Any) -> "Loaded":
 
 def plant_of(path: Path) -> "Plant":
     """The plant of the robot in a file."""
-    from rigidblocks.library.described import described_plant
+    from rigidblocks.library.described import described_plant, resists
 
-    return described_plant(robot_of(path))
+    robot = robot_of(path)
+    if resists(robot):
+        warn(path, [f"{LEFT_OUT}; the FMU that `rigidblocks fmu --resistance` makes has them"])
+    return described_plant(robot)
 
 
 TUNABLE = {"payload", "inertia", "friction", "gravity"}  # what stands for several parameters

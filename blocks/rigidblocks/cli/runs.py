@@ -243,13 +243,26 @@ def _summary(done: "Sweep") -> str:
     return "\n".join(lines)
 
 
+def _end(result: "Result") -> dict[str, Any]:
+    """The last value of each element, of a text the text, of bytes their hexadecimal digits."""
+    from rigidblocks.block.signal_types import TEXTUAL, text
+
+    kinds = (port.type for port in result.ports for _ in port.element_names)
+    end = dict[str, Any]()
+    for name, kind, value in zip(result.columns, kinds, result.values[-1].tolist(), strict=True):
+        known = text(value, kind) if kind in TEXTUAL else value
+        end[name] = known.hex() if isinstance(known, bytes) else known
+    return end
+
+
 def told_end(result: "Result", as_json: bool) -> None:
     """Prints where the signals of a run end."""
-    end = dict(zip(result.columns, result.values[-1].tolist(), strict=True))
+    end = _end(result)
     values: dict[str, Any] = {"time": float(result.time[-1]), "end": end}
     lines = [f"t = {values['time']:g} s"]
+    width = max([32, *map(len, end)])
     lines += [
-        f"  {name:32} {value:14.6g} {unit}"
+        f"  {name:{width}} {value if isinstance(value, str) else f'{value:14.6g}'} {unit}"
         for (name, value), unit in zip(end.items(), result.units, strict=True)
     ]
     if (coupling := result.meta.get("coupling")) is not None:

@@ -37,8 +37,9 @@ def aba(
     """The joint accelerations qdd (nv,) that the joint forces tau cause: qdd = H(q)^-1 (tau - C(q,
     qd)).
 
-    The articulated-body algorithm (RBDA Table 7.1). Raises ValueError for a joint that can move
-    without moving any inertia.
+    The articulated-body algorithm (RBDA Table 7.1), of the tree: loop joints of the model are left
+    open (`rigidblocks.loops` closes them). Raises ValueError for a joint that can move without
+    moving any inertia.
     """
     check_resistance(model)
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)

@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 def acceptance(path: str | Path, dt: float = 1e-3) -> tuple[Entry, ...]:
     """The sheet of an FMU: what FMPy's validation says, a run of 500 steps of `dt` [s], the time of
     a step, its stack, the heap it takes, the size of its code, which functions it needs from
-    outside that allocate, and the operations in its C where it carries that.
+    outside that allocate, and the operations in its C where it carries that and is one of ours.
 
     Sources without a binary for here are compiled first, where there is a compiler. Raises
     ValueError for a file that is no FMU. Stack, heap and code are those of an FMI 2.0 FMU
@@ -56,7 +56,8 @@ def _entries(path: Path, description: Any, names: list[str], dt: float) -> Itera
         fmpy.extract(str(path), folder)
         missing = _missing(path, Path(folder), description, names)
         yield Entry("run", f"not run: {missing}") if missing else _run(folder, dt)
-        yield from _operations(Path(folder, "sources"))
+        if (description.generationTool or "").startswith("rigidblocks"):
+            yield from _operations(Path(folder, "sources"))
         if description.coSimulation is None:
             return
         name = description.coSimulation.modelIdentifier

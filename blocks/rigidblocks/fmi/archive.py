@@ -17,8 +17,12 @@ def write_archive(path: str | Path, content: Mapping[str, bytes], *, deflate: bo
     depends on the version of the library that does it.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    except OSError as error:
+        why = f"no file can be made in the folder '{path.parent}'"
+        raise type(error)(f"cannot write '{path}': {why}: {error.strerror}") from None
     try:
         with (
             os.fdopen(handle, "wb") as file,

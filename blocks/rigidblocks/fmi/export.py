@@ -13,6 +13,7 @@ from rigidblocks.fmi.native import model_identifier, native_fmu
 from rigidblocks.fmi.object_script import object_script
 from rigidblocks.fmi.python import python_fmu
 from rigidblocks.fmi.script import Script, slave_of
+from rigidblocks.simulation.arguments import check_numbers
 from rigidblocks.system.fused import GAUSS_SEIDEL, FusedSystem
 from rigidblocks.system.system import System
 
@@ -26,7 +27,7 @@ def export_fmu(
     *,
     fmi: int = 2,
     platforms: str | Iterable[str] | None = None,
-    tunable: Iterable[str] | None = None,
+    tunable: str | Iterable[str] | None = None,
     name: str | None = None,
     method: Method | str | None = None,
     h: float | None = None,
@@ -64,7 +65,8 @@ def export_fmu(
     page        whether its documentation has a page in which the robot runs, compiled by ziglang
 
     Raises ValueError for what is not known and for an option that the source or the target has no
-    use for, TypeError for a source that is none, and what `native_fmu`, `python_fmu` and
+    use for, TypeError for a source that is none, IsADirectoryError for the path of a folder, and
+    what `native_fmu`, `python_fmu` and
     `FusedSystem` raise.
     """
     if target not in TARGETS:
@@ -74,6 +76,9 @@ def export_fmu(
             f"an FMU is made of a block, a System or a script, not of a {type(source).__name__}; "
             "RobotPlant(model) is the block of a model"
         )
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"cannot write the FMU '{path}': it is a folder")
+    tunable = (tunable,) if isinstance(tunable, str) else tunable
     _refuse(
         None if isinstance(source, System) else {"dt": dt, "order": order},
         "only a System is stepped by",
@@ -153,6 +158,7 @@ def _made(source: Block | System | str | Path, dt: float | None, order: str | No
     if isinstance(source, System):
         if dt is None:
             raise ValueError("a System needs the co-simulation step dt [s] that its FMU is to take")
+        check_numbers({"dt": dt})
         return _Made(FusedSystem(source, dt, GAUSS_SEIDEL if order is None else order))
     script = slave_of(source)
     return _Made(script.memory.block, script.name, script.method, script.h, script.memory.tunable)

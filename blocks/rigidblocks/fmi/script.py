@@ -45,12 +45,18 @@ class Script:
 def slave_of(path: str | Path) -> Script:
     """What the script at `path` says.
 
-    Raises FileNotFoundError when there is none, ValueError when it has not exactly one slave class
-    with an __init__ of its own, and what the script itself raises, with a note.
+    Raises FileNotFoundError when there is none, ValueError when it is no file of Python or has not
+    exactly one slave class with an __init__ of its own, and what the script itself raises, with a
+    note.
     """
     path = Path(path).resolve()
     if not path.is_file():
         raise FileNotFoundError(f"there is no script {path}")
+    if path.suffix != ".py":
+        raise ValueError(
+            f"'{path.name}' is no script: its name must end in .py; the plant of a robot's file is "
+            "described_plant(load_model(...)), of rigidblocks.library.described"
+        )
     try:
         module, beside = _module(path)
         slave_class = _slave_class(module, path)

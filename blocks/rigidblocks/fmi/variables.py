@@ -2,6 +2,7 @@
 description.
 """
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
@@ -17,6 +18,8 @@ from rigidblocks.kernels.feedthrough import after_sample, after_start, rates
 from rigidblocks.tracing.trace import Graph
 
 INDICATORS = "event_indicators"
+_NAME = r"(?:[A-Za-z_]\w*|'[^']+')(?:\[\d+(?:,\d+)*\])?"
+_STRUCTURED = re.compile(rf"{_NAME}(?:\.{_NAME})*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,21 @@ class Variable:
 class Variables:
     """The variables of a block in the order of its memory, which starts with the time, and what
     depends on what.
+
+    Raises ValueError for a name that is none in FMI's structured convention.
     """
 
     evaluator: TracedEvaluator
+
+    def __post_init__(self) -> None:
+        for port in self.memory.ports:
+            if port.name == "time":
+                raise ValueError("an FMU has a variable 'time' already; call the port otherwise")
+            if not _STRUCTURED.fullmatch(port.name):
+                raise ValueError(
+                    f"an FMU cannot have a variable '{port.name}': names of parts and ports must "
+                    "be letters, digits and _, with no digit first"
+                )
 
     @property
     def memory(self) -> Memory:

@@ -186,7 +186,8 @@ def _model(
 ) -> Model:
     moving = [c for c in tree if type(c.joint) is not Fixed]
     if not moving:
-        text = f"robot '{listed.name}' has no joint that moves; its base can, on a floating base"
+        how = "on a floating base: floating=True, --floating of the command"
+        text = f"robot '{listed.name}' has no joint that moves; its base can, {how}"
         raise wrong(listed.path, None, text)
     names = tuple(c.child for c in moving)
     merged = _merged(listed.links, places, len(names))

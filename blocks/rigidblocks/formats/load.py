@@ -82,6 +82,8 @@ def content(path: Path) -> bytes:
         raise wrong(path, None, f"the file cannot be read: {reason.lower()}") from None
     if len(data) > LARGEST:
         raise wrong(path, None, "the file has more than 32 MB, which no robot needs")
+    if path.suffix == ".py":
+        raise wrong(path, None, "this is a script; a robot is a URDF file")
     if data.startswith(b"PK"):
         raise wrong(path, None, "this is an archive, such as an FMU; a robot is a URDF file")
     if not data or data.isspace():

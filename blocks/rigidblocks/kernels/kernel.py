@@ -27,7 +27,7 @@ from rigidblocks.block.choice import FIRST_TRUST, MOST_TRUST, Prices
 from rigidblocks.block.collocation import CONTRACTION, LOOSE, REACH, SLOPES_AT, START_PART, close
 from rigidblocks.block.collocation import MOST_TRIES as MOST_NEWTON
 from rigidblocks.block.composite import Composite, InnerBlock
-from rigidblocks.block.integrators import Collocation, Integrator
+from rigidblocks.block.integrators import EULER, Collocation, Integrator
 from rigidblocks.block.memory import Memory
 from rigidblocks.block.staged import STAGED, StagedBlock
 from rigidblocks.block.written import BlockInC, WrittenBlock
@@ -227,6 +227,8 @@ def _tableau(memory: Memory, method: Method) -> Iterable[str]:
         ):
             collocation = method.collocation
         yield from _control(memory, method)
+        if explicit is stiff is collocation is None:
+            explicit = EULER  # of no states: collocation has nothing to choose the steps of
     else:
         explicit = method if stiff is None else None
     yield f"#define RB_ADAPTIVE {int(chooses_steps(method, memory.block))}"

@@ -1,7 +1,8 @@
 """What plants in contact ask of their models: joints, closed loops, names, freedoms."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from rigidblocks.formats.description import Freedoms
 from rigidblocks.library.ports import check_open
 from rigidblocks.loops.assembly import closure_errors, consistent_velocity
 from rigidblocks.model.model import Model
-from rigidblocks.model.shapes import Sphere
+from rigidblocks.model.shapes import Shape, Sphere, Surface
 
 CLOSED = 1e-6  # [rad, m]: of loops at the start
 
@@ -24,6 +25,18 @@ def check_joints(model: Model) -> None:
     check_open(replace(model, loops=()), "RigidContactPlant")
     LoopTables(model).check()
     check_kinds(model)
+
+
+def checked_ground(given: Any) -> tuple[Shape | Surface, ...]:
+    """What is at rest, one thing or several; raises TypeError for what is no shape or surface."""
+    shapes = (given,) if isinstance(given, Shape | Surface | str) else given
+    if not isinstance(shapes, Iterable):
+        raise TypeError(f"ground lists shapes and surfaces, such as Plane(), not {given!r}")
+    ground = tuple(shapes)
+    for one in ground:
+        if not isinstance(one, Shape | Surface):
+            raise TypeError(f"ground lists shapes and surfaces, such as Plane(), not {one!r:.60}")
+    return ground
 
 
 def closed_start(model: Model, q0: Array, qd0: Array) -> Array:

@@ -12,6 +12,7 @@ from rigidblocks.contact.scene_tables import scene_tables, shape_count
 from rigidblocks.contact.sensor_tables import ContactSensor, SensorTables
 from rigidblocks.contact.tree_tables import TreeTables, check_kinds
 from rigidblocks.formats.description import Freedoms
+from rigidblocks.library.contact_checks import checked_ground
 from rigidblocks.library.ports import check_open, joint_ports
 from rigidblocks.model.model import Model
 from rigidblocks.model.shapes import Plane, Shape, Surface
@@ -96,7 +97,7 @@ class ProximitySensor(WrittenBlock):
     def __post_init__(self) -> None:
         check_open(replace(self.model, loops=()), "ProximitySensor")
         check_kinds(self.model)
-        object.__setattr__(self, "ground", tuple(self.ground))
+        object.__setattr__(self, "ground", checked_ground(self.ground))
         object.__setattr__(self, "sensors", tuple(self.sensors))
         if not self.sensors:
             raise ValueError("a proximity sensor measures between two sides at least: `sensors`")

@@ -24,6 +24,7 @@ from rigidblocks.library.contact_checks import (
     check_apart,
     check_freedoms,
     check_joints,
+    checked_ground,
     closed_start,
     usual_contacts,
 )
@@ -133,7 +134,7 @@ class RigidContactPlant(WrittenBlock):
             )
         if self.freedoms is None:
             object.__setattr__(self, "freedoms", Freedoms.of(self.model.nv))
-        object.__setattr__(self, "ground", tuple(self.ground))
+        object.__setattr__(self, "ground", checked_ground(self.ground))
         object.__setattr__(self, "sensors", checked_sensors(self.model, self.ground, self.sensors))
         object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
         qd0 = np.zeros(self.model.nv) if self.qd0 is None else self.qd0
@@ -142,17 +143,17 @@ class RigidContactPlant(WrittenBlock):
         object.__setattr__(self, "pairs", checked_pairs(self.pairs))
         self._set_coefficients()
         _ = self._coefficients
+        if not shape_count(self.model, ()):
+            raise ValueError(
+                f"model '{self.model.name}' has no shapes to touch with: list them in its field "
+                "`contact`, body by body"
+            )
         if self.max_contacts is None:
             object.__setattr__(self, "max_contacts", usual_contacts(self.model))
         if self.max_contacts < 1 or self.sweeps < 1:  # type: ignore[operator]
             raise ValueError(
                 "rigid contact needs room for a contact and a sweep at least, not max_contacts = "
                 f"{self.max_contacts}, sweeps = {self.sweeps}"
-            )
-        if not shape_count(self.model, ()):
-            raise ValueError(
-                f"model '{self.model.name}' has no shapes to touch with: list them in its field "
-                "`contact`, body by body"
             )
         check_freedoms(self.model, self._trees.freedoms)
         object.__setattr__(self, "apart", tuple((a, b) for a, b in self.apart))

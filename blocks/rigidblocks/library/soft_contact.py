@@ -14,7 +14,7 @@ from rigidblocks.contact.sensor_tables import ContactSensor, SensorTables
 from rigidblocks.contact.soft_tables import SoftTables
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 from rigidblocks.library.compliance import check_depth
-from rigidblocks.library.contact_checks import check_apart
+from rigidblocks.library.contact_checks import check_apart, checked_ground
 from rigidblocks.library.contact_sensors import (
     SHAPES_IN_C,
     checked_sensors,
@@ -88,7 +88,7 @@ class SoftContact(StagedBlock):
     sensors: tuple[ContactSensor, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ground", tuple(self.ground))
+        object.__setattr__(self, "ground", checked_ground(self.ground))
         object.__setattr__(self, "apart", tuple((a, b) for a, b in self.apart))
         object.__setattr__(self, "pairs", checked_pairs(self.pairs))
         check_spatial(self.model)

@@ -11,6 +11,7 @@ from rigidblocks.block.block import Port, Record, Values, call
 from rigidblocks.block.staged import StagedBlock
 from rigidblocks.contact.material_tables import PairOfMaterials
 from rigidblocks.contact.sensor_tables import ContactSensor
+from rigidblocks.library.contact_checks import checked_ground
 from rigidblocks.library.plant import Plant
 from rigidblocks.library.soft_contact import SoftContact, check_spatial
 from rigidblocks.model.model import Model
@@ -52,7 +53,7 @@ class SoftContactPlant(StagedBlock):
                 "the robot of a plant in soft contact is a RobotPlant, FloatingBasePlant or "
                 f"ClosedLoopPlant, not {self.robot!r}"
             )
-        object.__setattr__(self, "ground", tuple(self.ground))
+        object.__setattr__(self, "ground", checked_ground(self.ground))
         _ = self.contact
 
     @cached_property

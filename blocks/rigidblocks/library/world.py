@@ -18,6 +18,7 @@ from rigidblocks.contact.sensor_tables import ContactSensor
 from rigidblocks.formats.description import Freedoms, RobotDescription
 from rigidblocks.joint import SixDoF
 from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
+from rigidblocks.library.contact_checks import checked_ground
 from rigidblocks.library.described import described_elements, described_scales
 from rigidblocks.library.plant import RobotPlant
 from rigidblocks.library.ports import start_configuration
@@ -153,7 +154,7 @@ class World:
 
     def add_ground(self, *shapes: Shape | Surface) -> None:
         """Adds things at rest, in the coordinates of the world."""
-        self._ground += shapes
+        self._ground += checked_ground(shapes)
 
     def set_apart(self, one: str, other: str) -> None:
         """Lets two members or bodies (robot.body) pass through each other; "ground" is what is at

@@ -31,9 +31,11 @@ def check_count(what: str, value: Any) -> None:
 
 
 def check_path(what: str, value: Any) -> None:
-    """Raises TypeError for what is neither a path nor None."""
+    """Raises TypeError for what is neither a path nor None, ValueError for one without a name."""
     if value is not None and not isinstance(value, str | Path):
         raise TypeError(f"{what} must be the path of a file, not {_told(value)}")
+    if value is not None and not Path(value).name:
+        raise ValueError(f"{what} must be the path of a file, not '{value}'")
 
 
 def _told(value: Any) -> str:

@@ -88,8 +88,12 @@ def check_target(path: Path, numbers: int, logged: bool) -> None:
     size = format_of(path).size + (8.0 if logged else 0.0)
     if path.is_dir():
         raise IsADirectoryError(f"cannot save '{path}': it is a folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tempfile.TemporaryFile(dir=path.parent).close()  # raises where no file can be made
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        why = f"no file can be made in the folder '{path.parent}'"
+        raise type(error)(f"cannot save '{path}': {why}: {error.strerror}") from None
     check_room(path.parent, size * numbers)
 
 

@@ -5,9 +5,11 @@ from math import inf
 
 from fmpy.fmi2 import FMU2Model, FMU2Slave, fmi2Boolean, fmi2EventInfo
 
-from rigidblocks.simulation.fmu_interface import Interface, StepEnd, Update
+from rigidblocks.simulation.fmu_interface import DISCARD, Interface, StepEnd, Update
 from rigidblocks.simulation.fmu_log import callbacks_to, forget
 from rigidblocks.system.fmu_file import CO_SIMULATION
+
+_TERMINATED = 3  # of fmi2StatusKind
 
 
 class Fmi2(Interface):
@@ -40,6 +42,14 @@ class Fmi2(Interface):
     def do_step(self, t: float, dt: float, may_return: bool) -> StepEnd:
         self.call("DoStep", t, dt, 0 if may_return else 1)
         return StepEnd(t + dt, False)
+
+    def judge(self, function: str, status: int) -> None:
+        """As in all versions; a step that is discarded may mean that the FMU asks for the end."""
+        if status == DISCARD and function == "fmi2DoStep":
+            ends, told = fmi2Boolean(), self.slave.dll.fmi2GetBooleanStatus
+            known = told(self.slave.component, _TERMINATED, ctypes.byref(ends)) == 0
+            self.check_end(known and ends.value, "fmi2Terminated")
+        super().judge(function, status)
 
     def update_discrete_states(self) -> Update:
         info = fmi2EventInfo()

@@ -195,10 +195,10 @@ class Interface(abc.ABC):
         """An error that names the part and the time."""
         return FmuError(f"'{self.part.name}': {text}{self.log.when}{self.said()}")
 
-    def check_end(self, terminates: Any) -> None:
+    def check_end(self, terminates: Any, said_by: str = "terminateSimulation") -> None:
         """Raises FmuError where the FMU asks to end the run."""
         if terminates:
-            raise self.refuse("it asks to end the simulation (terminateSimulation)")
+            raise self.refuse(f"it asks to end the simulation ({said_by})")
 
     def _needs(self) -> str:
         """What an FMU says that it cannot run without."""

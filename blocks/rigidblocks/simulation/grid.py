@@ -7,6 +7,8 @@ import numpy as np
 
 from rigidblocks.algebra.spatial import Array
 
+_MOST = 2**53  # whole numbers that a float is exact to
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -30,6 +32,11 @@ def communication_points(t_start: float, t_stop: float, dt: float) -> Grid:
             f"{t_stop}, dt = {dt}"
         )
     steps = (t_stop - t_start) / dt
+    if steps > _MOST:
+        raise ValueError(
+            f"dt = {dt} s makes {steps:.3g} steps of a run of {t_stop - t_start} s, and "
+            f"{_MOST:.3g} can be counted; take a longer dt"
+        )
     n = int(np.rint(steps))
     if n < 1 or abs(steps - n) > 1e-6:
         fitting = (t_stop - t_start) / max(1, n)

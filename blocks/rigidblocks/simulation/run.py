@@ -187,8 +187,11 @@ class Run:
     def restore(self, state: State) -> None:
         """Goes back to a moment that was saved in this run.
 
-        Raises ValueError for one of another run, or of FMUs that a `reset` has replaced.
+        Raises ValueError for one of another run, or of FMUs that a `reset` has replaced, and
+        TypeError for what is none.
         """
+        if not isinstance(state, State):
+            raise TypeError(f"restore takes what save gave, not {state!r:.60}")
         if self._master is None or state.network is not self._master.network:
             raise ValueError(
                 f"the state at t = {state.t:g} s is not one of this run: it was saved in another "

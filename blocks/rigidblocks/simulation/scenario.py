@@ -162,7 +162,7 @@ def _read(path: Path) -> Iterator[tuple[float, Values]]:
         yield from _of_csv(path)
         return
     try:
-        given = parsed(path)
+        given = parsed(path, ".csv, ")
         if isinstance(given, list) and all(isinstance(one, Mapping) for one in given):
             for one in given:
                 yield float(one["time"]), {str(k): v for k, v in one.items() if k != "time"}
@@ -174,15 +174,17 @@ def _read(path: Path) -> Iterator[tuple[float, Values]]:
         raise ValueError(f"'{path}' has what is no number: {error}") from None
 
 
-def parsed(path: Path) -> Any:
-    """What a .yaml or .json file says; raises ValueError for what is none."""
+def parsed(path: Path, others: str = "") -> Any:
+    """What a .yaml or .json file says; raises ValueError for what is none of them, nor one of the
+    `others` that the caller reads.
+    """
     if path.suffix.lower() == ".json":
         try:
             return json.loads(path.read_text())
         except ValueError as error:
             raise ValueError(f"'{path}' is no JSON: {error}") from None
     if path.suffix.lower() not in (".yaml", ".yml"):
-        raise ValueError(f"what is read here is a .yaml or .json file, not '{path}'")
+        raise ValueError(f"what is read here is a {others}.yaml or .json file, not '{path}'")
     yaml = module_of("yaml", "yaml", f"'{path}'")
     try:
         return yaml.safe_load(path.read_text())

@@ -93,7 +93,8 @@ def fit(
 
     The derivatives are exact where all parts that depend on the numbers are blocks that can be
     traced, else difference quotients; `exact` asks for one of them. Raises ValueError for numbers
-    that the data do not determine, with those that do the same; KeyError and ValueError for names
+    that the data do not determine, with those that do the same, and for data without noise given
+    that are no more than what is to be found; KeyError and ValueError for names
     and data that do not fit; and what the first run raises. Needs SciPy.
     """
     if not 0 < level < 1:
@@ -107,6 +108,8 @@ def fit(
     _check_near(replay, names, first)
     z, J, r, sigma = _weighted(replay, first, noise)
     identifiable(names, J, exact=replay.exact)
+    if noise is None:
+        _check_rest(names, J)
     found = estimated(z, J, r / sigma[replay.column], level, scaled=noise is None)
     low, high = replay.bounds
     at_bound = tuple(n for n, v, a, b in zip(names, z, low, high, strict=True) if v in (a, b))
@@ -115,7 +118,7 @@ def fit(
         deviations=dict(zip(names, found.deviations.tolist(), strict=True)),
         intervals=dict(zip(names, map(tuple, found.intervals.tolist()), strict=True)),
         level=level,
-        noise=dict(zip(replay.columns, sigma.tolist(), strict=True)),
+        noise={replay.columns[k]: float(sigma[k]) for k in np.unique(replay.column)},
         residuals=replay.table(r),
         correlation=found.correlation,
         exact=replay.exact,
@@ -138,6 +141,16 @@ def _weighted(
         if np.all(np.abs(sigma - last) <= 1e-3 * sigma):
             break
     return z, J, r, sigma
+
+
+def _check_rest(names: list[str], J: Array) -> None:
+    """Raises ValueError where nothing is left that would tell the noise."""
+    told = np.count_nonzero(np.any(J != 0.0, axis=1))
+    if told <= len(names):
+        raise ValueError(
+            f"{told} measured numbers depend on the {len(names)} that are to be found, so nothing "
+            "is left that tells how noisy they are: give more rows, or their noise"
+        )
 
 
 def _numbers(

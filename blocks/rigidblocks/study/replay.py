@@ -64,9 +64,8 @@ class Replay:
     @cached_property
     def spread(self) -> Array:
         """How much each column varies; 1 where it does not."""
-        spread = np.array(
-            [np.std(self._all[self._there[:, k], k]) for k in range(len(self.columns))]
-        )
+        there = [self._all[self._there[:, k], k] for k in range(len(self.columns))]
+        spread = np.array([np.std(numbers) if numbers.size else 0.0 for numbers in there])
         return np.where(spread > 0, spread, 1.0)
 
     @cached_property

@@ -131,6 +131,11 @@ def sweep(
     first run; OSError where a file cannot be written, and ConnectionError where a scheduler goes
     away: what was done until then is in the file.
     """
+    if not isinstance(design, Design):
+        raise TypeError(
+            f"a sweep takes a design, such as grid({{'pd.kp[1]': [20.0, 40.0]}}), not "
+            f"{design!r:.60}"
+        )
     if not measure:
         raise ValueError("a sweep needs something to measure, such as {'end': 'last robot.q[1]'}")
     if threads is not None:

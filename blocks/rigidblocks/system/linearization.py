@@ -91,7 +91,8 @@ def linearize(
 
     Raises KeyError for a name in `at`, `inputs` or `outputs` that there is not, and ValueError for
     a value of another shape or not finite, for a block with both continuous and sampled states, for
-    sampled quaternions, and for a system that `ContinuousSystem` refuses.
+    sampled quaternions, and for a system that `ContinuousSystem` refuses; TypeError for what is
+    neither a block nor a system.
     """
     memory = Memory(_traceable(target))
     _refuse(memory)
@@ -105,6 +106,11 @@ def _traceable(target: Block | System) -> Block:
     """The block whose derivatives are asked for, with steps that can be traced."""
     if isinstance(target, System):
         return ContinuousSystem(target)
+    if not isinstance(target, Block):
+        raise TypeError(
+            f"linearize takes a block or a System, not a {type(target).__name__}; the "
+            "block of a model is RobotPlant(model)"
+        )
     return target.by_fixed_steps() if isinstance(target, Composite) else target
 
 

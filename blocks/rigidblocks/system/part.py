@@ -16,7 +16,7 @@ from rigidblocks.block.signal_types import carried
 from rigidblocks.kernels.evaluator import TracedEvaluator
 from rigidblocks.kernels.feedthrough import ElementPair, feedthrough
 from rigidblocks.kernels.feedthrough import element_feedthrough as element_feedthrough_of
-from rigidblocks.system.fmu import Fmu
+from rigidblocks.system.fmu import Fmu, FmuError
 from rigidblocks.system.remote import SCHEME, remote_file
 from rigidblocks.system.selection import Selection, selected, split, whole
 
@@ -117,14 +117,32 @@ def component_of(
             raise ValueError(f"a block is no {kind} FMU; leave kind out")
         return given, feedthrough(TracedEvaluator(Memory(given)))
     if not isinstance(given, str | Path):
-        raise TypeError(
-            f"a part is a block or the path of an FMU file, not a {type(given).__name__}"
-        )
+        raise TypeError(f"a part is a block or the path of an FMU file, not {_no_part(given)}")
     is_remote = isinstance(given, str) and given.startswith(SCHEME)
     if key_file is not None and not is_remote:
         raise ValueError(f"a key is for the server of a remote FMU, {SCHEME}..., not for '{given}'")
+    if not is_remote and Path(given).suffix in _ROBOTS:
+        raise FmuError(f"'{given}' is no FMU; {_PLANT.format(f'load_model({str(given)!r})')}")
     fmu = Fmu(remote_file(str(given), key_file) if is_remote else Path(given), kind)
     return fmu, fmu.feedthrough
+
+
+_ROBOTS = {".urdf", ".xacro", ".sdf"}
+_PLANT = "the plant of a robot is described_plant({}), of rigidblocks.library.described"
+_BLOCKS = {
+    "Model": "its plant is a block: RobotPlant(model)",
+    "PlanarModel": "its plant is a block: RobotPlant(model)",
+    "RobotDescription": _PLANT.format("robot"),
+    "System": "ContinuousSystem(system) is a block of it",
+}  # of what is near to one
+
+
+def _no_part(given: Any) -> str:
+    """What was given in the place of a part, and what of it would be one."""
+    if isinstance(given, type):
+        return f"the class {given.__name__}; a block of it is {given.__name__}(...)"
+    name = type(given).__name__
+    return f"a {name}" + (f"; {_BLOCKS[name]}" if name in _BLOCKS else "")
 
 
 def _selection(part: Part, kind: str, ports: tuple[Port, ...], name: str) -> Selection:
@@ -142,7 +160,10 @@ def _port(part: Part, kind: str, ports: tuple[Port, ...], name: str) -> Port:
     why = part.component.no_port(name) if isinstance(part.component, Fmu) else None
     names = [port.name for port in ports]
     known = f"{name_list(names)}{near(name, names)}"
-    raise KeyError(why or f"'{part.name}' has no {kind} '{name}'; it has: {known}")
+    both = ("input", part.component.inputs), ("output", part.component.outputs)
+    is_one = [f", which is an {what}" for what, there in both if name in {p.name for p in there}]
+    said = f"'{part.name}' has no {kind} '{name}'{''.join(is_one)}; it has: {known}"
+    raise KeyError(why or said)
 
 
 def start_values(name: str, component: Any, start: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,9 +73,11 @@ class System:
         another shape, not finite or outside the port's bounds; and for a block whose functions are
         not pure or branch on their values ImpureBlockError and TraceError.
         """
+        if not isinstance(name, str):
+            raise TypeError(f"a part has a name, as in add('robot', ...), not {name!r}")
         if name in self.parts or not name or "." in name:
             raise ValueError(
-                f"cannot add '{name}': a name must be new and without dots; taken are: "
+                f"cannot add '{name}': a name must be new, not empty and without dots; taken are: "
                 f"{name_list(self.parts)}"
             )
         _check_types(name, h=1.0 if h is None else h, time_limit=time_limit)
@@ -256,6 +258,8 @@ class System:
 
     def _locate(self, name: str) -> tuple[str, str]:
         part, dot, port = name.partition(".")
+        if not dot and part in self.parts:
+            raise KeyError(f"'{name}' is a part and no port of one; write '{name}.' and a port")
         if not dot or part not in self.parts:
             raise KeyError(
                 f"no part '{part}' for '{name}'; write part.port with one of the parts: "

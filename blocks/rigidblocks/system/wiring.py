@@ -139,7 +139,9 @@ class Wiring:
         given: dict[str, dict[str, Any]] = {name: {} for name in self.parts}
         for name, value in start.items():
             part, port = self.located(str(name))
-            if part not in given or not port:
+            if part in given and not port:
+                raise KeyError(f"'{name}' is a part and no port of one; write '{name}.' and a port")
+            if part not in given:
                 raise KeyError(
                     f"no part '{part}' for the start value of '{name}'; write part.port with one "
                     f"of the parts: {name_list(given)}{near(part, given)}"

@@ -63,7 +63,7 @@ def _known(paths: Sequence[str], pairs: Sequence[Drawn]) -> Sequence[str]:
     names = [name for robot, _ in pairs for name in (*robot.model.body_names, *robot.frames)]
     for path in paths:
         if path not in names:
-            raise KeyError(f"there is no frame '{path}'; {offer(path, names)}")
+            raise KeyError(f"there is no frame '{path}'; {offer(path, dict.fromkeys(names))}")
     return paths
 
 
