@@ -26,6 +26,7 @@ from scipy.optimize import brentq
 from scipy.sparse import csc_array, csr_array, eye_array
 
 PROXIMAL, TAU, POWER, FACTOR, RATIO = 1e-6, 0.5, 0.2, 0.05, 10.0  # of Pinocchio's ADMM
+POWERS = 20  # products for the largest eigenvalue
 NEAR_RIGID, SIGMA, LONGEST = 1.0, 1e-3, 1.5  # of SAP
 REGULAR, SHORTEST, ARMIJO = 1e-8, 2.0**-10, 1e-4  # of Newton's method
 
@@ -51,7 +52,7 @@ def iterate(problem: Problem, work: float, p: np.ndarray, rho: float | None = No
     return Iterate(work, p, moved(problem, p), rho)
 
 
-def largest_eigenvalue(Y: csr_array, rounds: int = 20) -> float:
+def largest_eigenvalue(Y: csr_array, rounds: int = POWERS) -> float:
     """Of Y Y^T, by the power method."""
     x = np.random.default_rng(0).normal(size=Y.shape[0])
     for _ in range(rounds):
@@ -85,8 +86,26 @@ class Damped(NamedTuple):
         return (r - self.Y @ self.factor.solve(self.Y.T @ r)) / self.c
 
 
-def balanced(rho: float, factor: float, primal: float, dual: float) -> float:
-    """The penalty, changed where what is left of one of both is ten times that of the other."""
+class Split(NamedTuple):
+    """Impulses x that move, those of the cones y, and velocities z between them."""
+
+    x: np.ndarray
+    y: np.ndarray
+    z: np.ndarray
+
+
+def split_step(problem: Problem, damped: Damped, b: np.ndarray, was: Split, step: float) -> Split:
+    """The next of ADMM with the penalty `step`."""
+    pull = step * was.y + PROXIMAL * was.x + was.z - b - de_saxce(was.z, problem.mu)
+    x = damped.solve(pull)
+    y = projected(problem, x - was.z / step)
+    return Split(x, y, was.z - step * (x - y))
+
+
+def balanced(rho: float, factor: float, was: Split, now: Split) -> float:
+    """The penalty, changed where what is left of primal or dual is ten times that of the other."""
+    primal = np.abs(now.x - now.y).max()
+    dual = np.abs(PROXIMAL * (now.x - was.x) + TAU * rho * (now.y - was.y)).max()
     if primal > RATIO * dual:
         return rho * factor
     return rho / factor if dual > RATIO * primal else rho
@@ -97,23 +116,16 @@ def admm(problem: Problem, start: Start) -> Iterator[Iterate]:
     (L / m)^0.05 as primal and dual residuals ask for.
     """
     Y, b, scale = scaled(problem)
-    largest = largest_eigenvalue(Y)
-    condition = largest / PROXIMAL
+    largest, x = largest_eigenvalue(Y), (begun(problem, start) / scale).ravel()
+    condition, z = largest / PROXIMAL, Y @ (Y.T @ x) + b
     rho = np.sqrt(largest * PROXIMAL) * condition**POWER if start is None else start.rho
-    damped = Damped.of(Y, PROXIMAL + TAU * rho)
-    work = 20.0 * problem.unit + gram_work(problem) + damped.factor.work
-    y = x = (begun(problem, start) / scale).ravel()
-    z = Y @ (Y.T @ y) + b
-    z = z + de_saxce(z, problem.mu)
+    now, damped = Split(x, x, z + de_saxce(z, problem.mu)), Damped.of(Y, PROXIMAL + TAU * rho)
+    work = (POWERS + 1) * problem.unit + gram_work(problem) + damped.factor.work
     while True:
-        x_was, y_was, step = x, y, TAU * rho
-        x = damped.solve(step * y + PROXIMAL * x + z - b - de_saxce(z, problem.mu))
-        y = projected(problem, x - z / step)
-        z = z - step * (x - y)
+        was, now = now, split_step(problem, damped, b, now, TAU * rho)
         work += problem.unit + damped.factor.solve_work + 8 * x.size
-        yield iterate(problem, work, y.reshape(-1, 3) * scale, rho)
-        dual = np.abs(PROXIMAL * (x - x_was) + step * (y - y_was)).max()
-        new = balanced(rho, condition**FACTOR, np.abs(x - y).max(), dual)
+        yield iterate(problem, work, now.y.reshape(-1, 3) * scale, rho)
+        new = balanced(rho, condition**FACTOR, was, now)
         if new != rho:
             rho, damped = new, Damped.of(Y, PROXIMAL + TAU * new)
             work += damped.factor.work
@@ -267,17 +279,31 @@ def rates(here: Local) -> np.ndarray:
     return np.column_stack([here.along, here.across, here.across])
 
 
+def on_half_line_and_disc(x: np.ndarray, mu: float) -> np.ndarray:
+    """x (n, 3) with normals not negative and tangents no longer than mu of these."""
+    normal = np.maximum(x[:, 0], 0.0)
+    return np.column_stack([normal, on_disc(x[:, 1:], mu * normal)])
+
+
+def kept_of(x: np.ndarray, mu: float) -> np.ndarray:
+    """The derivative of the same (n, 3, 3)."""
+    presses, length = x[:, 0] > 0.0, np.linalg.norm(x[:, 1:], axis=1)
+    slides = length > mu * np.maximum(x[:, 0], 0.0)
+    safe = np.where(slides, length, 1.0)[:, None]
+    t, part = x[:, 1:] / safe, mu * np.maximum(x[:, :1], 0.0) / safe
+    turning = part[:, :, None] * (np.eye(2) - t[:, :, None] * t[:, None])
+    kept = np.zeros((len(x), 3, 3))
+    kept[:, 0, 0] = presses
+    kept[:, 1:, 1:] = np.where(slides[:, None, None], turning, np.eye(2))
+    kept[:, 1:, 0] = np.where((slides & presses)[:, None], mu * t, 0.0)
+    return kept
+
+
 def alart_curnier(problem: Problem, here: Local, p: np.ndarray, u: np.ndarray) -> Nonsmooth:
     """p less what p - rate u is on the half-line and on the disc of the cone there."""
     x = p - rates(here) * u
-    limit, length = problem.mu * np.maximum(x[:, 0], 0.0), np.linalg.norm(x[:, 1:], axis=1)
-    slides, t = length > limit, x[:, 1:] / np.where(length > 0.0, length, 1.0)[:, None]
-    part = np.divide(limit, length, out=np.ones_like(length), where=slides)[:, None, None]
-    kept, turning = np.zeros((len(p), 3, 3)), np.eye(2) - t[:, :, None] * t[:, None]
-    kept[:, 0, 0] = x[:, 0] > 0.0
-    kept[:, 1:, 1:] = np.where(slides[:, None, None], part * turning, np.eye(2))
-    kept[:, 1:, 0] = np.where((slides & (x[:, 0] > 0.0))[:, None], problem.mu * t, 0.0)
-    F = p - np.column_stack([np.maximum(x[:, 0], 0.0), on_disc(x[:, 1:], limit)])
+    kept = kept_of(x, problem.mu)
+    F = p - on_half_line_and_disc(x, problem.mu)
     return Nonsmooth(F, kept * rates(here)[:, None], np.eye(3) - kept)
 
 
@@ -289,27 +315,35 @@ def armijo(misfit: Callable[[float], float]) -> tuple[float, int]:
     return length, calls
 
 
+class Direction(NamedTuple):
+    """Changes of impulses and of velocities at contacts (n, 3), and the multiply-adds."""
+
+    dp: np.ndarray
+    du: np.ndarray
+    work: float
+
+
+def direction(problem: Problem, now: Nonsmooth) -> Direction:
+    """Of Newton's method, with a compliance that shares what is redundant in the matrix alone."""
+    Y, inverse = problem.Y, np.linalg.inv(now.by_p + REGULAR * np.eye(3))
+    held, free = blocks_times(inverse @ now.by_u, Y), -np.einsum("kij,kj->ki", inverse, now.F)
+    factor = Factor.of(csc_array(eye_array(Y.shape[1]) + Y.T @ held), symmetric=False)
+    dz = factor.solve(Y.T @ free.ravel())
+    work = 2 * gram_work(problem) + factor.work + factor.solve_work + 2 * problem.unit
+    return Direction(free - (held @ dz).reshape(-1, 3), (Y @ dz).reshape(-1, 3), work)
+
+
 def newton(problem: Problem, start: Start) -> Iterator[Iterate]:
-    """Semismooth, with a line search on the squared velocities by which the equations fail; what is
-    redundant is shared by a compliance of 1e-8 in the matrix alone.
-    """
-    here, Y, work, p = local(problem), problem.Y, 0.0, begun(problem, start)
+    """Semismooth, with a line search on the squared velocities by which the equations fail."""
+    here, work, p = local(problem), 0.0, begun(problem, start)
     while True:
         u = problem.velocities(moved(problem, p))
-        now = alart_curnier(problem, here, p, u)
-        inverse = np.linalg.inv(now.by_p + REGULAR * np.eye(3))
-        held = blocks_times(inverse @ now.by_u, Y)
-        factor = Factor.of(csc_array(eye_array(Y.shape[1]) + Y.T @ held), symmetric=False)
-        free = -np.einsum("kij,kj->ki", inverse, now.F)
-        dz = factor.solve(Y.T @ free.ravel())
-        dp, du = free - (held @ dz).reshape(-1, 3), (Y @ dz).reshape(-1, 3)
+        dp, du, more = direction(problem, alart_curnier(problem, here, p, u))
 
         def misfit(a: float, p=p, u=u, dp=dp, du=du) -> float:
             F = alart_curnier(problem, here, p + a * dp, u + a * du).F
             return float(np.sum((F / rates(here)) ** 2))
 
         length, calls = armijo(misfit)
-        p = p + length * dp
-        work += 2 * gram_work(problem) + factor.work + factor.solve_work + 2 * problem.unit
-        work += 5 * p.size * calls
+        p, work = p + length * dp, work + more + 5 * p.size * calls
         yield iterate(problem, work, p)

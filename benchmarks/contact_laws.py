@@ -94,7 +94,11 @@ class Factor(NamedTuple):
 
     @classmethod
     def of(cls, A: csc_array, symmetric: bool = True) -> "Factor":
-        """With an order that keeps fill low; half as much where the matrix is symmetric."""
+        """Of what is not zero, with an order that keeps fill low; half as much where the matrix is
+        symmetric.
+        """
+        A = A.copy()
+        A.eliminate_zeros()
         lu = splu(A, "MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
         below, right = np.diff(lu.L.indptr) - 1.0, np.diff(lu.U.tocsr().indptr)
         work = (below * right).sum() / (2 if symmetric else 1)

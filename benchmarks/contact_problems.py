@@ -63,7 +63,8 @@ class Point(NamedTuple):
 
 class Problem(NamedTuple):
     """Y (3n, nv) sparse, z_free (nv,), least (3n,) [m/s], mu, a name for each contact, whether
-    there are trees, whether velocities are unique, and the fastest free velocity at a contact.
+    there are trees, whether velocities are unique, the fastest free velocity at a contact, and the
+    fastest of a free body before the step [m/s].
     """
 
     Y: csr_array
@@ -74,6 +75,7 @@ class Problem(NamedTuple):
     tree: bool
     sticks: bool
     fastest: float
+    moving: float
 
     @property
     def n(self) -> int:
@@ -288,8 +290,10 @@ def problem(scene: Scene, q: np.ndarray, qd: np.ndarray, h: float = H) -> Proble
     least = np.zeros((len(found), 3))
     least[:, 0] = [-max(0.0, one.gap - 1e-7 * one.size) / H for one in found]
     fastest = np.linalg.norm((Y @ z_free).reshape(-1, 3), axis=1).max()
-    return Problem(Y, z_free, least.ravel(), scene.mu, [one.key for one in found],
-                   not is_free(model), scene.sticks, float(fastest))  # fmt: skip
+    tree = not is_free(model)
+    moving = 0.0 if tree else np.linalg.norm(qd.reshape(-1, 6)[:, 3:], axis=1).max()
+    return Problem(Y, z_free, least.ravel(), scene.mu, [one.key for one in found], tree,
+                   scene.sticks, float(fastest), float(moving))  # fmt: skip
 
 
 def problems(scene: Scene) -> tuple[Problem, Problem]:

@@ -11,8 +11,8 @@ from contact_laws import Factor, Iterate, Local, Start, begun, gram_work, local,
 from contact_problems import Problem
 from scipy.sparse import csc_array, eye_array
 
-ENOUGH = 1e-5
-COMPLIANCE, PATIENT, CIRCLING, LEAST_FOLLOWING = 1e-3, 32, 100.0, 0.125  # as in c/contact
+ENOUGH, LATER = 1e-5, 1e-4  # all as in c/contact
+COMPLIANCE, PATIENT, CIRCLING, LEAST_FOLLOWING = 1e-3, 32, 100.0, 0.125
 
 
 class Sweep(NamedTuple):
@@ -119,12 +119,13 @@ def of_free_bodies(problem: Problem, start: Start) -> Iterator[Iterate]:
     """
     here, rows, now = local(problem), rows_of(problem), first(problem, begun(problem, start))
     way, last, following, sweeps = no_way(now), np.inf, 1.0, 0
+    much = CIRCLING * max(ENOUGH * problem.fastest, LATER * problem.moving)
     while True:
         after = swept(problem, here, rows, now, following)
         sweeps += 1
         yield Iterate(sweeps * cost(problem), after.p, after.z)
         if sweeps % PATIENT == 0:
-            if after.change > max(0.5 * last, CIRCLING * ENOUGH * problem.fastest):
+            if after.change > max(0.5 * last, much):
                 following = max(LEAST_FOLLOWING, 0.5 * following)
             last = after.change
         way, now = gone_on(way, now, after)
