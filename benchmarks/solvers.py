@@ -122,13 +122,13 @@ def as_the_plant(name: str, scene: Scene) -> None:
     """RuntimeError unless as many sweeps as the plant makes in its first step, with half of the
     forces as there, give its velocities.
     """
+    same = problem(scene, scene.q0, np.zeros(scene.model.nv), H / 2)
     plant = RigidContactPlant(scene.model, scene.ground, mu=scene.mu, q0=scene.q0, sample_time=H,
-                              max_contacts=MOST)  # fmt: skip
+                              max_contacts=2 * same.n)  # fmt: skip
     memory = Memory(plant)
     m, step = memory.start(), compiled_stepper(memory)
     step.initialize(m, 0.0)
     step.step(m, 0.0, H)
-    same = problem(scene, scene.q0, plant.qd0, H / 2)
     made = zip(range(int(m[memory.where["sweeps_made"]][0])), conjugate(same, None), strict=False)
     *_, (_, last) = made
     off = np.abs(inverse_root(scene.model, scene.q0) @ last.z - m[memory.where["qd"]]).max()
