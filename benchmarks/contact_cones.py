@@ -21,9 +21,9 @@ from contact_laws import (
     on_cone,
     on_disc,
 )
-from contact_problems import Problem
 from scipy.optimize import brentq
 from scipy.sparse import csc_array, csr_array, eye_array
+from solver_problems import Problem
 
 PROXIMAL, TAU, POWER, FACTOR, RATIO = 1e-6, 0.5, 0.2, 0.05, 10.0  # of Pinocchio's ADMM
 POWERS = 20  # products for the largest eigenvalue

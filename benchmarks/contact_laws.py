@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from contact_problems import Problem
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
+from solver_problems import Problem
 
 
 class Iterate(NamedTuple):

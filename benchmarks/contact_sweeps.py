@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 from contact_laws import Factor, Iterate, Local, Start, begun, gram_work, local, moved
-from contact_problems import Problem
 from scipy.sparse import csc_array, eye_array
+from solver_problems import Problem
 
 ENOUGH, LATER = 1e-5, 1e-4  # all as in c/contact
 COMPLIANCE, PATIENT, CIRCLING, LEAST_FOLLOWING = 1e-3, 32, 100.0, 0.125

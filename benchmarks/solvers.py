@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from contact_cones import admm, apgd, newton, sap
 from contact_laws import Iterate, Local, Start, convex, coulomb, local, soft
-from contact_problems import Problem, Scene, inverse_root, problem, problems, scenes
 from contact_sweeps import ENOUGH, conjugate, gauss_seidel
 from piles import H
+from solver_problems import Problem, Scene, inverse_root, problem, problems, scenes
 
 from rigidblocks import RigidContactPlant
 from rigidblocks.block.memory import Memory
