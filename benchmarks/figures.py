@@ -29,6 +29,7 @@ import peers
 import piles
 import simbenchmark
 import soft_scenes
+import solvers
 import stabilized
 import standing
 import swinging
@@ -166,6 +167,7 @@ MEASURES = (
         "piles": lambda: chain(standing.measured(), piles.measured()),
         "drake": lambda: chain(standing.measured("Drake"), piles.measured("Drake")),
         "growth": growing.measured,
+        "solvers": solvers.measured,
         "tolerances": tolerances.measured,
         "jacobians": costs.jacobians,
         "bounces": contact_steps.bounces,
@@ -195,6 +197,7 @@ HEADS = (
         "piles": ["", "here", "mj_step", "here / mj_step"],
         "drake": ["", "here", "Drake", "here / Drake"],
         "growth": growing.HEADS,
+        "solvers": solvers.HEADS,
         "energy": ["", "E [J]", "RK4, 1 ms", "1e-5", "1e-6", "1e-7", "1e-8", "time of 1e-7 / RK4"],
         "algorithms": ["", "operations", "book", "call", "Pinocchio's"],
         "linkages": ["", "operations", "call", "Pinocchio's"],

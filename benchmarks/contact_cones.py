@@ -1,0 +1,349 @@
+"""Solvers that take all contacts at once: ADMM, accelerated projected gradients, SAP and Newton's
+method for nonsmooth equations, each with the parameters of its paper.
+
+Gradients and ADMM take each contact in impulses of unit mobility, which leaves the cones as they
+are.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from contact_laws import (
+    Factor,
+    Iterate,
+    Local,
+    Start,
+    begun,
+    gram_work,
+    local,
+    moved,
+    on_cone,
+    on_disc,
+)
+from scipy.optimize import brentq
+from scipy.sparse import csc_array, csr_array, eye_array
+from solver_problems import Problem
+
+PROXIMAL, TAU, POWER, FACTOR, RATIO = 1e-6, 0.5, 0.2, 0.05, 10.0  # of Pinocchio's ADMM
+POWERS = 20  # products for the largest eigenvalue
+NEAR_RIGID, SIGMA, LONGEST = 1.0, 1e-3, 1.5  # of SAP
+REGULAR, SHORTEST, ARMIJO = 1e-8, 2.0**-10, 1e-4  # of Newton's method
+
+
+class Scaled(NamedTuple):
+    """Y and velocities without impulses (3n,), in impulses p = scale x of unit mobility, and the
+    scale (n, 1).
+    """
+
+    Y: csr_array
+    b: np.ndarray
+    scale: np.ndarray
+
+
+def scaled(problem: Problem) -> Scaled:
+    scale = np.sqrt(3.0 / np.einsum("kii->k", problem.blocks()))
+    each = np.repeat(scale, 3)
+    b = each * (problem.Y @ problem.z_free - problem.least)
+    return Scaled(csr_array(problem.Y.multiply(each[:, None])), b, scale[:, None])
+
+
+def iterate(problem: Problem, work: float, p: np.ndarray, rho: float | None = None) -> Iterate:
+    return Iterate(work, p, moved(problem, p), rho)
+
+
+def largest_eigenvalue(Y: csr_array, rounds: int = POWERS) -> float:
+    """Of Y Y^T, by the power method."""
+    x = np.random.default_rng(0).normal(size=Y.shape[0])
+    for _ in range(rounds):
+        x = Y @ (Y.T @ (x / np.linalg.norm(x)))
+    return float(np.linalg.norm(x))
+
+
+def de_saxce(u: np.ndarray, mu: float) -> np.ndarray:
+    """mu |u_t| along the normals, (3n,) of u (3n,)."""
+    shift = np.zeros((len(u) // 3, 3))
+    shift[:, 0] = mu * np.linalg.norm(u.reshape(-1, 3)[:, 1:], axis=1)
+    return shift.ravel()
+
+
+def projected(problem: Problem, x: np.ndarray) -> np.ndarray:
+    return on_cone(x.reshape(-1, 3), problem.mu).ravel()
+
+
+class Damped(NamedTuple):
+    """(Y Y^T + c I)^-1 by the factor of c I + Y^T Y."""
+
+    Y: csr_array
+    c: float
+    factor: Factor
+
+    @classmethod
+    def of(cls, Y: csr_array, c: float) -> "Damped":
+        return cls(Y, c, Factor.of(csc_array(c * eye_array(Y.shape[1]) + Y.T @ Y)))
+
+    def solve(self, r: np.ndarray) -> np.ndarray:
+        return (r - self.Y @ self.factor.solve(self.Y.T @ r)) / self.c
+
+
+class Split(NamedTuple):
+    """Impulses x that move, those of the cones y, and velocities z between them."""
+
+    x: np.ndarray
+    y: np.ndarray
+    z: np.ndarray
+
+
+def split_step(problem: Problem, damped: Damped, b: np.ndarray, was: Split, step: float) -> Split:
+    """The next of ADMM with the penalty `step`."""
+    pull = step * was.y + PROXIMAL * was.x + was.z - b - de_saxce(was.z, problem.mu)
+    x = damped.solve(pull)
+    y = projected(problem, x - was.z / step)
+    return Split(x, y, was.z - step * (x - y))
+
+
+def balanced(rho: float, factor: float, was: Split, now: Split) -> float:
+    """The penalty, changed where what is left of primal or dual is ten times that of the other."""
+    primal = np.abs(now.x - now.y).max()
+    dual = np.abs(PROXIMAL * (now.x - was.x) + TAU * rho * (now.y - was.y)).max()
+    if primal > RATIO * dual:
+        return rho * factor
+    return rho / factor if dual > RATIO * primal else rho
+
+
+def admm(problem: Problem, start: Start) -> Iterator[Iterate]:
+    """With the penalty of the extreme eigenvalues, sqrt(L m) (L / m)^0.2, changed by factors of
+    (L / m)^0.05 as primal and dual residuals ask for.
+    """
+    Y, b, scale = scaled(problem)
+    largest, x = largest_eigenvalue(Y), (begun(problem, start) / scale).ravel()
+    condition, z = largest / PROXIMAL, Y @ (Y.T @ x) + b
+    rho = np.sqrt(largest * PROXIMAL) * condition**POWER if start is None else start.rho
+    now, damped = Split(x, x, z + de_saxce(z, problem.mu)), Damped.of(Y, PROXIMAL + TAU * rho)
+    work = (POWERS + 1) * problem.unit + gram_work(problem) + damped.factor.work
+    while True:
+        was, now = now, split_step(problem, damped, b, now, TAU * rho)
+        work += problem.unit + damped.factor.solve_work + 8 * x.size
+        yield iterate(problem, work, now.y.reshape(-1, 3) * scale, rho)
+        new = balanced(rho, condition**FACTOR, was, now)
+        if new != rho:
+            rho, damped = new, Damped.of(Y, PROXIMAL + TAU * new)
+            work += damped.factor.work
+
+
+class Descent(NamedTuple):
+    """A step of projected gradients: where it leads, G times that, the Lipschitz constant, and how
+    often it was tried.
+    """
+
+    x: np.ndarray
+    Gx: np.ndarray
+    L: float
+    tries: int
+
+
+def descended(
+    problem: Problem, G: Callable[[np.ndarray], np.ndarray], b: np.ndarray, y: np.ndarray,
+    Gy: np.ndarray, L: float
+) -> Descent:  # fmt: skip
+    """From y, with L doubled until the quadratic function above holds."""
+    gradient, energy, tries = Gy + b, y @ (0.5 * Gy + b), 1
+    while True:
+        x = projected(problem, y - gradient / L)
+        Gx, step = G(x), x - y
+        bound = energy + gradient @ step + 0.5 * L * (step @ step)
+        if x @ (0.5 * Gx + b) <= bound + 1e-14 * abs(energy):
+            return Descent(x, Gx, L, tries)
+        L, tries = 2.0 * L, tries + 1
+
+
+def apgd(problem: Problem, start: Start) -> Iterator[Iterate]:
+    """With steps by backtracking, restarted where the momentum goes uphill."""
+    Y, b, scale = scaled(problem)
+
+    def G(x: np.ndarray) -> np.ndarray:
+        return Y @ (Y.T @ x)
+
+    x = y = (begun(problem, start) / scale).ravel()
+    Gx = Gy = G(x)
+    L, theta = np.linalg.norm(G(x - 1.0)) / np.linalg.norm(x - 1.0), 1.0
+    work = 2.0 * problem.unit
+    while True:
+        found, gradient = descended(problem, G, b, y, Gy, L), Gy + b
+        next_theta = 0.5 * theta * (np.sqrt(theta**2 + 4.0) - theta)
+        beta = theta * (1.0 - theta) / (theta**2 + next_theta)
+        if gradient @ (found.x - x) > 0.0:
+            beta, next_theta = 0.0, 1.0
+        y, Gy = found.x + beta * (found.x - x), found.Gx + beta * (found.Gx - Gx)
+        x, Gx, L, theta = found.x, found.Gx, 0.9 * found.L, next_theta
+        work += found.tries * (problem.unit + 4 * x.size) + 3 * x.size
+        yield iterate(problem, work, x.reshape(-1, 3) * scale)
+
+
+class Softness(NamedTuple):
+    """The compliance (n,) along and across the normals."""
+
+    along: np.ndarray
+    across: np.ndarray
+
+
+def softness(here: Local, part: float = 1.0) -> Softness:
+    """That of what counts as rigid, by the mean mobility of a contact, or a part of it."""
+    mean = part * np.linalg.norm(here.W, axis=(1, 2)) / 3
+    return Softness(NEAR_RIGID**2 / (4 * np.pi**2) * mean, SIGMA * mean)
+
+
+def soft_impulses(problem: Problem, R: Softness, u: np.ndarray) -> np.ndarray:
+    """The nearest of the cone, by R, to -R^-1 u."""
+    y = -u / np.column_stack([R.along, R.across, R.across])
+    mu, hat = problem.mu, problem.mu * R.across / R.along
+    length = np.linalg.norm(y[:, 1:], axis=1)
+    sliding = np.maximum(y[:, 0] + hat * length, 0.0) / (1 + mu * hat)
+    normal = np.where(length <= mu * y[:, 0], y[:, 0], sliding)
+    return np.column_stack([normal, on_disc(y[:, 1:], mu * normal)])
+
+
+def soft_slopes(problem: Problem, R: Softness, u: np.ndarray) -> np.ndarray:
+    """By how much these fall with u (n, 3, 3)."""
+    inverse = 1.0 / np.column_stack([R.along, R.across, R.across])
+    y, mu, hat = -u * inverse, problem.mu, problem.mu * R.across / R.along
+    length = np.linalg.norm(y[:, 1:], axis=1)
+    sticks = length <= mu * y[:, 0]
+    slides = ~sticks & (y[:, 0] > -hat * length)
+    slope = np.where(sticks[:, None, None], np.eye(3), 0.0)
+    t, hat, part = y[slides, 1:] / length[slides, None], hat[slides], 1.0 / (1 + mu * hat[slides])
+    normal = part * (y[slides, 0] + hat * length[slides])
+    along = part[:, None] * np.column_stack([np.ones(len(t)), hat[:, None] * t])
+    turning = (mu * normal / length[slides])[:, None, None] * (
+        np.eye(2) - t[:, :, None] * t[:, None]
+    )
+    slope[slides, 0] = along
+    slope[slides, 1:] = mu * t[:, :, None] * along[:, None]
+    slope[slides, 1:, 1:] += turning
+    return slope * inverse[:, None]
+
+
+def blocks_times(blocks: np.ndarray, Y: csr_array) -> csr_array:
+    """A block (3, 3) for each contact times its rows."""
+    n = len(blocks)
+    at = 3 * np.arange(n)[:, None] + np.arange(3)
+    i, j = np.broadcast_arrays(at[:, :, None], at[:, None])
+    return csr_array((blocks.ravel(), (i.ravel(), j.ravel())), shape=(3 * n, 3 * n)) @ Y
+
+
+def lowest(slope: Callable[[float], float]) -> tuple[float, int]:
+    """Where a slope that grows is zero, at most LONGEST, and how often it was asked for."""
+    if slope(LONGEST) <= 0.0:
+        return LONGEST, 1
+    if slope(0.0) >= 0.0:
+        return 0.0, 2
+    root, told = brentq(slope, 0.0, LONGEST, xtol=1e-14, rtol=1e-8, full_output=True)
+    return root, told.function_calls
+
+
+def sap(problem: Problem, start: Start, part: float = 1.0) -> Iterator[Iterate]:
+    """Newton's method for the convex function of velocities, with an exact line search, from those
+    of the step before or the free ones.
+    """
+    Y, R, work = problem.Y, softness(local(problem), part), 0.0
+    z = problem.z_free if start is None else start.z
+    while True:
+        u = problem.velocities(z)
+        p = soft_impulses(problem, R, u)
+        yield Iterate(work, p, z)
+        H = eye_array(len(z)) + Y.T @ blocks_times(soft_slopes(problem, R, u), Y)
+        factor = Factor.of(csc_array(H))
+        dz = factor.solve(moved(problem, p) - z)
+        du = (Y @ dz).reshape(-1, 3)
+
+        def slope(a: float, z=z, u=u, dz=dz, du=du) -> float:
+            pushed = np.sum(soft_impulses(problem, R, u + a * du) * du)
+            return float(dz @ (z + a * dz - problem.z_free) - pushed)
+
+        length, calls = lowest(slope)
+        z = z + length * dz
+        work += gram_work(problem) + factor.work + factor.solve_work + problem.unit
+        work += calls * 5 * p.size
+
+
+class Nonsmooth(NamedTuple):
+    """F (n, 3) [N s] of Alart and Curnier, and its blocks by u and by p (n, 3, 3)."""
+
+    F: np.ndarray
+    by_u: np.ndarray
+    by_p: np.ndarray
+
+
+def rates(here: Local) -> np.ndarray:
+    """What a unit of velocity takes (n, 3)."""
+    return np.column_stack([here.along, here.across, here.across])
+
+
+def on_half_line_and_disc(x: np.ndarray, mu: float) -> np.ndarray:
+    """x (n, 3) with normals not negative and tangents no longer than mu of these."""
+    normal = np.maximum(x[:, 0], 0.0)
+    return np.column_stack([normal, on_disc(x[:, 1:], mu * normal)])
+
+
+def kept_of(x: np.ndarray, mu: float) -> np.ndarray:
+    """The derivative of the same (n, 3, 3)."""
+    presses, length = x[:, 0] > 0.0, np.linalg.norm(x[:, 1:], axis=1)
+    slides = length > mu * np.maximum(x[:, 0], 0.0)
+    safe = np.where(slides, length, 1.0)[:, None]
+    t, part = x[:, 1:] / safe, mu * np.maximum(x[:, :1], 0.0) / safe
+    turning = part[:, :, None] * (np.eye(2) - t[:, :, None] * t[:, None])
+    kept = np.zeros((len(x), 3, 3))
+    kept[:, 0, 0] = presses
+    kept[:, 1:, 1:] = np.where(slides[:, None, None], turning, np.eye(2))
+    kept[:, 1:, 0] = np.where((slides & presses)[:, None], mu * t, 0.0)
+    return kept
+
+
+def alart_curnier(problem: Problem, here: Local, p: np.ndarray, u: np.ndarray) -> Nonsmooth:
+    """p less what p - rate u is on the half-line and on the disc of the cone there."""
+    x = p - rates(here) * u
+    kept = kept_of(x, problem.mu)
+    F = p - on_half_line_and_disc(x, problem.mu)
+    return Nonsmooth(F, kept * rates(here)[:, None], np.eye(3) - kept)
+
+
+def armijo(misfit: Callable[[float], float]) -> tuple[float, int]:
+    """The longest of 1, 1/2, ... by which a misfit falls enough, and how often it was asked for."""
+    before, length, calls = misfit(0.0), 1.0, 2
+    while misfit(length) > (1 - 2 * ARMIJO * length) * before and length > SHORTEST:
+        length, calls = length / 2, calls + 1
+    return length, calls
+
+
+class Direction(NamedTuple):
+    """Changes of impulses and of velocities at contacts (n, 3), and the multiply-adds."""
+
+    dp: np.ndarray
+    du: np.ndarray
+    work: float
+
+
+def direction(problem: Problem, now: Nonsmooth) -> Direction:
+    """Of Newton's method, with a compliance that shares what is redundant in the matrix alone."""
+    Y, inverse = problem.Y, np.linalg.inv(now.by_p + REGULAR * np.eye(3))
+    held, free = blocks_times(inverse @ now.by_u, Y), -np.einsum("kij,kj->ki", inverse, now.F)
+    factor = Factor.of(csc_array(eye_array(Y.shape[1]) + Y.T @ held), symmetric=False)
+    dz = factor.solve(Y.T @ free.ravel())
+    work = 2 * gram_work(problem) + factor.work + factor.solve_work + 2 * problem.unit
+    return Direction(free - (held @ dz).reshape(-1, 3), (Y @ dz).reshape(-1, 3), work)
+
+
+def newton(problem: Problem, start: Start) -> Iterator[Iterate]:
+    """Semismooth, with a line search on the squared velocities by which the equations fail."""
+    here, work, p = local(problem), 0.0, begun(problem, start)
+    while True:
+        u = problem.velocities(moved(problem, p))
+        dp, du, more = direction(problem, alart_curnier(problem, here, p, u))
+
+        def misfit(a: float, p=p, u=u, dp=dp, du=du) -> float:
+            F = alart_curnier(problem, here, p + a * dp, u + a * du).F
+            return float(np.sum((F / rates(here)) ** 2))
+
+        length, calls = armijo(misfit)
+        p, work = p + length * dp, work + more + 5 * p.size * calls
+        yield iterate(problem, work, p)

@@ -1,0 +1,111 @@
+"""The laws of contact as residuals that are the same for all solvers, what solvers start from, and
+what a sparse factorization takes.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csc_array
+from scipy.sparse.linalg import splu
+from solver_problems import Problem
+
+
+class Iterate(NamedTuple):
+    """After so many multiply-adds: impulses p (n, 3), velocities z (nv,), the penalty of ADMM."""
+
+    work: float
+    p: np.ndarray
+    z: np.ndarray
+    rho: float | None = None
+
+
+Start = Iterate | None
+
+
+class Local(NamedTuple):
+    """What unit impulses change at their own contact, W (n, 3, 3), and what a unit of velocity
+    takes along (n,) and at least across (n,) the normal.
+    """
+
+    W: np.ndarray
+    along: np.ndarray
+    across: np.ndarray
+
+
+def local(problem: Problem) -> Local:
+    W = problem.blocks()
+    return Local(W, 1.0 / W[:, 0, 0], 1.0 / np.linalg.eigvalsh(W[:, 1:, 1:])[:, -1])
+
+
+def moved(problem: Problem, p: np.ndarray) -> np.ndarray:
+    """z with the impulses p."""
+    return problem.z_free + problem.Y.T @ p.ravel()
+
+
+def begun(problem: Problem, start: Start) -> np.ndarray:
+    """The impulses (n, 3) of a start, zero without one."""
+    return np.zeros((problem.n, 3)) if start is None else start.p
+
+
+def on_disc(t: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Vectors t (n, 2) made no longer than the limits (n,)."""
+    length = np.linalg.norm(t, axis=1)
+    return t * np.divide(limit, length, out=np.ones_like(length), where=length > limit)[:, None]
+
+
+def on_cone(x: np.ndarray, mu: float) -> np.ndarray:
+    """The nearest of Coulomb's cone to x (n, 3)."""
+    n, length = x[:, 0], np.linalg.norm(x[:, 1:], axis=1)
+    normal = np.where(length <= mu * n, n, np.maximum(n + mu * length, 0.0) / (1 + mu * mu))
+    return np.column_stack([normal, on_disc(x[:, 1:], mu * normal)])
+
+
+def coulomb(problem: Problem, here: Local, now: Iterate) -> float:
+    """By what velocity the laws of Signorini and Coulomb fail, as in `contact_residual`, over the
+    fastest free one.
+    """
+    p, u = now.p, problem.velocities(moved(problem, now.p))
+    normal = np.abs(np.minimum(u[:, 0], p[:, 0] / here.along))
+    slid = on_disc(p[:, 1:] - here.across[:, None] * u[:, 1:], problem.mu * np.maximum(p[:, 0], 0))
+    across = np.linalg.norm(slid - p[:, 1:], axis=1) / here.across
+    return float(max(normal.max(), across.max()) / problem.fastest)
+
+
+def convex(problem: Problem, here: Local, now: Iterate) -> float:
+    """The same for the convex law: u in the dual cone, across p."""
+    u, rate = problem.velocities(moved(problem, now.p)), np.minimum(here.along, here.across)
+    step = on_cone(now.p - rate[:, None] * u, problem.mu) - now.p
+    return float((np.linalg.norm(step, axis=1) / rate).max() / problem.fastest)
+
+
+def soft(problem: Problem, _: Local, now: Iterate) -> float:
+    """By what velocity SAP's impulses and its velocities fail each other, over the same."""
+    off = problem.Y @ (now.z - moved(problem, now.p))
+    return float(np.linalg.norm(off.reshape(-1, 3), axis=1).max() / problem.fastest)
+
+
+class Factor(NamedTuple):
+    """A sparse factorization: what solves, and its multiply-adds and those of a solve."""
+
+    solve: Callable[[np.ndarray], np.ndarray]
+    work: float
+    solve_work: float
+
+    @classmethod
+    def of(cls, A: csc_array, symmetric: bool = True) -> "Factor":
+        """Of what is not zero, with an order that keeps fill low; half as much where the matrix is
+        symmetric.
+        """
+        A = A.copy()
+        A.eliminate_zeros()
+        lu = splu(A, "MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        below, right = np.diff(lu.L.indptr) - 1.0, np.diff(lu.U.tocsr().indptr)
+        work = (below * right).sum() / (2 if symmetric else 1)
+        return cls(lu.solve, float(work), lu.L.nnz + lu.U.nnz)
+
+
+def gram_work(problem: Problem) -> float:
+    """Multiply-adds of Y^T G Y with a symmetric block of G for each contact."""
+    counts = np.diff(problem.Y.indptr)[::3]
+    return float((9 * counts + 3 * counts * (counts + 1) / 2).sum())
