@@ -30,6 +30,7 @@ import piles
 import simbenchmark
 import soft_scenes
 import stabilized
+import stacks
 import standing
 import swinging
 import tables
@@ -162,6 +163,7 @@ MEASURES = (
         "energy": swinging.measured,
         "rigid": simbenchmark.measured,
         "anymal": simbenchmark.flights,
+        "stacks": stacks.measured,
         "soft": soft_scenes.measured,
         "piles": lambda: chain(standing.measured(), piles.measured()),
         "drake": lambda: chain(standing.measured("Drake"), piles.measured("Drake")),
@@ -191,6 +193,7 @@ HEADS = (
         "contact": ["", "over", "off by"],
         "rigid": ["scene, error of", "step", "here", "MuJoCo"],
         "anymal": ["ANYmal, error of", "step", "here", "MuJoCo, Euler", "MuJoCo, RK4"],
+        "stacks": stacks.HEADS,
         "soft": soft_scenes.HEADS,
         "piles": ["", "here", "mj_step", "here / mj_step"],
         "drake": ["", "here", "Drake", "here / Drake"],
