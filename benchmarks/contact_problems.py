@@ -138,6 +138,7 @@ def cannonballs(side: int) -> Problem:
 
 
 def pit(half: float, walls: tuple[tuple[int, int], ...]) -> tuple[Plane, ...]:
+    """The floor, and walls whose normals are (x, y), `half` from the middle."""
     return Plane(), *(Plane((x, y, 0), (-half * x, -half * y, 0)) for x, y in walls)
 
 
@@ -186,23 +187,26 @@ def on_rollers(m: float, roller: float, angle: float = 0.05) -> Problem:
     )
 
 
-def ladder(part: float, mu: float = 0.3) -> Problem:
+def ladder(part: float, mu: float = 0.3, L: float = 1.0, t: float = 0.05) -> Problem:
     """A board that leans against a wall, at `part` of the angle up to which friction holds it:
     tan = (2 mu L + (1 + mu^2) t) / ((1 - mu^2) L) from the vertical, length L, thickness t.
     """
-    L, t, T = 1.0, 0.05, 0.4
-    angle = part * np.arctan2(2 * mu * L + (1 + mu**2) * t, (1 - mu**2) * L)
+    angle, T = part * np.arctan2(2 * mu * L + (1 + mu**2) * t, (1 - mu**2) * L), 0.4
     fall = solve_ivp(lambda _, y: (y[1], leaning(y[0], y[1], L, t, mu)), (0, T), (angle, 0.0),
                      rtol=1e-11, atol=1e-12, dense_output=True).sol  # fmt: skip
-
-    def exact(time: float) -> np.ndarray:
-        now = fall(time)[0] if part > 1.0 else angle
-        c, s = np.cos(now) / 2, np.sin(now) / 2
-        return np.array([[-t * c - L * s, 0.0, t * s + L * c]])
-
     turn = (np.cos(angle / 2), 0.0, np.sin(angle / 2), 0.0)
-    board = Body(Box((t, 0.3, L)), 1.0, tuple(exact(0.0)[0]), turn)
-    return at_rest((board,), mu)._replace(exact=exact, T=T, ground=pit(0.0, ((-1, 0),)))
+    board = Body(Box((t, 0.3, L)), 1.0, tuple(middle(angle, L, t)), turn)
+    return at_rest((board,), mu)._replace(
+        exact=lambda time: middle(fall(time)[0] if part > 1.0 else angle, L, t)[None],
+        T=T,
+        ground=pit(0.0, ((-1, 0),)),
+    )
+
+
+def middle(angle: float, L: float, t: float) -> np.ndarray:
+    """That of a ladder with its foot on z = 0 and its top on x = 0."""
+    c, s = np.cos(angle) / 2, np.sin(angle) / 2
+    return np.array([-t * c - L * s, 0.0, t * s + L * c])
 
 
 def leaning(angle: float, w: float, L: float, t: float, mu: float) -> float:
@@ -210,7 +214,7 @@ def leaning(angle: float, w: float, L: float, t: float, mu: float) -> float:
     kilogram, and down the wall, which pushes with F: Newton's and Euler's equations.
     """
     c, s = np.cos(angle) / 2, np.sin(angle) / 2
-    (x, z), (foot, top) = (t * c + L * s, t * s + L * c), (t * c - L * s, L * c - t * s)
+    x, z, foot, top = t * c + L * s, t * s + L * c, t * c - L * s, L * c - t * s
     A = [[-top, -mu, 1.0], [foot, -1.0, -mu], [(L**2 + t**2) / 12, foot + mu * z, top + mu * x]]
     return float(np.linalg.solve(A, [-x * w**2, z * w**2 - G, 0.0])[0])
 
