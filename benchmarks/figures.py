@@ -31,6 +31,7 @@ import simbenchmark
 import soft_scenes
 import solvers
 import stabilized
+import stacks
 import standing
 import swinging
 import tables
@@ -163,6 +164,7 @@ MEASURES = (
         "energy": swinging.measured,
         "rigid": simbenchmark.measured,
         "anymal": simbenchmark.flights,
+        "stacks": stacks.measured,
         "soft": soft_scenes.measured,
         "piles": lambda: chain(standing.measured(), piles.measured()),
         "drake": lambda: chain(standing.measured("Drake"), piles.measured("Drake")),
@@ -193,6 +195,7 @@ HEADS = (
         "contact": ["", "over", "off by"],
         "rigid": ["scene, error of", "step", "here", "MuJoCo"],
         "anymal": ["ANYmal, error of", "step", "here", "MuJoCo, Euler", "MuJoCo, RK4"],
+        "stacks": stacks.HEADS,
         "soft": soft_scenes.HEADS,
         "piles": ["", "here", "mj_step", "here / mj_step"],
         "drake": ["", "here", "Drake", "here / Drake"],

@@ -10,8 +10,9 @@ from time import process_time
 from unittest.mock import patch
 
 import numpy as np
+from contact_problems import inertia_of
 
-from rigidblocks import Model, RigidContactPlant, SixDoF, box_inertia, sphere_inertia
+from rigidblocks import Model, RigidContactPlant, SixDoF
 from rigidblocks.algebra.spatial import identity
 from rigidblocks.block.memory import Memory
 from rigidblocks.kernels.stepper import compiled_stepper
@@ -29,12 +30,8 @@ def layers(shape: Shape, n: int) -> RigidContactPlant:
     inside = k - layer * side**2
     x = 0.205 * np.stack([inside % side, inside // side, layer], axis=1) + [0, 0, 0.105]
     x = x + rng.uniform(-2e-3, 2e-3, (n, 3))
-    inertia = (
-        sphere_inertia(shape.radius, mass=1.0)
-        if isinstance(shape, Sphere)
-        else box_inertia(shape.sides, mass=1.0)
-    )
-    model = Model("layers", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, (inertia,) * n,
+    inertia = (inertia_of(shape),) * n
+    model = Model("layers", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, inertia,
                   contact=((shape,),) * n)  # fmt: skip
     q0 = np.hstack([np.tile([1.0, 0.0, 0.0, 0.0], (n, 1)), x]).ravel()
     return RigidContactPlant(model, q0=q0, sample_time=H)

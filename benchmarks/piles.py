@@ -14,11 +14,14 @@ from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
+from contact_problems import WALLS, inertia_of, pit
+from numpy.typing import ArrayLike
 
-from rigidblocks import Model, RigidContactPlant, SixDoF, box_inertia, sphere_inertia
+from rigidblocks import Model, RigidContactPlant, SixDoF
 from rigidblocks.algebra.spatial import identity
 from rigidblocks.block.memory import Memory
 from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.model.convex import Capsule
 from rigidblocks.model.shapes import Box, Plane, Shape, Sphere
 
 H, MU = 1e-3, 0.5
@@ -58,9 +61,6 @@ def dropped(n: int, boxes: bool) -> Pile:
     return Pile(shape, x, turn, 0.15 * side + 0.1, 1.5)
 
 
-WALLS = ((1, 0), (-1, 0), (0, 1), (0, -1))
-
-
 class Steps(NamedTuple):
     """Goes on by a number of steps; how many contacts there are, and the height of all."""
 
@@ -71,15 +71,10 @@ class Steps(NamedTuple):
 
 def ours(pile: Pile) -> Steps:
     n, shape = len(pile.x), pile.shape
-    inertia = (
-        sphere_inertia(shape.radius, mass=1.0)
-        if isinstance(shape, Sphere)
-        else box_inertia(shape.sides, mass=1.0)
-    )
-    model = Model("pile", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, (inertia,) * n,
+    inertia = (inertia_of(shape),) * n
+    model = Model("pile", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, inertia,
                   contact=((shape,),) * n)  # fmt: skip
-    walls = WALLS if np.isfinite(pile.wall) else ()
-    ground = (Plane(), *(Plane((x, y, 0), (-pile.wall * x, -pile.wall * y, 0)) for x, y in walls))
+    ground = pit(pile.wall, WALLS) if np.isfinite(pile.wall) else (Plane(),)
     q0 = np.hstack([pile.turn, pile.x]).ravel()
     memory = Memory(RigidContactPlant(model, ground, mu=MU, q0=q0, sample_time=H))
     m, step = memory.start(), compiled_stepper(memory)
@@ -97,14 +92,26 @@ def ours(pile: Pile) -> Steps:
     )
 
 
+def text(numbers: ArrayLike) -> str:
+    """Numbers for MJCF, with all their digits."""
+    return " ".join(repr(float(x)) for x in np.asarray(numbers))
+
+
+def geom(shape: Shape, m: float = 1.0) -> str:
+    """A ball, a capsule or a box for MuJoCo."""
+    if isinstance(shape, Sphere):
+        kind, size = "sphere", [shape.radius]
+    elif isinstance(shape, Capsule):
+        kind, size = "capsule", [shape.radius, shape.height / 2]
+    else:
+        kind, size = "box", np.asarray(shape.sides) / 2
+    return f'<geom type="{kind}" size="{text(size)}" mass="{m}"/>'
+
+
 def in_mjcf(pile: Pile) -> str:
     """The scene for MuJoCo."""
-    ball = isinstance(pile.shape, Sphere)
-    size = f"{pile.shape.radius}" if ball else " ".join(str(s / 2) for s in pile.shape.sides)
-    kind = "sphere" if ball else "box"
     bodies = "".join(
-        f'<body pos="{_text(x)}" quat="{_text(turn)}"><freejoint/>'
-        f'<geom type="{kind}" size="{size}" mass="1"/></body>'
+        f'<body pos="{text(x)}" quat="{text(turn)}"><freejoint/>{geom(pile.shape)}</body>'
         for x, turn in zip(pile.x, pile.turn, strict=True)
     )
     walls = "".join(
@@ -115,10 +122,6 @@ def in_mjcf(pile: Pile) -> str:
     return f"""<mujoco><option timestep="{H}"/><size memory="400M"/>
         <default><geom friction="{MU} 0 0" condim="3"/></default>
         <worldbody><geom type="plane" size="0 0 1"/>{walls}{bodies}</worldbody></mujoco>"""
-
-
-def _text(numbers: np.ndarray) -> str:
-    return " ".join(repr(float(x)) for x in numbers)
 
 
 def by_mujoco(pile: Pile) -> Steps:

@@ -15,15 +15,17 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 import quadrupeds
+from contact_problems import G, inertia_of
+from piles import geom, text
 
-from rigidblocks import Model, RigidContactPlant, SixDoF, box_inertia, sphere_inertia
+from rigidblocks import Model, RigidContactPlant, SixDoF
 from rigidblocks.algebra.rotation import quaternion_rotation
 from rigidblocks.algebra.spatial import identity
 from rigidblocks.block.memory import Memory
 from rigidblocks.kernels.stepper import compiled_stepper
 from rigidblocks.model.shapes import Box, Shape, Sphere
 
-G, SLOPE = 9.81, np.pi / 6
+SLOPE = np.pi / 6
 STEPS = (4e-3, 1e-3, 2.5e-4)
 
 
@@ -71,12 +73,8 @@ def ours(scene: Scene, h: float) -> Run:
 
 def plant_of(scene: Scene, h: float) -> RigidContactPlant:
     n = len(scene.x)
-    inertia = (
-        sphere_inertia(scene.shape.radius, mass=1.0)
-        if isinstance(scene.shape, Sphere)
-        else box_inertia(scene.shape.sides, mass=1.0)
-    )
-    model = Model("scene", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, (inertia,) * n,
+    inertia = (inertia_of(scene.shape),) * n
+    model = Model("scene", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, inertia,
                   gravity=scene.gravity, contact=((scene.shape,),) * n)  # fmt: skip
     q0 = np.hstack([np.tile([1.0, 0, 0, 0], (n, 1)), scene.x])
     qd0 = np.hstack([np.zeros((n, 3)), scene.v])
@@ -85,22 +83,25 @@ def plant_of(scene: Scene, h: float) -> RigidContactPlant:
     )
 
 
-def theirs(scene: Scene, h: float) -> Run:
-    ball = isinstance(scene.shape, Sphere)
-    size = f"{scene.shape.radius}" if ball else " ".join(str(s / 2) for s in scene.shape.sides)
+def stiff(h: float, e: float = 0.0) -> tuple[str, str]:
+    """Attributes of MuJoCo's option and of its geoms: the elliptic cone, and contacts as stiff as
+    steps of h allow, with restitution e.
+    """
     solref = f"{2 * h} 1"
-    if scene.e > 0.0:  # of an oscillator that comes back with e of its speed
-        stiffness, lost = (0.25 / h) ** 2, -np.log(scene.e)
+    if e > 0.0:  # of an oscillator that comes back with e of its speed
+        stiffness, lost = (0.25 / h) ** 2, -np.log(e)
         solref = f"{-stiffness} {-2 * lost / np.hypot(np.pi, lost) * np.sqrt(stiffness)}"
+    solver = 'cone="elliptic" impratio="100" iterations="100"'
+    return solver, f'solref="{solref}" solimp="0.9999 0.9999 1e-4"'
+
+
+def theirs(scene: Scene, h: float) -> Run:
+    solver, stiffness = stiff(h, scene.e)
     bodies = "".join(
-        f'<body pos="{x} {y} {z}"><freejoint/><geom type="{"sphere" if ball else "box"}" '
-        f'size="{size}" mass="1"/></body>'
-        for x, y, z in scene.x
+        f'<body pos="{text(x)}"><freejoint/>{geom(scene.shape)}</body>' for x in scene.x
     )
-    spec = f"""<mujoco><option timestep="{h}" cone="elliptic" impratio="100" iterations="100"
-        gravity="{" ".join(map(str, scene.gravity))}"/>
-        <default><geom friction="{scene.mu} 0 0" condim="3" solref="{solref}"
-        solimp="0.9999 0.9999 1e-4"/></default>
+    spec = f"""<mujoco><option timestep="{h}" {solver} gravity="{text(scene.gravity)}"/>
+        <default><geom friction="{scene.mu} 0 0" condim="3" {stiffness}/></default>
         <worldbody><geom type="plane" size="0 0 1"/>{bodies}</worldbody></mujoco>"""
     model = mujoco.MjModel.from_xml_string(spec)
     data, n, steps = mujoco.MjData(model), len(scene.x), round(scene.T / h)

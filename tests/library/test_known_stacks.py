@@ -1,0 +1,75 @@
+"""Stacks, heavy bodies on light ones and friction close to its limit, where mechanics has them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import rigid_scenes
+from scripts import script
+
+pytestmark = pytest.mark.slow
+H = 1e-3
+
+
+@pytest.fixture(scope="module")
+def problems():
+    return script("benchmarks/contact_problems.py")
+
+
+def run(problems, problem, **options):
+    """The outputs, and by how much any middle of mass is off at any time."""
+    y = rigid_scenes.run(replace(problems.plant_of(problem, H), **options), problem.T)
+    off = max(problems.deviation(problem, (k + 1) * H, q) for k, q in enumerate(y.q))
+    assert y.left_out.max() == 0
+    return y, off
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("tower of 10 equal boxes", 1e-5),
+        ("the same, the lowest 10,000 times as heavy", 1e-5),
+        ("6 bricks that overhang by 0.99 of what they can", 1e-4),
+        ("pyramid of 55 boxes", 1e-5),
+        ("15 logs between walls", 1e-7),
+        ("55 cannonballs in a pit", 1e-8),
+        ("box on a slope, 0.99 of the friction angle", 1e-8),
+        ("box on a slope, 1.01 of it", 1e-7),
+        ("board against a wall, 0.98 of the angle that holds", 1e-9),
+        ("board against a wall, 1.02 of it", 1e-6),
+    ],
+)
+def test_bodies_are_where_mechanics_has_them(problems, name, limit):
+    y, off = run(problems, problems.PROBLEMS[name]())
+    assert off < limit
+    assert y.depth.max() < limit
+
+
+def test_more_sweeps_hold_a_tower_whose_topmost_box_is_a_hundred_times_as_heavy(problems):
+    problem = problems.tower(10, top=1e2)
+    off = [run(problems, problem, sweeps=sweeps)[1] for sweeps in (320, 32_000)]
+    assert off[0] < 1e-2
+    assert off[1] < 1e-6
+
+
+def test_more_sweeps_hold_a_heavy_box_that_leans_on_light_ones(problems):
+    assert run(problems, problems.held(10, 1e3), sweeps=3_200)[1] < 1e-6
+
+
+def test_all_legs_of_a_table_bear_it_together(problems):
+    problem = problems.table(100.0, 6, 0.1)
+    y, off = run(problems, problem)
+    weight = 9.81 * sum(body.m for body in problem.bodies)
+    assert off < 1e-6
+    assert y.f_contact[-1].reshape(-1, 6)[:, 5].sum() == pytest.approx(weight, rel=1e-4)
+
+
+@pytest.mark.parametrize("roller", [1.0, 10.0])
+def test_a_heavy_plank_rolls_as_its_kinetic_energy_says(problems, roller):
+    assert run(problems, problems.on_rollers(1e3, roller))[1] < 1e-5
+
+
+def test_bricks_that_overhang_by_more_than_they_can_fall(problems):
+    y, _ = run(problems, problems.overhanging(6, 1.01))
+    assert np.any(y.q[-1].reshape(-1, 7)[:, 6] < 0.06 * np.arange(6) - 0.03)
