@@ -101,7 +101,9 @@ def contact_equations(model: Model, contacts: Contacts, form: str, q: Array) -> 
     CompilerError without a C compiler.
     """
     if form not in FORMS:
-        raise ValueError(f"there is no form '{form}' of rigid contact; there are {FORMS}")
+        raise ValueError(
+            f"there is no form '{form}' of rigid contact; there are {', '.join(FORMS)}"
+        )
     all_of = contacts(q, np.zeros(model.nv))
     if form == "numpy" or not all_of:
         return NumpyEquations(model, contacts)
