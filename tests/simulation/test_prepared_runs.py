@@ -263,7 +263,7 @@ def test_starts_and_options_that_are_wrong_are_told_with_what_would_do():
     run = prepare(arm(), 1e-2)
     for start, error, message in (
         ({"robt.q": 0.0}, KeyError, r"no part 'robt' .*did you mean robot"),
-        ({"robot": 0.0}, KeyError, r"write part.port"),
+        ({"robot": 0.0}, KeyError, r"write 'robot.' and a port"),
         ({"robot.qq": 0.0}, KeyError, r"'robot' has nothing to start with a value called qq"),
         ({"pd.kp": [-1.0, 0.0]}, ValueError, r"it must be at least 0"),
         ([1.0], TypeError, r"start values are given by name"),
