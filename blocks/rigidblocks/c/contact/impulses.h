@@ -5,10 +5,18 @@
 
 #include "together.h"
 
-/* After how many sweeps free bodies are solved for together, and how many times as many later, where
-   the second half of these has brought the changes down by less than so much. What moves need not be
-   known as well, and so is left to sweeps for longer. */
-enum { RB_TOGETHER = 8, RB_LATER = 3, RB_STALLING = 4 };
+/* After how many sweeps free bodies are solved for together, and how many times as many later. */
+enum { RB_TOGETHER = 8, RB_LATER = 3 };
+
+/* Whether as many sweeps again would not be enough, by what the second half of them has done. What
+   moves need not be known as well as what stands, and so is left to sweeps for longer. */
+static inline int takes_long(int sweeps, double residual, double halfway, double tolerance,
+                             double later)
+{
+    const double part = residual / halfway;
+    return (sweeps > RB_TOGETHER || !(later > tolerance)) &&
+           residual * part * part > enough_after(2 * sweeps, tolerance, later);
+}
 
 /* `solve_impulses` where all contacts are of free bodies. */
 static inline void solve_free(struct scene *s, struct solution *all, double tolerance, double later,
@@ -29,8 +37,8 @@ static inline void solve_free(struct scene *s, struct solution *all, double tole
             halfway = all->residual;
         if (own == next) {
             next *= RB_LATER;
-            if ((own > RB_TOGETHER || !(later > tolerance)) &&
-                RB_STALLING * all->residual > halfway && solve_together(&free, own)) {
+            if (takes_long(own, all->residual, halfway, tolerance, later) &&
+                solve_together(&free, own)) {
                 before = kept = 0.0;
                 continue;
             }
