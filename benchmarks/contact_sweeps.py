@@ -1,9 +1,9 @@
 """Projected Gauss-Seidel with Coulomb's cone, alone and with nonlinear conjugate gradients between
 the sweeps (Silcowitz-Hansen, Niebe and Erleben 2010) and direct solves for trees, as in
-`RigidContactPlant`.
+`RigidContactPlant` but for what it solves together (`contact_together`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.sparse import csc_array, eye_array
 from solver_problems import Problem
 
 ENOUGH, LATER = 1e-5, 1e-4  # all as in c/contact
-COMPLIANCE, PATIENT, CIRCLING, LEAST_FOLLOWING = 1e-3, 32, 100.0, 0.125
+COMPLIANCE, TWICE, PATIENT, CIRCLING, LEAST_FOLLOWING = 1e-3, 2, 32, 100.0, 0.125
 
 
 class Sweep(NamedTuple):
@@ -24,6 +24,10 @@ class Sweep(NamedTuple):
     z: np.ndarray
     limit: np.ndarray
     change: float
+
+
+Found = tuple[Sweep, float] | None  # where another solver goes on to, and its multiply-adds
+Turn = Callable[[int, Sweep], Found]
 
 
 class Rows(NamedTuple):
@@ -113,22 +117,41 @@ def conjugate(problem: Problem, start: Start) -> Iterator[Iterate]:
     return (of_trees if problem.tree else of_free_bodies)(problem, start)
 
 
-def of_free_bodies(problem: Problem, start: Start) -> Iterator[Iterate]:
-    """Where many sweeps do not halve the changes, friction follows by less (`solve_free` of
-    c/contact/free.h).
+def never(_: int, __: Sweep) -> Found:
+    """Nothing but sweeps."""
+    return None
+
+
+def of_free_bodies(problem: Problem, start: Start, together: Turn = never) -> Iterator[Iterate]:
+    """Where many sweeps do not halve the changes, friction follows by less (`follow_less` of
+    c/contact/free.h); `together` may take over after each.
     """
     here, rows, now = local(problem), rows_of(problem), first(problem, begun(problem, start))
-    way, last, following, sweeps = no_way(now), np.inf, 1.0, 0
-    much = CIRCLING * max(ENOUGH * problem.fastest, LATER * problem.moving)
+    way, last, following, sweeps, work = no_way(now), np.inf, 1.0, 0, 0.0
+    much = CIRCLING * max(enough(problem), LATER * problem.moving)
     while True:
         after = swept(problem, here, rows, now, following)
-        sweeps += 1
-        yield Iterate(sweeps * cost(problem), after.p, after.z)
+        sweeps, work = sweeps + 1, work + cost(problem)
+        yield Iterate(work, after.p, after.z)
         if sweeps % PATIENT == 0:
             if after.change > max(0.5 * last, much):
                 following = max(LEAST_FOLLOWING, 0.5 * following)
             last = after.change
-        way, now = gone_on(way, now, after)
+        found = together(sweeps, after)
+        if found is None:
+            way, now = gone_on(way, now, after)
+        else:
+            now, way, work = found[0], no_way(after), work + found[1]
+
+
+def enough(problem: Problem) -> float:
+    """By how much a velocity may change in the last sweep [m/s]."""
+    return ENOUGH * problem.fastest
+
+
+def moves(problem: Problem) -> bool:
+    """Whether bodies move so fast that less is enough after many sweeps."""
+    return LATER * problem.moving > enough(problem)
 
 
 def cost(problem: Problem) -> float:
@@ -164,7 +187,7 @@ def held(problem: Problem, here: Local, now: Sweep) -> tuple[Sweep, float, bool]
     sticks = presses & (np.linalg.norm(p[:, 1:], axis=1) < (1 - 1e-9) * problem.mu * p[:, 0])
     mobile = np.einsum("kii->ki", here.W)
     stiff = np.column_stack([presses, sticks, sticks]) / (COMPLIANCE * mobile)
-    step, work = stiff_step(problem, now, stiff)
+    step, work = stiff_step(problem, now, stiff, TWICE)
     slides = presses & ~sticks
     step[slides, 1:] = p[slides, 1:] * (step[slides, 0] / p[slides, 0])[:, None]
     new = p + step
@@ -174,12 +197,18 @@ def held(problem: Problem, here: Local, now: Sweep) -> tuple[Sweep, float, bool]
     return first(problem, new), work, True
 
 
-def stiff_step(problem: Problem, now: Sweep, stiff: np.ndarray) -> tuple[np.ndarray, float]:
-    """The change of impulses (n, 3) that stops what is stiff, and its multiply-adds."""
-    u = problem.velocities(now.z)
+def stiff_step(
+    problem: Problem, now: Sweep, stiff: np.ndarray, times: int
+) -> tuple[np.ndarray, float]:
+    """The change of impulses (n, 3) that stops what is stiff, with its compliance taken so many
+    times, and its multiply-adds.
+    """
+    u, sum_x = problem.velocities(now.z), np.zeros_like(now.z)
     K = problem.Y.multiply(stiff.ravel()[:, None])
     factor = Factor.of(csc_array(eye_array(len(now.z)) + problem.Y.T @ K))
-    once = factor.solve(K.T @ -u.ravel())
-    twice = 2.0 * once + factor.solve(once)
-    work = gram_work(problem) + factor.work + 2 * factor.solve_work + 2 * problem.unit
-    return stiff * (-2.0 * u - (problem.Y @ twice).reshape(-1, 3)), work
+    x = K.T @ -u.ravel()
+    for left in range(times, 0, -1):
+        x = factor.solve(x)
+        sum_x = sum_x + left * x
+    work = gram_work(problem) + factor.work + times * factor.solve_work + 2 * problem.unit
+    return stiff * (-times * u - (problem.Y @ sum_x).reshape(-1, 3)), work
