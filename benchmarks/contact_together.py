@@ -9,10 +9,21 @@ from itertools import pairwise
 import numpy as np
 from contact_cones import on_half_line_and_disc
 from contact_laws import Iterate, Start, begun, gram_work
-from contact_sweeps import Found, Sweep, first, moves, of_free_bodies, of_trees, stiff_step
+from contact_sweeps import (
+    LATER,
+    PATIENT,
+    Found,
+    Sweep,
+    enough,
+    first,
+    moves,
+    of_free_bodies,
+    of_trees,
+    stiff_step,
+)
 from solver_problems import Problem
 
-FIRST, LATER, STALLING = 8, 3, 4  # all as in c/contact
+FIRST, AGAIN = 8, 3  # all as in c/contact
 STIFF, PROXIMAL, HOLDS = 1e7, 3, 6
 SIDE = 6  # of the block of a body
 
@@ -92,8 +103,8 @@ class Together:
 
     with S zero where a contact opens, and across its normal where it slides, and S^-1 dp added to
     the other side twice more, so that little compliance is left. Tried after 8, 24, 72, ... sweeps
-    where the second half of these has not brought the changes down to a quarter, and a factor takes
-    no longer than they did; what moves skips the first time.
+    where by what the second half of these has done as many again would not be enough, and a factor
+    takes no longer than they did; what moves skips the first time.
     """
 
     def __init__(self, problem: Problem, p: np.ndarray) -> None:
@@ -114,11 +125,18 @@ class Together:
             self.halfway = now.change
         if sweeps < self.at:
             return None
-        self.at *= LATER
+        self.at *= AGAIN
         early = sweeps == FIRST and moves(self.problem)
-        if early or STALLING * now.change <= self.halfway or not self.fits or self.long > sweeps:
+        if early or not self.takes_long(sweeps, now) or not self.fits or self.long > sweeps:
             return None
         return self.solved(now)
+
+    def takes_long(self, sweeps: int, now: Sweep) -> bool:
+        """Whether as many sweeps again would not be enough."""
+        asked = enough(self.problem)
+        if 2 * sweeps >= PATIENT:
+            asked = max(asked, LATER * self.problem.moving)
+        return now.change * (now.change / self.halfway) ** 2 > asked
 
     def solved(self, now: Sweep) -> tuple[Sweep, float]:
         """All at once, as long as it lowers what sweeps lower."""
