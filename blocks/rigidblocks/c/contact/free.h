@@ -29,7 +29,7 @@ struct flight {
 
 /* Room for as many as a heap has at once, where there is room for many in all: they are on the stack
    of whoever steps, which is 8 MB where nobody asks for more. */
-enum { RB_LIGHTS = RB_CONTACTS <= 2048 ? RB_CONTACTS : (3 * RB_CONTACTS + 4) / 5 };
+enum { RB_LIGHTS = RB_CONTACTS <= 2048 ? RB_CONTACTS : RB_CONTACTS / 2 };
 
 /* All contacts that are solved for, and the bodies that they touch; the part of what it is behind by
    which the most that friction can be follows the normal impulse in a sweep. */

@@ -46,7 +46,7 @@ struct touch {
     /* velocities before the step against those now, those before a strike, and the least one of
        what does not bounce */
     double lead[3], before[3], resting;
-    double open, twist, roll, pushed, struck[RB_PARTS], compressed[RB_PARTS];
+    double open, twist, roll, pushed, struck[RB_PARTS], compressed[RB_POISSON ? RB_PARTS : 1];
     int shape_a, shape_b, sticks;
     struct rows rows[2];
 };

@@ -94,7 +94,8 @@ static inline void compress_and_expand(struct scene *s, struct solution *all, do
         struct touch *c = &all->touch[all->listed[k]];
         const double taken = more_of(c->impulse[0] - c->lead[0] * c->inertia, 0.0);
         const double again[RB_PARTS] = {c->floor = c->e * (c->impulse[0] > 0.0 ? taken : 0.0)};
-        memcpy(c->compressed, c->impulse, sizeof c->compressed);
+        for (int i = 0; i < RB_PARTS; i++)
+            c->compressed[RB_POISSON ? i : 0] = c->impulse[i];
         memcpy(c->impulse, again, sizeof again);
         apply(s, c, again);
     }
@@ -102,7 +103,7 @@ static inline void compress_and_expand(struct scene *s, struct solution *all, do
     for (int k = 0; k < all->list; k++) {
         struct touch *c = &all->touch[all->listed[k]];
         for (int i = 0; i < RB_PARTS; i++)
-            c->impulse[i] += c->compressed[i];
+            c->impulse[i] += c->compressed[RB_POISSON ? i : 0];
         c->floor = 0.0;
     }
 }

@@ -8,12 +8,12 @@
 
 #include "free.h"
 
-/* room for blocks, none where there are very many bodies; solutions with a compliance, each from
-   where the one before has come; how often contacts are let go or begin to slide */
+/* room for blocks, none where there is not for the rows of all contacts; solutions with a compliance,
+   each from where the one before has come; how often contacts are let go or begin to slide */
 enum {
-    RB_BLOCKS = RB_BODIES < 64 ? RB_BODIES * (RB_BODIES + 1) / 2
-    : RB_BODIES <= 512         ? 2048
-                               : 1,
+    RB_BLOCKS = RB_LIGHTS < RB_CONTACTS ? 1
+    : RB_BODIES < 64                    ? RB_BODIES * (RB_BODIES + 1) / 2
+                                        : 2048,
     RB_PROXIMAL = 3,
     RB_HOLDS = 6
 };
