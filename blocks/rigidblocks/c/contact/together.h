@@ -11,9 +11,9 @@
 /* room for blocks, none where there is not for the rows of all contacts; solutions with a compliance,
    each from where the one before has come; how often contacts are let go or begin to slide */
 enum {
-    RB_BLOCKS = RB_LIGHTS < RB_CONTACTS ? 1
-    : RB_BODIES < 64                    ? RB_BODIES * (RB_BODIES + 1) / 2
-                                        : 2048,
+    RB_BLOCKS = RB_LIGHTS + 0 < RB_CONTACTS + 0 ? 1
+    : RB_BODIES < 64                            ? RB_BODIES * (RB_BODIES + 1) / 2
+                                                : 2048,
     RB_PROXIMAL = 3,
     RB_HOLDS = 6
 };
@@ -363,8 +363,9 @@ static inline int hold_bodies(struct flights *all, struct envelope *e)
 /* All at once, as often as it lowers what sweeps lower. Returns 0 where it was not tried. */
 static inline int solve_together(struct flights *all, int sweeps)
 {
+    const int blocks = RB_BLOCKS, bodies = RB_BODIES;
     struct envelope e;
-    if (RB_BLOCKS < RB_BODIES || !make_envelope(all, sweeps, &e))
+    if (blocks < bodies || !make_envelope(all, sweeps, &e))
         return 0;
     double height = height_of(all);
     for (int hold = 0; hold < RB_HOLDS; hold++) {
