@@ -69,15 +69,7 @@ def export_fmu(
     what `native_fmu`, `python_fmu` and
     `FusedSystem` raise.
     """
-    if target not in TARGETS:
-        raise ValueError(f"target must be one of {', '.join(TARGETS)}, not '{target}'")
-    if not isinstance(source, Block | System | str | Path):
-        raise TypeError(
-            f"an FMU is made of a block, a System or a script, not of a {type(source).__name__}; "
-            "RobotPlant(model) is the block of a model"
-        )
-    if Path(path).is_dir():
-        raise IsADirectoryError(f"cannot write the FMU '{path}': it is a folder")
+    _check(source, path, target)
     tunable = (tunable,) if isinstance(tunable, str) else tunable
     _refuse(
         None if isinstance(source, System) else {"dt": dt, "order": order},
@@ -170,6 +162,19 @@ def _object_script(made: _Made, folder: Path, changes: Mapping[str, Any]) -> Scr
     name = model_identifier(given.pop("name", type(made.block).__name__))
     options = {"method": made.method, "h": made.h, "tunable": None} | given
     return object_script(folder, name, made.block, options)
+
+
+def _check(source: object, path: str | Path, target: str) -> None:
+    """Raises for an unknown target, for a source that is none, and for the path of a folder."""
+    if target not in TARGETS:
+        raise ValueError(f"target must be one of {', '.join(TARGETS)}, not '{target}'")
+    if not isinstance(source, Block | System | str | Path):
+        raise TypeError(
+            f"an FMU is made of a block, a System or a script, not of a {type(source).__name__}; "
+            "RobotPlant(model) is the block of a model"
+        )
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"cannot write the FMU '{path}': it is a folder")
 
 
 def _refuse(options: Mapping[str, object] | None, reason: str) -> None:
