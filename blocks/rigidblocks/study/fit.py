@@ -111,8 +111,6 @@ def fit(
     if noise is None:
         _check_rest(names, J)
     found = estimated(z, J, r / sigma[replay.column], level, scaled=noise is None)
-    low, high = replay.bounds
-    at_bound = tuple(n for n, v, a, b in zip(names, z, low, high, strict=True) if v in (a, b))
     return Fit(
         values=dict(zip(names, z.tolist(), strict=True)),
         deviations=dict(zip(names, found.deviations.tolist(), strict=True)),
@@ -123,8 +121,14 @@ def fit(
         correlation=found.correlation,
         exact=replay.exact,
         runs=replay.runs,
-        at_bound=at_bound,
+        at_bound=_at_bound(replay, names, z),
     )
+
+
+def _at_bound(replay: Replay, names: list[str], z: Array) -> tuple[str, ...]:
+    """Which of the numbers that were found are at a bound."""
+    low, high = replay.bounds
+    return tuple(n for n, v, a, b in zip(names, z, low, high, strict=True) if v in (a, b))
 
 
 def _weighted(
