@@ -111,44 +111,42 @@ def test_where_the_shapes_are_turned_round_the_answer_is():
         assert one.gap == pytest.approx(two.gap, abs=1e-6)
 
 
-@pytest.mark.interop
-@pytest.mark.parametrize("pair", [pair for pair in PAIRS if set(pair) <= set(FLAT)])
-def test_the_distance_and_the_normal_are_those_of_coal(pair):
-    coal = pytest.importorskip("coal")
-    hull = _coal_hull(coal, HULL)
-    theirs = {
-        "sphere": coal.Sphere(0.3),
-        "capsule": coal.Capsule(0.2, 0.6),
-        "box": coal.Box(0.4, 0.7, 0.5),
-        "hull": hull,
-        "plane": coal.Halfspace(np.array([0.0, 0.0, 1.0]), 0.0),
-    }
-    rng, unsure = np.random.default_rng(8), 0
-    for _ in range(1000):
-        X = [random_pose(rng, 0.7) for _ in range(2)]
-        ours = proximity(SHAPES[pair[0]], X[0], SHAPES[pair[1]], X[1])
-        found, asked = coal.DistanceResult(), coal.DistanceRequest()
-        asked.enable_signed_distance = True
-        asked.gjk_tolerance = asked.epa_tolerance = 1e-12
-        at = [coal.Transform3s(x.E.T, x.r) for x in X]
-        d = coal.distance(theirs[pair[0]], at[0], theirs[pair[1]], at[1], asked, found)
-        assert ours.gap == pytest.approx(d, abs=1e-9)
-        unsure += np.linalg.norm(ours.normal + found.normal) > 1e-9  # two depths alike, say
-    assert unsure <= 2
+STRAIGHT, LYING = np.eye(3), rx(np.pi / 2)
+ALIGNED = {
+    "a ball on the axis of a capsule": ("sphere", STRAIGHT, (0, 0, 0.1), "capsule"),
+    "capsules along one line": ("capsule", STRAIGHT, (0, 0, 0.3), "capsule"),
+    "boxes that touch with edges": ("box", STRAIGHT, (0.4, 0.7, 0), "box"),
+    "a box on a box": ("box", STRAIGHT, (0, 0, 0.5), "box"),
+    "a cylinder on a box": ("cylinder", STRAIGHT, (0.1, 0.2, 0.5), "box"),
+    "a cylinder that lies on a box": ("cylinder", LYING, (0.1, 0.2, 0.55), "box"),
+    "a cylinder in a cylinder": ("cylinder", STRAIGHT, (0, 0, 0.1), "cylinder"),
+    "a capsule in a cylinder": ("capsule", STRAIGHT, (0, 0, 0), "cylinder"),
+    "a capsule that touches a cylinder": ("capsule", STRAIGHT, (0.5, 0, 0.2), "cylinder"),
+    "an ellipsoid that touches a box": ("ellipsoid", STRAIGHT, (0, 0, 0.65), "box"),
+    "a ball in an ellipsoid": ("sphere", STRAIGHT, (0, 0, 0.1), "ellipsoid"),
+    "a box on a hull": ("box", STRAIGHT, (0, 0, 1.25), "cube"),
+    "a cylinder beside a hull": ("cylinder", LYING, (1.3, 0.1, 0.2), "cube"),
+}
 
 
-def _coal_hull(coal, vertices):
-    from scipy.spatial import ConvexHull as QHull
-
-    hull = QHull(vertices)
-    points, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
-    for point in vertices:
-        points.append(point)
-    for simplex, equation in zip(hull.simplices, hull.equations, strict=True):
-        i, j, k = map(int, simplex)
-        n = np.cross(vertices[j] - vertices[i], vertices[k] - vertices[i])
-        triangles.append(coal.Triangle(i, j, k) if n @ equation[:3] > 0 else coal.Triangle(i, k, j))
-    return coal.Convex(points, triangles)
+@pytest.mark.parametrize("case", ALIGNED)
+@pytest.mark.parametrize("turned", [0.0, 0.7])
+def test_where_many_answers_are_as_good_it_is_one_of_them(case, turned):
+    """Its normal has the gap, and the points are farthest along it; aligned to rounding where the
+    whole is turned.
+    """
+    name, E, r, other = ALIGNED[case]
+    a, b = SHAPES[name], ConvexHull(CORNERS) if other == "cube" else SHAPES[other]
+    X_b = Transform(rx(turned) @ rz(turned), np.full(3, turned))
+    X_a = Transform(E, np.array(r, dtype=float)) @ X_b
+    gap, n, on_a, on_b = proximity(a, X_a, b, X_b)
+    assert np.linalg.norm(n) == pytest.approx(1, abs=1e-12)
+    assert on_a - on_b == pytest.approx(gap * n, abs=1e-8)
+    assert [-on_a @ n, on_b @ n] == pytest.approx([reach(a, X_a, -n), reach(b, X_b, n)], abs=1e-12)
+    aligned = np.concatenate([np.eye(3), -np.eye(3)]) @ X_b.E
+    for d in (*aligned, *np.random.default_rng(4).normal(size=(100, 3))):
+        d = d / np.linalg.norm(d)
+        assert gap >= -reach(a, X_a, -d) - reach(b, X_b, d) - 1e-12
 
 
 def sorted_points(touching):

@@ -18,6 +18,7 @@ GEOMETRY = (
     "vector.h",
     "shape.h",
     "gjk.h",
+    "edges.h",
     "epa.h",
     "polish.h",
     "proximity.h",
@@ -53,9 +54,8 @@ def proximity(a: Shape | Surface, X_a: Transform, b: Shape | Surface, X_b: Trans
     their bodies; all results are in base coordinates.
 
     In closed form where there is one, by GJK and, where the shapes overlap, EPA else, with Newton's
-    method where one of them is curved: to rounding, to about 1e-9 of their size for cylinders and
-    ellipsoids beside hulls. Where several
-    points are equally close it is one of them. Raises TypeError for a shape without a row
+    method where one of them is curved: to rounding. Where several normals or points are as good it
+    is one of them. Raises TypeError for a shape without a row
     (`contact.shape_rows`), and ValueError for two planes and for a set of several points.
     """
     out, (row_a, row_b), poses = np.zeros(10), _rows(a, b), np.zeros(24)

@@ -19,7 +19,7 @@ from rigidblocks.model.shapes import Plane, Shape, Surface
 
 # where shapes touch
 SHAPES_IN_C = (
-    *("vector", "shape", "gjk", "epa", "polish", "proximity", "boxes", "manifold"),
+    *("vector", "shape", "gjk", "edges", "epa", "polish", "proximity", "boxes", "manifold"),
     *("ground", "patches"),
 )
 

@@ -125,14 +125,14 @@ static inline int toggle_edge(int (*edge)[2], int n, int from, int to)
     return n + 1;
 }
 
-/* The polytope with one more corner: the faces that see it give way to those around it. 0 where
-   there is no room. */
+/* The polytope with one more corner: the faces that see it, and those in whose planes it is, give
+   way to those around it, so that none is without an area. 0 where there is no room. */
 static inline int expand(struct polytope *p, const struct corner *next, double tiny)
 {
     int edge[RB_EPA_EDGES][2], edges = 0, kept = 0;
     for (int k = 0; k < p->faces; k++) {
         const struct facet f = p->face[k];
-        if (dot(f.n, next->w) - f.d > tiny && edges + 3 <= RB_EPA_EDGES) {
+        if (dot(f.n, next->w) - f.d > -tiny && edges + 3 <= RB_EPA_EDGES) {
             for (int i = 0; i < 3; i++)
                 edges = toggle_edge(edge, edges, f.at[i], f.at[(i + 1) % 3]);
         } else {
@@ -194,7 +194,10 @@ static inline int epa(const struct placed *a, const struct placed *b, struct sim
     if (!fill_tetrahedron(a, b, s, size) || !start_polytope(s, &p))
         return 0;
     struct facet best = p.face[0];
-    double least = INFINITY; /* how far the shapes reach over each other along its normal */
+    double far = 0.0, least = INFINITY; /* how far the shapes reach over each other along best.n */
+    for (int k = 0; k < 4; k++)
+        far = fmax(far, norm(p.at[k].w));
+    const double tiny = 1e-12 * far;
     for (;;) {
         struct corner next = {.w = {0.0, 0.0, 0.0}};
         const struct facet f = p.face[closest_facet(&p)];
@@ -202,16 +205,16 @@ static inline int epa(const struct placed *a, const struct placed *b, struct sim
             break;
         corner_along(a, b, f.n, &next);
         const double reach = dot(f.n, next.w);
-        if (reach < least) {
+        if (reach < least || (reach <= least + tiny && f.d > best.d)) {
             least = reach;
             best = f;
         }
-        if (reach - f.d <= 1e-13 * size || !expand(&p, &next, 1e-14 * size))
+        if (reach - f.d <= tiny || !expand(&p, &next, tiny))
             break;
     }
     if (!isfinite(least))
         return 0;
-    deepest(&p, &best, 1e-12 * size, out);
+    deepest(&p, &best, tiny, out);
     out->depth = least;
     return 1;
 }

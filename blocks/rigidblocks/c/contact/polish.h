@@ -3,20 +3,29 @@
 
    The gap along n is g(n) = n . w, w = s_A(-n) - s_B(n) being the difference of what is farthest;
    it is largest along the normal, where w is along n. A core that touches with an edge or a face
-   has n across that, and only what is left of n is sought. */
+   has n across that, and only what is left of n is sought; of all edges near n, and of all two of
+   them, those are taken whose g is the largest. */
 
 #ifndef RB_POLISH_H
 #define RB_POLISH_H
 
+#include "edges.h"
 #include "epa.h"
 
 enum { RB_POLISH_STEPS = 8 };
+#define RB_POLISH_OFF 1e-12   /* of the size, across a normal */
+#define RB_POLISH_LEAST 1e-10 /* of the largest curvature */
 
 /* A normal, how far w is from it across all but the directions that are kept, and the points of
    both cores. */
 struct polished {
     double n[3], on_a[3], on_b[3], gap, off;
 };
+
+static inline int is_curved(const struct placed *a)
+{
+    return kind_of(a->shape) == RB_ELLIPSOID || kind_of(a->shape) == RB_CYLINDER;
+}
 
 /* How the farthest point moves with its direction d, in the frame of the shape (3 x 3,
    symmetric). */
@@ -88,30 +97,49 @@ static inline void gap_along(const struct placed *a, const struct placed *b, con
         p->off += fabs(dot(way[i], w));
 }
 
-/* Newton's method from p->n, across the `kept` directions of edges. */
+/* The turn of n by Newton's method for what is off and the curvatures m, k, l, but not along a way
+   that is not curved, as where all turns round an axis are as good. 0 where no gap is largest. */
+static inline int turn_of(double m, double k, double l, const double *off, double *out)
+{
+    const double half = 0.5 * (m - l), root = sqrt(half * half + k * k);
+    const double most = 0.5 * (m + l) + root, least = most - 2.0 * root;
+    double way[3] = {half >= 0.0 ? half + root : k, half >= 0.0 ? k : root - half, 0.0};
+    if (!(root > 0.0))
+        way[0] = 1.0;
+    normalize(way);
+    if (!(most > 0.0))
+        return 0;
+    const double first = (way[0] * off[0] + way[1] * off[1]) / most;
+    const double second =
+        least > RB_POLISH_LEAST * most ? (way[0] * off[1] - way[1] * off[0]) / least : 0.0;
+    out[0] = first * way[0] - second * way[1];
+    out[1] = first * way[1] + second * way[0];
+    return 1;
+}
+
+/* Newton's method from p->n, which is across the `kept` edges. */
 static inline void newton(const struct placed *a, const struct placed *b, const double (*edge)[3],
                           int kept, struct polished *p)
 {
+    const double *first = kept > 0 ? edge[0] : NULL;
     double way[2][3];
-    int ways = free_ways(p->n, edge[0], kept, way);
+    int ways = free_ways(p->n, first, kept, way);
     gap_along(a, b, (const double (*)[3])way, ways, p);
     for (int step = 0; step < RB_POLISH_STEPS && ways > 0 && p->off > 0.0; step++) {
         struct polished next = *p;
-        double w[3], turned[2] = {0.0, 0.0};
+        double w[3], off[2] = {0.0, 0.0}, turned[2];
         difference(p->on_a, p->on_b, w);
-        const double x = dot(way[0], w), y = ways > 1 ? dot(way[1], w) : 0.0;
+        for (int i = 0; i < ways; i++)
+            off[i] = dot(way[i], w);
         const double m = p->gap + curved(a, b, p->n, way[0], way[0]);
         const double k = ways > 1 ? curved(a, b, p->n, way[0], way[1]) : 0.0;
-        const double l = ways > 1 ? p->gap + curved(a, b, p->n, way[1], way[1]) : 1.0;
-        const double det = m * l - k * k;
-        if (!(m > 0.0) || !(det > 0.0))
+        const double l = ways > 1 ? p->gap + curved(a, b, p->n, way[1], way[1]) : m;
+        if (!turn_of(m, k, l, off, turned))
             return;
-        turned[0] = (l * x - k * y) / det;
-        turned[1] = (m * y - k * x) / det;
         for (int i = 0; i < ways; i++)
             along(next.n, turned[i], way[i], next.n);
         normalize(next.n);
-        ways = free_ways(next.n, edge[0], kept, way);
+        ways = free_ways(next.n, first, kept, way);
         gap_along(a, b, (const double (*)[3])way, ways, &next);
         if (!(next.off < p->off))
             return;
@@ -119,84 +147,126 @@ static inline void newton(const struct placed *a, const struct placed *b, const 
     }
 }
 
-/* The edges that a core may touch with along n, as directions that n is nearly across; returns how
-   many there are in all. */
-static inline int edges_across(const struct placed *a, const double *n, double (*edge)[3],
-                               int count)
+/* What is found from a near normal: the best one, and where none is to rounding that which is
+   nearest to one. None has a smaller gap than `least`. */
+struct search {
+    const double *start;
+    double size, least;
+    struct polished best, rough;
+};
+
+/* The normal across these edges, of which two may be one. */
+static inline void try_edges(const struct placed *a, const struct placed *b,
+                             const double (*edge)[3], int kept, struct search *s)
 {
-    const int kind = kind_of(a->shape), round_one = kind == RB_CYLINDER;
-    double local[3];
-    turn_back(a->r, n, local);
-    for (int i = kind == RB_BOX ? 0 : 2; i < 3; i++)
-        if ((kind == RB_BOX || kind == RB_SEGMENT || round_one) && fabs(local[i]) < 1e-3 &&
-            count < 2)
-            axis_of(a, i, edge[count++]);
-    for (int i = 0; i < 2; i++)
-        if (round_one && local[0] * local[0] + local[1] * local[1] < 1e-6 && count < 2)
-            axis_of(a, i, edge[count++]);
-    return count;
+    struct polished p = {.gap = 0.0};
+    memcpy(p.n, s->start, sizeof p.n);
+    if (!turn_across(edge, kept, p.n))
+        return;
+    newton(a, b, edge, kept, &p);
+    if (p.gap > s->least && p.off < s->rough.off)
+        s->rough = p;
+    if (p.off <= RB_POLISH_OFF * s->size && p.gap > s->best.gap + 1e-15 * s->size)
+        s->best = p;
 }
 
-/* n across one edge, or along the normal of a face with two. */
-static inline void turn_across(const double (*edge)[3], int kept, double *n)
+static inline void try_all_edges(const struct placed *a, const struct placed *b, struct search *s)
 {
-    double up[3];
-    if (kept == 1) {
-        along(n, -dot(n, edge[0]), edge[0], n);
-    } else if (kept == 2) {
-        cross(edge[0], edge[1], up);
-        times(dot(up, n) < 0.0 ? -1.0 : 1.0, up, n);
+    double down[3], edge[2 * RB_EDGES][3], of[2][3] = {{0.0, 0.0, 0.0}, {0.0, 0.0, 0.0}};
+    times(-1.0, s->start, down);
+    int count = edges_across(a, down, edge);
+    count += edges_across(b, s->start, edge + count);
+    for (int i = 0; i < count; i++)
+        try_edges(a, b, (const double (*)[3])edge + i, 1, s);
+    for (int i = 0; i < count; i++) {
+        for (int j = 0; j < i; j++) {
+            memcpy(of[0], edge[i], sizeof *of);
+            memcpy(of[1], edge[j], sizeof *of);
+            try_edges(a, b, (const double (*)[3])of, 2, s);
+        }
     }
-    normalize(n);
 }
 
-/* Whether p is a normal, and no worse than a gap. */
-static inline int is_normal(const struct polished *p, double gap, double size)
+/* The points of both cores: where edges and faces leave more than one, near the middle of those
+   given. */
+static inline void touching_points(const struct placed *a, const struct placed *b,
+                                   const struct polished *p, double *on_a, double *on_b)
 {
-    return p->off <= 1e-12 * size && p->gap >= gap - 1e-14 * size;
+    double down[3], e[3] = {0.0, 0.0, 0.0}, f[3] = {0.0, 0.0, 0.0}, g[3], w[3], middle[3], arm[3];
+    times(-1.0, p->n, down);
+    const int of_a = edges_at(a, down, e), of_b = edges_at(b, p->n, f);
+    times(0.5, on_a, middle);
+    along(middle, 0.5, on_b, middle);
+    cross(f, p->n, g);
+    difference(p->on_a, p->on_b, w);
+    difference(middle, of_b == 1 ? p->on_b : p->on_a, arm);
+    if (of_a == 0) {
+        memcpy(on_a, p->on_a, sizeof p->on_a);
+    } else if (of_b == 0) {
+        along(p->on_b, p->gap, p->n, on_a);
+    } else if (of_a == 1 && of_b == 1 && fabs(dot(e, g)) > RB_NEARLY_ACROSS) {
+        along(p->on_a, -dot(w, g) / dot(e, g), e, on_a);
+    } else if (of_b == 1) {
+        along(p->on_b, dot(arm, f), f, on_a);
+        along(on_a, p->gap, p->n, on_a);
+    } else if (of_a == 1) {
+        along(p->on_a, dot(arm, e), e, on_a);
+    } else {
+        along(middle, -dot(arm, p->n), p->n, on_a);
+    }
+    along(on_a, -p->gap, p->n, on_b);
+}
+
+/* How far the points are from having the gap along the normal between them. */
+static inline double off_normal(const double *n, double gap, const double *on_a, const double *on_b)
+{
+    double w[3];
+    difference(on_a, on_b, w);
+    along(w, -gap, n, w);
+    return norm(w);
+}
+
+/* What rounding is measured by. */
+static inline double reach_of(const struct placed *a, const double *point)
+{
+    double arm[3];
+    difference(point, a->p, arm);
+    return norm(arm) + norm(point);
+}
+
+/* g(n), and how large the numbers are that it is of. */
+static inline double gap_and_size(const struct placed *a, const struct placed *b, const double *n,
+                                  double *size)
+{
+    struct polished p = {.gap = 0.0};
+    memcpy(p.n, n, sizeof p.n);
+    gap_along(a, b, NULL, 0, &p);
+    *size = reach_of(a, p.on_a) + reach_of(b, p.on_b);
+    return p.gap;
 }
 
 /* The normal, the gap and the points of two cores from near ones; nothing where both have corners
-   alone. */
+   alone, or where nothing better is found. */
 static inline void polish(const struct placed *a, const struct placed *b, double *n, double *gap,
                           double *on_a, double *on_b)
 {
-    const double size = fmax(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]);
-    const int smooth_a = kind_of(a->shape) == RB_ELLIPSOID,
-              smooth_b = kind_of(b->shape) == RB_ELLIPSOID;
-    struct polished p = {.gap = 0.0}, near;
-    double edge[2][3] = {{0.0, 0.0, 0.0}, {0.0, 0.0, 0.0}};
-    if (!smooth_a && !smooth_b && kind_of(a->shape) != RB_CYLINDER &&
-        kind_of(b->shape) != RB_CYLINDER)
+    struct search s = {.start = n};
+    if (!is_curved(a) && !is_curved(b))
         return;
-    memcpy(p.n, n, sizeof p.n);
-    near = p;
-    newton(a, b, (const double (*)[3])edge, 0, &p);
-    gap_along(a, b, NULL, 0, &near);
-    int kept = 0;
-    if (!is_normal(&p, near.gap, size)) {
-        kept = edges_across(b, n, edge, edges_across(a, n, edge, 0));
-        p = near;
-        turn_across((const double (*)[3])edge, kept, p.n);
-        newton(a, b, (const double (*)[3])edge, kept, &p);
-        if (kept == 0 || !is_normal(&p, near.gap, size))
-            return;
-    }
-    memcpy(n, p.n, sizeof p.n);
-    *gap = p.gap;
-    if (kept == 0 || smooth_a || smooth_b) {
-        memcpy(on_a, p.on_a, sizeof p.on_a);
-        memcpy(on_b, p.on_b, sizeof p.on_b);
-    }
-    if (kept > 0 && !smooth_a && !smooth_b) { /* where they were along the edge or on the face */
-        times(0.5, on_a, p.on_a);
-        along(p.on_a, 0.5, on_b, p.on_a);
-        along(p.on_a, 0.5 * p.gap, n, on_a);
-    }
-    if (kept > 0 && !smooth_a && smooth_b)
-        along(on_b, p.gap, n, on_a);
-    else if (kept > 0)
-        along(on_a, -p.gap, n, on_b);
+    s.least = gap_and_size(a, b, n, &s.size) - 1e-14 * s.size;
+    s.best.gap = s.least;
+    s.best.off = INFINITY;
+    s.rough.gap = -INFINITY;
+    s.rough.off = off_normal(n, *gap, on_a, on_b);
+    try_edges(a, b, NULL, 0, &s);
+    if (isinf(s.best.off))
+        try_all_edges(a, b, &s);
+    const struct polished *found = isinf(s.best.off) ? &s.rough : &s.best;
+    if (!(found->gap > s.least))
+        return;
+    memcpy(n, found->n, sizeof found->n);
+    *gap = found->gap;
+    touching_points(a, b, found, on_a, on_b);
 }
 
 #endif

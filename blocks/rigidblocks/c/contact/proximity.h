@@ -6,6 +6,9 @@
 
 #include "polish.h"
 
+/* How far cores that touch are pushed into each other, for their size. */
+#define RB_PUSH 1e-8
+
 /* The unit normal out of B towards A, the distance along it, negative where the shapes overlap, and
    the points. */
 struct proximity {
@@ -43,7 +46,7 @@ static inline void between_points(struct proximity *c)
     double apart[3];
     difference(c->on_a, c->on_b, apart);
     c->gap = norm(apart);
-    if (c->gap > 0.0) {
+    if (c->gap > 1e-14 * (norm(c->on_a) + norm(c->on_b))) { /* else it is rounding */
         memcpy(c->n, apart, sizeof c->n);
         normalize(c->n);
     }
@@ -57,6 +60,12 @@ static inline void of_segments(const struct placed *a, const struct placed *b, s
         f[i] = b->shape[3] * b->r[3 * i + 2];
     }
     cross(e, f, c->n);
+    if (!(norm(c->n) > 1e-9 * norm(e) * norm(f))) {
+        const double *axis = dot(e, e) > dot(f, f) ? e : f;
+        double one[3] = {axis[0], axis[1], axis[2]}, other[3];
+        if (normalize(one) > 0.0)
+            across(one, c->n, other);
+    }
     normalize(c->n);
     closest_of_segments(a->p, e, b->p, f, c->on_a, c->on_b);
     between_points(c);
@@ -116,30 +125,61 @@ static inline void turn_round(struct proximity *c)
     times(-1.0, c->n, c->n);
 }
 
+/* The overlap of two cores by EPA, from what GJK left. 0 where they only touch. */
+static inline int of_overlap(const struct placed *a, const struct placed *b, struct simplex *s,
+                             struct proximity *c)
+{
+    struct overlap o;
+    if (!epa(a, b, s, &o))
+        return 0;
+    memcpy(c->n, o.n, sizeof c->n);
+    memcpy(c->on_a, o.on_a, sizeof c->on_a);
+    memcpy(c->on_b, o.on_b, sizeof c->on_b);
+    c->gap = -o.depth;
+    return 1;
+}
+
+/* Two cores that only just touch, so that what is between them is no normal: that of an overlap is
+   well defined, so they are pushed into each other a little, and what is found of them is taken as
+   far back. */
+static inline void of_touching(const struct placed *a, const struct placed *b, double push,
+                               struct proximity *c)
+{
+    struct placed moved = *b;
+    struct simplex s;
+    struct proximity deep = *c;
+    double back[3], x[3], size;
+    along(b->p, c->gap + push, c->n, moved.p);
+    if (gjk(a, &moved, &s) || !of_overlap(a, &moved, &s, &deep))
+        return;
+    polish(a, &moved, deep.n, &deep.gap, deep.on_a, deep.on_b);
+    deep.gap = gap_and_size(a, b, deep.n, &size);
+    if (deep.gap < gap_and_size(a, b, c->n, &size))
+        return;
+    difference(b->p, moved.p, back);
+    along(deep.on_b, 1.0, back, deep.on_b);
+    *c = deep;
+}
+
 /* Two cores by GJK, and EPA where they overlap; along the line of their middles where they only
-   touch. */
+   touch and have no volume together. */
 static inline void of_cores(const struct placed *a, const struct placed *b, struct proximity *c)
 {
+    const double push = RB_PUSH * fmin(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]);
     struct simplex s;
-    struct overlap o;
+    double size;
     const int apart = gjk(a, b, &s);
     difference(a->p, b->p, c->n);
     normalize(c->n);
-    if (apart) {
+    if (apart || s.n < 4)
         witnesses(&s, c->on_a, c->on_b);
+    if (apart)
         between_points(c);
-        polish(a, b, c->n, &c->gap, c->on_a, c->on_b);
-    } else if (epa(a, b, &s, &o)) {
-        memcpy(c->n, o.n, sizeof c->n);
-        memcpy(c->on_a, o.on_a, sizeof c->on_a);
-        memcpy(c->on_b, o.on_b, sizeof c->on_b);
-        c->gap = -o.depth;
-        polish(a, b, c->n, &c->gap, c->on_a, c->on_b);
-    } else {
-        if (s.n < 4)
-            witnesses(&s, c->on_a, c->on_b);
+    else if (!of_overlap(a, b, &s, c))
         c->gap = 0.0;
-    }
+    if (fabs(c->gap) <= push && gap_and_size(a, b, c->n, &size) < c->gap - 1e-15 * size)
+        of_touching(a, b, push, c);
+    polish(a, b, c->n, &c->gap, c->on_a, c->on_b);
 }
 
 /* A against the half-space B. */
