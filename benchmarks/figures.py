@@ -27,6 +27,7 @@ import loops
 import numpy as np
 import peers
 import piles
+import random_pairs
 import simbenchmark
 import soft_scenes
 import solvers
@@ -169,6 +170,7 @@ MEASURES = (
         "piles": lambda: chain(standing.measured(), piles.measured()),
         "drake": lambda: chain(standing.measured("Drake"), piles.measured("Drake")),
         "growth": growing.measured,
+        "pairs": random_pairs.measured,
         "solvers": solvers.measured,
         "tolerances": tolerances.measured,
         "jacobians": costs.jacobians,
@@ -200,6 +202,7 @@ HEADS = (
         "piles": ["", "here", "mj_step", "here / mj_step"],
         "drake": ["", "here", "Drake", "here / Drake"],
         "growth": growing.HEADS,
+        "pairs": random_pairs.HEADS,
         "solvers": solvers.HEADS,
         "energy": ["", "E [J]", "RK4, 1 ms", "1e-5", "1e-6", "1e-7", "1e-8", "time of 1e-7 / RK4"],
         "algorithms": ["", "operations", "book", "call", "Pinocchio's"],

@@ -1,0 +1,393 @@
+"""Random pairs of shapes: the distance, the normal and the points against `coal`, and against what
+no library need be believed for.
+
+    python benchmarks/random_pairs.py [pairs of each two kinds] [seed]
+
+Every unit vector n has a gap g(n) = -s_A(-n) - s_B(n), with s(d) how far a shape goes along d, and
+the signed distance is the largest of them (where shapes overlap: the least depth). So of any two
+normals the one with the larger gap is nearer, and `beaten` is by how much coal's, or the best one
+that a search from many directions finds, are ahead. What is found is a distance to rounding where
+both points lie on their shapes, their difference is the gap along n, and n is in the cones of the
+normals there: `off` and `bent` are the largest that is left of these. Where shapes are apart no
+other answer has all of that.
+"""
+
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import coal
+import numpy as np
+from scipy.spatial import ConvexHull as Facets
+
+from rigidblocks.algebra.spatial import Transform
+from rigidblocks.kernels.proximity import proximity
+from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
+from rigidblocks.model.shapes import Box, Cylinder, Plane, Shape, Sphere, Surface
+
+Array = np.ndarray
+SMALL, LARGE = 0.05, 0.5  # [m], half lengths
+POSES = 100  # of each two shapes
+SEARCHED = 1  # of these, where they overlap, searched from many directions
+CURVED = ("cylinder", "ellipsoid")
+
+
+class Solid(NamedTuple):
+    """A shape here and in coal; how far it goes along unit vectors (n, 3) of its frame; how far
+    points (n, 3) are outside; the angles between curved surfaces' normals there and unit vectors;
+    and how far it reaches from its middle [m].
+    """
+
+    ours: Shape | Surface
+    theirs: Any
+    reach: Callable[[Array], Array]
+    outside: Callable[[Array], Array]
+    bend: Callable[[Array, Array], Array]
+    size: float
+
+
+class Found(NamedTuple):
+    """Of pairs (n,): the gap and coal's [m], by how much coal's normal is better [m], how far the
+    points are from where they belong [m], the angle of the normal from those of curved surfaces,
+    and the difference of the normal from coal's; and of those that were searched, by how much a
+    better one was found [m].
+    """
+
+    gap: Array
+    coal: Array
+    beaten: Array
+    off: Array
+    bent: Array
+    turned: Array
+    searched: Array
+
+
+def length(x: Array) -> Array:
+    """Of each row."""
+    return np.sqrt(np.einsum("ij,ij->i", x, x))
+
+
+def unit(x: Array) -> Array:
+    """Each row with length 1."""
+    return x / length(x)[:, None]
+
+
+def flat(x: Array, _: Array) -> Array:
+    """What has corners, edges and faces alone has no curved surface."""
+    return np.zeros(len(x))
+
+
+def sphere(r: float) -> Solid:
+    """A ball."""
+    return Solid(
+        Sphere(r),
+        coal.Sphere(r),
+        lambda d: np.full(len(d), r),
+        lambda x: length(x) - r,
+        lambda x, d: length(unit(x) - d),
+        r,
+    )
+
+
+def capsule(r: float, half: float) -> Solid:
+    """A capsule, the half length being that of its axis."""
+
+    def arm(x: Array) -> Array:
+        return x - np.column_stack([np.zeros((len(x), 2)), np.clip(x[:, 2], -half, half)])
+
+    return Solid(
+        Capsule(r, 2 * half),
+        coal.Capsule(r, 2 * half),
+        lambda d: r + half * abs(d[:, 2]),
+        lambda x: length(arm(x)) - r,
+        lambda x, d: length(unit(arm(x)) - d),
+        r + half,
+    )
+
+
+def box(half: Array) -> Solid:
+    """A box."""
+    return Solid(
+        Box(tuple(2 * half)),
+        coal.Box(*2 * half),
+        lambda d: abs(d) @ half,
+        lambda x: np.max(abs(x) - half, axis=1),
+        flat,
+        float(np.linalg.norm(half)),
+    )
+
+
+def cylinder(r: float, half: float) -> Solid:
+    """A cylinder; its side is curved across the axis."""
+
+    def bend(x: Array, d: Array) -> Array:
+        rim = length(d[:, :2])
+        ways = unit(x[:, :2] + 1e-300) - d[:, :2] / np.fmax(rim, 1e-300)[:, None]
+        return rim * length(ways)
+
+    return Solid(
+        Cylinder(r, 2 * half),
+        coal.Cylinder(r, 2 * half),
+        lambda d: r * length(d[:, :2]) + half * abs(d[:, 2]),
+        lambda x: np.fmax(length(x[:, :2]) - r, abs(x[:, 2]) - half),
+        bend,
+        float(np.hypot(r, half)),
+    )
+
+
+def ellipsoid(axes: Array) -> Solid:
+    """An ellipsoid."""
+    return Solid(
+        Ellipsoid(tuple(axes)),
+        coal.Ellipsoid(*axes),
+        lambda d: length(d * axes),
+        lambda x: (length(x / axes) - 1) * axes.min(),
+        lambda x, d: length(unit(x / axes**2) - d),
+        float(axes.max()),
+    )
+
+
+def hull(points: Array) -> Solid:
+    """The hull of points."""
+    facets = Facets(points)
+    triangles, vertices = coal.StdVec_Triangle(), coal.StdVec_Vec3s()
+    for point in points:
+        vertices.append(point)
+    for (i, j, k), plane in zip(facets.simplices.tolist(), facets.equations, strict=True):
+        n = np.cross(points[j] - points[i], points[k] - points[i])
+        triangles.append(coal.Triangle(i, *((j, k) if n @ plane[:3] > 0 else (k, j))))
+    return Solid(
+        ConvexHull(points),
+        coal.Convex(vertices, triangles),
+        lambda d: np.max(d @ points.T, axis=1),
+        lambda x: np.max(x @ facets.equations[:, :3].T + facets.equations[:, 3], axis=1),
+        flat,
+        float(np.max(length(points))),
+    )
+
+
+def plane() -> Solid:
+    """The half-space below z = 0."""
+    return Solid(
+        Plane(),
+        coal.Halfspace(np.array([0.0, 0.0, 1.0]), 0.0),
+        lambda d: np.where(d[:, 2] > 1 - 1e-12, 0.0, np.inf),
+        lambda x: x[:, 2],
+        flat,
+        LARGE,
+    )
+
+
+def random_solid(kind: str, rng: np.random.Generator) -> Solid:
+    """A shape of a kind, its half lengths from 5 to 50 cm."""
+    half = np.exp(rng.uniform(np.log(SMALL), np.log(LARGE), 3))
+    match kind:
+        case "sphere":
+            return sphere(half[0])
+        case "capsule":
+            return capsule(half[0], half[1])
+        case "box":
+            return box(half)
+        case "cylinder":
+            return cylinder(half[0], half[1])
+        case "ellipsoid":
+            return ellipsoid(half)
+        case "hull":
+            return hull(unit(rng.normal(size=(rng.integers(4, 40), 3))) * half)
+    return plane()
+
+
+KINDS = ("sphere", "capsule", "box", "cylinder", "ellipsoid", "hull", "plane")
+PAIRS = [
+    pair for pair in itertools.combinations_with_replacement(KINDS, 2) if pair != ("plane",) * 2
+]
+
+
+def random_rotations(rng: np.random.Generator, n: int) -> Array:
+    """(n, 3, 3), from base coordinates to those of the body."""
+    w, x, y, z = unit(rng.normal(size=(n, 4))).T
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)],
+        [2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)],
+        [2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.array(rows).transpose(2, 0, 1)
+
+
+class Placed(NamedTuple):
+    """A shape in n poses: E (n, 3, 3) and r (n, 3) take base coordinates to its own."""
+
+    solid: Solid
+    E: Array
+    r: Array
+
+    def turned(self, d: Array) -> Array:
+        return np.einsum("nij,nj->ni", self.E, d)
+
+    def reach(self, d: Array) -> Array:
+        return self.solid.reach(self.turned(d)) + np.einsum("ni,ni->n", self.r, d)
+
+    def off(self, x: Array, d: Array) -> Array:
+        """How far x is from a point of the shape that is farthest along d."""
+        short = self.reach(d) - np.einsum("ni,ni->n", x, d)
+        return np.fmax(abs(self.solid.outside(self.turned(x - self.r))), abs(short))
+
+    def bent(self, x: Array, d: Array) -> Array:
+        return self.solid.bend(self.turned(x - self.r), self.turned(d))
+
+    def transforms(self) -> list[Transform]:
+        return [Transform(E, r) for E, r in zip(self.E, self.r, strict=True)]
+
+
+def random_poses(a: Solid, b: Solid, n: int, rng: np.random.Generator) -> tuple[Placed, Placed]:
+    """Two shapes in n poses, from in each other to a little apart."""
+    r = rng.uniform(-1, 1, (n, 3))
+    away = unit(rng.normal(size=(n, 3))) * (a.size + b.size) * rng.uniform(0, 1.3, (n, 1))
+    return (
+        Placed(a, random_rotations(rng, n), r),
+        Placed(b, random_rotations(rng, n), r + away),
+    )
+
+
+def gaps(a: Placed, b: Placed, n: Array) -> Array:
+    """g(n) of each pose."""
+    return -a.reach(-n) - b.reach(n)
+
+
+def by_coal(a: Placed, b: Placed, tolerance: float) -> tuple[Array, Array]:
+    """coal's distances (n,) and normals (n, 3), out of B towards A."""
+    asked = coal.DistanceRequest()
+    asked.enable_signed_distance = True
+    asked.gjk_tolerance = asked.epa_tolerance = tolerance
+    distance, normal = [], []
+    for X_a, X_b in zip(a.transforms(), b.transforms(), strict=True):
+        found = coal.DistanceResult()
+        at = [coal.Transform3s(X.E.T, X.r) for X in (X_a, X_b)]
+        distance.append(coal.distance(a.solid.theirs, at[0], b.solid.theirs, at[1], asked, found))
+        normal.append(-found.normal)
+    return np.array(distance), np.array(normal)
+
+
+def around(n: int) -> Array:
+    """n unit vectors spread over the sphere."""
+    k = np.arange(n) + 0.5
+    z, turn = 1 - 2 * k / n, np.pi * (1 + np.sqrt(5)) * k
+    return np.column_stack(
+        [np.sqrt(1 - z * z) * np.cos(turn), np.sqrt(1 - z * z) * np.sin(turn), z]
+    )
+
+
+def climbed(a: Placed, b: Placed, n: Array) -> Array:
+    """The largest gaps that steps of shrinking length come to from n."""
+    best, step, turn = gaps(a, b, n), np.full(len(n), 0.1), np.arange(8) * np.pi / 4
+    for _ in range(80):
+        u = unit(np.cross(n, np.eye(3)[np.argmin(abs(n), axis=1)]))
+        v = np.cross(n, u)
+        tried = [unit(n + step[:, None] * (np.cos(t) * u + np.sin(t) * v)) for t in turn]
+        found = np.array([gaps(a, b, d) for d in tried])
+        at = np.argmax(found, axis=0)
+        better = found[at, np.arange(len(n))] > best
+        n = np.where(better[:, None], np.array(tried)[at, np.arange(len(n))], n)
+        best = np.fmax(best, found.max(axis=0))
+        step = np.where(better, step, step / 3)
+    return best
+
+
+def searched(a: Placed, b: Placed) -> Array:
+    """The largest gap of each pose by climbs from the four best of 400 directions, each of them
+    another hill.
+    """
+    ways, count = around(400), len(a.r)
+    found = np.array([gaps(a, b, np.repeat(d[None], count, axis=0)) for d in ways])
+    best = np.full(count, -np.inf)
+    for _ in range(4):
+        top = ways[np.argmax(found, axis=0)]
+        best = np.fmax(best, climbed(a, b, top))
+        found[ways @ top.T > 0.9] = -np.inf
+    return best
+
+
+def judged(a: Placed, b: Placed, tolerance: float) -> Found:
+    """What is found of two shapes in their poses."""
+    found = [
+        proximity(a.solid.ours, X_a, b.solid.ours, X_b)
+        for X_a, X_b in zip(a.transforms(), b.transforms(), strict=True)
+    ]
+    gap = np.array([one.gap for one in found])
+    n, on_a, on_b = (np.array([one[k] for one in found]) for k in (1, 2, 3))
+    theirs, normal = by_coal(a, b, tolerance)
+    apart = length(on_a - on_b - gap[:, None] * n)
+    off = np.max([apart, a.off(on_a, -n), b.off(on_b, n)], axis=0)
+    bent = np.fmax(a.bent(on_a, -n), b.bent(on_b, n))
+    some = np.flatnonzero(gap < 0)[: 0 if isinstance(b.solid.ours, Plane) else SEARCHED]
+    best = searched(*(Placed(x.solid, x.E[some], x.r[some]) for x in (a, b)))
+    beaten = np.where(np.isnan(normal).any(axis=1), 0.0, gaps(a, b, normal) - gap)
+    return Found(gap, theirs, beaten, off, bent, length(n - normal), best - gap[some])
+
+
+def batches(pair: tuple[str, str], count: int, seed: int) -> Iterator[Found]:
+    """What is found of `count` pairs of two kinds, by shapes."""
+    rng = np.random.default_rng([seed, *map(KINDS.index, pair)])
+    tolerance = 1e-6 if set(pair) & set(CURVED) else 1e-12  # coal comes no nearer to curved ones
+    for first in range(0, count, POSES):
+        a, b = (random_solid(kind, rng) for kind in pair)
+        yield judged(*random_poses(a, b, min(POSES, count - first), rng), tolerance)
+
+
+def together(found: Iterable[Found]) -> Found:
+    """All of them in one."""
+    return Found(*(np.concatenate(each) for each in zip(*found, strict=True)))
+
+
+def largest(x: Array) -> str:
+    """The largest number, in two digits."""
+    return f"{np.max(x, initial=0.0):.1e}"
+
+
+def row(name: str, found: Found) -> list[str]:
+    """A row of the table."""
+    return [
+        name,
+        f"{len(found.gap):,}",
+        largest(found.beaten),
+        largest(found.searched),
+        largest(found.off),
+        largest(found.bent),
+        largest(-found.beaten),
+        largest(np.where(found.gap > 0, found.turned, 0.0)),
+    ]
+
+
+def measured(count: int = 37_038, seed: int = 1) -> Iterator[list[str]]:
+    """The table of the kinds together, a million pairs."""
+    for name, kinds in GROUPS.items():
+        pairs = [pair for pair in PAIRS if next(k for k in ORDER if k in pair) in kinds]
+        yield row(name, together(together(batches(pair, count, seed)) for pair in pairs))
+
+
+HEADS = [
+    "",
+    "pairs",
+    "coal's normal better by [m]",
+    "a search better by [m]",
+    "points off their shapes and the normal [m]",
+    "normal off curved surfaces [rad]",
+    "coal's normal worse by [m]",
+    "normal off coal's, apart",
+]
+ORDER = ("plane", "ellipsoid", "cylinder", "hull", "box", "capsule", "sphere")
+GROUPS = {
+    "spheres, capsules, boxes and hulls": ORDER[3:],
+    "all with a plane": ("plane",),
+    "cylinders with these and each other": ("cylinder",),
+    "ellipsoids with all but planes": ("ellipsoid",),
+}
+
+
+if __name__ == "__main__":
+    numbers = [int(word) for word in sys.argv[1:]]
+    print(" | ".join(HEADS))
+    for pair in PAIRS:
+        found = together(batches(pair, numbers[0] if numbers else 37_038, *(numbers[1:] or [1])))
+        print(" | ".join(row("-".join(pair), found)), flush=True)
