@@ -29,7 +29,7 @@ from rigidblocks.model.shapes import Box, Cylinder, Plane, Shape, Sphere, Surfac
 Array = np.ndarray
 SMALL, LARGE = 0.05, 0.5  # [m], half lengths
 POSES = 100  # of each two shapes
-SEARCHED = 1  # of these, where they overlap, searched from many directions
+SEARCHED = 10  # of these, where they overlap, searched from many directions, of every tenth two
 CURVED = ("cylinder", "ellipsoid")
 
 
@@ -308,8 +308,8 @@ def searched(a: Placed, b: Placed) -> Array:
     return best
 
 
-def judged(a: Placed, b: Placed, tolerance: float) -> Found:
-    """What is found of two shapes in their poses."""
+def judged(a: Placed, b: Placed, tolerance: float, searches: int) -> Found:
+    """What is found of two shapes in their poses, and of so many by a search."""
     found = [
         proximity(a.solid.ours, X_a, b.solid.ours, X_b)
         for X_a, X_b in zip(a.transforms(), b.transforms(), strict=True)
@@ -320,7 +320,7 @@ def judged(a: Placed, b: Placed, tolerance: float) -> Found:
     apart = length(on_a - on_b - gap[:, None] * n)
     off = np.max([apart, a.off(on_a, -n), b.off(on_b, n)], axis=0)
     bent = np.fmax(a.bent(on_a, -n), b.bent(on_b, n))
-    some = np.flatnonzero(gap < 0)[: 0 if isinstance(b.solid.ours, Plane) else SEARCHED]
+    some = np.flatnonzero(gap < 0)[: 0 if isinstance(b.solid.ours, Plane) else searches]
     best = searched(*(Placed(x.solid, x.E[some], x.r[some]) for x in (a, b)))
     beaten = np.where(np.isnan(normal).any(axis=1), 0.0, gaps(a, b, normal) - gap)
     return Found(gap, theirs, beaten, off, bent, length(n - normal), best - gap[some])
@@ -332,7 +332,8 @@ def batches(pair: tuple[str, str], count: int, seed: int) -> Iterator[Found]:
     tolerance = 1e-6 if set(pair) & set(CURVED) else 1e-12  # coal comes no nearer to curved ones
     for first in range(0, count, POSES):
         a, b = (random_solid(kind, rng) for kind in pair)
-        yield judged(*random_poses(a, b, min(POSES, count - first), rng), tolerance)
+        searches = SEARCHED if first % (10 * POSES) == 0 else 0
+        yield judged(*random_poses(a, b, min(POSES, count - first), rng), tolerance, searches)
 
 
 def together(found: Iterable[Found]) -> Found:

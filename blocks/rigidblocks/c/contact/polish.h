@@ -12,7 +12,9 @@
 #include "edges.h"
 #include "epa.h"
 
-enum { RB_POLISH_STEPS = 8 };
+enum { RB_POLISH_STEPS = 24 };
+#define RB_POLISH_TURN 0.5    /* [rad], the most in a step */
+#define RB_POLISH_PART 0.01   /* of a step, the least */
 #define RB_POLISH_OFF 1e-12   /* of the size, across a normal */
 #define RB_POLISH_LEAST 1e-10 /* of the largest curvature */
 
@@ -97,52 +99,69 @@ static inline void gap_along(const struct placed *a, const struct placed *b, con
         p->off += fabs(dot(way[i], w));
 }
 
-/* The turn of n by Newton's method for what is off and the curvatures m, k, l, but not along a way
-   that is not curved, as where all turns round an axis are as good. 0 where no gap is largest. */
-static inline int turn_of(double m, double k, double l, const double *off, double *out)
+/* The turn of n by Newton's method for what is off and the curvatures m, k, l, that makes the gap
+   larger where it is no largest one, too; not along a way that is not curved, as where all turns
+   round an axis are as good. */
+static inline void turn_of(double m, double k, double l, const double *off, double *out)
 {
-    const double half = 0.5 * (m - l), root = sqrt(half * half + k * k);
-    const double most = 0.5 * (m + l) + root, least = most - 2.0 * root;
+    const double half = 0.5 * (m - l), root = sqrt(half * half + k * k), mean = 0.5 * (m + l);
+    const double first = fabs(mean + root), second = fabs(mean - root),
+                 least = RB_POLISH_LEAST * more_of(first, second);
     double way[3] = {half >= 0.0 ? half + root : k, half >= 0.0 ? k : root - half, 0.0};
     if (!(root > 0.0))
         way[0] = 1.0;
     normalize(way);
-    if (!(most > 0.0))
-        return 0;
-    const double first = (way[0] * off[0] + way[1] * off[1]) / most;
-    const double second =
-        least > RB_POLISH_LEAST * most ? (way[0] * off[1] - way[1] * off[0]) / least : 0.0;
-    out[0] = first * way[0] - second * way[1];
-    out[1] = first * way[1] + second * way[0];
-    return 1;
+    const double x = way[0] * off[0] + way[1] * off[1], y = way[0] * off[1] - way[1] * off[0];
+    const double along_it = first > least ? x / first : 0.0,
+                 across_it = second > least ? y / second : 0.0,
+                 part = RB_POLISH_TURN /
+                        more_of(RB_POLISH_TURN, sqrt(along_it * along_it + across_it * across_it));
+    out[0] = part * (along_it * way[0] - across_it * way[1]);
+    out[1] = part * (along_it * way[1] + across_it * way[0]);
 }
 
-/* Newton's method from p->n, which is across the `kept` edges. */
+/* The turn of p->n across the ways that are free. */
+static inline void next_turn(const struct placed *a, const struct placed *b,
+                             const struct polished *p, const double (*way)[3], int ways,
+                             double *turned)
+{
+    double w[3], off[2] = {0.0, 0.0};
+    difference(p->on_a, p->on_b, w);
+    for (int i = 0; i < ways; i++)
+        off[i] = dot(way[i], w);
+    const double m = p->gap + curved(a, b, p->n, way[0], way[0]);
+    const double k = ways > 1 ? curved(a, b, p->n, way[0], way[1]) : 0.0;
+    const double l = ways > 1 ? p->gap + curved(a, b, p->n, way[1], way[1]) : m;
+    turn_of(m, k, l, off, turned);
+}
+
+/* Newton's method from p->n, which is across the `kept` edges: each step makes the gap larger, by
+   more than `tiny`, or brings w nearer to n. */
 static inline void newton(const struct placed *a, const struct placed *b, const double (*edge)[3],
-                          int kept, struct polished *p)
+                          int kept, double tiny, struct polished *p)
 {
     const double *first = kept > 0 ? edge[0] : NULL;
-    double way[2][3];
+    double way[2][3], turned[2], part = 1.0;
     int ways = free_ways(p->n, first, kept, way);
     gap_along(a, b, (const double (*)[3])way, ways, p);
     for (int step = 0; step < RB_POLISH_STEPS && ways > 0 && p->off > 0.0; step++) {
         struct polished next = *p;
-        double w[3], off[2] = {0.0, 0.0}, turned[2];
-        difference(p->on_a, p->on_b, w);
+        double other[2][3];
+        next_turn(a, b, p, (const double (*)[3])way, ways, turned);
         for (int i = 0; i < ways; i++)
-            off[i] = dot(way[i], w);
-        const double m = p->gap + curved(a, b, p->n, way[0], way[0]);
-        const double k = ways > 1 ? curved(a, b, p->n, way[0], way[1]) : 0.0;
-        const double l = ways > 1 ? p->gap + curved(a, b, p->n, way[1], way[1]) : m;
-        if (!turn_of(m, k, l, off, turned))
-            return;
-        for (int i = 0; i < ways; i++)
-            along(next.n, turned[i], way[i], next.n);
+            along(next.n, part * turned[i], way[i], next.n);
         normalize(next.n);
-        ways = free_ways(next.n, first, kept, way);
-        gap_along(a, b, (const double (*)[3])way, ways, &next);
-        if (!(next.off < p->off))
-            return;
+        free_ways(next.n, first, kept, other);
+        gap_along(a, b, (const double (*)[3])other, ways, &next);
+        const int is_nearer = next.gap >= p->gap - tiny && next.off < p->off;
+        if (!is_nearer && !(next.gap > p->gap + tiny)) {
+            if (part < RB_POLISH_PART)
+                return;
+            part *= 0.25;
+            continue;
+        }
+        part = 1.0;
+        memcpy(way, other, sizeof way);
         *p = next;
     }
 }
@@ -163,19 +182,20 @@ static inline void try_edges(const struct placed *a, const struct placed *b,
     memcpy(p.n, s->start, sizeof p.n);
     if (!turn_across(edge, kept, p.n))
         return;
-    newton(a, b, edge, kept, &p);
+    newton(a, b, edge, kept, 1e-14 * s->size, &p);
     if (p.gap > s->least && p.off < s->rough.off)
         s->rough = p;
     if (p.off <= RB_POLISH_OFF * s->size && p.gap > s->best.gap + 1e-15 * s->size)
         s->best = p;
 }
 
-static inline void try_all_edges(const struct placed *a, const struct placed *b, struct search *s)
+static inline void try_all_edges(const struct placed *a, const struct placed *b, double most,
+                                 struct search *s)
 {
     double down[3], edge[2 * RB_EDGES][3], of[2][3] = {{0.0, 0.0, 0.0}, {0.0, 0.0, 0.0}};
     times(-1.0, s->start, down);
-    int count = edges_across(a, down, edge);
-    count += edges_across(b, s->start, edge + count);
+    int count = edges_across(a, down, most, edge);
+    count += edges_across(b, s->start, most, edge + count);
     for (int i = 0; i < count; i++)
         try_edges(a, b, (const double (*)[3])edge + i, 1, s);
     for (int i = 0; i < count; i++) {
@@ -204,7 +224,7 @@ static inline void touching_points(const struct placed *a, const struct placed *
         memcpy(on_a, p->on_a, sizeof p->on_a);
     } else if (of_b == 0) {
         along(p->on_b, p->gap, p->n, on_a);
-    } else if (of_a == 1 && of_b == 1 && fabs(dot(e, g)) > RB_NEARLY_ACROSS) {
+    } else if (of_a == 1 && of_b == 1 && fabs(dot(e, g)) > RB_PARALLEL) {
         along(p->on_a, -dot(w, g) / dot(e, g), e, on_a);
     } else if (of_b == 1) {
         along(p->on_b, dot(arm, f), f, on_a);
@@ -250,6 +270,7 @@ static inline double gap_and_size(const struct placed *a, const struct placed *b
 static inline void polish(const struct placed *a, const struct placed *b, double *n, double *gap,
                           double *on_a, double *on_b)
 {
+    static const double across[2] = {1e-3, 0.1}; /* cosines of edges with n, of those tried */
     struct search s = {.start = n};
     if (!is_curved(a) && !is_curved(b))
         return;
@@ -259,8 +280,8 @@ static inline void polish(const struct placed *a, const struct placed *b, double
     s.rough.gap = -INFINITY;
     s.rough.off = off_normal(n, *gap, on_a, on_b);
     try_edges(a, b, NULL, 0, &s);
-    if (isinf(s.best.off))
-        try_all_edges(a, b, &s);
+    for (int k = 0; k < 2 && isinf(s.best.off); k++)
+        try_all_edges(a, b, across[k], &s);
     const struct polished *found = isinf(s.best.off) ? &s.rough : &s.best;
     if (!(found->gap > s.least))
         return;

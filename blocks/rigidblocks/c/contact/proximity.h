@@ -148,7 +148,7 @@ static inline void of_touching(const struct placed *a, const struct placed *b, d
     struct placed moved = *b;
     struct simplex s;
     struct proximity deep = *c;
-    double back[3], x[3], size;
+    double back[3], size;
     along(b->p, c->gap + push, c->n, moved.p);
     if (gjk(a, &moved, &s) || !of_overlap(a, &moved, &s, &deep))
         return;
