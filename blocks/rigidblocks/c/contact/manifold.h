@@ -117,47 +117,95 @@ static inline int nearest_point(const struct manifold *m, double tiny)
 }
 
 /* Of many points the deepest, the one farthest from it, and those that span most on both sides of
-   their line; those that are farther apart than the shapes come in a step, `soon`, count less. */
+   their line; those that are farther apart than the shapes come in a step, `soon`, count less. Of
+   those that are as good but for rounding it is the first. */
 static inline void reduce_manifold(struct manifold *m, double soon, double tiny)
 {
-    int best[RB_MANIFOLD] = {0, 0, 0, 0}, count = 2;
-    double most = -1.0, high = 0.0, low = 0.0, e[3], f[3], g[3];
+    static const double more = 1.01;
+    int best[RB_MANIFOLD] = {0, 0, 0, 0}, count = 0;
+    double most = 0.0, high = tiny * tiny, low = tiny * tiny, e[3], f[3], g[3];
     if (m->count <= RB_MANIFOLD)
         return;
-    best[0] = nearest_point(m, tiny);
+    best[0] = nearest_point(m, 1e-3 * soon);
     const double least = m->gap[best[0]];
     for (int k = 0; k < m->count; k++) {
         const double weight = weight_of(m, k, least, soon);
         difference(m->point[k], m->point[best[0]], e);
-        if (weight * weight * dot(e, e) > most) {
+        if (weight * weight * dot(e, e) > more * most) {
             most = weight * weight * dot(e, e);
             best[1] = k;
         }
     }
     difference(m->point[best[1]], m->point[best[0]], e);
+    best[2] = best[3] = best[0];
     for (int k = 0; k < m->count; k++) {
         difference(m->point[k], m->point[best[0]], f);
         cross(e, f, g);
         const double area = weight_of(m, k, least, soon) * dot(g, m->n);
-        if (area > high + tiny * tiny) {
+        if (area > more * high) {
             high = area;
             best[2] = k;
         }
-        if (area < low - tiny * tiny) {
-            low = area;
+        if (-area > more * low) {
+            low = -area;
             best[3] = k;
         }
     }
-    struct manifold kept = *m;
-    if (high > 0.0)
-        best[count++] = best[2];
-    if (low < 0.0)
-        best[count++] = best[3];
-    for (int k = 0; k < count; k++) {
-        memcpy(m->point[k], kept.point[best[k]], sizeof *kept.point);
-        m->gap[k] = kept.gap[best[k]];
+    for (int k = 0; k < m->count; k++) { /* in their order */
+        if (k != best[0] && k != best[1] && k != best[2] && k != best[3])
+            continue;
+        memmove(m->point[count], m->point[k], sizeof *m->point);
+        m->gap[count++] = m->gap[k];
     }
     m->count = count;
+}
+
+/* A direction across the normal that goes with a shape: an axis of it, of a round one that about
+   which it is round. */
+static inline void mark(const struct placed *a, const double *n, double *out)
+{
+    const int kind = kind_of(a->shape);
+    double other[3];
+    for (int k = kind == RB_SEGMENT || kind == RB_CYLINDER ? 2 : 0; k < 3; k++) {
+        axis_of(a, k, out);
+        const double up = dot(out, n);
+        along(out, -up, n, out);
+        if (fabs(up) < 0.8 && normalize(out) > 0.0)
+            return;
+    }
+    across(n, out, other);
+}
+
+/* The points in an order that goes with the first shape, whichever face was clipped by the other
+   one and wherever that began: by the angle about their middle, from one that symmetric shapes do
+   not have. Impulses of the step before are found by it. */
+static inline void order_manifold(const struct placed *a, struct manifold *m)
+{
+    double middle[3] = {0.0, 0.0, 0.0}, u[3], v[3], x[3], angle[RB_CLIPPED];
+    if (m->count < 2)
+        return;
+    for (int k = 0; k < m->count; k++)
+        along(middle, 1.0 / m->count, m->point[k], middle);
+    mark(a, m->n, x);
+    cross(m->n, x, v);
+    times(0.8775825618903728, x, u); /* turned by 0.5 rad */
+    along(u, 0.479425538604203, v, u);
+    cross(m->n, u, v);
+    for (int k = 0; k < m->count; k++) {
+        double point[3];
+        difference(m->point[k], middle, x);
+        const double gap = m->gap[k], turned = turn_about(dot(x, u), dot(x, v));
+        int at = k;
+        memcpy(point, m->point[k], sizeof point);
+        for (; at > 0 && angle[at - 1] > turned; at--) {
+            angle[at] = angle[at - 1];
+            m->gap[at] = m->gap[at - 1];
+            memcpy(m->point[at], m->point[at - 1], sizeof point);
+        }
+        angle[at] = turned;
+        m->gap[at] = gap;
+        memcpy(m->point[at], point, sizeof point);
+    }
 }
 
 /* Two cores that may only touch are pushed into each other a little: the normal of an overlap is
@@ -294,6 +342,7 @@ static inline void collide(const struct placed *a, const struct placed *b, doubl
         if (crossed)
             add_deepest(m, &c, 1e-9 * size, margin);
     }
+    order_manifold(a, m);
     reduce_manifold(m, soon + 1e-3 * size, 1e-9 * size);
 }
 

@@ -424,6 +424,8 @@ static inline void meet(const struct placed *a, const struct placed *b, double m
 {
     if (is_ground(b)) {
         on_ground(a, b, margin, soon, all);
+        for (int k = 0; k < all->count; k++)
+            order_manifold(a, &all->one[k]);
         return;
     }
     all->count = 1;

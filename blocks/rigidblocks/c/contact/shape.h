@@ -191,11 +191,10 @@ static inline int hull_face(const double *shape, const double *d, double thick, 
     for (int k = 0; k < n; k++)
         along(middle, 1.0 / n, out[k], middle);
     across(d, u, v);
-    for (int k = 0; k < n; k++) { /* by an angle without trigonometry, 0 to 4 */
+    for (int k = 0; k < n; k++) {
         double arm[3], kept[3];
         difference(out[k], middle, arm);
-        const double x = dot(arm, u), y = dot(arm, v), whole = fabs(x) + fabs(y) + DBL_MIN;
-        const double turned = y >= 0.0 ? 1.0 - x / whole : 3.0 + x / whole;
+        const double turned = turn_about(dot(arm, u), dot(arm, v));
         int at = k;
         memcpy(kept, out[k], sizeof kept);
         for (; at > 0 && angle[at - 1] > turned; at--) {

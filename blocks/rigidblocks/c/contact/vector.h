@@ -113,6 +113,13 @@ static inline void across(const double *n, double *u, double *v)
     cross(n, u, v);
 }
 
+/* What grows with the angle of (x, y), from 0 to 4, without trigonometry. */
+static inline double turn_about(double x, double y)
+{
+    const double whole = fabs(x) + fabs(y) + DBL_MIN;
+    return y >= 0.0 ? 1.0 - x / whole : 3.0 + x / whole;
+}
+
 static inline double limited(double x, double low, double high)
 {
     return x < low ? low : (x > high ? high : x);
