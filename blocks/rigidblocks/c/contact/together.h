@@ -15,7 +15,8 @@ enum {
     : RB_BODIES < 64                            ? RB_BODIES * (RB_BODIES + 1) / 2
                                                 : 2048,
     RB_PROXIMAL = 3,
-    RB_HOLDS = 6
+    RB_HOLDS = 16,
+    RB_HIGHER = 4
 };
 
 static const double RB_STIFF = 1e7; /* of what a unit of velocity takes: 1 / E */
@@ -272,14 +273,12 @@ static inline void hold_light(const struct light *c, struct envelope *e, double 
     }
 }
 
-/* The changes of the impulses of a contact for the sum of what velocities leave each time, within
-   what its normal impulse allows. */
-static inline void change_light(struct flights *all, struct light *c, const struct envelope *e,
-                                const double (*sum)[6])
+/* The changes of the impulses of a contact for the sum of what velocities leave each time. */
+static inline void change_of(const struct light *c, const struct envelope *e,
+                             const double (*sum)[6], double *change)
 {
     static const double none[6] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
     const double *x = sum[e->place[c->a]], *y = c->b < RB_BODIES ? sum[e->place[c->b]] : none;
-    double change[3], next[3];
     for (int i = 0; i < 3; i++) {
         double a[6], b[6], left = RB_PROXIMAL * c->step[i];
         row_at(c, i, a, b);
@@ -288,6 +287,12 @@ static inline void change_light(struct flights *all, struct light *c, const stru
             left -= a[k] * x[k] + b[k] * y[k];
         change[i] = stiff * left;
     }
+}
+
+/* A contact with its changes, within what its normal impulse allows. */
+static inline void change_light(struct flights *all, struct light *c, const double *change)
+{
+    double next[3];
     for (int i = 0; i < 3; i++)
         next[i] = c->impulse[i] + change[i];
     next[0] = more_of(next[0], c->floor);
@@ -334,7 +339,7 @@ static inline void end_ways(struct flights *all)
    none. */
 static inline int hold_bodies(struct flights *all, struct envelope *e)
 {
-    double x[RB_BODIES][6], sum[RB_BODIES][6];
+    double x[RB_BODIES][6], sum[RB_BODIES][6], change[RB_LIGHTS][3];
     const int n = all->bodies;
     memset(x, 0, (size_t)n * sizeof *x);
     memset(sum, 0, (size_t)n * sizeof *sum);
@@ -356,34 +361,54 @@ static inline int hold_bodies(struct flights *all, struct envelope *e)
             add_times(6, RB_PROXIMAL - time, x[i], sum[i]);
     }
     for (int k = 0; k < all->count; k++)
-        change_light(all, &all->light[k], e, (const double (*)[6])sum);
+        change_of(&all->light[k], e, (const double (*)[6])sum, change[k]);
+    for (int k = 0; k < all->count; k++)
+        change_light(all, &all->light[k], change[k]);
     return 1;
 }
 
-/* All at once, as often as it lowers what sweeps lower. Returns 0 where it was not tried. */
+/* Impulses, and the velocities that they make. */
+struct held {
+    double impulse[RB_LIGHTS][3];
+    two y[RB_BODIES][3];
+};
+
+static inline void note_held(const struct flights *all, struct held *out)
+{
+    for (int k = 0; k < all->count; k++)
+        memcpy(out->impulse[k], all->light[k].impulse, sizeof out->impulse[k]);
+    for (int k = 0; k < all->bodies; k++)
+        memcpy(out->y[k], all->body[all->touched[k]].y, sizeof out->y[k]);
+}
+
+static inline void hold_again(struct flights *all, const struct held *from)
+{
+    for (int k = 0; k < all->count; k++)
+        memcpy(all->light[k].impulse, from->impulse[k], sizeof from->impulse[k]);
+    for (int k = 0; k < all->bodies; k++)
+        memcpy(all->body[all->touched[k]].y, from->y[k], sizeof from->y[k]);
+}
+
+/* All at once, until that lowers what sweeps lower no more: where contacts let go or begin to slide
+   it may be higher for a few times before it is lower. Returns 0 where it was not tried. */
 static inline int solve_together(struct flights *all, int sweeps)
 {
     const int blocks = RB_BLOCKS, bodies = RB_BODIES;
     struct envelope e;
+    struct held best;
     if (blocks < bodies || !make_envelope(all, sweeps, &e))
         return 0;
     double height = height_of(all);
-    for (int hold = 0; hold < RB_HOLDS; hold++) {
-        double impulse[RB_LIGHTS][3];
-        end_ways(all);
-        for (int k = 0; k < all->count; k++)
-            memcpy(impulse[k], all->light[k].impulse, sizeof impulse[k]);
+    note_held(all, &best);
+    for (int hold = 0, higher = 0; hold < RB_HOLDS && higher < RB_HIGHER; hold++) {
         const double next = hold_bodies(all, &e) ? height_of(all) : INFINITY;
-        if (!(next < height)) {
-            for (int k = 0; k < all->bodies; k++)
-                memcpy(all->body[all->touched[k]].y, all->body[all->touched[k]].last,
-                       sizeof all->body->y);
-            for (int k = 0; k < all->count; k++)
-                memcpy(all->light[k].impulse, impulse[k], sizeof impulse[k]);
-            break;
-        }
+        higher = next < height ? 0 : higher + 1;
+        if (higher > 0)
+            continue;
         height = next;
+        note_held(all, &best);
     }
+    hold_again(all, &best);
     end_ways(all);
     return 1;
 }
