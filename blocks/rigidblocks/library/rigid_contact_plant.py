@@ -313,8 +313,9 @@ class RigidContactPlant(WrittenBlock):
     @property
     def headers(self) -> tuple[str, ...]:
         names = (
-            *("nearest", "scene", "two", "trees", "near", "loops", "mobility", "solver"),
-            *("direct", "conjugate", "free", "together", "impulses"),
+            *("nearest", "scene", "two", "trees", "near", "islands", "reach"),
+            *("loops", "mobility", "groups", "solver", "start", "direct", "conjugate"),
+            *("free", "together", "impulses"),
             *("rolling", "touch", "felt", "sense", "passive"),
             *("motion", "anew", "strike", "plant"),
         )

@@ -26,11 +26,8 @@ static inline int widen_bounds(struct scene *s, const struct solution *all, int 
         if (!(more > 0.0))
             continue;
         moved += push > bounds->margin;
-        for (int i = 0; i < 3; i++) {
-            bounds->low[i] -= more;
-            bounds->high[i] += more;
-        }
-        bounds->way = bounds->margin = way;
+        widen(bounds, more);
+        bounds->way = bounds->margin;
         ++*wider;
     }
     return moved;

@@ -41,19 +41,6 @@ struct flights {
     double following;
 };
 
-/* Whether nothing that is solved for is of a link, and there is room for all of it. */
-static inline int all_free(const struct solution *all)
-{
-    if (all->stops > 0 || all->list > RB_LIGHTS)
-        return 0;
-    for (int k = 0; k < all->list; k++) {
-        const struct touch *c = &all->touch[all->listed[k]];
-        if (RB_LEAF[c->a] >= 0 || RB_LEAF[c->b] >= 0)
-            return 0;
-    }
-    return 1;
-}
-
 /* Zero where the divisor is, as it is of a body that nothing moves. */
 static inline double quotient(double a, double b)
 {
@@ -146,10 +133,12 @@ static inline void start_light(const struct scene *s, const struct flights *all,
 static inline void start_flights(const struct scene *s, const struct solution *from,
                                  struct flights *all)
 {
-    unsigned char known[RB_BODIES + 1] = {0};
+    unsigned char known[RB_BODIES + 1];
     all->bodies = 0;
     all->count = from->list;
     memset(&all->body[RB_BODIES], 0, sizeof all->body[RB_BODIES]);
+    for (int k = 0; k < all->count; k++)
+        known[from->touch[from->listed[k]].a] = known[from->touch[from->listed[k]].b] = 0;
     for (int k = 0; k < all->count; k++) {
         const struct touch *c = &from->touch[from->listed[k]];
         touch_body(s, all, known, c->a);

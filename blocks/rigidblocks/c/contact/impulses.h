@@ -3,6 +3,7 @@
 #ifndef RB_IMPULSES_H
 #define RB_IMPULSES_H
 
+#include "start.h"
 #include "together.h"
 
 /* After how many sweeps free bodies are solved for together, and how many times as many later. */
@@ -16,6 +17,32 @@ static inline int takes_long(int sweeps, double residual, double halfway, double
     const double part = residual / halfway;
     return (sweeps > RB_TOGETHER || !(later > tolerance)) &&
            residual * part * part > enough_after(2 * sweeps, tolerance, later);
+}
+
+/* How well impulses are known: the least speed that counts, the part of the fastest by which
+   velocities may change in the last sweep, and of the speeds before the step after many. */
+struct accuracy {
+    double speed, part, later;
+};
+
+/* The fastest of what the contacts that are listed touch, before the step, and with its forces too;
+   with trees, of all of them. */
+static inline void speeds_of(const struct scene *s, const struct solution *all, int trees,
+                             double *before, double *fastest)
+{
+    *before = *fastest = 0.0;
+    for (int k = 0; k < 2 * all->list; k++) {
+        const struct touch *c = &all->touch[all->listed[k / 2]];
+        const struct body *body = &s->body[k % 2 ? c->b : c->a];
+        *before = more_of(*before, norm(body->before_v));
+        *fastest = more_of(*fastest, body->fast);
+    }
+    for (int k = 0; k < RB_BODIES && trees; k++) {
+        if (RB_LEAF[k] < 0)
+            continue;
+        *before = more_of(*before, norm(s->body[k].before_v));
+        *fastest = more_of(*fastest, s->body[k].fast);
+    }
 }
 
 /* `solve_impulses` where all contacts are of free bodies. */
@@ -50,14 +77,47 @@ static inline void solve_free(struct scene *s, struct solution *all, double tole
     end_flights(s, &free, all);
 }
 
-/* `solve_impulses` in the quicker of the two ways. */
-static inline void find_impulses(struct scene *s, struct solution *all, double tolerance,
-                                 double later, int most)
+/* The contacts that are listed, and stops with trees, in the quicker of the two ways. */
+static inline void solve_group(struct scene *s, struct solution *all, int trees,
+                               const struct accuracy *wanted, int most)
 {
-    if (all_free(all))
-        solve_free(s, all, tolerance, later, most);
-    else
+    double before, fastest;
+    speeds_of(s, all, trees, &before, &fastest);
+    const double tolerance = wanted->part * more_of(wanted->speed, fastest),
+                 later = wanted->later * before;
+    all->residual = 0.0;
+    if (trees || all->list > RB_LIGHTS)
         solve_impulses(s, all, tolerance, later, most);
+    else
+        solve_free(s, all, tolerance, later, most);
+}
+
+/* The impulses of the contacts that are listed, of each island by itself: how well they are known,
+   and how many sweeps that takes, is not of what bodies elsewhere do. The sweeps made are those of
+   the island that takes most. */
+static inline void find_impulses(struct scene *s, struct solution *all,
+                                 const struct accuracy *wanted, int most)
+{
+    struct groups found;
+    const int list = all->list, stops = all->stops, begun = all->sweeps;
+    int made = begun;
+    double residual = 0.0;
+    group_contacts(all, &found);
+    for (int i = 0; i < found.count; i++) {
+        list_group(&found, i, all);
+        all->stops = i == 0 ? stops : 0; /* none where strikes are sought */
+        all->sweeps = begun;
+        if (all->list + all->stops == 0)
+            continue;
+        solve_group(s, all, i == 0, wanted, most);
+        made = all->sweeps > made ? all->sweeps : made;
+        residual = more_of(residual, all->residual);
+    }
+    memcpy(all->listed, found.listed, (size_t)list * sizeof(int));
+    all->list = list;
+    all->stops = stops;
+    all->sweeps = made;
+    all->residual = residual;
 }
 
 #endif

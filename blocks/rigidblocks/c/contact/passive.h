@@ -73,49 +73,6 @@ static inline void add_work(const struct scene *s, int k, const struct stage *fr
     work[1] += dot(moment, change);
 }
 
-/* The body by which all of a tree are known, a free one itself; -1 for what is at rest. */
-static inline int head_of(int k)
-{
-    if (RB_LEAF[k] >= 0)
-        return RB_LINK_BODY[RB_DOF_LINK[RB_DOF_FIRST[RB_LEAF[k]]]];
-    return k < RB_BODIES && RB_FREE[k] ? k : -1;
-}
-
-/* Islands of bodies that touch each other: what leads from a body to another one of its island, at
-   last to the one that has the work of all, and the part of the impulses that is left. */
-struct islands {
-    int next[RB_BODIES + 1];
-    double work[RB_BODIES + 1][2], part[RB_BODIES + 1];
-};
-
-static inline int island_of(struct islands *all, int k)
-{
-    while (all->next[k] != k)
-        k = all->next[k] = all->next[all->next[k]];
-    return k;
-}
-
-/* The island of a contact: one of its bodies is not at rest. */
-static inline int island_at(struct islands *all, const struct touch *c)
-{
-    const int a = head_of(c->a);
-    return island_of(all, a >= 0 ? a : head_of(c->b));
-}
-
-/* The islands by the contacts that are listed. */
-static inline void find_islands(const struct solution *all, struct islands *found)
-{
-    memset(found->work, 0, sizeof found->work);
-    for (int k = 0; k <= RB_BODIES; k++)
-        found->next[k] = k;
-    for (int k = 0; k < all->list; k++) {
-        const struct touch *c = &all->touch[all->listed[k]];
-        const int a = head_of(c->a), b = head_of(c->b);
-        if (a >= 0 && b >= 0)
-            found->next[island_of(found, a)] = island_of(found, b);
-    }
-}
-
 /* The work of each island. */
 static inline void add_all_work(const struct scene *s, const struct solution *all,
                                 const struct stage *freely, const struct stage *start,
@@ -123,6 +80,7 @@ static inline void add_all_work(const struct scene *s, const struct solution *al
 {
     unsigned char touched[RB_BODIES + 1];
     mark_touched(all, touched);
+    memset(found->work, 0, sizeof found->work);
     for (int k = 0; k < RB_BODIES; k++)
         if (RB_FREE[k] && touched[k])
             add_work(s, k, freely, start, found->work[island_of(found, k)]);

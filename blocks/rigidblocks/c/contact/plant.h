@@ -12,6 +12,7 @@
 
 #include "anew.h"
 #include "motion.h"
+#include "reach.h"
 #include "sense.h"
 #include "strike.h"
 
@@ -155,7 +156,7 @@ static inline double push_asked(const struct scene *s, const struct touch *c)
     return -fmax(0.0, c->gap / RB_SCENE_STEP + w[0] + c->shift[0]);
 }
 
-/* What overlaps is moved apart, until the last sweep changed a hundredth of what is asked for.
+/* What overlaps is moved apart, until the last sweep changed 1e-4 of what is asked for.
    Contacts that stay open by more than bodies may come to move are left alone. */
 static inline void separate(struct scene *s, struct solution *all)
 {
@@ -172,7 +173,7 @@ static inline void separate(struct scene *s, struct solution *all)
         if (c->push > -much * asked)
             near[count++] = k;
     }
-    for (int sweep = 0; sweep < 50 && asked > 0.0 && changed > 0.01 * asked; sweep++) {
+    for (int sweep = 0; sweep < 50 && asked > 0.0 && changed > 1e-4 * asked; sweep++) {
         changed = 0.0;
         for (int k = 0; k < all->reached; k++)
             changed = more_of(changed, push_inside(s, &all->stop[k]));
@@ -327,32 +328,32 @@ static inline int find_more(const struct given *in, struct scene *s, struct solu
 /* Impulses until nothing more is met, from those that there are, in the rounds from `round` on, and
    the velocities of trees with them. */
 static inline void meet_all(const struct given *in, struct scene *s, struct solution *all,
-                            double tolerance, double later, int round)
+                            const struct accuracy *wanted, int round)
 {
     do {
         list_all(all);
-        find_impulses(s, all, tolerance, later, sweeps_until(round));
+        find_impulses(s, all, wanted, sweeps_until(round));
         free_velocities(s, s->z, s->qd);
     } while (++round < RB_ROUNDS && find_more(in, s, all));
 }
 
 /* The velocities after the step from those after its forces, with the impulses of strikes and
-   contacts: these are known to `tolerance`, and to `later` after many sweeps. */
+   contacts. */
 static inline void find_velocities(const struct given *in, struct scene *s, struct solution *all,
-                                   struct stage *freely, double tolerance, double later)
+                                   struct stage *freely, const struct accuracy *wanted)
 {
     struct stage start;
     struct islands found;
     double change[RB_DOFS + 1];
-    const int struck = strike(s, all, freely, tolerance) > 0;
+    const int struck = strike(s, all, freely, wanted) > 0;
     if (struck)
         note_velocities(s, &start);
     start_impulses(s, all, in->state[RB_AT_SWEEPS_MADE]);
-    meet_all(in, s, all, tolerance, later, 0);
+    meet_all(in, s, all, wanted, 0);
     if (RB_DOFS > 0 && kick_again(in, s, freely, change)) {
         for (int d = 0; d < RB_DOFS && struck; d++)
             start.z[d] += change[d];
-        meet_all(in, s, all, tolerance, later, RB_ROUNDS - 2);
+        meet_all(in, s, all, wanted, RB_ROUNDS - 2);
     }
     if (bring_no_energy(s, all, freely, struck ? &start : freely, &found) < 1.0)
         free_velocities(s, s->z, s->qd);
@@ -365,7 +366,8 @@ static inline void step_scene(const struct given *in, double *out)
     struct scene s;
     struct solution all;
     struct stage freely;
-    double fastest = RB_SCENE_STEP * norm(in->gravity), moving = 0.0;
+    const struct accuracy usual = {RB_SCENE_STEP * norm(in->gravity), RB_SCENE_TOLERANCE,
+                                   RB_MOVING_TOLERANCE};
     s.left_out = 0;
     s.first = in->state[RB_AT_STEPS] == 0.0;
     s.loops.count = 0;
@@ -376,17 +378,14 @@ static inline void step_scene(const struct given *in, double *out)
     for (int k = 0; k < RB_BODIES; k++) {
         if (RB_FREE[k])
             start_body(in, k, &s);
-        fastest = more_of(fastest, norm(s.body[k].v));
-        moving = more_of(moving, norm(s.body[k].before_v));
+        s.body[k].fast = norm(s.body[k].v);
     }
-    place_shapes(&s, RB_SCENE_STEP);
-    find_pairs(&s);
+    find_near(&s, RB_SCENE_STEP);
     note_velocities(&s, &freely);
     all.strike_sweeps = 0;
     for (int tries = 1; tries <= RB_TRIES; tries++) {
         find_contacts(in, &s, &all);
-        find_velocities(in, &s, &all, &freely, RB_SCENE_TOLERANCE * fastest,
-                        RB_MOVING_TOLERANCE * moving);
+        find_velocities(in, &s, &all, &freely, &usual);
         separate(&s, &all);
         if (tries == RB_TRIES || !meet_more(&s, &all))
             break;

@@ -23,7 +23,7 @@
    body, which nothing moves. */
 struct body {
     double x[3], r[9], v[3], w[3], push_v[3], push_w[3], before_v[3], before_w[3];
-    double lightness, turning[9], rate[3];
+    double lightness, turning[9], rate[3], fast;
 };
 
 /* A link of a tree: the origin of its frame and its velocity, accelerations of both at rest of the
@@ -180,11 +180,32 @@ static inline double speed_of(const struct scene *s, int k)
     return more_of(now, before);
 }
 
+/* Of the size of a shape: what may hit it comes in many steps. */
+static const double RB_LITTLE_WAY = 0.02;
+
+/* By how much the bounds of a shape are wider than itself, for the way that it may come. */
+static inline double margin_for(int k, double way)
+{
+    return way + 1e-4 * RB_SHAPE_TABLE[RB_SHAPE_AT[k] + RB_SHAPE_SIZE];
+}
+
+/* The bounds of a shape wider by so much. */
+static inline void widen(struct bounds *bounds, double more)
+{
+    for (int i = 0; i < 3; i++) {
+        bounds->low[i] -= more;
+        bounds->high[i] += more;
+    }
+    bounds->margin += more;
+}
+
 /* Where the shapes are, and their bounds: with the way that they may come in a step, hit by the
-   fastest or not. */
-static inline void place_shapes(struct scene *s, double h)
+   fastest or not. Returns whether that is far for some, which then have what is little for their
+   size. */
+static inline int place_shapes(struct scene *s, double h)
 {
     double fastest = 0.0;
+    int far = 0;
     for (int k = 0; k < RB_SHAPES; k++)
         fastest = more_of(fastest, s->bounds[k].way = h * speed_of(s, k));
     for (int k = 0; k < RB_SHAPES; k++) {
@@ -197,8 +218,12 @@ static inline void place_shapes(struct scene *s, double h)
         product(body->r, RB_SHAPE_POSE[k], shape->r);
         turn(body->r, RB_SHAPE_POSE[k] + 9, shape->p);
         along(body->x, 1.0, shape->p, shape->p);
-        bounds->margin =
-            RB_SHAPE_BODY[k] < RB_BODIES ? more_of(bounds->way, 0.5 * fastest) + 1e-4 * size : 0.0;
+        bounds->margin = 0.0;
+        if (RB_SHAPE_BODY[k] < RB_BODIES) {
+            const double way = fmin(0.5 * fastest, RB_LITTLE_WAY * size);
+            bounds->margin = margin_for(k, more_of(bounds->way, way));
+            far |= 0.5 * fastest > way;
+        }
         for (int i = 0; i < 3; i++) {
             if (kind_of(shape->shape) == RB_HALF_SPACE || kind_of(shape->shape) == RB_FIELD) {
                 bounds->low[i] = -INFINITY;
@@ -218,6 +243,7 @@ static inline void place_shapes(struct scene *s, double h)
             bounds->low[i] = shape->p[i] + low - radius - bounds->margin;
         }
     }
+    return far;
 }
 
 /* The axis along which the shapes are spread most. */

@@ -14,9 +14,10 @@ enum { RB_STRIKES = 64, RB_LESS = 3 };
 static const double RB_PRECISE = 1e-3;
 
 /* Lists the contacts that close within the step with the velocities as they are, of what comes near
-   faster than `least`: with e times that velocity they go apart, or by Poisson's law come to rest
+   faster than impulses are known for: with e times that velocity they go apart, or by Poisson's law come to rest
    first. What lies in contact is not among them: before the forces of the step act it has none. */
-static inline void list_strikes(const struct scene *s, struct solution *all, double least)
+static inline void list_strikes(const struct scene *s, struct solution *all,
+                                const struct accuracy *wanted)
 {
     all->list = all->stops = all->sweeps = 0;
     for (int k = 0; k < all->count; k++) {
@@ -27,6 +28,8 @@ static inline void list_strikes(const struct scene *s, struct solution *all, dou
         slip(s, c, w);
         for (int i = 0; i < 3; i++)
             c->before[i] = w[i] + c->lead[i];
+        const double fastest = more_of(s->body[c->a].fast, s->body[c->b].fast),
+                     least = wanted->part * more_of(wanted->speed, fastest);
         if (!(c->e * c->before[0] < -least) ||
             !(c->gap + RB_SCENE_STEP * (w[0] + c->shift[0]) < 0.0))
             continue;
@@ -67,18 +70,20 @@ static inline int bounce_less(const struct scene *s, struct solution *all)
 }
 
 /* The impulses of the strikes that are listed. */
-static inline void find_strikes(struct scene *s, struct solution *all, double tolerance)
+static inline void find_strikes(struct scene *s, struct solution *all,
+                                const struct accuracy *wanted)
 {
+    const struct accuracy precise = {wanted->speed, RB_PRECISE * wanted->part, 0.0};
     all->sweeps = 0;
-    find_impulses(s, all, RB_PRECISE * tolerance, 0.0, RB_SCENE_SWEEPS / 8);
+    find_impulses(s, all, &precise, RB_SCENE_SWEEPS / 8);
     all->strike_sweeps += all->sweeps;
 }
 
 /* Newton's law: what comes near goes apart with e times the velocity. */
-static inline void rebound(struct scene *s, struct solution *all, double tolerance)
+static inline void rebound(struct scene *s, struct solution *all, const struct accuracy *wanted)
 {
     for (int less = 0; less <= RB_LESS; less++) {
-        find_strikes(s, all, tolerance);
+        find_strikes(s, all, wanted);
         if (!bounce_less(s, all))
             break;
     }
@@ -87,9 +92,10 @@ static inline void rebound(struct scene *s, struct solution *all, double toleran
 /* Poisson's law: after the compression, in which nothing comes nearer, each contact takes e times
    its normal impulse again, but for what the forces of the step are in it, and more where it would
    not go apart otherwise. Friction has its limit in each of the two. */
-static inline void compress_and_expand(struct scene *s, struct solution *all, double tolerance)
+static inline void compress_and_expand(struct scene *s, struct solution *all,
+                                       const struct accuracy *wanted)
 {
-    find_strikes(s, all, tolerance);
+    find_strikes(s, all, wanted);
     for (int k = 0; k < all->list; k++) {
         struct touch *c = &all->touch[all->listed[k]];
         const double taken = more_of(c->impulse[0] - c->lead[0] * c->inertia, 0.0);
@@ -99,7 +105,7 @@ static inline void compress_and_expand(struct scene *s, struct solution *all, do
         memcpy(c->impulse, again, sizeof again);
         apply(s, c, again);
     }
-    find_strikes(s, all, tolerance);
+    find_strikes(s, all, wanted);
     for (int k = 0; k < all->list; k++) {
         struct touch *c = &all->touch[all->listed[k]];
         for (int i = 0; i < RB_PARTS; i++)
@@ -126,20 +132,20 @@ static inline void bounce_no_more(struct solution *all, struct islands *found)
    corner and no sweeps come to an end, nothing that touches there bounces after it. Returns how
    many rounds there were. */
 static inline int strike(struct scene *s, struct solution *all, const struct stage *freely,
-                         double tolerance)
+                         const struct accuracy *wanted)
 {
     struct stage start;
     struct islands found;
     int round = 0;
     for (; round < RB_STRIKES; round++) {
-        list_strikes(s, all, tolerance);
+        list_strikes(s, all, wanted);
         if (all->list == 0)
             break;
         note_velocities(s, &start);
         if (RB_POISSON)
-            compress_and_expand(s, all, tolerance);
+            compress_and_expand(s, all, wanted);
         else
-            rebound(s, all, tolerance);
+            rebound(s, all, wanted);
         const double left = bring_no_energy(s, all, freely, &start, &found);
         for (int k = 0; k < all->list; k++) {
             struct touch *c = &all->touch[all->listed[k]];

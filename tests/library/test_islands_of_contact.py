@@ -1,0 +1,86 @@
+"""What bodies do elsewhere changes nothing: neither how well impulses are known, nor what is found,
+nor how they are solved for.
+"""
+
+import numpy as np
+import pytest
+
+import rigid_scenes
+from rigidblocks import Model, Revolute, RigidContactPlant, SixDoF, box_inertia
+from rigidblocks.algebra.spatial import identity, mcI
+from rigidblocks.model.shapes import Box, Sphere
+
+BRICK, BALL = Box((0.2, 0.2, 0.1)), Sphere(0.05)
+FAR = (1e3, 0.0, 500.0)
+
+
+def scene(shapes, places, qd=None, masses=None, **options):
+    """Free bodies without orientation, all of 1 kg or of these masses."""
+    n = len(shapes)
+    inertias = [
+        box_inertia(s.sides, mass=m)
+        if isinstance(s, Box)
+        else mcI(m, np.zeros(3), 1e-3 * m * np.eye(3))
+        for m, s in zip(masses or [1.0] * n, shapes, strict=True)
+    ]
+    model = Model("scene", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, tuple(inertias),
+                  contact=tuple((shape,) for shape in shapes))  # fmt: skip
+    q0 = np.hstack([np.tile([1.0, 0, 0, 0], (n, 1)), np.array(places, dtype=float)])
+    return RigidContactPlant(
+        model, q0=q0.ravel(), qd0=None if qd is None else np.ravel(qd), sample_time=1e-3, **options
+    )
+
+
+def tower(n=10):
+    return [BRICK] * n, [(0.01 * (-1) ** k, 0.0, 0.05 + 0.1 * k) for k in range(n)]
+
+
+@pytest.mark.parametrize("speed", [1.0, 30.0, 1e3, 1e5])
+def test_a_ball_far_away_does_not_move_a_tower_however_fast_it_is(speed):
+    shapes, places = tower()
+    qd = np.zeros((11, 6))
+    qd[-1, 3:] = speed, -speed, speed
+    y = rigid_scenes.run(scene([*shapes, BALL], [*places, FAR], qd), 1.0)
+    alone = rigid_scenes.run(scene(shapes, places), 1.0)
+    assert np.array_equal(y.q[:, :70], alone.q)
+    assert np.abs(alone.q[-1].reshape(10, 7)[:, 4:] - places).max() < 1e-9
+
+
+def test_a_heap_that_falls_about_does_not_move_a_tower():
+    shapes, places = tower()
+    rng = np.random.default_rng(2)
+    heap = [(3 + 0.3 * rng.random(), 0.3 * rng.random(), 0.1 + 0.11 * k) for k in range(20)]
+    y = rigid_scenes.run(scene([*shapes, *[BRICK] * 20], [*places, *heap], mu=0.9), 2.0)
+    moved = np.abs(y.q[:, :70].reshape(-1, 10, 7)[:, :, 4:] - places).max(axis=(1, 2))
+    assert y.sweeps_made.max() > 30  # of the heap
+    assert moved.max() < 1e-9
+
+
+def test_a_heavy_box_stays_on_a_tower_beside_a_robot():
+    """Bodies that are solved for together are so where a tree stands elsewhere, too."""
+    shapes, places = tower(8)
+    n = 8
+    inertias = [box_inertia(BRICK.sides, mass=1e4 if k == n - 1 else 1.0) for k in range(n)]
+    arm = mcI(1.0, np.zeros(3), 1e-2 * np.eye(3))
+    base = identity()
+    model = Model("beside", (-1,) * (n + 1), (*(SixDoF(),) * n, Revolute()), (base,) * (n + 1),
+                  (*inertias, arm), contact=(*((s,) for s in shapes), ()))  # fmt: skip
+    q0 = np.hstack([np.tile([1.0, 0, 0, 0], (n, 1)), np.array(places)])
+    y = rigid_scenes.run(RigidContactPlant(model, q0=[*q0.ravel(), 0.3], sample_time=1e-3), 1.0)
+    assert np.abs(y.q[-1, : 7 * n].reshape(n, 7)[:, 4:] - places).max() < 1e-6
+
+
+def test_what_is_hit_by_something_fast_is_met_through_a_row_of_others():
+    """A ball with 100 m/s goes twice the gap in a step; of equal balls in a row, e = 1, the last
+    one leaves with all of its speed, and none passes through another.
+    """
+    row = [(0.15 * k, 0.0, 0.0) for k in range(6)]
+    qd = np.zeros((7, 6))
+    qd[-1, 3] = 100.0
+    plant = scene([BALL] * 7, [*row, (-0.37, 0.0, 0.0)], qd, ground=(), mu=0.0, e=1.0)
+    y = rigid_scenes.run(plant, 0.05)
+    v = y.qd[-1].reshape(7, 6)[:, 3]
+    assert v[5] == pytest.approx(100.0, rel=1e-6)
+    assert np.abs(np.delete(v, 5)).max() < 1e-6
+    x = y.q[-1].reshape(7, 7)[:, 4]
+    assert np.all(np.diff(x[[6, 0, 1, 2, 3, 4, 5]]) > 0)
