@@ -6,29 +6,13 @@ import numpy as np
 import pytest
 
 import rigid_scenes
+from rigid_scenes import free_bodies
 from rigidblocks import Model, Revolute, RigidContactPlant, SixDoF, box_inertia
 from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.model.shapes import Box, Sphere
 
 BRICK, BALL = Box((0.2, 0.2, 0.1)), Sphere(0.05)
 FAR = (1e3, 0.0, 500.0)
-
-
-def scene(shapes, places, qd=None, masses=None, **options):
-    """Free bodies without orientation, all of 1 kg or of these masses."""
-    n = len(shapes)
-    inertias = [
-        box_inertia(s.sides, mass=m)
-        if isinstance(s, Box)
-        else mcI(m, np.zeros(3), 1e-3 * m * np.eye(3))
-        for m, s in zip(masses or [1.0] * n, shapes, strict=True)
-    ]
-    model = Model("scene", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, tuple(inertias),
-                  contact=tuple((shape,) for shape in shapes))  # fmt: skip
-    q0 = np.hstack([np.tile([1.0, 0, 0, 0], (n, 1)), np.array(places, dtype=float)])
-    return RigidContactPlant(
-        model, q0=q0.ravel(), qd0=None if qd is None else np.ravel(qd), sample_time=1e-3, **options
-    )
 
 
 def tower(n=10):
@@ -40,8 +24,8 @@ def test_a_ball_far_away_does_not_move_a_tower_however_fast_it_is(speed):
     shapes, places = tower()
     qd = np.zeros((11, 6))
     qd[-1, 3:] = speed, -speed, speed
-    y = rigid_scenes.run(scene([*shapes, BALL], [*places, FAR], qd), 1.0)
-    alone = rigid_scenes.run(scene(shapes, places), 1.0)
+    y = rigid_scenes.run(free_bodies([*shapes, BALL], [*places, FAR], qd), 1.0)
+    alone = rigid_scenes.run(free_bodies(shapes, places), 1.0)
     assert np.array_equal(y.q[:, :70], alone.q)
     assert np.abs(alone.q[-1].reshape(10, 7)[:, 4:] - places).max() < 1e-9
 
@@ -50,7 +34,7 @@ def test_a_heap_that_falls_about_does_not_move_a_tower():
     shapes, places = tower()
     rng = np.random.default_rng(2)
     heap = [(3 + 0.3 * rng.random(), 0.3 * rng.random(), 0.1 + 0.11 * k) for k in range(20)]
-    y = rigid_scenes.run(scene([*shapes, *[BRICK] * 20], [*places, *heap], mu=0.9), 2.0)
+    y = rigid_scenes.run(free_bodies([*shapes, *[BRICK] * 20], [*places, *heap], mu=0.9), 2.0)
     moved = np.abs(y.q[:, :70].reshape(-1, 10, 7)[:, :, 4:] - places).max(axis=(1, 2))
     assert y.sweeps_made.max() > 30  # of the heap
     assert moved.max() < 1e-9
@@ -77,7 +61,7 @@ def test_what_is_hit_by_something_fast_is_met_through_a_row_of_others():
     row = [(0.15 * k, 0.0, 0.0) for k in range(6)]
     qd = np.zeros((7, 6))
     qd[-1, 3] = 100.0
-    plant = scene([BALL] * 7, [*row, (-0.37, 0.0, 0.0)], qd, ground=(), mu=0.0, e=1.0)
+    plant = free_bodies([BALL] * 7, [*row, (-0.37, 0.0, 0.0)], qd, ground=(), mu=0.0, e=1.0)
     y = rigid_scenes.run(plant, 0.05)
     v = y.qd[-1].reshape(7, 6)[:, 3]
     assert v[5] == pytest.approx(100.0, rel=1e-6)

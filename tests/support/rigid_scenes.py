@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from rigidblocks import Model, RigidContactPlant, SixDoF, box_inertia, sphere_inertia
+from rigidblocks.algebra.spatial import identity
 from rigidblocks.block.block import Record
 from rigidblocks.block.memory import Memory
 from rigidblocks.kernels.stepper import compiled_stepper
@@ -21,3 +23,23 @@ def run(plant, T, force=None, stepper=compiled_stepper):
         step.step(m, k * h, h)
         rows[k] = m
     return Record({port.name: rows[:, memory.where[port.name]] for port in plant.outputs})
+
+
+def free_bodies(shapes, places, qd=None, masses=None, yaw=None, **options):
+    """A plant of balls and boxes at places [m], of 1 kg or of these masses, turned by `yaw` [rad]
+    about z, in steps of 1 ms.
+    """
+    n = len(shapes)
+    inertias = [
+        box_inertia(shape.sides, mass=m) if hasattr(shape, "sides")
+        else sphere_inertia(shape.radius, mass=m)
+        for m, shape in zip(masses or [1.0] * n, shapes, strict=True)
+    ]  # fmt: skip
+    model = Model("free", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, tuple(inertias),
+                  contact=tuple((shape,) for shape in shapes))  # fmt: skip
+    half, zero = 0.5 * np.zeros(n) if yaw is None else 0.5 * np.asarray(yaw), np.zeros(n)
+    turns = np.column_stack([np.cos(half), zero, zero, np.sin(half)])
+    q0 = np.hstack([turns, np.array(places, dtype=float)]).ravel()
+    return RigidContactPlant(
+        model, q0=q0, qd0=None if qd is None else np.ravel(qd), sample_time=1e-3, **options
+    )

@@ -36,15 +36,15 @@ static inline void group_contacts(const struct solution *all, struct groups *out
     out->count = 1;
     for (int k = 0; k < all->list; k++) {
         const struct touch *c = &all->touch[all->listed[k]];
+        of[k] = island_at(&found, c);
         if (RB_LEAF[c->a] >= 0 || RB_LEAF[c->b] >= 0)
-            number[island_at(&found, c)] = 0;
+            number[of[k]] = 0;
     }
     for (int k = 0; k < all->list; k++) {
-        int *one = &number[island_at(&found, &all->touch[all->listed[k]])];
-        if (*one < 0)
-            *one = out->count++;
-        of[k] = *one;
-        out->start[*one + 1]++;
+        if (number[of[k]] < 0)
+            number[of[k]] = out->count++;
+        of[k] = number[of[k]];
+        out->start[of[k] + 1]++;
     }
     for (int i = 0; i < out->count; i++) {
         end[i] = out->start[i];

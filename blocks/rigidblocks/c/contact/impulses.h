@@ -34,13 +34,13 @@ static inline void speeds_of(const struct scene *s, const struct solution *all, 
     for (int k = 0; k < 2 * all->list; k++) {
         const struct touch *c = &all->touch[all->listed[k / 2]];
         const struct body *body = &s->body[k % 2 ? c->b : c->a];
-        *before = more_of(*before, norm(body->before_v));
+        *before = more_of(*before, body->slow);
         *fastest = more_of(*fastest, body->fast);
     }
     for (int k = 0; k < RB_BODIES && trees; k++) {
         if (RB_LEAF[k] < 0)
             continue;
-        *before = more_of(*before, norm(s->body[k].before_v));
+        *before = more_of(*before, s->body[k].slow);
         *fastest = more_of(*fastest, s->body[k].fast);
     }
 }
@@ -65,7 +65,7 @@ static inline void solve_free(struct scene *s, struct solution *all, double tole
         if (own == next) {
             next *= RB_LATER;
             if (takes_long(own, all->residual, halfway, tolerance, later) &&
-                solve_together(&free, own)) {
+                solve_together(&free, own, later > tolerance ? 1 : RB_HIGHER)) {
                 before = kept = 0.0;
                 continue;
             }

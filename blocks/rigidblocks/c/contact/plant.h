@@ -378,6 +378,7 @@ static inline void step_scene(const struct given *in, double *out)
     for (int k = 0; k < RB_BODIES; k++) {
         if (RB_FREE[k])
             start_body(in, k, &s);
+        s.body[k].slow = norm(s.body[k].before_v);
         s.body[k].fast = norm(s.body[k].v);
     }
     find_near(&s, RB_SCENE_STEP);

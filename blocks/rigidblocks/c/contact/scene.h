@@ -23,7 +23,8 @@
    body, which nothing moves. */
 struct body {
     double x[3], r[9], v[3], w[3], push_v[3], push_w[3], before_v[3], before_w[3];
-    double lightness, turning[9], rate[3], fast;
+    double lightness, turning[9], rate[3];
+    double slow, fast; /* its speed before the step, and that with the forces of the step */
 };
 
 /* A link of a tree: the origin of its frame and its velocity, accelerations of both at rest of the

@@ -390,8 +390,8 @@ static inline void hold_again(struct flights *all, const struct held *from)
 }
 
 /* All at once, until that lowers what sweeps lower no more: where contacts let go or begin to slide
-   it may be higher for a few times before it is lower. Returns 0 where it was not tried. */
-static inline int solve_together(struct flights *all, int sweeps)
+   it may be higher before it is lower, `most` times but one. Returns 0 where it was not tried. */
+static inline int solve_together(struct flights *all, int sweeps, int most)
 {
     const int blocks = RB_BLOCKS, bodies = RB_BODIES;
     struct envelope e;
@@ -400,7 +400,7 @@ static inline int solve_together(struct flights *all, int sweeps)
         return 0;
     double height = height_of(all);
     note_held(all, &best);
-    for (int hold = 0, higher = 0; hold < RB_HOLDS && higher < RB_HIGHER; hold++) {
+    for (int hold = 0, higher = 0; hold < RB_HOLDS && higher < most; hold++) {
         const double next = hold_bodies(all, &e) ? height_of(all) : INFINITY;
         higher = next < height ? 0 : higher + 1;
         if (higher > 0)

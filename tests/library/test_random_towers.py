@@ -1,0 +1,31 @@
+"""Towers of bricks of very different masses, none straight above the other, stay where they are."""
+
+import numpy as np
+import pytest
+
+import rigid_scenes
+from rigidblocks.model.shapes import Box
+
+BRICK = Box((0.2, 0.2, 0.1))
+
+
+def random_tower(seed, turned):
+    """A plant of 3 to 12 bricks, and where they are; each bears those above it."""
+    rng = np.random.default_rng([seed, turned])
+    n = int(rng.integers(3, 13))
+    masses = [1.0] * (n - 1) + [10.0 ** rng.integers(2, 5)]
+    if seed % 3 == 0:
+        masses = list(10.0 ** rng.uniform(-2, 2, n))
+    places = np.column_stack([rng.uniform(-0.02, 0.02, (n, 2)), 0.05 + 0.1 * np.arange(n)])
+    yaw = rng.uniform(-0.5, 0.5, n) if turned else None
+    return rigid_scenes.free_bodies([BRICK] * n, places, masses=masses, yaw=yaw), places
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_bricks_stay(seed, turned):
+    plant, places = random_tower(seed, turned)
+    y = rigid_scenes.run(plant, 3.0)
+    moved = np.abs(y.q.reshape(-1, len(places), 7)[:, :, 4:] - places)
+    assert moved.max() < 1e-6
