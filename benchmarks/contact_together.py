@@ -24,7 +24,7 @@ from contact_sweeps import (
 from solver_problems import Problem
 
 FIRST, AGAIN = 8, 3  # all as in c/contact
-STIFF, PROXIMAL, HOLDS = 1e7, 3, 6
+STIFF, PROXIMAL, HOLDS, HIGHER = 1e7, 3, 16, 4
 SIDE = 6  # of the block of a body
 
 
@@ -139,14 +139,17 @@ class Together:
         return now.change * (now.change / self.halfway) ** 2 > asked
 
     def solved(self, now: Sweep) -> tuple[Sweep, float]:
-        """All at once, as long as it lowers what sweeps lower."""
-        height, work = self.height(now), 0.0
+        """All at once, until it lowers what sweeps lower no more."""
+        best, height, work, higher = now, self.height(now), 0.0, 0
         for _ in range(HOLDS):
-            after, work = self.held(now), work + self.round
-            if not self.height(after) < height:
-                return now._replace(limit=after.limit), work
-            now, height = after, self.height(after)
-        return now, work
+            now, work = self.held(now), work + self.round
+            found = self.height(now)
+            higher = 0 if found < height else higher + 1
+            if higher == 0:
+                best, height = now, found
+            elif higher == (1 if moves(self.problem) else HIGHER):
+                break
+        return best._replace(limit=now.limit), work
 
     def height(self, now: Sweep) -> float:
         """|z - z_0|^2 / 2 + p . (Y z_0 - least), from the start z_0 on."""
