@@ -63,10 +63,10 @@ static inline int edges_across(const struct placed *a, const double *n, double m
 /* n across one edge, or along the normal of two; 0 where these are one. */
 static inline int turn_across(const double (*edge)[3], int kept, double *n)
 {
-    double up[3];
     if (kept == 1)
         along(n, -dot(n, edge[0]), edge[0], n);
     if (kept == 2) {
+        double up[3];
         cross(edge[0], edge[1], up);
         if (norm(up) < RB_PARALLEL)
             return 0;

@@ -29,7 +29,7 @@ struct groups {
 static inline void group_contacts(const struct solution *all, struct groups *out)
 {
     struct islands found;
-    int number[RB_BODIES + 1], of[RB_CONTACTS], end[RB_BODIES + 2];
+    int number[RB_BODIES + 1], of[RB_CONTACTS] = {0}, end[RB_BODIES + 2];
     find_islands(all, &found);
     memset(number, -1, sizeof number);
     memset(out->start, 0, sizeof out->start);

@@ -123,7 +123,7 @@ static inline void reduce_manifold(struct manifold *m, double soon, double tiny)
 {
     static const double more = 1.01;
     int best[RB_MANIFOLD] = {0, 0, 0, 0}, count = 0;
-    double most = 0.0, high = tiny * tiny, low = tiny * tiny, e[3], f[3], g[3];
+    double most = 0.0, high = tiny * tiny, low = high, e[3], f[3], g[3];
     if (m->count <= RB_MANIFOLD)
         return;
     best[0] = nearest_point(m, 1e-3 * soon);
@@ -215,7 +215,7 @@ static inline void pushed_together(const struct placed *a, const struct placed *
 {
     const double size = fmin(a->shape[RB_SHAPE_SIZE], b->shape[RB_SHAPE_SIZE]), push = 1e-3 * size;
     struct placed moved = *b;
-    struct proximity deep;
+    struct proximity deep = *c;
     double x[3], y[3];
     if (c->gap < -push)
         return;

@@ -140,7 +140,7 @@ static inline void next_turn(const struct placed *a, const struct placed *b,
 static inline void newton(const struct placed *a, const struct placed *b, const double (*edge)[3],
                           int kept, double tiny, struct polished *p)
 {
-    const double *first = kept > 0 ? edge[0] : NULL;
+    const double *first = edge[0];
     double way[2][3], turned[2], part = 1.0;
     int ways = free_ways(p->n, first, kept, way);
     gap_along(a, b, (const double (*)[3])way, ways, p);
@@ -270,7 +270,8 @@ static inline double gap_and_size(const struct placed *a, const struct placed *b
 static inline void polish(const struct placed *a, const struct placed *b, double *n, double *gap,
                           double *on_a, double *on_b)
 {
-    static const double across[2] = {1e-3, 0.1}; /* cosines of edges with n, of those tried */
+    static const double none[1][3] = {{0.0, 0.0, 0.0}};
+    static const double cosine[2] = {1e-3, 0.1}; /* of edges with n, of those tried */
     struct search s = {.start = n};
     if (!is_curved(a) && !is_curved(b))
         return;
@@ -279,9 +280,9 @@ static inline void polish(const struct placed *a, const struct placed *b, double
     s.best.off = INFINITY;
     s.rough.gap = -INFINITY;
     s.rough.off = off_normal(n, *gap, on_a, on_b);
-    try_edges(a, b, NULL, 0, &s);
+    try_edges(a, b, none, 0, &s);
     for (int k = 0; k < 2 && isinf(s.best.off); k++)
-        try_all_edges(a, b, across[k], &s);
+        try_all_edges(a, b, cosine[k], &s);
     const struct polished *found = isinf(s.best.off) ? &s.rough : &s.best;
     if (!(found->gap > s.least))
         return;

@@ -62,9 +62,11 @@ static inline void of_segments(const struct placed *a, const struct placed *b, s
     cross(e, f, c->n);
     if (!(norm(c->n) > 1e-9 * norm(e) * norm(f))) {
         const double *axis = dot(e, e) > dot(f, f) ? e : f;
-        double one[3] = {axis[0], axis[1], axis[2]}, other[3];
-        if (normalize(one) > 0.0)
+        double one[3] = {axis[0], axis[1], axis[2]};
+        if (normalize(one) > 0.0) {
+            double other[3];
             across(one, c->n, other);
+        }
     }
     normalize(c->n);
     closest_of_segments(a->p, e, b->p, f, c->on_a, c->on_b);
