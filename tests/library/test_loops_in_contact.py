@@ -288,10 +288,6 @@ def test_cassie_stretched_beyond_her_stops_and_in_the_ground_comes_out_of_it(hei
 def test_the_second_cassie_lies_still_after_she_has_fallen(height):
     """From 0.6 and 2.1 m deep in the ground; springs of 1,250 and 1,500 Nm/rad are in her loops."""
     model, y = cassie_dropped("cassie_v2.sdf", height, 4.0)
-    assert np.abs(y.qd[-100:, :6]).max() < 0.02
-    # a foot in the air sinks against its damper, 1 Nm s/rad; a linkage of a toe that is at its stop
-    # where it is stretched jumps back by 1e-3 rad every 50 ms, and the toe falls for a step
-    assert np.abs(y.qd[-100:]).max() < 0.3
-    assert np.sqrt(np.mean(y.qd[-100:] ** 2)) < 0.03
+    assert np.abs(y.qd[-100:]).max() < 0.1  # a foot in the air sinks against its damper, 1 Nm s/rad
     assert y.depth[-1] < 1e-5
     assert max(max(e) for e in closure_errors(model, y.q[-1]).values()) < 1e-12
