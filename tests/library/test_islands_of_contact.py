@@ -68,3 +68,22 @@ def test_what_is_hit_by_something_fast_is_met_through_a_row_of_others():
     assert np.abs(np.delete(v, 5)).max() < 1e-6
     x = y.q[-1].reshape(7, 7)[:, 4]
     assert np.all(np.diff(x[[6, 0, 1, 2, 3, 4, 5]]) > 0)
+
+
+def test_a_robot_that_flies_fast_does_not_move_one_that_stands():
+    """Boxes with a body on a hinge, the second far away in the air."""
+
+    def run(speed):
+        inertia = box_inertia(BRICK.sides, mass=1.0)
+        model = Model("two", (-1, 0, -1, 2), (SixDoF(), Revolute()) * 2, (identity(),) * 4,
+                      (inertia,) * 4, contact=((BRICK,), (), (BRICK,), ()))  # fmt: skip
+        q0 = [1, 0, 0, 0, 0, 0, 0.05, 0.2, 1, 0, 0, 0, *FAR, 0.2]
+        qd0 = np.zeros(14)
+        qd0[10:12] = speed
+        plant = RigidContactPlant(model, q0=q0, qd0=qd0, sample_time=1e-3)
+        return rigid_scenes.run(plant, 0.5)
+
+    slow, fast = run(0.0), run(1e4)
+    assert slow.contacts[-1] == 4
+    assert np.abs(fast.q[:, :8] - slow.q[:, :8]).max() < 1e-9
+    assert np.abs(slow.q[-1, :8] - slow.q[0, :8]).max() < 1e-9

@@ -25,20 +25,25 @@ struct accuracy {
     double speed, part, later;
 };
 
-/* The fastest of what the contacts that are listed touch, before the step, and with its forces too;
-   with trees, of all of them. */
+/* The fastest of what the contacts and stops that are listed are of, all links of a tree together,
+   before the step, and with its forces too. */
 static inline void speeds_of(const struct scene *s, const struct solution *all, int trees,
                              double *before, double *fastest)
 {
+    unsigned char known[RB_BODIES + 1] = {0};
     *before = *fastest = 0.0;
     for (int k = 0; k < 2 * all->list; k++) {
         const struct touch *c = &all->touch[all->listed[k / 2]];
-        const struct body *body = &s->body[k % 2 ? c->b : c->a];
-        *before = more_of(*before, body->slow);
-        *fastest = more_of(*fastest, body->fast);
+        const int number = k % 2 ? c->b : c->a;
+        *before = more_of(*before, s->body[number].slow);
+        *fastest = more_of(*fastest, s->body[number].fast);
+        if (trees && RB_LEAF[number] >= 0)
+            known[head_of(number)] = 1;
     }
+    for (int k = 0; k < all->stops; k++)
+        known[head_of(RB_LINK_BODY[RB_DOF_LINK[all->stop[k].dof]])] = 1;
     for (int k = 0; k < RB_BODIES && trees; k++) {
-        if (RB_LEAF[k] < 0)
+        if (RB_LEAF[k] < 0 || !known[head_of(k)])
             continue;
         *before = more_of(*before, s->body[k].slow);
         *fastest = more_of(*fastest, s->body[k].fast);
