@@ -1,5 +1,7 @@
-"""The laws that planar and spatial vectors share: every function is its matrix, and what is
-physical does not depend on the frame (RBDA 2.8 to 2.16).
+"""Identities that hold for both planar and spatial vectors.
+
+Each operation equals the product with its matrix, and physical quantities do not depend on the
+frame (RBDA 2.8 to 2.16).
 """
 
 from types import ModuleType
@@ -12,12 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
-from rigidblocks.algebra import planar, spatial
+from rigidblocks.spatial import planar, spatial
 
-# elements are at most 3 in size, so products of three 3x3 factors stay below 1e3, of 6x6 factors
-# below 1e4, and those with an articulated inertia L L^T too: a thousand roundings of those
+# elements are at most 3, so products of three factors stay below 1e3 (3x3) or 1e4 (6x6, also with
+# an articulated inertia L L^T): a thousand rounding errors of such products
 ATOL_PLANAR, ATOL = 1e-10, 1e-9
-TIGHT = 1e-12  # one product
+TIGHT = 1e-12  # rounding error of one product
 
 elements = st.floats(-3, 3, allow_subnormal=False)
 angles = st.floats(-np.pi, np.pi, allow_subnormal=False)
@@ -30,7 +32,7 @@ rotations = st.builds(
 
 
 class Algebra(NamedTuple):
-    """Planar or spatial vectors: their module, their tolerance, and random values of them."""
+    """Module, tolerance and random values of planar or spatial vectors."""
 
     module: ModuleType
     atol: float
@@ -64,7 +66,7 @@ SPATIAL = Algebra(
     arrays(float, 6, elements=elements),
     arrays(float, (6, 2), elements=elements),
     st.builds(spatial.Transform, rotations, vec3),
-    # m > 0 and a rotational inertia about the centre of mass that some distribution L L^T has
+    # m > 0 and a rotational inertia about the centre of mass of a mass distribution L L^T
     st.builds(
         lambda m, c, L: spatial.mcI(m, c, np.trace(L @ L.T) * np.eye(3) - L @ L.T),
         positive,
@@ -81,17 +83,18 @@ SPATIAL = Algebra(
 both = pytest.mark.parametrize("algebra", [PLANAR, SPATIAL], ids=["planar", "spatial"])
 
 
-def drawn(data, *strategies):
+def draw_values(data, *strategies):
     return [data.draw(strategy) for strategy in strategies]
 
 
 # RBDA Table 2.3
 
 
+@pytest.mark.slow
 @both
 @given(st.data())
-def test_cross_products_are_their_matrices(algebra, data):
-    u, v, m, f = drawn(data, *[algebra.vectors] * 4)
+def test_cross_products_equal_products_with_their_matrices(algebra, data):
+    u, v, m, f = draw_values(data, *[algebra.vectors] * 4)
     crm, crf = algebra.module.crm, algebra.module.crf
     cross_motion, cross_force = algebra.module.cross_motion, algebra.module.cross_force
     algebra.equal(cross_motion(v, m), crm(v) @ m, TIGHT)
@@ -106,17 +109,18 @@ def test_cross_products_are_their_matrices(algebra, data):
 
 @both
 @given(st.data())
-def test_cross_products_satisfy_jacobi(algebra, data):
-    u, v = drawn(data, algebra.vectors, algebra.vectors)
+def test_cross_products_satisfy_the_jacobi_identity(algebra, data):
+    u, v = draw_values(data, algebra.vectors, algebra.vectors)
     crm, crf, uxv = algebra.module.crm, algebra.module.crf, algebra.module.cross_motion(u, v)
     algebra.equal(crm(uxv), crm(u) @ crm(v) - crm(v) @ crm(u))
     algebra.equal(crf(uxv), crf(u) @ crf(v) - crf(v) @ crf(u))
 
 
+@pytest.mark.slow
 @both
 @given(st.data())
-def test_cross_products_transform_with_their_operands(algebra, data):
-    X, v = drawn(data, algebra.transforms, algebra.vectors)
+def test_cross_product_matrix_of_a_transformed_vector_is_the_transformed_matrix(algebra, data):
+    X, v = draw_values(data, algebra.transforms, algebra.vectors)
     M, crm, crf = X.matrix(), algebra.module.crm, algebra.module.crf
     algebra.equal(crm(X @ v), M @ crm(v) @ np.linalg.inv(M))
     algebra.equal(crf(X @ v), np.linalg.inv(M).T @ crf(v) @ M.T)
@@ -125,20 +129,22 @@ def test_cross_products_transform_with_their_operands(algebra, data):
 # RBDA 2.8, Tables 2.2, A.4
 
 
+@pytest.mark.slow
 @both
 @given(st.data())
-def test_transforms_compose_as_matrices(algebra, data):
-    X, Y, m = drawn(data, algebra.transforms, algebra.transforms, algebra.columns)
+def test_matrix_of_a_composed_transform_is_the_matrix_product(algebra, data):
+    X, Y, m = draw_values(data, algebra.transforms, algebra.transforms, algebra.columns)
     algebra.equal((X @ Y).matrix(), X.matrix() @ Y.matrix())
     algebra.equal(X @ m, X.matrix() @ m)
     algebra.equal(X @ m[:, 0], X.matrix() @ m[:, 0])
     algebra.equal(X @ (Y @ m), (X @ Y) @ m)
 
 
+@pytest.mark.slow
 @both
 @given(st.data())
-def test_force_transform_is_the_inverse_transpose(algebra, data):
-    X, f = drawn(data, algebra.transforms, algebra.columns)
+def test_force_transform_is_the_inverse_transpose_of_the_motion_transform(algebra, data):
+    X, f = draw_values(data, algebra.transforms, algebra.columns)
     algebra.equal(X.force(f), np.linalg.inv(X.matrix()).T @ f)
     algebra.equal(X.T @ f, X.matrix().T @ f)
     algebra.equal(X.T @ X.force(f), f)
@@ -147,7 +153,7 @@ def test_force_transform_is_the_inverse_transpose(algebra, data):
 
 @both
 @given(st.data())
-def test_inverse_undoes(algebra, data):
+def test_inverse_transform_times_transform_is_the_identity(algebra, data):
     X = data.draw(algebra.transforms)
     one = np.eye(len(X.matrix()))
     algebra.equal((X.inverse() @ X).matrix(), one)
@@ -157,49 +163,53 @@ def test_inverse_undoes(algebra, data):
 
 @both
 @given(st.data())
-def test_power_is_invariant(algebra, data):
-    X, m, f = drawn(data, algebra.transforms, algebra.vectors, algebra.vectors)
+def test_power_of_a_wrench_in_a_motion_does_not_depend_on_the_frame(algebra, data):
+    X, m, f = draw_values(data, algebra.transforms, algebra.vectors, algebra.vectors)
     algebra.equal((X @ m) @ X.force(f), m @ f)
 
 
 # RBDA 2.13, 2.16, 7.1, Table A.4
 
 
+@pytest.mark.slow
 @both
 @given(st.data())
-def test_rigid_inertia_is_its_matrix(algebra, data):
-    a, b, v = drawn(data, algebra.inertias, algebra.inertias, algebra.columns)
+def test_rigid_body_inertia_operations_match_matrix_operations(algebra, data):
+    a, b, v = draw_values(data, algebra.inertias, algebra.inertias, algebra.columns)
     D = a.matrix()
     algebra.equal(D, D.T)
     algebra.equal(a @ v, D @ v)
     algebra.equal(a @ v[:, 0], D @ v[:, 0])
     algebra.equal((a + b).matrix(), D + b.matrix())
-    algebra.equal(a.articulated().matrix(), D)
-    algebra.equal(a.articulated() @ v, a @ v)
+    algebra.equal(a.to_articulated().matrix(), D)
+    algebra.equal(a.to_articulated() @ v, a @ v)
 
 
+@pytest.mark.slow
 @both
 @given(st.data())
-def test_inertia_congruence_keeps_mass_and_definiteness(algebra, data):
-    inertia, X = drawn(data, algebra.inertias, algebra.transforms)
+def test_transform_of_an_inertia_preserves_mass_and_positive_definiteness(algebra, data):
+    inertia, X = draw_values(data, algebra.inertias, algebra.transforms)
     moved = inertia.to_parent(X)
     algebra.equal(moved.matrix(), X.matrix().T @ inertia.matrix() @ X.matrix())
     assert moved.m == inertia.m
     assert np.linalg.eigvalsh(moved.matrix())[0] > -algebra.atol
-    algebra.equal(moved.articulated().matrix(), inertia.articulated().to_parent(X).matrix())
+    algebra.equal(moved.to_articulated().matrix(), inertia.to_articulated().to_parent(X).matrix())
 
 
+@pytest.mark.slow
 @both
 @given(st.data())
-def test_kinetic_energy_is_invariant(algebra, data):
-    inertia, X, v = drawn(data, algebra.inertias, algebra.transforms, algebra.vectors)
+def test_kinetic_energy_does_not_depend_on_the_frame(algebra, data):
+    inertia, X, v = draw_values(data, algebra.inertias, algebra.transforms, algebra.vectors)
     algebra.equal(v @ (inertia.to_parent(X) @ v), (X @ v) @ (inertia @ (X @ v)))
 
 
+@pytest.mark.slow
 @both
 @given(st.data())
-def test_articulated_inertia_is_its_matrix(algebra, data):
-    A, B, v = drawn(data, algebra.articulated, algebra.articulated, algebra.columns)
+def test_articulated_inertia_operations_match_matrix_operations(algebra, data):
+    A, B, v = draw_values(data, algebra.articulated, algebra.articulated, algebra.columns)
     X = data.draw(algebra.transforms)
     M = X.matrix()
     algebra.equal(A @ v, A.matrix() @ v)
@@ -209,10 +219,11 @@ def test_articulated_inertia_is_its_matrix(algebra, data):
     algebra.equal(A.to_parent(X).matrix(), M.T @ A.matrix() @ M, ATOL)
 
 
+@pytest.mark.slow
 @both
 @given(st.data())
-def test_outer_is_the_symmetric_product(algebra, data):
-    U, L = drawn(data, algebra.columns, spread)
+def test_outer_product_of_columns_equals_the_matrix_product(algebra, data):
+    U, L = draw_values(data, algebra.columns, spread)
     D = (L @ L.T)[:2, :2]
     algebra.equal(algebra.module.outer(U, U).matrix(), U @ U.T)
     algebra.equal(algebra.module.outer(U @ D, U).matrix(), U @ D @ U.T)
@@ -221,5 +232,5 @@ def test_outer_is_the_symmetric_product(algebra, data):
 @both
 @given(st.data())
 def test_gyroscopic_force_does_no_work(algebra, data):
-    inertia, v = drawn(data, algebra.inertias, algebra.vectors)
+    inertia, v = draw_values(data, algebra.inertias, algebra.vectors)
     algebra.equal(v @ algebra.module.cross_force(v, inertia @ v), 0.0)

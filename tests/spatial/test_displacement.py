@@ -6,16 +6,16 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
 from exponentials import moved, planar_moved
-from rigidblocks.algebra import planar
-from rigidblocks.algebra.displacement import (
+from rigidblocks.spatial import planar
+from rigidblocks.spatial.rigid_motion import (
     displacement,
     planar_displacement,
     rough_planar_displacement,
 )
-from rigidblocks.algebra.spatial import rotx, roty, rotz, xlt
+from rigidblocks.spatial.spatial import rotx, roty, rotz, xlt
 from rigidblocks.tracing.trace import trace
 
-ATOL = 1e-12  # products of three factors of at most 3: a few hundred roundings
+ATOL = 1e-12  # products of three factors of at most 3: a few hundred rounding errors
 
 elements = st.floats(-3, 3, allow_subnormal=False)
 angles = st.floats(-np.pi, np.pi, allow_subnormal=False)
@@ -32,14 +32,14 @@ def equal(actual, expected, atol=ATOL):
 
 
 @given(transforms)
-def test_displacement_is_the_formula_of_rbda_table_a_2(X):
-    M = np.vstack([np.zeros(7), np.column_stack([np.zeros(6), X.matrix()])])  # counted from 1
+def test_spatial_displacement_matches_the_formula_of_rbda_table_a_2(X):
+    M = np.vstack([np.zeros(7), np.column_stack([np.zeros(6), X.matrix()])])  # indices start at 1
     pairs = [(2, 3, 3, 2), (3, 1, 1, 3), (1, 2, 2, 1), (5, 3, 6, 2), (6, 1, 4, 3), (4, 2, 5, 1)]
     equal(displacement(X), [(M[a, b] - M[c, d]) / 2 for a, b, c, d in pairs])
 
 
 @given(planar_transforms)
-def test_planar_displacement_is_the_formula_of_rbda_table_a_1(X):
+def test_planar_displacement_matches_the_formula_of_rbda_table_a_1(X):
     M = np.vstack([np.zeros(4), np.column_stack([np.zeros(3), X.matrix()])])
     x21, x22, x23, x31 = M[2, 1], M[2, 2], M[2, 3], M[3, 1]
     equal(
@@ -52,7 +52,7 @@ def test_planar_displacement_is_the_formula_of_rbda_table_a_1(X):
 # examples of the spatial_v1 documentation
 
 
-def test_displacement_of_small_motions_is_what_spatial_v1_documents():
+def test_displacement_of_small_motions_matches_the_spatial_v1_documentation():
     equal(displacement(xlt([1.0, 2.0, 3.0])), [0, 0, 0, 1, 2, 3], 0)
     equal(displacement(roty(0.01)), [0, 0.01, 0, 0, 0, 0], 0.01**3)
     equal(planar_displacement(planar.xpln(0.0, [1.0, 2.0])), [0, 1, 2], 0)
@@ -67,27 +67,27 @@ def test_displacement_of_a_pure_translation_is_exact(r):
 
 
 @given(transforms)
-def test_displacement_is_an_invariant_of_its_transform(X):
+def test_displacement_vector_has_equal_components_in_both_frames(X):
     v = displacement(X)
     equal(X @ v, v)
     equal(X.inverse() @ v, v)
 
 
 @given(planar_transforms)
-def test_planar_displacement_is_an_invariant_of_its_transform(X):
+def test_planar_displacement_vector_has_equal_components_in_both_frames(X):
     v = planar_displacement(X)
     equal(X @ v, v)
     equal(X.inverse() @ v, v)
 
 
 @given(transforms, planar_transforms)
-def test_way_back_is_the_displacement_reversed(X, Y):
+def test_displacement_of_the_inverse_is_the_negative_displacement(X, Y):
     equal(displacement(X.inverse()), -displacement(X))
     equal(planar_displacement(Y.inverse()), -planar_displacement(Y))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_displacement_error_vanishes_with_the_square_of_the_angle(seed):
+def test_error_of_the_displacement_formula_is_of_second_order_in_the_angle(seed):
     rng = np.random.default_rng(seed)
     u = rng.uniform(-1, 1, 6)
     errors = []
@@ -97,37 +97,40 @@ def test_displacement_error_vanishes_with_the_square_of_the_angle(seed):
     assert_allclose(errors[0] / errors[1], 100, rtol=0.1)
 
 
+@pytest.mark.slow
 @given(st.floats(0.01, 3.1), vec3, vec3)
-def test_displacement_turns_by_the_sine_of_the_angle(theta, axis, v):
+def test_magnitude_of_the_angular_displacement_is_the_sine_of_the_angle(theta, axis, v):
     assume(axis @ axis > 1e-2)
     u = np.array([*(theta * axis / np.sqrt(axis @ axis)), *v])
     equal(
         displacement(moved(u))[:3], u[:3] * np.sin(theta) / theta, 1e-11
-    )  # expm rounds more than a product
+    )  # the rounding error of expm is larger than that of a product
 
 
-def test_half_turn_looks_like_none():
+def test_displacement_of_a_half_turn_is_zero():
     equal(displacement(rotx(np.pi)), np.zeros(6))
     equal(planar_displacement(planar.xpln(np.pi, [0.0, 0.0])), np.zeros(3))
 
 
+@pytest.mark.slow
 @given(st.floats(0.01, 1.5), vec2)
-def test_planar_velocity_follows_from_the_displacement_within_90_degrees(theta, v):
+def test_motion_below_90_degrees_is_recovered_from_its_planar_displacement(theta, v):
     for u in (np.array([theta, *v]), np.array([-theta, *v])):
         X = planar_moved(u)
         s = X.E[0, 1]
         equal(planar_displacement(X) * np.arcsin(s) / s, u, 1e-10)
 
 
+@pytest.mark.slow
 @given(st.floats(1.7, 3.0), vec2)
-def test_planar_velocity_beyond_90_degrees_is_lost_to_the_principal_arc_sine(theta, v):
+def test_planar_displacement_of_more_than_90_degrees_gives_the_supplementary_angle(theta, v):
     X = planar_moved(np.array([theta, *v]))
     s = X.E[0, 1]
     equal((planar_displacement(X) * np.arcsin(s) / s)[0], np.pi - theta, 1e-10)
 
 
-def test_rough_planar_displacement_errs_with_the_angle():
-    # the error is of the first order, where that of the invariant one is of the second
+def test_non_invariant_planar_displacement_has_an_error_of_first_order_in_the_angle():
+    # the error is of first order; the error of the invariant displacement is of second order
     v = np.array([0.7, -0.4])
     rough, good = [], []
     for theta in (0.1, 0.01):
@@ -138,14 +141,14 @@ def test_rough_planar_displacement_errs_with_the_angle():
     assert_allclose(good[0] / good[1], 100, rtol=0.1)
 
 
-def test_displacement_traces():
-    def of_joint(q):
+def test_traced_and_numpy_values_of_displacements_agree():
+    def joint_displacements(q):
         return {
             "v": displacement(rotz(q[0]) @ rotx(q[1]) @ xlt(q[:3])),
             "p": planar_displacement(planar.xpln(q[0], q[1:])),
         }
 
     q = np.array([0.3, -0.2, 0.5])
-    expected = of_joint(q)
-    actual = trace("displacements", of_joint, {"q": (3,)})(q)
+    expected = joint_displacements(q)
+    actual = trace("displacements", joint_displacements, {"q": (3,)})(q)
     equal(actual, np.concatenate([expected["v"], expected["p"]]))

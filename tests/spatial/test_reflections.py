@@ -1,20 +1,16 @@
-"""Bases that reflections make, against what orthonormal means."""
+"""Orthonormal bases computed by Householder reflections."""
 
 import numpy as np
 import pytest
 
-from rigidblocks.algebra.linear import completion, orthonormal
-from rigidblocks.algebra.reflections import Columns, normal_to
-from rigidblocks.tracing.evaluation import Evaluation
-from rigidblocks.tracing.trace import trace
+from rigidblocks.spatial.linear_algebra import Columns, completion, normal_to, orthonormal
+from rigidblocks.tracing.trace import Evaluation, trace
 
 RNG = np.random.default_rng(7)
 
 
 def directions(n, m, dropped=()):
-    """Orthonormal columns (n, m), with zeros in the place of those that are dropped, and their
-    sizes.
-    """
+    """Return orthonormal columns (n, m) and their sizes; dropped columns and sizes are zero."""
     Q = np.linalg.qr(RNG.normal(size=(n, m)))[0]
     sizes = RNG.uniform(1e-6, 1.0, m)
     Q[:, list(dropped)], sizes[list(dropped)] = 0.0, 0.0
@@ -22,13 +18,13 @@ def directions(n, m, dropped=()):
 
 
 def dense(basis, n):
-    """P of a basis."""
+    """Return the matrix P (n, k) of a basis."""
     return np.array([basis.sum(unit) for unit in np.eye(basis.size)]).T.reshape(n, basis.size)
 
 
 @pytest.mark.parametrize("dropped", [(), (2,), (1, 2), (0, 1, 2)])
 @pytest.mark.parametrize(("n", "spare"), [(9, (6, 7, 8)), (7, (1, 3, 4, 6)), (3, (0, 1, 2))])
-def test_reflected_basis_is_orthonormal_and_normal_to_the_directions(n, spare, dropped):
+def test_householder_basis_is_orthonormal_and_normal_to_the_input_directions(n, spare, dropped):
     Q, sizes = directions(n, 3, dropped)
     basis = normal_to(Q, sizes, spare)
     P, k = dense(basis, n), n - len(spare)
@@ -40,7 +36,9 @@ def test_reflected_basis_is_orthonormal_and_normal_to_the_directions(n, spare, d
 
 @pytest.mark.parametrize("dropped", [(), (2,), (1, 2), (0, 1, 2)])
 @pytest.mark.parametrize(("n", "spare"), [(9, (7,)), (8, (1, 4)), (6, ()), (3, (1,)), (3, ())])
-def test_directions_without_a_spare_place_shut_another(n, spare, dropped):
+def test_householder_basis_column_is_zero_for_a_direction_without_spare_coordinate(
+    n, spare, dropped
+):
     Q, sizes = directions(n, 3, dropped)
     P = dense(normal_to(Q, sizes, spare), n)
     assert P.shape[1] == n - len(spare)
@@ -52,7 +50,9 @@ def test_directions_without_a_spare_place_shut_another(n, spare, dropped):
 
 @pytest.mark.parametrize("dropped", [(), (2,), (0, 1, 2)])
 @pytest.mark.parametrize("spare", [(6, 7, 8), (0, 2, 5, 7), (3,), ()])
-def test_vectors_without_spare_places_are_in_directions_and_basis(dropped, spare):
+def test_input_directions_and_householder_basis_span_vectors_without_spare_coordinates(
+    dropped, spare
+):
     Q, sizes = directions(9, 3, dropped)
     vectors = RNG.normal(size=(9, 4))
     vectors[list(spare)] = 0.0
@@ -60,14 +60,14 @@ def test_vectors_without_spare_places_are_in_directions_and_basis(dropped, spare
     np.testing.assert_allclose(Q @ (Q.T @ vectors) + P @ (P.T @ vectors), vectors, atol=1e-14)
 
 
-def test_reflections_pass_directions_in_their_places_and_beside_them():
+def test_householder_basis_supports_directions_inside_and_outside_spare_coordinates():
     for Q in (np.eye(5)[:, 2:4], np.eye(5)[:, :2], -np.eye(5)[:, [2, 0]]):
         P = dense(normal_to(Q, (1.0, 1.0), (2, 3, 4)), 5)
         np.testing.assert_allclose(P.T @ P, np.eye(2), atol=1e-15)
         np.testing.assert_allclose(P.T @ Q, 0.0, atol=1e-15)
 
 
-def test_traced_reflections_give_what_those_of_numbers_give():
+def test_traced_and_numpy_values_of_householder_bases_agree():
     shapes = {"M": (9, 3), "x": (9,)}
 
     def parts(M, x):
@@ -80,7 +80,7 @@ def test_traced_reflections_give_what_those_of_numbers_give():
     np.testing.assert_allclose(values, np.concatenate([*parts(M, x).values()]), atol=1e-14)
 
 
-def test_completion_leaves_the_triangle_of_its_vectors():
+def test_basis_completion_returns_a_qr_decomposition_of_the_remaining_components():
     Q, _ = directions(8, 2, (1,))
     vectors = RNG.normal(size=(8, 4))
     vectors[:, 2] = vectors[:, 0] - 2.0 * vectors[:, 1]

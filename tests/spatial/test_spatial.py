@@ -1,15 +1,17 @@
-"""Spatial vectors against 3-D vectors and the book. What holds for planar ones too is in
-test_both_algebras.
+"""Spatial vectors compared with three-dimensional vectors and with the book.
+
+`test_both_algebras.py` tests the identities that hold for both algebras.
 """
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
-from rigidblocks.algebra.frozen import is_frozen, read_only
-from rigidblocks.algebra.spatial import (
+from rigidblocks.spatial.immutable_data import is_frozen, read_only
+from rigidblocks.spatial.spatial import (
     RigidInertia,
     cross,
     cross_force,
@@ -24,10 +26,10 @@ from rigidblocks.algebra.spatial import (
     xlt,
 )
 
-# elements are at most 3 in size, so products of up to three 6x6 factors stay below 1e4: a thousand
-# roundings of those
+# elements are at most 3, so products of up to three 6x6 factors stay below 1e4: a thousand
+# rounding errors of such products
 ATOL = 1e-9
-TIGHT = 1e-12  # one product
+TIGHT = 1e-12  # rounding error of one product
 
 elements = st.floats(-3, 3, allow_subnormal=False)
 angles = st.floats(-np.pi, np.pi, allow_subnormal=False)
@@ -35,7 +37,7 @@ vec3 = arrays(float, 3, elements=elements)
 vec6 = arrays(float, 6, elements=elements)
 rotations = st.builds(lambda a, b, c: rz(a) @ ry(b) @ rx(c), angles, angles, angles)
 spread = arrays(float, (3, 3), elements=elements)
-# m > 0 and a rotational inertia about the centre of mass that some mass distribution L L^T has
+# m > 0 and a rotational inertia about the centre of mass of a mass distribution L L^T
 rigid = st.builds(
     lambda m, c, L: mcI(m, c, np.trace(L @ L.T) * np.eye(3) - L @ L.T),
     st.floats(0.1, 3),
@@ -52,7 +54,7 @@ def equal(actual, expected, atol=ATOL):
 
 
 @given(vec3, vec3, rotations)
-def test_skew_is_the_cross_product(a, b, E):
+def test_skew_matrix_satisfies_the_cross_product_identities(a, b, E):
     equal(skew(a) @ b, np.cross(a, b), TIGHT)
     equal(cross(a, b), np.cross(a, b), TIGHT)
     equal(skew(a), -skew(a).T)
@@ -65,7 +67,7 @@ def test_skew_is_the_cross_product(a, b, E):
 
 
 @given(vec3, arrays(float, (3, 4), elements=elements))
-def test_cross_takes_columns(a, B):
+def test_cross_product_with_a_matrix_applies_to_each_column(a, B):
     equal(cross(a, B), skew(a) @ B, TIGHT)
 
 
@@ -73,7 +75,7 @@ def test_cross_takes_columns(a, B):
 
 
 @given(angles)
-def test_elementary_transforms_follow_the_book(a):
+def test_elementary_rotations_match_rbda(a):
     c, s = np.cos(a), np.sin(a)
     equal(rx(a), [[1, 0, 0], [0, c, s], [0, -s, c]])
     equal(ry(a), [[c, 0, -s], [0, 1, 0], [s, 0, c]])
@@ -84,7 +86,7 @@ def test_elementary_transforms_follow_the_book(a):
 
 
 @given(elements, vec6)
-def test_shifting_the_origin_along_x_changes_velocity_as_in_rbda_example_2_2(r, v):
+def test_velocity_after_a_shift_along_x_matches_rbda_example_2_2(r, v):
     equal(xlt([r, 0, 0]) @ v, [v[0], v[1], v[2], v[3], v[4] + v[2] * r, v[5] - v[1] * r])
 
 
@@ -97,8 +99,9 @@ def test_velocity_field_does_not_depend_on_the_reference_point(v, shift, p):
 # RBDA 2.13, Table A.4
 
 
+@pytest.mark.slow
 @given(rigid, vec6, vec3, vec3)
-def test_spatial_equation_of_motion_is_newton_and_euler_at_the_centre_of_mass(
+def test_spatial_equation_of_motion_agrees_with_newton_euler_at_the_centre_of_mass(
     inertia, v, wd, acceleration
 ):
     # RBDA example 2.6: a frame at the centre of mass
@@ -107,14 +110,14 @@ def test_spatial_equation_of_motion_is_newton_and_euler_at_the_centre_of_mass(
     I_C, m, w = central.I, central.m, v[:3]
     a = np.concatenate(
         [wd, acceleration - np.cross(w, v[3:])]
-    )  # spatial from classical acceleration
+    )  # spatial acceleration from the classical acceleration
     f = central @ a + cross_force(v, central @ v)
     equal(central.h, np.zeros(3))
     equal(f[:3], I_C @ wd + np.cross(w, I_C @ w))
     equal(f[3:], m * acceleration)
 
 
-def test_mcI_satisfies_the_parallel_axis_theorem():
+def test_rigid_inertia_satisfies_the_parallel_axis_theorem():
     m, c, I_C = 2.0, np.array([0.3, -0.2, 0.5]), np.diag([0.1, 0.2, 0.25])
     inertia = mcI(m, c, I_C)
     assert isinstance(inertia, RigidInertia)
@@ -126,13 +129,13 @@ def test_mcI_satisfies_the_parallel_axis_theorem():
     )
 
 
-def test_arrays_are_frozen_that_no_one_can_write_to_through_any_name():
+def test_read_only_view_of_writable_memory_is_not_treated_as_frozen():
     array, kept = np.eye(3), read_only(np.eye(3))
     view = array[0]
     view.setflags(write=False)
     assert is_frozen(1.0, kept, kept[0])
     assert not is_frozen(kept, array)
-    assert not is_frozen(view)  # written to by way of the array
+    assert not is_frozen(view)  # its base array is writable
     of_bytes = np.frombuffer(bytearray(8))
     of_bytes.setflags(write=False)
     assert not is_frozen(of_bytes)

@@ -1,5 +1,6 @@
-"""Inverse dynamics in three-dimensional vectors, the original equations of Luh, Walker and Paul
-(RBDA Table 5.2).
+"""Inverse dynamics compared with equations in three-dimensional vectors.
+
+The reference is the original algorithm of Luh, Walker and Paul (RBDA Table 5.2).
 """
 
 import numpy as np
@@ -9,13 +10,14 @@ from numpy.testing import assert_allclose
 from random_models import MODELS
 from rigidblocks import Model, rnea
 
-RTOL = 1e-11  # rounding of two recursions over six bodies
+RTOL = 1e-11  # rounding errors of two recursions over six bodies
 Z = np.array([0.0, 0.0, 1.0])
 
 
 def luh_walker_paul(model: Model, q, qd, qdd):
-    """The joint forces (n,) of a chain of revolute joints about z: classical accelerations, forces
-    and moments apart.
+    """Return the joint forces (n,) of a chain of revolute joints about z.
+
+    The recursion uses classical accelerations and separate forces and moments.
     """
     E = [
         joint.jcalc(q[[i]], qd[[i]]).XJ.E @ X.E
@@ -33,7 +35,10 @@ def luh_walker_paul(model: Model, q, qd, qdd):
 
 
 def forces_and_moments(model: Model, E, c, qd, qdd):
-    """F and N of each body, on its centre of mass c, that its motion takes; E are the rotations."""
+    """Return the net force F and moment N of each body about its centre of mass c.
+
+    E contains the rotation matrices.
+    """
     r, F, N = [X.r for X in model.Xtree], [], []
     w, wd, vd = np.zeros(3), np.zeros(3), -model.gravity
     for i, body in enumerate(model.inertia):
@@ -47,7 +52,7 @@ def forces_and_moments(model: Model, E, c, qd, qdd):
 
 
 @pytest.mark.parametrize("name", ["pendulum", "planar2", "six-axis"])
-def test_spatial_vectors_give_the_forces_of_the_three_dimensional_equations(name, rng):
+def test_joint_forces_of_rnea_match_the_luh_walker_paul_algorithm(name, rng):
     model = MODELS[name]().with_gravity((1.0, -2.0, 9.81))
     for _ in range(20):
         q, qd, qdd = rng.normal(size=(3, model.nv))

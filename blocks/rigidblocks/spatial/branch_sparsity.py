@@ -1,10 +1,10 @@
-"""Branch-induced sparsity: factorization and products that skip the zeros of the joint-space
-inertia (RBDA 6.4, 6.5).
+"""Branch-induced sparsity of the joint-space inertia (RBDA 6.4, 6.5).
 
-Row k of H or L has nonzeros below the diagonal only in columns parent[k], parent[parent[k]] and so
-on. `parent` has an entry for every *variable*, -1 for the base: `expand_lambda` makes it from the
-parents of the bodies. Which elements are zero is known beforehand, so nothing branches on a value.
-L is lower triangular; x is a vector (n,) or a matrix of columns (n, k).
+The factorizations and products skip the zeros. Row k of H or L has nonzeros below the diagonal only
+in columns parent[k], parent[parent[k]] and so on. The array `parent` has one entry per *variable*;
+-1 means the base. `expand_lambda` computes it from the parents of the bodies. The zero pattern is
+structural, so no function branches on a value. L is lower triangular; x is a vector (n,) or a
+matrix of columns (n, k).
 """
 
 from collections.abc import Sequence
@@ -12,27 +12,29 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
+from rigidblocks.spatial.spatial import Array
 
 Parents = Sequence[int]
 
 
 def expand_lambda(parent: Parents, freedoms: Sequence[int]) -> tuple[int, ...]:
-    """The expanded parent array: a chain of single freedoms in the place of every joint (RBDA Table
-    6.4).
+    """Return the expanded parent array, with one entry per variable (RBDA Table 6.4).
 
-    `freedoms[i]` is nv of joint i. A joint without freedoms leaves nothing: its children hang on
-    what it hangs on. Raises ValueError for a parent that is not numbered below its child, and for
-    lists of different lengths.
+    A joint with several degrees of freedom becomes a chain of joints with one degree of freedom.
+    `freedoms[i]` is nv of joint i. A joint without degrees of freedom adds no variable; the entries
+    of its children refer to the variables of its parent.
+
+    Raises:
+        ValueError: A parent index is not below the index of its child, or the lengths differ.
     """
     if len(parent) != len(freedoms):
         raise ValueError(
-            f"expand_lambda needs a number of freedoms for each joint, not {len(freedoms)} for "
-            f"{len(parent)}"
+            "expand_lambda needs the number of degrees of freedom of each joint, not "
+            f"{len(freedoms)} numbers for {len(parent)} joints"
         )
     _check(parent)
     expanded: list[int] = []
-    last = [-1] * (len(parent) + 1)  # the last variable on the way from the base to body i
+    last = [-1] * (len(parent) + 1)  # the last variable on the path from the base to body i
     for i, (p, n) in enumerate(zip(parent, freedoms, strict=True)):
         first = len(expanded)
         expanded += [last[p], *range(first, first + n - 1)][:n]
@@ -41,33 +43,37 @@ def expand_lambda(parent: Parents, freedoms: Sequence[int]) -> tuple[int, ...]:
 
 
 def elimination_parent(reads: Array) -> tuple[int, ...]:
-    """The parent array with room for all that the factor L of a matrix has which is not zero where
-    `reads` (n, n) says, a symmetric matrix of booleans (the elimination tree).
+    """Return the elimination tree of a symmetric matrix as a parent array (n,).
+
+    `reads` (n, n) is a symmetric boolean matrix, true for nonzero elements. The parent array covers
+    all nonzeros of the factor L.
     """
     left, parent = np.tril(reads, -1), [-1] * len(reads)
     for k in reversed(range(len(reads))):
         before = np.flatnonzero(left[k])
         if len(before):
             parent[k] = int(before[-1])
-            left[parent[k], before[:-1]] = True  # where the factorization fills
+            left[parent[k], before[:-1]] = True  # fill-in of the factorization
     return tuple(parent)
 
 
 def factorization_counts(parent: Parents) -> tuple[int, int]:
-    """D1 and D2: how often the factorization divides, and how often it multiplies and subtracts
-    (RBDA Eq 6.26, 6.27).
+    """Return the operation counts D1 and D2 of the factorization (RBDA Eq 6.26, 6.27).
 
-    D1 is also the number of nonzeros below the diagonal of H.
+    D1 is the number of divisions, D2 the number of multiply-subtract operations. D1 is also the
+    number of nonzeros below the diagonal of H.
     """
     above = [len(path) for path in _paths(parent)]
     return sum(above), sum(d * (d + 1) // 2 for d in above)
 
 
 def ltl(H: Array, parent: Parents) -> Array:
-    """The lower triangular L (n, n) with H = L^T L (RBDA Table 6.3).
+    """Return the lower triangular L (n, n) with H = L^T L (RBDA Table 6.3).
 
-    H is symmetric positive definite; only its lower triangle is read. Raises ValueError where a
-    pivot, if it is a number, is not positive.
+    H is symmetric positive definite; only its lower triangle is read.
+
+    Raises:
+        ValueError: A pivot is not positive; traced pivots are not checked.
     """
     L, above = _lower(H), _checked_paths(parent, H)
     for k in reversed(range(len(L))):
@@ -82,11 +88,15 @@ def ltl(H: Array, parent: Parents) -> Array:
 
 
 def ltdl(H: Array, parent: Parents) -> tuple[Array, Array]:
-    """The unit lower triangular L (n, n) and the diagonal matrix D (n, n) with H = L^T D L (RBDA
-    Table 6.3).
+    """Return the factors L and D of H = L^T D L (RBDA Table 6.3).
 
-    H is symmetric positive definite; only its lower triangle is read. Raises ValueError where a
-    pivot, if it is a number, is not positive.
+    H is symmetric positive definite; only its lower triangle is read.
+
+    Returns:
+        The unit lower triangular L (n, n) and the diagonal matrix D (n, n).
+
+    Raises:
+        ValueError: A pivot is not positive; traced pivots are not checked.
     """
     L, above = _lower(H), _checked_paths(parent, H)
     for k in reversed(range(len(L))):
@@ -102,7 +112,7 @@ def ltdl(H: Array, parent: Parents) -> tuple[Array, Array]:
 
 
 def mpy_h(H: Array, parent: Parents, x: Array) -> Array:
-    """The product H x; only the lower triangle of H is read (RBDA Table 6.5)."""
+    """Return the product H x; only the lower triangle of H is read (RBDA Table 6.5)."""
     above = _checked_paths(parent, H, x)
     y = [H[i, i] * x[i] for i in range(len(H))]
     for i in reversed(range(len(H))):
@@ -113,7 +123,7 @@ def mpy_h(H: Array, parent: Parents, x: Array) -> Array:
 
 
 def mpy_l(L: Array, parent: Parents, x: Array) -> Array:
-    """The product L x (RBDA Table 6.5)."""
+    """Return the product L x (RBDA Table 6.5)."""
     above = _checked_paths(parent, L, x)
     y = [L[i, i] * x[i] for i in range(len(L))]
     for i in range(len(L)):
@@ -123,7 +133,7 @@ def mpy_l(L: Array, parent: Parents, x: Array) -> Array:
 
 
 def mpy_lt(L: Array, parent: Parents, x: Array) -> Array:
-    """The product L^T x (RBDA Table 6.5)."""
+    """Return the product L^T x (RBDA Table 6.5)."""
     above = _checked_paths(parent, L, x)
     y = [L[i, i] * x[i] for i in range(len(L))]
     for i in range(len(L)):
@@ -133,8 +143,9 @@ def mpy_lt(L: Array, parent: Parents, x: Array) -> Array:
 
 
 def mpy_li(L: Array, parent: Parents, x: Array, unit: bool = False) -> Array:
-    """The solution L^-1 x of L y = x; `unit` says that the diagonal of L is 1, to save its
-    divisions (RBDA Table 6.5).
+    """Return the solution y = L^-1 x of L y = x (RBDA Table 6.5).
+
+    If `unit` is true, the diagonal of L is 1 and the function skips the divisions by it.
     """
     above, y = _checked_paths(parent, L, x), list(x)
     for i in range(len(L)):
@@ -146,8 +157,9 @@ def mpy_li(L: Array, parent: Parents, x: Array, unit: bool = False) -> Array:
 
 
 def mpy_lit(L: Array, parent: Parents, x: Array, unit: bool = False) -> Array:
-    """The solution L^-T x of L^T y = x; `unit` says that the diagonal of L is 1, to save its
-    divisions (RBDA Table 6.5).
+    """Return the solution y = L^-T x of L^T y = x (RBDA Table 6.5).
+
+    If `unit` is true, the diagonal of L is 1 and the function skips the divisions by it.
     """
     above, y = _checked_paths(parent, L, x), list(x)
     for i in reversed(range(len(L))):
@@ -159,15 +171,17 @@ def mpy_lit(L: Array, parent: Parents, x: Array, unit: bool = False) -> Array:
 
 
 def solve_ltl(H: Array, parent: Parents, b: Array) -> Array:
-    """The solution x of H x = b by L^T L: first L^-T b, then L^-1 of it, the other way round than
-    Cholesky's (RBDA 6.5).
+    """Return the solution x of H x = b by the factorization H = L^T L (RBDA 6.5).
+
+    The function solves first with L^T and then with L; a Cholesky factorization L L^T requires the
+    reverse order.
     """
     L = ltl(H, parent)
     return mpy_li(L, parent, mpy_lit(L, parent, b))
 
 
 def solve_ltdl(H: Array, parent: Parents, b: Array) -> Array:
-    """The solution x of H x = b by L^T D L (RBDA 6.5)."""
+    """Return the solution x of H x = b by the factorization H = L^T D L (RBDA 6.5)."""
     L, D = ltdl(H, parent)
     y = mpy_lit(L, parent, b, unit=True)
     z = np.array([row / d for row, d in zip(y, np.diag(D), strict=True)]).reshape(np.shape(y))
@@ -175,13 +189,13 @@ def solve_ltdl(H: Array, parent: Parents, b: Array) -> Array:
 
 
 def _lower(H: Array) -> Array:
-    """A copy of the lower triangle, of floats if not of traced scalars."""
+    """Return a copy of the lower triangle; its elements are floats or traced scalars."""
     H = np.asarray(H)
     return np.tril(H if H.dtype == object else H.astype(float))
 
 
 def _paths(parent: Parents) -> list[tuple[int, ...]]:
-    """For every k the tuple parent[k], parent[parent[k]], ... without the base."""
+    """Return the path (parent[k], parent[parent[k]], ...) of each variable k, without the base."""
     _check(parent)
     paths: list[tuple[int, ...]] = []
     for p in parent:
@@ -199,9 +213,8 @@ def _checked_paths(parent: Parents, matrix: Array, x: Array | None = None) -> li
         raise ValueError(f"the vector has {len(x)} elements, but the matrix has {n} rows")
     if len(parent) != n:
         raise ValueError(
-            f"the parent array has {len(parent)} entries, but the matrix has {n} rows; it needs "
-            "one for every variable: "
-            f"expand_lambda(parent, freedoms)"
+            f"the parent array has {len(parent)} entries, but the matrix has {n} rows; use "
+            "expand_lambda(parent, freedoms) to get one entry per variable"
         )
     return _paths(parent)
 
@@ -217,5 +230,5 @@ def _check(parent: Parents) -> None:
 def _check_pivot(pivot: Any, k: int) -> None:
     if (
         isinstance(pivot, float) and pivot <= 0
-    ):  # NaN passes: it says that what was given is not finite
+    ):  # NaN passes, because it means that the input was not finite
         raise ValueError(f"the matrix is not positive definite: pivot {k} is {pivot}")

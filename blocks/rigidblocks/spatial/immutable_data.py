@@ -1,12 +1,48 @@
-"""What is made when it is first looked at."""
+"""Immutable data: read-only arrays, and tuples that are created at their first use."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-class Later(Sequence[Any]):
-    """The tuple that `make` returns of `arguments`, made once, when it is first looked at: what is
-    drawn of a robot, for those who only compute with it.
+
+def read_only(values: ArrayLike) -> NDArray[Any]:
+    """Return a read-only copy of an array."""
+    copy = np.array(values)
+    copy.setflags(write=False)
+    return copy
+
+
+def floats_of_shape(shape: tuple[int, ...], values: Sequence[float]) -> NDArray[Any]:
+    """Return a read-only array of floats from the flat list of its elements.
+
+    This function takes less than half the time of numpy.array with nested lists.
+    """
+    array = np.fromiter(values, float, len(values))
+    array.setflags(write=False)
+    return array.reshape(shape)
+
+
+def is_frozen(*values: Any) -> bool:
+    """Return True if no value can be modified.
+
+    Such values are numbers, and read-only arrays that are not views of writable arrays.
+    """
+    for value in values:
+        if isinstance(value, np.ndarray):
+            if value.flags.writeable:
+                return False
+            base = value.base
+            if base is not None and (not isinstance(base, np.ndarray) or base.flags.writeable):
+                return False
+    return True
+
+
+class LazyTuple(Sequence[Any]):
+    """Tuple `make(*arguments)`, created once, at its first use.
+
+    For example, programs that only compute with a robot do not create its visual shapes.
     """
 
     __slots__ = ("_arguments", "_items", "_make")
@@ -16,29 +52,29 @@ class Later(Sequence[Any]):
         self._arguments = arguments
         self._items: tuple[Any, ...] = ()
 
-    def _made(self) -> tuple[Any, ...]:
+    def _force(self) -> tuple[Any, ...]:
         if (make := self._make) is not None:
             self._items = make(*self._arguments)
             self._make, self._arguments = None, ()
         return self._items
 
     def __getitem__(self, index: Any) -> Any:
-        return self._made()[index]
+        return self._force()[index]
 
     def __len__(self) -> int:
-        return len(self._made())
+        return len(self._force())
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._made())
+        return iter(self._force())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, tuple | Later) and self._made() == tuple(other)
+        return isinstance(other, tuple | LazyTuple) and self._force() == tuple(other)
 
     def __hash__(self) -> int:
-        return hash(self._made())
+        return hash(self._force())
 
     def __repr__(self) -> str:
-        return repr(self._made())
+        return repr(self._force())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return tuple, (self._made(),)
+        return tuple, (self._force(),)

@@ -1,6 +1,7 @@
-"""Tables looked up by a number that may be traced: a search and an entry, both piecewise constant.
+"""Search in grids and entries of tables, both piecewise constant, for traced arguments too.
 
-In C a table is data, and a search takes as many steps as its length has binary digits.
+In generated C a table is constant data. A search takes as many iterations as the table length has
+binary digits.
 """
 
 from collections.abc import Sequence
@@ -8,23 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import excess, is_traced, less, minimum, piecewise, select
-from rigidblocks.algebra.spatial import Array
+from rigidblocks.spatial.scalar import excess, is_traced, less, minimum, piecewise, select
+from rigidblocks.spatial.spatial import Array
+
+ROUNDING = 16.0 * float(np.finfo(float).eps)  # relative error of a time after several roundings
 
 Number = Any
 
 
-def reached(grid: Array, x: Number) -> Number:
-    """How many of the increasing numbers of a grid are at most x, element by element; 0 for NaN."""
+def count_at_most(grid: Array, x: Number) -> Number:
+    """Return the number of points of an increasing grid that are at most x; 0 for NaN.
+
+    The function works element by element.
+    """
     if is_traced(x):
-        return np.frompyfunc(lambda one: _reached_one(grid, one), 1, 1)(x)
+        return np.frompyfunc(lambda one: _count_one_at_most(grid, one), 1, 1)(x)
     count = np.searchsorted(grid, x, side="right")
     return np.where(np.isnan(x), 0.0, count)[()]
 
 
 def entry(values: Array, index: Number) -> Number:
-    """The entry of a table (n,) at an index from 0 on, element by element; beyond an end it is that
-    of the end.
+    """Return the entry of a table (n,) at an index from 0 to n - 1, element by element.
+
+    An index outside the table gives the entry at the nearer end of the table.
     """
     if is_traced(index):
         return np.frompyfunc(lambda one: _entry_one(values, one), 1, 1)(index)
@@ -32,16 +39,17 @@ def entry(values: Array, index: Number) -> Number:
 
 
 def held_place(index: Number, grid: Array, x: Number) -> Number:
-    """`index`, how many of the numbers of a grid (n,) are at most x, in model exchange held until x
-    comes to the next or the last of them, and a little beyond (`piecewise`).
+    """Hold `index` in model exchange until x reaches the next or the previous grid point.
 
-    Each binary digit of Gray's code of it is an event: a step over any of them changes one. What
-    begins a run at the first number has reached it.
+    `index` is the number of points of a grid (n,) that are at most x. Between two events, the index
+    also stays the same slightly beyond a grid point (see `piecewise`). Each binary digit of the
+    Gray code of the index has its own event indicator, because only one digit changes at each grid
+    point. In a run that starts at the first grid point, x has already reached this point.
     """
     if not (is_traced(index) and len(grid)):
         return index
     margins = [
-        _to_next(reached(part, x), x, *_ends(part, reached(part, x)))
+        _to_next(count_at_most(part, x), x, *_ends(part, count_at_most(part, x)))
         for part in (grid[2**b - 1 :: 2 ** (b + 1)] for b in range(len(grid).bit_length()))
     ]
     digits = [piecewise(margin, 0.0, 1.0) for margin in margins[1:]]
@@ -49,8 +57,10 @@ def held_place(index: Number, grid: Array, x: Number) -> Number:
 
 
 def held_count(count: Number, x: Number, low: Number, high: Number) -> Number:
-    """The number of the interval [low, high) that x is in, one after the other without end, held in
-    the same way. What begins a run at `low` has an odd one.
+    """Hold the index `count` of the interval [low, high) that contains x, as `held_place` does.
+
+    The number of successive intervals is not limited. The interval that starts at the start time
+    of a run must have an odd `count`.
     """
     if not is_traced(count):
         return count
@@ -61,7 +71,7 @@ def held_count(count: Number, x: Number, low: Number, high: Number) -> Number:
 
 
 def _ends(grid: Array, index: Number) -> tuple[Number, Number]:
-    """Where the interval begins and ends in which so many of the numbers of a grid are reached."""
+    """Return the ends of the grid interval for `index`, the number of grid points up to x."""
     padded = np.concatenate([[-1e300], grid, [1e300]])
     return entry(padded, index), entry(padded, index + 1.0)
 
@@ -71,13 +81,13 @@ def _is_even(count: Number) -> Number:
 
 
 def _to_next(count: Number, x: Number, low: Number, high: Number) -> Number:
-    """How far x is inside an interval, as a margin: the negative in those of an odd number."""
+    """Return the distance of x from the nearer interval end; it is negative if `count` is odd."""
     inside = minimum(excess(x, low), excess(high, x))
     return select(_is_even(count), inside, -inside)
 
 
 def _gray(digits: Sequence[Number]) -> Number:
-    """The number whose Gray code has these digits, the lowest first."""
+    """Return the number that the Gray code `digits` represents; the lowest digit is first."""
     number, digit = 0.0, 0.0
     for k, changed in reversed([*enumerate(digits)]):
         digit = digit + changed - 2.0 * digit * changed
@@ -85,13 +95,25 @@ def _gray(digits: Sequence[Number]) -> Number:
     return number
 
 
-def shortly_after(t: Number) -> Number:
-    """A time at which an event that rounding has put just ahead of t has been."""
-    return t + 4e-12 * (1.0 + np.abs(t))
+def after_event(t: Number) -> Number:
+    """Return a time [s] slightly after t: an event at t is then past, also if t is rounded."""
+    return t + (4e-12 * (1.0 + minimum(np.abs(t), 1e3)) + 4.0 * ROUNDING * np.abs(t))
 
 
-def _reached_one(grid: Array, x: Any) -> Any:
-    return x.reached(grid) if hasattr(x, "reached") else float(reached(grid, float(x)))
+def rounded_up(t: Number) -> Number:
+    """Return a time [s] just after t: an event at t is then reached despite rounding of t.
+
+    It is later than t by 1e-9 of t (at most 1 us) plus the rounding error of t.
+    """
+    return t + (minimum(1e-9 * np.abs(t), 1e-6) + ROUNDING * np.abs(t))
+
+
+def _count_one_at_most(grid: Array, x: Any) -> Any:
+    return (
+        x.count_at_most(grid)
+        if hasattr(x, "count_at_most")
+        else float(count_at_most(grid, float(x)))
+    )
 
 
 def _entry_one(values: Array, index: Any) -> Any:

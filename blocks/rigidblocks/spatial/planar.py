@@ -1,12 +1,12 @@
-"""Planar (3-D) vector algebra, angular part first: the rows and columns 3, 4, 5 of spatial vectors
-(RBDA 2.16, A.1).
+"""Planar (3-D) vector algebra, angular part first (RBDA 2.16, A.1).
 
-A motion vector is [w; vx; vy] (rad/s, m/s), a force vector [n; fx; fy] (N m, N): arrays of shape
-(3,), for motions in the x-y plane. The names are those of `spatial`, so that the algorithms take
-either module as their algebra; with P(r) for `perp(r)`, the formulas are those of `spatial` with
-P(r) w in the place of -r x w.
+Planar vectors contain the elements 3, 4, 5 of spatial vectors, for motions in the x-y plane. A
+motion vector is [w; vx; vy] (rad/s, m/s), a force vector [n; fx; fy] (N m, N): arrays of shape
+(3,). The functions have the same names as in `spatial`, so the algorithms accept either module as
+their algebra. With P(r) for `perp(r)`, the formulas follow from `spatial` with P(r) w instead of
+-r x w.
 
-Everything works on floats and on traced scalars.
+All functions accept floats and traced scalars.
 """
 
 from dataclasses import dataclass
@@ -15,66 +15,69 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array
+from rigidblocks.spatial.spatial import Array
 
 
 def rz(theta: Any) -> Array:
-    """The 2x2 coordinate rotation in the plane."""
+    """Return the 2x2 coordinate rotation by `theta` [rad] in the plane."""
     return _rotation(np.cos(theta), np.sin(theta))
 
 
 def perp(r: Array) -> Array:
-    """The 2x1 matrix P(r) = [-ry; rx]: P(r) w is the cross product w z x r, and P(r)^T f is r x
-    f.
+    """Return the 2x1 matrix P(r) = [-ry; rx].
+
+    P(r) w is the cross product w z x r, and P(r)^T f is r x f.
     """
     return np.array([[-r[1]], [r[0]]])
 
 
 def crm(v: Array) -> Array:
-    """The 3x3 matrix v x with (v x) m the derivative of a motion vector m moving with velocity v
-    (RBDA Eq 2.75; crmp).
+    """Return the 3x3 matrix v x of a velocity v (RBDA Eq 2.75; crmp).
+
+    (v x) m is the derivative of a motion vector m that is fixed in a body with velocity v.
     """
     w, x, y = v
     return np.array([[0.0, 0.0, 0.0], [y, 0.0, -w], [-x, w, 0.0]])
 
 
 def crf(v: Array) -> Array:
-    """The 3x3 matrix v x* = -(v x)^T, the same for a force vector (RBDA 2.16; crfp)."""
+    """Return the 3x3 matrix v x* = -(v x)^T, the `crm` of force vectors (RBDA 2.16; crfp)."""
     return -crm(v).T
 
 
 def cross_motion(v: Array, m: Array) -> Array:
-    """The product v x m = [0; P(mO) w - P(vO) m] of two motion vectors (RBDA Eq 2.76)."""
+    """Return v x m = [0; P(mO) w - P(vO) m] of two motion vectors (RBDA Eq 2.76)."""
     return np.concatenate([np.zeros(1), perp(m[1:]) @ v[:1] - perp(v[1:]) @ m[:1]])
 
 
 def cross_force(v: Array, f: Array) -> Array:
-    """The product v x* f = [P(vO)^T f; P(f) w] of a motion and a force vector (RBDA 2.16)."""
+    """Return v x* f = [P(vO)^T f; P(f) w] of a motion and a force vector (RBDA 2.16)."""
     return np.concatenate([perp(v[1:]).T @ f[1:], perp(f[1:]) @ v[:1]])
 
 
 def coriolis(v: Array, vJ: Array) -> Array:
-    """What a joint that moves with vJ adds to the acceleration of a body that moves with v, in the
-    body's coordinates.
+    """Return the contribution of the joint velocity vJ to the acceleration of the body.
 
         [0; P(vJ) (2 w - wJ)]
 
-    It is v x vJ + [0; P(vJ) (w - wJ)]: the accelerations are those of `Transform.carry`.
+    The body moves with v; all vectors are in its coordinates. The result is
+    v x vJ + [0; P(vJ) (w - wJ)], for accelerations as in `Transform.carry`.
     """
     w, wJ = v[:1], vJ[:1]
     return np.concatenate([np.zeros(1), perp(vJ[1:]) @ (w + (w - wJ))])
 
 
 def spin(w: Array, wd: Array) -> Array:
-    """The matrix W (2, 2): the point r of a body accelerates by W r = P(r) wd - w^2 r against its
-    origin; w, wd (1,).
+    """Return the matrix W (2, 2) of the acceleration W r = P(r) wd - w^2 r; w, wd (1,).
+
+    W r is the acceleration of the body point r relative to the body origin.
     """
     ww, a = w[0] * w[0], wd[0]
     return np.array([[-ww, -a], [a, -ww]])
 
 
 def _symmetric(lower: Array) -> Array:
-    """The symmetric 2x2 matrix with the lower triangle of `lower`."""
+    """Return the symmetric 2x2 matrix with the lower triangle of `lower`."""
     return np.array([[lower[0, 0], lower[1, 0]], [lower[1, 0], lower[1, 1]]])
 
 
@@ -83,7 +86,7 @@ def _rotation(c: Any, s: Any) -> Array:
 
 
 def _turned_symmetric(E: Array, A: Array) -> Array:
-    """E^T A E of a symmetric A, by the formulas of RBDA A.5."""
+    """Return E^T A E for a symmetric A, by the formulas of RBDA A.5."""
     c, s = E[0]
     ss, cs, difference = s * s, c * s, A[1, 1] - A[0, 0]
     alpha = ss * difference - (cs + cs) * A[1, 0]
@@ -93,7 +96,7 @@ def _turned_symmetric(E: Array, A: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
 class Transform:
-    """The motion transform X from A to B coordinates of the plane (RBDA Eq 2.77).
+    """Motion transform X from A to B coordinates of the plane (RBDA Eq 2.77).
 
         X = [[1, 0], [E P(r), E]]      X* = X^-T = [[1, -P(r)^T], [0, E]]
 
@@ -104,9 +107,7 @@ class Transform:
     r: Array
 
     def __matmul__(self, other: "Transform | Array") -> Any:
-        """X Y for a transform Y; X m for a motion vector m (3,) or a matrix of motion columns (3,
-        k).
-        """
+        """Return X Y for a transform Y, or X m for motion vectors m (3,) or (3, k)."""
         if isinstance(other, Transform):
             c, s = self.E[0] @ other.E
             return Transform(_rotation(c, s), other.r + other.E.T @ self.r)
@@ -114,30 +115,30 @@ class Transform:
         return np.concatenate([w, self.E @ (v + perp(self.r) @ w)])
 
     def carry(self, v: Array, a: Array) -> Array:
-        """[wd; E (a + W r)] with W of `spin`: the acceleration a = [wd; a] of a body that moves
-        with v, taken from A to B coordinates.
+        """Return the acceleration a = [wd; a] of a body in B coordinates: [wd; E (a + W r)].
 
-        As in `spatial`, the linear parts are the accelerations of the points of the body at the
-        origins, and not the linear parts of planar accelerations.
+        The body moves with v; W is the matrix of `spin`. As in `spatial`, the linear parts are the
+        accelerations of the body points at the origins; they differ from the linear parts of planar
+        accelerations.
         """
         return np.concatenate([a[:1], self.E @ (a[1:] + spin(v[:1], a[:1]) @ self.r)])
 
     def force(self, f: Array) -> Array:
-        """X* f: the force vector f (3,) or (3, k) taken from A to B coordinates."""
+        """Return X* f: the force vector f (3,) or (3, k) in B coordinates."""
         n, f2 = f[:1], f[1:]
         return np.concatenate([n - perp(self.r).T @ f2, self.E @ f2])
 
     @property
     def T(self) -> "_Transpose":
-        """X^T, which takes a force vector back from B to A coordinates: `X.T @ f`."""
+        """X^T, which transforms a force vector from B to A coordinates: `X.T @ f`."""
         return _Transpose(self)
 
     def inverse(self) -> "Transform":
-        """X^-1, from B to A coordinates."""
+        """Return X^-1, from B to A coordinates."""
         return Transform(self.E.T, -(self.E @ self.r))
 
     def matrix(self) -> Array:
-        """The 3x3 matrix of X."""
+        """Return the 3x3 matrix of X."""
         return np.block([[np.ones((1, 1)), np.zeros((1, 2))], [self.E @ perp(self.r), self.E]])
 
 
@@ -146,47 +147,48 @@ class _Transpose:
     X: Transform
 
     def __matmul__(self, f: Array) -> Array:
-        """X^T f = [n + P(r)^T E^T f; E^T f]."""
+        """Return X^T f = [n + P(r)^T E^T f; E^T f]."""
         f2 = self.X.E.T @ f[1:]
         return np.concatenate([f[:1] + perp(self.X.r).T @ f2, f2])
 
 
 def xpln(theta: Any, r: ArrayLike) -> Transform:
-    """The transform to a frame with its origin at `r` (2,) [m], turned by `theta` [rad] (RBDA Table
-    A.1; Xpln).
+    """Return the transform to a frame with origin `r` (2,) [m], turned by `theta` [rad].
+
+    Source: RBDA Table A.1; Xpln.
     """
     return Transform(rz(theta), np.asarray(r))
 
 
 def xlt(r: ArrayLike) -> Transform:
-    """The transform to a parallel frame with its origin at `r` (2,) [m]."""
+    """Return the transform to a parallel frame with its origin at `r` (2,) [m]."""
     return Transform(np.eye(2), np.asarray(r))
 
 
 def identity() -> Transform:
-    """The transform of a frame to itself."""
+    """Return the transform of a frame to itself."""
     return xlt(np.zeros(2))
 
 
 def zero() -> Array:
-    """The zero motion vector."""
+    """Return the zero motion vector."""
     return np.zeros(3)
 
 
-def uniform(g: Array) -> Array:
-    """The acceleration of a field that is `g` (2,) [m/s^2] everywhere, as a motion vector."""
+def uniform_field(g: Array) -> Array:
+    """Return the acceleration of a uniform field `g` (2,) [m/s^2], as a motion vector."""
     return np.concatenate([np.zeros(1), g])
 
 
 @dataclass(frozen=True, eq=False)
 class RigidInertia:
-    """The inertia of a rigid body in the plane (RBDA Eq 2.78).
+    """Inertia of a rigid body in the plane (RBDA Eq 2.78).
 
         I = [[I, P(h)^T], [P(h), m 1]]
 
-    m [kg] is the mass, h = m c (2,) the first moment [kg m], I the rotational inertia about the
-    frame's *origin* [kg m^2]. Use `mcI` to make one from the centre of mass and the inertia about
-    it.
+    m [kg] is the mass and h = m c (2,) the first moment [kg m]. I is the rotational inertia about
+    the *origin* of the frame [kg m^2]. `mcI` creates an inertia from the centre of mass and the
+    rotational inertia about the centre of mass.
     """
 
     m: Any
@@ -194,44 +196,46 @@ class RigidInertia:
     I: Any
 
     def __matmul__(self, v: Array) -> Array:
-        """I v = [I w + h x v; m v + P(h) w], the momentum of velocity v (3,), or of columns (3,
-        k).
-        """
+        """Return I v = [I w + h x v; m v + P(h) w] for v (3,) or (3, k); momentum of velocity v."""
         w, v2 = v[:1], v[1:]
         return np.concatenate([self.I * w + perp(self.h).T @ v2, self.m * v2 + perp(self.h) @ w])
 
     def __add__(self, other: "RigidInertia") -> "RigidInertia":
-        """The inertia of two bodies joined rigidly, in the same frame."""
+        """Return the inertia of two rigidly joined bodies, in the same frame."""
         return RigidInertia(self.m + other.m, self.h + other.h, self.I + other.I)
 
     def to_parent(self, X: Transform) -> "RigidInertia":
-        """X^T I X: the inertia taken from B back to A coordinates."""
+        """Return X^T I X: the inertia transformed from B to A coordinates."""
         h, r = X.E.T @ self.h, X.r
         return RigidInertia(self.m, h + self.m * r, self.I + 2.0 * r @ h + self.m * (r @ r))
 
     def force(self, v: Array, a: Array) -> Array:
-        """[I wd + h x a; m a + W h], the force on a body with velocity v and acceleration a, W of
-        `spin`.
+        """Return the force [I wd + h x a; m a + W h] on a body with velocity v, acceleration a.
 
-        It is I a + v x* I v of the planar acceleration; here the linear part of a is as in
-        `Transform.carry`.
+        W is the matrix of `spin`. The linear part of a is defined as in `Transform.carry`. For a
+        planar acceleration a, the force is I a + v x* I v.
         """
         wd, a_lin, W = a[:1], a[1:], spin(v[:1], a[:1])
         return np.concatenate([self.I * wd + perp(self.h).T @ a_lin, self.m * a_lin + W @ self.h])
 
     def matrix(self) -> Array:
-        """The 3x3 matrix of the inertia."""
-        return self.articulated().matrix()
+        """Return the 3x3 matrix of the inertia."""
+        return self.to_articulated().matrix()
 
-    def articulated(self) -> "ArticulatedInertia":
-        """The same inertia as the starting value of an articulated-body inertia."""
+    def to_articulated(self) -> "ArticulatedInertia":
+        """Return the inertia as an articulated-body inertia."""
         return ArticulatedInertia(self.m * np.eye(2), perp(self.h), np.array([[self.I]]))
 
 
 def mcI(m: Any, c: ArrayLike, I_C: Any) -> RigidInertia:
-    """The inertia of a body of mass `m` [kg] with its centre of mass at `c` (2,) [m] and the
-    rotational inertia `I_C` [kg m^2] about it (RBDA Eq 2.78; mcIp). Not checked here: `PlanarModel`
-    refuses what is not physical.
+    """Return the inertia of a body in the plane (RBDA Eq 2.78; mcIp).
+
+    The function does not check the values; `PlanarModel` rejects unphysical values.
+
+    Args:
+        m: Mass [kg].
+        c: Centre of mass (2,) [m].
+        I_C: Rotational inertia about the centre of mass [kg m^2].
     """
     c = np.asarray(c)
     return RigidInertia(m, m * c, I_C + m * (c @ c))
@@ -239,7 +243,7 @@ def mcI(m: Any, c: ArrayLike, I_C: Any) -> RigidInertia:
 
 @dataclass(frozen=True, eq=False)
 class ArticulatedInertia:
-    """An articulated-body inertia in the plane: symmetric, with 6 parameters (RBDA 7.1).
+    """Articulated-body inertia in the plane: symmetric, with 6 parameters (RBDA 7.1).
 
         I^A = [[I, H^T], [H, M]]
 
@@ -251,29 +255,29 @@ class ArticulatedInertia:
     I: Array
 
     def __matmul__(self, v: Array) -> Array:
-        """I^A v = [I w + H^T v; M v + H w] of an acceleration (3,) or of columns (3, k)."""
+        """Return I^A v = [I w + H^T v; M v + H w] for an acceleration (3,) or columns (3, k)."""
         w, v2 = v[:1], v[1:]
         return np.concatenate([self.I @ w + self.H.T @ v2, self.M @ v2 + self.H @ w])
 
     def __add__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
-        """Two handles made one (RBDA 7.1)."""
+        """Return the articulated-body inertia of two rigidly joined handles (RBDA 7.1)."""
         return ArticulatedInertia(self.M + other.M, self.H + other.H, self.I + other.I)
 
     def __sub__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
         return ArticulatedInertia(self.M - other.M, self.H - other.H, self.I - other.I)
 
     def to_parent(self, X: Transform) -> "ArticulatedInertia":
-        """X^T I^A X: the inertia taken from B back to A coordinates."""
+        """Return X^T I^A X: the inertia transformed from B to A coordinates."""
         P = perp(X.r)
         M, H = _turned_symmetric(X.E, self.M), X.E.T @ self.H
         MP = M @ P
         return ArticulatedInertia(M, H + MP, self.I + P.T @ (2 * H + MP))
 
     def matrix(self) -> Array:
-        """The 3x3 matrix of the inertia."""
+        """Return the 3x3 matrix of the inertia."""
         return np.block([[self.I, self.H.T], [self.H, self.M]])
 
 
 def outer(U: Array, W: Array) -> ArticulatedInertia:
-    """The symmetric product U W^T of two matrices (3, k) that makes one."""
+    """Return the product U W^T of two matrices (3, k) whose product is symmetric."""
     return ArticulatedInertia(_symmetric(U[1:] @ W[1:].T), U[1:] @ W[:1].T, U[:1] @ W[:1].T)

@@ -1,23 +1,44 @@
-"""Finite rotations and motions: quaternions, rotation vectors, and what belongs to them.
+"""Rotations by quaternions and rotation vectors, and the Lie group of rigid motions.
 
-A quaternion p (4,) is the book's Euler parameters: scalar first, of unit length, for the
-orientation of F_s in F_p (RBDA Eq 4.10, 4.11). A rotation vector phi (3,) [rad] is an angular
-velocity in F_s coordinates held for unit time. Everything works on floats and on traced scalars.
+A quaternion p (4,) contains the Euler parameters of the orientation of F_s in F_p (RBDA Eq 4.10,
+4.11): scalar first, unit length. A rotation vector phi (3,) [rad] is a constant angular velocity in
+F_s coordinates over unit time.
+
+The functions of the group are exp, log, Ad, ad and their derivatives. The transform X from A to B
+coordinates represents the motion that brings frame A to B. A motion vector u (6,), angular before
+linear [rad, m], represents the constant velocity of this motion in unit time. Literature that uses
+the pose G of B in A writes G = exp(u); Ad_G of the literature is X^-1 here. Many authors put the
+linear part first.
+
+The functions `displacement`, `planar_displacement` and `rough_planar_displacement` (RBDA A.1, A.2)
+approximate u = log(X). They are exact for a pure translation; otherwise the error vanishes with the
+angle between A and B. They do not support large angles: after a half turn E is symmetric and the
+angular part of the result is zero.
+
+All functions accept floats and traced scalars.
+
+Source: RBDA 2.17, 4.5, A.1; Spencer 2004, A.1.
 """
 
+from math import factorial
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import less, select
-from rigidblocks.algebra.spatial import Array, cross
+from rigidblocks.spatial import planar, spatial
+from rigidblocks.spatial.linear_algebra import linear_solver
+from rigidblocks.spatial.scalar import less, select
+from rigidblocks.spatial.spatial import Array, Transform, crm, cross, skew
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0)
-_SMALL = 1e-8  # of theta^2: below it two terms of the power series are exact to rounding
+_SMALL = 1e-8  # limit of theta^2 below which two series terms give rounding accuracy
 
 
 def quaternion_rotation(p: Array) -> Array:
-    """The rotation E (3, 3) from F_p to F_s coordinates, the same for p and -p (RBDA Eq 4.12)."""
+    """Return the rotation E (3, 3) from F_p to F_s coordinates (RBDA Eq 4.12).
+
+    p and -p give the same rotation.
+    """
     p0, p1, p2, p3 = p
     d0, d1, d2, d3 = p0 + p0, p1 + p1, p2 + p2, p3 + p3
     return np.array(
@@ -30,8 +51,9 @@ def quaternion_rotation(p: Array) -> Array:
 
 
 def quaternion_rate(p: Array, w: Array) -> Array:
-    """The rate of p (4,) with the angular velocity w (3,) [rad/s] in F_s coordinates (RBDA Eq
-    4.13).
+    """Return the time derivative of p (4,) (RBDA Eq 4.13).
+
+    w (3,) is the angular velocity [rad/s] in F_s coordinates.
     """
     p0, p1, p2, p3 = p
     Q = np.array([[-p1, -p2, -p3], [p0, -p3, p2], [p3, p0, -p1], [-p2, p1, p0]])
@@ -40,20 +62,21 @@ def quaternion_rate(p: Array, w: Array) -> Array:
 
 
 def quaternion_product(p: Array, r: Array) -> Array:
-    """The orientation (4,) of a frame that has orientation r in a frame with orientation p."""
+    """Return the orientation (4,) of a frame with orientation r in a frame with orientation p."""
     v = p[0] * r[1:] + r[0] * p[1:] + cross(p[1:], r[1:])
     return np.concatenate([np.array([p[0] * r[0] - p[1:] @ r[1:]]), v])
 
 
 def normalized_quaternion(p: Array) -> Array:
-    """The unit quaternion (4,) in the direction of p."""
+    """Return the unit quaternion (4,) in the direction of p."""
     unit: Array = p / np.sqrt(p @ p)
     return unit
 
 
 def quaternion_from_vector(phi: Array) -> Array:
-    """The quaternion (4,) of a rotation vector: (cos(theta/2), sin(theta/2) phi/theta) (RBDA Eq
-    4.10).
+    """Return the quaternion (4,) of a rotation vector (RBDA Eq 4.10).
+
+    (cos(theta/2), sin(theta/2) phi/theta)
     """
     theta2, safe2 = _squares(phi)
     half = np.sqrt(safe2) / 2.0
@@ -64,7 +87,7 @@ def quaternion_from_vector(phi: Array) -> Array:
 
 
 def vector_from_quaternion(p: Array) -> Array:
-    """The rotation vector (3,) of a unit quaternion, of length pi at most."""
+    """Return the rotation vector (3,) of a unit quaternion, of length at most pi."""
     p = select(less(p[0], 0.0), -p, p)
     sine2, safe2 = _squares(p[1:])
     sine = np.sqrt(safe2)
@@ -74,9 +97,10 @@ def vector_from_quaternion(p: Array) -> Array:
 
 
 def quaternion_from_rotation(E: Array) -> Array:
-    """The unit quaternion (4,) of a rotation E (3, 3), the inverse of `quaternion_rotation`.
+    """Return the unit quaternion (4,) of a rotation E (3, 3).
 
-    Of the four squares 4 p_i^2 that the diagonal gives, the largest is the one to divide by.
+    It is the inverse of `quaternion_rotation`. The diagonal of E gives the four squares 4 p_i^2;
+    the function divides by the root of the largest square.
     """
     products = _products(E)
     best, square = products[0], products[0, 0]
@@ -88,7 +112,7 @@ def quaternion_from_rotation(E: Array) -> Array:
 
 
 def _products(E: Array) -> Array:
-    """4 p p^T (4, 4) of the unit quaternion p of a rotation."""
+    """Return the matrix 4 p p^T (4, 4), where p is the unit quaternion of the rotation E."""
     (x, xy, xz), (yx, y, yz), (zx, zy, z) = E
     a, b, c = yz - zy, zx - xz, xy - yx
     d, e, f = xy + yx, yz + zy, zx + xz
@@ -103,10 +127,11 @@ def _products(E: Array) -> Array:
 
 
 def travel(phi: Array, v: Array) -> Array:
-    """Where a point (3,) [m] comes to in unit time with the velocity v in a frame that turns by phi
-    meanwhile.
+    """Return the displacement (3,) [m] of a point in unit time.
 
-    v + (1 - cos theta)/theta^2 phi x v + (theta - sin theta)/theta^3 phi x phi x v
+    Its velocity v is constant in the coordinates of a frame that turns by phi.
+
+        v + (1 - cos theta)/theta^2 phi x v + (theta - sin theta)/theta^3 phi x phi x v
     """
     theta2, safe2 = _squares(phi)
     theta = np.sqrt(safe2)
@@ -119,7 +144,7 @@ def travel(phi: Array, v: Array) -> Array:
 
 
 def travel_velocity(phi: Array, d: Array) -> Array:
-    """The velocity v (3,) with `travel(phi, v)` equal to d; there is none for a full turn.
+    """Return the velocity v (3,) with `travel(phi, v)` equal to d; undefined for a full turn.
 
     d - phi x d / 2 + (1 - theta/2 cot(theta/2))/theta^2 phi x phi x d
     """
@@ -136,6 +161,133 @@ def travel_velocity(phi: Array, d: Array) -> Array:
 
 
 def _squares(a: Array) -> tuple[Any, Any]:
-    """The square of a's length, and the same or 1 where it is too small to divide by."""
+    """Return |a|^2 and a divisor that is not zero: |a|^2, or 1 if |a|^2 is small."""
     square = a @ a
     return square, select(less(square, _SMALL), 1.0, square)
+
+
+_TERMS = 24  # terms of the power series for angles whose square is below _SMALL_SQUARE
+_SMALL_SQUARE = 10.0
+
+
+def exp(u: Array) -> Transform:
+    """Return the transform to the frame that has moved with velocity u for unit time.
+
+        matrix(exp(u)) = e^(-u x)
+
+    u has the same coordinates in both frames: exp(u) u = u.
+    """
+    return Transform(quaternion_rotation(quaternion_from_vector(u[:3])), travel(u[:3], u[3:]))
+
+
+def log(X: Transform) -> Array:
+    """Return the velocity u (6,) with exp(u) = X and an angle of at most half a turn.
+
+    `displacement` (XtoV of RBDA) approximates u.
+    """
+    phi = vector_from_quaternion(quaternion_from_rotation(X.E))
+    return np.concatenate([phi, travel_velocity(phi, X.r)])
+
+
+def Ad(X: Transform) -> Array:
+    """Return the matrix X^-1 (6, 6) that transforms motion vectors from B to A coordinates."""
+    return X.inverse().matrix()
+
+
+def ad(u: Array) -> Array:
+    """Return the matrix (6, 6) of u x, the derivative d Ad(exp(s u)) / ds at s = 0."""
+    return crm(u)
+
+
+def dexp(u: Array) -> Array:
+    """Return the derivative J (6, 6) of exp.
+
+        J = 1 - ad(u) / 2! + ad(u)^2 / 3! - ...
+
+    A frame at exp(u(t)) moves with v = J du/dt in its own coordinates. Four powers of ad suffice,
+    because ad (ad^2 + theta^2)^2 = 0.
+    """
+    A, t = ad(u), u[:3] @ u[:3]
+    A2 = A @ A
+    small = less(t, _SMALL_SQUARE)  # the closed forms would lose accuracy for small t
+    a, b, c, d = (
+        select(small, _series(select(small, t, 0.0), first, low), closed)
+        for (first, low), closed in zip(
+            ((2, 1), (3, 1), (2, 0), (3, 0)), _closed_form(select(small, 1.0, t)), strict=True
+        )
+    )
+    J: Array = np.eye(6) - a * A + b * A2 - c * (A2 @ A) + d * (A2 @ A2)
+    return J
+
+
+def dlog(u: Array) -> Array:
+    """Return the derivative J (6, 6) of log with du/dt = J v: the inverse of `dexp`.
+
+    The inverse does not exist for a full turn; the result is then not finite.
+    """
+    solve = linear_solver(dexp(u))
+    return np.array([solve(column) for column in np.eye(6)]).T
+
+
+def _closed_form(t: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the coefficients of the powers of ad in `dexp`, for a squared angle t > 0."""
+    theta = np.sqrt(t)
+    c, s = np.cos(theta), np.sin(theta)
+    return (
+        (4.0 - theta * s - 4.0 * c) / (2.0 * t),
+        (4.0 * theta - 5.0 * s + theta * c) / (2.0 * t * theta),
+        (2.0 - theta * s - 2.0 * c) / (2.0 * t * t),
+        (2.0 * theta - 3.0 * s + theta * c) / (2.0 * t * t * theta),
+    )
+
+
+def _series(t: Any, first: int, low: int) -> Any:
+    """Return the coefficient of a power of ad in `dexp`, as a power series in the squared angle t.
+
+    From ad^5 = -2 t ad^3 - t^2 ad follows ad^(2m+1) = (1 - m) (-t)^m ad + m (-t)^(m-1) ad^3. The
+    coefficient is the sum over m of one of these two terms divided by (2m + first)!. `low` = 1
+    selects the first term, `low` = 0 the second term.
+    """
+    total: Any = 0.0
+    for m in reversed(range(_TERMS)):
+        factor = 1 - m if low else m + 1
+        total = factor / factorial(2 * m + first + 2 * (1 - low)) - t * total
+    return total
+
+
+def displacement(X: spatial.Transform) -> Array:
+    """Return the displacement v (6,) from A to B (RBDA Table A.2; XtoV).
+
+        v = [a(E); a(L)] / 2,   a(E) = [E23 - E32; E31 - E13; E12 - E21],   L = -E rx
+
+    v is an invariant of X: v = X v = X^-1 v. The angular part of v is the angular part of u times
+    sin(theta) / theta.
+    """
+    return np.concatenate([_axial(X.E), _axial(-X.E @ skew(X.r))]) / 2
+
+
+def _axial(A: Array) -> Array:
+    """Return the vector a (3,) whose skew-symmetric matrix is A^T - A."""
+    return np.array([A[1, 2] - A[2, 1], A[2, 0] - A[0, 2], A[0, 1] - A[1, 0]])
+
+
+def planar_displacement(X: planar.Transform) -> Array:
+    """Return the planar displacement v (3,) from A to B (RBDA Table A.1; XtoVp).
+
+        v = [X23; (X31 + X22 X31 + X23 X21) / 2; (-X21 - X22 X21 + X23 X31) / 2]
+
+    v is an invariant of X: v = X v = X^-1 v. For angles up to 90 degrees, u = v asin(X23) / X23.
+    For larger angles, the principal value of the arc sine differs from the angle.
+    """
+    c, s = X.E[0]
+    x21, x31 = X.E @ planar.perp(X.r)[:, 0]
+    return np.array([s, (x31 + c * x31 + s * x21) / 2, (-x21 - c * x21 + s * x31) / 2])
+
+
+def rough_planar_displacement(X: planar.Transform) -> Array:
+    """Return the planar displacement [X23; X31; -X21] (3,), which is cheaper but not invariant.
+
+    Source: RBDA Table A.1.
+    """
+    x21, x31 = X.E @ planar.perp(X.r)[:, 0]
+    return np.array([X.E[0, 1], x31, -x21])

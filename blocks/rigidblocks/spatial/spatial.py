@@ -1,121 +1,129 @@
-"""Spatial (6-D) vector algebra in Pluecker coordinates, angular part first (RBDA chapter 2,
-appendix A).
+"""Spatial (6-D) vector algebra in Pluecker coordinates, angular part first.
 
 A motion vector is [w; v] (rad/s, m/s), a force vector [n; f] (N m, N): arrays of shape (6,).
-Pinocchio and most libraries put the linear part first. Transforms and inertias are kept compact, as
-in RBDA Table A.3, because that is what keeps the operation count down; `matrix()` gives the 6x6
-form. Rotations follow the book's convention: `rotz(q)` takes A to B coordinates where frame B is A
-turned by +q about z.
+Pinocchio and most libraries put the linear part first. Transforms and inertias are stored in
+compact form, as in RBDA Table A.3, because this reduces the operation count; `matrix()` gives the
+6x6 form. Rotations follow the book's convention: `rotz(q)` transforms A to B coordinates, where
+frame B is A turned by +q about z.
 
-Everything works on floats and on traced scalars.
+All functions accept floats and traced scalars, except the screws and homogeneous matrices at the
+end of this file. They take floats only, and convert to and from the conventions of other libraries
+(RBDA 2.5, 2.8).
+
+With floats, a product of transforms is one transform, and E^T A E takes two matrix products. In a
+trace, `Factors` stores the factors of a product (RBDA A.4, A.5). Separate factors are cheaper,
+because they contain zeros and ones, and a rotation about an axis needs only a few operations.
+`multiply_transforms` uses factors if they reduce the cost.
+
+Source: RBDA chapter 2, appendix A.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, reduce
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rigidblocks.algebra.frozen import read_only
-from rigidblocks.algebra.symmetric import check_symmetric, symmetric
+from rigidblocks.spatial.immutable_data import read_only
+from rigidblocks.spatial.scalar import is_number, is_traced
 
 if TYPE_CHECKING:
     Array = NDArray[Any]
-else:  # what `help` shows: the alias would fill lines
+else:  # `help` prints this short name instead of several lines for the alias
     Array = np.ndarray
 
-CYCLIC = ((0, 1, 2), (1, 2, 0), (2, 0, 1))  # each axis with the two that follow
+CYCLIC = ((0, 1, 2), (1, 2, 0), (2, 0, 1))  # each axis with the two following axes
 
 
 def blocks(A: Array, B: Array, C: Array, D: Array) -> Array:
-    """The matrix (6, 6) [[A, B], [C, D]] of four matrices (3, 3); what numpy.block does takes ten
-    times as long.
+    """Return the matrix [[A, B], [C, D]] (6, 6) of four matrices (3, 3).
+
+    numpy.block takes ten times as long.
     """
     return np.concatenate([np.concatenate([A, B], axis=1), np.concatenate([C, D], axis=1)])
 
 
-STRAIGHT = read_only(np.eye(3))  # the rotation of what is not turned
+STRAIGHT = read_only(np.eye(3))  # identity rotation
 
 
 def rx(theta: Any) -> Array:
-    """The 3x3 coordinate rotation about x (RBDA Table 2.2)."""
+    """Return the 3x3 coordinate rotation about x (RBDA Table 2.2)."""
     c, s = np.cos(theta), np.sin(theta)
     return np.array([[1.0, 0.0, 0.0], [0.0, c, s], [0.0, -s, c]])
 
 
 def ry(theta: Any) -> Array:
-    """The 3x3 coordinate rotation about y (RBDA Table 2.2)."""
+    """Return the 3x3 coordinate rotation about y (RBDA Table 2.2)."""
     c, s = np.cos(theta), np.sin(theta)
     return np.array([[c, 0.0, -s], [0.0, 1.0, 0.0], [s, 0.0, c]])
 
 
 def rz(theta: Any) -> Array:
-    """The 3x3 coordinate rotation about z (RBDA Table 2.2)."""
+    """Return the 3x3 coordinate rotation about z (RBDA Table 2.2)."""
     c, s = np.cos(theta), np.sin(theta)
     return np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
 
 
 def skew(a: ArrayLike) -> Array:
-    """The 3x3 matrix a x with (a x) b = a x b (RBDA Eq 2.23)."""
+    """Return the skew-symmetric matrix S (3, 3) of a, with S b = a x b (RBDA Eq 2.23)."""
     x, y, z = np.asarray(a).tolist()
     return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
 def _components(a: Array) -> Any:
-    """The elements of a 3-vector as a list, whose numbers are several times as fast as those of an
-    array; the rows of a matrix.
-    """
+    """Return the elements of a 3-vector as a list, which is faster than an array; keep a matrix."""
     return a.tolist() if a.ndim == 1 else a
 
 
 def cross(a: Array, b: Array) -> Array:
-    """The product a x b of two 3-vectors; one may be a 3xk matrix of columns."""
+    """Return the cross product a x b of two 3-vectors; one may be a 3xk matrix of columns."""
     (x, y, z), (u, v, w) = _components(a), _components(b)
     return np.array([y * w - z * v, z * u - x * w, x * v - y * u])
 
 
 def crm(v: Array) -> Array:
-    """The 6x6 matrix v x with (v x) m the derivative of a motion vector m moving with velocity v
-    (RBDA Eq 2.31).
+    """Return the 6x6 matrix v x of a velocity v (RBDA Eq 2.31).
+
+    (v x) m is the derivative of a motion vector m that is fixed in a body with velocity v.
     """
     w, vO = skew(v[:3]), skew(v[3:])
     return np.block([[w, np.zeros((3, 3))], [vO, w]])
 
 
 def crf(v: Array) -> Array:
-    """The 6x6 matrix v x* = -(v x)^T, the same for a force vector (RBDA Eq 2.32)."""
+    """Return the 6x6 matrix v x* = -(v x)^T, the `crm` of force vectors (RBDA Eq 2.32)."""
     return -crm(v).T
 
 
 def cross_motion(v: Array, m: Array) -> Array:
-    """The product v x m = [w x m; w x mO + vO x m] of two motion vectors (RBDA Eq 2.33)."""
+    """Return v x m = [w x m; w x mO + vO x m] of two motion vectors (RBDA Eq 2.33)."""
     return np.concatenate([cross(v[:3], m[:3]), cross(v[:3], m[3:]) + cross(v[3:], m[:3])])
 
 
 def cross_force(v: Array, f: Array) -> Array:
-    """The product v x* f = [w x n + vO x f; w x f] of a motion and a force vector (RBDA Eq
-    2.34).
-    """
+    """Return v x* f = [w x n + vO x f; w x f] of a motion and a force vector (RBDA Eq 2.34)."""
     return np.concatenate([cross(v[:3], f[:3]) + cross(v[3:], f[3:]), cross(v[:3], f[3:])])
 
 
 def coriolis(v: Array, vJ: Array) -> Array:
-    """What a joint that moves with vJ adds to the acceleration of a body that moves with v, in the
-    body's coordinates.
+    """Return the contribution of the joint velocity vJ to the acceleration of the body.
 
         [w x wJ; w x vJ + (w - wJ) x vJ]
 
-    It is v x vJ + [0; (w - wJ) x vJ]: the accelerations are those of `Transform.carry`.
+    The body moves with v; all vectors are in its coordinates. The result is
+    v x vJ + [0; (w - wJ) x vJ], for accelerations as in `Transform.carry`.
     """
     w, wJ, v_lin = v[:3], vJ[:3], vJ[3:]
     return np.concatenate([cross(w, wJ), cross(w, v_lin) + cross(w - wJ, v_lin)])
 
 
 def spin(w: Array, wd: Array) -> Array:
-    """The matrix W = w x w x + wd x (3, 3): the point r of a body accelerates by W r against its
-    origin.
+    """Return the matrix W = w x w x + wd x (3, 3).
+
+    W r is the acceleration of the body point r relative to the body origin.
     """
     x, y, z = w.tolist()
     xx, yy, zz, xy, yz, zx = x * x, y * y, z * z, x * y, y * z, z * x
@@ -126,8 +134,9 @@ def spin(w: Array, wd: Array) -> Array:
 
 
 def _second_moments(I: list[list[Any]]) -> list[Any]:
-    """The integrals of x^2, y^2 and z^2 over the mass of a body with rotational inertia I; rounding
-    dust is made zero.
+    """Return the integrals of x^2, y^2 and z^2 over the mass, from the rotational inertia I.
+
+    Values within rounding error of zero become zero.
     """
     half = (I[0][0] + I[1][1] + I[2][2]) / 2
     J = [half - I[k][k] for k in range(3)]
@@ -135,7 +144,7 @@ def _second_moments(I: list[list[Any]]) -> list[Any]:
 
 
 def _moment(I: list[list[Any]], w: list[Any], W: list[list[Any]]) -> list[Any]:
-    """I wd + w x I w, with J = (tr I / 2) 1 - I that of the skew part of W J, W of `spin`."""
+    """Return the moment I wd + w x I w, from `spin` W and J = (tr I / 2) 1 - I."""
     J = _second_moments(I)
     return [
         J[j] * W[k][j]
@@ -149,7 +158,7 @@ def _moment(I: list[list[Any]], w: list[Any], W: list[list[Any]]) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
 class Transform:
-    """The motion transform X from A to B coordinates, kept as plx(E, r) (RBDA Eq 2.24, Table A.3).
+    """Motion transform X from A to B coordinates, stored as plx(E, r) (RBDA Eq 2.24, Table A.3).
 
         X = [[E, 0], [-E rx, E]]      X* = X^-T = [[E, -E rx], [0, E]]
 
@@ -160,57 +169,54 @@ class Transform:
     r: Array
 
     def __matmul__(self, other: "Transform | Array") -> Any:
-        """X Y for a transform Y; X m for a motion vector m (6,) or a matrix of motion columns (6,
-        k).
-        """
+        """Return X Y for a transform Y, or X m for motion vectors m (6,) or (6, k)."""
         if isinstance(other, Transform):
             return Transform(self.E @ other.E, other.r + other.E.T @ self.r)
         w, v = other[:3], other[3:]
         return np.concatenate([self.E @ w, self.E @ (v - cross(self.r, w))])
 
     def carry(self, v: Array, a: Array) -> Array:
-        """[E wd; E (a + W r)] with W = w x w x + wd x: the acceleration a = [wd; a] of a body that
-        moves with v, taken from A to B coordinates.
+        """Return the acceleration a = [wd; a] of a body in B coordinates: [E wd; E (a + W r)].
 
-        The linear parts are the accelerations of the points of the body at the origins, which is
-        what an accelerometer there feels, and not the linear parts of spatial accelerations: those
-        are less by w x v (RBDA Eq 2.49).
+        The body moves with v; W = w x w x + wd x. The linear parts are the accelerations of the
+        body points at the origins, as an accelerometer there measures them. The linear part of a
+        spatial acceleration is smaller by w x v (RBDA Eq 2.49).
         """
         return np.concatenate([self.E @ a[:3], self.E @ (a[3:] + spin(v[:3], a[:3]) @ self.r)])
 
     def force(self, f: Array) -> Array:
-        """X* f: the force vector f (6,) or (6, k) taken from A to B coordinates."""
+        """Return X* f: the force vector f (6,) or (6, k) in B coordinates."""
         n, f3 = f[:3], f[3:]
         return np.concatenate([self.E @ (n - cross(self.r, f3)), self.E @ f3])
 
     @property
     def T(self) -> "_Transpose":
-        """X^T, which takes a force vector back from B to A coordinates: `X.T @ f`."""
+        """X^T, which transforms a force vector from B to A coordinates: `X.T @ f`."""
         return _Transpose(self)
 
     def inverse(self) -> "Transform":
-        """X^-1 = plx(E^T, -E r), from B to A coordinates."""
+        """Return X^-1 = plx(E^T, -E r), from B to A coordinates."""
         return Transform(self.E.T, -(self.E @ self.r))
 
     @property
     def factors(self) -> "tuple[Transform, ...]":
-        """The transforms that X is kept as the product of, of which the last is applied first."""
+        """Transforms whose product is X; the last factor is applied first."""
         return (self,)
 
     def turn_back(self, A: Array) -> Array:
-        """E^T A E of a matrix (3, 3)."""
+        """Return E^T A E for a matrix (3, 3)."""
         return self.E.T @ A @ self.E
 
     def turn_symmetric_back(self, A: Array) -> Array:
-        """E^T A E of a symmetric matrix (3, 3), of which the lower triangle is read."""
+        """Return E^T A E for a symmetric matrix (3, 3); only its lower triangle is read."""
         return symmetric(self.E.T @ A @ self.E)
 
     def shift(self, R: Array, H: Array, Y: Array) -> Array:
-        """The symmetric matrix R H^T - Y R, with R = r x and Y = H + R M (RBDA Table A.4)."""
+        """Return R H^T - Y R, the change of an inertia by a shift of the origin (RBDA A.4)."""
         return symmetric(R @ H.T - Y @ R)
 
     def matrix(self) -> Array:
-        """The 6x6 matrix of X."""
+        """Return the 6x6 matrix of X."""
         return blocks(self.E, np.zeros((3, 3)), -self.E @ skew(self.r), self.E)
 
 
@@ -219,7 +225,7 @@ class _Transpose:
     X: Transform
 
     def __matmul__(self, f: Array) -> Array:
-        """X^T f = [E^T n + r x E^T f; E^T f]."""
+        """Return X^T f = [E^T n + r x E^T f; E^T f]."""
         for X in self.X.factors:
             n, f3 = X.E.T @ f[:3], X.E.T @ f[3:]
             f = np.concatenate([n + cross(X.r, f3), f3])
@@ -227,49 +233,49 @@ class _Transpose:
 
 
 def rotx(theta: Any) -> Transform:
-    """The transform to a frame turned by `theta` [rad] about the common x axis (Xrotx)."""
+    """Return the transform to a frame turned by `theta` [rad] about the common x axis (Xrotx)."""
     return Transform(rx(theta), np.zeros(3))
 
 
 def roty(theta: Any) -> Transform:
-    """The transform to a frame turned by `theta` [rad] about the common y axis (Xroty)."""
+    """Return the transform to a frame turned by `theta` [rad] about the common y axis (Xroty)."""
     return Transform(ry(theta), np.zeros(3))
 
 
 def rotz(theta: Any) -> Transform:
-    """The transform to a frame turned by `theta` [rad] about the common z axis (Xrotz)."""
+    """Return the transform to a frame turned by `theta` [rad] about the common z axis (Xrotz)."""
     return Transform(rz(theta), np.zeros(3))
 
 
 def xlt(r: ArrayLike) -> Transform:
-    """The transform to a parallel frame with its origin at `r` [m] (Xtrans)."""
+    """Return the transform to a parallel frame with its origin at `r` [m] (Xtrans)."""
     return Transform(np.eye(3), np.asarray(r))
 
 
 def identity() -> Transform:
-    """The transform of a frame to itself."""
+    """Return the transform of a frame to itself."""
     return xlt(np.zeros(3))
 
 
 def zero() -> Array:
-    """The zero motion vector."""
+    """Return the zero motion vector."""
     return np.zeros(6)
 
 
-def uniform(g: Array) -> Array:
-    """The acceleration of a field that is `g` (3,) [m/s^2] everywhere, as a motion vector."""
+def uniform_field(g: Array) -> Array:
+    """Return the acceleration of a uniform field `g` (3,) [m/s^2], as a motion vector."""
     return np.concatenate([np.zeros(3), g])
 
 
 @dataclass(frozen=True, eq=False)
 class RigidInertia:
-    """The inertia of a rigid body, rbi(m, h, I) (RBDA Eq 2.63, Table A.3).
+    """Inertia of a rigid body, rbi(m, h, I) (RBDA Eq 2.63, Table A.3).
 
         I = [[I, hx], [-hx, m 1]]
 
-    m [kg] is the mass, h = m c (3,) the first moment [kg m], I (3, 3) the rotational inertia about
-    the frame's *origin* [kg m^2]. Use `mcI` to make one from the centre of mass and the inertia
-    about it.
+    m [kg] is the mass and h = m c (3,) the first moment [kg m]. I (3, 3) is the rotational inertia
+    about the *origin* of the frame [kg m^2]. `mcI` creates an inertia from the centre of mass and
+    the rotational inertia about the centre of mass.
     """
 
     m: Any
@@ -277,21 +283,19 @@ class RigidInertia:
     I: Array
 
     def __matmul__(self, v: Array) -> Array:
-        """I v = [I w + h x v; m v - h x w], the momentum of velocity v (6,), or of columns (6,
-        k).
-        """
+        """Return I v = [I w + h x v; m v - h x w] for v (6,) or (6, k); momentum of velocity v."""
         w, v3 = v[:3], v[3:]
         return np.concatenate([self.I @ w + cross(self.h, v3), self.m * v3 - cross(self.h, w)])
 
     def __add__(self, other: "RigidInertia") -> "RigidInertia":
-        """The inertia of two bodies joined rigidly, in the same frame."""
+        """Return the inertia of two rigidly joined bodies, in the same frame."""
         return RigidInertia(self.m + other.m, self.h + other.h, self.I + other.I)
 
     def to_parent(self, X: Transform) -> "RigidInertia":
-        """X^T I X: the inertia taken from B back to A coordinates (RBDA Table A.4)."""
-        return reduce(RigidInertia._before, X.factors, self)
+        """Return X^T I X: the inertia transformed from B to A coordinates (RBDA Table A.4)."""
+        return reduce(RigidInertia._transform_by_factor, X.factors, self)
 
-    def _before(self, X: Transform) -> "RigidInertia":
+    def _transform_by_factor(self, X: Transform) -> "RigidInertia":
         h, r = X.E.T @ self.h, X.r
         y = h + 0.5 * self.m * r
         a, b, c = 2.0 * r * y  # the shift is (2 r . y) 1 - r y^T - y r^T
@@ -300,40 +304,51 @@ class RigidInertia:
         return RigidInertia(self.m, h + self.m * r, X.turn_symmetric_back(self.I) + shift)
 
     def force(self, v: Array, a: Array) -> Array:
-        """[I wd + w x I w + h x a; m a + W h], the force on a body with velocity v and acceleration
-        a, W of `spin`.
+        """Return the force on a body with velocity v and acceleration a.
 
-        It is I a + v x* I v of the spatial acceleration; here the linear part of a is as in
-        `Transform.carry`, which needs no linear velocity.
+            [I wd + w x I w + h x a; m a + W h]
+
+        W is the matrix of `spin`. The linear part of a is defined as in `Transform.carry`, so the
+        force does not depend on the linear velocity. For a spatial acceleration a, the force is
+        I a + v x* I v.
         """
         h, a_lin, W = self.h, a[3:], spin(v[:3], a[:3])
         n = _moment(self.I.tolist(), v[:3].tolist(), W.tolist())
         return np.concatenate([np.array(n) + cross(h, a_lin), self.m * a_lin + W @ h])
 
     def matrix(self) -> Array:
-        """The 6x6 matrix of the inertia."""
+        """Return the 6x6 matrix of the inertia."""
         return blocks(self.I, skew(self.h), -skew(self.h), self.m * np.eye(3))
 
     def inverse(self) -> Array:
-        """Phi = I^-1 (6, 6) (RBDA Eq 2.74); only of numbers, and of a body with a rotational
-        inertia about its centre of mass.
+        """Return the inverse inertia Phi = I^-1 (6, 6) (RBDA Eq 2.74).
 
             Phi = [[J, J (cx)^T], [cx J, 1/m + cx J (cx)^T]],  J = I_C^-1
+
+        c is the centre of mass, and I_C the inertia about it, which must be nonsingular. The
+        elements must be floats.
         """
         cx = skew(self.h / self.m)
         J = np.linalg.inv(self.I - self.m * cx @ cx.T)
         return np.block([[J, J @ cx.T], [cx @ J, np.eye(3) / self.m + cx @ J @ cx.T]])
 
-    def articulated(self) -> "ArticulatedInertia":
-        """The same inertia as the starting value of an articulated-body inertia."""
+    def to_articulated(self) -> "ArticulatedInertia":
+        """Return the inertia as an articulated-body inertia."""
         return ArticulatedInertia(self.m * np.eye(3), skew(self.h), self.I)
 
 
 def mcI(m: Any, c: ArrayLike, I_C: ArrayLike) -> RigidInertia:
-    """The inertia of a body of mass `m` [kg] with its centre of mass at `c` (3,) [m] and the
-    rotational inertia `I_C` (3, 3) [kg m^2] about the centre of mass (RBDA Eq 2.63).
+    """Return the inertia of a body about the origin of its frame (RBDA Eq 2.63).
 
-    Raises ValueError for an I_C that is not symmetric; `Model` refuses what else is not physical.
+    The function checks only the symmetry of I_C; `Model` rejects other unphysical values.
+
+    Args:
+        m: Mass [kg].
+        c: Centre of mass (3,) [m].
+        I_C: Rotational inertia about the centre of mass (3, 3) [kg m^2].
+
+    Raises:
+        ValueError: I_C is not symmetric.
     """
     c, I_C = np.asarray(c), np.asarray(I_C)
     check_symmetric(I_C, f"the rotational inertia I_C of a body of {m} kg")
@@ -342,7 +357,7 @@ def mcI(m: Any, c: ArrayLike, I_C: ArrayLike) -> RigidInertia:
 
 
 def symmetric_inertia(m: Any, c: Sequence[Any], moments: Sequence[Any]) -> RigidInertia:
-    """The inertia of `mcI` from the entries xx, xy, xz, yy, yz, zz of I_C; read-only."""
+    """Return the read-only inertia of `mcI` from the entries xx, xy, xz, yy, yz, zz of I_C."""
     h, I = first_and_second_moments(m, c, moments)
     return RigidInertia(m, read_only(h), read_only([I[:3], I[3:6], I[6:]]))
 
@@ -350,7 +365,7 @@ def symmetric_inertia(m: Any, c: Sequence[Any], moments: Sequence[Any]) -> Rigid
 def first_and_second_moments(
     m: Any, c: Sequence[Any], moments: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """The elements of h and I of `symmetric_inertia`."""
+    """Return the elements of the first moment h (3,) and of I (3, 3) as two flat lists."""
     x, y, z = c
     a, d, f, b, e, g = moments
     xx, yy, zz = x * x, y * y, z * z
@@ -361,8 +376,7 @@ def first_and_second_moments(
 
 @dataclass(frozen=True, eq=False)
 class ArticulatedInertia:
-    """An articulated-body inertia, abi(M, H, I): symmetric, with 21 parameters (RBDA 7.1, Table
-    A.3).
+    """Articulated-body inertia abi(M, H, I): symmetric, 21 parameters (RBDA 7.1, Table A.3).
 
     I^A = [[I, H], [H^T, M]]
     """
@@ -372,33 +386,315 @@ class ArticulatedInertia:
     I: Array
 
     def __matmul__(self, v: Array) -> Array:
-        """I^A v = [I w + H v; M v + H^T w] of an acceleration (6,) or of columns (6, k)."""
+        """Return I^A v = [I w + H v; M v + H^T w] for an acceleration (6,) or columns (6, k)."""
         w, v3 = v[:3], v[3:]
         return np.concatenate([self.I @ w + self.H @ v3, self.M @ v3 + self.H.T @ w])
 
     def __add__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
-        """Two handles made one (RBDA 7.1)."""
+        """Return the articulated-body inertia of two rigidly joined handles (RBDA 7.1)."""
         return ArticulatedInertia(self.M + other.M, self.H + other.H, self.I + other.I)
 
     def __sub__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
         return ArticulatedInertia(self.M - other.M, self.H - other.H, self.I - other.I)
 
     def to_parent(self, X: Transform) -> "ArticulatedInertia":
-        """X^T I^A X: the inertia taken from B back to A coordinates (RBDA Table A.4)."""
-        return reduce(ArticulatedInertia._before, X.factors, self)
+        """Return X^T I^A X: the inertia transformed from B to A (RBDA Table A.4)."""
+        return reduce(ArticulatedInertia._transform_by_factor, X.factors, self)
 
-    def _before(self, X: Transform) -> "ArticulatedInertia":
+    def _transform_by_factor(self, X: Transform) -> "ArticulatedInertia":
         R, M, H = skew(X.r), X.turn_symmetric_back(self.M), X.turn_back(self.H)
         Y = H + R @ M
         return ArticulatedInertia(M, Y, X.turn_symmetric_back(self.I) + X.shift(R, H, Y))
 
     def matrix(self) -> Array:
-        """The 6x6 matrix of the inertia."""
+        """Return the 6x6 matrix of the inertia."""
         return blocks(self.I, self.H, self.H.T, self.M)
 
 
 def outer(U: Array, W: Array) -> ArticulatedInertia:
-    """The symmetric product U W^T of two matrices (6, k) that makes one."""
+    """Return the product U W^T of two matrices (6, k) whose product is symmetric."""
     product = U @ W.T
     M, H, I = product[3:, 3:], product[:3, 3:], product[:3, :3]
     return ArticulatedInertia(symmetric(M), H, symmetric(I))
+
+
+Matrix = NDArray[Any]
+
+LOWER = np.array([[0, 3, 6], [3, 4, 7], [6, 7, 8]])  # indices of the lower triangle, row by row
+
+
+def symmetric(lower: Matrix) -> Matrix:
+    """Return the symmetric 3x3 matrix with the lower triangle of `lower`."""
+    return lower.take(LOWER)
+
+
+def check_symmetric(I: Matrix, subject: str) -> None:
+    """Raise ValueError if a matrix (3, 3) of floats is not symmetric.
+
+    The tolerance is 1e-9 of the largest entry. The message contains the two entries with the
+    largest difference.
+    """
+    if I.dtype == object or I.shape != (3, 3):
+        return
+    (_, b, c), (d, _, f), (g, h, _) = I.tolist()
+    if b == d and c == g and f == h:
+        return
+    apart = np.abs(I - I.T)
+    if np.max(apart) > 1e-9 * np.max(np.abs(I)):
+        i, j = sorted(map(int, np.unravel_index(np.argmax(apart), I.shape)))
+        raise ValueError(
+            f"{subject} must be symmetric: its entries [{i}, {j}] = {I[i, j]:.9g} and [{j}, {i}] = "
+            f"{I[j, i]:.9g} kg m^2 must be equal"
+        )
+
+
+def multiply_transforms(X: Any, Y: Any) -> Any:
+    """Return the product X Y of two transforms.
+
+    If the transforms are spatial and X is traced, the result stores X and Y as factors.
+    """
+    if not isinstance(X, Transform):
+        return X @ Y
+    if isinstance(X, Factors):
+        return X @ Y
+    return Factors(X, Y) if is_traced(X.E, X.r) else Factor.from_transform(X @ Y)
+
+
+class Factor(Transform):
+    """Transform that uses the formulas of RBDA A.5 if its rotation is about a coordinate axis.
+
+    The formulas transform matrices from B back to A coordinates.
+    """
+
+    @classmethod
+    def from_transform(cls, X: Transform) -> "Factor":
+        """Return a `Factor` with the E and r of a transform."""
+        return cls(X.E, X.r)
+
+    def __matmul__(self, other: Transform | Array) -> Any:
+        product = super().__matmul__(other)
+        return Factor.from_transform(product) if isinstance(other, Transform) else product
+
+    def turn_back(self, A: Array) -> Array:
+        if (axis := _axis(self.E)) is None:
+            return super().turn_back(A)
+        i, j, k = axis
+        c, s = self.E[i, i], self.E[i, j]
+        ss, cs = s * s, c * s
+        difference, total = A[j, j] - A[i, i], A[i, j] + A[j, i]
+        alpha, beta = ss * difference - cs * total, cs * difference + ss * total
+        B = A.astype(np.result_type(A, self.E))
+        B[i, i], B[j, j] = A[i, i] + alpha, A[j, j] - alpha
+        B[i, j], B[j, i] = A[i, j] - beta, A[j, i] - beta
+        B[i, k], B[j, k] = c * A[i, k] - s * A[j, k], s * A[i, k] + c * A[j, k]
+        B[k, i], B[k, j] = c * A[k, i] - s * A[k, j], s * A[k, i] + c * A[k, j]
+        return B
+
+    def turn_symmetric_back(self, A: Array) -> Array:
+        if (axis := _axis(self.E)) is None:
+            return super().turn_symmetric_back(A)
+        i, j, k = axis
+        c, s = self.E[i, i], self.E[i, j]
+        ss, cs = s * s, c * s
+        difference = A[j, j] - A[i, i]
+        alpha = ss * difference - (cs + cs) * A[i, j]
+        B = A.astype(np.result_type(A, self.E))
+        B[i, i], B[j, j] = A[i, i] + alpha, A[j, j] - alpha
+        B[i, j] = B[j, i] = (1.0 - (ss + ss)) * A[i, j] - cs * difference
+        B[i, k] = B[k, i] = c * A[i, k] - s * A[j, k]
+        B[j, k] = B[k, j] = s * A[i, k] + c * A[j, k]
+        return B
+
+    def shift(self, R: Array, H: Array, Y: Array) -> Array:
+        P = np.empty((3, 3), np.result_type(R, H, Y))
+        for i, j, k in CYCLIC:
+            P[i, i] = R[i, j] * (H[i, j] + Y[i, j]) + R[i, k] * (H[i, k] + Y[i, k])
+            a, b = max(i, j), min(i, j)
+            near = R[a, b] * (H[b, b] - Y[a, a])
+            P[i, j] = P[j, i] = near + R[a, k] * H[b, k] + R[b, k] * Y[a, k]
+        return P
+
+
+class Factors(Factor):
+    """Product of transforms, stored as factors that are applied one after the other."""
+
+    def __init__(self, *factors: Transform):
+        object.__setattr__(self, "_factors", tuple(map(Factor.from_transform, factors)))
+
+    @property
+    def factors(self) -> tuple[Transform, ...]:
+        factors: tuple[Transform, ...] = self._factors  # type: ignore[attr-defined]
+        return factors
+
+    @cached_property
+    def _product(self) -> Transform:
+        return reduce(lambda X, Y: X @ Y, self.factors)
+
+    @property
+    def E(self) -> Array:
+        """Rotation E (3, 3) of the product of the factors."""
+        return self._product.E
+
+    @property
+    def r(self) -> Array:
+        """Position r (3,) [m] of the product of the factors."""
+        return self._product.r
+
+    def __matmul__(self, other: Transform | Array) -> Any:
+        if isinstance(other, Transform):
+            constant = len(other.factors) == 1 and not is_traced(other.E, other.r)
+            return Factors(*self.factors, other) if constant else self._product @ other
+        return reduce(lambda m, X: X @ m, reversed(self.factors), other)
+
+    def carry(self, v: Array, a: Array) -> Array:
+        for X in reversed(self.factors):
+            v, a = X @ v, X.carry(v, a)
+        return a
+
+    def force(self, f: Array) -> Array:
+        return reduce(lambda f, X: X.force(f), reversed(self.factors), f)
+
+
+def _axis(E: Array) -> tuple[int, int, int] | None:
+    """Return the indices (i, j, k) of a rotation E about the coordinate axis k, or None.
+
+    The constant zeros and the constant one in E identify the axis.
+    """
+    for i, j, k in CYCLIC:
+        off_axis = (E[i, k], E[j, k], E[k, i], E[k, j])
+        if is_number(E[k, k], 1.0) and all(is_number(element, 0.0) for element in off_axis):
+            return i, j, k
+    return None
+
+
+def check_frame(X: Any, subject: str) -> None:
+    """Raise ValueError if a transform is not finite or its E is not a rotation.
+
+    The transform is spatial or planar, and its elements are floats.
+    """
+    if len(X.E) == 3 and is_frame(X.E.tolist(), X.r.tolist()):
+        return  # `is_frame` avoids the checks below, which take ten times as long
+    if not (np.all(np.isfinite(X.E)) and np.all(np.isfinite(X.r))):
+        raise ValueError(f"{subject} is not finite: E = {X.E.tolist()}, r = {X.r.tolist()}")
+    if np.abs(X.E @ X.E.T - np.eye(len(X.E))).max() > 1e-9 or np.linalg.det(X.E) < 0:
+        raise ValueError(
+            f"{subject} has E = {X.E.tolist()}, which is not a rotation; E E^T must be 1 and det E "
+            "must be 1"
+        )
+
+
+def is_frame(E: list[list[float]], r: list[float]) -> bool:
+    """Return True if E (3, 3) is a proper rotation (det E = 1) and r is finite.
+
+    The tolerance is half of that in `check_frame`.
+    """
+    (a, b, c), (d, e, f), (g, h, i) = E
+    apart = (
+        abs(a * a + b * b + c * c - 1.0),
+        abs(d * d + e * e + f * f - 1.0),
+        abs(g * g + h * h + i * i - 1.0),
+        abs(a * d + b * e + c * f),
+        abs(a * g + b * h + c * i),
+        abs(d * g + e * h + f * i),
+    )
+    volume = a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g)
+    return max(apart) < 5e-10 and volume > 0.5 and all(map(isfinite, r))
+
+
+class Screw(NamedTuple):
+    """Screw of a motion or force vector: an axis, a pitch and a size.
+
+    `direction` (3,) has unit length. `point` (3,) [m] is the point of the axis nearest to the
+    origin. `pitch` [m/rad] is the translation along the axis per rotation angle, or the couple
+    about the axis per force. `size` is the magnitude of the angular velocity or of the force.
+
+    A free vector (a translation or a couple) has no axis. Its pitch is infinite, its point is the
+    origin, and its size is the magnitude of the vector.
+    """
+
+    direction: Array
+    point: Array
+    pitch: float
+    size: float
+
+
+def motion_screw(v: Array) -> Screw:
+    """Return the screw of a motion vector [w; v_O] (RBDA Eq 2.10).
+
+    It is a rotation about an axis and a translation along this axis, pitch = w . v_O / w . w.
+
+    Raises:
+        ValueError: v is the zero vector, which has no direction.
+    """
+    return _screw(v[:3], v[3:])
+
+
+def force_screw(f: Array) -> Screw:
+    """Return the screw of a force vector [n_O; f], a wrench (RBDA Eq 2.10).
+
+    It is a force along an axis and a couple about this axis, pitch = f . n_O / f . f.
+
+    Raises:
+        ValueError: f is the zero vector.
+    """
+    return _screw(f[3:], f[:3])
+
+
+def motion_from_screw(screw: Screw) -> Array:
+    """Return the motion vector [w; v_O] (6,) of a screw."""
+    return np.concatenate(_vectors(screw))
+
+
+def force_from_screw(screw: Screw) -> Array:
+    """Return the force vector [n_O; f] (6,) of a screw."""
+    return np.concatenate(_vectors(screw)[::-1])
+
+
+def homogeneous(X: Transform) -> Array:
+    """Return the matrix (4, 4) for homogeneous coordinates of points from A to B (RBDA Eq 2.28).
+
+        T = [[E, -E r], [0, 1]]
+
+    The pose of B in A, which other libraries call T, is its inverse: `homogeneous(X.inverse())`.
+    """
+    T = np.eye(4)
+    T[:3, :3], T[:3, 3] = X.E, -(X.E @ X.r)
+    return T
+
+
+def from_homogeneous(T: Array) -> Transform:
+    """Return the transform X of a homogeneous matrix T (4, 4), the inverse of `homogeneous`.
+
+    Raises:
+        ValueError: T is not the matrix of a rigid motion.
+    """
+    T = np.asarray(T, dtype=float)
+    if T.shape != (4, 4) or np.any(T[3] != [0, 0, 0, 1]):
+        raise ValueError(f"a homogeneous matrix must be (4, 4) with the last row 0 0 0 1, not {T}")
+    E = T[:3, :3]
+    if np.abs(E @ E.T - np.eye(3)).max() > 1e-9 or np.linalg.det(E) < 0:
+        raise ValueError(f"the upper left 3x3 block must be a rotation, not {E.tolist()}")
+    return Transform(E, -(E.T @ T[:3, 3]))
+
+
+def _screw(s: Array, s_O: Array) -> Screw:
+    size = float(np.linalg.norm(s))
+    if size == 0.0:
+        free = float(np.linalg.norm(s_O))
+        if free == 0.0:
+            raise ValueError(
+                "the screw of a zero vector is undefined, because the vector has neither axis "
+                "nor direction"
+            )
+        return Screw(s_O / free, np.zeros(3), np.inf, free)
+    e = s / size
+    # P with OP x s = s_O - h s, normal to s
+    return Screw(e, np.cross(e, s_O) / size, float(e @ s_O) / size, size)
+
+
+def _vectors(screw: Screw) -> tuple[Array, Array]:
+    """Return the direction s (3,) of a screw and its moment s_O (3,) about the origin."""
+    s = screw.direction * screw.size
+    if np.isinf(screw.pitch):
+        return np.zeros(3), s
+    return s, np.cross(screw.point, s) + screw.pitch * s
