@@ -1,6 +1,4 @@
-"""Joint models: every type against finite differences of its own transform, and the laws that join
-the types.
-"""
+"""Joint models compared with finite differences of their transforms and with each other."""
 
 import re
 
@@ -9,9 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from random_models import joints_of_all_types
-from rigidblocks.algebra.rotation import quaternion_rotation
-from rigidblocks.algebra.spatial import Transform, crm, rotx, roty, rotz, rz, xlt
-from rigidblocks.joint import (
+from rigidblocks.joints import (
     Cylindrical,
     EulerSpherical,
     Fixed,
@@ -26,11 +22,13 @@ from rigidblocks.joint import (
     Universal,
     joint_from_pitch,
 )
+from rigidblocks.spatial.rigid_motion import quaternion_rotation
+from rigidblocks.spatial.spatial import Transform, crm, rotx, roty, rotz, rz, xlt
 from rigidblocks.tracing.trace import trace
 
-RTOL = 1e-13  # a few dozen products and sums, relative to the largest element
+RTOL = 1e-13  # rounding errors of a few dozen products and sums, relative to the largest element
 # fourth-order differences with step 1e-3: truncation 3e-14 times a fifth derivative of up to (sum
-# of speeds)^5; the rounding of values about 10 divided by the step
+# of speeds)^5, and the rounding error of values of about 10 divided by the step
 DIFFERENCE = 1e-9
 JOINTS = joints_of_all_types(np.random.default_rng(4))
 
@@ -48,7 +46,7 @@ def close(actual, expected, rtol=RTOL):
 
 
 def slope(f, h=1e-3):
-    """The derivative of f at 0, by fourth-order central differences."""
+    """Return the derivative of f at 0, by fourth-order central differences."""
     return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
 
 
@@ -60,10 +58,10 @@ def still(joint, q):
     return joint.jcalc(q, np.zeros(joint.nv))
 
 
-# each joint on its own
+# laws of each joint
 
 
-def test_sizes_agree(joint, rng):
+def test_joint_functions_return_arrays_of_the_declared_sizes(joint, rng):
     q, qd = random_motion(joint, rng)
     motion = joint.jcalc(q, qd)
     assert motion.S.shape == (6, joint.nv)
@@ -75,17 +73,17 @@ def test_sizes_agree(joint, rng):
     assert np.linalg.matrix_rank(motion.S) == joint.nv
 
 
-def test_frames_coincide_in_the_neutral_configuration(joint):
+def test_joint_frames_coincide_in_the_neutral_configuration(joint):
     close(still(joint, joint.neutral()).XJ.matrix(), np.eye(6))
 
 
-def test_transform_has_a_rotation(joint, rng):
+def test_joint_transform_contains_a_proper_rotation(joint, rng):
     E = still(joint, joint.random(rng)).XJ.E
     close(E @ E.T, np.eye(3))
     close(np.linalg.det(E), 1.0)
 
 
-def test_velocity_is_the_rate_of_the_transform_on_the_way_of_integrate(joint, rng):
+def test_joint_velocity_matches_the_transform_derivative_along_integrate(joint, rng):
     # d(XJ)/dt = -vJ x XJ (RBDA Eq 2.45)
     q, qd = random_motion(joint, rng)
     XJ, _, vJ, _ = joint.jcalc(q, qd)
@@ -93,48 +91,48 @@ def test_velocity_is_the_rate_of_the_transform_on_the_way_of_integrate(joint, rn
     close(-Xdot @ np.linalg.inv(XJ.matrix()), crm(vJ), DIFFERENCE)
 
 
-def test_velocity_is_the_rate_of_the_transform_at_the_rate_of_the_positions(joint, rng):
+def test_joint_velocity_matches_the_transform_derivative_along_the_position_derivative(joint, rng):
     q, qd = random_motion(joint, rng)
     XJ, _, vJ, _ = joint.jcalc(q, qd)
     Xdot = slope(lambda t: still(joint, q + t * joint.rate(q, qd)).XJ.matrix())
     close(-Xdot @ np.linalg.inv(XJ.matrix()), crm(vJ), DIFFERENCE)
 
 
-def test_rate_of_the_positions_is_that_of_integrate(joint, rng):
+def test_position_derivative_matches_the_derivative_of_integrate(joint, rng):
     q, qd = random_motion(joint, rng)
     close(joint.rate(q, qd), slope(lambda t: joint.integrate(q, t * qd)), DIFFERENCE)
 
 
-def test_velocity_is_the_motion_subspace_times_the_velocity_variables(joint, rng):
+def test_joint_velocity_is_the_motion_subspace_times_the_velocity_variables(joint, rng):
     q, qd = random_motion(joint, rng)
     motion = joint.jcalc(q, qd)
     close(motion.vJ, motion.S @ qd)
 
 
-def test_bias_is_the_rate_of_the_velocity_at_constant_velocity_variables(joint, rng):
+def test_joint_bias_is_the_derivative_of_the_joint_velocity_at_constant_qd(joint, rng):
     q, qd = random_motion(joint, rng)
     cJ = slope(lambda t: still(joint, joint.integrate(q, t * qd)).S @ qd)
     close(joint.jcalc(q, qd).cJ, cJ, DIFFERENCE)
 
 
-def test_difference_undoes_integrate(joint, rng):
+def test_difference_inverts_integrate(joint, rng):
     q, dq = joint.random(rng), rng.uniform(-1, 1, joint.nv)
     close(joint.difference(q, joint.integrate(q, dq)), dq, 1e-12)
 
 
-def test_integrate_of_the_difference_comes_to_the_same_place(joint, rng):
+def test_integrate_inverts_difference(joint, rng):
     a, b = joint.random(rng), joint.random(rng)
     arrived = joint.integrate(a, joint.difference(a, b))
     close(still(joint, arrived).XJ.matrix(), still(joint, b).XJ.matrix(), 1e-12)
 
 
-def test_half_the_way_twice_is_the_whole_way(joint, rng):
+def test_two_half_displacements_lead_to_the_same_configuration_as_the_full_displacement(joint, rng):
     q, dq = joint.random(rng), rng.uniform(-1, 1, joint.nv)
     close(joint.integrate(joint.integrate(q, dq / 2), dq / 2), joint.integrate(q, dq), 1e-12)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-12, 1e-7, 0.99e-4, 1.01e-4, 1e-3])
-def test_small_steps_are_as_exact_as_large_ones(joint, size, rng):
+def test_integrate_and_difference_are_accurate_for_small_steps(joint, size, rng):
     q, dq = joint.random(rng), size * rng.uniform(0.5, 1, joint.nv)
     step = joint.integrate(q, dq)
     close(
@@ -145,12 +143,12 @@ def test_small_steps_are_as_exact_as_large_ones(joint, size, rng):
     close(joint.integrate(joint.integrate(q, dq / 2), dq / 2), step)
 
 
-def test_unit_configurations_stay_where_they_are(joint, rng):
+def test_normalization_does_not_change_configurations_with_unit_quaternions(joint, rng):
     q = joint.random(rng)
     close(joint.normalized(q), q)
 
 
-def test_traced_joint_equals_the_joint(joint, rng):
+def test_traced_and_numpy_values_of_joint_functions_agree(joint, rng):
     q, qd = random_motion(joint, rng)
 
     def f(q, qd):
@@ -171,7 +169,7 @@ def test_traced_joint_equals_the_joint(joint, rng):
 # polarity (RBDA Table 4.2)
 
 
-def test_reversed_twice_is_the_joint_itself(joint, rng):
+def test_joint_that_is_reversed_twice_has_the_transform_of_the_original_joint(joint, rng):
     q, qd = random_motion(joint, rng)
     once, twice = joint.jcalc(q, qd), Reversed(Reversed(joint)).jcalc(q, qd)
     close(twice.XJ.matrix(), once.XJ.matrix())
@@ -179,13 +177,13 @@ def test_reversed_twice_is_the_joint_itself(joint, rng):
         close(there, here)
 
 
-def test_reversed_joint_goes_back_to_the_predecessor(joint, rng):
+def test_reversed_joint_has_the_inverse_transform(joint, rng):
     q = joint.random(rng)
     close((still(Reversed(joint), q).XJ @ still(joint, q).XJ).matrix(), np.eye(6))
 
 
 @pytest.mark.parametrize("name", ["revolute", "prismatic", "helical", "cylindrical"])
-def test_reversed_symmetric_joint_is_the_joint_with_variables_of_the_other_sign(name, rng):
+def test_reversed_symmetric_joint_has_the_motion_of_the_joint_with_negated_variables(name, rng):
     forward, (q, qd) = JOINTS[name], random_motion(JOINTS[name], rng)
     back, mirror = Reversed(forward).jcalc(q, qd), forward.jcalc(-q, -qd)
     close(back.XJ.matrix(), mirror.XJ.matrix())
@@ -193,7 +191,7 @@ def test_reversed_symmetric_joint_is_the_joint_with_variables_of_the_other_sign(
     close(back.vJ, mirror.vJ)
 
 
-def test_rack_and_pinion_is_not_symmetric(rng):
+def test_reversed_rack_and_pinion_has_not_the_motion_of_negated_joint_variables(rng):
     joint = RackAndPinion(0.3)
     q, qd = random_motion(joint, rng)
     assert np.abs(Reversed(joint).jcalc(q, qd).vJ - joint.jcalc(-q, -qd).vJ).max() > 0.01
@@ -202,21 +200,21 @@ def test_rack_and_pinion_is_not_symmetric(rng):
 # special cases and equivalent joints
 
 
-def same_motion(one, other, q, qd):
-    for a, b in zip(one.jcalc(q, qd), other.jcalc(q, qd), strict=True):
+def same_motion(first, second, q, qd):
+    for a, b in zip(first.jcalc(q, qd), second.jcalc(q, qd), strict=True):
         close(*(part.matrix() if isinstance(part, Transform) else part for part in (a, b)))
 
 
-def test_helical_joint_of_no_pitch_is_revolute(rng):
+def test_helical_joint_with_zero_pitch_moves_like_a_revolute_joint(rng):
     axis = (0.3, -0.2, 0.8)
     same_motion(Helical(0.0, axis), Revolute(axis), *random_motion(Revolute(), rng))
 
 
-def test_rack_and_pinion_of_no_radius_is_revolute(rng):
+def test_rack_and_pinion_with_zero_radius_moves_like_a_revolute_joint(rng):
     same_motion(RackAndPinion(0.0), Revolute(), *random_motion(Revolute(), rng))
 
 
-def test_helical_joint_is_a_cylindrical_joint_with_one_freedom_bound_to_the_other(rng):
+def test_helical_joint_moves_like_a_cylindrical_joint_with_coupled_variables(rng):
     q, qd = random_motion(Revolute(), rng)
     axis, bound = (0.3, -0.2, 0.8), np.array([1.0, 0.3])
     close(Helical(0.3, axis).jcalc(q, qd).vJ, Cylindrical(axis).jcalc(q * bound, qd * bound).vJ)
@@ -226,20 +224,20 @@ def test_helical_joint_is_a_cylindrical_joint_with_one_freedom_bound_to_the_othe
     )
 
 
-def test_right_handed_screw_advances_as_it_turns():
+def test_right_handed_screw_advances_by_pitch_times_angle():
     close(still(Helical(0.3), np.array([2.0])).XJ.r, [0, 0, 0.6])
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("k", range(3))
-def test_rotation_about_a_coordinate_axis_is_that_of_the_book(k, sign, rng):
+def test_rotation_about_a_coordinate_axis_matches_rbda(k, sign, rng):
     theta = rng.uniform(-3, 3)
     joint = Revolute(tuple(sign * np.eye(3)[k]))
     assert_array_equal(still(joint, np.array([theta])).XJ.E, (rotx, roty, rotz)[k](sign * theta).E)
 
 
-def test_rotation_about_any_axis_is_one_about_z_in_turned_frames(rng):
-    # with a constant rotation R that takes the axis to z: R^T rz(theta) R
+def test_revolute_joint_about_any_axis_is_a_rotation_about_z_in_rotated_frames(rng):
+    # E = R^T rz(theta) R, with a constant rotation R that maps the axis to z
     axis, theta = rng.normal(size=3), rng.uniform(-3, 3)
     u = axis / np.linalg.norm(axis)
     x = np.cross(u, [0.3, 0.1, -0.8])
@@ -248,7 +246,7 @@ def test_rotation_about_any_axis_is_one_about_z_in_turned_frames(rng):
     close(still(Revolute(tuple(axis)), np.array([theta])).XJ.E, R.T @ rz(theta) @ R)
 
 
-def test_quaternion_and_yaw_pitch_roll_are_the_same_rotation(rng):
+def test_quaternion_and_yaw_pitch_roll_joints_give_the_same_motion(rng):
     angles, quaternion = EulerSpherical(), Spherical()
     q, qd = random_motion(angles, rng)
     p = np.array([1.0, 0.0, 0.0, 0.0])
@@ -259,29 +257,29 @@ def test_quaternion_and_yaw_pitch_roll_are_the_same_rotation(rng):
     close(one.vJ, other.vJ)
 
 
-def test_both_signs_of_a_quaternion_are_one_rotation(rng):
+def test_quaternions_of_both_signs_give_the_same_rotation(rng):
     p = Spherical().random(rng)
     assert_array_equal(quaternion_rotation(p), quaternion_rotation(-p))
 
 
-def test_quaternion_of_a_turn_about_z():
+def test_quaternion_rotation_about_z_matches_the_rotation_matrix():
     close(quaternion_rotation(np.array([np.cos(0.4), 0, 0, np.sin(0.4)])), rz(0.8))
 
 
-def test_rate_of_a_quaternion_keeps_its_length(rng):
+def test_time_derivative_of_a_quaternion_is_orthogonal_to_the_quaternion(rng):
     joint = Spherical()
     p, w = random_motion(joint, rng)
     close(p @ joint.rate(p, w), 0.0)
 
 
-def test_quaternion_of_any_length_is_made_a_unit_one(rng):
+def test_quaternion_of_any_norm_is_normalized(rng):
     q = SixDoF().random(rng)
     stretched = q * ([3.7] * 4 + [1.0] * 3)
     close(SixDoF().normalized(stretched), q)
     close(Spherical().normalized(stretched[:4]), q[:4])
 
 
-def test_difference_of_rotations_is_the_shorter_way(rng):
+def test_difference_of_rotations_is_the_rotation_with_the_smaller_angle(rng):
     joint = Spherical()
     p = joint.random(rng)
     assert np.linalg.norm(joint.difference(p, joint.random(rng))) <= np.pi
@@ -294,7 +292,7 @@ def test_difference_of_rotations_is_the_shorter_way(rng):
     close(turn[0], -0.5 * np.pi)
 
 
-def test_planar_joint_is_a_six_dof_joint_that_keeps_to_the_plane(rng):
+def test_planar_joint_moves_like_a_six_dof_joint_restricted_to_the_plane(rng):
     planar, free = Planar(), SixDoF()
     q, qd = random_motion(planar, rng)
     p = np.array([np.cos(q[0] / 2), 0.0, 0.0, np.sin(q[0] / 2), q[1], q[2], 0.0])
@@ -305,8 +303,8 @@ def test_planar_joint_is_a_six_dof_joint_that_keeps_to_the_plane(rng):
     close(planar.integrate(q, qd)[1:], free.integrate(p, v)[4:6])
 
 
-def test_planar_joint_far_away_turns_on_the_spot():
-    # the translation is in the coordinates of the predecessor: a spin moves it not at all (RBDA
+def test_rotating_joint_far_from_the_origin_has_zero_translation_derivative():
+    # the translation is in predecessor coordinates, so a rotation does not change it (RBDA
     # Example 4.5)
     assert_array_equal(
         Planar().rate(np.array([0.3, 1e6, -1e6]), np.array([2.0, 0.0, 0.0])), [2.0, 0.0, 0.0]
@@ -317,12 +315,12 @@ def test_planar_joint_far_away_turns_on_the_spot():
     )
 
 
-def test_universal_joint_turns_about_the_first_axis_and_then_the_turned_second(rng):
+def test_universal_joint_rotates_about_x_and_then_the_rotated_y_axis(rng):
     q = rng.uniform(-3, 3, 2)
     close(still(Universal(), q).XJ.E, roty(q[1]).E @ rotx(q[0]).E)
 
 
-def test_closed_forms_of_the_book(rng):
+def test_rack_and_pinion_and_euler_joint_match_the_formulas_of_rbda(rng):
     (q,), (qd,) = random_motion(Revolute(), rng)
     r, c, s = 0.3, np.cos(q), np.sin(q)
     motion = RackAndPinion(r).jcalc(np.array([q]), np.array([qd]))
@@ -338,7 +336,7 @@ def test_closed_forms_of_the_book(rng):
     close(still(EulerSpherical(), np.array([q1, q2, q3])).XJ.E, E)
 
 
-def test_pitch_codes_name_the_joints():
+def test_pitch_of_a_screw_selects_a_revolute_prismatic_or_helical_joint():
     assert [joint_from_pitch(p) for p in (0, np.inf, 0.25)] == [
         Revolute(),
         Prismatic(),
@@ -346,11 +344,11 @@ def test_pitch_codes_name_the_joints():
     ]
 
 
-# cost of a trace: constants fold away
+# cost of a trace: constants are folded
 
 
 @pytest.mark.parametrize("axis", np.eye(3).tolist())
-def test_rotation_about_a_coordinate_axis_costs_a_sine_and_a_cosine(axis):
+def test_traced_rotation_about_a_coordinate_axis_needs_one_sine_and_one_cosine(axis):
     def f(q):
         motion = Revolute(tuple(axis)).jcalc(q, np.zeros(1))
         return {"out": np.concatenate([np.ravel(motion.XJ.E), motion.XJ.r])}
@@ -360,39 +358,40 @@ def test_rotation_about_a_coordinate_axis_costs_a_sine_and_a_cosine(axis):
     assert graph.operation_count <= 1  # the minus sign of one of the sines
 
 
-# refusals
+# rejected parameters
 
 
 @pytest.mark.parametrize("axis", [(0, 0, 0), (np.nan, 0, 1), (np.inf, 0, 0), (1, 0)])
 @pytest.mark.parametrize(
     "make", [Revolute, Prismatic, Cylindrical, lambda a: Helical(0.1, a), lambda a: Universal(a)]
 )
-def test_axis_has_a_direction(make, axis):
+def test_zero_axis_vector_of_a_joint_is_rejected(make, axis):
     with pytest.raises(
-        ValueError, match=re.escape(f"needs 3 finite components, not all zero; it was {axis}")
+        ValueError,
+        match=re.escape(f"must be a finite nonzero vector with 3 components, not {axis}"),
     ):
         make(axis)
 
 
-def test_axis_is_made_a_unit_vector():
+def test_joint_axis_is_normalized_to_unit_length():
     assert Revolute((0, 0, -5)).axis == (0.0, 0.0, -1.0)
     close(np.linalg.norm(Prismatic((1e200, 2e200, 3e200)).axis), 1.0)
     assert Revolute((0.0, 0.0, 2.0)) == Revolute()
 
 
-def test_universal_joint_has_two_axes():
-    with pytest.raises(ValueError, match="of a universal joint are parallel; it needs two"):
+def test_universal_joint_with_parallel_axes_is_rejected():
+    with pytest.raises(ValueError, match="of a universal joint are parallel; they must"):
         Universal((1, 2, 3), (-2, -4, -6))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_parameters_are_finite(bad):
+def test_infinite_pitch_and_radius_of_joints_are_rejected(bad):
     with pytest.raises(ValueError, match="finite pitch in m/rad, not"):
         Helical(bad)
     with pytest.raises(ValueError, match="finite radius in m, not"):
         RackAndPinion(bad)
 
 
-def test_fixed_joint_has_no_variables():
+def test_fixed_joint_has_no_variables_and_an_identity_transform():
     assert Fixed().nq == Fixed().nv == 0
     assert xlt([0, 0, 0]).matrix().tolist() == still(Fixed(), np.zeros(0)).XJ.matrix().tolist()

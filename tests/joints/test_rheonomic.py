@@ -1,4 +1,4 @@
-"""Joints and loops that depend on time: what is given in time is as a joint that is moved."""
+"""Time-dependent joints and loop joints compared with actuated joints."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,18 @@ from numpy.testing import assert_allclose
 
 from moved_models import AXIS, GAIN, GIVEN, SPEED, crank, crank_angle
 from rigidblocks import ClosedLoopPlant, RobotPlant
-from rigidblocks.algebra import planar, spatial
-from rigidblocks.algebra.spatial import crm, identity, mcI, rotx, xlt
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics import aba, energy, equivalent, hybrid_dynamics, rnea
-from rigidblocks.joint import (
+from rigidblocks.dynamics.loops import (
+    SOLVERS,
+    assemble,
+    closed_loop_dynamics,
+    consistent_velocity,
+    drift,
+    loop_constraints,
+    project_velocity,
+)
+from rigidblocks.joints import (
     Cylindrical,
     Fixed,
     LoopJoint,
@@ -23,33 +30,26 @@ from rigidblocks.joint import (
     Rheonomic,
     Spherical,
 )
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library import FloatingBasePlant, HybridPlant
-from rigidblocks.loops import (
-    SOLVERS,
-    assemble,
-    closed_loop_dynamics,
-    consistent_velocity,
-    drift,
-    loop_constraints,
-    project_velocity,
-)
-from rigidblocks.mechanisms import in_space, slider_crank
-from rigidblocks.model.configuration import integrate
-from rigidblocks.model.model import Model
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import in_space, slider_crank
+from rigidblocks.spatial import planar, spatial
+from rigidblocks.spatial.spatial import crm, identity, mcI, rotx, xlt
 
-RTOL = 1e-12  # a few dozen roundings
-STEP, DIFFERENCE = 1e-4, 1e-6  # central differences: h^2, and 1e-16 / h
+RTOL = 1e-12  # a few dozen rounding errors
+STEP, DIFFERENCE = 1e-4, 1e-6  # central differences: truncation h^2, rounding 1e-16 / h
 T = 0.7
 
 
 def wave(t):
-    """Any motion of one variable."""
+    """Return the value of a one-variable drive at time t."""
     return [0.3 + 0.5 * np.sin(2.0 * t) + t * t / (1.0 + t)]
 
 
 def tumble(t):
-    """Any motion of a quaternion, which is of unit length up to rounding."""
+    """Return the value of a quaternion drive at time t; its norm is 1 up to rounding."""
     half, axis = 0.4 * t + 0.1 * t * t, np.array([0.6, 0.0, 0.8])
     return [np.cos(half), *(axis * np.sin(half))]
 
@@ -65,23 +65,23 @@ JOINTS = {
 
 
 @pytest.mark.parametrize("name", JOINTS)
-def test_velocity_and_bias_are_rates_of_the_transform(name, rng):
+def test_time_dependent_joint_velocity_and_bias_match_finite_differences(name, rng):
     joint = JOINTS[name]
     q, qd = joint.random(rng), rng.normal(size=joint.nv)
 
-    def after(h):
+    def state_at(h):
         there = joint.integrate(q, h * qd)
         return joint.at(T + h).jcalc(there, qd)
 
-    low, here, high = after(-STEP), joint.at(T).jcalc(q, qd), after(STEP)
+    low, here, high = state_at(-STEP), joint.at(T).jcalc(q, qd), state_at(STEP)
     rate = (high.XJ.matrix() - low.XJ.matrix()) / (2 * STEP)
     assert_allclose(rate, -crm(here.vJ) @ here.XJ.matrix(), atol=DIFFERENCE)
-    # where the velocities are constant, the apparent derivative of v_J is c_J
+    # at constant velocity variables, the apparent derivative of v_J is c_J
     assert_allclose((high.vJ - low.vJ) / (2 * STEP), here.cJ, atol=DIFFERENCE)
 
 
-def driven(joint, drive, motion, rng):
-    """A chain whose middle joint is on a moved frame, and the same with the drive as a joint."""
+def driven_chains(joint, drive, motion, rng):
+    """Return a chain with a rheonomic joint, and the same chain with the drive as a joint."""
     bodies = [mcI(m, rng.uniform(-0.3, 0.3, 3), np.diag([0.2, 0.3, 0.25])) for m in (2.0, 1.0, 0.5)]
     Xtree = [rotx(0.4) @ xlt(rng.uniform(-1, 1, 3)) for _ in range(3)]
     moved = Model(
@@ -104,9 +104,7 @@ def driven(joint, drive, motion, rng):
 
 
 def drive_at_time():
-    """Where the drive is at T, its rate and its acceleration, which are differences of where it
-    is.
-    """
+    """Return position, rate and acceleration of the drive at T, checked by finite differences."""
     low, here, high = (wave(t)[0] for t in (T - STEP, T, T + STEP))
     given = JOINTS["all given"]
     exact = given.at(T).jcalc(np.zeros(0), np.zeros(0))
@@ -118,8 +116,8 @@ def drive_at_time():
 
 
 @pytest.mark.parametrize("tree", [lambda model: model, equivalent], ids=["itself", "equivalent"])
-def test_dynamics_are_hybrid_dynamics_of_the_drive(tree, rng):
-    moved, whole = driven(Prismatic((0, 0.6, 0.8)), Revolute((1, 0, 0)), wave, rng)
+def test_time_dependent_joints_match_hybrid_dynamics_with_the_same_acceleration(tree, rng):
+    moved, whole = driven_chains(Prismatic((0, 0.6, 0.8)), Revolute((1, 0, 0)), wave, rng)
     q, qd, tau = rng.normal(size=(3, 3))
     here, rate, second = drive_at_time()
     qdd = aba(tree(moved).at(T), q, qd, tau)
@@ -131,19 +129,19 @@ def test_dynamics_are_hybrid_dynamics_of_the_drive(tree, rng):
     assert_allclose(np.delete(forces, 1), tau, atol=1e-11)
     assert_allclose(
         energy(moved.at(T), q, qd), energy(whole, all_q, all_qd), rtol=RTOL
-    )  # the drive's part included
+    )  # includes the kinetic energy of the drive
 
 
-# ---- a crank that is turned in a given way ----
+# ---- a crank with a prescribed rotation ----
 
 
 def held_crank():
-    """The same, where a loop joint that depends on time takes the crank along."""
+    """Return the mechanism with a rheonomic loop joint that drives the crank."""
     return crank(AXIS, (LoopJoint(GIVEN, -1, 0, identity(), identity(), "drive"),))
 
 
 def run(plant, **inputs):
-    """The outputs of a second of a compiled run, with constant inputs, one array each."""
+    """Return the outputs of a compiled run of 1 s with constant inputs."""
     flat = Memory(plant)
     stepper, m = compiled_stepper(flat, h=1e-3), flat.start()
     for name, value in inputs.items():
@@ -157,7 +155,7 @@ def run(plant, **inputs):
 
 
 @pytest.mark.slow
-def test_rheonomic_crank_moves_as_the_hybrid_plant():
+def test_crank_with_a_time_dependent_joint_and_hybrid_plant_have_the_same_motion():
     start = np.array([crank_angle(0.0)[0], -0.3])
     hybrid = HybridPlant(crank(AXIS), ("joint1",), q0=start, qd0=(SPEED, 0.5))
     expected = run(hybrid, qdd_ref=[GAIN])
@@ -168,13 +166,13 @@ def test_rheonomic_crank_moves_as_the_hybrid_plant():
     assert_allclose(loop["q"], expected["q"], atol=1e-11)
     assert_allclose(loop["qd"], expected["qd"], atol=1e-11)
     assert_allclose(tree["energy"], expected["energy"], atol=1e-10)
-    # of the loop's constraint forces one turns the crank: what the motion takes
+    # one loop constraint force is the torque that the prescribed crank motion requires
     turning = np.max(np.abs(loop["lam"]), axis=1)
     assert_allclose(turning, np.abs(expected["tau_prescribed"][:, 0]), rtol=1e-9)
     assert loop["loop_error"].max() < 1e-12
 
 
-def test_crank_of_a_loop_follows_the_closed_form():
+def test_slider_crank_with_a_prescribed_crank_angle_matches_the_closed_form():
     mechanism = in_space(slider_crank())
     model = mechanism.model
     spin = Rheonomic(Fixed(), model.joint[0], lambda t: [mechanism.q0[0] + SPEED * t])
@@ -188,49 +186,55 @@ def test_crank_of_a_loop_follows_the_closed_form():
         q = assemble(now, mechanism.q0[1:])
         qd = project_velocity(now, q, np.zeros(2))
         s, c = np.sin(theta), np.cos(theta)
-        root = q[1] - r * c  # the branch that was found
+        root = q[1] - r * c  # the assembly branch of the solution
         assert_allclose(root * root, l * l - r * r * s * s, rtol=1e-9)
         speed = -SPEED * (r * s + r * r * s * c / root)
         assert_allclose(abs(qd[1]), abs(speed), rtol=1e-9, atol=1e-12)
-        with pytest.warns(UserWarning, match="do not keep its loops closed"):
+        with pytest.warns(UserWarning, match="open its loops"):
             assert_allclose(consistent_velocity(now, q, np.zeros(2)), qd)
 
 
-def test_errors_of_moved_loops_have_their_rates(rng):
+def test_derivatives_of_a_time_dependent_loop_error_match_finite_differences(rng):
     model = held_crank()
     q, qd = rng.normal(size=2) * 0.1 + [crank_angle(T)[0], 0.2], rng.normal(size=2)
 
-    def after(h):
+    def state_at(h):
         return loop_constraints(model.at(T + h), integrate(model, q, h * qd), qd)
 
     def velocity(h):
         there = integrate(model, q, h * qd)
-        return after(h).K @ qd + drift(model.at(T + h), there)
+        return state_at(h).K @ qd + drift(model.at(T + h), there)
 
-    rate = (after(STEP).delta - after(-STEP).delta) / (2 * STEP)
+    rate = (state_at(STEP).delta - state_at(-STEP).delta) / (2 * STEP)
     closed = np.array([crank_angle(T)[0], 0.2])
     exact = loop_constraints(model.at(T), closed, qd)
-    assert_allclose(rate, velocity(0.0), atol=0.05)  # delta is the error to its first order
+    assert_allclose(rate, velocity(0.0), atol=0.05)  # delta is the constraint error to first order
     bias = (velocity(STEP) - velocity(-STEP)) / (2 * STEP)
-    assert_allclose(bias, -after(0.0).k, atol=0.5)
+    assert_allclose(bias, -state_at(0.0).k, atol=0.5)
     q[:] = closed
-    rate = (after(STEP).delta - after(-STEP).delta) / (2 * STEP)
+    rate = (state_at(STEP).delta - state_at(-STEP).delta) / (2 * STEP)
     assert_allclose(rate, velocity(0.0), atol=DIFFERENCE)
-    qd[0] = SPEED + GAIN * T  # as the drive
+    qd[0] = SPEED + GAIN * T  # equal to the drive velocity
     bias = (velocity(STEP) - velocity(-STEP)) / (2 * STEP)
     assert_allclose(bias, -loop_constraints(model.at(T), closed, qd).k, atol=DIFFERENCE)
     assert exact.K.shape == (6, 2)
 
 
 @pytest.mark.parametrize("method", SOLVERS)
-def test_every_solver_follows_the_drive(method):
+def test_each_loop_solver_satisfies_the_prescribed_crank_acceleration(method):
     model, q = held_crank().at(T), np.array([crank_angle(T)[0], 0.2])
     motion = closed_loop_dynamics(model, q, np.array([SPEED + GAIN * T, 0.3]), np.zeros(2),
                                   method=method)  # fmt: skip
     assert_allclose(motion.qdd[0], GAIN, rtol=1e-11)
 
 
-def test_planar_joint_on_a_moved_frame(rng):
+def test_projected_velocity_contains_the_prescribed_crank_speed_with_the_correct_sign():
+    model, q = held_crank().at(T), np.array([crank_angle(T)[0], 0.2])
+    qd = project_velocity(model, q, np.array([0.0, 0.3]))
+    assert_allclose(qd[0], SPEED + GAIN * T, rtol=RTOL)
+
+
+def test_planar_time_dependent_joint_velocity_and_bias_match_finite_differences(rng):
     joint = Rheonomic(PlanarRevolute(), PlanarPrismatic(), wave)
     q, qd = rng.normal(size=(2, 1))
     low, here, high = (joint.at(T + h).jcalc(q + h * qd, qd) for h in (-STEP, 0.0, STEP))
@@ -239,16 +243,16 @@ def test_planar_joint_on_a_moved_frame(rng):
     assert_allclose((high.vJ - low.vJ) / (2 * STEP), here.cJ, atol=DIFFERENCE)
 
 
-def test_what_depends_on_time_needs_one():
+def test_model_with_time_dependent_joints_is_rejected_if_its_time_is_not_specified():
     model = crank(GIVEN)
     with pytest.raises(ValueError, match=r"model\.at\(t\)"):
         aba(model, np.zeros(1), np.zeros(1), np.zeros(1))
-    with pytest.raises(ValueError, match="depends on time, which HybridPlant knows nothing of"):
+    with pytest.raises(ValueError, match="depends on time, which HybridPlant does not support"):
         HybridPlant(model, ("joint1",))
     with pytest.raises(ValueError, match="depends on time, which FloatingBasePlant"):
         FloatingBasePlant(model)
     wrong = Rheonomic(Fixed(), Spherical(), wave)
-    with pytest.raises(ValueError, match=r"has 1 values; its drive .* has 4 position variables"):
+    with pytest.raises(ValueError, match=r"position variable of its drive .*: expected 4, not 1"):
         wrong.at(0.0).jcalc(np.zeros(0), np.zeros(0))
     assert crank(AXIS).at(1.0) is not None
     assert not crank(AXIS).rheonomic

@@ -1,4 +1,4 @@
-"""Joints that roll: no slip, and the closed forms of a ball, a disc and a sleigh."""
+"""Rolling joints: rolling without slip, and closed-form motions of ball, disc and sleigh."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,9 @@ from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 
 from rigidblocks import ClosedLoopPlant, RobotPlant, System, simulate
-from rigidblocks.algebra import planar, spatial
-from rigidblocks.algebra.spatial import crm, identity, mcI, rotx
 from rigidblocks.dynamics import aba, energy
-from rigidblocks.joint import (
+from rigidblocks.dynamics.loops import closed_loop_dynamics
+from rigidblocks.joints import (
     Blade,
     LoopJoint,
     PlanarPrismatic,
@@ -19,13 +18,13 @@ from rigidblocks.joint import (
     RollingDisc,
     SixDoF,
 )
-from rigidblocks.loops import closed_loop_dynamics
-from rigidblocks.model.configuration import rate
-from rigidblocks.model.model import Model
-from rigidblocks.model.planar import PlanarModel
+from rigidblocks.robot.configuration import rate
+from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.spatial import planar, spatial
+from rigidblocks.spatial.spatial import crm, identity, mcI, rotx
 
-RTOL = 1e-11  # a few dozen roundings, and solutions of condition 1e2
-STEP, DIFFERENCE = 1e-4, 1e-7  # central differences: h^2, and 1e-16 / h
+RTOL = 1e-11  # a few dozen rounding errors, and solutions with condition number 1e2
+STEP, DIFFERENCE = 1e-4, 1e-7  # central differences: truncation h^2, rounding 1e-16 / h
 R, MASS, G = 0.3, 2.0, 9.81
 ROLLING = {"ball": RollingBall(R), "disc": RollingDisc(R)}
 
@@ -36,31 +35,31 @@ def joint(request):
 
 
 def rolling_body(joint, inertia, slope=0.0):
-    """A body alone on a plane that falls towards x by the angle `slope`."""
+    """Return one body on a plane that is inclined downwards along x by the angle `slope`."""
     gravity = G * np.array([np.sin(slope), 0, -np.cos(slope)])
     return Model(
         "roller", (-1,), (joint,), (identity(),), (mcI(MASS, np.zeros(3), inertia),), gravity
     )
 
 
-def moved(joint, q, qd, h):
+def integrate_position(joint, q, qd, h):
     return joint.normalized(q + h * joint.rate(q, qd))
 
 
-def test_motion_subspace_is_that_of_the_transform(joint, rng):
+def test_rolling_joint_velocity_matches_the_transform_derivative(joint, rng):
     q, qd = joint.random(rng), rng.normal(size=joint.nv)
-    X = [joint.jcalc(moved(joint, q, qd, h), qd).XJ.matrix() for h in (-STEP, 0, STEP)]
+    X = [joint.jcalc(integrate_position(joint, q, qd, h), qd).XJ.matrix() for h in (-STEP, 0, STEP)]
     vJ = joint.jcalc(q, qd).vJ
     assert_allclose((X[2] - X[0]) / (2 * STEP), -crm(vJ) @ X[1], atol=1e2 * DIFFERENCE)
 
 
-def test_bias_is_the_rate_of_the_subspace(joint, rng):
+def test_rolling_joint_bias_is_the_motion_subspace_derivative_times_qd(joint, rng):
     q, qd = joint.random(rng), rng.normal(size=joint.nv)
-    S = [joint.jcalc(moved(joint, q, qd, h), qd).S for h in (-STEP, STEP)]
+    S = [joint.jcalc(integrate_position(joint, q, qd, h), qd).S for h in (-STEP, STEP)]
     assert_allclose((S[1] - S[0]) / (2 * STEP) @ qd, joint.jcalc(q, qd).cJ, atol=1e2 * DIFFERENCE)
 
 
-def test_point_of_contact_is_on_the_plane_and_has_no_velocity(joint, rng):
+def test_rolling_contact_point_is_on_the_plane_and_has_zero_velocity(joint, rng):
     for _ in range(20):
         q, qd = joint.random(rng), rng.normal(size=3)
         XJ, S, vJ, _ = joint.jcalc(q, qd)
@@ -71,7 +70,7 @@ def test_point_of_contact_is_on_the_plane_and_has_no_velocity(joint, rng):
         assert_allclose(np.linalg.norm(c), R, rtol=RTOL)
 
 
-def test_ball_rolls_down_with_five_sevenths():
+def test_rolling_ball_accelerates_with_five_sevenths_of_the_slope_component_of_gravity():
     slope = 0.2
     model = rolling_body(RollingBall(R), 0.4 * MASS * R**2 * np.eye(3), slope)
     q = model.joint[0].neutral()
@@ -80,37 +79,39 @@ def test_ball_rolls_down_with_five_sevenths():
 
 
 def steady_disc(tilt, turn):
-    """The spin about its axis with which a disc of this tilt goes round steadily, by moments about
-    its centre: c x F = dL/dt, both linear in the spin.
+    """Return the spin and the angular velocity of a tilted disc in steady precession.
+
+    Moments about the centre give c x F = dL/dt; both sides are linear in the spin.
     """
     A, C = MASS * R**2 / 4, MASS * R**2 / 2
     up, axis = np.array([0, 0, 1.0]), np.array([0, np.sin(tilt), np.cos(tilt)])
-    across = up - axis * np.cos(tilt)  # of the vertical, in the plane of the disc
+    across = up - axis * np.cos(tilt)  # component of the vertical in the plane of the disc
     c = -R * across / np.linalg.norm(across)
 
-    def left(spin):
+    def residual(spin):
         w = turn * across + spin * axis
         F = MASS * (turn * np.cross(up, -np.cross(w, c)) + G * up)
         L = A * turn * across + C * spin * axis
         return (np.cross(c, F) - turn * np.cross(up, L))[0]
 
-    spin = -left(0.0) / (left(1.0) - left(0.0))
+    spin = -residual(0.0) / (residual(1.0) - residual(0.0))
     return spin, turn * across + spin * axis
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tilt", "turn"), [(1.3, 2.0), (0.8, 4.0), (np.pi / 2, 1.0)])
-def test_disc_goes_round_as_the_closed_form_of_its_precession(tilt, turn):
+def test_disc_precession_matches_the_closed_form(tilt, turn):
     A, C = MASS * R**2 / 4, MASS * R**2 / 2
     model = rolling_body(RollingDisc(R), np.diag([A, C, A]))
     joint, (_, w) = model.joint[0], steady_disc(tilt, turn)
-    # y of the disc along `axis`: turned about x by tilt - 90 degrees
+    # the y axis of the disc is along `axis`: rotation about x by tilt - 90 degrees
     E = rotx(np.pi / 2 - tilt).E
     q0 = joint.nearest(spatial.Transform(E, np.zeros(3)))
     plant = RobotPlant(model, q0=q0, qd0=E @ w)
     system = System()
     system.add("disc", plant, method="rk4", h=1e-3)
     run = simulate(system, 2.0, 0.1, progress=False)
-    # height, energy, and the rate at which the axis goes round
+    # height, energy and direction of the disc axis
     assert_allclose(run["disc.q"][:, 6], q0[6], atol=1e-9)
     assert_allclose(run["disc.energy"], run["disc.energy"][0], rtol=1e-9)
     axes = np.array([joint.jcalc(q, np.zeros(3)).XJ.E[1] for q in run["disc.q"]])
@@ -124,7 +125,7 @@ def test_disc_goes_round_as_the_closed_form_of_its_precession(tilt, turn):
 
 
 @pytest.mark.slow
-def test_tumbling_disc_keeps_its_energy():
+def test_energy_of_a_tumbling_disc_is_conserved():
     A, C = MASS * R**2 / 4, MASS * R**2 / 2
     model = rolling_body(RollingDisc(R), np.diag([A, C, A]))
     q = model.joint[0].nearest(rotx(0.3) @ spatial.rotz(0.4))
@@ -140,8 +141,8 @@ def test_tumbling_disc_keeps_its_energy():
     assert_allclose(gap, 0, atol=1e-8)
 
 
-def test_loop_joint_that_rolls_is_the_joint_of_the_tree(joint, rng):
-    # a free body that a rolling loop joint holds, and the same on a rolling joint of the tree
+def test_rolling_loop_joint_and_rolling_tree_joint_give_the_same_accelerations(joint, rng):
+    # a free body with a rolling loop joint, and the same body on a rolling tree joint
     inertia = np.diag([0.3, 0.4, 0.5])
     tree = rolling_body(joint, inertia, 0.1)
     loop = LoopJoint(joint, -1, 0, identity(), identity(), "rim")
@@ -157,7 +158,7 @@ def test_loop_joint_that_rolls_is_the_joint_of_the_tree(joint, rng):
 
 
 @pytest.mark.slow
-def test_plant_with_a_rolling_loop_keeps_contact_and_energy():
+def test_rolling_loop_joint_stays_in_contact_and_conserves_energy():
     wheel = RollingDisc(R)
     A, C = MASS * R**2 / 4, MASS * R**2 / 2
     model = rolling_body(wheel, np.diag([A, C, A]))
@@ -177,18 +178,19 @@ def test_plant_with_a_rolling_loop_keeps_contact_and_energy():
     assert_allclose(runs[0]["wheel.energy"], runs[0]["wheel.energy"][0], rtol=1e-7)
 
 
-# in the plane
+# planar joints
 
 
 def sleigh(ahead=0.4, moment=0.2):
-    """Chaplygin's sleigh: its centre of mass lies ahead of the blade."""
+    """Return a Chaplygin sleigh whose centre of mass is ahead of the blade."""
     body = planar.mcI(MASS, np.array([ahead, 0.0]), moment)
     return PlanarModel("sleigh", (-1,), (Blade(),), (planar.identity(),), (body,), np.zeros(2))
 
 
-def test_sleigh_turns_straight_as_the_closed_form():
-    # V = U tanh(k t), w = w0 / cosh(k t): with a the distance and J = I + m a^2 about the blade,
-    # dV/dt = a w^2 and J dw/dt = -m a V w; so U^2 = J w0^2 / m and k = a w0^2 / U
+@pytest.mark.slow
+def test_chaplygin_sleigh_motion_matches_the_closed_form():
+    # V = U tanh(k t), w = w0 / cosh(k t), with the distance a and J = I + m a^2 about the blade:
+    # dV/dt = a w^2 and J dw/dt = -m a V w, so U^2 = J w0^2 / m and k = a w0^2 / U
     a, I, w0 = 0.4, 0.2, 3.0
     J = I + MASS * a**2
     U = w0 * np.sqrt(J / MASS)
@@ -200,7 +202,7 @@ def test_sleigh_turns_straight_as_the_closed_form():
     assert_allclose(run["sleigh.qd"][:, 1], U * np.tanh(k * run.time), atol=1e-9)
 
 
-def test_blade_that_closes_a_loop_is_that_of_the_tree(rng):
+def test_knife_edge_loop_joint_and_tree_joint_give_the_same_accelerations(rng):
     tree = sleigh()
     slide = (PlanarPrismatic("x"), PlanarPrismatic("y"), PlanarRevolute())
     dust = planar.mcI(1e-9, np.zeros(2), 0.0)
@@ -215,10 +217,12 @@ def test_blade_that_closes_a_loop_is_that_of_the_tree(rng):
     ).qdd
     turning, speeding = aba(tree, np.array([angle, x, y]), np.array([w, v]), np.zeros(2))
     expected = speeding * along + v * w * np.array([-along[1], along[0]])
-    assert_allclose(found, [*expected, turning], atol=1e-6)  # the dust
+    assert_allclose(
+        found, [*expected, turning], atol=1e-6
+    )  # error of the small masses on the auxiliary joints
 
 
-def test_blade_goes_along_the_arc():
+def test_knife_edge_with_constant_velocities_moves_along_a_circular_arc():
     blade = Blade()
     assert_allclose(
         blade.integrate(np.zeros(3), np.array([np.pi, np.pi])), [np.pi, 0, 2], atol=1e-15
@@ -230,7 +234,7 @@ def test_blade_goes_along_the_arc():
 
 
 @pytest.mark.slow
-def test_tree_goes_on_behind_a_rolling_joint():
+def test_rolling_joint_with_a_subtree_has_equal_results_in_numpy_and_in_c():
     # a pendulum hangs from the axle of a rolling disc
     A, C = MASS * R**2 / 4, MASS * R**2 / 2
     disc, bob = mcI(MASS, np.zeros(3), np.diag([A, C, A])), mcI(1.0, [0, 0, -0.2], 0.01 * np.eye(3))
@@ -249,6 +253,8 @@ def test_tree_goes_on_behind_a_rolling_joint():
 
 
 @pytest.mark.parametrize("radius", [0.0, -1.0, np.inf, np.nan])
-def test_radius_must_be_positive(radius):
-    with pytest.raises(ValueError, match="the radius of what rolls must be positive, not"):
+def test_rolling_joint_with_a_nonpositive_radius_is_rejected(radius):
+    with pytest.raises(
+        ValueError, match="the radius of a rolling body must be positive and finite, not"
+    ):
         RollingBall(radius)

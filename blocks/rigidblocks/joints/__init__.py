@@ -1,30 +1,37 @@
-"""Joint models (RBDA 4.4, 4.5): what a joint lets its two bodies do, as functions of its variables.
+"""Joint models (RBDA 4.4, 4.5): the motion of a joint as a function of its variables.
 
-A joint is its own record: the type with its parameters. `jcalc` is the one point through which the
-algorithms see it.
+A joint object contains the joint type and its parameters. The algorithms use only its method
+`jcalc`.
 
-Where the book's planar and 6-DoF joints contradict themselves (Table 4.1 and Example 4.5), the
-joint transform decides: their position variables have the translation in F_p coordinates, their
-velocity variables the velocity in F_s coordinates, S is constant, and `rate` is what belongs to it.
+RBDA defines the planar and 6-DoF joints inconsistently (Table 4.1 and Example 4.5). This package
+follows the joint transform of RBDA. The position variables contain the translation in F_p
+coordinates, and the velocity variables contain the velocity in F_s coordinates. Therefore S is
+constant, and `rate` converts the velocity variables to derivatives of the position variables.
 """
 
-from rigidblocks.joint.axial import (
+from rigidblocks.joints.base import Joint, JointConstraint, JointMotion, LoopJoint, Reversed
+from rigidblocks.joints.holonomic import (
     Cylindrical,
+    EulerSpherical,
+    Fixed,
     Helical,
+    Planar,
     Prismatic,
     RackAndPinion,
     Revolute,
+    SixDoF,
+    Spherical,
+    Universal,
     joint_from_pitch,
 )
-from rigidblocks.joint.free import Fixed, Planar, SixDoF
-from rigidblocks.joint.interface import Joint, JointConstraint, JointMotion
-from rigidblocks.joint.loop import LoopJoint
-from rigidblocks.joint.planar import PlanarPrismatic, PlanarRevolute, planar_joint_from_code
-from rigidblocks.joint.reversed import Reversed
-from rigidblocks.joint.rheonomic import Rheonomic
-from rigidblocks.joint.rolling import Blade, RollingBall, RollingDisc
-from rigidblocks.joint.spherical import EulerSpherical, Spherical, Universal
-from rigidblocks.joint.string import StringConstraint
+from rigidblocks.joints.planar import PlanarPrismatic, PlanarRevolute, planar_joint_from_code
+from rigidblocks.joints.rheonomic_nonholonomic import (
+    Blade,
+    Rheonomic,
+    RollingBall,
+    RollingDisc,
+    StringConstraint,
+)
 
 __all__ = [
     "Blade",

@@ -1,4 +1,10 @@
-"""What every joint offers."""
+"""Joint interface, reversed joints, loop joints, and the derivative of a motion subspace.
+
+A reversed joint has the opposite polarity (RBDA 4.4, Table 4.2). A loop joint closes a kinematic
+loop (RBDA 8.1, 4.1.3). `jcalc` returns only the product dS/dt qd. `subspace_rate` computes the
+exact dS/dt of a joint with dual numbers (RBDA 3.5): dS/dt is the coefficient of e in S(q + e
+dq/dt), with e^2 = 0.
+"""
 
 import abc
 from dataclasses import dataclass
@@ -6,18 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.displacement import displacement
-from rigidblocks.algebra.linear import complement
-from rigidblocks.algebra.spatial import Array, Transform
+from rigidblocks.spatial.linear_algebra import complement
+from rigidblocks.spatial.rigid_motion import displacement
+from rigidblocks.spatial.scalar import Dual
+from rigidblocks.spatial.spatial import Array, Transform
 
 
 class JointConstraint(NamedTuple):
-    """What a joint asks of its frames when it closes a loop, in the coordinates of its successor
-    frame (RBDA 8.2, 8.3).
+    """Loop-closure constraint of a joint, in coordinates of its successor frame (RBDA 8.2, 8.3).
 
-    T (6, nc) spans the constraint forces; delta (nc,) = T^T d is how far the frames are from where
-    the joint could bring them, d the displacement (rad, m) from the nearest such place; c (6,) is
-    the bias cJ of the joint's own motion.
+    T (6, nc) spans the constraint forces. delta (nc,) = T^T d is the position error, where d is
+    the displacement (rad, m) from the nearest pose that the joint allows. c (6,) is the joint bias
+    cJ.
     """
 
     T: Array
@@ -26,7 +32,7 @@ class JointConstraint(NamedTuple):
 
 
 class JointMotion(NamedTuple):
-    """What `jcalc` returns, all in the coordinates of the joint's successor frame."""
+    """Result of `jcalc`, in coordinates of the joint's successor frame."""
 
     XJ: Transform
     S: Array
@@ -36,150 +42,165 @@ class JointMotion(NamedTuple):
 
 @dataclass(frozen=True)
 class Joint(abc.ABC):
-    """A joint from a predecessor frame F_p to a successor frame F_s; the two coincide in the
-    neutral configuration.
+    """Joint from a predecessor frame F_p to a successor frame F_s.
 
-    The position variables q need not be coordinates: with a quaternion there are more of them than
-    velocity variables qd, and qd is not their rate (RBDA 3.1). What is here in terms of q and qd is
-    that of a joint whose rate of q is qd.
+    The two frames coincide in the neutral configuration.
+
+    The position variables q need not be generalized coordinates. A joint with a quaternion has more
+    position variables than velocity variables qd, and qd is not the derivative of q (RBDA 3.1). The
+    default implementations of the methods apply to a joint with dq/dt = qd.
     """
 
     @property
     @abc.abstractmethod
     def q_units(self) -> tuple[str, ...]:
-        """The units of the position variables."""
+        """Units of the position variables."""
 
     @property
     @abc.abstractmethod
     def qd_units(self) -> tuple[str, ...]:
-        """The units of the velocity variables."""
+        """Units of the velocity variables."""
 
     @property
     @abc.abstractmethod
     def tau_units(self) -> tuple[str, ...]:
-        """The units of the joint forces, which times the velocity variables are power."""
+        """Units of the joint forces; the product of joint force and velocity variable is power."""
 
     @property
     @abc.abstractmethod
     def nq(self) -> int:
-        """The number of position variables."""
+        """Number of position variables."""
 
     @property
     @abc.abstractmethod
     def nv(self) -> int:
-        """The number of velocity variables: the freedoms of the joint."""
+        """Number of velocity variables: the degrees of freedom of the joint."""
 
     @abc.abstractmethod
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
-        """The joint transform XJ, the motion subspace S (6, nv), the velocity vJ = S qd (6,) and
-        the bias cJ (6,), which is the apparent derivative of S times qd; q (nq,), qd (nv,) (RBDA
-        4.4).
+        """Return the joint transform, motion subspace, velocity and bias (RBDA 4.4).
+
+        The velocity is vJ = S qd. The bias cJ is the apparent derivative of S times qd.
+
+        Args:
+            q: Position variables (nq,).
+            qd: Velocity variables (nv,).
+
+        Returns:
+            The joint transform XJ, the motion subspace S (6, nv), vJ (6,) and cJ (6,).
         """
 
     def at(self, t: Any) -> "Joint":
-        """The joint at the time t [s]; the same unless it depends on time (`Rheonomic`)."""
+        """Return the joint at time t [s].
+
+        The result differs from the joint itself only for a time-dependent joint (`Rheonomic`).
+        """
         del t
         return self
 
     def bias_velocity(self, X: Transform) -> Array:
-        """sigma (6,): the velocity that the joint has at qd = 0 where X is its transform, in F_s
-        coordinates; zero unless it depends on time (RBDA Eq 3.32).
+        """Return sigma (6,), the joint velocity at qd = 0, in F_s coordinates (RBDA Eq 3.32).
+
+        X is the joint transform. sigma is zero unless the joint depends on time.
         """
         del X
         return np.zeros(len(self.jcalc(self.neutral(), np.zeros(self.nv)).vJ))
 
     def rate(self, q: Array, qd: Array) -> Array:
-        """The rate of change of the position variables, dq/dt (nq,) (RBDA Eq 3.7)."""
+        """Return the derivative of the position variables, dq/dt (nq,) (RBDA Eq 3.7)."""
         del q
         return qd
 
     def integrate(self, q: Array, dq: Array) -> Array:
-        """The configuration (nq,) after unit time with the constant velocity dq (nv,), from q."""
+        """Return the configuration (nq,) after unit time at the constant velocity dq (nv,)."""
         return q + dq
 
     def difference(self, q0: Array, q1: Array) -> Array:
-        """The constant velocity (nv,) that leads from q0 to q1 in unit time, over the smaller angle
-        where there are two.
+        """Return the constant velocity (nv,) that moves the joint from q0 to q1 in unit time.
+
+        Rotations use the smaller of the two possible angles.
         """
         return q1 - q0
 
     def neutral(self) -> Array:
-        """The configuration (nq,) in which F_s and F_p coincide."""
+        """Return the neutral configuration (nq,), in which both frames of the joint coincide."""
         return np.zeros(self.nq)
 
     def random(self, rng: np.random.Generator) -> Array:
-        """A random configuration (nq,): angles within half a turn, distances within 1 m, rotations
-        of all directions.
+        """Return a random configuration (nq,).
+
+        Angles are between -pi and pi, distances between -1 m and 1 m. Quaternions represent random
+        orientations.
         """
         limit = np.array([np.pi if unit == "rad" else 1.0 for unit in self.q_units])
         return rng.uniform(-limit, limit)
 
     def nearest(self, X: Transform) -> Array:
-        """The configuration (nq,) whose joint transform comes nearest to X, from F_p to F_s; X's
-        own where X is possible.
+        """Return the configuration (nq,) whose joint transform is nearest to X, from F_p to F_s.
 
-        Angles are within half a turn.
+        If the joint can reach X, the result is exact. Angles are between -pi and pi.
         """
         raise NotImplementedError(
-            f"a joint of type {type(self).__name__} cannot close a loop: it has no `nearest`"
+            f"a joint of type {type(self).__name__} cannot close a loop: it has no method `nearest`"
         )
 
     def closest(self, X: Transform) -> Transform:
-        """The joint transform that comes nearest to X."""
+        """Return the joint transform (from F_p to F_s) that is nearest to the transform X."""
         return self.jcalc(self.nearest(X), np.zeros(self.nv)).XJ
 
     def velocity(self, q: Array, vJ: Array) -> Array:
-        """The velocity variables qd (nv,) of frames that move with vJ = S qd (6,); the nearest ones
-        of other frames.
+        """Return the velocity variables qd (nv,) of the joint velocity vJ = S qd (6,).
 
-        What is here is that of a joint with a constant S.
+        If no qd gives vJ exactly, the result is the least-squares solution. The default
+        implementation requires a constant S.
         """
         del q
         return np.linalg.pinv(self.jcalc(self.neutral(), np.zeros(self.nv)).S) @ vJ
 
     def constraint_forces(self, q: Array) -> Array:
-        """T (6, 6 - nv): a basis of the forces that do no work in the joint, T^T S = 0, in F_s
-        coordinates (RBDA 3.4).
+        """Return a basis T (6, 6 - nv) of the constraint forces, in F_s coordinates (RBDA 3.4).
 
-        What is here is that of a joint with a constant S.
+        These forces do no work in the joint: T^T S = 0. The default implementation requires a
+        constant S.
         """
         del q
         return complement(self.jcalc(self.neutral(), np.zeros(self.nv)).S)
 
     def constraint(self, X: Transform, vJ: Array) -> JointConstraint:
-        """What is asked of two frames that are related by X, F_s moving with vJ (6,) against F_p
-        (RBDA Eq 8.24, 8.25).
+        """Return the loop-closure constraint on the frames F_p and F_s (RBDA Eq 8.24, 8.25).
+
+        X is the transform from F_p to F_s. F_s moves with vJ (6,) relative to F_p.
         """
         q = self.nearest(X)
         T = self.constraint_forces(q)
         d = displacement(X @ self.closest(X).inverse())
         return JointConstraint(T, T.T @ d, self.jcalc(q, self.velocity(q, vJ)).cJ)
 
-    def aligned(self) -> tuple["Joint", Array]:
-        """The cheapest joint of the same motion in turned frames, and the rotation (3, 3) of both
-        frames to them.
+    def in_aligned_frames(self) -> tuple["Joint", Array]:
+        """Return the equivalent joint of lowest cost, and the rotation (3, 3) to its frames.
 
-        A joint about one general axis is one about z; any other is itself in its own frames.
+        The rotation applies to both frames. A joint with a general axis becomes a joint with axis
+        z; other joints return themselves and the identity rotation.
         """
         return self, np.eye(3)
 
     def singular(self, q: Array) -> str:
-        """How the coordinates q (nq,) are singular, or so near to it that numbers fail, for a
-        message; empty where they are not. Numbers alone.
+        """Return an explanation if the joint is singular at q (nq,), else an empty string.
+
+        A configuration close to a singularity counts as singular if rounding makes the results
+        useless. q contains floats, not traced scalars.
         """
         del q
         return ""
 
     def normalized(self, q: Array) -> Array:
-        """The configuration (nq,) with its quaternion made a unit one; the same where there is
-        none.
-        """
+        """Return the configuration (nq,) with a normalized quaternion, if q contains one."""
         return q
 
 
 @dataclass(frozen=True)
 class DerivedJoint(Joint):
-    """A joint made of another one, whose variables and units it has."""
+    """Joint that has the variables and units of another joint (`joint`)."""
 
     joint: Joint
 
@@ -223,3 +244,72 @@ class DerivedJoint(Joint):
 
     def normalized(self, q: Array) -> Array:
         return self.joint.normalized(q)
+
+
+@dataclass(frozen=True)
+class Reversed(DerivedJoint):
+    """Joint with its predecessor frame on the child and its successor frame on the parent.
+
+    It has the variables and units of the original `joint` (RBDA Table 4.2).
+    """
+
+    def jcalc(self, q: Array, qd: Array) -> JointMotion:
+        XJ, S, vJ, cJ = self.joint.jcalc(q, qd)
+        back = XJ.inverse()
+        return JointMotion(back, -(back @ S), -(back @ vJ), -(back @ cJ))
+
+    def at(self, t: Any) -> Joint:
+        joint = self.joint.at(t)
+        return self if joint is self.joint else Reversed(joint)
+
+    def bias_velocity(self, X: Transform) -> Array:
+        sigma: Array = -(X @ self.joint.bias_velocity(X.inverse()))
+        return sigma
+
+    def nearest(self, X: Transform) -> Array:
+        return self.joint.nearest(X.inverse())
+
+    def closest(self, X: Transform) -> Transform:
+        return self.joint.closest(X.inverse()).inverse()
+
+    def velocity(self, q: Array, vJ: Array) -> Array:
+        XJ = self.joint.jcalc(q, np.zeros(self.nv)).XJ
+        return self.joint.velocity(q, -(XJ @ vJ))
+
+    def constraint_forces(self, q: Array) -> Array:
+        XJ = self.joint.jcalc(q, np.zeros(self.nv)).XJ
+        return XJ.T @ self.joint.constraint_forces(q)
+
+    def in_aligned_frames(self) -> tuple[Joint, Array]:
+        joint, E = self.joint.in_aligned_frames()
+        return Reversed(joint), E
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
+class LoopJoint:
+    """Joint of any type that closes a loop between two bodies of a tree.
+
+    The joint connects body `predecessor` to body `successor`; -1 is the fixed base. `Xp` is the
+    transform from predecessor body coordinates to the joint frame F_p. `Xs` is the transform from
+    successor body coordinates to F_s. Both use the algebra of the model (X_P and X_S of RBDA Table
+    8.4).
+    """
+
+    joint: Joint
+    predecessor: int
+    successor: int
+    Xp: Any
+    Xs: Any
+    name: str = ""
+
+
+def subspace_rate(joint: Joint, q: Array, qd: Array) -> Array:
+    """Return the elementwise derivative dS/dt (6, nv) for the velocity variables qd.
+
+    The arguments may be floats or traced scalars.
+    """
+    moving = np.empty(joint.nq, dtype=object)
+    moving[:] = [Dual(value, slope) for value, slope in zip(q, joint.rate(q, qd), strict=True)]
+    S = joint.jcalc(moving, np.zeros(joint.nv)).S
+    slopes = [element.slope if isinstance(element, Dual) else 0.0 for element in S.ravel()]
+    return np.array(slopes).reshape(S.shape)

@@ -1,22 +1,21 @@
-"""Joints in the x-y plane, in planar vectors (RBDA 2.16)."""
+"""Joints in the x-y plane, with planar vectors (RBDA 2.16)."""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.displacement import planar_displacement
-from rigidblocks.algebra.planar import xlt, xpln
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.joint.axial import Prismatic, Revolute
-from rigidblocks.joint.interface import Joint, JointConstraint, JointMotion
-from rigidblocks.joint.reversed import Reversed
-from rigidblocks.joint.rheonomic import Rheonomic
+from rigidblocks.joints.base import Joint, JointConstraint, JointMotion, Reversed
+from rigidblocks.joints.holonomic import Prismatic, Revolute
+from rigidblocks.joints.rheonomic_nonholonomic import Rheonomic
+from rigidblocks.spatial.planar import xlt, xpln
+from rigidblocks.spatial.rigid_motion import planar_displacement
+from rigidblocks.spatial.spatial import Array
 
 
 @dataclass(frozen=True)
 class PlanarRevolute(Joint):
-    """One rotation in the plane; q in rad (jcalcp code 1)."""
+    """Revolute joint in the plane; q in rad (jcalcp code 1)."""
 
     nq = nv = 1
     q_units, qd_units, tau_units = ("rad",), ("rad/s",), ("N.m",)
@@ -34,9 +33,7 @@ class PlanarRevolute(Joint):
 
 @dataclass(frozen=True)
 class PlanarPrismatic(Joint):
-    """One translation along `axis`, "x" or "y" of the predecessor frame; q in m (jcalcp codes 2 and
-    3).
-    """
+    """Prismatic joint along `axis`, x or y of the predecessor frame; q in m (jcalcp codes 2, 3)."""
 
     axis: str = "x"
     nq = nv = 1
@@ -64,29 +61,29 @@ class PlanarPrismatic(Joint):
 
 
 def _motion(XJ: Any, row: int, qd: Array) -> JointMotion:
-    """What `jcalc` returns for a joint that moves along one coordinate: S (3, 1) is a column of the
-    unit matrix.
-    """
+    """Return the joint motion; S (3, 1) is the unit vector with a one in row `row`."""
     S = np.eye(3)[:, [row]]
     return JointMotion(XJ, S, S @ qd, np.zeros(3))
 
 
 def planar_joint_from_code(code: int) -> Joint:
-    """The joint of a spatial_v1 `jcode`: 1 revolute, 2 prismatic along x, 3 prismatic along y."""
+    """Return the joint of a spatial_v1 `jcode`: 1 revolute, 2 prismatic along x, 3 along y."""
     joints = {1: PlanarRevolute(), 2: PlanarPrismatic("x"), 3: PlanarPrismatic("y")}
     if code not in joints:
         raise ValueError(
-            "a planar joint has the code 1 (revolute), 2 (prismatic along x) or 3 (along y), not "
-            f"{code}"
+            "the code of a planar joint must be 1 (revolute), 2 (prismatic along x) or 3 "
+            f"(prismatic along y), not {code}"
         )
     return joints[code]
 
 
 def spatial_joint(joint: Joint) -> Joint:
-    """The joint that moves bodies in the plane z = 0 of space as a planar one does, by the same
-    variables.
+    """Return the spatial joint with the same motion as a planar joint, in the plane z = 0.
 
-    Raises ValueError for a joint of another kind than those here.
+    Both joints have the same variables.
+
+    Raises:
+        ValueError: The joint is not one of the planar joints of this module.
     """
     match joint:
         case PlanarRevolute():
@@ -99,6 +96,6 @@ def spatial_joint(joint: Joint) -> Joint:
             one, drive = spatial_joint(joint.joint), spatial_joint(joint.drive)
             return replace(joint, joint=one, drive=drive)
     raise ValueError(
-        f"no joint in space is known for {joint}; there are those for PlanarRevolute, "
-        "PlanarPrismatic, and Reversed and Rheonomic of them"
+        f"no spatial joint exists for {joint}; supported types: PlanarRevolute, PlanarPrismatic, "
+        "and Reversed and Rheonomic joints of these"
     )

@@ -1,0 +1,355 @@
+"""Rheonomic and nonholonomic constraints: prescribed motion, strings, rolling, and a skate.
+
+Rheonomic constraints depend on time: joints on a frame with prescribed motion, and strings of given
+length.
+
+Nonholonomic joints constrain the velocity: rolling without slipping, and a skate without sideways
+motion. They have fewer velocity variables than position variables, and the motion subspace S of a
+rolling joint depends on the position. A rolling joint may be a tree joint or a loop joint. Contact
+is an equality constraint, so the body neither lifts off nor slips under any force.
+
+Source: RBDA 3.4, 3.5.
+"""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.joints.base import DerivedJoint, Joint, JointConstraint, JointMotion
+from rigidblocks.joints.holonomic import SixDoF
+from rigidblocks.spatial import planar, spatial
+from rigidblocks.spatial.planar import Transform as PlanarTransform
+from rigidblocks.spatial.planar import rz
+from rigidblocks.spatial.rigid_motion import normalized_quaternion, quaternion_rotation
+from rigidblocks.spatial.scalar import Dual, less, select
+from rigidblocks.spatial.spatial import Array, Transform, cross, multiply_transforms, skew
+
+
+class GivenMotion(NamedTuple):
+    """Value of a function of time with its first and second derivatives."""
+
+    value: Any
+    rate: Any
+    second: Any
+
+
+def given_motion(function: Callable[[Any], Any], t: Any) -> GivenMotion:
+    """Return the value (k,) and the exact time derivatives of a function at t; t may be traced."""
+    exact = [
+        _value_and_derivatives(value)
+        for value in np.atleast_1d(function(Dual(Dual(t, 1.0), Dual(1.0, 0.0))))
+    ]
+    return GivenMotion(*(np.array([one[k] for one in exact]) for k in range(3)))
+
+
+def _value_and_derivatives(value: Any) -> tuple[Any, Any, Any]:
+    if not isinstance(value, Dual):
+        return value, 0.0, 0.0
+    first, slope = value.value, value.slope
+    second = slope.slope if isinstance(slope, Dual) else 0.0
+    return (first.value, first.slope, second) if isinstance(first, Dual) else (first, 0.0, second)
+
+
+class _Drive(NamedTuple):
+    """Motion of the driven frame: transform X, velocity sigma, and apparent derivative of sigma.
+
+    sigma and its derivative are in coordinates of the driven frame.
+    """
+
+    X: Any
+    sigma: Array
+    rate: Array
+
+
+@dataclass(frozen=True)
+class Rheonomic(DerivedJoint):
+    """Joint `joint` on a frame with prescribed motion (rheonomic constraint).
+
+        v_J = S qd + sigma(q, t)                              (RBDA Eq 3.32, 3.41)
+        c_J = apparent derivative of v_J at qdd = 0
+
+    The joint `drive` moves this frame relative to F_p; its position variables (nq,) are
+    `motion`(t). If `joint` is `Fixed`, the complete motion is prescribed, otherwise only a part of
+    the motion. For example, a cylindrical joint with prescribed rotation is a `Prismatic` joint on
+    a `Revolute` drive.
+
+    `motion` may use arithmetic, NumPy functions and `select`; its derivatives are exact. The joint
+    has the variables and forces of `joint`. The drive does work, so energy is not conserved.
+
+    The motion of a model with rheonomic joints is defined only at a given time. Algorithms require
+    the model at that time, `model.at(t)`.
+
+    Raises:
+        ValueError: A method needs the time, but `t` is None.
+    """
+
+    drive: Joint
+    motion: Callable[[Any], Any]
+    t: Any = None
+
+    def at(self, t: Any) -> Joint:
+        return replace(self, t=t)
+
+    def jcalc(self, q: Array, qd: Array) -> JointMotion:
+        drive = self._drive()
+        XJ, S, vJ, cJ = self.joint.jcalc(q, qd)
+        sigma = XJ @ drive.sigma
+        bias = cJ + XJ @ drive.rate - _cross(vJ, sigma)
+        return JointMotion(multiply_transforms(XJ, drive.X), S, vJ + sigma, bias)
+
+    def bias_velocity(self, X: Any) -> Array:
+        drive = self._drive()
+        sigma: Array = X @ drive.X.inverse() @ drive.sigma
+        return sigma
+
+    def constraint(self, X: Any, vJ: Array) -> JointConstraint:
+        drive = self._drive()
+        beyond = X @ drive.X.inverse()
+        sigma = beyond @ drive.sigma
+        T, delta, c = self.joint.constraint(beyond, vJ - sigma)
+        return JointConstraint(T, delta, c + beyond @ drive.rate - _cross(vJ - sigma, sigma))
+
+    def nearest(self, X: Any) -> Array:
+        return self.joint.nearest(X @ self._drive().X.inverse())
+
+    def closest(self, X: Any) -> Any:
+        drive = self._drive()
+        return self.joint.closest(X @ drive.X.inverse()) @ drive.X
+
+    def velocity(self, q: Array, vJ: Array) -> Array:
+        XJ = self.joint.jcalc(q, np.zeros(self.nv)).XJ
+        return self.joint.velocity(q, vJ - XJ @ self._drive().sigma)
+
+    def constraint_forces(self, q: Array) -> Array:
+        return self.joint.constraint_forces(q)
+
+    def _drive(self) -> _Drive:
+        if self.t is None:
+            raise ValueError(
+                "a rheonomic joint depends on time; use model.at(t), the model at the time t"
+            )
+        if len(here := np.atleast_1d(self.motion(self.t))) != self.drive.nq:
+            raise ValueError(
+                "the motion of a rheonomic joint must have one value per position variable of its "
+                f"drive {self.drive}: expected {self.drive.nq}, not {len(here)}"
+            )
+        there = given_motion(
+            lambda t: self.drive.difference(here, np.atleast_1d(self.motion(t))), self.t
+        )
+        X, S, sigma, bias = self.drive.jcalc(here, there.rate)
+        return _Drive(X, sigma, S @ there.second + bias)
+
+
+def _cross(first: Array, second: Array) -> Array:
+    algebra = planar if len(first) == 3 else spatial
+    product: Array = algebra.cross_motion(first, second)
+    return product
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
+class StringConstraint:
+    """Taut massless string through points of bodies.
+
+        |p_2 - p_1| + |p_3 - p_2| + ... = length
+
+    Each point consists of a body index (-1 for the fixed base) and a position in body coordinates:
+    (3,) [m], or (2,) [m] in the plane. The string slides without friction through all points except
+    the ends, as over small pulleys. A `closed` string also connects the last point to the first
+    point.
+
+    A closed string may run around discs with the same `radius` [m]. The discs are centred at the
+    points and lie inside the string, which is then longer by 2 pi radius (RBDA 3.4: l_1 + l_2 + l_3
+    + 2 pi r = p). `length` [m] is a number, or a function of time for a winch, as in `Rheonomic`.
+
+    The constraint is an equality, so the string can also push. The multiplier is the negative
+    tension [N]; a positive multiplier means that a real string would be slack. Adjacent points must
+    not coincide, because the direction between them is then not finite.
+    """
+
+    points: tuple[tuple[int, Any], ...]
+    length: float | Callable[[Any], Any]
+    closed: bool = False
+    radius: float = 0.0
+    name: str = ""
+    t: Any = None
+
+    @property
+    def rheonomic(self) -> bool:
+        """True if the length is a function of time."""
+        return callable(self.length)
+
+    def at(self, t: Any) -> "StringConstraint":
+        """Return the string at time t [s], at which its length is evaluated."""
+        return replace(self, t=t) if self.rheonomic else self
+
+    def given_length(self) -> GivenMotion:
+        """Return the length with its two derivatives; raise ValueError if the time is missing."""
+        if not callable(self.length):
+            return GivenMotion(self.length, 0.0, 0.0)
+        if self.t is None:
+            raise ValueError(
+                f"string '{self.name}' has a time-dependent length; use model.at(t), the model at "
+                "the time t"
+            )
+        return GivenMotion(*(value[0] for value in given_motion(self.length, self.t)))
+
+    def segments(self) -> tuple[tuple[tuple[int, Array], tuple[int, Array]], ...]:
+        """Return the pairs of points that a straight segment connects."""
+        ends = (*self.points[1:], self.points[0]) if self.closed else self.points[1:]
+        return tuple(zip(self.points, ends, strict=False))
+
+
+_FREE = SixDoF()
+
+
+@dataclass(frozen=True)
+class _Rolling(Joint):
+    """Body that rolls on a plane: the velocity of its contact point c(q) is zero.
+
+    q = (unit quaternion, position of F_s in F_p [m]), as for SixDoF. qd is the angular velocity
+    (3,) of F_s in F_s coordinates. The velocity of the origin of F_s is c x w:
+
+        S = [1; cx],  c_J = [0; dc/dt x w]
+
+    The plane is z = -radius in F_p, so that the body touches it in the neutral configuration. The
+    constraint forces act at the contact point and are given in F_s coordinates.
+    """
+
+    radius: float
+    nq, nv = 7, 3
+    q_units = ("1",) * 4 + ("m",) * 3
+    qd_units, tau_units = ("rad/s",) * 3, ("N.m",) * 3
+
+    def __post_init__(self) -> None:
+        if not (self.radius > 0 and np.isfinite(self.radius)):
+            raise ValueError(
+                f"the radius of a rolling body must be positive and finite, not {self.radius} m"
+            )
+
+    @abc.abstractmethod
+    def contact(self, n: Array, w: Array) -> tuple[Array, Array]:
+        """Return the contact point c (3,) [m] and its derivative, in F_s coordinates.
+
+        n is the unit normal of the plane, w the angular velocity of F_s [rad/s]; both are in F_s
+        coordinates.
+        """
+
+    def jcalc(self, q: Array, qd: Array) -> JointMotion:
+        E = quaternion_rotation(q[:4])
+        c, rate = self.contact(E[:, 2], qd)
+        S = np.vstack([np.eye(3), skew(c)])
+        bias = np.concatenate([np.zeros(3), cross(rate, qd)])
+        return JointMotion(Transform(E, q[4:]), S, S @ qd, bias)
+
+    def rate(self, q: Array, qd: Array) -> Array:
+        return _FREE.rate(q, self.jcalc(q, qd).vJ)
+
+    def integrate(self, q: Array, dq: Array) -> Array:
+        return self.normalized(_FREE.integrate(q, self.jcalc(q, dq).vJ))
+
+    def difference(self, q0: Array, q1: Array) -> Array:
+        """Return only the rotation (3,) from q0 to q1; the position depends on the path."""
+        return _FREE.difference(q0, q1)[:3]
+
+    def neutral(self) -> Array:
+        return _FREE.neutral()
+
+    def random(self, rng: np.random.Generator) -> Array:
+        return self.normalized(_FREE.random(rng))
+
+    def normalized(self, q: Array) -> Array:
+        """Return the configuration with a unit quaternion and in contact with the plane."""
+        p = normalized_quaternion(q[:4])
+        n = quaternion_rotation(p)[:, 2]
+        c, _ = self.contact(n, np.zeros(3))
+        return np.concatenate([p, q[4:6], np.array([-(n @ c) - self.radius])])
+
+    def nearest(self, X: Transform) -> Array:
+        return self.normalized(_FREE.nearest(X))
+
+    def velocity(self, q: Array, vJ: Array) -> Array:
+        del q
+        return vJ[:3]
+
+    def constraint_forces(self, q: Array) -> Array:
+        c, _ = self.contact(quaternion_rotation(q[:4])[:, 2], np.zeros(3))
+        return np.vstack([skew(c), np.eye(3)])
+
+
+@dataclass(frozen=True)
+class RollingBall(_Rolling):
+    """Ball of `radius` [m] that rolls on a plane; its centre is the origin of F_s.
+
+    The ball can rotate about all axes, including the plane normal.
+    """
+
+    def contact(self, n: Array, w: Array) -> tuple[Array, Array]:
+        return -self.radius * n, self.radius * cross(w, n)
+
+
+@dataclass(frozen=True)
+class RollingDisc(_Rolling):
+    """Thin disc of `radius` [m] whose rim rolls on a plane; its axis is the y axis of F_s.
+
+    A disc that lies flat has no contact point; the results are then not finite.
+    """
+
+    def contact(self, n: Array, w: Array) -> tuple[Array, Array]:
+        dn = -cross(w, n)
+        flat, rate = n * _RADIAL, dn * _RADIAL
+        length = np.sqrt(flat @ flat)
+        down = flat / length
+        return -self.radius * down, -self.radius / length * (rate - down * (down @ rate))
+
+
+_RADIAL = np.array([1.0, 0.0, 1.0])  # selects the components in the plane of the disc
+
+
+@dataclass(frozen=True)
+class Blade(Joint):
+    """Skate or wheel in the plane that moves along the x axis of F_s and rotates about z.
+
+    The body does not move sideways. q = (angle [rad], position of F_s in F_p [m]). qd = (angular
+    velocity [rad/s], speed along x [m/s]). The joint uses planar vectors.
+    """
+
+    nq, nv = 3, 2
+    q_units, qd_units, tau_units = ("rad", "m", "m"), ("rad/s", "m/s"), ("N.m", "N")
+
+    def jcalc(self, q: Array, qd: Array) -> JointMotion:
+        S = np.eye(3)[:, :2]
+        return JointMotion(PlanarTransform(rz(q[0]), q[1:]), S, S @ qd, np.zeros(3))  # type: ignore[arg-type]
+
+    def rate(self, q: Array, qd: Array) -> Array:
+        return np.array([qd[0], np.cos(q[0]) * qd[1], np.sin(q[0]) * qd[1]])
+
+    def integrate(self, q: Array, dq: Array) -> Array:
+        """Return the configuration after motion along a circular arc."""
+        half = 0.5 * dq[0]
+        chord = dq[1] * _chord(half)
+        arc: Array = q + np.array([dq[0], chord * np.cos(q[0] + half), chord * np.sin(q[0] + half)])
+        return arc
+
+    def difference(self, q0: Array, q1: Array) -> Array:
+        """Return the rotation and the distance along the mean direction; ignore sideways motion."""
+        turn = np.arctan2(np.sin(q1[0] - q0[0]), np.cos(q1[0] - q0[0]))
+        mean = q0[0] + 0.5 * turn
+        along = np.cos(mean) * (q1[1] - q0[1]) + np.sin(mean) * (q1[2] - q0[2])
+        return np.array([turn, along / _chord(0.5 * turn)])
+
+    def constraint(self, X: Any, vJ: Array) -> JointConstraint:
+        """Return the constraint on the sideways velocity; the position error is always zero."""
+        del X, vJ
+        return JointConstraint(np.eye(3)[:, 2:], np.zeros(1), np.zeros(3))
+
+    def nearest(self, X: Any) -> Array:
+        return np.array([np.arctan2(X.E[0, 1], X.E[0, 0]), X.r[0], X.r[1]])
+
+
+def _chord(half: Any) -> Any:
+    """Return the ratio of chord to arc, sin(half) / half; `half` is half the arc angle [rad]."""
+    small = less(half * half, 1e-8)
+    return select(small, 1.0 - half * half / 6.0, np.sin(half) / select(small, 1.0, half))
