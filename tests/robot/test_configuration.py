@@ -1,4 +1,4 @@
-"""Configurations of whole models, and the algorithms on random trees of all joint types."""
+"""Configuration functions of a model, and algorithms on random trees of all joint types."""
 
 import re
 from dataclasses import replace
@@ -11,28 +11,28 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from maximal import forward_dynamics, jacobians, poses
 from random_models import random_axis, random_parents, random_state, random_tree
-from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, xlt
 from rigidblocks.dynamics import aba, bias_force, crba, energy, kinetic_energy, rnea
-from rigidblocks.dynamics.equivalence import aligned
-from rigidblocks.joint import Cylindrical, Fixed, Reversed, Revolute, SixDoF, Spherical, Universal
-from rigidblocks.model.configuration import (
-    checked,
+from rigidblocks.dynamics.model_reduction import align_joint_axes
+from rigidblocks.joints import Cylindrical, Fixed, Reversed, Revolute, SixDoF, Spherical, Universal
+from rigidblocks.robot.configuration import (
+    as_configuration,
     difference,
     integrate,
     neutral,
-    normalized,
+    normalize_quaternions,
     random_configuration,
     rate,
 )
-from rigidblocks.model.model import Model
-from rigidblocks.robots import planar2
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import planar2
+from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, xlt
 from rigidblocks.tracing.trace import trace
 
-RTOL = 1e-12  # sums of some hundred products; relative to the largest element
-SOLVE = 1e-12  # what solving with H loses, times its condition
-# fourth-order differences with step 1e-3: 3e-14 times a fifth derivative, up to (sum of speeds)^5
+RTOL = 1e-12  # rounding errors of a few hundred products, relative to the largest element
+SOLVE = 1e-12  # relative error of a solution with H, per unit of its condition number
+# fourth-order differences with step 1e-3: 3e-14 times the fifth derivative, up to (speed sum)^5
 DIFFERENCE = 1e-6
-INTEGRATED = 1e-9  # RK4 at h = 1 ms for 0.1 s: h^4 times a fifth derivative of some hundred
+INTEGRATED = 1e-9  # RK4 at h = 1 ms for 0.1 s: h^4 times a fifth derivative of a few hundred
 
 X, Y, Z = np.eye(3).tolist()
 trees = given(st.integers(0, 2**32 - 1), st.integers(1, 8))
@@ -61,7 +61,7 @@ def any_tree(seed, nb):
 # configurations
 
 
-def test_configuration_is_that_of_the_joints(model, rng):
+def test_configuration_functions_of_a_model_match_the_functions_of_its_joints(model, rng):
     q, dq = random_configuration(model, rng), rng.uniform(-1, 1, model.nv)
     for i, joint in enumerate(model.joint):
         k, l = model.q_slices[i], model.v_slices[i]
@@ -70,19 +70,19 @@ def test_configuration_is_that_of_the_joints(model, rng):
         assert_array_equal(neutral(model)[k], joint.neutral())
 
 
-def test_difference_undoes_integrate(model, rng):
+def test_model_difference_inverts_integrate(model, rng):
     q, dq = random_configuration(model, rng), rng.uniform(-1, 1, model.nv)
     close(difference(model, q, integrate(model, q, dq)), dq)
 
 
-def test_rate_is_that_of_integrate(model, rng):
+def test_position_derivative_of_a_model_is_the_time_derivative_of_integrate(model, rng):
     q, qd = random_configuration(model, rng), rng.uniform(-1, 1, model.nv)
     close(rate(model, q, qd), slope(lambda t: integrate(model, q, t * qd)), DIFFERENCE)
 
 
-def test_normalized_configuration_has_unit_quaternions():
+def test_normalize_quaternions_returns_unit_quaternions():
     model = quaternions()
-    q = normalized(model, [3.0, 0.0, 4.0, 0.0, 0.5, 0.0, 0.0, 0.0, -2.0, 7.0, 8.0, 9.0])
+    q = normalize_quaternions(model, [3.0, 0.0, 4.0, 0.0, 0.5, 0.0, 0.0, 0.0, -2.0, 7.0, 8.0, 9.0])
     close(q, [0.6, 0.0, 0.8, 0.0, 0.5, 0.0, 0.0, 0.0, -1.0, 7.0, 8.0, 9.0])
 
 
@@ -97,7 +97,7 @@ def quaternions():
     [
         (
             [0.0] * 12,
-            "the quaternion of ball of model 'bodies' must not be zero; its configuration was "
+            "the quaternion of ball of model 'bodies' must not be zero; its configuration is "
             "[0.0, 0.0",
         ),
         (
@@ -127,19 +127,21 @@ def quaternions():
 @pytest.mark.parametrize(
     "function",
     [
-        checked,
-        normalized,
+        as_configuration,
+        normalize_quaternions,
         lambda model, q: integrate(model, q, np.zeros(10)),
         lambda model, q: difference(model, q, neutral(model)),
         lambda model, q: difference(model, neutral(model), q),
     ],
 )
-def test_what_is_no_configuration_is_refused(function, q, message):
+def test_configuration_vectors_with_wrong_length_or_invalid_values_are_rejected(
+    function, q, message
+):
     with pytest.raises(ValueError, match=re.escape(message)):
         function(quaternions(), q)
 
 
-def test_velocities_of_another_length_are_refused():
+def test_velocity_vectors_of_wrong_length_are_rejected():
     model = quaternions()
     with pytest.raises(
         ValueError,
@@ -155,16 +157,18 @@ def test_velocities_of_another_length_are_refused():
 # the algorithms on random trees of all joint types
 
 
+@pytest.mark.slow
 @trees
-def test_forward_and_inverse_dynamics_undo_each_other(seed, nb):
+def test_forward_and_inverse_dynamics_are_inverse_on_random_trees(seed, nb):
     model, s = any_tree(seed, nb)
     tolerance = SOLVE * condition(crba(model, s.q))
     close(aba(model, s.q, s.qd, rnea(model, s.q, s.qd, s.qdd, s.f_ext), s.f_ext), s.qdd, tolerance)
     close(rnea(model, s.q, s.qd, aba(model, s.q, s.qd, s.tau, s.f_ext), s.f_ext), s.tau, tolerance)
 
 
+@pytest.mark.slow
 @trees
-def test_inertia_matrix_is_symmetric_positive_definite_and_gives_the_kinetic_energy(seed, nb):
+def test_inertia_matrix_of_random_trees_is_positive_definite_and_gives_the_energy(seed, nb):
     model, s = any_tree(seed, nb)
     H = crba(model, s.q)
     close(H, H.T)
@@ -173,20 +177,23 @@ def test_inertia_matrix_is_symmetric_positive_definite_and_gives_the_kinetic_ene
     close(H @ s.qdd + bias_force(model, s.q, s.qd), rnea(model, s.q, s.qd, s.qdd))
 
 
+@pytest.mark.slow
 @trees
-def test_power_is_the_rate_of_the_energy(seed, nb):
+def test_power_of_joint_torques_of_random_trees_is_the_time_derivative_of_the_energy(seed, nb):
     model, s = any_tree(seed, nb)
     qdd = aba(model, s.q, s.qd, s.tau)
 
     def later(t):
         return energy(model, integrate(model, s.q, t * s.qd), s.qd + t * qdd)
 
-    # qdd is as wrong as H is ill-conditioned, and large: its fifth power needs a shorter step
+    # the error of qdd grows with the condition number of H; a large qdd needs a shorter step,
+    # because the truncation error contains its fifth power
     close(slope(later, 1e-4), s.tau @ s.qd, DIFFERENCE + SOLVE * condition(crba(model, s.q)))
 
 
+@pytest.mark.slow
 @trees
-def test_forward_dynamics_equal_the_maximal_coordinate_form(seed, nb):
+def test_aba_of_random_trees_matches_maximal_coordinate_dynamics(seed, nb):
     model, s = any_tree(seed, nb)
     expected = forward_dynamics(model, s.q, s.qd, s.tau, s.f_ext).qdd
     close(
@@ -194,13 +201,14 @@ def test_forward_dynamics_equal_the_maximal_coordinate_form(seed, nb):
     )
 
 
-# turned frames
+# rotated frames
 
 
+@pytest.mark.slow
 @trees
-def test_aligned_model_is_the_same_mechanism(seed, nb):
+def test_aligning_the_joint_axes_does_not_change_the_dynamics(seed, nb):
     model, s = any_tree(seed, nb)
-    other = aligned(model)
+    other = align_joint_axes(model)
     close(crba(other, s.q), crba(model, s.q))
     close(rnea(other, s.q, s.qd, s.qdd, s.f_ext), rnea(model, s.q, s.qd, s.qdd, s.f_ext))
     close(energy(other, s.q, s.qd), energy(model, s.q, s.qd))
@@ -209,7 +217,9 @@ def test_aligned_model_is_the_same_mechanism(seed, nb):
 
 
 @pytest.mark.parametrize("function", [rnea, aba])
-def test_general_axes_cost_no_more_than_those_along_z_when_aligned(function, rng):
+def test_dynamics_of_a_model_with_aligned_axes_need_no_more_operations_than_with_z_axes(
+    function, rng
+):
     arm = random_tree(rng, tuple(range(-1, 5)), tuple(Revolute(random_axis(rng)) for _ in range(6)))
     along_z = replace(arm, joint=(Revolute(),) * 6)
 
@@ -218,18 +228,18 @@ def test_general_axes_cost_no_more_than_those_along_z_when_aligned(function, rng
             "f", lambda *x: {"out": function(model, *x)}, dict.fromkeys("abc", (6,))
         ).operation_count
 
-    assert count(aligned(arm)) <= count(along_z) < 0.8 * count(arm)
+    assert count(align_joint_axes(arm)) <= count(along_z) < 0.8 * count(arm)
 
 
-def test_model_with_coordinate_axes_is_aligned_as_it_is():
+def test_align_joint_axes_returns_models_with_coordinate_axes_unchanged():
     for model in (planar2(), quaternions()):
-        assert aligned(model) is model
+        assert align_joint_axes(model) is model
 
 
 # fixed joints
 
 
-def test_body_on_a_fixed_joint_is_a_part_of_its_parent(rng):
+def test_body_on_a_fixed_joint_has_the_dynamics_of_a_merged_body(rng):
     arm = random_tree(rng, (-1, 0, 1, 2), (Revolute(), Fixed(), Cylindrical(), Fixed()))
     s = random_state(rng, arm)
     I = arm.inertia
@@ -249,7 +259,7 @@ def test_body_on_a_fixed_joint_is_a_part_of_its_parent(rng):
     close(energy(arm, s.q, s.qd), energy(merged, s.q, s.qd))
 
 
-def test_model_without_freedoms_has_nothing_to_compute(rng):
+def test_dynamics_functions_of_a_model_without_degrees_of_freedom_return_empty_arrays(rng):
     model, none = random_tree(rng, (-1, 0), (Fixed(), Fixed())), np.zeros(0)
     assert aba(model, none, none, none).shape == rnea(model, none, none, none).shape == (0,)
     assert crba(model, none).shape == (0, 0)
@@ -259,8 +269,8 @@ def test_model_without_freedoms_has_nothing_to_compute(rng):
 # free bodies
 
 
-def test_free_body_falls_with_gravity_and_turns_by_euler(rng):
-    # about the centre of mass: I wd = -w x I w, while the frame falls with g
+def test_free_body_satisfies_newton_euler_equations(rng):
+    # I wd = -w x I w about the centre of mass, and the frame accelerates with g
     moments = np.array([1.0, 2.0, 2.5])
     body = RigidInertia(3.0, np.zeros(3), np.diag(moments))
     model = Model("body", (-1,), (SixDoF(),), (xlt([0.0, 0.0, 0.0]),), (body,))
@@ -275,9 +285,9 @@ def rotation(model: Model, q: Array) -> Array:
     return X.E
 
 
-def test_joint_forces_of_a_satellite_do_not_move_its_momentum(rng):
-    # 6 + n freedoms; the rate of the momentum in base coordinates is the force on the free joint,
-    # which is zero
+def test_joint_forces_do_not_change_the_momentum_of_a_satellite(rng):
+    # 6 + n degrees of freedom; the momentum rate in base coordinates equals the force on the free
+    # joint, which is zero
     model = random_tree(rng, (-1, 0, 1, 0), (SixDoF(), Revolute(), Universal(), Revolute(tuple(Y))))
     model = model.with_gravity(np.zeros(3))
     assert model.nv == 6 + 4
@@ -296,6 +306,6 @@ def test_joint_forces_of_a_satellite_do_not_move_its_momentum(rng):
     assert np.abs(qdd[:6]).max() > 0.1
 
 
-def test_planar_robot_keeps_its_coordinates():
+def test_neutral_configuration_of_a_revolute_chain_is_zero_and_position_derivative_is_qd():
     assert_array_equal(neutral(planar2()), np.zeros(2))
     assert_array_equal(rate(planar2(), np.ones(2), np.array([2.0, 3.0])), [2.0, 3.0])

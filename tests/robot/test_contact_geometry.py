@@ -1,5 +1,6 @@
-"""Where bodies touch: gaps are distances, normals their gradients, points move with their bodies,
-and hulls suffice.
+"""Contact geometry: gaps, normals and contact points of shapes.
+
+A gap is a distance, its gradient is the normal, and contact points move with their bodies.
 """
 
 import re
@@ -25,15 +26,15 @@ from rigidblocks.contact import (
     point_motion,
 )
 from rigidblocks.dynamics import point_position
-from rigidblocks.dynamics.equivalence import aligned
-from rigidblocks.joint import Helical, Prismatic, Revolute, SixDoF
-from rigidblocks.model.configuration import rate
-from rigidblocks.model.floating_chain import floating_base
-from rigidblocks.robots import auto_tree, planar2
+from rigidblocks.dynamics.floating_base import floating_base
+from rigidblocks.dynamics.model_reduction import align_joint_axes
+from rigidblocks.joints import Helical, Prismatic, Revolute, SixDoF
+from rigidblocks.robot.configuration import rate
+from rigidblocks.robot.robots import auto_tree, planar2
 from rigidblocks.tracing.trace import trace
 
-ATOL = 1e-12  # a few operations on numbers of the size of one
-STEP = 1e-6  # of central differences, whose error is STEP^2 and the rounding of 1 by STEP
+ATOL = 1e-12  # rounding errors of a few operations on values of about 1
+STEP = 1e-6  # step of central differences; errors: STEP^2, and rounding errors divided by STEP
 DIFFERENCE = 1e-8
 
 LARGE = HeightField(np.zeros((25, 41)), (1, 1))
@@ -54,7 +55,7 @@ def points(rng):
 
 
 @pytest.mark.parametrize("surface", EXACT.values(), ids=EXACT)
-def test_gap_is_a_distance_whose_gradient_is_the_unit_normal(surface, points):
+def test_gap_to_a_surface_is_a_distance_and_its_gradient_is_the_unit_normal(surface, points):
     gap, n = surface.gap(points)
     assert_allclose((n * n).sum(-1), 1, rtol=ATOL)
     for k in range(3):
@@ -63,12 +64,12 @@ def test_gap_is_a_distance_whose_gradient_is_the_unit_normal(surface, points):
         apart = np.abs(slope - n[:, k]) > DIFFERENCE
         assert (
             np.count_nonzero(apart) < 3
-        )  # a difference may lie across an edge of the nearest face's region
+        )  # a difference may cross the edge between regions of two nearest faces
     assert_allclose(surface.gap(points - gap[:, None] * n)[0], 0, atol=ATOL)
 
 
 def test_gap_of_a_box_is_the_distance_to_its_nearest_point(points):
-    # outside: the point is clipped to the box; inside: to the nearest of six faces
+    # outside: distance to the point clipped to the box; inside: distance to the nearest face
     box, half = EXACT["box"], np.array([0.5, 0.3, 0.75])
     points = PLACED.r + 0.7 * points
     local = (points - PLACED.r) @ PLACED.E.T
@@ -78,7 +79,7 @@ def test_gap_of_a_box_is_the_distance_to_its_nearest_point(points):
     assert_allclose(box.gap(points)[0], np.where(inside > 0, -inside, outside), atol=ATOL)
 
 
-def test_height_field_is_bilinear_between_its_nodes_and_level_beyond(points):
+def test_height_field_is_bilinear_between_its_nodes_and_constant_outside(points):
     grid = [FIRST[k] + SPACING[k] * np.arange(HEIGHTS.shape[k]) for k in range(2)]
     h = RegularGridInterpolator(grid, HEIGHTS)
     points = np.vstack([points * [2.0, 2.0, 1.0], [[a, b, 0.1] for a in grid[0] for b in grid[1]]])
@@ -88,7 +89,7 @@ def test_height_field_is_bilinear_between_its_nodes_and_level_beyond(points):
     assert_allclose(gap, (points[:, 2] - h(clipped)) * n[:, 2], atol=ATOL)
 
 
-def test_normal_of_a_height_field_is_that_of_its_slope(points):
+def test_height_field_normal_matches_the_slope_of_the_heights(points):
     field = SURFACES["field"]
     n = field.gap(points)[1]
 
@@ -101,10 +102,10 @@ def test_normal_of_a_height_field_is_that_of_its_slope(points):
         slope = (height(points + e) - height(points - e)) / (2 * STEP)
         assert (
             np.count_nonzero(np.abs(-n[:, k] / n[:, 2] - slope) > DIFFERENCE) < 3
-        )  # across an edge of a cell
+        )  # a difference may cross the edge of a cell
 
 
-def test_plane_height_field_is_a_plane(points):
+def test_height_field_with_constant_slope_has_the_gaps_and_normals_of_a_plane(points):
     x, y = np.meshgrid(np.arange(5.0), np.arange(4.0), indexing="ij")
     field = HeightField(0.2 * x - 0.3 * y + 0.1, (1.0, 1.0), (-2.0, -1.5))
     plane = Plane((-0.2, 0.3, 1.0), (-2.0, -1.5, 0.1))
@@ -113,9 +114,8 @@ def test_plane_height_field_is_a_plane(points):
 
 
 @pytest.mark.parametrize("surface", SURFACES.values(), ids=SURFACES)
-def test_traced_gap_is_that_of_numpy_and_has_derivatives_everywhere(surface, points):
-    # single points as well as many; the centre and the faces of the shapes, where a formula could
-    # divide by zero
+def test_traced_and_numpy_values_of_gaps_agree_and_gap_derivatives_are_finite(surface, points):
+    # includes the centres and faces of the shapes, where a formula could divide by zero
     special = [[0.2, -0.1, 0.3], PLACED.r, [0.0, 0.0, 0.0], [-1.5, -1.25, 0.0], [1.5, 1.25, 0.0]]
     points = np.vstack(
         [points[:50], special, PLACED.r + 0.5 * PLACED.E[0], PLACED.r + 0.3 * PLACED.E[1]]
@@ -133,7 +133,7 @@ def test_traced_gap_is_that_of_numpy_and_has_derivatives_everywhere(surface, poi
     assert_allclose(surface.gap(points[0])[1], n[0], atol=ATOL)
 
 
-def test_degenerate_positions_give_unit_normals_and_no_nan():
+def test_gap_normals_at_degenerate_positions_are_finite_unit_vectors():
     for surface, p in (
         (Sphere(0.5), np.zeros(3)),
         (Sphere(0.5), np.array([1e-200, 0.0, 0.0])),
@@ -148,7 +148,7 @@ def test_degenerate_positions_give_unit_normals_and_no_nan():
     assert Sphere(0.5).gap(np.zeros(3))[0] == pytest.approx(-0.5, abs=1e-11)
 
 
-def test_two_spheres_touch_each_other_alike(rng):
+def test_contact_of_two_spheres_does_not_depend_on_their_order(rng):
     a, b = rng.uniform(-1, 1, (2, 100, 3))
     r_a, r_b = 0.7, 0.4
     for k in range(100):
@@ -156,21 +156,23 @@ def test_two_spheres_touch_each_other_alike(rng):
         assert_allclose(on_b.depth, r_a + r_b - np.linalg.norm(a[k] - b[k]), atol=ATOL)
         assert_allclose(on_b.depth, on_a.depth, atol=ATOL)
         assert_allclose(on_b.normal, -on_a.normal, atol=ATOL)
-        # the deepest point of each is as far inside the other as they are
+        # the deepest points of both spheres have the distance of the penetration depth
         assert_allclose(on_b.point, on_a.point - on_b.depth * on_b.normal, atol=ATOL)
 
 
 @pytest.mark.parametrize("surface", EXACT.values(), ids=EXACT)
-def test_deepest_point_of_a_sphere_is_that_deep(surface, points):
+def test_gap_of_a_surface_at_the_deepest_contact_point_is_minus_the_penetration_depth(
+    surface, points
+):
     touching = contact(surface, points, 0.05)
     outside = (
         touching.depth < 0
-    )  # inside, another face may be nearer to the deepest point than to the centre
+    )  # inside, the nearest face of the deepest point may differ from that of the centre
     gap, _ = surface.gap(touching.point)
     assert_allclose(gap[outside], -touching.depth[outside], atol=ATOL)
 
 
-def test_mirrored_surface_has_mirrored_contacts(points):
+def test_mirrored_surface_has_mirrored_gaps_and_normals(points):
     mirror = np.array([-1.0, 1.0, 1.0])
     pairs = (
         (EXACT["plane"], Plane((-0.3, -0.2, 2.0), (-0.1, 0.0, -0.4))),
@@ -185,10 +187,10 @@ def test_mirrored_surface_has_mirrored_contacts(points):
         assert_allclose(mirrored_n, n * mirror, atol=ATOL)
 
 
-# shapes and their points
+# contact points of shapes
 
 
-def test_points_of_shapes_are_on_their_surfaces():
+def test_contact_points_of_boxes_and_cylinders_are_on_their_surfaces():
     corners = Box((1.0, 0.6, 1.5), PLACED).points
     assert corners.shape == (8, 3)
     assert_allclose(EXACT["box"].gap(corners)[0], 0, atol=ATOL)
@@ -210,16 +212,16 @@ def test_points_of_shapes_are_on_their_surfaces():
     ],
     ids=["sphere", "box", "cylinder", "points"],
 )
-def test_moved_shape_has_moved_points(shape, rng):
+def test_contact_points_of_a_moved_shape_are_the_moved_contact_points(shape, rng):
     X = random_transform(rng)
-    moved = shape.moved(X)
+    moved = shape.transformed(X)
     assert type(moved) is type(shape)
     assert moved.reach == shape.reach
     assert_allclose(moved.points, (shape.points - X.r) @ X.E.T, atol=ATOL)
 
 
 def touching(model):
-    """The model with a shape on every body."""
+    """Return the model with a contact shape on each body."""
     shapes = [
         (Sphere(0.1, (0.1, 0.2, 0.3)), PointSet([[0.3, 0.1, 0.0]])),
         (Box((0.1, 0.2, 0.3), PLACED),),
@@ -227,9 +229,8 @@ def touching(model):
     return replace(model, contact=tuple(shapes[i % 2] for i in range(model.nb)))
 
 
-def test_contact_points_move_as_their_bodies_do(model, rng):
-    # the velocity is the derivative of the position along the motion, for joints whose qd is that
-    # of q
+def test_contact_point_velocity_is_the_time_derivative_of_its_position(model, rng):
+    # finite differences are valid only for joints whose qd is the derivative of q
     model, s = touching(model), random_state(rng, model)
     points = body_points(model)
     p, v, w = point_motion(model, s.q, s.qd, points)
@@ -240,7 +241,7 @@ def test_contact_points_move_as_their_bodies_do(model, rng):
         assert_allclose((ahead - behind) / (2 * STEP), v, atol=DIFFERENCE * 10)
 
 
-def test_contact_stays_where_it_is_in_other_body_frames(rng):
+def test_contact_point_motion_does_not_depend_on_the_body_frame(rng):
     joints = (
         Revolute((1.0, 2.0, -0.5)),
         Prismatic((0.3, -1.0, 2.0)),
@@ -248,7 +249,7 @@ def test_contact_stays_where_it_is_in_other_body_frames(rng):
         Revolute(),
     )
     model = touching(random_tree(rng, (-1, 0, 1, 0), joints))
-    s, turned = random_state(rng, model), aligned(model)
+    s, turned = random_state(rng, model), align_joint_axes(model)
     assert turned.joint != model.joint
     ours = point_motion(turned, s.q, s.qd, body_points(turned))
     for motion, expected in zip(
@@ -257,7 +258,7 @@ def test_contact_stays_where_it_is_in_other_body_frames(rng):
         assert_allclose(motion, expected, atol=ATOL)
 
 
-def test_contact_is_that_of_its_body_on_a_floating_base():
+def test_contact_points_belong_to_the_same_bodies_on_a_floating_base():
     model = touching(auto_tree(3))
     floating = floating_base(
         replace(model, joint=(SixDoF(), *model.joint[1:]), contact=model.contact)
@@ -265,7 +266,7 @@ def test_contact_is_that_of_its_body_on_a_floating_base():
     assert body_points(floating).body == tuple(i + 5 for i in body_points(model).body)
 
 
-# refusals
+# rejected inputs
 
 
 @pytest.mark.parametrize(
@@ -273,11 +274,10 @@ def test_contact_is_that_of_its_body_on_a_floating_base():
     [
         (
             lambda: Plane((0, 0, 0)),
-            "a normal must be a finite vector of 3 components that is not zero, not [0.0, 0.0, "
-            "0.0]",
+            "a normal must be a finite nonzero vector with 3 components, not [0.0, 0.0, 0.0]",
         ),
-        (lambda: Plane((0, np.nan, 1)), "a normal must be a finite vector"),
-        (lambda: Plane((0, 1)), "a normal must be a finite vector of 3 components"),
+        (lambda: Plane((0, np.nan, 1)), "a normal must be a finite nonzero vector"),
+        (lambda: Plane((0, 1)), "a normal must be a finite nonzero vector with 3 components"),
         (
             lambda: Plane(point=(0, 0)),
             "the point of a plane must be 3 finite numbers, not [0.0, 0.0]",
@@ -290,53 +290,54 @@ def test_contact_is_that_of_its_body_on_a_floating_base():
         (lambda: Cylinder(1.0, 1.0, 2), "a cylinder needs at least 3 points on each edge, not 2"),
         (
             lambda: PointSet([[0, 0, 0], [1, 0, 0], [0, 0, 0]]),
-            "a point set has two points in one place",
+            "two points of a point set coincide",
         ),
         (
             lambda: PointSet([0, 0, 0]),
-            "a point set needs finite points (n, 3), at least one, not [0.0, 0.0, 0.0]",
+            "a point set needs one or more points with finite coordinates of shape (n, 3), "
+            "not [0.0, 0.0, 0.0]",
         ),
         (
             lambda: PointSet(np.zeros((0, 3))),
-            "a point set needs finite points (n, 3), at least one, not []",
+            "a point set needs one or more points with finite coordinates of shape (n, 3), not []",
         ),
         (
             lambda: HeightField([[1, 2]], (1, 1)),
-            "a height field needs finite heights on at least 2 by 2 nodes",
+            "the heights of a height field must be finite, on at least 2 by 2 nodes",
         ),
         (
             lambda: trace("gap", lambda p: {"y": LARGE.gap(p)[0]}, {"p": (3,)}),
-            "a height field of soft contact has at most 1024 nodes, not (25, 41)",
+            "compliant contact supports height fields of at most 1024 nodes, not of shape (25, 41)",
         ),
         (
             lambda: HeightField(HEIGHTS, (1, 0)),
-            "the spacing of a height field is two positive numbers, not [1.0, 0.0]",
+            "the spacing of a height field must be two positive numbers, not [1.0, 0.0]",
         ),
         (
             lambda: HeightField(HEIGHTS, (1, 1), (0,)),
-            "the first node of a height field has two finite coordinates",
+            "the first node of a height field needs two finite coordinates",
         ),
-        (lambda: hull_vertices([[0, 0, 0]], (0, 0, 0)), "a normal must be a finite vector"),
-        (lambda: body_points(planar2()), "model 'planar2' has no shapes to touch with"),
+        (lambda: hull_vertices([[0, 0, 0]], (0, 0, 0)), "a normal must be a finite nonzero vector"),
+        (lambda: body_points(planar2()), "model 'planar2' has no contact shapes"),
         (
             lambda: replace(planar2(), contact=((),)),
-            "contact of model 'planar2' lists shapes for 1 bodies; it needs a list",
+            "contact of model 'planar2' has 1 lists of shapes; it needs one list",
         ),
     ],
 )
-def test_degenerate_data_are_refused(make, message):
+def test_invalid_contact_shapes_are_rejected(make, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make()
 
 
-def test_what_is_no_shape_is_refused():
+def test_model_rejects_an_object_that_is_not_a_contact_shape():
     with pytest.raises(
         TypeError, match="contact of body body2 of model 'planar2' has 'ball'; it must be a Shape"
     ):
         replace(planar2(), contact=((), ("ball",)))
 
 
-def test_shapes_between_points_are_those_around_their_middle(rng):
+def test_boxes_and_cylinders_defined_by_two_points_end_at_these_points(rng):
     low, high = np.array([-0.2, 0.1, 0.3]), np.array([0.4, 0.2, 0.9])
     corners = Box.between(low, high).points
     assert_allclose([corners.min(axis=0), corners.max(axis=0)], [low, high], rtol=1e-15)
@@ -349,16 +350,16 @@ def test_shapes_between_points_are_those_around_their_middle(rng):
     assert_allclose(np.linalg.norm(across, axis=1), 0.3, rtol=ATOL)
 
 
-def test_what_is_drawn_turns_with_aligned_frames(rng):
+def test_alignment_of_joint_axes_does_not_change_the_poses_of_visual_shapes(rng):
     axis = rng.normal(size=3)
     model = replace(auto_tree(2), joint=(Revolute(axis), Revolute()))
     q = rng.normal(size=2)
     points = [
         [point_position(m, q, i, p) for i in range(2) for p in m.appearance[i][0].points]
-        for m in (model, aligned(model))
+        for m in (model, align_joint_axes(model))
     ]
     assert_allclose(points[0], points[1], rtol=0, atol=ATOL)
 
 
-def test_a_height_field_of_the_most_nodes_is_taken():
+def test_height_field_with_the_largest_allowed_node_count_is_accepted():
     assert HeightField(np.zeros((32, 32)), (1, 1)).heights.shape == (32, 32)

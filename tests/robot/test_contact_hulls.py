@@ -1,4 +1,4 @@
-"""The points of a contact that suffice, and the mass that a contact feels."""
+"""Convex hulls of contact points, and the effective mass of a contact."""
 
 from dataclasses import replace
 
@@ -8,7 +8,6 @@ from numpy.testing import assert_array_equal
 from scipy.optimize import nnls
 
 from random_models import random_state
-from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.contact import (
     PointSet,
     body_points,
@@ -18,9 +17,10 @@ from rigidblocks.contact import (
     wrench,
 )
 from rigidblocks.dynamics import aba, point_acceleration
-from rigidblocks.joint import SixDoF
-from rigidblocks.model.model import Model
-from rigidblocks.robots import planar2
+from rigidblocks.joints import SixDoF
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import planar2
+from rigidblocks.spatial.spatial import identity, mcI
 
 # hulls
 
@@ -30,7 +30,7 @@ def contact_wrenches(points, normal):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_normals_of_a_face_depend_positively_on_those_of_its_hull_and_on_no_fewer(seed):
+def test_contact_wrench_is_a_positive_combination_of_the_wrenches_at_hull_vertices(seed):
     rng = np.random.default_rng(seed)
     normal = rng.normal(size=3)
     normal /= np.linalg.norm(normal)
@@ -44,7 +44,7 @@ def test_normals_of_a_face_depend_positively_on_those_of_its_hull_and_on_no_fewe
         assert (residual > 1e-6) == (k in hull), k
 
 
-def test_hull_goes_round_the_normal_and_has_each_vertex_once():
+def test_contact_hull_vertices_are_unique_and_counterclockwise_about_the_normal():
     square = np.array(
         [[0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1], [0.5, 0.5, 1], [0.5, 0, 1], [1, 1, 1]],
         dtype=float,
@@ -59,18 +59,18 @@ def test_hull_goes_round_the_normal_and_has_each_vertex_once():
     assert_array_equal(from_below[np.lexsort(from_below.T)], p[np.lexsort(p.T)])
 
 
-def test_hull_of_an_edge_is_its_ends_and_of_a_point_the_point():
+def test_contact_hull_of_collinear_points_consists_of_the_two_end_points():
     edge = np.array([[0.3, 0.6, 0.9], [0.1, 0.2, 0.3], [0.2, 0.4, 0.6]])
     assert sorted(hull_vertices(edge, (-2.0, 1.0, 0.0))) == [0, 1]
     assert hull_vertices(edge[:1], (0.0, 0.0, 1.0)) == (0,)
     assert len(hull_vertices([edge[0]] * 3, (0.0, 0.0, 1.0))) == 1
 
 
-# the mass that a contact feels
+# effective mass
 
 
-def test_effective_mass_of_a_free_body_is_the_books(rng):
-    # 1 / (n I^-1 n) (RBDA 11.1), the same as the acceleration that a unit force causes
+def test_effective_mass_of_a_free_body_equals_the_formula_of_rbda(rng):
+    # 1 / (n I^-1 n) (RBDA 11.1); n I^-1 n is the acceleration of a unit force
     c, r, n = rng.uniform(-0.3, 0.3, (3, 3))
     n /= np.linalg.norm(n)
     inertia = mcI(2.0, c, np.diag([0.1, 0.2, 0.25]))
@@ -81,14 +81,14 @@ def test_effective_mass_of_a_free_body_is_the_books(rng):
     assert effective_mass(body, q, 0, r, 3 * n) == pytest.approx(expected, rel=1e-12)
 
 
-def test_effective_mass_is_the_force_over_the_acceleration_that_it_causes(rng):
+def test_effective_mass_equals_contact_force_divided_by_acceleration(rng):
     model = replace(planar2(), contact=((), (PointSet([[1.0, 0.0, 0.0]]),)))
     s, r, n = random_state(rng, model), np.array([1.0, 0.0, 0.0]), np.array([0.6, 0.8, 0.0])
     (p,), _, _ = point_motion(model, s.q, s.qd, body_points(model))
     rest = np.zeros(2)
     qdd = aba(
         model, s.q, rest, rest, np.array([np.zeros(6), wrench(n, p)])
-    )  # gravity does no work in this plane
+    )  # gravity is orthogonal to the plane of motion
     acceleration = n @ point_acceleration(model, s.q, rest, qdd, 1, r)
     assert effective_mass(model, s.q, 1, r, n) == pytest.approx(1 / acceleration, rel=1e-10)
     assert effective_mass(model, s.q, 1, r, (0.0, 0.0, 1.0)) == np.inf

@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose
 
 from maximal import poses
 from random_models import random_inertia
-from rigidblocks.algebra.spatial import rotx, rotz, xlt
-from rigidblocks.joint import Cylindrical, Helical, Prismatic, Revolute, Spherical
-from rigidblocks.robots import DHRow, dh_chain
+from rigidblocks.joints import Cylindrical, Helical, Prismatic, Revolute, Spherical
+from rigidblocks.robot.robots import DHRow, dh_chain
+from rigidblocks.spatial.spatial import rotx, rotz, xlt
 
-RTOL = 1e-14  # a handful of products of rotations
+RTOL = 1e-14  # rounding errors of a few rotation products
 JOINTS = (Revolute(), Prismatic(), Helical(0.2), Cylindrical())
 
 
@@ -35,8 +35,9 @@ def scrx(alpha, a):
     return (rotx(alpha) @ xlt([a, 0.0, 0.0])).matrix()
 
 
-def test_tree_transforms_are_those_of_the_book(rng):
-    # of revolute joints: xlt([a, 0, d]) rotx(alpha), the first behind rotz(theta0) xlt([0, 0, d0])
+def test_denavit_hartenberg_tree_transforms_match_the_formula_of_rbda(rng):
+    # revolute joints: xlt([a, 0, d]) rotx(alpha); the first transform follows rotz(theta0)
+    # xlt([0, 0, d0])
     rows = [row._replace(theta=0.0) for row in random_rows(rng, 4)]
     robot = chain(rng, rows, base=(0.3, 0.7))
     for i, (X, row) in enumerate(zip(robot.Xtree, rows, strict=True)):
@@ -46,8 +47,8 @@ def test_tree_transforms_are_those_of_the_book(rng):
         assert_allclose(X.matrix(), expected, rtol=0, atol=RTOL)
 
 
-def test_link_transform_is_a_screw_about_x_and_one_about_z(rng):
-    # with the joint's own motion added to theta and d, whatever the joint
+def test_denavit_hartenberg_transform_is_a_screw_about_x_and_then_a_screw_about_z(rng):
+    # for each joint type, the joint motion adds to theta and d
     rows, q = random_rows(rng, 4), rng.uniform(-2, 2, 5)
     robot = chain(rng, rows, joint=JOINTS)
     motion = [(q[0], 0.0), (0.0, q[1]), (q[2], 0.2 * q[2]), (q[3], q[4])]
@@ -57,13 +58,13 @@ def test_link_transform_is_a_screw_about_x_and_one_about_z(rng):
         assert_allclose(pose, X, rtol=0, atol=10 * RTOL)
 
 
-def test_right_angles_have_no_rounding_dust(rng):
+def test_rotation_matrices_for_denavit_hartenberg_right_angles_are_exact(rng):
     (X,) = chain(rng, [(0.5, np.pi / 2, 0.25, -np.pi)]).Xtree
     assert X.E.tolist() == [[-1, 0, 0], [0, 0, -1], [0, -1, 0]]
     assert X.r.tolist() == [0.5, -0.25, 0]
 
 
-def test_joints_are_revolute_unless_given(rng):
+def test_denavit_hartenberg_joints_are_revolute_by_default(rng):
     robot = chain(rng, random_rows(rng, 3))
     assert robot.joint == (Revolute(),) * 3
     assert robot.parent == (-1, 0, 1)
@@ -72,19 +73,22 @@ def test_joints_are_revolute_unless_given(rng):
 @pytest.mark.parametrize(
     "joint", [Revolute((1, 0, 0)), Spherical(), Prismatic((0, 0, -1))], ids=str
 )
-def test_joints_have_the_axis_z(joint, rng):
+def test_denavit_hartenberg_joint_with_another_axis_than_z_is_rejected(joint, rng):
     message = (
-        f"joint 1 of 'dh_chain' is {joint}; in Denavit-Hartenberg parameters a joint has the axis z"
+        f"joint 1 of 'dh_chain' is {joint}; Denavit-Hartenberg parameters need a joint with the "
+        "axis z"
     )
     with pytest.raises(ValueError, match=re.escape(message)):
         chain(rng, random_rows(rng, 2), joint=(Revolute(), joint))
 
 
-def test_rows_have_four_numbers_and_there_is_one_a_joint(rng):
+def test_denavit_hartenberg_table_of_wrong_shape_is_rejected(rng):
     with pytest.raises(
         ValueError,
         match=re.escape("row 0 of 'dh_chain' is (1, 2, 3); it needs the 4 numbers a, alpha, d,"),
     ):
         chain(rng, [(1, 2, 3)])
-    with pytest.raises(ValueError, match="model 'dh_chain' needs one entry a body in every list"):
+    with pytest.raises(
+        ValueError, match="every list of model 'dh_chain' needs one entry for each body"
+    ):
         chain(rng, random_rows(rng, 3), joint=(Revolute(),))

@@ -1,5 +1,6 @@
-"""Joints of several freedoms are chains of simple ones, and reversed joints those of the mechanism
-seen from the other body.
+"""Joints with several degrees of freedom compared with chains of simple joints.
+
+A reversed joint equals the forward joint of the mechanism with exchanged bodies.
 """
 
 from typing import NamedTuple
@@ -11,9 +12,8 @@ from numpy.testing import assert_allclose
 from integration import states
 from maximal import jacobians, poses
 from random_models import random_axis, random_inertia, random_state, random_transform
-from rigidblocks.algebra.spatial import Array, RigidInertia, identity
 from rigidblocks.dynamics import aba, crba, rnea
-from rigidblocks.joint import (
+from rigidblocks.joints import (
     Cylindrical,
     EulerSpherical,
     Fixed,
@@ -27,12 +27,13 @@ from rigidblocks.joint import (
     Spherical,
     Universal,
 )
-from rigidblocks.model.configuration import neutral, normalized, rate
-from rigidblocks.model.model import Model
+from rigidblocks.robot.configuration import neutral, normalize_quaternions, rate
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import Array, RigidInertia, identity
 
-RTOL = 1e-12  # sums of some hundred products; relative to the largest element
-SOLVE = 1e-12  # what solving with H loses, times its condition
-INTEGRATED = 1e-9  # RK4 at h = 1 ms for 0.1 s: h^4 times a fifth derivative of some hundred
+RTOL = 1e-12  # rounding errors of a few hundred products, relative to the largest element
+SOLVE = 1e-12  # relative error of a solution with H, per unit of its condition number
+INTEGRATED = 1e-9  # RK4 at h = 1 ms for 0.1 s: h^4 times a fifth derivative of a few hundred
 X, Y, Z = np.eye(3).tolist()
 
 
@@ -50,7 +51,7 @@ MASSLESS = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))
 
 
 class Chain(NamedTuple):
-    """A joint of several freedoms and the chain of simple joints that allows the same motion."""
+    """Joint with several degrees of freedom and a chain of simple joints with the same motion."""
 
     joint: Joint
     links: tuple[Joint, ...]
@@ -77,8 +78,9 @@ CHAINS = COORDINATE_CHAINS | {
 
 
 def two_forms(chain, rng):
-    """A body on the joint with a link on it, and the same with the chain, whose inner bodies have
-    no mass.
+    """Return a model with the joint and a model with the chain.
+
+    Each model has a body and a link; the inner bodies of the chain are massless.
     """
     Xtree, Xlink, bodies = (
         random_transform(rng),
@@ -101,7 +103,7 @@ def two_forms(chain, rng):
 
 
 @pytest.mark.parametrize("name", COORDINATE_CHAINS)
-def test_joint_is_a_chain_of_simple_joints_through_massless_bodies(name, rng):
+def test_joint_and_chain_of_single_dof_joints_have_the_same_equation_of_motion(name, rng):
     one, other = two_forms(COORDINATE_CHAINS[name], rng)
     s = random_state(rng, one)
     close(crba(one, s.q), crba(other, s.q))
@@ -111,21 +113,22 @@ def test_joint_is_a_chain_of_simple_joints_through_massless_bodies(name, rng):
 
 
 def simulated(model: Model, q: Array, qd: Array, steps: int = 100, h: float = 1e-3) -> Array:
-    """The poses (2, 6, 6) of the last two bodies after a fall under gravity, by RK4."""
+    """Simulate a fall under gravity with RK4; return the poses (2, 6, 6) of the last two bodies."""
 
     def f(x):
         q, qd = x[: model.nq], x[model.nq :]
         return np.concatenate([rate(model, q, qd), aba(model, q, qd, np.zeros(model.nv))])
 
     def with_unit_quaternions(x):
-        return np.concatenate([normalized(model, x[: model.nq]), x[model.nq :]])
+        return np.concatenate([normalize_quaternions(model, x[: model.nq]), x[model.nq :]])
 
     x = states(f, np.concatenate([q, qd]), h, steps, with_unit_quaternions)[-1]
     return np.array(poses(model, x[: model.nq])[-2:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHAINS)
-def test_joint_moves_as_its_chain_of_simple_joints(name, rng):
+def test_joint_and_chain_of_single_dof_joints_have_the_same_simulated_motion(name, rng):
     one, other = two_forms(CHAINS[name], rng)
     q, qd = neutral(other), rng.uniform(-2, 2, other.nv)
     velocities = np.concatenate([J @ qd for J in jacobians(other, q)[-2:]])
@@ -135,9 +138,9 @@ def test_joint_moves_as_its_chain_of_simple_joints(name, rng):
     assert np.abs(moved - np.array(poses(other, q)[-2:])).max() > 0.1
 
 
-def test_reversed_joint_is_the_forward_joint_of_the_mechanism_seen_from_the_other_body(rng):
-    # body 1 free, body 2 on its rack: the pinion on body 1 and the rack on body 2 is the reversed
-    # joint
+def test_reversed_joint_has_the_dynamics_of_the_forward_joint_with_exchanged_bodies(rng):
+    # the first model has a free body with the rack and a second body with the pinion; the second
+    # model has exchanged bodies and the reversed joint
     place, other_place = random_transform(rng), random_transform(rng)
     first, second = random_inertia(rng), random_inertia(rng)
     joint = RackAndPinion(0.3)
@@ -155,8 +158,8 @@ def test_reversed_joint_is_the_forward_joint_of_the_mechanism_seen_from_the_othe
     back = free_pair(second, first, other_place, place, Reversed(joint))
     tau, q, qd = np.array([*np.zeros(6), 3.0]), 0.4, 1.5
     X = poses(forward, np.array([1.0, 0, 0, 0, 0, 0, 0, q]))
-    # the same motion seen from the second body, whose own frame is at other_place of the joint's
-    # successor frame
+    # same motion with the second body as root; `other_place` is the pose of its frame in the
+    # successor frame of the joint
     to_second = other_place.inverse().matrix() @ X[1]
     v = np.linalg.inv(X[1]) @ joint.jcalc(np.array([q]), np.array([qd])).vJ
     root = rotated_root(to_second)
@@ -167,7 +170,7 @@ def test_reversed_joint_is_the_forward_joint_of_the_mechanism_seen_from_the_othe
 
 
 def rotated_root(X):
-    """The configuration of a 6-DoF joint from its 6x6 transform."""
+    """Return the configuration of a 6-DoF joint with the given 6x6 transform."""
     E, rx = X[:3, :3], -X[:3, :3].T @ X[3:, :3]
     joint, start = Spherical(), np.array([1.0, 0.0, 0.0, 0.0])
     angle = np.arccos(np.clip((np.trace(E) - 1) / 2, -1, 1))

@@ -1,4 +1,4 @@
-"""The mechanisms: they start closed, move with their mobility, and as their closed forms say."""
+"""Library mechanisms: closed initial states, mobility and closed-form motions."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,9 @@ from scipy.integrate import solve_ivp
 
 from mechanism_runs import plant_run, reduced_acceleration
 from rigidblocks.dynamics import body_poses, crba, energy
-from rigidblocks.loops import closed_loop_dynamics, loop_constraints
-from rigidblocks.mechanisms import (
+from rigidblocks.dynamics.loops import closed_loop_dynamics, loop_constraints
+from rigidblocks.robot.model import PlanarModel
+from rigidblocks.robot.robots import (
     actuator_triangle,
     bennett,
     five_bar,
@@ -19,12 +20,11 @@ from rigidblocks.mechanisms import (
     slider_crank,
     stewart_platform,
 )
-from rigidblocks.model.planar import PlanarModel
 
-CLOSED = 1e-14  # rad, m: a dozen roundings of lengths of a metre
-SAME = 1e-11  # relative: two ways through inertia matrices with a condition of up to 120
+CLOSED = 1e-14  # rad, m: about twelve rounding errors of lengths of 1 m
+SAME = 1e-11  # relative: two methods with inertia matrices of condition numbers up to 120
 
-# what each is, and its mobility (RBDA 8.10)
+# mechanism and mobility (RBDA 8.10)
 MECHANISMS = {
     "four-bar": (four_bar(), 1),
     "four-bar crossed": (four_bar(up=False), 1),
@@ -48,7 +48,7 @@ PLANAR = pytest.mark.parametrize(
 
 
 @EVERY
-def test_start_closes_the_loops_and_keeps_them_closed(name):
+def test_initial_state_of_each_mechanism_satisfies_the_loop_constraints(name):
     (model, q0, qd0), _ = MECHANISMS[name]
     constraints = loop_constraints(model, q0, qd0)
     assert_allclose(constraints.delta, 0.0, atol=CLOSED)
@@ -56,14 +56,14 @@ def test_start_closes_the_loops_and_keeps_them_closed(name):
 
 
 @EVERY
-def test_mobility_is_what_the_independent_constraints_leave(name):
+def test_mechanism_mobility_is_degrees_of_freedom_minus_independent_constraints(name):
     (model, q0, qd0), mobility = MECHANISMS[name]
     assert model.nv - np.linalg.matrix_rank(loop_constraints(model, q0, qd0).K, 1e-9) == mobility
     assert model.nv - closed_loop_dynamics(model, q0, qd0, np.zeros(model.nv)).rank == mobility
 
 
 @PLANAR
-def test_mechanism_in_space_moves_as_in_the_plane(name):
+def test_spatial_and_planar_mechanisms_have_the_same_accelerations(name):
     planar, _ = MECHANISMS[name]
     spatial, rng = in_space(planar), np.random.default_rng(3)
     tau, q = rng.uniform(-5, 5, planar.model.nv), planar.q0
@@ -78,7 +78,7 @@ def test_mechanism_in_space_moves_as_in_the_plane(name):
 
 
 @pytest.mark.parametrize("up", [True, False])
-def test_bars_meet_on_the_side_that_is_asked_for(up):
+def test_up_argument_of_the_four_bar_function_selects_the_assembly_branch(up):
     model, q0, _ = four_bar(up=up)
     X0 = body_poses(model, q0)
     tip, support = X0[1].r, np.array([1.2, 0.0])
@@ -89,7 +89,7 @@ def test_bars_meet_on_the_side_that_is_asked_for(up):
 
 @pytest.mark.parametrize("n", [1, 2, 7])
 @pytest.mark.parametrize("angle", [0.0, 0.8, 2.9])
-def test_windows_move_as_one_pendulum(n, angle):
+def test_chain_of_four_bars_has_the_acceleration_of_one_pendulum(n, angle):
     model, q, qd = n_four_bar(n, angle, 1.3)
     motion = closed_loop_dynamics(model, q, qd, np.zeros(model.nv))
     thdd = 9.81 * ((n + 1) / 2 + n) * np.sin(angle) / ((n + 1) / 3 + n)
@@ -97,7 +97,7 @@ def test_windows_move_as_one_pendulum(n, angle):
     assert_allclose(motion.qdd, bars * thdd, rtol=SAME, atol=1e-13 * n)
 
 
-def test_five_bar_starts_as_the_thesis_says():
+def test_five_bar_initial_state_and_energy_match_spencer_2004():
     model, q, qd = five_bar()
     a = np.arccos(2 / 3)
     assert_allclose(
@@ -117,7 +117,7 @@ def test_five_bar_starts_as_the_thesis_says():
 
 
 @pytest.mark.parametrize("y1", [0.5, 2.0, -1.2])
-def test_actuator_triangle_has_the_closed_form_of_the_book(y1):
+def test_accelerations_of_the_actuator_triangle_match_the_closed_form_of_rbda(y1):
     l1, l2, yd = 0.8, 0.5, np.array([0.7, -1.1])
     model, q, _ = actuator_triangle(l1, l2, y1, 0.3)
     c, s, d = np.cos(y1), np.sin(y1), np.sqrt(l1**2 + l2**2 - 2 * l1 * l2 * np.cos(y1))
@@ -135,7 +135,7 @@ def test_actuator_triangle_has_the_closed_form_of_the_book(y1):
 
 
 @pytest.mark.parametrize("angle", [0.3, 1.8, 4.0])
-def test_slider_moves_as_the_crank_leads_it(angle):
+def test_slider_crank_positions_and_velocities_match_the_closed_form(angle):
     # x = r cos a + sqrt(l^2 - r^2 sin^2 a), and its first derivative
     r, l, w = 0.3, 1.0, 2.0
     model, q, _ = slider_crank(r, l, angle=angle)
@@ -149,8 +149,8 @@ def test_slider_moves_as_the_crank_leads_it(angle):
     assert_allclose(constraints.K @ [1, rod, x], 0.0, atol=CLOSED)
 
 
-def test_stewart_platform_is_carried_by_its_legs():
-    # Newton's law: what the balls push is the mass times the acceleration against free fall
+def test_leg_forces_of_the_stewart_platform_satisfy_newtons_law():
+    # Newton's law: the sum of the leg forces is m (a - g)
     model, q, qd = stewart_platform(position=(0.1, 0.05))
     motion = closed_loop_dynamics(model, q, qd, np.zeros(model.nv))
     X0 = body_poses(model, q)
@@ -165,11 +165,12 @@ def test_stewart_platform_is_carried_by_its_legs():
 
 IN_SPACE = [
     pytest.param(make, marks=pytest.mark.slow) for make in (sarrus, bennett)
-]  # which take long to compile
+]  # these mechanisms have long compile times
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [four_bar, slider_crank, actuator_triangle, *IN_SPACE])
-def test_energy_stays_while_they_move(make):
+def test_energy_of_mechanisms_is_conserved(make):
     _, y = plant_run(make(), 1.0, 1e-3, 1e-2)
     assert np.abs(y["qd"]).max() > 0.3
     assert np.ptp(y["energy"]) < 1e-6 * np.abs(y["energy"]).max() + 1e-6
@@ -178,9 +179,9 @@ def test_energy_stays_while_they_move(make):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "h"), [(2, 1e-3), (40, 1e-3)])
-def test_windows_are_where_the_pendulum_is_after_ten_seconds_with_default_settings(n, h):
-    # they pass the line in which they may fold a dozen times, where RK4 errs by what its rounding
-    # makes of it: 40 windows by 4e-6 in steps of 1 ms, and by 2e-5 in steps of 2 ms
+def test_motion_of_a_chain_of_four_bars_matches_one_pendulum_for_ten_seconds(n, h):
+    # the chain passes the singular collinear configuration about twelve times, where rounding
+    # errors grow: the error of 40 windows is 4e-6 with steps of 1 ms and 2e-5 with steps of 2 ms
     t, y = plant_run(n_four_bar(n), 10.0, h, 1e-2)
     rate = 9.81 * ((n + 1) / 2 + n) / ((n + 1) / 3 + n)
     th = solve_ivp(
@@ -197,7 +198,7 @@ def test_windows_are_where_the_pendulum_is_after_ten_seconds_with_default_settin
     assert y["loop_error"].max() < 1e-10
 
 
-def test_what_cannot_be_closed_is_refused():
+def test_mechanism_with_dimensions_that_cannot_be_closed_is_rejected():
     refused = [
         (
             lambda: four_bar(0.1, 0.2, 0.3, 5.0),
@@ -210,7 +211,7 @@ def test_what_cannot_be_closed_is_refused():
         ),
         (
             lambda: bennett(alpha=1.0, beta=1.0),
-            "twists that differ and are not 0, and an angle other than 0, not 1.0, 1.0",
+            "two different nonzero twists and a nonzero angle, not alpha = 1.0",
         ),
     ]
     for make, message in refused:

@@ -1,4 +1,4 @@
-"""What a model is, and every way that one can be wrong."""
+"""Fields of a model, and errors of invalid models."""
 
 import re
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
@@ -8,12 +8,10 @@ import pytest
 
 from random_models import random_transform, random_tree
 from rigidblocks import HybridPlant, RobotPlant, compiled_dynamics, derivatives
-from rigidblocks.algebra import planar
-from rigidblocks.algebra.spatial import RigidInertia, Transform, identity, mcI, xlt
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics import aba, hybrid_dynamics, rnea
-from rigidblocks.joint import (
+from rigidblocks.joints import (
     Fixed,
     Joint,
     JointMotion,
@@ -25,11 +23,11 @@ from rigidblocks.joint import (
     SixDoF,
     Spherical,
 )
-from rigidblocks.mechanisms import bennett
-from rigidblocks.model.configuration import neutral
-from rigidblocks.model.model import Model
-from rigidblocks.model.planar import PlanarModel
-from rigidblocks.robots import auto_tree, auto_tree_p, planar2, quadruped
+from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.robot.robots import auto_tree, auto_tree_p, bennett, planar2, quadruped
+from rigidblocks.spatial import planar
+from rigidblocks.spatial.spatial import RigidInertia, Transform, identity, mcI, xlt
 
 
 def changed(tuple_, i, value):
@@ -41,7 +39,7 @@ def refuses(message, **changes):
         replace(planar2(), **changes)
 
 
-def test_sizes_are_those_of_the_joints(rng):
+def test_numbers_of_model_variables_are_sums_over_the_joints(rng):
     tree = random_tree(rng, (-1, 0, 0), (Revolute(), Prismatic(), Revolute()))
     assert (tree.nb, tree.nq, tree.nv) == (3, 3, 3)
     assert tree.q_slices == tree.v_slices == (slice(0, 1), slice(1, 2), slice(2, 3))
@@ -51,13 +49,13 @@ def test_sizes_are_those_of_the_joints(rng):
     assert tree.v_slices == (slice(0, 6), slice(6, 6), slice(6, 9), slice(9, 10))
 
 
-def test_names_are_numbered_from_one_unless_given():
+def test_default_body_and_joint_names_are_numbered_from_one():
     assert planar2().body_names == ("body1", "body2")
     assert planar2().joint_names == ("joint1", "joint2")
     assert replace(planar2(), body_names=("upper", "lower")).body_names == ("upper", "lower")
 
 
-def test_gravity_is_the_standard_one_unless_given():
+def test_default_gravity_is_9_81_along_minus_z():
     robot = planar2()
     plain = Model("plain", robot.parent, robot.joint, robot.Xtree, robot.inertia)
     assert plain.gravity.tolist() == [0, 0, -9.81]
@@ -65,18 +63,18 @@ def test_gravity_is_the_standard_one_unless_given():
     assert robot.gravity.tolist() == [0, 0, -9.81]
 
 
-def test_model_is_frozen():
+def test_model_fields_cannot_be_assigned():
     with pytest.raises(FrozenInstanceError):
         planar2().name = "other"
 
 
 @pytest.mark.parametrize("parent", [(0, 0), (-1, 1), (-1, 2), (-2, 0)])
-def test_parent_is_numbered_below_its_child(parent):
+def test_parent_with_a_larger_number_than_its_child_is_rejected(parent):
     i = 0 if parent[0] != -1 else 1
     refuses(
-        f"body {i} of model 'planar2' has parent {parent[i]}; a parent must be numbered below its "
-        "child, "
-        f"so one of -1 (the base) .. {i - 1}",
+        f"body {i} of model 'planar2' has the parent {parent[i]}; a parent must have a "
+        "smaller index "
+        f"than its child: -1 (the base) .. {i - 1}",
         parent=parent,
     )
 
@@ -84,26 +82,26 @@ def test_parent_is_numbered_below_its_child(parent):
 @pytest.mark.parametrize(
     "name", ["parent", "joint", "Xtree", "inertia", "body_names", "joint_names"]
 )
-def test_every_list_has_one_entry_a_body(name):
+def test_model_is_rejected_unless_each_list_has_one_entry_per_body(name):
     refuses(
-        "model 'planar2' needs one entry a body in every list, not {'parent': ",
+        "every list of model 'planar2' needs one entry for each body, not {'parent': ",
         **{name: getattr(planar2(), name)[:1]},
     )
     refuses(f"joint 1 has no {name}", **{name: getattr(planar2(), name)[:1]})
 
 
-def test_model_has_bodies():
+def test_model_without_bodies_is_rejected():
     with pytest.raises(ValueError, match="model 'empty' has no bodies"):
         Model("empty", (), (), (), ())
 
 
 @pytest.mark.parametrize("gravity", [(0, 0), (0, 0, 0, 0), 9.81])
-def test_gravity_has_three_components(gravity):
+def test_gravity_without_three_components_is_rejected(gravity):
     refuses(f"gravity needs 3 components in m/s^2, not shape {np.shape(gravity)}", gravity=gravity)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_model_is_finite(bad):
+def test_nonfinite_model_values_are_rejected(bad):
     robot = planar2()
     refuses("gravity must be finite, not", gravity=(0, bad, 0))
     refuses(
@@ -118,28 +116,28 @@ def test_model_is_finite(bad):
 
 
 @pytest.mark.parametrize("E", [np.diag([1.0, 1, -1]), 1.001 * np.eye(3), np.ones((3, 3))])
-def test_tree_transform_is_a_rotation(E):
+def test_tree_transform_with_an_invalid_rotation_matrix_is_rejected(E):
     robot = planar2()
     refuses(
-        f"Xtree[1] (joint2) of model 'planar2' has no rotation in E = {E.tolist()}; E E^T must be "
-        "1 and det E = 1",
+        f"Xtree[1] (joint2) of model 'planar2' has E = {E.tolist()}, which is not a rotation; "
+        "E E^T must be 1 and det E must be 1",
         Xtree=changed(robot.Xtree, 1, Transform(E, np.zeros(3))),
     )
 
 
 @pytest.mark.parametrize("mass", [0.0, -1.0])
-def test_mass_is_positive(mass):
+def test_body_with_a_nonpositive_mass_is_rejected(mass):
     body = RigidInertia(mass, np.zeros(3), np.eye(3))
     refuses(
-        f"body 1 (body2) of model 'planar2' has mass {mass} kg; a mass must be positive",
+        f"body 1 (body2) of model 'planar2' has mass {mass} kg; the mass must be positive",
         inertia=changed(planar2().inertia, 1, body),
     )
 
 
 @pytest.mark.parametrize("moments", [(1, 1, 3), (-0.1, 1, 1), (0, 0, 1)])
-def test_rotational_inertia_is_physical(moments):
-    # none negative, and no principal moment above the sum of the others, at any offset of the
-    # centre of mass
+def test_unphysical_rotational_inertia_is_rejected(moments):
+    # principal moments must not be negative or larger than the sum of the other two, for any offset
+    # of the centre of mass
     refuses(
         "the rotational inertia of body 1 (body2) of model 'planar2' is not physical: its "
         "principal moments about the "
@@ -149,7 +147,7 @@ def test_rotational_inertia_is_physical(moments):
 
 
 @pytest.mark.parametrize("moments", [(0, 0, 0), (0, 1, 1), (1, 1, 2), (1, 2, 2.5)])
-def test_point_masses_rods_and_discs_are_physical(moments):
+def test_inertias_of_point_masses_rods_and_discs_are_accepted(moments):
     body = mcI(2.0, [0.3, 0.2, -0.1], np.diag(moments))
     robot = replace(planar2(), inertia=changed(planar2().inertia, 1, body))
     assert np.array_equal(robot.inertia[1].matrix(), body.matrix())
@@ -158,7 +156,7 @@ def test_point_masses_rods_and_discs_are_physical(moments):
 ASYMMETRIC = np.array([[1.0, 0.1, 0.0], [0.3, 1.0, 0.0], [0.0, 0.0, 1.5]])
 
 
-def test_rotational_inertia_is_symmetric_where_it_is_made():
+def test_asymmetric_rotational_inertia_is_rejected():
     message = (
         "the rotational inertia I_C of a body of 2.0 kg must be symmetric: its entries [0, 1] = "
         "0.1 and [1, 0] = 0.3 kg m^2 must be equal"
@@ -172,7 +170,7 @@ def test_rotational_inertia_is_symmetric_where_it_is_made():
     )
 
 
-def test_rounding_leaves_an_inertia_symmetric(rng):
+def test_inertia_that_is_symmetric_up_to_rounding_is_accepted(rng):
     E = random_transform(rng).E
     I = E @ np.diag([1.0, 2.0, 2.5]) @ E.T
     I[0, 1] = np.nextafter(I[1, 0], np.inf)
@@ -180,7 +178,7 @@ def test_rounding_leaves_an_inertia_symmetric(rng):
 
 
 def arrays(part, where):
-    """All arrays in a part of a model, with the way to each."""
+    """Yield the path and the value of each array in a part of a model."""
     if isinstance(part, np.ndarray):
         yield where, part
     elif isinstance(part, tuple):
@@ -208,13 +206,13 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_array_of_a_model_is_read_only(name):
+def test_all_arrays_of_a_model_are_read_only(name):
     found = dict(arrays(MODELS[name](), name))
     assert len(found) > 4
     assert [where for where, array in found.items() if array.flags.writeable] == []
 
 
-def test_model_keeps_its_values_where_what_it_was_made_of_changes():
+def test_changing_an_argument_array_does_not_change_the_model():
     I, r, g = np.diag([1.0, 1.0, 1.0]), np.zeros(3), np.array([0.0, 0.0, -1.0])
     body = RigidInertia(1.0, np.zeros(3), I)
     model = Model("own", (-1,), (Revolute(),), (Transform(np.eye(3), r),), (body,), g)
@@ -233,49 +231,48 @@ def test_model_keeps_its_values_where_what_it_was_made_of_changes():
 NOTHING = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))
 
 
-def test_body_without_mass_is_accepted_where_it_is_declared():
+def test_body_without_mass_is_accepted_if_it_is_declared_massless():
     robot = replace(planar2(), inertia=changed(planar2().inertia, 0, NOTHING), massless=["body1"])
     assert robot.massless == ("body1",)
     assert robot.with_gravity([0, 0, 0]).massless == ("body1",)
 
 
-def test_body_without_mass_is_refused_unless_declared():
+def test_body_without_mass_is_rejected_unless_it_is_declared_massless():
     refuses(
-        "body 0 (body1) of model 'planar2' has mass 0.0 kg; a mass must be positive, unless all of "
-        "it is 0 and `massless` "
-        "says so",
+        "body 0 (body1) of model 'planar2' has mass 0.0 kg; the mass must be positive, or the "
+        "whole inertia must be 0 and `massless` must contain the body",
         inertia=changed(planar2().inertia, 0, NOTHING),
     )
 
 
-def test_massless_body_has_no_inertia_at_all():
+def test_body_with_inertia_is_rejected_if_it_is_declared_massless():
     refuses(
-        "body 0 (body1) of model 'planar2' is declared massless; it has m = 1.0, h = [0.5,",
+        "body 0 (body1) of model 'planar2' is in `massless` but has m = 1.0, h = [0.5,",
         massless=("body1",),
     )
     disc = RigidInertia(0.0, np.zeros(3), np.eye(3))
     refuses(
-        "body 0 (body1) of model 'planar2' is declared massless; it has m = 0.0",
+        "body 0 (body1) of model 'planar2' is in `massless` but has m = 0.0",
         inertia=changed(planar2().inertia, 0, disc),
         massless=("body1",),
     )
 
 
-def test_massless_names_are_those_of_bodies():
+def test_unknown_name_in_the_list_of_massless_bodies_is_rejected():
     refuses(
-        "model 'planar2' has no body link7 to be massless; it has ('body1', 'body2')",
+        "unknown body link7 in `massless` of model 'planar2'; expected names of ('body1', 'body2')",
         massless=("link7",),
     )
 
 
-def test_every_joint_moves_a_mass():
+def test_joint_that_moves_only_massless_bodies_is_rejected():
     refuses(
-        "joint2 of model 'planar2' moves no mass: body 1 (body2) and all that hangs on it is "
+        "joint2 of model 'planar2' moves no mass: body 1 (body2) and all its descendants are "
         "massless",
         inertia=changed(planar2().inertia, 1, NOTHING),
         massless=("body2",),
     )
-    # on a fixed joint it may hang: a frame
+    # a massless body on a fixed joint is valid: it is a frame
     joint = (Revolute(), Fixed())
     frame = replace(
         planar2(), inertia=changed(planar2().inertia, 1, NOTHING), massless=("body2",), joint=joint
@@ -287,14 +284,14 @@ POINT = mcI(1.0, np.zeros(3), np.zeros((3, 3)))
 BALL = mcI(1.0, [0.3, 0.0, 0.0], np.eye(3))
 DEGENERATE = {
     "joint1": [
-        # revolute joints about one axis through a massless body, wherever the axis goes
+        # joints with dependent motions and a massless body between them
         ((Revolute(), Revolute()), (identity(), xlt([0, 0, 0.4])), (NOTHING, BALL)),
         ((Revolute(), Prismatic(), Revolute()), (identity(),) * 3, (NOTHING, NOTHING, BALL)),
         ((Prismatic(), Prismatic()), (identity(), xlt([1, 2, 3])), (NOTHING, BALL)),
         ((Spherical(), Revolute((1, 2, 3))), (identity(),) * 2, (NOTHING, BALL)),
     ],
     "joint2": [
-        # a point mass on an axis, or anywhere on a ball joint
+        # a point mass on the joint axis, or a point mass on a spherical joint
         ((Revolute(), Revolute()), (identity(), xlt([1, 0, 0])), (BALL, POINT)),
         ((Revolute(), Spherical()), (identity(),) * 2, (BALL, mcI(1, [1, 2, 3], 0 * np.eye(3)))),
         ((Revolute(), SixDoF()), (identity(),) * 2, (BALL, POINT)),
@@ -305,7 +302,7 @@ DEGENERATE = {
 @pytest.mark.parametrize(
     ("name", "parts"), [(name, parts) for name, some in DEGENERATE.items() for parts in some]
 )
-def test_joint_that_nothing_resists_is_named(name, parts):
+def test_joint_without_inertia_is_rejected_by_forward_dynamics(name, parts):
     joint, Xtree, inertia = parts
     massless = tuple(f"body{i + 1}" for i, body in enumerate(inertia) if body is NOTHING)
     model = Model(
@@ -320,10 +317,10 @@ def test_joint_that_nothing_resists_is_named(name, parts):
     ):
         with pytest.raises(ValueError, match=f"{name} of model 'idle' can move without moving"):
             forward()
-    assert np.all(np.isfinite(rnea(model, q, zero, zero)))  # inverse dynamics have an answer
+    assert np.all(np.isfinite(rnea(model, q, zero, zero)))  # inverse dynamics has a solution
 
 
-def test_joint_that_nothing_resists_may_have_a_rotor_or_a_given_acceleration():
+def test_joint_without_inertia_may_have_a_rotor_or_a_prescribed_acceleration():
     parts = (Revolute(),) * 2, (identity(), xlt([1, 0, 0])), (BALL, POINT)
     model, zero = Model("wrist", (-1, 0), *parts), np.zeros(2)
     plant = RobotPlant(model, rotor_inertia=[0.0, 0.1])
@@ -334,7 +331,7 @@ def test_joint_that_nothing_resists_may_have_a_rotor_or_a_given_acceleration():
         HybridPlant(model, prescribed=("joint1",))
 
 
-def test_joint_in_the_plane_that_nothing_resists_is_named():
+def test_planar_joint_without_inertia_is_rejected():
     parts = (PlanarRevolute(),) * 2, (planar.identity(),) * 2
     inertia = (planar.RigidInertia(0.0, np.zeros(2), 0.0), planar.mcI(1.0, [0.5, 0.0], 0.1))
     model, zero = PlanarModel("flat", (-1, 0), *parts, inertia, massless=("body1",)), np.zeros(2)
@@ -343,10 +340,8 @@ def test_joint_in_the_plane_that_nothing_resists_is_named():
 
 
 @pytest.mark.parametrize("size", [1e-6, 1e-3, 1e3])
-def test_light_and_heavy_bodies_resist(size):
-    """A ball of radius `size` about its own axis, on a body as large, and one a millionth as
-    heavy.
-    """
+def test_model_with_very_small_or_large_bodies_and_a_light_parent_is_accepted(size):
+    """A ball of radius `size` rotates on an equal body and on a body of a millionth of its mass."""
     ball = mcI(size**3, np.zeros(3), 0.4 * size**5 * np.eye(3))
     light = mcI(1e-6 * size**3, np.zeros(3), 0.4e-6 * size**5 * np.eye(3))
     for first in (ball, light):
@@ -357,7 +352,7 @@ def test_light_and_heavy_bodies_resist(size):
 # joints
 
 
-def test_joint_is_a_joint():
+def test_model_rejects_an_object_that_is_not_a_joint():
     with pytest.raises(
         TypeError,
         match=re.escape("joint[1] (joint2) of model 'planar2' is 'R'; it must be a joint of"),
@@ -382,14 +377,14 @@ class Plane(Joint):
         return JointMotion(xlt([0, 0, 0]), np.ones((3, 1)), np.ones(3) * qd, np.zeros(3))
 
 
-def test_joint_has_a_unit_for_each_of_its_variables():
+def test_joint_is_rejected_unless_it_has_one_unit_per_variable():
     refuses(
-        "joint[0] (joint1) of model 'planar2' needs one unit a variable; ",
+        "joint[0] (joint1) of model 'planar2' needs one unit per variable; ",
         joint=(UnitsMissing(), Revolute()),
     )
 
 
-def test_joint_is_for_spatial_vectors():
+def test_joint_with_a_planar_motion_subspace_is_rejected():
     message = (
         "joint[0] (joint1) of model 'planar2' has an S of shape (3, 1); spatial vectors need (6, 1)"
     )
@@ -409,11 +404,11 @@ def test_joint_is_for_spatial_vectors():
         ),
     ],
 )
-def test_inertia_has_the_sizes_of_spatial_vectors(body, message):
+def test_inertia_with_wrong_array_shapes_is_rejected(body, message):
     refuses(message, inertia=changed(planar2().inertia, 1, body))
 
 
-def test_tree_transform_has_the_sizes_of_spatial_vectors():
+def test_planar_tree_transform_in_a_spatial_model_is_rejected():
     X = Transform(np.eye(2), np.zeros(2))
     refuses(
         "Xtree[1] (joint2) of model 'planar2' has E of shape (2, 2)",

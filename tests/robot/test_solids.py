@@ -1,21 +1,24 @@
-"""The inertias of solids against the integrals over their slices, by Gauss quadrature, which is
-exact for the polynomials that they are.
+"""Inertias of solids compared with integrals over slices.
+
+The integrands are polynomials, so Gauss quadrature is exact.
 """
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rigidblocks import box_inertia, capsule_inertia, cylinder_inertia, sphere_inertia
-from rigidblocks.algebra.spatial import RigidInertia, rotx, xlt
+from rigidblocks import box_inertia, sphere_inertia
+from rigidblocks.robot.model import capsule_inertia, cylinder_inertia
+from rigidblocks.spatial.spatial import RigidInertia, rotx, xlt
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 R, H, DENSITY = 0.3, 0.8, 1200.0
 
 
 def turned(pieces):
-    """Mass and moments of a solid of revolution about z: of each piece where it begins, where it
-    ends, and the square of its radius there.
+    """Return mass and moments of a solid of revolution about z.
+
+    Each piece consists of its start, its end and its squared radius as a function of z.
     """
     m = side = along = 0.0
     for a, b, square in pieces:
@@ -42,7 +45,7 @@ SOLIDS = {
 
 
 @pytest.mark.parametrize("name", SOLIDS)
-def test_solids_of_revolution_are_the_integrals_over_their_slices(name):
+def test_inertias_of_solids_of_revolution_equal_integrals_over_slices(name):
     function, sizes, pieces = SOLIDS[name]
     m, moments = turned(pieces)
     for given in ({"density": DENSITY}, {"mass": m}):
@@ -52,7 +55,7 @@ def test_solids_of_revolution_are_the_integrals_over_their_slices(name):
         assert_allclose(inertia.h, 0.0, atol=1e-15)
 
 
-def test_eight_boxes_are_one():
+def test_sum_of_the_inertias_of_eight_boxes_equals_the_inertia_of_their_union():
     whole = box_inertia((0.2, 0.4, 0.6), density=DENSITY)
     parts = [
         box_inertia((0.1, 0.2, 0.3), density=DENSITY, at=xlt([x, y, z]))
@@ -65,7 +68,7 @@ def test_eight_boxes_are_one():
     assert_allclose(total.matrix(), whole.matrix(), rtol=1e-13, atol=1e-13)
 
 
-def test_a_solid_can_be_elsewhere():
+def test_inertia_of_a_solid_is_transformed_to_its_pose():
     X = rotx(0.3) @ xlt([0.1, 0.2, 0.3])
     placed = cylinder_inertia(R, H, mass=2.0, at=X)
     matrix = X.matrix()
@@ -76,13 +79,13 @@ def test_a_solid_can_be_elsewhere():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "either its mass"),
-        ({"mass": 1.0, "density": 1.0}, "either its mass"),
+        ({}, "exactly one of its mass"),
+        ({"mass": 1.0, "density": 1.0}, "exactly one of its mass"),
         ({"mass": 0.0}, "must be positive, not 0.0 kg"),
         ({"density": np.nan}, "must be positive, not nan kg"),
     ],
 )
-def test_a_mass_that_is_none_is_refused(given, message):
+def test_solid_with_invalid_mass_is_rejected(given, message):
     with pytest.raises(ValueError, match=message):
         sphere_inertia(R, **given)
     with pytest.raises(ValueError, match="positive numbers"):

@@ -1,10 +1,8 @@
-"""Configurations of a whole model: the position variables q of all its joints, which need not be
-coordinates.
+"""Configurations of a model: the position variables q of all its joints.
 
-With a quaternion among them there are more position than velocity variables, and q + dq means
-nothing. Everything works on floats and on traced scalars. Lengths are checked; floats are also
-refused, with ValueError, where they are no configuration: not finite, or with a quaternion of
-length zero.
+A joint with a quaternion has more position than velocity variables, so q + dq is undefined for it.
+All functions accept floats and traced scalars, and check the lengths of their arguments. Functions
+that check values raise ValueError for floats that are not finite and for zero quaternions.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,29 +10,31 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.model.tree import Tree
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.spatial import Array
 
 
 def neutral(model: Tree) -> Array:
-    """The configuration (nq,) in which the two frames of every joint coincide: zeros, and
-    quaternions (1, 0, 0, 0).
+    """Return the neutral configuration (nq,), in which the two frames of every joint coincide.
+
+    Its elements are zeros and quaternions (1, 0, 0, 0).
     """
     return np.concatenate([joint.neutral() for joint in model.joint])
 
 
 def random_configuration(model: Tree, rng: np.random.Generator) -> Array:
-    """A random configuration (nq,): angles within half a turn, distances within 1 m, rotations of
-    all directions.
+    """Return a random configuration (nq,).
+
+    Angles are in [-pi, pi], distances in [-1 m, 1 m]; spatial rotations are random.
     """
     return np.concatenate([joint.random(rng) for joint in model.joint])
 
 
 def rate(model: Tree, q: Array, qd: Array) -> Array:
-    """The rate of change dq/dt (nq,) of the configuration q at the joint velocities qd (nv,) (RBDA
-    Eq 3.7).
+    """Return the derivative dq/dt (nq,) at the configuration q (nq,) and velocities qd (nv,).
 
-    Values are not checked: this is the right-hand side that a simulation integrates.
+    The function implements RBDA Eq 3.7. Simulations integrate this right-hand side, so the function
+    checks only the lengths of its arguments and not their values.
     """
     _check_length(model, "q", q, model.q_slices)
     _check_length(model, "qd", qd, model.v_slices)
@@ -47,16 +47,20 @@ def rate(model: Tree, q: Array, qd: Array) -> Array:
 
 
 def integrate(model: Tree, q: ArrayLike, dq: ArrayLike) -> Array:
-    """The configuration (nq,) after unit time at the constant joint velocities dq (nv,), from q;
-    also called q (+) dq.
+    """Return the configuration (nq,) after unit time at constant joint velocities, q (+) dq.
+
+    Args:
+        model: The model.
+        q: The initial configuration (nq,).
+        dq: The constant joint velocities (nv,).
     """
-    q, dq = checked(model, q), np.asarray(dq)
+    q, dq = as_configuration(model, q), np.asarray(dq)
     _check_length(model, "dq", dq, model.v_slices)
-    return displaced(model, q, dq)
+    return integrate_unchecked(model, q, dq)
 
 
-def displaced(model: Tree, q: Array, dq: Array) -> Array:
-    """The same as `integrate` without the checks: for a step of a simulation."""
+def integrate_unchecked(model: Tree, q: Array, dq: Array) -> Array:
+    """Return the result of `integrate` without checks, for a simulation step."""
     return np.concatenate(
         [
             joint.integrate(q[k], dq[l])
@@ -66,35 +70,40 @@ def displaced(model: Tree, q: Array, dq: Array) -> Array:
 
 
 def difference(model: Tree, q0: ArrayLike, q1: ArrayLike) -> Array:
-    """The constant joint velocities (nv,) that lead from q0 to q1 in unit time, over the smaller
-    angle of two.
+    """Return the constant joint velocities (nv,) that move the model from q0 to q1 in unit time.
+
+    For rotations the smaller of the two possible angles is used.
     """
-    q0, q1 = checked(model, q0), checked(model, q1)
+    q0, q1 = as_configuration(model, q0), as_configuration(model, q1)
     return _each_joint(model, lambda joint, k: joint.difference(q0[k], q1[k]))
 
 
-def normalized(model: Tree, q: ArrayLike) -> Array:
-    """The configuration q (nq,) with its quaternions made unit ones."""
-    return unit_quaternions(model, checked(model, q))
+def normalize_quaternions(model: Tree, q: ArrayLike) -> Array:
+    """Return the configuration q (nq,) with normalized quaternions."""
+    return unit_quaternions(model, as_configuration(model, q))
 
 
 def unit_quaternions(model: Tree, q: Array) -> Array:
-    """The same as `normalized` without the checks: not finite where a quaternion is zero."""
+    """Return the result of `normalize_quaternions` without checks.
+
+    A zero quaternion gives values that are not finite.
+    """
     return _each_joint(model, lambda joint, k: joint.normalized(q[k]))
 
 
 def singular_joints(model: Tree, q: Array) -> Iterator[str]:
-    """Which joints have coordinates that are singular at q (nq,), and how, for messages."""
+    """Yield a message for each joint whose coordinates are singular at q (nq,)."""
     for name, joint, k in zip(model.joint_names, model.joint, model.q_slices, strict=True):
         if how := joint.singular(q[k]):
             yield f"{name} of model '{model.name}' {how}"
 
 
-def checked(model: Tree, q: ArrayLike) -> Array:
-    """The configuration q (nq,) as an array.
+def as_configuration(model: Tree, q: ArrayLike) -> Array:
+    """Check the configuration q (nq,) and return it as an array.
 
-    Raises ValueError, naming the joint, for a wrong length, and for floats that are not finite or a
-    zero quaternion.
+    Raises:
+        ValueError: The length is wrong, a float is not finite or a quaternion is zero; the message
+            contains the joint name.
     """
     q = np.asarray(q)
     _check_length(model, "q", q, model.q_slices)
@@ -110,8 +119,10 @@ def checked(model: Tree, q: ArrayLike) -> Array:
 
 
 def check_quaternions(model: Tree, q: Array) -> None:
-    """Raises ValueError, naming the joint, where a quaternion in q (nq,) is zero; what is not
-    finite passes.
+    """Check the quaternions in q (nq,); joints with non-finite values are skipped.
+
+    Raises:
+        ValueError: A quaternion is zero; the message contains the joint name.
     """
     for i, (joint, k) in enumerate(zip(model.joint, model.q_slices, strict=True)):
         if joint.nq > joint.nv and np.all(np.isfinite(q[k])):
@@ -120,7 +131,7 @@ def check_quaternions(model: Tree, q: Array) -> None:
             if not np.all(np.isfinite(unit)):
                 where = f"{model.joint_names[i]} of model '{model.name}'"
                 raise ValueError(
-                    f"the quaternion of {where} must not be zero; its configuration was "
+                    f"the quaternion of {where} must not be zero; its configuration is "
                     f"{q[k].tolist()}"
                 )
 
@@ -132,9 +143,7 @@ def _each_joint(model: Tree, function: Callable[..., Array]) -> Array:
 
 
 def _check_length(model: Tree, name: str, values: Array, places: tuple[slice, ...]) -> None:
-    """Raises ValueError for another length than the model's, naming the first joint that is left
-    without values.
-    """
+    """Raise ValueError for a wrong length; name the first joint whose values are missing."""
     needed, given = places[-1].stop, np.shape(values)
     if given == (needed,):
         return

@@ -1,4 +1,4 @@
-"""What surfaces are made of, and how two of them work together where they touch."""
+"""Surface materials and their combination for a pair of touching shapes."""
 
 from dataclasses import dataclass, fields
 from math import sqrt
@@ -7,16 +7,23 @@ from sys import float_info
 
 @dataclass(frozen=True)
 class Material:
-    """What the surface of a shape is to others that it touches.
+    """Contact properties of a surface.
 
-    `mu` is the friction of what slides, `mu_static` that of what sticks, the same unless given, at
-    least `mu`; `e` Newton's restitution, 0 to 1. `torsional` [m] times the normal force is the
-    largest moment about the normal, `rolling` [m] that about the tangents, at each point of
-    contact: a ball on a plane is braked by rolling / radius times its weight. `stiffness` K [N/m]
-    and `damping` D [N.s/m] are those of soft contact, and of no meaning where contact is rigid.
-    `name` is for pairs of materials.
+    Attributes:
+        name: The name of the material, to specify the combined material of a pair.
+        mu: The coefficient of sliding friction.
+        mu_static: The coefficient of static friction, at least `mu`; by default `mu`.
+        e: Newton's coefficient of restitution, 0 to 1.
+        torsional: The maximum friction torque about the normal at each contact point, divided by
+            the normal force [m].
+        rolling: The maximum rolling friction torque about the tangents at each contact point,
+            divided by the normal force [m]. The braking force on a ball on a plane is rolling /
+            radius times its weight.
+        stiffness: The stiffness K of compliant contact [N/m]; rigid contact ignores it.
+        damping: The damping D of compliant contact [N.s/m]; rigid contact ignores it.
 
-    Raises ValueError for numbers that are not of these ranges.
+    Raises:
+        ValueError: A value is outside its range.
     """
 
     name: str = ""
@@ -38,26 +45,26 @@ class Material:
                 )
         if self.mu_static is not None and self.mu_static < self.mu:
             raise ValueError(
-                f"material '{self.name}' sticks with less than it slides: mu_static = "
-                f"{self.mu_static} is below mu = {self.mu}"
+                f"the static friction of material '{self.name}' must be at least its sliding "
+                f"friction, but mu_static = {self.mu_static} is below mu = {self.mu}"
             )
 
 
-def combined(a: Material, b: Material) -> Material:
-    """The material of a pair that is not named as one.
+def combine_materials(a: Material, b: Material) -> Material:
+    """Return the combined material of two surfaces, for pairs without a specified material.
 
-    mu, mu_static and e are geometric means, torsional and rolling the larger of the two. K is that
-    of two springs in series, and D what their dampers lose together:
+    mu, mu_static and e are geometric means; torsional and rolling are the larger of the two values.
+    K is the stiffness of two springs in series, and D dissipates as much power as the two dampers:
 
         K = K_a K_b / (K_a + K_b),  D = D_a (K / K_a)^2 + D_b (K / K_b)^2
 
-    Where one of the two says no K or D, they are those of the other.
+    If one material has no K or no D, the values of the other material apply.
     """
-    K, D = _in_series(a, b)
+    K, D = _series_spring_damper(a, b)
     return Material(
         f"{a.name}, {b.name}",
         sqrt(a.mu * b.mu),
-        sqrt(sticking(a) * sticking(b)),
+        sqrt(static_friction(a) * static_friction(b)),
         sqrt(a.e * b.e),
         max(a.torsional, b.torsional),
         max(a.rolling, b.rolling),
@@ -66,13 +73,13 @@ def combined(a: Material, b: Material) -> Material:
     )
 
 
-def sticking(material: Material) -> float:
-    """The friction of what sticks."""
+def static_friction(material: Material) -> float:
+    """Return the coefficient of static friction."""
     return material.mu if material.mu_static is None else material.mu_static
 
 
-def _in_series(a: Material, b: Material) -> tuple[float | None, float | None]:
-    """K and D of two that may say none."""
+def _series_spring_damper(a: Material, b: Material) -> tuple[float | None, float | None]:
+    """Return K and D of two springs in series, each of which may be None."""
     if a.stiffness is None or b.stiffness is None:
         one = b if a.stiffness is None else a
         return one.stiffness, one.damping

@@ -1,19 +1,22 @@
-"""Mechanisms with kinematic loops, each with a start that closes them: the examples of RBDA chapter
-8 and of Spencer 2004.
+"""Example robots of spatial_v1, and mechanisms with kinematic loops.
 
-Planar ones are in planar vectors, with gravity (0, -9.81); `in_space` makes a spatial model of
-them.
+The mechanisms are the examples of RBDA chapter 8 and of Spencer 2004. Each has an initial state
+that satisfies the loop closure. Planar mechanisms use planar vectors and gravity (0, -9.81);
+`in_space` converts them to spatial vectors.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra import planar, spatial
-from rigidblocks.algebra.spatial import Array, RigidInertia, mcI, rotx, xlt
-from rigidblocks.joint import (
+from rigidblocks.common.display_hooks import Picture, picture
+from rigidblocks.joints import (
+    Cylindrical,
+    Helical,
+    Joint,
     LoopJoint,
     PlanarPrismatic,
     PlanarRevolute,
@@ -23,17 +26,316 @@ from rigidblocks.joint import (
     Spherical,
     Universal,
 )
-from rigidblocks.model.model import Model
-from rigidblocks.model.planar import PlanarModel
-from rigidblocks.model.tree import Tree
-from rigidblocks.pictures import Picture, picture
+from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.robot.shapes import Box, Cylinder, Sphere
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial import planar, spatial
+from rigidblocks.spatial.spatial import (
+    Array,
+    RigidInertia,
+    Transform,
+    identity,
+    mcI,
+    rotx,
+    rotz,
+    xlt,
+)
+
+
+def planar_n(n: int) -> Model:
+    """Return a planar serial robot of `n` revolute joints about z and `n` equal links.
+
+    This is planarN of spatial_v1. The links lie on the x axis at q = 0. Each link is a thin rod of
+    length 1 m and mass 1 kg. Its centre of mass is in the middle, and its moment of inertia is
+    1/12 kg m^2. Gravity is (0, 0, -9.81), parallel to the joint axes, so it does no work.
+    """
+    if n < 1:
+        raise ValueError(f"a planar robot needs at least 1 link, not {n}")
+    link = mcI(1.0, [0.5, 0.0, 0.0], np.diag([0.01, 1 / 12, 1 / 12]))
+    return Model(
+        name=f"planar{n}",
+        parent=tuple(range(-1, n - 1)),
+        joint=(Revolute(),) * n,
+        Xtree=tuple(xlt([0.0 if i == 0 else 1.0, 0.0, 0.0]) for i in range(n)),
+        inertia=(link,) * n,
+        appearance=((Box.between((0.0, -0.05, -0.05), (1.0, 0.05, 0.05)),),) * n,
+    )
+
+
+def planar2() -> Model:
+    """Return the planar robot of two links, `planar_n(2)`."""
+    return planar_n(2)
+
+
+def planar3() -> Model:
+    """Return the planar robot of three links, `planar_n(3)`."""
+    return planar_n(3)
+
+
+def auto_tree(nb: int, bf: float = 1.0, skew: float = 0.0, taper: float = 1.0) -> Model:
+    """Return a kinematic tree of `nb` bodies and revolute joints (autoTree of spatial_v1).
+
+    The tree is built in breadth-first order. Body i (from 1) is a thin-walled cylinder from 0 to l
+    on its x axis, with length l = taper^(i-1), radius l/20 and mass taper^(3(i-1)). Its outboard
+    joint axis passes through (l, 0, 0), rotated by `skew` [rad] about x.
+
+    Args:
+        nb: The number of bodies.
+        bf: The average number of children of a body that has children, at least 1; the base has
+            exactly one child.
+        skew: The angle between the axes of a body [rad].
+        taper: The ratio of the lengths of successive bodies.
+    """
+    _check_tree_shape(nb, bf, skew, taper)
+    parent = tuple(int((i - 1 + np.ceil(bf)) // bf) - 1 for i in range(nb))
+    length = [taper**i for i in range(nb)]
+    Xtree = [xlt([0.0, 0.0, 0.0])] + [rotx(skew) @ xlt([length[p], 0.0, 0.0]) for p in parent[1:]]
+    return Model(
+        name=f"auto_tree_{nb}",
+        parent=parent,
+        joint=(Revolute(),) * nb,
+        Xtree=tuple(_tidy(X) for X in Xtree),
+        inertia=tuple(_thin_walled_cylinder(taper ** (3 * i), length[i]) for i in range(nb)),
+        appearance=tuple((Cylinder.between(np.zeros(3), (l, 0.0, 0.0), l / 20),) for l in length),
+    )
+
+
+def _check_tree_shape(nb: int, bf: float, skew: float, taper: float) -> None:
+    """Raise ValueError for values that do not define a kinematic tree."""
+    if nb < 1 or nb != int(nb):
+        raise ValueError(f"the number of bodies must be an integer of at least 1, not nb = {nb}")
+    if not (1 <= bf < np.inf and 0 < taper < np.inf and np.isfinite(skew)):
+        raise ValueError(
+            f"auto_tree needs bf >= 1, taper > 0 and a finite skew, not bf = {bf}, taper = "
+            f"{taper}, skew = {skew}"
+        )
+
+
+def auto_tree_p(nb: int, bf: float = 1.0, taper: float = 1.0) -> PlanarModel:
+    """Return the planar mechanism `auto_tree(nb, bf, 0, taper)` in planar vectors.
+
+    This is autoTreep of spatial_v1. Gravity is zero by default.
+    """
+    tree = auto_tree(nb, bf, 0.0, taper)
+    return PlanarModel(
+        name=f"auto_tree_p_{nb}",
+        parent=tree.parent,
+        joint=(PlanarRevolute(),) * nb,
+        Xtree=tuple(planar.xlt(X.r[:2]) for X in tree.Xtree),
+        inertia=tuple(
+            planar.RigidInertia(body.m, body.h[:2], body.I[2, 2]) for body in tree.inertia
+        ),
+    )
+
+
+class DHRow(NamedTuple):
+    """Denavit-Hartenberg parameters of a joint.
+
+    They define the transform from one joint axis z to the next, and are numbered as in RBDA 4.3 and
+    the Springer Handbook. The joint position is added to d or theta.
+
+    Attributes:
+        a: The distance along x [m].
+        alpha: The angle about x [rad].
+        d: The distance along the new axis [m].
+        theta: The angle about the new axis [rad].
+    """
+
+    a: float
+    alpha: float
+    d: float
+    theta: float
+
+
+def dh_chain(
+    rows: Sequence[DHRow | Sequence[float]],
+    inertia: Sequence[RigidInertia],
+    joint: Sequence[Joint] | None = None,
+    base: tuple[float, float] = (0.0, 0.0),
+    name: str = "dh_chain",
+    *,
+    convention: Literal["modified", "standard"] = "modified",
+    unphysical: tuple[str, ...] = (),
+) -> Model:
+    """Return the serial robot with these Denavit-Hartenberg parameters, one row per joint.
+
+        X_J X_T = scrz(theta, d) scrx(alpha, a)        modified, a and alpha before the joint
+        X_T X_J = scrx(alpha, a) scrz(theta, d)        standard, a and alpha after the joint
+
+    RBDA 4.3 and Craig use the modified convention. Denavit and Hartenberg, Paul and Corke use the
+    standard convention, in which the frame of row i is at the far end of the link. With the
+    standard convention the body frame is the joint frame; `dh_frames` returns the frames of the
+    rows.
+
+    Args:
+        rows: The rows (a, alpha, d, theta) [m, rad].
+        inertia: `inertia[i]` is in the frame of row i.
+        joint: The joints, revolute by default; all joint axes are z.
+        base: (d0, theta0), from the base frame to the first x axis.
+        name: The name of the model.
+        convention: "modified" or "standard".
+        unphysical: The names (body1, ...) of bodies that keep a physically impossible inertia.
+
+    Raises:
+        ValueError: A joint axis is not z, or the sequences differ in length.
+    """
+    joint = (Revolute(),) * len(rows) if joint is None else tuple(joint)
+    _check_dh(rows, joint, name)
+    Xtree, ends = _dh_transforms(rows, convention)
+    if Xtree:
+        Xtree[0] = Xtree[0] @ _screw_z(base[1], base[0])
+    return Model(
+        name=name,
+        parent=tuple(range(-1, len(rows) - 1)),
+        joint=joint,
+        Xtree=tuple(_tidy(X) for X in Xtree),
+        inertia=tuple(body.to_parent(X) for body, X in zip(inertia, ends, strict=True))
+        if ends
+        else tuple(inertia),
+        unphysical=unphysical,
+    )
+
+
+def _dh_transforms(
+    rows: Sequence[DHRow | Sequence[float]], convention: str
+) -> tuple[list[Transform], list[Transform]]:
+    """Return the tree transforms and, for the standard convention, body-to-row transforms."""
+    turns = [_screw_z(row[3], row[2]) for row in rows]
+    twists = [_tidy(rotx(row[1])) @ xlt([row[0], 0.0, 0.0]) for row in rows]
+    if convention == "standard":
+        ends = [_tidy(X @ T) for X, T in zip(twists, turns, strict=True)]
+        return [identity(), *ends[:-1]] if ends else [], ends
+    if convention == "modified":
+        return [T @ X for X, T in zip(twists, turns, strict=True)], []
+    raise ValueError(f"convention must be 'modified' or 'standard', not '{convention}'")
+
+
+def dh_frames(rows: Sequence[DHRow | Sequence[float]]) -> tuple[Transform, ...]:
+    """Return the transforms from body i of `dh_chain` to the frame of row i.
+
+    The rows follow the standard convention. The last frame is the flange.
+    """
+    return tuple(
+        _tidy(rotx(alpha) @ xlt([a, 0.0, 0.0]) @ _screw_z(theta, d)) for a, alpha, d, theta in rows
+    )
+
+
+def _check_dh(rows: Sequence[DHRow | Sequence[float]], joint: tuple[Joint, ...], name: str) -> None:
+    """Raise ValueError for a joint whose axis is not z, or a row without four numbers."""
+    about_z = Revolute | Prismatic | Helical | Cylindrical
+    for k, one in enumerate(joint):
+        if not isinstance(one, about_z) or one.axis != (0.0, 0.0, 1.0):
+            raise ValueError(
+                f"joint {k} of '{name}' is {one}; Denavit-Hartenberg parameters need a joint with "
+                "the axis z"
+            )
+    if bad := [k for k, row in enumerate(rows) if len(row) != 4]:
+        raise ValueError(
+            f"row {bad[0]} of '{name}' is {tuple(rows[bad[0]])}; it needs the 4 numbers a, alpha, "
+            "d, theta"
+        )
+
+
+def _screw_z(theta: float, d: float) -> Transform:
+    """Return the transform to a frame turned by theta [rad] about z and moved by d [m] along z."""
+    X: Transform = rotz(theta) @ xlt([0.0, 0.0, d])
+    return X
+
+
+def _thin_walled_cylinder(m: float, l: float) -> RigidInertia:
+    """Return the inertia of mass m and length l along x from the origin, with radius r = l/20.
+
+    I_C = m diag(r^2, r^2/2 + l^2/12, r^2/2 + l^2/12).
+    """
+    r = l / 20
+    side = m * (r**2 / 2 + l**2 / 12)
+    return mcI(m, [l / 2, 0.0, 0.0], np.diag([m * r**2, side, side]))
+
+
+def _tidy(X: Transform) -> Transform:
+    """Return X; rounding errors of quarter turns in E become exact zeros and ones."""
+    return Transform(np.where(np.abs(X.E) < 1e-15, 0.0, X.E), X.r)
+
+
+def quadruped() -> Model:
+    """Return a quadruped of 12.8 kg with a floating trunk and four legs of three joints.
+
+    The trunk is body 0, on a six-DoF joint. Each leg has a hip joint about x (abduction), a hip
+    joint about y and a knee joint about y. Front legs are at +x, left legs at +y. With all joints
+    at 0 the legs hang straight down and are 0.4 m long. The feet are balls (`contact`).
+    """
+    trunk = mcI(6.0, np.zeros(3), np.diag([0.03, 0.11, 0.12]))
+    parts: list[tuple[Any, ...]] = [(-1, SixDoF(), xlt(np.zeros(3)), trunk, "trunk", "base")]
+    for end, x in (("front", 0.2), ("rear", -0.2)):
+        for side, y in (("left", 1.0), ("right", -1.0)):
+            parts += _leg(f"{end}_{side}", len(parts), x, y)
+    parent, joint, Xtree, inertia, bodies, joints = zip(*parts, strict=True)
+    foot = Sphere(0.02, (0.0, 0.0, -0.2))
+    contact = tuple((foot,) if body.endswith("shank") else () for body in bodies)
+    return Model(
+        "quadruped",
+        parent,
+        joint,
+        Xtree,
+        inertia,
+        body_names=bodies,
+        joint_names=joints,
+        contact=contact,
+    )
+
+
+def _leg(name: str, first: int, x: float, side: float) -> list[tuple[Any, ...]]:
+    """Return parent, joint, Xtree, inertia and names of the bodies of a leg."""
+    rod = np.diag([0.2**2 / 12 + 1e-4, 0.2**2 / 12 + 1e-4, 2e-4])  # per kg, 0.2 m along z
+    hip = mcI(0.5, [0.0, 0.04 * side, 0.0], 0.5 * np.diag([2e-4, 2e-4, 2e-4]))
+    thigh, shank = (mcI(m, [0.0, 0.0, -0.1], m * rod) for m in (0.8, 0.4))
+    across = Revolute((0.0, 1.0, 0.0))
+    return [
+        (
+            0,
+            Revolute((1.0, 0.0, 0.0)),
+            xlt([x, 0.1 * side, 0.0]),
+            hip,
+            f"{name}_hip",
+            f"{name}_abduction",
+        ),
+        (first, across, xlt([0.0, 0.08 * side, 0.0]), thigh, f"{name}_thigh", f"{name}_hip"),
+        (first + 1, across, xlt([0.0, 0.0, -0.2]), shank, f"{name}_shank", f"{name}_knee"),
+    ]
+
+
+def gripper() -> Model:
+    """Return a hand with two sliding fingers, and a separate block of 0.2 kg to hold.
+
+    The hand (1 kg) is body 0, on a vertical prismatic joint. The fingers, 0.1 kg each, slide along
+    x towards each other and close with positive q; at 0 their pads are 0.1 m apart. The block,
+    body 3, is a cube of 5 cm on a six-DoF joint. Fingers and block are boxes (`contact`).
+    """
+    pad, cube = (0.02, 0.06, 0.06), (0.05, 0.05, 0.05)
+    return Model(
+        "gripper",
+        (-1, 0, 0, -1),
+        (Prismatic(), Prismatic((1.0, 0.0, 0.0)), Prismatic((-1.0, 0.0, 0.0)), SixDoF()),
+        (xlt(np.zeros(3)), xlt([-0.06, 0.0, 0.0]), xlt([0.06, 0.0, 0.0]), xlt(np.zeros(3))),
+        (_cuboid(1.0, (0.2, 0.1, 0.05)), _cuboid(0.1, pad), _cuboid(0.1, pad), _cuboid(0.2, cube)),
+        body_names=("hand", "left_finger", "right_finger", "block"),
+        joint_names=("lift", "left", "right", "free"),
+        contact=((), (Box(pad),), (Box(pad),), (Box(cube),)),
+    )
+
+
+def _cuboid(m: float, sides: Sequence[float]) -> RigidInertia:
+    """Return the inertia of a homogeneous box around the origin."""
+    a, b, c = sides
+    return mcI(m, np.zeros(3), m / 12 * np.diag([b * b + c * c, a * a + c * c, a * a + b * b]))
+
 
 GRAVITY = np.array([0.0, -9.81])
 PIN = PlanarRevolute()
 
 
 class Mechanism(NamedTuple):
-    """A model with loops, and q0 (nq,) and qd0 (nv,) that keep them closed."""
+    """Model with loops, and an initial state q0 (nq,) and qd0 (nv,) that closes the loops."""
 
     model: Tree
     q0: Array
@@ -43,8 +345,9 @@ class Mechanism(NamedTuple):
         return f"<Mechanism of {self.model!r}>"
 
     def show(self, q: Any = None, path: str | Path | None = None) -> Picture:
-        """The page of the mechanism at q (nq,), or q0, with a slider for each joint, which keep its
-        loops closed, as of `show`.
+        """Return a web page that shows the mechanism at q (nq,), by default at q0 (`show`).
+
+        The page has a slider for each joint; the sliders keep the loops closed.
         """
         return picture(self, q, path)
 
@@ -57,16 +360,25 @@ def four_bar(
     angle: float = 1.0,
     up: bool = True,
 ) -> Mechanism:
-    """Three bars of these lengths [m] and 1 kg/m, pinned to the ground in two places `ground` [m]
-    apart along x, at rest.
+    """Return a four-bar linkage at rest.
 
-    q = (crank, coupler on the crank, rocker) [rad]; the loop joint pins the coupler's tip to the
-    rocker's. The crank starts at `angle` [rad], and of the two places where the bars can meet it is
-    the one to the left of the line from the crank's tip to the rocker's support, or to its right if
-    not `up`. Raises ValueError where they cannot meet.
+    The three bars have a mass of 1 kg/m. q = (crank, coupler relative to the crank, rocker) [rad].
+    The loop joint connects the tips of coupler and rocker.
+
+    Args:
+        crank: The length of the crank [m].
+        coupler: The length of the coupler [m].
+        rocker: The length of the rocker [m].
+        ground: The distance between the two supports along x [m].
+        angle: The initial angle of the crank [rad].
+        up: True if the loop joint starts to the left of the line from the crank tip to the rocker
+            support, False if it starts to the right.
+
+    Raises:
+        ValueError: The bars cannot be connected.
     """
-    tip, support = _along(crank, angle), np.array([ground, 0.0])
-    pin = _meeting(tip, support, coupler, rocker, up)
+    tip, support = _polar_vector(crank, angle), np.array([ground, 0.0])
+    pin = _circle_intersection(tip, support, coupler, rocker, up)
     along, rocker_angle = _direction(pin - tip), _direction(pin - support)
     model = PlanarModel(
         "four_bar",
@@ -83,14 +395,14 @@ def four_bar(
 
 
 def n_four_bar(n: int, angle: float = 0.0, speed: float = 1.0) -> Mechanism:
-    """The N-four-bar mechanism of the IFToMM benchmark problems: n windows of 2 n + 1 uniform bars
-    of 1 m and 1 kg.
+    """Return the N-four-bar mechanism of the IFToMM benchmark problems.
 
-    There are n + 1 bars on the ground, 1 m apart, and a coupler from each to the next; the loop
-    joints pin the tip of a coupler to that of the next bar. The bars start at `angle` [rad] from
-    upright, to the right, and turn that way at `speed` [rad/s]. In line with the ground all
-    couplers may fold: the mechanism is singular. It has one degree of freedom elsewhere, its angle
-    th from upright:
+    It consists of n windows with 2 n + 1 uniform bars of 1 m and 1 kg. n + 1 bars stand on the
+    ground, 1 m apart, and a coupler connects each bar to the next. The loop joints connect the tip
+    of a coupler to the tip of the next bar. The bars start at `angle` [rad] from the vertical, to
+    the right, and rotate in that direction at `speed` [rad/s]. If the bars lie on the ground, the
+    couplers can fold and the configuration is singular. Elsewhere the mechanism has one degree of
+    freedom, its angle th from the vertical:
 
         ((n + 1)/3 + n) d2th/dt2 = g ((n + 1)/2 + n) sin th
     """
@@ -118,18 +430,25 @@ def n_four_bar(n: int, angle: float = 0.0, speed: float = 1.0) -> Mechanism:
 def five_bar(
     left: float = 2 * np.pi / 3, right: float = np.pi / 3, apex_up: bool = True
 ) -> Mechanism:
-    """The five-bar mechanism of Spencer 2004, 3.2: lower links of 1 m, 2 kg and 1 kg m^2 about
-    their centres, upper ones of 1.5 m, 3 kg and 2 kg m^2, on supports 1 m apart, at rest.
+    """Return the five-bar mechanism of Spencer 2004, section 3.2, at rest.
 
-    q = (left lower link, left upper on it, right lower, right upper on it) [rad]; the loop joint
-    pins the upper links together. The lower links start at the angles `left` and `right` from the x
-    axis, with the apex to the left of the line from the left knee to the right one, or to its right
-    if not `apex_up`. The second example of the thesis is the default, the first one, in which all
-    links are in line, is five_bar(pi, 0).
+    The lower links have length 1 m, mass 2 kg and moment of inertia 1 kg m^2 about their centres.
+    The upper links have length 1.5 m, mass 3 kg and moment of inertia 2 kg m^2. The supports are
+    1 m apart. q = (left lower, left upper, right lower, right upper link) [rad]; the angle of an
+    upper link is relative to its lower link. The loop joint connects the upper links.
+
+    The default is the second example of Spencer 2004. The first example, in which all links are
+    collinear, is five_bar(pi, 0).
+
+    Args:
+        left: The initial angle of the left lower link from the x axis [rad].
+        right: The initial angle of the right lower link from the x axis [rad].
+        apex_up: True if the apex starts to the left of the line from the left knee to the right
+            knee, False if it starts to the right.
     """
     lower, upper, base = 1.0, 1.5, np.array([1.0, 0.0])
-    knees = _along(lower, left), base + _along(lower, right)
-    apex = _meeting(*knees, upper, upper, apex_up)
+    knees = _polar_vector(lower, left), base + _polar_vector(lower, right)
+    apex = _circle_intersection(*knees, upper, upper, apex_up)
     left_upper, right_upper = (_direction(apex - knee) for knee in knees)
     link = (planar.mcI(2.0, [lower / 2, 0.0], 1.0), planar.mcI(3.0, [upper / 2, 0.0], 2.0))
     end, tip = planar.xlt([lower, 0.0]), planar.xlt([upper, 0.0])
@@ -155,14 +474,22 @@ def slider_crank(
     slider_mass: float = 1.0,
     angle: float = 1.0,
 ) -> Mechanism:
-    """A crank and a rod of these lengths [m] and 1 kg/m, and a slider on the line y = `offset`, at
-    rest.
+    """Return a slider-crank mechanism at rest.
 
-    q = (crank [rad], rod on the crank [rad], slider along x [m]); the loop joint pins the rod's tip
-    to the slider, which starts on the right. Raises ValueError where the rod does not reach the
-    line.
+    Crank and rod have a mass of 1 kg/m. q = (crank [rad], rod relative to the crank [rad], slider
+    along x [m]). The loop joint connects the rod tip to the slider, which starts on the right.
+
+    Args:
+        crank: The length of the crank [m].
+        rod: The length of the rod [m].
+        offset: The y coordinate of the slider line [m].
+        slider_mass: The mass of the slider [kg].
+        angle: The initial angle of the crank [rad].
+
+    Raises:
+        ValueError: The rod does not reach the slider line.
     """
-    x, y = _along(crank, angle)
+    x, y = _polar_vector(crank, angle)
     if abs(offset - y) > rod:
         raise ValueError(
             f"a rod of {rod} m from y = {y:.6g} m does not reach the slider's line y = {offset} m"
@@ -191,15 +518,15 @@ def slider_crank(
 def actuator_triangle(
     l1: float = 0.8, l2: float = 0.5, y1: float = 0.5, y2: float = 0.3
 ) -> Mechanism:
-    """An arm of two links that a linear actuator moves (RBDA Figure 8.3), at rest.
+    """Return an arm of two links with a linear actuator (RBDA Figure 8.3), at rest.
 
-    q = (y1 of the arm, theta2 of the cylinder, length d of the actuator [m], y2 of the forearm):
-    the cylinder stands `l1` [m] along x from the arm's support, and the loop joint pins the piston
-    to the arm `l2` [m] from there.
+    q = (y1 of the arm, theta2 of the cylinder, length d of the actuator [m], y2 of the forearm).
+    The cylinder is supported at the distance `l1` [m] along x from the arm support. The loop joint
+    connects the piston to the arm at the distance `l2` [m] from the arm support.
 
         d^2 = l1^2 + l2^2 - 2 l1 l2 cos y1,    theta2 = atan2(l2 sin y1, l2 cos y1 - l1)
     """
-    to_pin = _along(l2, y1) - np.array([l1, 0.0])
+    to_pin = _polar_vector(l2, y1) - np.array([l1, 0.0])
     model = PlanarModel(
         "actuator_triangle",
         (-1, -1, 1, 0),
@@ -215,8 +542,9 @@ def actuator_triangle(
 
 
 def in_space(mechanism: Mechanism) -> Mechanism:
-    """The same mechanism in spatial vectors, `PlanarModel.in_space`: it moves in the plane z = 0 as
-    the planar one does, with the same variables.
+    """Return the mechanism in spatial vectors, with the same variables.
+
+    The spatial mechanism moves in the plane z = 0 (`PlanarModel.in_space`).
     """
     model = mechanism.model
     if not isinstance(model, PlanarModel):
@@ -227,22 +555,22 @@ def in_space(mechanism: Mechanism) -> Mechanism:
 def bennett(
     a: float = 1.0, alpha: float = np.pi / 3, beta: float = np.pi / 2, angle: float = 1.0
 ) -> Mechanism:
-    """Bennett's linkage: four revolute joints that neither meet nor are parallel and yet move, at
-    rest.
+    """Return Bennett's linkage at rest.
 
-    Links of length a [m] and twist alpha [rad] alternate with those of length b and twist beta, a /
-    sin(alpha) = b / sin(beta); one of the latter is the ground. q = (q1, q2, q3) with q1 = `angle`:
+    The axes of its four revolute joints neither intersect nor are parallel, yet the linkage is
+    mobile. Links of length a [m] and twist alpha [rad] alternate with links of length b and twist
+    beta, with a / sin(alpha) = b / sin(beta). One link of length b is the ground. q = (q1, q2, q3)
+    with q1 = `angle`:
 
         tan(q1/2) tan(q2/2) = sin((beta + alpha)/2) / sin((beta - alpha)/2),    q3 = -q1
 
-    so that alpha and beta must differ. Three of the loop's five constraints depend on the other
-    two.
+    Therefore alpha and beta must differ. Three of the five loop constraints depend on the other two
+    constraints.
     """
     if min(np.abs(np.sin([(beta - alpha) / 2, alpha, angle / 2]))) < 1e-9:
         raise ValueError(
-            "a Bennett linkage needs twists that differ and are not 0, and an angle other than 0, "
-            f"not {alpha}, {beta} "
-            f"and {angle}"
+            "a Bennett linkage needs two different nonzero twists and a nonzero angle, not "
+            f"alpha = {alpha}, beta = {beta} and angle = {angle}"
         )
     b = a * np.sin(beta) / np.sin(alpha)
     ratio = np.sin((beta + alpha) / 2) / np.sin((beta - alpha) / 2)
@@ -261,12 +589,12 @@ def bennett(
 
 
 def sarrus(length: float = 1.0, radius: float = 0.5, angle: float = 0.6) -> Mechanism:
-    """The linkage of Sarrus: two pairs of hinged bars in planes at right angles, between which a
-    platform goes straight up and down, at rest.
+    """Return the Sarrus linkage at rest.
 
-    The bars have this `length` [m] and lean outward by `angle` [rad] from upright; the platform is
-    on the first pair, and the loop joint hinges the second to it. q = (angle, -2 angle, angle,
-    -angle, 2 angle), at all times.
+    Two pairs of hinged bars in perpendicular planes guide a platform vertically. The bars have the
+    length `length` [m] and lean outward by `angle` [rad] from the vertical. The platform is a child
+    of the first pair, and the loop joint connects it to the second pair. At all times q = (angle,
+    -2 angle, angle, -angle, 2 angle).
     """
     first, second, up = Revolute((0.0, 1.0, 0.0)), Revolute((1.0, 0.0, 0.0)), [0.0, 0.0, 1.0]
     end, bar = xlt([0.0, 0.0, length]), _bar(length, up)
@@ -286,28 +614,35 @@ def sarrus(length: float = 1.0, radius: float = 0.5, angle: float = 0.6) -> Mech
 def stewart_platform(
     height: float = 1.0, position: ArrayLike = (0.0, 0.0), mass: float = 10.0
 ) -> Mechanism:
-    """A platform on six legs, each on a universal joint, with a prismatic joint in it and a ball
-    joint at its end, at rest.
+    """Return a Stewart platform at rest: a platform on six legs.
 
-    Body 0 is the platform, a disc of 0.6 m and `mass` [kg] that starts level at this `height` and
-    `position` (x, y) [m]; then come the cylinder and the piston of each leg. q = (quaternion and
-    place of the platform, then for each leg the two angles [rad] and the length [m]). The loop
-    joints are the balls.
+    Each leg has a universal joint at its foot, a prismatic joint, and a ball joint at its upper
+    end. Body 0 is the platform, an initially horizontal disc of 0.6 m. The cylinder and the piston
+    of each leg follow. q = (quaternion and position of the platform, then for each leg the two
+    angles [rad] and the length [m]). The ball joints are the loop joints.
 
-    The platform has six freedoms of its own in the tree, and all legs and loops are alike. Hung on
-    one of the legs it would need a loop less; its constraints are conditioned as well then (1.3 in
-    mass-weighted coordinates), its inertia matrix is not (63 for 29).
+    The platform has a separate six-DoF joint in the tree, so all legs and loops have the same
+    structure. If the platform were a child of one leg, the model would need one loop less. The
+    condition number of the constraints would be the same (1.3 in mass-weighted coordinates), but
+    the condition number of the inertia matrix would increase from 29 to 63.
+
+    Args:
+        height: The initial height of the platform [m].
+        position: The initial position (x, y) of the platform [m].
+        mass: The mass of the platform [kg].
     """
     feet, ends = _hexagons(0.9, 0.5, np.radians(15.0))
     place = np.array([*np.asarray(position, dtype=float), height])
-    legs = [_leg(place + end - foot) for foot, end in zip(feet, ends, strict=True)]
+    legs = [_leg_coordinates(place + end - foot) for foot, end in zip(feet, ends, strict=True)]
     q0 = np.concatenate([[1.0, 0.0, 0.0, 0.0], place, *legs])
     return Mechanism(_platform_on_legs(mass, feet, ends), q0, np.zeros(24))
 
 
 def _hexagons(foot_radius: float, end_radius: float, spread: float) -> tuple[Array, Array]:
-    """The feet and the upper ends (6, 3) of six legs, in pairs `spread` [rad] from three spokes:
-    those of the feet, and those half way between for the ends.
+    """Return the feet and upper ends (6, 3) of six legs, each set in three pairs on a circle.
+
+    The feet of a pair are at `spread` [rad] on both sides of a spoke. The spokes of the upper ends
+    are halfway between the spokes of the feet.
     """
     turns = np.repeat(np.arange(3) * 2 * np.pi / 3, 2)
     feet = _circle(foot_radius, turns + np.tile([-spread, spread], 3))
@@ -315,7 +650,7 @@ def _hexagons(foot_radius: float, end_radius: float, spread: float) -> tuple[Arr
 
 
 def _platform_on_legs(mass: float, feet: Array, ends: Array) -> Model:
-    """A disc, and legs of a cylinder and a piston each between these places."""
+    """Return a disc on legs; each leg is a cylinder and a piston from a foot to the disc."""
     n = len(feet)
     disc = mcI(mass, np.zeros(3), mass * 0.6**2 / 4 * np.diag([1.0, 1.0, 2.0]))
     leg = _bar(0.5, [0.0, 0.0, 1.0]), _bar(0.5, [0.0, 0.0, -1.0])
@@ -336,20 +671,18 @@ def _platform_on_legs(mass: float, feet: Array, ends: Array) -> Model:
     )
 
 
-def _leg(to: Array) -> Array:
-    """The universal joint's angles and the length of a leg that ends at `to` (3,) [m] from its
-    foot.
-    """
+def _leg_coordinates(to: Array) -> Array:
+    """Return the two angles [rad] and the length [m] of a leg that ends at `to` (3,) [m]."""
     length = np.sqrt(to @ to)
     return np.array([np.arctan2(-to[1], to[2]), np.arcsin(to[0] / length), length])
 
 
 def _circle(radius: float, angles: Array) -> Array:
-    """Points (n, 3) on a level circle."""
+    """Return points (n, 3) on a horizontal circle."""
     return radius * np.array([np.cos(angles), np.sin(angles), np.zeros(len(angles))]).T
 
 
-def _along(length: float, angle: float) -> Array:
+def _polar_vector(length: float, angle: float) -> Array:
     return length * np.array([np.cos(angle), np.sin(angle)])
 
 
@@ -357,10 +690,8 @@ def _direction(r: Array) -> float:
     return float(np.arctan2(r[1], r[0]))
 
 
-def _meeting(p: Array, q: Array, from_p: float, from_q: float, left: bool) -> Array:
-    """The point (2,) at these distances from p and q, to the left of the way from p to q or to the
-    right of it.
-    """
+def _circle_intersection(p: Array, q: Array, from_p: float, from_q: float, left: bool) -> Array:
+    """Return the point (2,) at given distances from p and q, left or right of the line p to q."""
     between = float(np.hypot(*(q - p)))
     cosine = (between**2 + from_p**2 - from_q**2) / (2 * between * from_p)
     if abs(cosine) > 1 + 1e-12:
@@ -368,16 +699,16 @@ def _meeting(p: Array, q: Array, from_p: float, from_q: float, left: bool) -> Ar
             f"bars of {from_p} m and {from_q} m cannot meet: their ends are {between:.6g} m apart"
         )
     turn = np.arccos(np.clip(cosine, -1.0, 1.0))
-    return p + _along(from_p, _direction(q - p) + (turn if left else -turn))
+    return p + _polar_vector(from_p, _direction(q - p) + (turn if left else -turn))
 
 
 def _rod(length: float, mass: float) -> planar.RigidInertia:
-    """A uniform thin rod along x."""
+    """Return the inertia of a uniform thin rod along x."""
     return planar.mcI(mass, [length / 2, 0.0], mass * length**2 / 12)
 
 
 def _bar(length: float, along: ArrayLike) -> RigidInertia:
-    """A uniform round bar of 1 kg/m and a radius of 5 cm, along a unit vector."""
+    """Return the inertia of a round bar of 1 kg/m and radius 5 cm along a unit vector."""
     u, m = np.asarray(along, dtype=float), length
     uu = np.outer(u, u)
     return mcI(

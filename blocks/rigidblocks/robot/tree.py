@@ -1,5 +1,6 @@
-"""What the models of all algebras share: the connectivity of a kinematic tree, and where its joints
-have their variables.
+"""Kinematic tree: connectivity, variable slices, and the check for joints that move no inertia.
+
+The tree is independent of the vector algebra.
 """
 
 import abc
@@ -8,26 +9,24 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from math import isfinite
+from math import hypot, isfinite, sqrt
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rigidblocks.algebra.frozen import is_frozen, read_only
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.joint import LoopJoint, StringConstraint
-from rigidblocks.model.resistance import find_idle_joint
-from rigidblocks.pictures import Picture, described, picture
+from rigidblocks.common.display_hooks import Picture, html_table, picture
+from rigidblocks.joints import LoopJoint, Prismatic, Revolute, StringConstraint
+from rigidblocks.spatial.immutable_data import is_frozen, read_only
+from rigidblocks.spatial.spatial import Array
 
 
 class Tree(abc.ABC):
-    """A kinematic tree: bodies 0 .. nb-1, joint i from body `parent[i]` to body i, parent -1 the
-    fixed base.
+    """Kinematic tree of bodies 0 .. nb-1.
 
-    The algorithms take the transforms, inertias and joints from here and the vector operations from
-    `algebra`.
+    Joint i connects body `parent[i]` with body i; parent -1 is the fixed base. The algorithms use
+    the transforms, inertias and joints of the tree and the vector operations of `algebra`.
     """
 
     algebra: ClassVar[ModuleType]
@@ -53,7 +52,7 @@ class Tree(abc.ABC):
         )
 
     def _repr_html_(self) -> str:
-        """What notebooks show: a table of the bodies."""
+        """Return a table of the bodies as HTML for notebooks."""
         names = ("base", *self.body_names)
         rows = zip(
             self.body_names, self.joint_names, self.joint, self.parent, self.inertia, strict=True
@@ -62,20 +61,20 @@ class Tree(abc.ABC):
             (body, joint, type(kind).__name__, names[parent + 1], f"{float(inertia.m):.4g}")
             for body, joint, kind, parent, inertia in rows
         )
-        return described(repr(self)[1:-1], ("body", "joint", "", "on", "mass [kg]"), cells)
+        return html_table(repr(self)[1:-1], ("body", "joint", "", "on", "mass [kg]"), cells)
 
     def show(self, q: Any = None, path: str | Path | None = None) -> Picture:
-        """The page of the robot at q (nq,), with a slider for each joint, as of `show`."""
+        """Return a web page that shows the robot at q (nq,), with a slider per joint (`show`)."""
         return picture(self, q, path)
 
     @property
     def nb(self) -> int:
-        """The number of bodies, and of tree joints."""
+        """The number of bodies, which is also the number of tree joints."""
         return len(self.parent)
 
     @cached_property
     def idle_joint(self) -> str | None:
-        """The name of a joint that can move without moving any inertia, if there is one."""
+        """The name of a joint that can move without moving any inertia, or None."""
         return find_idle_joint(self)
 
     @cached_property
@@ -90,14 +89,12 @@ class Tree(abc.ABC):
 
     @cached_property
     def nc(self) -> int:
-        """The number of constraints that the loop joints and the strings impose, dependent ones
-        included.
-        """
+        """Number of constraints of the loop joints and strings, including dependent constraints."""
         return sum(self._constraint_counts)
 
     @cached_property
     def constraint_slices(self) -> tuple[slice, ...]:
-        """Where loop joint l has its constraints among all of them, and behind them the strings."""
+        """The slices of the constraints: one for each loop joint, then one for each string."""
         return _slices(self._constraint_counts)
 
     @property
@@ -106,12 +103,14 @@ class Tree(abc.ABC):
         return [size - loop.joint.nv for loop in self.loops] + [1] * len(self.strings)
 
     def at(self, t: Any) -> Self:
-        """The model at the time t [s], of joints and strings that depend on time (`Rheonomic`); the
-        same where none does. t may be traced.
+        """Return the model at the time t [s], a float or traced.
+
+        Joints and strings that depend on time (`Rheonomic`) have their values at t. A model that
+        does not depend on time is returned unchanged.
         """
         if not self.rheonomic:
             return self
-        model = copy(self)  # what was worked out of its structure stays
+        model = copy(self)  # keeps the cached properties, which depend only on the structure
         loops = (replace(loop, joint=loop.joint.at(t)) for loop in self.loops)
         object.__setattr__(model, "joint", tuple(joint.at(t) for joint in self.joint))
         object.__setattr__(model, "loops", tuple(loops))
@@ -120,47 +119,46 @@ class Tree(abc.ABC):
 
     @cached_property
     def rheonomic(self) -> bool:
-        """Whether a joint or a string depends on time."""
+        """True if a joint or a string depends on time."""
         joints = (*self.joint, *(loop.joint for loop in self.loops))
         return any(joint.at(0.0) is not joint for joint in joints) or any(
             string.rheonomic for string in self.strings
         )
 
-    def check_no_strings(self, what: str) -> None:
-        """Raises ValueError for a model with strings, of which `what` knows nothing."""
+    def check_no_strings(self, feature: str) -> None:
+        """Raise ValueError if the model has strings; `feature` supports only loop joints."""
         if self.strings:
             names = ", ".join(self.loop_names[len(self.loops) :])
             raise ValueError(
-                f"model '{self.name}' has the strings {names}, and {what} is for loop joints alone"
+                f"model '{self.name}' has the strings {names}, but {feature} supports only loop "
+                "joints"
             )
 
     @property
-    def constrained(self) -> bool:
-        """Whether loop joints or strings are beyond the tree."""
+    def has_constraints(self) -> bool:
+        """True if the model has loop joints or strings."""
         return bool(self.loops or self.strings)
 
     @property
     def spanning_tree(self) -> Self:
-        """The same tree without its loop joints and strings."""
+        """The model without its loop joints and strings."""
         return replace(self, loops=(), strings=())  # type: ignore[type-var]  # the models are dataclasses
 
     @property
     def loop_names(self) -> tuple[str, ...]:
-        """The names of the loop joints and the strings: loop1, ..., string1, ... where they have
-        none of their own.
-        """
+        """The names of the loop joints and the strings, by default loop1, ..., string1, ...."""
         loops = (loop.name or f"loop{l + 1}" for l, loop in enumerate(self.loops))
         strings = (string.name or f"string{k + 1}" for k, string in enumerate(self.strings))
         return (*loops, *strings)
 
     @cached_property
     def q_slices(self) -> tuple[slice, ...]:
-        """Where joint i has its position variables in q."""
+        """For each joint, the slice of its position variables in q."""
         return _slices([joint.nq for joint in self.joint])
 
     @cached_property
     def v_slices(self) -> tuple[slice, ...]:
-        """Where joint i has its velocity variables in qd, qdd and tau."""
+        """For each joint, the slice of its velocity variables in qd, qdd and tau."""
         return _slices([joint.nv for joint in self.joint])
 
 
@@ -169,20 +167,22 @@ def _slices(sizes: Sequence[int]) -> tuple[slice, ...]:
     return tuple(slice(a, b) for a, b in pairwise(ends))
 
 
-def numbered(what: str, count: int) -> tuple[str, ...]:
-    """The names `what`1, `what`2, ..., for bodies or joints without names of their own."""
-    return tuple(f"{what}{i + 1}" for i in range(count))
+def default_names(kind: str, count: int) -> tuple[str, ...]:
+    """Return the default names `kind`1, `kind`2, ... of unnamed bodies or joints."""
+    return tuple(f"{kind}{i + 1}" for i in range(count))
 
 
 def complete(tree: Tree, dimensions: int) -> None:
-    """Makes the lists of a new model tuples, gives it names where it has none, and refuses a
-    gravity that has not `dimensions` finite components, with ValueError.
+    """Convert the lists of a new model to tuples and add default names.
+
+    Raises:
+        ValueError: The gravity does not have `dimensions` finite components.
     """
     for name in ("parent", "joint", "Xtree", "inertia", "massless", "loops", "strings"):
         if type(part := getattr(tree, name)) is not tuple:
             object.__setattr__(tree, name, tuple(part))
-    object.__setattr__(tree, "body_names", tree.body_names or numbered("body", tree.nb))
-    object.__setattr__(tree, "joint_names", tree.joint_names or numbered("joint", tree.nb))
+    object.__setattr__(tree, "body_names", tree.body_names or default_names("body", tree.nb))
+    object.__setattr__(tree, "joint_names", tree.joint_names or default_names("joint", tree.nb))
     gravity = np.asarray(tree.gravity)
     if gravity.shape != (dimensions,):
         raise ValueError(
@@ -195,9 +195,7 @@ def complete(tree: Tree, dimensions: int) -> None:
 
 
 def freeze(tree: Tree) -> None:
-    """Gives a new model read-only copies of the arrays that it was made of; what already is one is
-    kept.
-    """
+    """Replace the arrays of a new model by read-only copies; read-only arrays are not copied."""
     Transform, RigidInertia = tree.algebra.Transform, tree.algebra.RigidInertia
 
     def frame(X: Any) -> Any:
@@ -216,3 +214,107 @@ def freeze(tree: Tree) -> None:
 
 def _read_only_or_number(value: Any) -> Any:
     return read_only(value) if np.ndim(value) else value
+
+
+def check_resistance(
+    tree: Any, prescribed: Sequence[bool] | None = None, rotor_inertia: Array | None = None
+) -> None:
+    """Check that every joint moves inertia, except at special configurations of the tree.
+
+    One example is a pair of revolute joints about one axis with a massless body between them.
+    Another example is a joint whose axis passes through its only point mass. For these joints D of
+    RBDA Table 7.1 is singular. Forward dynamics then has no solution; inverse dynamics has one.
+
+    Args:
+        tree: The model.
+        prescribed: For each joint, True if its acceleration is prescribed; the check skips it.
+        rotor_inertia: The rotor inertia (nv,) of the joints, added to the diagonal of D.
+
+    Raises:
+        ValueError: A joint can move without moving inertia; the message contains its name.
+    """
+    if prescribed is None and rotor_inertia is None:
+        name = tree.idle_joint
+    else:
+        name = find_idle_joint(tree, prescribed, rotor_inertia)
+    if name is not None:
+        raise ValueError(
+            f"{name} of model '{tree.name}' can move without moving any inertia: the mass matrix "
+            "is singular; add inertia about or along its axis to a body outboard of it, or "
+            "remove the joint"
+        )
+
+
+def find_idle_joint(
+    tree: Any, prescribed: Sequence[bool] | None = None, rotor_inertia: Array | None = None
+) -> str | None:
+    """Return the name of a joint whose D is singular at all configurations, or None.
+
+    If D of a joint is singular at a random configuration, it is singular at all configurations.
+    """
+    if _all_move_their_own_body(tree):
+        return None
+    rng = np.random.default_rng(0)
+    behind, rigid = ([body.matrix() for body in tree.inertia] for _ in range(2))
+    for i in reversed(range(tree.nb)):
+        joint = tree.joint[i].at(0.0)
+        XJ, S, *_ = joint.jcalc(joint.random(rng), np.zeros(joint.nv))
+        X, U = (XJ @ tree.Xtree[i]).matrix(), behind[i] @ S
+        IA = behind[i]
+        if joint.nv and not (prescribed is not None and prescribed[i]):
+            rotor = np.zeros(joint.nv) if rotor_inertia is None else rotor_inertia[tree.v_slices[i]]
+            D = S.T @ U + np.diag(rotor)
+            if not _is_regular(D, np.diag(S.T @ rigid[i] @ S) + rotor, S, rigid[i]):
+                return str(tree.joint_names[i])
+            IA = IA - U @ np.linalg.solve(D, U.T)
+        if (p := tree.parent[i]) >= 0:
+            behind[p] = behind[p] + X.T @ IA @ X
+            rigid[p] = rigid[p] + X.T @ rigid[i] @ X
+    return None
+
+
+def _all_move_their_own_body(tree: Any) -> bool:
+    """Return True if each joint moves a body that is heavy enough for a regular D (fast test).
+
+    D is at least S^T I S, where I is the inertia of the body that the joint moves. The test
+    compares this value with all bodies outboard of the joint: their total mass m, and the bound s
+    of their second moment about the joint origin. About the origin of the parent, at the distance
+    d, their second moment is at most (sqrt(s) + d sqrt(m))^2. The bounds also apply to unphysical
+    published inertias if no motion has a negative kinetic energy.
+    """
+    if not all(type(joint) in (Revolute, Prismatic) for joint in tree.joint):
+        return False
+    bodies = zip(tree.body_names, tree.inertia, strict=True)
+    if tree.unphysical and not all(_resists(I) for n, I in bodies if n in tree.unphysical):
+        return False
+    mass, moment = [0.0] * tree.nb, [0.0] * tree.nb
+    for i in reversed(range(tree.nb)):
+        joint, body = tree.joint[i], tree.inertia[i]
+        (x, y, z), ((a, _, _), (d, b, _), (f, e, c)) = joint.axis, body.I.tolist()
+        turning = a * x * x + b * y * y + c * z * z + 2.0 * (d * x * y + e * y * z + f * z * x)
+        mass[i] += body.m
+        moment[i] += (a + b + c) / 2.0
+        own = turning if isinstance(joint, Revolute) else body.m
+        if not own > _ENOUGH * max(mass[i], moment[i]):
+            return False
+        if (p := tree.parent[i]) >= 0:
+            far = hypot(*tree.Xtree[i].r.tolist()) + isinstance(joint, Prismatic)  # |q| <= 1 m
+            mass[p] += mass[i]
+            moment[p] += (sqrt(moment[i]) + far * sqrt(mass[i])) ** 2
+    return True
+
+
+def _resists(body: Any) -> bool:
+    """Return True if every motion of the body has a kinetic energy of at least zero."""
+    return bool(np.linalg.eigvalsh(body.matrix())[0] >= -1e-12 * np.trace(body.I))
+
+
+_ENOUGH = 1e-9  # relative to the largest inertia; far above the bounds of `_is_regular`
+
+
+def _is_regular(D: Array, size: Array, S: Array, rigid: Array) -> bool:
+    """Return True if D, scaled by the inertias `size`, has no eigenvalue near zero."""
+    if np.any(size <= 1e-14 * np.abs(rigid).max() * (S * S).sum(axis=0)):
+        return False
+    smallest = np.linalg.eigvalsh(D / np.sqrt(np.outer(size, size)))[0]
+    return bool(smallest > 1e-12)

@@ -1,4 +1,4 @@
-"""What a model must be; every way in which one can be wrong is refused where it is made."""
+"""Validation of a new model: an invalid field is rejected when the model is created."""
 
 from collections import Counter
 from math import isfinite
@@ -6,18 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra import planar
-from rigidblocks.algebra.frames import check_frame, is_frame
-from rigidblocks.algebra.spatial import STRAIGHT, RigidInertia
-from rigidblocks.algebra.symmetric import check_symmetric
-from rigidblocks.joint import Joint, LoopJoint, Prismatic, Revolute, StringConstraint
-from rigidblocks.model.later import Later
-from rigidblocks.model.shapes import Shape
-from rigidblocks.model.tree import Tree
+from rigidblocks.joints import Joint, LoopJoint, Prismatic, Revolute, StringConstraint
+from rigidblocks.robot.shapes import Shape
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial import planar
+from rigidblocks.spatial.immutable_data import LazyTuple
+from rigidblocks.spatial.spatial import (
+    STRAIGHT,
+    RigidInertia,
+    check_frame,
+    check_symmetric,
+    is_frame,
+)
 
 
 class ImmobileError(ValueError):
-    """A joint moves no inertia: joint number `joint` of the model."""
+    """Error: a joint moves no inertia; `joint` is the index of this joint in the model."""
 
     def __init__(self, message: str, joint: int):
         super().__init__(message)
@@ -25,10 +29,15 @@ class ImmobileError(ValueError):
 
 
 def check_spatial_model(model: Any) -> None:
-    """Raises ValueError or TypeError for what is no model of rigid bodies in space."""
+    """Check a model of rigid bodies in space.
+
+    Raises:
+        ValueError: A field of the model is invalid.
+        TypeError: A joint, a shape or a transform of a loop joint has the wrong type.
+    """
     check_structure(model)
     for i in range(model.nb):
-        if not _is_plain(model, i):  # what follows takes several times as long
+        if not _is_plain(model, i):  # the full checks take several times as long
             _check_sizes(model, i)
             check_rotation(model, i)
             _check_inertia(model, i)
@@ -41,19 +50,17 @@ def check_spatial_model(model: Any) -> None:
 
 
 def _is_plain(model: Any, i: int) -> bool:
-    """Whether body i is one that most bodies are: of sound numbers, on a joint that is known to
-    fit.
-    """
+    """Return True if body i passes a fast check and its joint has a type with known sizes."""
     X, body = model.Xtree[i], model.inertia[i]
     E, r, h, I = X.E, X.r, body.h, body.I
     try:
         if not E.shape == I.shape == (3, 3) or not r.shape == h.shape == (3,):
             return False
-    except AttributeError:  # what is no array
+    except AttributeError:  # not an array
         return False
     if type(model.joint[i]) not in _PLAIN or model.body_names[i] in model.massless:
         return False
-    if E is STRAIGHT:  # which no one can write to
+    if E is STRAIGHT:  # a read-only identity matrix, which needs no check
         return all(map(isfinite, r.tolist())) and _is_sound(body.m, h.tolist(), I.tolist())
     return is_frame(E.tolist(), r.tolist()) and _is_sound(body.m, h.tolist(), I.tolist())
 
@@ -62,7 +69,12 @@ _PLAIN = (Revolute, Prismatic)
 
 
 def check_planar_model(model: Any) -> None:
-    """Raises ValueError or TypeError for what is no model of rigid bodies in the plane."""
+    """Check a model of rigid bodies in the plane.
+
+    Raises:
+        ValueError: A field of the model is invalid.
+        TypeError: A loop joint has a transform of the wrong type.
+    """
     check_structure(model)
     for i in range(model.nb):
         _check_planar(model, i)
@@ -73,12 +85,15 @@ def check_planar_model(model: Any) -> None:
 
 
 def check_structure(tree: Tree) -> None:
-    """Raises ValueError for lists of different lengths, names that are not unique, no bodies, and a
-    misnumbered parent.
+    """Check the lists of a kinematic tree.
+
+    Raises:
+        ValueError: The lists differ in length, two names are equal, the model has no bodies, or the
+            index of a parent is not below the index of its child.
     """
     _check_lengths(tree)
     for names in (tree.body_names, tree.joint_names):
-        if double := _doubled(names):
+        if double := _duplicates(names):
             raise ValueError(
                 f"model '{tree.name}' has two bodies or two joints with the name "
                 f"{', '.join(double)}"
@@ -88,13 +103,13 @@ def check_structure(tree: Tree) -> None:
     for i, p in enumerate(tree.parent):
         if not -1 <= p < i:
             raise ValueError(
-                f"body {i} of model '{tree.name}' has parent {p}; a parent must be numbered below "
-                f"its child, so one of -1 (the base) .. {i - 1}"
+                f"body {i} of model '{tree.name}' has the parent {p}; a parent must have a "
+                f"smaller index than its child: -1 (the base) .. {i - 1}"
             )
 
 
-def _doubled(names: tuple[str, ...]) -> list[str]:
-    """The names that are there twice."""
+def _duplicates(names: tuple[str, ...]) -> list[str]:
+    """Return the names that occur more than once, sorted."""
     if len(set(names)) == len(names):
         return []
     return sorted(name for name, count in Counter(names).items() if count > 1)
@@ -107,19 +122,26 @@ def _check_lengths(tree: Tree) -> None:
         lengths, n = dict(zip(names, sizes, strict=True)), min(sizes)
         short = " and ".join(name for name, length in lengths.items() if length == n)
         raise ValueError(
-            f"model '{tree.name}' needs one entry a body in every list, not {lengths}; joint {n} "
-            f"has no {short}"
+            f"every list of model '{tree.name}' needs one entry for each body, not {lengths}; "
+            f"joint {n} has no {short}"
         )
 
 
 def check_rotation(tree: Tree, i: int) -> None:
-    """Raises ValueError where `Xtree[i]` is not finite or its E is no rotation."""
+    """Check the transform `Xtree[i]`.
+
+    Raises:
+        ValueError: `Xtree[i]` is not finite, or its E is not a rotation.
+    """
     check_frame(tree.Xtree[i], f"Xtree[{i}] ({tree.joint_names[i]}) of model '{tree.name}'")
 
 
 def check_massless(tree: Tree) -> None:
-    """Raises ValueError for a massless name that is no body, and ImmobileError for a joint that has
-    only massless bodies to move.
+    """Check the massless bodies of a kinematic tree.
+
+    Raises:
+        ValueError: A massless name is not the name of a body.
+        ImmobileError: A joint moves only massless bodies.
     """
     if not tree.massless:
         return
@@ -129,32 +151,36 @@ def check_massless(tree: Tree) -> None:
         if tree.joint[i].nv and not moved[i]:
             raise ImmobileError(
                 f"{tree.joint_names[i]} of model '{tree.name}' moves no mass: body {i} "
-                f"({tree.body_names[i]}) and all "
-                "that hangs on it is massless",
+                f"({tree.body_names[i]}) and all its descendants are massless",
                 i,
             )
         if (p := tree.parent[i]) >= 0:
             moved[p] = moved[p] or moved[i]
 
 
-def _check_named(tree: Tree, names: tuple[str, ...], what: str) -> None:
+def _check_named(tree: Tree, names: tuple[str, ...], subject: str) -> None:
     if unknown := sorted(set(names) - set(tree.body_names)):
         raise ValueError(
-            f"model '{tree.name}' has no body {', '.join(unknown)} to be {what}; it has "
-            f"{tree.body_names}"
+            f"unknown body {', '.join(unknown)} in `{subject}` of model '{tree.name}'; expected "
+            f"names of {tree.body_names}"
         )
 
 
 def check_loops(tree: Tree) -> None:
-    """Raises TypeError or ValueError for a loop joint between a body and itself, of bodies that are
-    not there, of another algebra, or with frames that are not finite, and for two with one name.
+    """Check the loop joints and the strings.
+
+    Raises:
+        TypeError: Xp or Xs is not a transform of the model's algebra.
+        ValueError: Two joints have the same name, or a string is invalid. A loop joint connects a
+            body with itself or with an unknown body, belongs to another algebra, or has a frame
+            that is not finite.
     """
     if not (tree.loops or tree.strings):
         return
-    if double := _doubled((*tree.joint_names, *tree.loop_names)):
+    if double := _duplicates((*tree.joint_names, *tree.loop_names)):
         raise ValueError(
-            f"model '{tree.name}' has two joints with the name {', '.join(double)}; a loop joint "
-            "needs its own"
+            f"model '{tree.name}' has two joints with the name {', '.join(double)}; joints and "
+            "loop joints need unique names"
         )
     for name, loop in zip(tree.loop_names, tree.loops, strict=False):
         where = f"loop joint {name} of model '{tree.name}'"
@@ -168,52 +194,54 @@ def check_loops(tree: Tree) -> None:
         size = len(tree.algebra.zero())
         joint = loop.joint.at(0.0)
         if len(joint.jcalc(joint.neutral(), np.zeros(joint.nv)).S) != size:
-            raise ValueError(f"{where} is {loop.joint}, which is none for vectors of {size}")
+            raise ValueError(
+                f"{where} is {loop.joint}, but the model needs a joint with motion vectors of "
+                f"{size} components"
+            )
     for name, string in zip(tree.loop_names[len(tree.loops) :], tree.strings, strict=True):
         _check_string(tree, string, f"string {name} of model '{tree.name}'")
 
 
-def _check_string(tree: Tree, string: StringConstraint, where: str) -> None:
-    """Raises ValueError for points that are not there or too few, and lengths that are none."""
+def _check_string(tree: Tree, string: StringConstraint, place: str) -> None:
+    """Raise ValueError for unknown bodies, too few or equal points, invalid length or radius."""
     for body, point in string.points:
         if not -1 <= body < tree.nb:
             raise ValueError(
-                f"{where} has a point on body {body}; the bodies are -1 (the base) .. {tree.nb - 1}"
+                f"{place} has a point on unknown body {body}; the bodies are -1 (the base) .. "
+                f"{tree.nb - 1}"
             )
         if np.shape(point) != tree.gravity.shape or not np.all(np.isfinite(point)):
             raise ValueError(
-                f"{where} has the point {point}; it needs {len(tree.gravity)} finite coordinates"
+                f"{place} has the point {point}; it needs {len(tree.gravity)} finite coordinates"
             )
     if len(string.points) < (least := 3 if string.closed else 2):
-        raise ValueError(f"{where} has {len(string.points)} points; it needs {least} or more")
+        raise ValueError(f"{place} has {len(string.points)} points; it needs at least {least}")
     for (one, p), (other, q) in string.segments():
         if one == other and not (string.closed or np.any(np.asarray(p) != np.asarray(q))):
-            raise ValueError(f"{where} goes from a point to the same point of body {one}")
+            raise ValueError(f"{place} connects a point of body {one} with itself")
     if not string.rheonomic and not 0.0 < float(string.length) < np.inf:  # type: ignore[arg-type]
-        raise ValueError(f"the length of {where} must be positive and finite, not {string.length}")
+        raise ValueError(f"the length of {place} must be positive and finite, not {string.length}")
     if string.radius < 0.0 or (string.radius and not string.closed):
         raise ValueError(
-            f"{where} has the radius {string.radius} m; only a closed string goes round "
-            "discs, of a radius that is not negative"
+            f"{place} has the radius {string.radius} m; only a closed string has a radius, "
+            "which must not be negative"
         )
 
 
-def _check_ends(tree: Tree, loop: LoopJoint, where: str) -> None:
+def _check_ends(tree: Tree, loop: LoopJoint, place: str) -> None:
     for role in ("predecessor", "successor"):
         if not -1 <= getattr(loop, role) < tree.nb:
             raise ValueError(
-                f"{where} has {role} {getattr(loop, role)}; the bodies are -1 (the base) .. "
-                f"{tree.nb - 1}"
+                f"{place} has the unknown {role} {getattr(loop, role)}; the bodies are -1 (the "
+                f"base) .. {tree.nb - 1}"
             )
     if loop.predecessor == loop.successor:
         body = ("the base", *tree.body_names)[loop.predecessor + 1]
-        raise ValueError(f"{where} is between {body} and itself; it must connect two bodies")
+        raise ValueError(f"{place} is between {body} and itself; it must connect two bodies")
 
 
 def _check_sizes(model: Any, i: int) -> None:
-    """Refuses what has not the sizes of spatial vectors, and a joint whose sizes and units do not
-    agree.
-    """
+    """Reject arrays whose sizes are not spatial, and joints with inconsistent sizes and units."""
     joint = model.joint[i]
     where = f"[{i}] ({model.joint_names[i]}) of model '{model.name}'"
     if type(joint) not in _PLAIN:
@@ -221,26 +249,26 @@ def _check_sizes(model: Any, i: int) -> None:
     _check_array_sizes(model, i, where)
 
 
-def _check_joint(joint: Any, where: str) -> None:
+def _check_joint(joint: Any, place: str) -> None:
     if not isinstance(joint, Joint):
-        raise TypeError(f"joint{where} is {joint!r}; it must be a joint of rigidblocks.joint")
+        raise TypeError(f"joint{place} is {joint!r}; it must be a joint of rigidblocks.joints")
     sizes = (
         (len(joint.neutral()), joint.nq, len(joint.q_units)),
         (joint.nv, len(joint.qd_units), len(joint.tau_units)),
     )
     if any(len(set(size)) > 1 for size in sizes):
         raise ValueError(
-            f"joint{where} needs one unit a variable; {joint!r} has {sizes[0]} for q and "
+            f"joint{place} needs one unit per variable; {joint!r} has {sizes[0]} for q and "
             f"{sizes[1]} for qd"
         )
     S = joint.at(0.0).jcalc(joint.neutral(), np.zeros(joint.nv)).S
     if (shape := S.shape) != (6, joint.nv):
         raise ValueError(
-            f"joint{where} has an S of shape {shape}; spatial vectors need {(6, joint.nv)}"
+            f"joint{place} has an S of shape {shape}; spatial vectors need {(6, joint.nv)}"
         )
 
 
-def _check_array_sizes(model: Any, i: int, where: str) -> None:
+def _check_array_sizes(model: Any, i: int, place: str) -> None:
     X, inertia = model.Xtree[i], model.inertia[i]
     if np.shape(X.E) == np.shape(inertia.I) == (3, 3) and np.shape(X.r) == (3,) == inertia.h.shape:
         return
@@ -253,35 +281,35 @@ def _check_array_sizes(model: Any, i: int, where: str) -> None:
     for part, name, value, needed in arrays:
         if np.shape(value) != needed:
             raise ValueError(
-                f"{part}{where} has {name} of shape {np.shape(value)}; it needs {needed}"
+                f"{part}{place} has {name} of shape {np.shape(value)}; it needs {needed}"
             )
 
 
 def _check_inertia(model: Any, i: int) -> None:
-    """Refuses a mass that is not positive, and moments that are not symmetric or not physical."""
+    """Reject a mass that is not positive, and an inertia that is not symmetric or not physical."""
     inertia, name = model.inertia[i], model.body_names[i]
     where, kept = f"body {i} ({name}) of model '{model.name}'", name in model.unphysical
     if not _has_mass(model, i, where) and not kept:
         return
     check_symmetric(inertia.I, f"the rotational inertia of {where}")
-    if not kept and (why := unphysical(inertia)):
+    if not kept and (why := inertia_defect(inertia)):
         raise ValueError(f"the rotational inertia of {where} is not physical: {why}")
 
 
 def _is_sound(m: float, h: list[float], I_O: list[list[float]]) -> bool:
-    """Whether a rigid body has this inertia, all of it numbers, without a question of rounding."""
+    """Return True if an inertia is exactly symmetric, has a positive mass and is physical."""
     (_, b, c), (d, _, f), (g, e, _) = I_O
     return m > 0.0 and b == d and c == g and f == e and _is_physical(m, h, I_O)
 
 
-def unphysical(inertia: RigidInertia) -> str:
-    """Why no rigid body with a mass has this inertia, in words; nothing where one has."""
+def inertia_defect(inertia: RigidInertia) -> str:
+    """Return the reason why an inertia with mass is physically impossible, or ""."""
     m, h, I_O = inertia.m, inertia.h, inertia.I
     if _is_physical(m, h.tolist(), I_O.tolist()):
-        return ""  # what follows takes ten times as long
+        return ""  # the eigenvalues take ten times as long
     c = h / m
     moments = np.linalg.eigvalsh(I_O - m * (c @ c * np.eye(3) - np.outer(c, c)))
-    # rounding of the moments, and of their shift from the origin
+    # rounding error of the moments of inertia, and of their shift from the origin
     slack = 1e-9 * moments[2] + 1e-14 * np.trace(I_O)
     if moments[0] >= -slack and moments[0] + moments[1] >= moments[2] - slack:
         return ""
@@ -292,8 +320,10 @@ def unphysical(inertia: RigidInertia) -> str:
 
 
 def _is_physical(m: float, h: list[float], I_O: list[list[float]]) -> bool:
-    """Whether the second moments of the mass about its centre, (tr I / 2) 1 - I, are positive
-    definite but for less rounding than is let pass: three pivots.
+    """Check that (tr I / 2) 1 - I about the centre of mass is positive definite, by three pivots.
+
+    This matrix contains the second moments of the mass. The test tolerates less rounding error than
+    `inertia_defect`.
     """
     (a, _, _), (d, b, _), (e, f, c) = I_O
     x, y, z = h[0] / m, h[1] / m, h[2] / m
@@ -309,40 +339,40 @@ def _is_physical(m: float, h: list[float], I_O: list[list[float]]) -> bool:
     return c - e * e / a - across * across / second > 0.0
 
 
-def _has_mass(tree: Tree, i: int, where: str) -> bool:
-    """Whether body i has a mass; refuses one that is not positive nor declared to be zero."""
+def _has_mass(tree: Tree, i: int, place: str) -> bool:
+    """Return True if the mass of body i is positive; reject a zero mass that is not declared."""
     m, h, I_O = tree.inertia[i].m, tree.inertia[i].h, tree.inertia[i].I
     numbers = [m, *np.ravel(h).tolist(), *np.ravel(I_O).tolist()]
     if not all(map(isfinite, numbers)):
-        raise ValueError(f"the inertia of {where} is not finite: {_written(tree.inertia[i])}")
+        raise ValueError(f"the inertia of {place} is not finite: {_inertia_text(tree.inertia[i])}")
     if tree.body_names[i] in tree.massless:
         if any(numbers):
-            text = f"{where} is declared massless; it has {_written(tree.inertia[i])}"
+            text = f"{place} is in `massless` but has {_inertia_text(tree.inertia[i])}"
             raise ValueError(text)
         return False
     if m == 0 and tree.body_names[i] in tree.unphysical:
         return False
     if m <= 0:
         raise ValueError(
-            f"{where} has mass {m} kg; a mass must be positive, unless all of it is 0 and "
-            "`massless` says so"
+            f"{place} has mass {m} kg; the mass must be positive, or the whole inertia must be 0 "
+            "and `massless` must contain the body"
         )
     return True
 
 
-def _written(body: Any) -> str:
+def _inertia_text(body: Any) -> str:
     return f"m = {body.m}, h = {np.asarray(body.h).tolist()}, I = {np.asarray(body.I).tolist()}"
 
 
 def _check_shapes(model: Any, field: str) -> None:
-    """Refuses shapes that are not a list for each body, and what is no shape."""
+    """Reject a list without one entry per body, and entries that are not a `Shape`."""
     lists = getattr(model, field)
-    if isinstance(lists, Later):
-        return  # readers of files make nothing else
+    if isinstance(lists, LazyTuple):
+        return  # file readers create only valid shapes
     if len(lists) not in (0, model.nb):
         raise ValueError(
-            f"{field} of model '{model.name}' lists shapes for {len(lists)} bodies; it needs a "
-            f"list for each of its {model.nb}, which may be empty"
+            f"{field} of model '{model.name}' has {len(lists)} lists of shapes; it needs one list, "
+            f"which may be empty, for each of the {model.nb} bodies"
         )
     for name, some in zip(model.body_names, lists, strict=False):
         for shape in some:
@@ -354,8 +384,9 @@ def _check_shapes(model: Any, field: str) -> None:
 
 
 def _check_planar(model: Any, i: int) -> None:
-    """Refuses spatial parts, some of which have the same names; any joint with a planar transform
-    is planar.
+    """Reject spatial fields; a joint counts as planar if its transform is planar.
+
+    The check compares the types, because some spatial and planar classes have the same name.
     """
     joint = model.joint[i]
     moves = isinstance(joint, Joint) and isinstance(
@@ -367,20 +398,20 @@ def _check_planar(model: Any, i: int) -> None:
         if not is_planar:
             part = type(getattr(model, name)[i])
             raise ValueError(
-                f"{name}[{i}] of planar model '{model.name}' must be one for planar vectors, not a "
+                f"{name}[{i}] of planar model '{model.name}' must be planar, not a "
                 f"{part.__module__}.{part.__name__}"
             )
 
 
 def _check_planar_inertia(model: Any, i: int) -> None:
-    """Refuses a mass that is not positive, and a negative moment about the centre of mass."""
+    """Reject a mass that is not positive, and a negative moment of inertia about the centre."""
     inertia = model.inertia[i]
     where = f"body {i} ({model.body_names[i]}) of planar model '{model.name}'"
     if not _has_mass(model, i, where):
         return
     I_C = inertia.I - inertia.h @ inertia.h / inertia.m
-    if I_C < -1e-14 * inertia.I:  # the rounding of the shift from the origin
+    if I_C < -1e-14 * inertia.I:  # rounding error of the shift from the origin
         raise ValueError(
-            f"{where} has the rotational inertia {I_C} kg m^2 about its centre of mass; it may not "
-            "be negative"
+            f"{where} has the rotational inertia {I_C} kg m^2 about its centre of mass, which must "
+            "not be negative"
         )
