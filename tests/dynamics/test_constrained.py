@@ -1,6 +1,6 @@
-"""One body behind a joint: three ways to its motion, and what moves it of a force (RBDA 3.3, 3.6).
+"""Three methods for the motion of a constrained body, and force decomposition (RBDA 3.3, 3.6).
 
-The oracle is the articulated-body algorithm of a tree of one body.
+The reference is the articulated-body algorithm for a tree with one body.
 """
 
 import numpy as np
@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from random_models import joints_of_all_types, random_inertia, random_transform
-from rigidblocks.algebra.spatial import crf, rotz
 from rigidblocks.dynamics import (
     Handle,
     aba,
@@ -19,10 +18,11 @@ from rigidblocks.dynamics import (
     split_along,
     split_force,
 )
-from rigidblocks.model.model import Model
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import crf, rotz
 
 JOINTS = joints_of_all_types(np.random.default_rng(4))
-RTOL = 1e-11  # solutions with matrices of condition 1e3 or less
+RTOL = 1e-11  # rounding errors of solutions with condition numbers up to 1e3
 
 
 def close(actual, expected):
@@ -32,7 +32,7 @@ def close(actual, expected):
 
 
 class Case:
-    """A body on a joint, its motion, and a force on it, in body coordinates."""
+    """One body on a joint, its state and an applied force, in body coordinates."""
 
     def __init__(self, rng, joint):
         self.joint, self.model = (
@@ -42,7 +42,7 @@ class Case:
         self.q, self.qd = joint.random(rng), rng.uniform(-1, 1, joint.nv)
         self.v = body_velocities(self.model, self.q, self.qd)[0]
         motion = joint.jcalc(self.q, self.qd)
-        # on a fixed base v = vJ, and the derivative of S in a fixed place is c + v x S qd = c
+        # on a fixed base v = vJ, so the rate of S qd in base coordinates is cJ + v x S qd = cJ
         self.S, self.bias = motion.S, motion.cJ
         self.T = joint.constraint_forces(self.q)
         I = self.model.inertia[0].matrix()
@@ -59,7 +59,7 @@ def case(request, rng):
     return Case(rng, JOINTS[request.param])
 
 
-def test_three_methods_give_the_acceleration_of_the_tree(case):
+def test_three_methods_for_a_constrained_body_give_the_accelerations_of_aba(case):
     expected = case.S @ case.qdd() + case.bias
     Phi, b = constrained_body(case.body, case.S, case.bias)
     close(Phi @ case.f + b, expected)
@@ -70,46 +70,50 @@ def test_three_methods_give_the_acceleration_of_the_tree(case):
     close(H @ case.qdd() + C, case.S.T @ case.f)
 
 
-def test_apparent_inverse_inertia_has_the_range_of_the_freedoms(case):
+def test_apparent_inverse_inertia_has_the_motion_subspace_as_its_range(case):
     Phi, _ = constrained_body(case.body, case.S, case.bias)
     close(Phi, Phi.T)
     close(Phi @ case.T, np.zeros((6, case.T.shape[1])))
     assert np.linalg.matrix_rank(Phi, tol=1e-10) == case.joint.nv
 
 
-def test_force_is_what_moves_the_body_and_what_its_joint_holds(case):
+def test_split_force_returns_an_accelerating_force_and_a_constraint_force(case):
     move, hold = split_force(case.body.I, case.S, case.f)
     close(move + hold, case.f)
     close(case.S.T @ hold, np.zeros(case.joint.nv))
-    # at rest the body accelerates as the moving part alone would accelerate it when free
+    # at rest the body accelerates like a free body under the accelerating part of the force
     at_rest = Handle(case.body.I, np.zeros(6))
     a = constrained_motion(at_rest, case.T, np.zeros(6), case.f).a
     close(np.linalg.solve(case.body.I, move), a)
 
 
-def test_split_does_not_depend_on_the_basis(case, rng):
+def test_split_force_does_not_depend_on_the_basis_of_the_motion_subspace(case, rng):
     n = case.joint.nv
     other = split_force(case.body.I, case.S @ (np.eye(n) + rng.uniform(-0.3, 0.3, (n, n))), case.f)
     close(other.move, split_force(case.body.I, case.S, case.f).move)
 
 
-def test_vector_is_the_sum_of_its_parts_in_subspaces(case, rng):
+def test_components_of_a_vector_along_complementary_subspaces_add_to_the_vector(case, rng):
     v = rng.uniform(-1, 1, 6)
     parts = split_along((case.body.I @ case.S, case.T), v)
     close(sum(parts), v)
     close(parts[0], split_force(case.body.I, case.S, v).move)
 
 
-def test_subspaces_that_are_no_basis_are_refused():
-    with pytest.raises(ValueError, match="7 columns of rank 6 are no basis of the 6 dimensions"):
+def test_subspaces_that_do_not_form_a_basis_are_rejected():
+    with pytest.raises(
+        ValueError,
+        match="not a basis of the 6-dimensional space of v: they have 7 columns of rank 6",
+    ):
         split_along((np.eye(6), np.ones((6, 1))), np.ones(6))
     with pytest.raises(ValueError, match="6 columns of rank 5"):
         split_along((np.eye(6)[:, :5], np.eye(6)[:, :1]), np.ones(6))
 
 
-def test_gear_drive_loads_its_bearing():
-    """RBDA Example 3.2: a pinion at (-r, 0, 0) drives a wheel with the force f along y; a wheel of
-    another radius moves alike under the same torque, but its bearing holds another force.
+def test_bearing_load_of_a_gear_depends_on_the_gear_radius():
+    """A pinion at (-r, 0, 0) drives a wheel with the force f along y (RBDA Example 3.2).
+
+    The same torque gives the same acceleration for every radius, but a different bearing load.
     """
     S, T, turned = np.eye(6)[:, [2]], np.eye(6)[:, [0, 1, 3, 4, 5]], rotz(0.3).matrix()
     I = turned.T @ np.diag([1.0, 2, 3, 4, 4, 4]) @ turned

@@ -1,4 +1,4 @@
-"""Laws of mechanics, on every model of the `model` fixture at random states."""
+"""Identities of mechanics for all models of the `model` fixture in random states."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from random_models import MODELS, random_state, random_tree
-from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, rotx, roty, xlt
 from rigidblocks.dynamics import (
     aba,
     bias_force,
@@ -19,14 +18,15 @@ from rigidblocks.dynamics import (
     potential_energy,
     rnea,
 )
-from rigidblocks.joint import Helical, Prismatic, Revolute
-from rigidblocks.model.configuration import integrate
-from rigidblocks.model.model import Model
-from rigidblocks.robots import planar2
+from rigidblocks.joints import Helical, Prismatic, Revolute
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import planar2
+from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, rotx, roty, xlt
 
-RTOL = 1e-12  # sums of some hundred products; relative to the largest element
-SOLVE = 1e-13  # what solving with H loses, times its condition
-# fourth-order differences with step 1e-3: truncation 3e-14 times a fifth derivative, which is up to
+RTOL = 1e-12  # rounding errors of a few hundred products, relative to the largest element
+SOLVE = 1e-13  # relative error of solutions with H, per unit of its condition number
+# fourth-order differences with step 1e-3: truncation 3e-14 times the fifth derivative, at most
 # (number of angles)^5
 DIFFERENCE = 1e-7
 
@@ -36,12 +36,12 @@ def close(actual: Any, expected: Any, rtol: float = RTOL) -> None:
 
 
 def rate(f: Callable[[float], Any], h: float = 1e-3) -> Any:
-    """The derivative of f at 0, by fourth-order central differences."""
+    """Return the derivative of f at 0, by fourth-order central differences."""
     return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
 
 
 def gradient(f: Callable[[Array], Any], model: Model, q: Array) -> Array:
-    """The derivatives of f along each velocity variable of the model."""
+    """Return the derivatives of f along each velocity variable of the model."""
     return np.array([rate(lambda s, e=e: f(integrate(model, q, s * e))) for e in np.eye(model.nv)])
 
 
@@ -61,13 +61,13 @@ def test_aba_inverts_rnea(model, rng, external):
     )
 
 
-def test_joint_forces_are_inertia_times_acceleration_plus_bias(model, rng):
+def test_rnea_equals_inertia_matrix_times_acceleration_plus_bias_force(model, rng):
     s = random_state(rng, model)
     H, C = crba(model, s.q), bias_force(model, s.q, s.qd, s.f_ext)
     close(rnea(model, s.q, s.qd, s.qdd, s.f_ext), H @ s.qdd + C)
 
 
-def test_accelerations_solve_the_equation_of_motion(model, rng):
+def test_aba_accelerations_satisfy_the_equation_of_motion(model, rng):
     s = random_state(rng, model)
     H = crba(model, s.q)
     expected = np.linalg.solve(H, s.tau - bias_force(model, s.q, s.qd))
@@ -77,24 +77,22 @@ def test_accelerations_solve_the_equation_of_motion(model, rng):
 def test_inertia_matrix_is_symmetric_positive_definite(model, rng):
     for _ in range(5):
         H = crba(model, random_state(rng, model).q)
-        close(
-            H, H.T
-        )  # to rounding: S^T I S of a joint of several freedoms is computed column by column
+        close(H, H.T)  # to rounding: S^T I S of joints with nv > 1 is computed column by column
         assert np.linalg.eigvalsh(H)[0] > 0
 
 
-def test_columns_of_the_inertia_matrix_are_forces_of_unit_accelerations(model, rng):
+def test_columns_of_the_inertia_matrix_are_joint_forces_of_unit_accelerations(model, rng):
     q, zero = random_state(rng, model).q, np.zeros(model.nv)
     columns = [rnea(model, q, zero, e, gravity=np.zeros(3)) for e in np.eye(model.nv)]
     close(crba(model, q), np.transpose(columns))
 
 
-def test_inertia_matrix_at_whole_numbers_is_not_rounded():
+def test_inertia_matrix_at_integer_coordinates_is_not_rounded():
     arm = planar2()
     assert_array_equal(crba(arm, np.array([0, 1])), crba(arm, np.array([0.0, 1.0])))
 
 
-def test_bodies_on_different_branches_have_exactly_zero_inertia_between_them(model, rng):
+def test_inertia_matrix_is_exactly_zero_between_different_branches(model, rng):
     H, ancestors = crba(model, random_state(rng, model).q), []
     for i, p in enumerate(model.parent):
         ancestors.append({i} | (ancestors[p] if p >= 0 else set()))
@@ -105,7 +103,7 @@ def test_bodies_on_different_branches_have_exactly_zero_inertia_between_them(mod
             assert related or not block.any(), (i, j)
 
 
-def test_bias_force_is_quadratic_in_velocity(model, rng):
+def test_bias_force_without_gravity_is_quadratic_in_velocity(model, rng):
     s, none = random_state(rng, model), np.zeros(3)
     close(
         bias_force(model, s.q, 3 * s.qd, gravity=none),
@@ -113,7 +111,7 @@ def test_bias_force_is_quadratic_in_velocity(model, rng):
     )
 
 
-def test_scaling_all_masses_and_forces_keeps_the_motion(model, rng):
+def test_scaling_all_masses_and_forces_does_not_change_the_accelerations(model, rng):
     s, k = random_state(rng, model), 7.3
     heavy = replace(
         model, inertia=tuple(RigidInertia(k * b.m, k * b.h, k * b.I) for b in model.inertia)
@@ -134,14 +132,14 @@ def test_kinetic_energy_is_the_quadratic_form_of_the_inertia_matrix(model, rng):
     close(T, s.qd @ crba(model, s.q) @ s.qd / 2)
 
 
-def test_power_equals_energy_rate(model, rng):
+def test_power_of_joint_torques_equals_the_time_derivative_of_the_total_energy(model, rng):
     s = random_state(rng, model)
     qdd = aba(model, s.q, s.qd, s.tau)
     energy_rate = rate(lambda t: energy(model, integrate(model, s.q, s.qd * t), s.qd + qdd * t))
     close(energy_rate, s.tau @ s.qd, DIFFERENCE)
 
 
-def test_gravity_forces_are_the_gradient_of_the_potential(model, rng):
+def test_gravity_forces_are_the_gradient_of_the_potential_energy(model, rng):
     q, zero = random_state(rng, model).q, np.zeros(model.nv)
     close(
         rnea(model, q, zero, zero),
@@ -150,7 +148,7 @@ def test_gravity_forces_are_the_gradient_of_the_potential(model, rng):
     )
 
 
-def test_velocity_forces_follow_from_the_kinetic_energy(coordinate_model, rng):
+def test_bias_force_satisfies_the_lagrange_equation(coordinate_model, rng):
     # Lagrange: C = Hdot qd - dT/dq without gravity
     model = coordinate_model
     s = random_state(rng, model)
@@ -159,8 +157,10 @@ def test_velocity_forces_follow_from_the_kinetic_energy(coordinate_model, rng):
     close(bias_force(model, s.q, s.qd, gravity=np.zeros(3)), Hdot @ s.qd - dT, DIFFERENCE)
 
 
-def test_inertia_rate_minus_twice_coriolis_is_skew(coordinate_model, rng):
-    # for the Coriolis matrix of Christoffel symbols, whose product with qd is the bias force
+def test_inertia_derivative_minus_twice_the_coriolis_matrix_is_skew_symmetric(
+    coordinate_model, rng
+):
+    # the Coriolis matrix consists of Christoffel symbols; its product with qd is the bias force
     # without gravity
     model = coordinate_model
     s, none = random_state(rng, model), np.zeros(3)
@@ -186,7 +186,7 @@ def base_transforms(model: Model, q: Array) -> list[Transform]:
     return X0
 
 
-def test_gravity_equals_weights_as_external_forces(model, rng):
+def test_gravity_has_the_effect_of_the_body_weights_as_external_forces(model, rng):
     s, a_g = random_state(rng, model), np.concatenate([np.zeros(3), model.gravity])
     X0 = base_transforms(model, s.q)
     weights = np.array(
@@ -201,7 +201,7 @@ def test_gravity_equals_weights_as_external_forces(model, rng):
     )
 
 
-def test_gravity_given_is_gravity_of_the_model(model, rng):
+def test_gravity_argument_overrides_the_gravity_of_the_model(model, rng):
     s, g = random_state(rng, model), rng.uniform(-10, 10, 3)
     moved = model.with_gravity(g)
     assert_array_equal(rnea(model, s.q, s.qd, s.qdd, gravity=g), rnea(moved, s.q, s.qd, s.qdd))
@@ -210,8 +210,8 @@ def test_gravity_given_is_gravity_of_the_model(model, rng):
 
 
 def test_power_of_external_forces_is_force_times_body_velocity(model, rng):
-    # in the moving pose, from its finite difference: d(X0)/dt = -(v in body coordinates) x X0 (RBDA
-    # Eq 2.45)
+    # the body velocity v comes from finite differences of the pose: d(X0)/dt = -v x X0, with v in
+    # body coordinates (RBDA Eq 2.45)
     s = random_state(rng, model)
     power = 0.0
     for i, X in enumerate(base_transforms(model, s.q)):
@@ -225,9 +225,9 @@ def test_power_of_external_forces_is_force_times_body_velocity(model, rng):
     close(tau_ext @ s.qd, power, DIFFERENCE)
 
 
-def test_gravity_is_not_felt_in_free_fall(rng):
-    # on a slide along gravity: the slide falls with g, whatever the rest does goes on as without
-    # gravity
+def test_relative_motion_in_free_fall_does_not_depend_on_gravity(rng):
+    # the first joint slides along gravity and accelerates with g; the accelerations of the other
+    # joints are those without gravity
     arm = random_tree(rng, (-1, 0, 1, 1), (Prismatic(), Revolute(), Helical(0.2), Revolute()))
     arm = replace(
         arm, Xtree=(xlt([0.0, 0.0, 0.0]), *arm.Xtree[1:]), gravity=np.array([0.0, 0.0, -9.81])
@@ -237,7 +237,7 @@ def test_gravity_is_not_felt_in_free_fall(rng):
     close(difference, [-9.81, 0, 0, 0], SOLVE * np.linalg.cond(crba(arm, s.q)))
 
 
-def test_body_on_three_slides_falls_with_gravity(rng):
+def test_body_on_three_orthogonal_slides_has_the_acceleration_of_gravity(rng):
     slides = random_tree(rng, (-1, 0, 1), (Prismatic(),) * 3)
     slides = replace(slides, Xtree=(xlt([0.1, 0.2, 0.3]), rotx(np.pi / 2), roty(np.pi / 2)))
     zero = np.zeros(3)
@@ -249,7 +249,7 @@ def test_body_on_three_slides_falls_with_gravity(rng):
 
 
 @pytest.mark.parametrize("algorithm", [aba, rnea])
-def test_algorithms_refuse_a_zero_quaternion_and_name_its_joint(algorithm):
+def test_zero_quaternion_is_rejected_with_the_name_of_its_joint(algorithm):
     model = MODELS["satellite"]()
     q, v = np.zeros(model.nq), np.zeros(model.nv)
     with pytest.raises(

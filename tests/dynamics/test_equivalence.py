@@ -5,13 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from random_models import joints_of_all_types, random_parents, random_state, random_tree
-from rigidblocks.algebra.spatial import crf, rotx, rotz, xlt
 from rigidblocks.dynamics import aba, crba, rnea
-from rigidblocks.dynamics.equivalence import equivalent, split
-from rigidblocks.joint import Prismatic, Revolute, Spherical
-from rigidblocks.robots import auto_tree, planar_n
+from rigidblocks.dynamics.model_reduction import equivalent, split_inertia
+from rigidblocks.joints import Prismatic, Revolute, Spherical
+from rigidblocks.robot.robots import auto_tree, planar_n
+from rigidblocks.spatial.spatial import crf, rotx, rotz, xlt
 
-# relative to the largest element, and to the condition of H where a solution with H is behind it
+# relative to the largest element; for solutions with H also times the condition number of H
 RTOL = 1e-10
 TABLE = [Revolute(), Prismatic(), Prismatic((0.6, 0.0, 0.8)), Spherical()]  # RBDA Table 9.7
 
@@ -47,8 +47,8 @@ def test_equivalent_model_has_the_same_equation_of_motion(seed, joints):
 
 
 @pytest.mark.parametrize("tilt", [1e-1, 1e-2, 3.7e-6, 1e-9, 1e-11, 1e-13, 0.0])
-def test_axes_that_are_nearly_parallel_lose_no_digits(tilt, rng):
-    """As they are where a file writes a quarter turn as 1.5708."""
+def test_equivalent_model_of_nearly_parallel_axes_has_no_loss_of_precision(tilt, rng):
+    """Files that write pi/2 as 1.5708 produce such axes."""
     model = random_tree(rng, (-1, 0, 1, 2, 3), (Revolute(),) * 5)
     s = random_state(rng, model)
     bends = tilt * rng.uniform(0.5, 1.0, 5) + [0.0, 0.0, np.pi / 2, 0.0, np.pi / 2]
@@ -64,9 +64,9 @@ def test_axes_that_are_nearly_parallel_lose_no_digits(tilt, rng):
 
 
 @pytest.mark.parametrize("joint", TABLE, ids=str)
-def test_shared_inertia_meets_the_conditions_of_rbda_9_7(joint, rng):
+def test_inertia_transferred_to_the_parent_satisfies_the_conditions_of_rbda_9_7(joint, rng):
     model = random_tree(rng, (-1,), (joint,))
-    kept, shared = split(joint, model.inertia[0])
+    kept, shared = split_inertia(joint, model.inertia[0])
     D, scale = shared.matrix(), np.abs(model.inertia[0].matrix()).max()
     equal = {"rtol": 0, "atol": 1e-12 * 36 * scale}
     assert_allclose(kept.matrix() + D, model.inertia[0].matrix(), **equal)
@@ -78,7 +78,7 @@ def test_shared_inertia_meets_the_conditions_of_rbda_9_7(joint, rng):
         assert_allclose(S.T @ crf(v) @ D @ v, 0.0, **equal)
 
 
-def test_bodies_behind_revolute_joints_keep_seven_parameters():
+def test_revolute_bodies_of_the_equivalent_model_have_seven_inertia_parameters():
     model, _ = tree(0, (Revolute(),) * 6)
     for body in equivalent(model).inertia:
         assert body.m == 0
@@ -86,7 +86,7 @@ def test_bodies_behind_revolute_joints_keep_seven_parameters():
         assert_allclose(body.I[0, 0] + body.I[1, 1], body.I[2, 2], rtol=1e-12)
 
 
-def test_chain_of_revolute_joints_is_in_denavit_hartenberg_frames():
+def test_equivalent_revolute_chain_has_denavit_hartenberg_frames():
     rng = np.random.default_rng(3)
     model = equivalent(random_tree(rng, tuple(range(-1, 5)), (Revolute(),) * 6))
     for X in model.Xtree[1:]:
@@ -94,7 +94,7 @@ def test_chain_of_revolute_joints_is_in_denavit_hartenberg_frames():
         assert_allclose(X.r[1], 0.0, atol=1e-12)
 
 
-def test_equivalent_model_of_parallel_and_intersecting_axes_is_finite(rng):
+def test_equivalent_model_supports_parallel_and_intersecting_axes(rng):
     for model in (planar_n(3), auto_tree(7, 2.0, np.pi / 2)):
         s = random_state(rng, model)
         close(rnea(equivalent(model), s.q, s.qd, s.qdd), rnea(model, s.q, s.qd, s.qdd))

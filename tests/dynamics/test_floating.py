@@ -1,5 +1,6 @@
-"""Floating-base dynamics (RBDA 9.3 to 9.5) against fixed-base dynamics, and the chain of six joints
-of spatial_v1.
+"""Floating-base dynamics (RBDA 9.3 to 9.5).
+
+The references are fixed-base dynamics and the six-joint chain of spatial_v1.
 """
 
 from dataclasses import replace
@@ -10,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import expm
 
 from random_models import State, random_state, random_transform, random_tree
-from rigidblocks.algebra.spatial import Transform, crm, rotx, roty, rotz, xlt
 from rigidblocks.dynamics import (
     aba,
     aba_floating,
@@ -29,7 +29,12 @@ from rigidblocks.dynamics import (
     rnea,
     rnea_floating,
 )
-from rigidblocks.joint import (
+from rigidblocks.dynamics.floating_base import (
+    floating_base,
+    floating_base_coordinates,
+    floating_base_kinematics,
+)
+from rigidblocks.joints import (
     Cylindrical,
     EulerSpherical,
     Planar,
@@ -38,16 +43,12 @@ from rigidblocks.joint import (
     Spherical,
     Universal,
 )
-from rigidblocks.model.floating_chain import (
-    floating_base,
-    floating_base_coordinates,
-    floating_base_kinematics,
-)
-from rigidblocks.robots import auto_tree, planar_n
+from rigidblocks.robot.robots import auto_tree, planar_n
+from rigidblocks.spatial.spatial import Transform, crm, rotx, roty, rotz, xlt
 
-RTOL = 1e-12  # sums of some hundred products, relative to the largest element
-SOLVE = 1e-13  # what solving with the inertia matrix loses, times its condition
-# fourth-order differences with step 1e-3 of functions with derivatives of size 1e4 at most
+RTOL = 1e-12  # rounding errors of a few hundred products, relative to the largest element
+SOLVE = 1e-13  # relative error of solutions with H, per unit of its condition number
+# fourth-order differences with step 1e-3; the derivatives of the functions are at most 1e4
 DIFFERENCE = 1e-7
 
 
@@ -58,35 +59,36 @@ def close(actual, expected, rtol=RTOL):
 
 
 def rate(f, h=1e-3):
-    """The derivative of f at 0, by fourth-order central differences."""
+    """Return the derivative of f at 0, by fourth-order central differences."""
     return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
 
 
 SEVERAL = (Cylindrical(), Planar(), Universal(), EulerSpherical())
 
 
-def on_a_free_joint(rng):
-    """A branched tree with joints of several kinds, the first body on a 6-DoF joint whose frames
-    are the bodies'.
+def tree_on_free_joint(rng):
+    """Return a branched tree whose first body is on a 6-DoF joint.
+
+    The other joints have several types. The tree transform of the 6-DoF joint is the identity.
     """
     model = random_tree(rng, (-1, 0, 1, 0, 3, 3, 2), (SixDoF(), *SEVERAL, Spherical(), Revolute()))
     return replace(model, Xtree=(xlt(np.zeros(3)), *model.Xtree[1:]))
 
 
-def on_a_chain(rng):
-    """The same kind of tree on the chain of spatial_v1."""
+def tree_on_chain(rng):
+    """Return a branched tree on the six-joint chain of spatial_v1."""
     return floating_base(random_tree(rng, (-1, 0, 1, 0, 3), (Revolute(), *SEVERAL)))
 
 
 MODELS = {
-    "free joint": on_a_free_joint,
-    "chain": on_a_chain,
+    "free joint": tree_on_free_joint,
+    "chain": tree_on_chain,
     "alone": lambda rng: floating_base(random_tree(rng, (-1,), (Revolute(),))),
 }
 
 
 class Case:
-    """A floating model with a state of its joints and one of its base."""
+    """Floating-base model with a joint state and a base state."""
 
     def __init__(self, name):
         rng = np.random.default_rng(len(name))
@@ -109,7 +111,7 @@ def case(request):
     return Case(request.param)
 
 
-def test_floating_inverse_dynamics_undo_forward_dynamics(case):
+def test_floating_inverse_dynamics_inverts_forward_dynamics(case):
     # test_fb1 of spatial_v1
     for forward in (aba_floating, forward_dynamics_crba_floating):
         a, qdd = forward(case.model, case.X, case.v, case.q, case.qd, case.tau, case.f_ext)
@@ -118,14 +120,14 @@ def test_floating_inverse_dynamics_undo_forward_dynamics(case):
         close(back.tau, case.tau, SOLVE * case.condition)
 
 
-def test_floating_forward_dynamics_undo_inverse_dynamics(case):
+def test_floating_forward_dynamics_inverts_inverse_dynamics(case):
     a, tau = rnea_floating(case.model, case.X, case.v, case.q, case.qd, case.qdd, case.f_ext)
     forth = aba_floating(case.model, case.X, case.v, case.q, case.qd, tau, case.f_ext)
     close(forth.a, a, SOLVE * case.condition)
     close(forth.qdd, case.qdd, SOLVE * case.condition)
 
 
-def test_articulated_bodies_and_the_inertia_matrix_agree(case):
+def test_aba_and_crba_give_the_same_floating_base_accelerations(case):
     arguments = (
         case.model,
         case.X,
@@ -142,7 +144,7 @@ def test_articulated_bodies_and_the_inertia_matrix_agree(case):
         close(one, other, SOLVE * case.condition)
 
 
-def test_equation_of_motion_of_base_and_joints(case):
+def test_floating_base_accelerations_satisfy_the_equation_of_motion(case):
     # [[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau] in floating-base coordinates (RBDA Eq
     # 9.13)
     a, qdd = aba_floating(case.model, case.X, case.v, case.q, case.qd, case.tau, case.f_ext)
@@ -151,16 +153,16 @@ def test_equation_of_motion_of_base_and_joints(case):
     close(left, np.concatenate([np.zeros(6), case.tau]), SOLVE * case.condition)
 
 
-def test_inertia_of_base_and_joints_is_symmetric_positive_definite(case):
+def test_floating_base_inertia_matrix_is_symmetric_positive_definite(case):
     matrix = case.matrix()
     close(matrix, matrix.T)
     assert np.linalg.eigvalsh(matrix)[0] > 0
 
 
-def test_floating_dynamics_are_those_on_a_fixed_base_with_a_free_joint(rng):
-    # with S = 1 the joint's variables are the base's velocity and acceleration in its own
+def test_floating_base_dynamics_match_fixed_base_dynamics_with_a_six_dof_joint(rng):
+    # with S = 1 the joint velocity and acceleration are the base velocity and acceleration in body
     # coordinates (RBDA 9.3)
-    model = on_a_free_joint(rng)
+    model = tree_on_free_joint(rng)
     s = random_state(rng, model)
     X = model.joint[0].jcalc(s.q[:7], s.qd[:6]).XJ
     v = X.inverse() @ s.qd[:6]
@@ -177,14 +179,14 @@ def test_floating_dynamics_are_those_on_a_fixed_base_with_a_free_joint(rng):
 
 
 def state_of_chain(model, rng):
-    """A random state of a floating base as a chain, whose first five bodies nothing pulls."""
+    """Return a random state of a six-joint chain; tau is 0 at the first five bodies."""
     s = State(*(rng.uniform(-1, 1, model.nv) for _ in range(4)), rng.uniform(-5, 5, (model.nb, 6)))
     s.f_ext[:5] = 0
     return s
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_floating_dynamics_are_those_of_the_chain_of_six_joints(seed):
+def test_floating_base_dynamics_match_the_dynamics_with_a_base_on_six_single_dof_joints(seed):
     # test_fb2 of spatial_v1
     model = floating_base(auto_tree(9, 1.7, 0.6, 0.95))
     s = state_of_chain(model, np.random.default_rng(seed))
@@ -201,7 +203,7 @@ def test_floating_dynamics_are_those_of_the_chain_of_six_joints(seed):
     close(tau, np.concatenate([np.zeros(6), inverse.tau]), SOLVE * condition)
 
 
-def test_fixed_base_functions_know_a_floating_base_as_its_chain(rng):
+def test_fixed_base_aba_inverts_rnea_for_a_base_on_six_single_dof_joints(rng):
     model = floating_base(planar_n(3))
     s = random_state(rng, model)
     close(
@@ -214,7 +216,7 @@ def test_fixed_base_functions_know_a_floating_base_as_its_chain(rng):
 # laws
 
 
-def test_relative_accelerations_do_not_depend_on_gravity(case):
+def test_joint_accelerations_of_a_floating_base_do_not_depend_on_gravity(case):
     g = np.array([3.0, -7.0, 4.0])
     there = aba_floating(
         case.model, case.X, case.v, case.q, case.qd, case.tau, case.f_ext, gravity=g
@@ -226,9 +228,9 @@ def test_relative_accelerations_do_not_depend_on_gravity(case):
     close(there.a - nowhere.a, [0, 0, 0, *g])
 
 
-def test_momentum_is_that_of_the_composite_body_and_the_joints(rng):
+def test_momentum_and_kinetic_energy_follow_from_the_floating_base_inertia(rng):
     # RBDA Example 9.3: sum of I_i v_i = I0c v0 + F qd, and T its quadratic form
-    model = on_a_free_joint(rng)
+    model = tree_on_free_joint(rng)
     s = random_state(rng, model)
     X = model.joint[0].jcalc(s.q[:7], s.qd[:6]).XJ
     I0c, F, H = crba_floating(model, s.q[7:])
@@ -238,8 +240,8 @@ def test_momentum_is_that_of_the_composite_body_and_the_joints(rng):
     close(s.qd @ np.block([[I0c, F], [F.T, H]]) @ s.qd / 2, T)
 
 
-def test_momentum_of_a_free_system_is_conserved(case):
-    # in fixed coordinates, whatever forces the joints exert
+def test_total_momentum_of_a_free_system_is_conserved(case):
+    # momentum in fixed coordinates, for any joint forces
     model = case.model
     a, qdd = aba_floating(model, case.X, case.v, case.q, case.qd, case.tau, gravity=np.zeros(3))
 
@@ -251,8 +253,8 @@ def test_momentum_of_a_free_system_is_conserved(case):
         q = np.concatenate(
             [
                 joint.integrate(
-                    case.q[_behind(model, case.base, i, "q")],
-                    case.qd[_behind(model, case.base, i, "v")] * t,
+                    case.q[_joint_slice(model, case.base, i, "q")],
+                    case.qd[_joint_slice(model, case.base, i, "v")] * t,
                 )
                 for i, joint in enumerate(model.joint)
                 if i > case.base
@@ -266,13 +268,13 @@ def test_momentum_of_a_free_system_is_conserved(case):
     close(rate(total) / scale, np.zeros(6), DIFFERENCE)
 
 
-def _behind(model, base, i, kind):
+def _joint_slice(model, base, i, kind):
     slices = model.q_slices if kind == "q" else model.v_slices
     start = slices[base].stop
     return slice(slices[i].start - start, slices[i].stop - start)
 
 
-def test_equation_of_motion_without_the_base(case):
+def test_floating_base_joint_accelerations_satisfy_the_reduced_equation_of_motion(case):
     # RBDA Example 9.2
     arguments = (case.model, case.X, case.v, case.q, case.qd)
     H, C = joint_space_floating(*arguments, case.f_ext)
@@ -281,9 +283,9 @@ def test_equation_of_motion_without_the_base(case):
     assert np.linalg.eigvalsh(H).min(initial=1.0) > 0
 
 
-def test_bodies_of_a_system_without_momentum_move_with_its_jacobian(rng):
+def test_floating_base_jacobian_gives_the_body_velocities_at_zero_momentum(rng):
     # RBDA Example 9.4: the base then moves with -I0c^-1 F qd
-    model = on_a_free_joint(rng)
+    model = tree_on_free_joint(rng)
     s = random_state(rng, model)
     I0c, F, _ = crba_floating(model, s.q[7:])
     qd = np.concatenate([-np.linalg.solve(I0c, F @ s.qd[6:]), s.qd[6:]])
@@ -292,7 +294,7 @@ def test_bodies_of_a_system_without_momentum_move_with_its_jacobian(rng):
         close(body_jacobian_floating(model, s.q[7:], i) @ s.qd[6:], v)
 
 
-def test_free_body_falls(rng):
+def test_free_floating_body_accelerates_with_gravity(rng):
     alone = floating_base(random_tree(rng, (-1,), (Revolute(),)))
     none = np.zeros(0)
     a, qdd = aba_floating(
@@ -305,7 +307,7 @@ def test_free_body_falls(rng):
 # the chain
 
 
-def test_chain_is_six_joints_in_the_place_of_the_first():
+def test_floating_base_function_replaces_the_first_joint_by_six_single_dof_joints():
     tree = auto_tree(6, 1.5, 0.5)
     afloat = floating_base(tree)
     assert afloat.nb == tree.nb + 5
@@ -318,7 +320,7 @@ def test_chain_is_six_joints_in_the_place_of_the_first():
     assert (crba(afloat, np.full(11, 0.3)) != 0).sum() <= 11 + 2 * D1
 
 
-def test_kinematics_of_the_chain_as_documented():
+def test_floating_base_kinematics_match_the_examples_of_fbkin():
     # the two examples of fbKin
     a, b, c = 0.3, -0.7, 1.9
     X = rotz(c) @ roty(b) @ rotx(a) @ xlt([1.0, 2.0, 3.0])
@@ -329,9 +331,9 @@ def test_kinematics_of_the_chain_as_documented():
     )
 
 
-def test_kinematics_of_the_chain_are_those_of_its_joints(rng):
-    # the velocity and acceleration by differences: dX/dt = -X (v x) with v in fixed coordinates
-    # (RBDA Eq 2.45)
+def test_floating_base_pose_and_velocity_match_a_chain_of_six_single_dof_joints(rng):
+    # velocity and acceleration from finite differences: dX/dt = -X (v x) with v in fixed
+    # coordinates (RBDA Eq 2.45)
     q, qd, qdd = (rng.uniform(-1, 1, 6) for _ in range(3))
     X, v, a = floating_base_kinematics(q, qd, qdd)
     Xdot = rate(lambda t: floating_base_kinematics(q + qd * t, qd, qdd).X.matrix())
@@ -348,7 +350,7 @@ def test_kinematics_of_the_chain_are_those_of_its_joints(rng):
     close(XJ.matrix(), X.matrix())
 
 
-def test_coordinates_of_the_chain_undo_its_kinematics(rng):
+def test_coordinates_of_the_six_base_joints_are_recovered_from_pose_and_velocity(rng):
     for _ in range(20):
         q, qd, qdd = (rng.uniform(-3, 3, 6) for _ in range(3))
         q[4] = rng.uniform(-1.4, 1.4)
@@ -360,7 +362,7 @@ def test_coordinates_of_the_chain_undo_its_kinematics(rng):
             close(found, given, 1e-12 / np.cos(q[4]) ** 2)
 
 
-def test_angles_of_the_chain_are_normalized(rng):
+def test_angles_of_a_floating_base_are_normalized_to_a_full_turn(rng):
     q = np.array([0.0, 0, 0, 4.0, 2.0, -5.0])
     X, v, a = floating_base_kinematics(q, rng.uniform(-1, 1, 6), rng.uniform(-1, 1, 6))
     coordinates = floating_base_coordinates(X, v, a)
@@ -371,18 +373,18 @@ def test_angles_of_the_chain_are_normalized(rng):
         close(found, given, 1e-11)
 
 
-# mistakes
+# rejected inputs
 
 
-def test_singular_chain_is_refused():
-    with pytest.raises(ValueError, match="pitched by a quarter turn"):
+def test_floating_base_coordinates_at_a_singular_pitch_angle_are_rejected():
+    with pytest.raises(ValueError, match="the pitch angle of the floating base is 90 degrees"):
         floating_base_coordinates(roty(np.pi / 2), np.zeros(6), np.zeros(6))
 
 
-def test_floating_functions_do_not_see_the_singularity_of_the_chain(case):
+def test_floating_base_accelerations_are_correct_at_a_pitch_of_90_degrees(case):
     up = roty(
         np.pi / 2
-    )  # turned with all that moves it, nothing but the coordinates of its acceleration changes
+    )  # if everything is rotated, only the coordinates of the acceleration change
     there = aba_floating(
         case.model, rotx(0.0), case.v, case.q, case.qd, case.tau, gravity=np.array([0, 0, 1.0])
     )
@@ -399,14 +401,14 @@ def test_floating_functions_do_not_see_the_singularity_of_the_chain(case):
     close(up @ here.a, there.a, SOLVE * case.condition)
 
 
-def test_model_with_two_bodies_on_its_base_cannot_be_set_afloat(rng):
+def test_floating_base_of_a_model_with_two_bodies_on_its_base_is_rejected(rng):
     with pytest.raises(
-        ValueError, match="has 2 bodies on its base; only one can become the floating base"
+        ValueError, match="has 2 bodies attached to its base; a floating base needs exactly one"
     ):
         floating_base(random_tree(rng, (-1, 0, -1)))
 
 
-def test_fixed_base_model_is_refused_by_floating_functions():
+def test_floating_base_functions_reject_a_fixed_base_model():
     arm, zero, X = planar_n(8), np.zeros(8), xlt(np.zeros(3))
     with pytest.raises(ValueError, match="model 'planar8' has no floating base"):
         aba_floating(arm, X, np.zeros(6), zero, zero, zero)
@@ -414,16 +416,16 @@ def test_fixed_base_model_is_refused_by_floating_functions():
         crba_floating(arm, zero)
 
 
-def test_variables_of_the_base_are_refused_by_floating_functions(case):
+def test_floating_base_functions_reject_joint_vectors_that_include_base_variables(case):
     full = np.zeros(case.model.nv)
-    with pytest.raises(ValueError, match="those of the base itself are in X and v"):
+    with pytest.raises(ValueError, match="pass the variables of the base as X and v"):
         rnea_floating(case.model, case.X, case.v, case.q, full, full)
 
 
 @pytest.mark.parametrize("function", [aba, rnea])
-def test_fixed_base_functions_say_what_a_floating_base_model_needs(case, function):
+def test_error_for_missing_base_variables_suggests_the_floating_base_functions(case, function):
     with pytest.raises(
         ValueError,
-        match="without the variables of its floating base it is for aba_floating and rnea_floating",
+        match="aba_floating and rnea_floating take vectors without the floating base",
     ):
         function(case.model, case.q, case.qd, case.qdd)

@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from random_models import MODELS, random_state, random_tree
-from rigidblocks.algebra.spatial import mcI, xlt
 from rigidblocks.dynamics import (
     aba,
     aba_with_rotors,
@@ -19,13 +18,15 @@ from rigidblocks.dynamics import (
     projected_dynamics,
     viscous_friction,
 )
-from rigidblocks.joint import Prismatic, Revolute, SixDoF
-from rigidblocks.model.model import Model
-from rigidblocks.robots import planar_n
+from rigidblocks.joints import Planar, Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import planar_n
+from rigidblocks.spatial.spatial import mcI, xlt
 from rigidblocks.tracing.trace import trace
 
-RTOL = 1e-12  # sums of some hundred products, relative to the largest element
-SOLVE = 1e-13  # what solving with H loses, times its condition
+RTOL = 1e-12  # rounding errors of a few hundred products, relative to the largest element
+SOLVE = 1e-13  # relative error of solutions with H, per unit of its condition number
 RHO = (100.0, -50.0)
 
 
@@ -36,8 +37,9 @@ def close(actual, expected, rtol=RTOL):
 
 
 def geared_arm(rotor=1e-4):
-    """The arm of RBDA Fig 9.2: upper arm, rotor of the base's motor, forearm, rotor of the upper
-    arm's motor.
+    """Return the arm of RBDA Fig 9.2.
+
+    The bodies are upper arm, rotor of the base motor, forearm and rotor of the upper arm motor.
     """
     link, small = planar_n(1).inertia[0], mcI(0.1, np.zeros(3), rotor * np.eye(3))
     X = (xlt([0.0, 0, 0]), xlt([0.0, 0.1, 0]), xlt([1.0, 0, 0]), xlt([1.0, 0.1, 0]))
@@ -55,15 +57,15 @@ def pairs(model):
     return gears(model, {1: {0: RHO[0]}, 3: {2: RHO[1]}})
 
 
-def test_gear_pairs_are_columns_of_the_map():
+def test_gear_map_has_one_column_per_independent_variable():
     # RBDA 9.6: q2 = rho1 q1 and q4 = rho2 q3
     coupling = pairs(geared_arm())
     assert_array_equal(coupling.G, [[1, 0], [RHO[0], 0], [0, 1], [0, RHO[1]]])
     assert coupling.independent == (0, 2)
 
 
-def test_projected_inertia_is_that_of_the_book(rng):
-    # RBDA Eq 9.27, with the zeros of H where it says
+def test_inertia_matrix_of_independent_joints_equals_the_gear_formula_of_rbda(rng):
+    # RBDA Eq 9.27, with the zeros of H in the book
     arm = geared_arm()
     H = crba(arm, rng.uniform(-3, 3, 4))
     assert not H[[0, 1, 1, 2], [1, 2, 3, 3]].any()
@@ -72,7 +74,7 @@ def test_projected_inertia_is_that_of_the_book(rng):
     close(projected_dynamics(H, np.zeros(4), pairs(arm).G).H, expected)
 
 
-def test_geared_motion_is_that_under_gear_constraints(rng):
+def test_accelerations_of_geared_models_match_explicit_gear_constraints(rng):
     # H qdd + C = tau + K^T lambda with K qdd = 0
     arm, coupling = geared_arm(), pairs(geared_arm())
     y, yd, tau = rng.uniform(-2, 2, 2), rng.uniform(-2, 2, 2), rng.uniform(-2, 2, 4)
@@ -85,7 +87,7 @@ def test_geared_motion_is_that_under_gear_constraints(rng):
     close(coupling.G @ ydd, qdd, SOLVE * np.linalg.cond(system))
 
 
-def test_geared_inverse_dynamics_undo_forward_dynamics(rng):
+def test_inverse_dynamics_of_geared_models_inverts_forward_dynamics(rng):
     arm, coupling = geared_arm(), pairs(geared_arm())
     y, yd = rng.uniform(-2, 2, 2), rng.uniform(-2, 2, 2)
     motors, f_ext = np.array([0, 0.3, 0, -0.2]), rng.uniform(-1, 1, (4, 6))
@@ -95,8 +97,8 @@ def test_geared_inverse_dynamics_undo_forward_dynamics(rng):
     assert u.shape == (2,)
 
 
-def test_differential_shares_the_forces_between_its_outputs(rng):
-    # the cage turns with the mean of the two wheels: q2 = (q0 + q1)/2
+def test_differential_distributes_the_cage_torque_equally_to_both_wheels(rng):
+    # the cage angle is the mean of the wheel angles: q2 = (q0 + q1)/2
     wheels = random_tree(rng, (-1, -1, -1), (Revolute(),) * 3).with_gravity(np.zeros(3))
     coupling = gears(wheels, {2: {0: 0.5, 1: 0.5}})
     y, yd = rng.uniform(-2, 2, 2), rng.uniform(-2, 2, 2)
@@ -105,8 +107,9 @@ def test_differential_shares_the_forces_between_its_outputs(rng):
     close(on_the_cage, on_the_wheels)
 
 
-def test_nonlinear_gear_has_a_velocity_term(rng):
-    # q1 = sin(q0): G = [1; cos y], g = [0; -sin(y) yd^2] (RBDA Eq 9.26); against K qdd = k
+def test_nonlinear_gear_causes_a_velocity_dependent_acceleration(rng):
+    # q1 = sin(q0): G = [1; cos y], g = [0; -sin(y) yd^2] (RBDA Eq 9.26); the reference is the
+    # constraint K qdd = k
     model = planar_n(2).with_gravity((1.0, -9.0, 0.0))
     y, yd = 0.7, 1.9
     q, qd = np.array([y, np.sin(y)]), np.array([yd, np.cos(y) * yd])
@@ -120,9 +123,8 @@ def test_nonlinear_gear_has_a_velocity_term(rng):
     close(G @ np.linalg.solve(HG, G.T @ tau - CG) + g, qdd)
 
 
-def test_projection_costs_what_the_book_says():
-    # RBDA Eq 9.27: 5 multiplications and 3 additions for the traced inertia and ratios, if squares
-    # are shared
+def test_computation_of_the_projected_inertia_matrix_has_the_operation_count_of_rbda():
+    # RBDA Eq 9.27: 5 multiplications and 3 additions if the squares of the ratios are computed once
     def inertia(h, rho):
         H = np.array(
             [
@@ -142,7 +144,7 @@ def test_projection_costs_what_the_book_says():
 # rotors
 
 
-def test_rotor_inertia_is_added_on_the_diagonal(rng):
+def test_crba_and_aba_add_rotor_inertia_to_the_diagonal_of_the_inertia_matrix(rng):
     model = MODELS["six-axis"]()
     s, rotor = random_state(rng, model), rng.uniform(0.1, 3, 6)
     H = crba(model, s.q, rotor)
@@ -159,8 +161,8 @@ def test_rotor_inertia_is_added_on_the_diagonal(rng):
     )
 
 
-def test_quick_method_is_near_the_gears_where_rotors_are_small(rng):
-    # RBDA Example 9.5: what it leaves out falls with 1/rho as the reflected inertia rho^2 I is kept
+def test_accelerations_of_aba_with_rotor_inertia_converge_to_geared_dynamics_at_high_ratios(rng):
+    # RBDA Example 9.5: at constant reflected inertia rho^2 I the neglected terms are of order 1/rho
     y, yd, u = rng.uniform(-2, 2, 2), rng.uniform(-2, 2, 2), rng.uniform(-2, 2, 2)
     arm, errors = planar_n(2).with_gravity((1.0, -9.0, 0.0)), []
     for rho in (10.0, 100.0, 1000.0):
@@ -183,44 +185,51 @@ def test_quick_method_is_near_the_gears_where_rotors_are_small(rng):
 # friction and springs
 
 
-def test_friction_takes_power_and_springs_keep_it(rng):
+def test_friction_dissipates_energy_and_the_spring_force_is_conservative(rng):
     qd, q = rng.uniform(-2, 2, 5), rng.uniform(-2, 2, 5)
     assert np.all(viscous_friction(qd, [1, 2, 3, 4, 5]) * qd < 0)
     assert np.all(coulomb_friction(qd, 2.0, 0.01) * qd < 0)
     h, k, rest = 1e-4, np.array([10.0, 20, 30, 40, 50]), 0.3
 
-    def stored(q):
+    def spring_energy(q):
         return k * (q - rest) ** 2 / 2
 
-    close(joint_spring(q, k, rest), -(stored(q + h) - stored(q - h)) / (2 * h), 1e-10)
+    close(joint_spring(q, k, rest), -(spring_energy(q + h) - spring_energy(q - h)) / (2 * h), 1e-10)
 
 
-def test_dry_friction_is_full_above_its_width_and_none_at_rest():
+def test_coulomb_friction_is_constant_above_its_width_and_zero_at_rest():
     force = coulomb_friction(np.array([-1.0, 0.0, 1.0]), [1.0, 2.0, 3.0], 0.05)
     close(force, [1.0, 0.0, -3.0])
     assert_array_equal(viscous_friction(np.zeros(3), 2.0), np.zeros(3))
 
 
-# mistakes
+# rejected inputs
 
 
 @pytest.mark.parametrize("width", [0.0, -1.0, [0.1, np.nan]])
-def test_dry_friction_needs_a_width(width):
-    with pytest.raises(ValueError, match="smoothed must be positive, not"):
+def test_coulomb_friction_is_rejected_if_its_smoothing_width_is_not_positive(width):
+    with pytest.raises(ValueError, match="width of dry friction must be positive, not"):
         coulomb_friction(np.zeros(2), 1.0, width)
 
 
-def test_gear_mistakes_are_named():
+def test_invalid_gears_are_rejected():
     arm = geared_arm()
     with pytest.raises(
-        ValueError, match=r"drives variable 3 by the variables \[1\], but the independent variables"
+        ValueError,
+        match=r"gear of variable 3 refers to the variables \[1\], but the independent variables",
     ):
         gears(arm, {1: {0: 2.0}, 3: {1: 3.0}})
-    with pytest.raises(ValueError, match="a gear drives variable 7"):
+    with pytest.raises(ValueError, match="the gear of variable 7"):
         gears(arm, {7: {0: 2.0}})
     ball = random_tree(np.random.default_rng(0), (-1, 0), (SixDoF(), Prismatic()))
     with pytest.raises(ValueError, match="has 8 positions and 7 velocities; gears need as many"):
         gears(ball, {6: {0: 1.0}})
-    q = np.array([1.0, 0, 0, 0, 0, 0, 0, 0])
-    with pytest.raises(ValueError, match=r"joint 0 .* has 6 freedoms; a rotor drives only one"):
-        aba_with_rotors(ball, q, np.zeros(7), np.zeros(7), np.ones(7))
+
+
+def test_aba_with_rotors_satisfies_the_equation_of_motion_with_multi_dof_joints(rng):
+    model = random_tree(rng, (-1, 0, 1, 1), (SixDoF(), Spherical(), Prismatic(), Planar()))
+    q, (qd, tau) = random_configuration(model, rng), rng.normal(size=(2, model.nv))
+    inertia = rng.uniform(0.0, 2.0, model.nv)
+    qdd = aba_with_rotors(model, q, qd, tau, inertia)
+    left = (crba(model, q) + np.diag(inertia)) @ qdd + bias_force(model, q, qd)
+    close(left, tau, 1e-9)

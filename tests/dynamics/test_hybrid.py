@@ -1,6 +1,4 @@
-"""Hybrid dynamics (RBDA 9.1, 9.2): given forces at some joints, given accelerations at the
-others.
-"""
+"""Hybrid dynamics with given forces or accelerations at each joint (RBDA 9.1, 9.2)."""
 
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from planar_models import random_planar_state, random_planar_tree
 from random_models import MODELS, random_parents, random_state, random_tree
-from rigidblocks.algebra.spatial import RigidInertia, mcI, xlt
 from rigidblocks.dynamics import (
     aba,
     bias_force,
@@ -21,14 +18,15 @@ from rigidblocks.dynamics import (
     inertia_times,
     rnea,
 )
-from rigidblocks.dynamics.hybrid import crba_of, reduced_parent
-from rigidblocks.dynamics.sweeps import supported
-from rigidblocks.joint import Revolute
-from rigidblocks.model.model import Model
-from rigidblocks.robots import auto_tree, planar_n
+from rigidblocks.dynamics.forward import crba_of, reduced_parent
+from rigidblocks.dynamics.joint_kinematics import supporting_joints
+from rigidblocks.joints import Revolute
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import auto_tree, planar_n
+from rigidblocks.spatial.spatial import RigidInertia, mcI, xlt
 
-RTOL = 1e-12  # sums of some hundred products, relative to the largest element
-SOLVE = 1e-13  # what solving with H loses, times its condition
+RTOL = 1e-12  # rounding errors of a few hundred products, relative to the largest element
+SOLVE = 1e-13  # relative error of solutions with H, per unit of its condition number
 METHODS = (hybrid_dynamics, hybrid_dynamics_crba)
 
 
@@ -38,12 +36,12 @@ def close(actual, expected, rtol=RTOL):
     )
 
 
-def of_joints(model, fd):
+def variables_of_joints(model, fd):
     return np.repeat(np.asarray(fd, bool), [joint.nv for joint in model.joint])
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_all_forces_given_is_forward_dynamics(model, rng, method):
+def test_hybrid_dynamics_with_all_joint_forces_known_matches_forward_dynamics(model, rng, method):
     s = random_state(rng, model)
     result = method(model, [True] * model.nb, s.q, s.qd, np.full(model.nv, np.nan), s.tau, s.f_ext)
     close(
@@ -53,7 +51,9 @@ def test_all_forces_given_is_forward_dynamics(model, rng, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_all_accelerations_given_is_inverse_dynamics(model, rng, method):
+def test_hybrid_dynamics_with_all_joint_accelerations_known_matches_inverse_dynamics(
+    model, rng, method
+):
     s = random_state(rng, model)
     result = method(model, [False] * model.nb, s.q, s.qd, s.qdd, np.full(model.nv, np.nan), s.f_ext)
     close(result.tau, rnea(model, s.q, s.qd, s.qdd, s.f_ext))
@@ -62,10 +62,10 @@ def test_all_accelerations_given_is_inverse_dynamics(model, rng, method):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("mask", range(4))
-def test_both_results_fulfil_the_equation_of_motion(model, rng, method, mask):
+def test_hybrid_dynamics_satisfies_the_equation_of_motion(model, rng, method, mask):
     s, g = random_state(rng, model), rng.uniform(-9, 9, 3)
     fd = np.random.default_rng(mask).integers(0, 2, model.nb)
-    known = of_joints(model, fd)
+    known = variables_of_joints(model, fd)
     qdd_in, tau_in = np.where(known, np.nan, s.qdd), np.where(known, s.tau, np.nan)
     qdd, tau = method(model, fd, s.q, s.qd, qdd_in, tau_in, s.f_ext, g)
     H = crba(model, s.q)
@@ -76,8 +76,8 @@ def test_both_results_fulfil_the_equation_of_motion(model, rng, method, mask):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_complete_data_of_inverse_dynamics_are_found_again(rng, method):
-    # test_HD of spatial_v1: whatever half of the data is given, the other half comes out
+def test_hybrid_dynamics_recovers_the_missing_accelerations_and_forces(rng, method):
+    # test_HD of spatial_v1: the given half of qdd and tau determines the other half
     for _ in range(4):
         tree = auto_tree(int(rng.integers(2, 12)), rng.uniform(1, 2), rng.uniform(-1, 1), 0.95)
         s = random_state(rng, tree)
@@ -90,7 +90,7 @@ def test_complete_data_of_inverse_dynamics_are_found_again(rng, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_planar_models_are_taken_too(rng, method):
+def test_hybrid_dynamics_supports_planar_models(rng, method):
     model = random_planar_tree(rng, (-1, 0, 0, 1, 2, 2))
     s, fd = random_planar_state(rng, model), np.array([1, 0, 1, 1, 0, 1])
     qdd, tau = method(model, fd, s.q, s.qd, s.qdd, s.tau, s.f_ext)
@@ -99,7 +99,7 @@ def test_planar_models_are_taken_too(rng, method):
     close(inertia_times(model, s.q, qdd), H @ qdd)
 
 
-def test_forward_dynamics_undo_inverse_dynamics(rng):
+def test_hybrid_forward_dynamics_inverts_hybrid_inverse_dynamics(rng):
     # test_FD of spatial_v1
     for forward in (aba, forward_dynamics_crba):
         tree = auto_tree(12, 1.5, np.pi / 3, 0.9)
@@ -110,8 +110,8 @@ def test_forward_dynamics_undo_inverse_dynamics(rng):
         )
 
 
-def test_prescribed_motion_is_the_limit_of_a_stiff_servo(rng):
-    # a servo with gain k on the acceleration error misses it by something like 1/k
+def test_motion_with_prescribed_acceleration_is_the_limit_of_a_stiff_acceleration_servo(rng):
+    # a servo with gain k on the acceleration error has an acceleration error of about 1/k
     model = MODELS["mixed"]()
     s = random_state(rng, model)
     fd = np.array([0, 1, 1, 0, 1, 1, 1], bool)
@@ -126,7 +126,7 @@ def test_prescribed_motion_is_the_limit_of_a_stiff_servo(rng):
     assert errors[-1] < 1e-3
 
 
-def test_rotor_inertia_is_on_the_diagonal(model, rng):
+def test_hybrid_dynamics_adds_rotor_inertia_to_the_diagonal_of_the_inertia_matrix(model, rng):
     s, rotor = random_state(rng, model), rng.uniform(0, 5, model.nv)
     fd = np.arange(model.nb) % 2
     result = hybrid_dynamics(model, fd, s.q, s.qd, s.qdd, s.tau, s.f_ext, rotor_inertia=rotor)
@@ -135,38 +135,40 @@ def test_rotor_inertia_is_on_the_diagonal(model, rng):
     assert np.max(np.abs(residual)) <= SOLVE * np.linalg.cond(H) * np.max(np.abs(result.tau))
 
 
-# the inertia of the unknown accelerations
+# inertia matrix of the unknown accelerations
 
 
-def test_part_of_the_inertia_matrix_is_computed_by_itself(model, rng):
+def test_inertia_matrix_of_selected_joints_equals_the_submatrix_of_the_full_inertia_matrix(
+    model, rng
+):
     q = random_state(rng, model).q
     for _ in range(4):
         fd = rng.integers(0, 2, model.nb)
-        known = of_joints(model, fd)
+        known = variables_of_joints(model, fd)
         close(crba_of(model, q, fd), crba(model, q)[np.ix_(known, known)])
 
 
-def test_merged_tree_of_the_book():
+def test_reduced_parent_array_of_hybrid_dynamics_matches_rbda_figure_9_1():
     # RBDA Fig 9.1: joints 1 and 2 are inverse-dynamics joints, so bodies 1 and 2 merge with the
-    # base and 3 .. 7 become 1 .. 5; the tree is one that fits the figure's caption
+    # base and bodies 3 .. 7 become 1 .. 5; the tree is chosen to fit the caption of the figure
     reduced, number = reduced_parent((-1, 0, 1, 1, 2, 2, 3), (0, 0, 1, 1, 1, 1, 1))
     assert number == (-1, -1, 0, 1, 2, 3, 4)
     assert reduced == (-1, -1, 0, 0, 1)
 
 
-def test_supported_bodies_are_the_subtrees_of_the_joints():
-    assert supported((-1, 0, 0, 1, 2), (0, 1, 0, 0, 0)) == (False, True, False, True, False)
-    assert supported((-1, 0, 0, 1, 2), (1, 0, 0, 0, 0)) == (True,) * 5
+def test_supporting_joints_function_selects_the_subtrees_of_the_joints():
+    assert supporting_joints((-1, 0, 0, 1, 2), (0, 1, 0, 0, 0)) == (False, True, False, True, False)
+    assert supporting_joints((-1, 0, 0, 1, 2), (1, 0, 0, 0, 0)) == (True,) * 5
 
 
-# mistakes
+# rejected inputs
 
 
 @pytest.mark.parametrize(
     "fd", [[True], [True, False, 2], [0.5, 1, 0], ["yes", "no", "no"], [[1, 0, 1]]]
 )
 @pytest.mark.parametrize("method", METHODS)
-def test_mask_that_is_not_one_boolean_a_joint_is_refused(fd, method):
+def test_hybrid_dynamics_rejects_a_mask_that_has_not_one_boolean_per_joint(fd, method):
     arm, zero = planar_n(3), np.zeros(3)
     with pytest.raises(
         ValueError, match="fd needs one boolean for each of the 3 joints of model 'planar3', not"
@@ -175,8 +177,9 @@ def test_mask_that_is_not_one_boolean_a_joint_is_refused(fd, method):
 
 
 def upright_wrist():
-    """A mass point on two joints, on the axis of the first where q = 0: turning that moves
-    nothing.
+    """Return a mass point on two joints.
+
+    At q = 0 the mass is on the axis of the first joint, so the inertia about this axis is zero.
     """
     point = mcI(1.0, [0.0, 0.0, 1.0], np.zeros((3, 3)))
     return Model(
@@ -193,18 +196,19 @@ def upright_wrist():
     ("method", "message"),
     [(METHODS[0], r"joint 0 \(joint1\) of model 'wrist'"), (METHODS[1], "pivot")],
 )
-def test_joint_that_moves_no_inertia_must_have_its_acceleration_given(method, message):
+def test_hybrid_dynamics_rejects_a_force_input_at_a_joint_without_inertia(method, message):
     wrist, zero = upright_wrist(), np.zeros(2)
     with pytest.raises(ValueError, match=message):
         method(wrist, [True, True], zero, zero, zero, zero)
     assert np.all(np.isfinite(method(wrist, [False, True], zero, zero, np.ones(2), np.ones(2)).qdd))
 
 
-# any tree, any mask
+# random trees and masks
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.integers(1, 10))
-def test_hybrid_dynamics_of_any_tree_fulfil_the_equation_of_motion(seed, nb):
+def test_hybrid_dynamics_of_random_trees_satisfies_the_equation_of_motion(seed, nb):
     rng = np.random.default_rng(seed)
     model = random_tree(rng, random_parents(rng, nb))
     s, fd = random_state(rng, model), rng.integers(0, 2, nb)

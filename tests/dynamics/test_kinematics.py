@@ -1,6 +1,4 @@
-"""Positions, velocities, accelerations and Jacobians against finite differences of where things
-are.
-"""
+"""Positions, velocities, accelerations and Jacobians compared with finite differences."""
 
 from types import SimpleNamespace
 
@@ -10,8 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from planar_models import random_planar_state, random_planar_tree
 from random_models import random_state
-from rigidblocks.algebra.dual import Dual
-from rigidblocks.algebra.spatial import crm, xlt
 from rigidblocks.dynamics import (
     aba,
     body_accelerations,
@@ -32,13 +28,15 @@ from rigidblocks.dynamics import (
     spatial_acceleration,
     specific_force,
 )
-from rigidblocks.joint import EulerSpherical, RackAndPinion, Reversed, Revolute, SixDoF, Universal
-from rigidblocks.joint.subspace import subspace_rate
-from rigidblocks.model.configuration import integrate
-from rigidblocks.robots import planar_n
+from rigidblocks.joints import EulerSpherical, RackAndPinion, Reversed, Revolute, SixDoF, Universal
+from rigidblocks.joints.base import subspace_rate
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.robots import planar_n
+from rigidblocks.spatial.scalar import Dual
+from rigidblocks.spatial.spatial import crm, xlt
 
-RTOL = 1e-12  # sums of some hundred products, relative to the largest element
-# fourth-order differences with step 1e-3: truncation 3e-14 times a fifth derivative, which is up to
+RTOL = 1e-12  # rounding errors of a few hundred products, relative to the largest element
+# fourth-order differences with step 1e-3: truncation 3e-14 times the fifth derivative, at most
 # (number of angles)^5
 DIFFERENCE = 1e-7
 
@@ -50,14 +48,15 @@ def close(actual, expected, rtol=RTOL):
 
 
 def rate(f, h=1e-3):
-    """The derivative of f at 0, by fourth-order central differences."""
+    """Return the derivative of f at 0, by fourth-order central differences."""
     return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
 
 
 @pytest.fixture
 def s(model, rng):
-    """A state with the motion that goes through it: q(t) to second order, and qd(t) with the
-    acceleration qdd.
+    """Return a random state and a motion that passes through it at t = 0.
+
+    The functions `q_at` and `qd_at` have constant acceleration qdd; q(t) is exact to second order.
     """
     state = random_state(rng, model)
     return SimpleNamespace(
@@ -72,7 +71,7 @@ def s(model, rng):
 # bodies
 
 
-def test_velocities_are_the_rates_of_the_poses(model, s):
+def test_body_velocities_are_the_time_derivatives_of_the_body_poses(model, s):
     # d(X0)/dt = -v x X0, with v in body coordinates (RBDA Eq 2.45)
     v = body_velocities(model, s.q, s.qd)
     for i, X in enumerate(body_poses(model, s.q)):
@@ -83,8 +82,8 @@ def test_velocities_are_the_rates_of_the_poses(model, s):
         )
 
 
-def test_accelerations_are_the_rates_of_the_velocities(model, s):
-    # in base coordinates, which do not move
+def test_body_accelerations_are_the_time_derivatives_of_the_body_velocities(model, s):
+    # in base coordinates, because the base does not move
     def velocities(t):
         poses = body_poses(model, s.q_at(t))
         return np.array(
@@ -99,8 +98,8 @@ def test_accelerations_are_the_rates_of_the_velocities(model, s):
     close(rate(velocities), expected, DIFFERENCE)
 
 
-def test_uniformly_turning_body_has_no_spatial_acceleration():
-    # RBDA 2.11; its points have one all the same
+def test_uniformly_rotating_body_has_zero_spatial_acceleration():
+    # RBDA 2.11; the points of the body have a centripetal acceleration
     wheel, q, qd, none = planar_n(1), np.array([0.4]), np.array([3.0]), np.zeros(1)
     assert_array_equal(body_accelerations(wheel, q, qd, none), np.zeros((1, 6)))
     close(
@@ -109,7 +108,7 @@ def test_uniformly_turning_body_has_no_spatial_acceleration():
     )
 
 
-def test_classical_acceleration_of_a_body_is_that_of_its_origin(model, s):
+def test_classical_acceleration_equals_the_acceleration_of_the_body_origin(model, s):
     v = body_velocities(model, s.q, s.qd)[s.body]
     a = body_accelerations(model, s.q, s.qd, s.qdd)[s.body]
     X, origin = body_poses(model, s.q)[s.body], np.zeros(3)
@@ -122,33 +121,33 @@ def test_classical_acceleration_of_a_body_is_that_of_its_origin(model, s):
 # points
 
 
-def test_velocity_of_a_point_is_the_rate_of_its_position(model, s):
+def test_point_velocity_is_the_time_derivative_of_the_point_position(model, s):
     for i in range(model.nb):
         expected = rate(lambda t, i=i: point_position(model, s.q_at(t), i, s.point))
         close(point_velocity(model, s.q, s.qd, i, s.point), expected, DIFFERENCE)
 
 
-def test_acceleration_of_a_point_is_the_rate_of_its_velocity(model, s):
+def test_point_acceleration_is_the_time_derivative_of_point_velocity(model, s):
     for i in range(model.nb):
         expected = rate(lambda t, i=i: point_velocity(model, s.q_at(t), s.qd_at(t), i, s.point))
         close(point_acceleration(model, s.q, s.qd, s.qdd, i, s.point), expected, DIFFERENCE)
 
 
-def test_accelerometer_at_rest_reads_plus_g(model, s):
-    # upwards: against gravity, in the axes of the body
+def test_accelerometer_at_rest_measures_minus_gravity(model, s):
+    # the reading points upwards and is in body coordinates
     zero = np.zeros(model.nv)
     reading = specific_force(model, s.q, zero, zero, s.body, s.point)
     close(body_poses(model, s.q)[s.body].E.T @ reading, -model.gravity)
 
 
-def test_accelerometer_reads_acceleration_less_gravity(model, s):
+def test_accelerometer_measures_acceleration_minus_gravity(model, s):
     g = np.array([1.0, 2.0, -9.0])
     reading = specific_force(model, s.q, s.qd, s.qdd, s.body, s.point, g)
     expected = point_acceleration(model, s.q, s.qd, s.qdd, s.body, s.point) - g
     close(body_poses(model, s.q)[s.body].E.T @ reading, expected)
 
 
-def test_accelerometer_in_free_fall_reads_nothing(rng):
+def test_accelerometer_in_free_fall_measures_zero(rng):
     body = planar_n(1)
     ball = type(body)(
         "ball", (-1,), (SixDoF(),), (xlt(np.zeros(3)),), body.inertia, np.array([1.0, -2.0, -9.0])
@@ -161,7 +160,7 @@ def test_accelerometer_in_free_fall_reads_nothing(rng):
 # Jacobians
 
 
-def test_jacobian_times_joint_velocities_is_the_velocity(model, s):
+def test_jacobian_times_joint_velocities_equals_the_body_and_point_velocity(model, s):
     for i, v in enumerate(body_velocities(model, s.q, s.qd)):
         close(body_jacobian(model, s.q, i) @ s.qd, v)
         close(
@@ -170,7 +169,7 @@ def test_jacobian_times_joint_velocities_is_the_velocity(model, s):
         )
 
 
-def test_jacobian_of_a_point_is_the_derivative_of_its_position(model, s):
+def test_point_jacobian_is_the_derivative_of_the_point_position(model, s):
     columns = [
         rate(lambda t, e=e: point_position(model, integrate(model, s.q, e * t), s.body, s.point))
         for e in np.eye(model.nv)
@@ -178,7 +177,7 @@ def test_jacobian_of_a_point_is_the_derivative_of_its_position(model, s):
     close(point_jacobian(model, s.q, s.body, s.point), np.transpose(columns), DIFFERENCE)
 
 
-def test_jacobian_has_columns_of_the_supporting_joints_alone(model, s):
+def test_body_jacobian_has_nonzero_columns_only_for_joints_that_move_the_body(model, s):
     J, supporting, i = body_jacobian(model, s.q, s.body), set(), s.body
     while i >= 0:
         supporting.add(i)
@@ -187,21 +186,19 @@ def test_jacobian_has_columns_of_the_supporting_joints_alone(model, s):
         assert j in supporting or not J[:, model.v_slices[j]].any()
 
 
-def test_rate_of_the_jacobian_is_its_derivative(model, s):
-    # in base coordinates: there the columns are vectors in coordinates at rest
-    def in_base(J, t):
+def test_jacobian_derivative_along_the_motion_matches_finite_differences(model, s):
+    # in base coordinates, because the derivative of the columns needs a frame at rest
+    def base_coordinates(J, t):
         X = body_poses(model, s.q_at(t))[s.body]
         return X.inverse() @ J
 
-    J = rate(lambda t: in_base(body_jacobian(model, s.q_at(t), s.body), t))
-    close(in_base(body_jacobian_rate(model, s.q, s.qd, s.body), 0.0), J, DIFFERENCE)
+    J = rate(lambda t: base_coordinates(body_jacobian(model, s.q_at(t), s.body), t))
+    close(base_coordinates(body_jacobian_rate(model, s.q, s.qd, s.body), 0.0), J, DIFFERENCE)
     J_P = rate(lambda t: point_jacobian(model, s.q_at(t), s.body, s.point))
     close(point_jacobian_rate(model, s.q, s.qd, s.body, s.point), J_P, DIFFERENCE)
 
 
-def test_accelerations_are_jacobian_times_joint_accelerations_and_its_rate_times_velocities(
-    model, s
-):
+def test_body_and_point_accelerations_equal_j_qdd_plus_jdot_qd(model, s):
     # RBDA Example 2.5
     for i, a in enumerate(body_accelerations(model, s.q, s.qd, s.qdd)):
         close(
@@ -214,7 +211,7 @@ def test_accelerations_are_jacobian_times_joint_accelerations_and_its_rate_times
     close(J @ s.qdd + Jdot @ s.qd, point_acceleration(model, s.q, s.qd, s.qdd, s.body, s.point))
 
 
-def test_planar_bodies_move_as_their_jacobians_say(rng):
+def test_planar_jacobians_give_the_body_velocities_and_accelerations(rng):
     model = random_planar_tree(rng, (-1, 0, 0, 1, 2, 2))
     state = random_planar_state(rng, model)
     q, qd, qdd = state.q, state.qd, state.qdd
@@ -235,7 +232,7 @@ VARIABLE = (
 
 
 @pytest.mark.parametrize("joint", VARIABLE, ids=str)
-def test_rate_of_a_motion_subspace_is_its_derivative(joint, rng):
+def test_motion_subspace_derivative_along_the_motion_matches_finite_differences(joint, rng):
     q, qd = joint.random(rng), rng.uniform(-2, 2, joint.nv)
     S = rate(lambda t: joint.jcalc(joint.integrate(q, qd * t), qd).S)
     close(subspace_rate(joint, q, qd), S, DIFFERENCE)
@@ -265,17 +262,17 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_slope_of_a_dual_number_is_the_derivative(name):
+def test_dual_numbers_give_the_derivative_of_each_elementary_function(name):
     f, x = FUNCTIONS[name], 0.7
     result = f(Dual(x, 5.0))
     close(result.value, f(x))
     close(result.slope, 5.0 * rate(lambda h: f(x + h)), DIFFERENCE)
 
 
-# mistakes
+# rejected inputs
 
 
-def test_body_that_the_model_has_not_is_refused():
+def test_kinematic_functions_reject_an_unknown_body():
     arm, zero = planar_n(3), np.zeros(3)
     for body in (3, -1, "hand"):
         with pytest.raises(
@@ -284,7 +281,7 @@ def test_body_that_the_model_has_not_is_refused():
             body_jacobian(arm, zero, body)
 
 
-def test_a_body_is_given_by_its_name_or_number(rng):
+def test_bodies_are_selected_by_name_or_index(rng):
     arm, (q, qd, qdd) = planar_n(3), rng.normal(size=(3, 3))
     name, point = arm.body_names[1], np.array([0.1, 0.2, 0.3])
     for f, given in (
@@ -301,7 +298,7 @@ def test_a_body_is_given_by_its_name_or_number(rng):
         assert_array_equal(of_point(arm, *given, name, point), of_point(arm, *given, 1, point))
 
 
-def test_wrong_length_names_the_joint_that_has_none():
+def test_error_for_a_short_joint_vector_names_the_first_joint_without_a_value():
     arm, zero, short = planar_n(3), np.zeros(3), np.zeros(1)
     with pytest.raises(
         ValueError, match=r"qd of model 'planar3' needs 3 elements, not 1; joint2 has qd\[1:2\]"

@@ -6,8 +6,8 @@ from maximal import forward_dynamics, jacobians, poses
 from random_models import random_parents, random_state, random_tree
 from rigidblocks.dynamics import aba, crba, kinetic_energy, potential_energy, rnea
 
-# both ways solve linear systems: rounding grows with the condition of H, and of the larger matrix
-# of the oracle
+# both methods solve linear systems: the rounding error grows with the condition numbers of H and
+# of the larger matrix of the oracle
 RTOL = 1e-10
 
 
@@ -18,7 +18,7 @@ def relative(actual, expected, H):
 
 
 @pytest.mark.parametrize("f_ext", [False, True])
-def test_aba_equals_the_maximal_coordinate_form(model, rng, f_ext):
+def test_accelerations_of_aba_match_maximal_coordinate_dynamics(model, rng, f_ext):
     s = random_state(rng, model)
     wrenches = s.f_ext if f_ext else None
     oracle = forward_dynamics(model, s.q, s.qd, s.tau, wrenches)
@@ -26,7 +26,7 @@ def test_aba_equals_the_maximal_coordinate_form(model, rng, f_ext):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_aba_equals_the_maximal_coordinate_form_on_random_trees(seed):
+def test_accelerations_of_aba_match_maximal_coordinate_dynamics_on_random_trees(seed):
     rng = np.random.default_rng(seed)
     model = random_tree(rng, random_parents(rng, 8))
     s = random_state(rng, model)
@@ -41,7 +41,7 @@ def test_constraint_forces_do_no_work(model, rng):
     assert abs(oracle.constraint_power) < 1e-9 * size
 
 
-def test_inertia_matrix_is_the_sum_over_bodies_of_their_jacobians(model, rng):
+def test_inertia_matrix_is_the_sum_of_projected_body_inertias(model, rng):
     # H = sum J_i^T I_i J_i, all in base coordinates
     q = random_state(rng, model).q
     X, J = poses(model, q), jacobians(model, q)
@@ -51,7 +51,7 @@ def test_inertia_matrix_is_the_sum_over_bodies_of_their_jacobians(model, rng):
     assert_allclose(crba(model, q), H, rtol=0, atol=1e-12 * np.max(H))
 
 
-def test_external_forces_enter_as_minus_jacobian_transpose(model, rng):
+def test_external_force_reduces_joint_forces_by_the_transposed_jacobian_times_the_force(model, rng):
     # f_ext in base coordinates: tau = H qdd + C - sum J_i^T f_i
     s = random_state(rng, model)
     tau = rnea(model, s.q, s.qd, s.qdd)
@@ -64,15 +64,15 @@ def test_external_forces_enter_as_minus_jacobian_transpose(model, rng):
     )
 
 
-def test_potential_energy_is_that_of_the_centres_of_mass(model, rng):
-    # the first moment of each body in base coordinates, off the lower left of its inertia matrix
-    # there
+def test_potential_energy_equals_minus_gravity_times_the_first_moment_of_mass(model, rng):
+    # the lower left block of the inertia matrix in base coordinates contains the first moment of
+    # mass
     q = random_state(rng, model).q
     V = 0.0
     for x, body in zip(poses(model, q), model.inertia, strict=True):
         inertia = x.T @ body.matrix() @ x
         moment = np.array(
             [inertia[2, 4], inertia[0, 5], inertia[1, 3]]
-        )  # the vector of the matrix h x
+        )  # h from the skew matrix of h
         V -= model.gravity @ moment
     assert_allclose(potential_energy(model, q), V, rtol=1e-12, atol=1e-12)

@@ -21,10 +21,10 @@ from rigidblocks.dynamics import (
     potential_energy,
     total_mass,
 )
-from rigidblocks.model.configuration import integrate
+from rigidblocks.robot.configuration import integrate
 
-RTOL = 1e-12  # sums of some hundred products, relative to the largest element
-# fourth-order differences with step 1e-3: truncation 3e-14 times a fifth derivative, which is up to
+RTOL = 1e-12  # rounding errors of a few hundred products, relative to the largest element
+# fourth-order differences with step 1e-3: truncation 3e-14 times the fifth derivative, at most
 # (number of angles)^5
 DIFFERENCE = 1e-7
 
@@ -36,11 +36,11 @@ def close(actual, expected, rtol=RTOL):
 
 
 def rate(f, h=1e-3):
-    """The derivative of f at 0, by fourth-order central differences."""
+    """Return the derivative of f at 0, by fourth-order central differences."""
     return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
 
 
-def test_momentum_is_the_sum_of_those_of_the_bodies(model, rng):
+def test_total_momentum_is_the_sum_of_the_body_momenta(model, rng):
     s = random_state(rng, model)
     moving = zip(
         body_poses(model, s.q), model.inertia, body_velocities(model, s.q, s.qd), strict=True
@@ -54,7 +54,7 @@ def test_momentum_is_linear_in_the_joint_velocities(model, rng):
     close(centroidal_momentum_matrix(model, s.q) @ s.qd, centroidal_momentum(model, s.q, s.qd))
 
 
-def test_velocity_of_the_centre_of_mass_is_the_rate_of_its_position(model, rng):
+def test_velocity_of_the_centre_of_mass_is_the_time_derivative_of_its_position(model, rng):
     s = random_state(rng, model)
     velocity = centre_of_mass_velocity(model, s.q, s.qd)
     close(
@@ -63,12 +63,12 @@ def test_velocity_of_the_centre_of_mass_is_the_rate_of_its_position(model, rng):
     close(centre_of_mass_jacobian(model, s.q) @ s.qd, velocity)
 
 
-def test_potential_energy_is_that_of_the_total_mass_at_its_centre(model, rng):
+def test_potential_energy_equals_point_mass_energy_at_the_centre_of_mass(model, rng):
     q = random_state(rng, model).q
     close(potential_energy(model, q), -total_mass(model) * model.gravity @ centre_of_mass(model, q))
 
 
-def test_centroidal_momentum_is_what_remains_at_the_centre_of_mass(model, rng):
+def test_momentum_about_the_origin_is_centroidal_plus_moment_of_linear_momentum(model, rng):
     s = random_state(rng, model)
     h, h_G, c = (
         momentum(model, s.q, s.qd),
@@ -79,7 +79,7 @@ def test_centroidal_momentum_is_what_remains_at_the_centre_of_mass(model, rng):
     close(h[:3], h_G[:3] + np.cross(c, h_G[3:]))  # RBDA Eq 2.60
 
 
-def test_kinetic_energy_is_at_least_that_of_the_centre_of_mass(model, rng):
+def test_kinetic_energy_is_not_less_than_the_energy_of_the_centre_of_mass(model, rng):
     s = random_state(rng, model)
     v = centre_of_mass_velocity(model, s.q, s.qd)
     assert kinetic_energy(model, s.q, s.qd) >= total_mass(model) * v @ v / 2
@@ -90,8 +90,8 @@ def satellite():
     return MODELS["satellite"]()
 
 
-def test_momentum_changes_by_the_external_wrenches_alone(satellite, rng):
-    # of a free system, whatever its joints do: gravity acts at the centre of mass
+def test_momentum_derivative_equals_the_sum_of_external_wrenches(satellite, rng):
+    # in a free system gravity acts at the centre of mass for any joint forces
     s, g = random_state(rng, satellite), np.array([0.5, -2.0, 1.0])
     tau = np.concatenate([np.zeros(6), s.tau[6:]])
     qdd = aba(satellite, s.q, s.qd, tau, s.f_ext, g)
@@ -103,8 +103,8 @@ def test_momentum_changes_by_the_external_wrenches_alone(satellite, rng):
     close(h, expected, DIFFERENCE)
 
 
-def test_matrix_of_a_free_system_is_the_inertia_of_base_and_joints(satellite, rng):
-    # RBDA Example 9.3, with the base's velocity in its own coordinates
+def test_momentum_matrix_of_a_free_system_equals_its_floating_base_inertia(satellite, rng):
+    # RBDA Example 9.3, with the base velocity in base body coordinates
     q = random_state(rng, satellite).q
     I0c, F, _ = crba_floating(satellite, q[7:])
     X = body_poses(satellite, q)[0]

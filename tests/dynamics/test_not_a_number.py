@@ -1,8 +1,7 @@
-"""What is not a number stays so: an algorithm refuses a NaN, or gives NaN in all that depends on
-it.
+"""Propagation of NaN: an algorithm rejects a NaN or returns NaN in all dependent elements.
 
-The law: an element of a result that is finite where an element of an input is NaN does not depend
-on that element, so that it is the same with other numbers in its place, to rounding.
+A result element that stays finite while an input element is NaN must not depend on that input:
+other values of the input give the same result element up to rounding.
 """
 
 import inspect
@@ -14,8 +13,6 @@ from numpy.testing import assert_allclose
 
 from loop_models import loop_model
 from random_models import MODELS, random_inertia, random_state, random_transform
-from rigidblocks import clip, maximum, minimum
-from rigidblocks.algebra.spatial import Transform
 from rigidblocks.contact import (
     JointLimit,
     collision,
@@ -30,6 +27,7 @@ from rigidblocks.contact import (
     projected_sweeps,
     pyramid_forces,
 )
+from rigidblocks.contact.event_driven.gauss_seidel_kernel import compiled_sweeps
 from rigidblocks.dynamics import (
     aba,
     aba_floating,
@@ -74,10 +72,7 @@ from rigidblocks.dynamics import (
     rnea_floating,
     specific_force,
 )
-from rigidblocks.kernels.contact import compiled_sweeps
-from rigidblocks.kernels.derivatives import derivatives
-from rigidblocks.kernels.dynamics import compiled_dynamics
-from rigidblocks.loops import (
+from rigidblocks.dynamics.loops import (
     closed_loop_dynamics,
     closed_loop_inverse_dynamics,
     closure_errors,
@@ -85,15 +80,24 @@ from rigidblocks.loops import (
     project,
     project_velocity,
 )
-from rigidblocks.model.configuration import difference, integrate, neutral, normalized, rate
-from rigidblocks.tracing.function import compiled
+from rigidblocks.kernels.compiled_dynamics import compiled_dynamics, derivatives
+from rigidblocks.robot.configuration import (
+    difference,
+    integrate,
+    neutral,
+    normalize_quaternions,
+    rate,
+)
+from rigidblocks.spatial.scalar import clip, maximum, minimum
+from rigidblocks.spatial.spatial import Transform
+from rigidblocks.tracing.compiled_functions import compiled
 
-SAME = 1e-9  # relative to the largest element: rounding, by the condition of an inertia
+SAME = 1e-9  # relative to the largest element; includes the condition number of an inertia
 POINT = np.array([0.1, 0.2, -0.3])
 
 
 def numbers(part):
-    """All numbers in a result, as one array."""
+    """Return all values of a result as one array."""
     if hasattr(part, "matrix"):
         return np.ravel(part.matrix())
     if isinstance(part, dict):
@@ -104,12 +108,12 @@ def numbers(part):
 
 
 def keeps_nan(function, inputs, rng):
-    """Checks the law of `function` in every element of its inputs."""
+    """Check that `function` propagates a NaN in each element of its inputs."""
     for name, values in inputs.items():
         for k in range(np.size(values)):
             found = [given_element(function, inputs, name, k, x) for x in (np.nan, *rng.random(2))]
             if any(one is None for one in found):
-                continue  # refused, or other numbers have no answer here
+                continue  # the input was rejected, or another value has no result
             finite = np.isfinite(found[0])
             size = max(np.abs(found[1]).max(initial=0.0), 1.0)
             for other in found[1:]:
@@ -120,9 +124,7 @@ def keeps_nan(function, inputs, rng):
 
 
 def given_element(function, inputs, name, k, value):
-    """The numbers that the function gives with another element k of an input; None if it
-    refuses.
-    """
+    """Return the result for another value of element k of an input, or None after an error."""
     changed = {key: np.array(one, dtype=float) for key, one in inputs.items()}
     changed[name].ravel()[k] = value
     try:
@@ -157,7 +159,7 @@ TREE = {
     "kinetic_energy": kinetic_energy,
     "momentum": momentum,
     "momentum_matrix": momentum_matrix,
-    "normalized": normalized,
+    "normalized": normalize_quaternions,
     "point_acceleration": partial(point_acceleration, body=-1, point=POINT),
     "point_jacobian": partial(point_jacobian, body=-1, point=POINT),
     "point_position": partial(point_position, body=-1, point=POINT),
@@ -168,7 +170,7 @@ TREE = {
     "specific_force": partial(specific_force, body=-1, point=POINT),
 }
 LOOPS = {
-    # without rank and condition, which count what is above a size
+    # without rank and condition number, which count the values above a threshold
     "closed_loop_dynamics": lambda model, q, qd, tau: closed_loop_dynamics(model, q, qd, tau)[:2],
     "closed_loop_inverse_dynamics": lambda model, q, qd, qdd: closed_loop_inverse_dynamics(
         model, q, qd, qdd
@@ -181,14 +183,14 @@ LOOPS = {
 
 
 def inputs_of(function, state):
-    """The vectors of a state that a function takes by their names."""
+    """Return the state vectors that are parameters of a function."""
     names = inspect.signature(function).parameters
     return {name: getattr(state, name) for name in ("q", "qd", "qdd", "tau") if name in names}
 
 
 @pytest.mark.parametrize("name", TREE)
 @pytest.mark.parametrize("model", ["branched", "all joints"])
-def test_algorithms_of_trees_keep_nan(name, model, rng):
+def test_tree_algorithms_propagate_nan(name, model, rng):
     tree = MODELS[model]()
     function = partial(TREE[name], tree)
     if "body" in function.keywords:
@@ -222,8 +224,9 @@ FLOATING = {
 DERIVATIVES = {"jacobian_derivatives": jacobian_derivatives, "rnea_derivatives": rnea_derivatives}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GEARS)
-def test_algorithms_of_gears_and_rotors_keep_nan(name, rng):
+def test_gear_and_rotor_algorithms_propagate_nan(name, rng):
     model = MODELS["mixed"]()
     state, n = random_state(rng, model), model.nv
     given = {**state._asdict(), "rotor_inertia": rng.random(n), "G": rng.normal(size=(n, n - 1))}
@@ -235,7 +238,7 @@ def test_algorithms_of_gears_and_rotors_keep_nan(name, rng):
 
 
 @pytest.mark.parametrize("name", FLOATING)
-def test_algorithms_of_floating_bases_keep_nan(name, rng):
+def test_floating_base_algorithms_propagate_nan(name, rng):
     model = MODELS["satellite"]()
     state, X = random_state(rng, model), random_transform(rng)
     function, names = FLOATING[name], inspect.signature(FLOATING[name]).parameters
@@ -251,8 +254,9 @@ def test_algorithms_of_floating_bases_keep_nan(name, rng):
         keeps_nan(partial(function, model), inputs, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DERIVATIVES)
-def test_recursive_derivatives_keep_nan(name, rng):
+def test_recursive_derivatives_propagate_nan(name, rng):
     model = MODELS["mixed"]()
     inputs = inputs_of(DERIVATIVES[name], random_state(rng, model))
     keeps_nan(partial(DERIVATIVES[name], model), inputs, rng)
@@ -268,7 +272,7 @@ COMPILED = {
 
 
 @pytest.mark.parametrize("name", COMPILED)
-def test_compiled_algorithms_keep_nan(name, rng):
+def test_compiled_algorithms_propagate_nan(name, rng):
     model = MODELS["branched"]()
     state, names = random_state(rng, model), COMPILED[name]
     make = derivatives if name.startswith("derivatives") else compiled_dynamics
@@ -277,9 +281,10 @@ def test_compiled_algorithms_keep_nan(name, rng):
     keeps_nan(lambda **given: function(*(given[one] for one in names)), inputs, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.parametrize("model", ["planar loops", "floating loops"])
-def test_algorithms_of_loops_keep_nan(name, model, rng):
+def test_loop_algorithms_propagate_nan(name, model, rng):
     tree, state = loop_model(model)
     inputs = inputs_of(LOOPS[name], state)
     assert inputs
@@ -287,13 +292,13 @@ def test_algorithms_of_loops_keep_nan(name, model, rng):
 
 
 def contact_problem(rng):
-    """M and d of two contacts with friction and one without."""
+    """Return M and d of two contacts with friction and one frictionless contact."""
     T = rng.normal(size=(9, 7))
     return {"M": T.T @ T, "d": rng.normal(size=7)}
 
 
 def limits(rng):
-    """mu and c of the contacts with friction, and the forces that sweeps start with."""
+    """Return mu and c of the contacts with friction, and the initial forces of the sweeps."""
     return {"mu": rng.random(2), "c": rng.random(2), "start": rng.random(7)}
 
 
@@ -339,20 +344,21 @@ CONTACT = {
 
 
 @pytest.mark.parametrize("name", CONTACT)
-def test_algorithms_of_contact_keep_nan(name, rng):
+def test_contact_algorithms_propagate_nan(name, rng):
     function, more = CONTACT[name]
     keeps_nan(function, {**contact_problem(rng), **(more(rng) if more else {})}, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cone", [True, False])
-def test_compiled_sweeps_keep_nan(cone, rng):
+def test_compiled_gauss_seidel_sweeps_propagate_nan(cone, rng):
     function = compiled_sweeps(3, 2, cone=cone)
     inputs = {**contact_problem(rng), **limits(rng)}
     keeps_nan(lambda M, d, mu, c, start: function(M, d, mu, c, start), inputs, rng)
 
 
 @pytest.mark.slow
-def test_collisions_keep_nan(rng):
+def test_collision_functions_propagate_nan(rng):
     I1, I2 = random_inertia(rng), random_inertia(rng)
     point, axes = rng.normal(size=3), np.linalg.qr(rng.normal(size=(3, 3)))[0]
     N = np.vstack([np.cross(point, axes.T).T, axes])
@@ -371,7 +377,7 @@ def test_collisions_keep_nan(rng):
         keeps_nan(rough, {"v1": v1, "v2": v2, "N": N, "e": 0.5, "mu": mu}, rng)
 
 
-def test_impacts_keep_nan(rng):
+def test_impact_functions_propagate_nan(rng):
     model = MODELS["branched"]()
     state = random_state(rng, model)
     contacts = [JointLimit(0, state.q[0] + 0.1), JointLimit(3, state.q[3] - 0.1)]
@@ -382,7 +388,8 @@ def test_impacts_keep_nan(rng):
     keeps_nan(impulsive, {"q": state.q, "qd": state.qd}, rng)
 
 
-def test_step_with_contact_keeps_nan(rng):
+@pytest.mark.slow
+def test_contact_step_propagates_nan(rng):
     model = MODELS["branched"]()
     state = random_state(rng, model)
     limits = [JointLimit(0, state.q[0] + 0.1), JointLimit(3, state.q[3] - 0.1)]
@@ -405,7 +412,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("name", LIMITS)
 @pytest.mark.parametrize("form", ["numpy", "compiled"])
-def test_limits_keep_nan(name, form):
+def test_saturation_functions_propagate_nan(name, form):
     function = LIMITS[name]
     if form == "compiled":
         function = compiled("limited", lambda x: {"y": LIMITS[name](x)}, {"x": (2,)})

@@ -1,5 +1,6 @@
-"""Pinocchio as an oracle. It has the linear part of a 6-vector first, and poses where we have
-coordinate transforms.
+"""Dynamics compared with Pinocchio.
+
+Pinocchio stores the linear part of 6-vectors first and uses poses instead of transforms.
 """
 
 import numpy as np
@@ -7,9 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from random_models import joints_of_all_types, random_parents, random_state, random_tree
-from rigidblocks.algebra.spatial import xlt
 from rigidblocks.dynamics import aba, bias_force, crba, kinetic_energy, potential_energy, rnea
-from rigidblocks.joint import (
+from rigidblocks.joints import (
     Cylindrical,
     EulerSpherical,
     Fixed,
@@ -21,14 +21,13 @@ from rigidblocks.joint import (
     Spherical,
     Universal,
 )
-from rigidblocks.model.configuration import difference, integrate, neutral
+from rigidblocks.robot.configuration import difference, integrate, neutral
+from rigidblocks.spatial.spatial import xlt
 
-pin = pytest.importorskip(
-    "pinocchio", reason="Pinocchio is not installed (`pip install rigidblocks[interop]`)"
-)
+pin = pytest.importorskip("pinocchio", reason="Pinocchio is not installed (`pip install pin`)")
 pytestmark = pytest.mark.interop
 
-# relative to the largest element, and to the condition of H where a solution with H is behind it
+# relative to the largest element; for solutions with H also times the condition number of H
 RTOL = 1e-10
 LINEAR_FIRST = [3, 4, 5, 0, 1, 2]
 
@@ -37,8 +36,9 @@ AXES = {(1.0, 0.0, 0.0): "X", (0.0, 1.0, 0.0): "Y", (0.0, 0.0, 1.0): "Z"}
 
 
 def about_axis(kind, axis, *parameters):
-    """The joint about or along an axis: of a type of its own for a coordinate axis, else the
-    unaligned one.
+    """Return Pinocchio's joint about or along an axis.
+
+    Pinocchio has one joint type per coordinate axis and an unaligned type for other axes.
     """
     if axis in AXES:
         return getattr(pin, f"JointModel{kind[0]}{AXES[axis]}")(*parameters)
@@ -58,7 +58,7 @@ def composite(*joints):
 
 
 def pinocchio_joint(joint):
-    """Pinocchio's joint, and where its position and velocity variables are in ours."""
+    """Return the Pinocchio joint and the indices of its variables in the rigidblocks joint."""
     one, two, three = np.arange(1), np.arange(2), np.arange(3)
     match joint:
         case Revolute(axis):
@@ -79,33 +79,32 @@ def pinocchio_joint(joint):
             )
         case EulerSpherical():
             return pin.JointModelSphericalZYX(), three, three
-        case Spherical():  # there the scalar comes last
+        case Spherical():  # Pinocchio stores the scalar part last
             return pin.JointModelSpherical(), [1, 2, 3, 0], three
         case SixDoF():
             return pin.JointModelFreeFlyer(), [4, 5, 6, 1, 2, 3, 0], LINEAR_FIRST
-        case Planar():  # there with the cosine and sine of the angle, see `positions`
+        case Planar():  # Pinocchio stores cosine and sine of the angle, see `positions`
             return pin.JointModelPlanar(), [1, 2, 0, 0], [1, 2, 0]
     raise NotImplementedError(joint)
 
 
 def depth_first(parent, root=-1):
-    """The bodies in the order that Pinocchio wants: each with its whole subtree behind it."""
+    """Return the bodies in Pinocchio's order: each body is followed by its subtree."""
     children = [i for i, p in enumerate(parent) if p == root]
     return [k for i in children for k in (i, *depth_first(parent, i))]
 
 
 class Pinocchio:
-    """The same tree in Pinocchio. A body on a fixed joint is a part of its parent there.
+    """Pinocchio model of the same tree.
 
-    `q_order` and `v_order` say which of our variables its variables are.
+    Pinocchio merges a body on a fixed joint into its parent. `q_order` and `v_order` are the
+    indices of Pinocchio's variables in the variables of rigidblocks.
     """
 
     def __init__(self, model):
         self.ours, self.model = model, pin.Model()
         self.model.gravity.linear = model.gravity
-        self.body = {
-            -1: (0, pin.SE3.Identity())
-        }  # the joint that carries the body, and where the body is on it
+        self.body = {-1: (0, pin.SE3.Identity())}  # joint of the body, and pose of the body on it
         q_order, v_order, self.angles = [], [], []
         for i in depth_first(model.parent):
             X, joint = model.Xtree[i], model.joint[i]
@@ -130,18 +129,16 @@ class Pinocchio:
         self.data = self.model.createData()
 
     def positions(self, q):
-        """The configuration in Pinocchio's variables."""
+        """Convert the configuration to Pinocchio's variables."""
         there = q[self.q_order]
         for k in self.angles:
             there[k : k + 2] = np.cos(there[k]), np.sin(there[k])
         return there
 
     def call(self, function, q, *vectors, f_ext=None):
-        """The result of one of Pinocchio's functions of a configuration and vectors, in our
-        order.
-        """
+        """Call a Pinocchio function and return its result in the variable order of rigidblocks."""
         q = self.positions(q)
-        wrenches = () if f_ext is None else (self._in_joint_coordinates(q, f_ext),)
+        wrenches = () if f_ext is None else (self._to_joint_coordinates(q, f_ext),)
         result = np.asarray(
             function(
                 self.model, self.data, q, *(vector[self.v_order] for vector in vectors), *wrenches
@@ -149,7 +146,7 @@ class Pinocchio:
         )
         return result[np.ix_(*[np.argsort(self.v_order)] * result.ndim)]
 
-    def _in_joint_coordinates(self, q, f_ext):
+    def _to_joint_coordinates(self, q, f_ext):
         pin.forwardKinematics(self.model, self.data, q)
         wrenches = [pin.Force.Zero() for _ in range(self.model.njoints)]
         for i, force in enumerate(f_ext):
@@ -172,7 +169,7 @@ def close(actual, expected, condition=1.0):
 
 
 def joints_of_both(rng):
-    """A joint of a type that both have, as random as it can be."""
+    """Return a random joint of a type that both libraries support."""
     joints = [
         joint
         for name, joint in joints_of_all_types(rng).items()
@@ -197,7 +194,7 @@ BOTH = [
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_each_type_of_joint_equals_pinocchios(name, rng):
+def test_dynamics_of_each_joint_type_match_pinocchio(name, rng):
     joint = joints_of_all_types(rng)[name]
     model = random_tree(rng, (-1, 0, 1), (joint, Revolute((0.3, 0.4, 0.5)), joint))
     other, s = Pinocchio(model), random_state(rng, model)
@@ -213,7 +210,7 @@ def test_each_type_of_joint_equals_pinocchios(name, rng):
     )
 
 
-def test_configurations_move_as_pinocchios(pair):
+def test_integrate_and_difference_match_pinocchio(pair):
     model, other, s = pair
     dq = s.qd / 2
     moved = integrate(model, s.q, dq)
@@ -228,7 +225,7 @@ def test_configurations_move_as_pinocchios(pair):
     close(difference(model, s.q, moved)[other.v_order], theirs)
 
 
-def test_rnea_equals_pinocchio(pair):
+def test_rnea_matches_pinocchio(pair):
     model, other, s = pair
     close(rnea(model, s.q, s.qd, s.qdd), other.call(pin.rnea, s.q, s.qd, s.qdd))
     close(
@@ -237,12 +234,12 @@ def test_rnea_equals_pinocchio(pair):
     )
 
 
-def test_crba_equals_pinocchio(pair):
+def test_crba_matches_pinocchio(pair):
     model, other, s = pair
     close(crba(model, s.q), other.call(pin.crba, s.q))
 
 
-def test_aba_equals_pinocchio(pair):
+def test_aba_matches_pinocchio(pair):
     model, other, s = pair
     condition = np.linalg.cond(crba(model, s.q))
     close(aba(model, s.q, s.qd, s.tau), other.call(pin.aba, s.q, s.qd, s.tau), condition)
@@ -253,11 +250,11 @@ def test_aba_equals_pinocchio(pair):
     )
 
 
-def test_bias_force_and_energy_equal_pinocchio(pair):
+def test_bias_force_and_energy_match_pinocchio(pair):
     model, other, s = pair
     close(bias_force(model, s.q, s.qd), other.call(pin.nonLinearEffects, s.q, s.qd))
     close(kinetic_energy(model, s.q, s.qd), other.call(pin.computeKineticEnergy, s.q, s.qd))
-    # from a reference on, because Pinocchio leaves the bodies out that are fixed to the base
+    # relative to a reference configuration: Pinocchio ignores bodies that are fixed to the base
     start = neutral(model)
     theirs = other.call(pin.computePotentialEnergy, s.q) - other.call(
         pin.computePotentialEnergy, start
@@ -265,8 +262,8 @@ def test_bias_force_and_energy_equal_pinocchio(pair):
     close(potential_energy(model, s.q) - potential_energy(model, start), theirs)
 
 
-def test_pinocchio_has_the_linear_part_first():
-    # a spatial transform moves [v; w] there and [w; v] here to the same velocity
+def test_pinocchio_motion_vectors_have_the_linear_part_first():
+    # both libraries transform the same velocity, [v; w] in Pinocchio and [w; v] in rigidblocks
     X, m = xlt([0.3, -0.2, 0.5]), np.arange(1.0, 7.0)
     expected = pin.SE3(X.E.T, X.r).actInv(pin.Motion(m[LINEAR_FIRST])).vector
     assert_allclose((X @ m)[LINEAR_FIRST], expected, rtol=1e-14)

@@ -1,5 +1,6 @@
-"""Pinocchio as an oracle for motion, Jacobians and momentum. It has the linear part of a 6-vector
-first.
+"""Motion, Jacobians and momentum compared with Pinocchio.
+
+Pinocchio stores the linear part of 6-vectors first.
 """
 
 import numpy as np
@@ -23,19 +24,18 @@ from rigidblocks.dynamics import (
     joint_wrenches,
     total_mass,
 )
-from rigidblocks.joint import EulerSpherical, Fixed, Revolute, Universal
+from rigidblocks.joints import EulerSpherical, Fixed, Revolute, Universal
 
-pin = pytest.importorskip(
-    "pinocchio", reason="Pinocchio is not installed (`pip install rigidblocks[interop]`)"
-)
+pin = pytest.importorskip("pinocchio", reason="Pinocchio is not installed (`pip install pin`)")
 from test_oracle import LINEAR_FIRST, Pinocchio, close, joints_of_both  # noqa: E402 - it needs Pinocchio too
 
 pytestmark = pytest.mark.interop
 
 
 class Pair:
-    """The same tree here and there, in the same state; no body is fixed to the base, which has no
-    inertia there.
+    """The same tree in the same state in both libraries.
+
+    No body is fixed to the base, because the base of Pinocchio has no inertia.
     """
 
     def __init__(self, seed):
@@ -54,9 +54,7 @@ class Pair:
         self.columns = np.argsort(self.other.v_order)
 
     def local(self, i, motion):
-        """A motion of the joint that carries body i, in the coordinates of the body, angular part
-        first.
-        """
+        """Convert a Pinocchio joint motion to the coordinates of body i, angular part first."""
         return self.other.body[i][1].actInv(motion).vector[LINEAR_FIRST]
 
 
@@ -65,7 +63,7 @@ def pair(request):
     return Pair(request.param)
 
 
-def test_poses_velocities_and_accelerations_equal_pinocchios(pair):
+def test_poses_velocities_and_accelerations_match_pinocchio(pair):
     model, s, data = pair.model, pair.s, pair.data
     pin.forwardKinematics(pair.there, data, pair.q, pair.v, pair.a)
     v, a = body_velocities(model, s.q, s.qd), body_accelerations(model, s.q, s.qd, s.qdd)
@@ -78,7 +76,7 @@ def test_poses_velocities_and_accelerations_equal_pinocchios(pair):
         close(a[i], pair.local(i, data.a[joint]))
 
 
-def test_classical_accelerations_equal_pinocchios(pair):
+def test_classical_accelerations_match_pinocchio(pair):
     model, s = pair.model, pair.s
     frames = [
         pair.there.addFrame(pin.Frame(f"body {i}", joint, 0, place, pin.FrameType.OP_FRAME))
@@ -94,11 +92,11 @@ def test_classical_accelerations_equal_pinocchios(pair):
         close(classical_acceleration(a[i], v[i]), theirs[LINEAR_FIRST])
 
 
-def test_jacobians_and_their_rates_equal_pinocchios(pair):
+def test_jacobians_and_their_time_derivatives_match_pinocchio(pair):
     model, s, data = pair.model, pair.s, pair.data
     pin.computeJointJacobiansTimeVariation(pair.there, data, pair.q, pair.v)
-    # Pinocchio takes v x S for the rate of S, which it is where S has constant components; where it
-    # has not, the rate is tested by differences, and with the accelerations
+    # Pinocchio uses v x S as the rate of S, which is exact if S has constant components; other
+    # tests check the rate of the remaining joints by finite differences and by the accelerations
     kinds = [isinstance(joint, Universal | EulerSpherical) for joint in model.joint]
     constant = ~np.repeat(kinds, [joint.nv for joint in model.joint])
     for i, X in enumerate(body_poses(model, s.q)):
@@ -117,7 +115,7 @@ def test_jacobians_and_their_rates_equal_pinocchios(pair):
         )
 
 
-def test_centre_of_mass_equals_pinocchios(pair):
+def test_centre_of_mass_matches_pinocchio(pair):
     model, s, data = pair.model, pair.s, pair.data
     pin.centerOfMass(pair.there, data, pair.q, pair.v)
     close(total_mass(model), pin.computeTotalMass(pair.there))
@@ -129,14 +127,14 @@ def test_centre_of_mass_equals_pinocchios(pair):
     )
 
 
-def test_centroidal_momentum_equals_pinocchios(pair):
+def test_centroidal_momentum_matches_pinocchio(pair):
     model, s, data = pair.model, pair.s, pair.data
     pin.ccrba(pair.there, data, pair.q, pair.v)
     close(centroidal_momentum(model, s.q, s.qd), data.hg.vector[LINEAR_FIRST])
     close(centroidal_momentum_matrix(model, s.q), data.Ag[LINEAR_FIRST][:, pair.columns])
 
 
-def test_forward_dynamics_by_the_inertia_matrix_equals_pinocchio(pair):
+def test_forward_dynamics_by_crba_matches_aba_of_pinocchio(pair):
     model, s = pair.model, pair.s
     expected = pair.other.call(pin.aba, s.q, s.qd, s.tau, f_ext=s.f_ext)
     close(
@@ -146,8 +144,8 @@ def test_forward_dynamics_by_the_inertia_matrix_equals_pinocchio(pair):
     )
 
 
-def test_joint_wrenches_equal_pinocchios(pair):
-    """What Pinocchio's joints transmit, at the bodies that have a joint of their own."""
+def test_joint_wrenches_match_pinocchio(pair):
+    """Bodies on fixed joints are skipped, because Pinocchio merges them into their parents."""
     wrenches, _ = joint_wrenches(pair.model, pair.s.q, pair.s.qd, pair.s.qdd)
     pin.rnea(pair.there, pair.data, pair.q, pair.v, pair.a)
     compared = 0

@@ -1,4 +1,4 @@
-"""Planar models move as the same spatial mechanisms do (spatial_v1's test_p)."""
+"""Planar models compared with equivalent spatial models (spatial_v1's test_p)."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from planar_models import embedded, lifted, random_planar_state, random_planar_tree
-from rigidblocks.algebra.planar import RigidInertia, identity, mcI, xlt, xpln
 from rigidblocks.dynamics import (
     aba,
     bias_force,
@@ -23,7 +22,7 @@ from rigidblocks.dynamics import (
     rnea,
 )
 from rigidblocks.dynamics.kinematics import body_velocities
-from rigidblocks.joint import (
+from rigidblocks.joints import (
     Joint,
     JointMotion,
     PlanarPrismatic,
@@ -31,14 +30,15 @@ from rigidblocks.joint import (
     RackAndPinion,
     Revolute,
 )
-from rigidblocks.model.planar import PlanarModel
-from rigidblocks.robots import auto_tree_p, planar_n
+from rigidblocks.robot.model import PlanarModel
+from rigidblocks.robot.robots import auto_tree_p, planar_n
+from rigidblocks.spatial.planar import RigidInertia, identity, mcI, xlt, xpln
 from rigidblocks.tracing.trace import trace
 
-# relative to the largest value: roundings of a few hundred operations; times cond(H) where H is
-# inverted
+# relative to the largest value: rounding errors of a few hundred operations; times cond(H) for
+# solutions with H
 DYNAMICS = 1e-11
-FINITE = 1e-7  # central differences with a step of 1e-6: the square root of a rounding at best
+FINITE = 1e-7  # central differences with step 1e-6: rounding errors divided by the step
 
 
 @pytest.fixture(params=["chain", "tree", "mixed"])
@@ -67,8 +67,8 @@ def test_planar_forward_dynamics_inverts_inverse_dynamics(planar_tree, rng):
     assert_allclose(H @ qdd + C, tau, rtol=0, atol=DYNAMICS * np.abs(tau).max())
 
 
-def test_planar_model_has_the_equation_of_motion_of_the_spatial_one(planar_tree, rng):
-    # HandCp against HandC, and the rest with them
+def test_planar_and_spatial_models_have_the_same_equation_of_motion(planar_tree, rng):
+    # spatial_v1's HandCp against HandC, and the other algorithms
     q, qd, qdd, tau, f_ext = random_planar_state(rng, planar_tree)
     full, f6 = embedded(planar_tree), np.array([lifted(f) for f in f_ext])
     H = crba(full, q)
@@ -84,8 +84,9 @@ def test_planar_model_has_the_equation_of_motion_of_the_spatial_one(planar_tree,
         assert_allclose(ours, spatials, rtol=0, atol=DYNAMICS * scale * np.abs(spatials).max())
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.integers(1, 8))
-def test_random_planar_trees_move_as_the_spatial_ones(seed, nb):
+def test_random_planar_and_spatial_trees_have_the_same_dynamics(seed, nb):
     rng = np.random.default_rng(seed)
     tree = random_planar_tree(rng, tuple(int(rng.integers(-1, i)) for i in range(nb)))
     q, qd, qdd, tau, f_ext = random_planar_state(rng, tree)
@@ -103,7 +104,7 @@ def test_random_planar_trees_move_as_the_spatial_ones(seed, nb):
     )
 
 
-def test_planar_hybrid_dynamics_is_between_forward_and_inverse(planar_tree, rng):
+def test_planar_hybrid_dynamics_recovers_the_missing_accelerations_and_forces(planar_tree, rng):
     q, qd, qdd, _, f_ext = random_planar_state(rng, planar_tree)
     tau = rnea(planar_tree, q, qd, qdd, f_ext)
     fd = np.arange(planar_tree.nb) % 2 == 0
@@ -115,7 +116,7 @@ def test_planar_hybrid_dynamics_is_between_forward_and_inverse(planar_tree, rng)
     assert_allclose(found.tau, tau, rtol=0, atol=rtol * np.abs(tau).max())
 
 
-def test_planar_inertia_times_a_vector_is_the_product(planar_tree, rng):
+def test_product_of_planar_inertia_and_vector_equals_the_matrix_vector_product(planar_tree, rng):
     q, _, qdd, _, _ = random_planar_state(rng, planar_tree)
     product = crba(planar_tree, q) @ qdd
     assert_allclose(
@@ -123,7 +124,7 @@ def test_planar_inertia_times_a_vector_is_the_product(planar_tree, rng):
     )
 
 
-def test_planar_velocities_of_the_bodies_are_the_spatial_ones(planar_tree, rng):
+def test_planar_body_velocities_give_the_spatial_kinetic_energy(planar_tree, rng):
     q, qd, _, _, _ = random_planar_state(rng, planar_tree)
     energies = [
         v @ (I @ v) / 2
@@ -132,7 +133,9 @@ def test_planar_velocities_of_the_bodies_are_the_spatial_ones(planar_tree, rng):
     assert_allclose(sum(energies), kinetic_energy(embedded(planar_tree), q, qd), rtol=DYNAMICS)
 
 
-def test_planar_power_equals_energy_rate(planar_tree, rng):
+def test_power_of_planar_joint_forces_equals_the_time_derivative_of_the_total_energy(
+    planar_tree, rng
+):
     q, qd, _, tau, _ = random_planar_state(rng, planar_tree)
     qdd, step = aba(planar_tree, q, qd, tau), 1e-6
     ahead, behind = (energy(planar_tree, q + s * qd, qd + s * qdd) for s in (step, -step))
@@ -145,8 +148,8 @@ def test_planar_power_equals_energy_rate(planar_tree, rng):
     )
 
 
-def test_free_body_in_the_plane_falls_and_turns_by_newton_and_euler():
-    # two slides, a turn, and one body behind them: x, y and theta of its centre of mass
+def test_free_planar_body_satisfies_the_newton_euler_equations():
+    # two prismatic joints, a revolute joint and one body: q is x, y and theta of its centre of mass
     m, I_C, g = 2.0, 0.3, np.array([0.0, -9.81])
     nothing = RigidInertia(0.0, np.zeros(2), 0.0)
     body = PlanarModel(
@@ -164,7 +167,7 @@ def test_free_body_in_the_plane_falls_and_turns_by_newton_and_euler():
     assert_allclose(crba(body, q), np.diag([m, m, I_C]), rtol=0, atol=DYNAMICS)
 
 
-def test_planar_n_is_the_same_robot_in_planar_vectors(rng):
+def test_planar_and_spatial_models_of_a_three_link_arm_have_equal_accelerations(rng):
     robot = planar_n(3)
     flat = PlanarModel(
         "planar3p",
@@ -177,7 +180,7 @@ def test_planar_n_is_the_same_robot_in_planar_vectors(rng):
     assert_allclose(aba(flat, q, qd, tau), aba(robot, q, qd, tau), rtol=1e-10)
 
 
-def test_planar_gravity_is_none_unless_given_and_overridden_by_the_argument(rng):
+def test_planar_model_has_zero_gravity_by_default_and_an_argument_overrides_it(rng):
     tree = auto_tree_p(3)
     q, qd = rng.uniform(-1, 1, (2, 3))
     assert tree.gravity.tolist() == [0, 0]
@@ -189,7 +192,7 @@ def test_planar_gravity_is_none_unless_given_and_overridden_by_the_argument(rng)
 # tracing
 
 
-def traced(model, algorithm):
+def trace_algorithm(model, algorithm):
     n = model.nv
     functions = {
         "rnea": (
@@ -206,34 +209,35 @@ def traced(model, algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ["rnea", "crba", "aba"])
-def test_traced_planar_algorithms_give_the_values_of_numpy(planar_tree, algorithm, rng):
+def test_traced_and_numpy_results_of_planar_algorithms_agree(planar_tree, algorithm, rng):
     q, qd, qdd, tau, _ = random_planar_state(rng, planar_tree)
     arguments = {"rnea": (q, qd, qdd), "crba": (q,), "aba": (q, qd, tau)}[algorithm]
     expected = {"rnea": rnea, "crba": crba, "aba": aba}[algorithm](planar_tree, *arguments).ravel()
-    actual = traced(planar_tree, algorithm)(np.concatenate(arguments))
+    actual = trace_algorithm(planar_tree, algorithm)(np.concatenate(arguments))
     scale = np.linalg.cond(crba(planar_tree, q)) * np.abs(expected).max()
     assert_allclose(actual, expected, rtol=0, atol=DYNAMICS * scale)
 
 
 @pytest.mark.parametrize("algorithm", ["rnea", "crba", "aba"])
 @pytest.mark.parametrize("n", [2, 7])
-def test_planar_vectors_take_no_more_operations_than_spatial_ones(algorithm, n):
-    # the same chain with general mass centres, so that no zero of the model favours either
+def test_planar_algorithms_need_no_more_operations_than_spatial_algorithms(algorithm, n):
+    # general centres of mass, so that zeros in the model favour neither form
     rng = np.random.default_rng(n)
     chain = random_planar_tree(rng, tuple(range(-1, n - 1)), (PlanarRevolute(),) * n)
     assert (
-        traced(chain, algorithm).operation_count
-        <= traced(embedded(chain), algorithm).operation_count
+        trace_algorithm(chain, algorithm).operation_count
+        <= trace_algorithm(embedded(chain), algorithm).operation_count
     )
 
 
-# a joint of one's own
+# user-defined joint
 
 
 @dataclass(frozen=True)
 class RollingPinion(Joint):
-    """A pinion of radius `r` [m] that rolls along the x axis of the predecessor frame (RBDA Ex
-    4.6), in planar vectors.
+    """Rack and pinion of radius `r` [m] in planar vectors (RBDA Ex 4.6).
+
+    The pinion rolls along the x axis of the predecessor frame.
     """
 
     r: float = 0.2
@@ -247,8 +251,8 @@ class RollingPinion(Joint):
         return JointMotion(xpln(q[0], [self.r * q[0], 0.0]), S, S @ qd, cJ)
 
 
-def test_joint_of_ones_own_with_a_planar_transform_is_one(rng):
-    # with the spatial joint as its oracle; its S changes with q, so it has a bias acceleration
+def test_user_defined_planar_joint_moves_like_its_spatial_counterpart(rng):
+    # the spatial joint is the reference; S depends on q, so the joint has a bias acceleration
     parts = (
         (-1, 0),
         (RollingPinion(), PlanarRevolute()),

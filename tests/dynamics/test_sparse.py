@@ -1,6 +1,4 @@
-"""Branch-induced sparsity (RBDA 6.4, 6.5): factors and products that never touch, and never fill,
-the zeros.
-"""
+"""Branch-induced sparsity (RBDA 6.4, 6.5): factors and products skip and preserve zeros."""
 
 from collections import Counter
 from typing import ClassVar
@@ -10,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from random_models import random_state
-from rigidblocks.algebra.sparse import elimination_parent
 from rigidblocks.dynamics import (
     aba,
     crba,
@@ -29,9 +26,10 @@ from rigidblocks.dynamics import (
     solve_ltdl,
     solve_ltl,
 )
+from rigidblocks.spatial.branch_sparsity import elimination_parent
 
-RTOL = 1e-12  # sums of some ten products, relative to the largest element
-SOLVE = 1e-13  # what a solution loses, times the condition of the matrix
+RTOL = 1e-12  # rounding errors of about ten products, relative to the largest element
+SOLVE = 1e-13  # relative error of a solution, per unit of the condition number
 
 TREES = {
     "chain": (-1, 0, 1, 2, 3, 4),
@@ -48,7 +46,7 @@ def tree(request):
 
 
 def zeros_of(parent):
-    """True at the branch-induced zeros."""
+    """Return a mask of the branch-induced zeros."""
     related = np.eye(len(parent), dtype=bool)
     for k, p in enumerate(parent):
         if p >= 0:
@@ -57,7 +55,7 @@ def zeros_of(parent):
 
 
 def lower(rng, parent):
-    """A random lower triangular matrix with the sparsity of the tree, well conditioned."""
+    """Return a random well-conditioned lower triangular matrix with the sparsity of the tree."""
     L = np.tril(rng.uniform(-1, 1, (len(parent),) * 2))
     L[zeros_of(parent)] = 0.0
     np.fill_diagonal(L, rng.uniform(1, 2, len(parent)))
@@ -68,24 +66,24 @@ def close(actual, expected, rtol=RTOL):
     assert_allclose(actual, expected, rtol=0, atol=rtol * max(1.0, np.max(np.abs(expected))))
 
 
-def test_expanded_parent_array_of_the_book():
-    # RBDA Table 6.4: joint 2 has three freedoms; the book counts from 1
+def test_expanded_parent_array_matches_rbda():
+    # RBDA Table 6.4: joint 2 has three degrees of freedom; the book counts from 1
     parent = [p - 1 for p in (0, 1, 1, 2, 2, 3)]
     assert expand_lambda(parent, (1, 3, 1, 1, 1, 1)) == tuple(
         p - 1 for p in (0, 1, 2, 3, 1, 4, 4, 5)
     )
 
 
-def test_array_of_single_freedoms_stays_as_it_is(tree):
+def test_expanded_parent_array_of_single_dof_joints_equals_the_parent_array(tree):
     assert expand_lambda(tree, (1,) * len(tree)) == tree
 
 
-def test_children_of_a_joint_without_freedoms_hang_on_what_it_hangs_on():
+def test_children_of_a_fixed_joint_have_the_parent_of_this_joint_in_the_expanded_array():
     assert expand_lambda((-1, 0, 1, 1, 0), (2, 0, 1, 3, 0)) == (-1, 0, 1, 1, 3, 4)
     assert expand_lambda((-1, 0), (0, 2)) == (-1, 0)
 
 
-def test_worked_trees_have_the_counts_of_the_book():
+def test_factorization_operation_counts_match_the_examples_of_rbda():
     assert factorization_counts(TREES["expanded"]) == (17, 34)  # 42 of 64 elements are not zero
     assert (~zeros_of(TREES["expanded"])).sum() == 8 + 2 * 17 == 42
     assert factorization_counts(TREES["figure 6.3"]) == (10, 14)
@@ -93,12 +91,12 @@ def test_worked_trees_have_the_counts_of_the_book():
 
 
 @pytest.mark.parametrize("n", [1, 6, 9])
-def test_counts_of_a_chain_are_those_of_dense_factorization(n):
+def test_factorization_of_a_chain_has_the_operation_count_of_dense_factorization(n):
     # RBDA Eq 6.28
     assert factorization_counts(tuple(range(-1, n - 1))) == ((n**2 - n) // 2, (n**3 - n) // 6)
 
 
-def test_factors_multiply_to_the_matrix(rng, tree):
+def test_ltl_and_ltdl_factors_multiply_to_the_matrix(rng, tree):
     L = lower(rng, tree)
     H = L.T @ L
     close(ltl(H, tree), L, SOLVE * np.linalg.cond(H))
@@ -108,14 +106,14 @@ def test_factors_multiply_to_the_matrix(rng, tree):
     assert_array_equal(D, np.diag(np.diag(D)))
 
 
-def test_matrix_of_whole_numbers_is_factored_too():
+def test_integer_inertia_matrix_is_factored_in_floating_point():
     H = [[2, 1], [1, 4]]
     L, (unit, D) = ltl(H, (-1, 0)), ltdl(H, (-1, 0))
     close(L.T @ L, H)
     close(unit.T @ D @ unit, H)
 
 
-def test_factors_have_no_fill_in(rng, tree):
+def test_ltl_and_ltdl_factors_have_no_fill_in(rng, tree):
     # exactly: every branch-induced zero of H is a zero of the factors, which are triangular
     L = lower(rng, tree)
     H = L.T @ L
@@ -125,7 +123,7 @@ def test_factors_have_no_fill_in(rng, tree):
         assert not np.triu(factor, 1).any()
 
 
-def test_what_is_above_the_diagonal_or_a_branch_induced_zero_is_not_read(rng, tree):
+def test_sparse_factorization_reads_neither_upper_triangle_nor_branch_induced_zeros(rng, tree):
     L = lower(rng, tree)
     H = L.T @ L
     spoilt = np.where(zeros_of(tree) | np.triu(np.ones(H.shape, bool), 1), np.nan, H)
@@ -136,7 +134,7 @@ def test_what_is_above_the_diagonal_or_a_branch_induced_zero_is_not_read(rng, tr
 
 
 @pytest.mark.parametrize("columns", [(), (3,), (0,)])
-def test_sparse_products_are_the_dense_ones(rng, tree, columns):
+def test_sparse_and_dense_matrix_products_agree(rng, tree, columns):
     L, x = lower(rng, tree), rng.uniform(-1, 1, (len(tree), *columns))
     H, condition = L.T @ L, np.linalg.cond(L)
     if 0 not in columns:
@@ -149,15 +147,15 @@ def test_sparse_products_are_the_dense_ones(rng, tree, columns):
         assert product(L, tree, x).shape == x.shape
 
 
-def test_unit_factor_needs_no_division(rng, tree):
+def test_unit_option_does_not_change_products_with_a_unit_triangular_factor(rng, tree):
     L, x = lower(rng, tree), rng.uniform(-1, 1, len(tree))
     np.fill_diagonal(L, 1.0)
     assert_array_equal(mpy_li(L, tree, x, unit=True), mpy_li(L, tree, x))
     assert_array_equal(mpy_lit(L, tree, x, unit=True), mpy_lit(L, tree, x))
 
 
-def test_transposed_factor_is_solved_first(rng, tree):
-    # the other way round than after Cholesky's factorization (RBDA 6.5)
+def test_ltl_system_is_solved_with_the_transposed_factor_first(rng, tree):
+    # the order is the reverse of that for the Cholesky factorization (RBDA 6.5)
     L, b = lower(rng, tree), rng.uniform(-1, 1, len(tree))
     H = L.T @ L
     close(mpy_li(L, tree, mpy_lit(L, tree, b)), np.linalg.solve(H, b), SOLVE * np.linalg.cond(H))
@@ -166,38 +164,38 @@ def test_transposed_factor_is_solved_first(rng, tree):
 
 
 class Counted:
-    """A number that counts what is done with it."""
+    """Number that counts its arithmetic operations."""
 
     done: ClassVar[Counter] = Counter()
 
     def __init__(self, value):
         self.value = value
 
-    def _then(self, symbol, value):
+    def _record(self, symbol, value):
         Counted.done[symbol] += 1
         return Counted(value)
 
     def __add__(self, other):
-        return self._then("a", self.value + other.value)
+        return self._record("a", self.value + other.value)
 
     def __sub__(self, other):
-        return self._then("a", self.value - other.value)
+        return self._record("a", self.value - other.value)
 
     def __mul__(self, other):
-        return self._then("m", self.value * other.value)
+        return self._record("m", self.value * other.value)
 
     def __truediv__(self, other):
-        return self._then("d", self.value / other.value)
+        return self._record("d", self.value / other.value)
 
     def sqrt(self):
-        return self._then("r", self.value**0.5)
+        return self._record("r", self.value**0.5)
 
 
-def counted(array):
+def count_operations(array):
     return np.vectorize(Counted, otypes=[object])(array)
 
 
-def test_operations_are_those_of_the_book(rng, tree):
+def test_operation_counts_of_sparse_products_match_rbda_table_6_6(rng, tree):
     # RBDA Table 6.6; d divisions, r roots, m multiplications, a additions and subtractions
     n, (D1, D2) = len(tree), factorization_counts(tree)
     L, x = lower(rng, tree), rng.uniform(-1, 1, n)
@@ -217,11 +215,15 @@ def test_operations_are_those_of_the_book(rng, tree):
         Counted.done = Counter()
         factorization = function in (ltl, ltdl)
         of_H = factorization or function in (mpy_h, solve_ltl, solve_ltdl)
-        function(counted(H if of_H else L), tree, *(() if factorization else (counted(x),)))
+        function(
+            count_operations(H if of_H else L),
+            tree,
+            *(() if factorization else (count_operations(x),)),
+        )
         assert Counted.done == Counter(r=r, d=d, m=m, a=a), function.__name__
 
 
-def test_inertia_of_a_model_has_the_zeros_of_its_expanded_parents(model, rng):
+def test_inertia_matrix_has_the_branch_induced_zeros(model, rng):
     H = crba(model, random_state(rng, model).q)
     parent = expanded_parent(model)
     assert len(parent) == model.nv
@@ -232,19 +234,19 @@ def test_inertia_of_a_model_has_the_zeros_of_its_expanded_parents(model, rng):
 
 
 @pytest.mark.parametrize("solve", [solve_ltl, solve_ltdl])
-def test_forward_dynamics_by_the_inertia_matrix_is_that_by_articulated_bodies(model, rng, solve):
+def test_forward_dynamics_by_crba_and_by_aba_give_equal_accelerations(model, rng, solve):
     s, g = random_state(rng, model), rng.uniform(-9, 9, 3)
     expected = aba(model, s.q, s.qd, s.tau, s.f_ext, g)
     actual = forward_dynamics_crba(model, s.q, s.qd, s.tau, s.f_ext, g, solve=solve)
     close(actual, expected, SOLVE * np.linalg.cond(crba(model, s.q)))
 
 
-def test_inertia_times_needs_no_inertia_matrix(model, rng):
+def test_product_of_sparse_inertia_and_vector_equals_the_matrix_vector_product(model, rng):
     s = random_state(rng, model)
     close(inertia_times(model, s.q, s.qdd), crba(model, s.q) @ s.qdd)
 
 
-def test_mistakes_are_named():
+def test_invalid_parent_arrays_and_shapes_are_rejected():
     H = np.eye(3)
     with pytest.raises(ValueError, match="entry 1 of the parent array is 1; it must be one of -1"):
         ltl(H, (-1, 1, 0))
@@ -254,15 +256,17 @@ def test_mistakes_are_named():
         ltl(np.ones((3, 2)), (-1, 0, 1))
     with pytest.raises(ValueError, match="the vector has 2 elements, but the matrix has 3 rows"):
         mpy_li(H, (-1, 0, 1), np.ones(2))
-    with pytest.raises(ValueError, match="a number of freedoms for each joint, not 1 for 2"):
+    with pytest.raises(
+        ValueError, match="the number of degrees of freedom of each joint, not 1 numbers for 2"
+    ):
         expand_lambda((-1, 0), (1,))
     for factorize in (ltl, ltdl):
         with pytest.raises(ValueError, match="not positive definite: pivot 1 is -"):
             factorize(np.diag([1.0, -2.0, 3.0]), (-1, 0, 1))
 
 
-def test_elimination_tree_has_room_for_all_that_fills(rng):
-    # of a matrix with zeros anywhere; where it has those of a tree, it is that tree
+def test_elimination_tree_contains_all_fill_in_of_the_factors(rng):
+    # for a matrix with a random sparsity pattern
     for n in range(1, 12):
         A = rng.normal(size=(n, n)) * (rng.uniform(size=(n, n)) < 0.2)
         H = A + A.T + 2 * n * np.eye(n)
@@ -270,5 +274,5 @@ def test_elimination_tree_has_room_for_all_that_fills(rng):
         assert_allclose(L.T @ L, H, rtol=0, atol=RTOL * n)
 
 
-def test_elimination_tree_of_a_tree_is_itself(tree):
+def test_elimination_tree_of_branch_induced_zeros_is_the_kinematic_tree(tree):
     assert elimination_parent(~zeros_of(tree)) == tree

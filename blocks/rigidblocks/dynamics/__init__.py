@@ -1,15 +1,107 @@
-"""The algorithms of rigid-body dynamics (RBDA chapters 5 to 7 and 9), in body coordinates and in
-the book's letters.
+"""Algorithms of rigid-body dynamics in body coordinates (RBDA chapters 5 to 7 and 9).
 
-Shapes and units, the same in all algorithms: q (nq,) [rad or m]; qd, qdd and tau (nv,) [per s, per
-s^2, N m or N]; f_ext (nb, 6), the external wrench [n; f] on each body in *base* coordinates, its
-moment about the base origin [N m, N]; gravity (3,) [m/s^2] in base coordinates, the model's own
-unless given. Gravity enters as the fictitious base acceleration -a_g. Everything works on floats
-and on traced scalars. Wrong lengths raise ValueError (`check_lengths`). What depends on a NaN is
-NaN, or the NaN is refused.
+Variable names follow RBDA. All algorithms share these shapes and units:
+
+- q (nq,) [rad or m]; qd, qdd and tau (nv,) [per s, per s^2, N m or N].
+- f_ext (nb, 6) [N m, N]: the external wrench [n; f] on each body in *base* coordinates, with its
+  moment about the base origin.
+- gravity (3,) [m/s^2] in base coordinates; the default is the gravity of the model. The algorithms
+  apply it as the fictitious base acceleration -a_g.
+
+All algorithms accept floats and traced scalars. Wrong lengths raise ValueError (`check_lengths`). A
+NaN propagates to all results that depend on it, or raises an error.
 """
 
-from rigidblocks.algebra.sparse import (
+from rigidblocks.dynamics.energy_momentum import (
+    centre_of_mass,
+    centre_of_mass_jacobian,
+    centre_of_mass_velocity,
+    centroidal_momentum,
+    centroidal_momentum_matrix,
+    energy,
+    kinetic_energy,
+    momentum,
+    momentum_matrix,
+    potential_energy,
+    total_mass,
+)
+from rigidblocks.dynamics.floating_base import (
+    aba_floating,
+    bias_force_floating,
+    body_jacobian_floating,
+    crba_floating,
+    floating_body,
+    forward_dynamics_crba_floating,
+    joint_space_floating,
+    rnea_floating,
+)
+from rigidblocks.dynamics.force_laws import (
+    coulomb_friction,
+    joint_spring,
+    viscous_friction,
+)
+from rigidblocks.dynamics.forward import (
+    aba,
+    crba,
+    expanded_parent,
+    forward_dynamics_crba,
+    hybrid_dynamics,
+    hybrid_dynamics_crba,
+    inertia_times,
+)
+from rigidblocks.dynamics.inverse import bias_force, joint_wrenches, rnea
+from rigidblocks.dynamics.joint_kinematics import check_lengths
+from rigidblocks.dynamics.kinematics import (
+    body_accelerations,
+    body_jacobian,
+    body_jacobian_rate,
+    body_poses,
+    body_velocities,
+    classical_acceleration,
+    point_acceleration,
+    point_jacobian,
+    point_jacobian_rate,
+    point_position,
+    point_velocity,
+    spatial_acceleration,
+    specific_force,
+)
+from rigidblocks.dynamics.model_reduction import EquivalentModel, equivalent
+from rigidblocks.dynamics.operational_space import (
+    Handle,
+    HandleJoint,
+    InverseHandle,
+    TwoHandles,
+    articulated_inertias,
+    assemble_by_constraint,
+    assemble_handle,
+    assemble_handles,
+    assemble_inverse,
+    assemble_two_handles,
+    body_joint_space,
+    constrained_body,
+    constrained_motion,
+    handle_equation,
+    inverse_inertia,
+    operational_inertia,
+    split_along,
+    split_force,
+)
+from rigidblocks.dynamics.recursive_derivatives import (
+    InverseDerivatives,
+    JacobianDerivatives,
+    jacobian_derivatives,
+    rnea_derivatives,
+)
+from rigidblocks.dynamics.transmissions import (
+    Gears,
+    aba_with_rotors,
+    geared_forward_dynamics,
+    geared_inverse_dynamics,
+    gears,
+    projected_dynamics,
+)
+from rigidblocks.spatial.branch_sparsity import (
     expand_lambda,
     factorization_counts,
     ltdl,
@@ -22,90 +114,6 @@ from rigidblocks.algebra.sparse import (
     solve_ltdl,
     solve_ltl,
 )
-from rigidblocks.dynamics.articulated import (
-    Handle,
-    HandleJoint,
-    InverseHandle,
-    TwoHandles,
-    articulated_inertias,
-    assembled,
-    assembled_by_constraint,
-    assembled_handles,
-    assembled_inverse,
-    assembled_two_handles,
-)
-from rigidblocks.dynamics.constrained import (
-    body_joint_space,
-    constrained_body,
-    constrained_motion,
-    split_along,
-    split_force,
-)
-from rigidblocks.dynamics.energy import energy, kinetic_energy, potential_energy
-from rigidblocks.dynamics.equivalence import EquivalentModel, equivalent
-from rigidblocks.dynamics.floating import (
-    aba_floating,
-    bias_force_floating,
-    body_jacobian_floating,
-    crba_floating,
-    floating_body,
-    forward_dynamics_crba_floating,
-    joint_space_floating,
-    rnea_floating,
-)
-from rigidblocks.dynamics.forward import aba
-from rigidblocks.dynamics.friction import coulomb_friction, joint_spring, viscous_friction
-from rigidblocks.dynamics.gears import (
-    Gears,
-    aba_with_rotors,
-    geared_forward_dynamics,
-    geared_inverse_dynamics,
-    gears,
-    projected_dynamics,
-)
-from rigidblocks.dynamics.hybrid import hybrid_dynamics, hybrid_dynamics_crba
-from rigidblocks.dynamics.inverse import bias_force, joint_wrenches, rnea
-from rigidblocks.dynamics.jacobian import (
-    body_jacobian,
-    body_jacobian_rate,
-    point_jacobian,
-    point_jacobian_rate,
-)
-from rigidblocks.dynamics.joint_space import (
-    crba,
-    expanded_parent,
-    forward_dynamics_crba,
-    inertia_times,
-)
-from rigidblocks.dynamics.kinematics import (
-    body_accelerations,
-    body_poses,
-    body_velocities,
-    classical_acceleration,
-    point_acceleration,
-    point_position,
-    point_velocity,
-    spatial_acceleration,
-    specific_force,
-)
-from rigidblocks.dynamics.momentum import (
-    centre_of_mass,
-    centre_of_mass_jacobian,
-    centre_of_mass_velocity,
-    centroidal_momentum,
-    centroidal_momentum_matrix,
-    momentum,
-    momentum_matrix,
-    total_mass,
-)
-from rigidblocks.dynamics.operational import handle_equation, inverse_inertia, operational_inertia
-from rigidblocks.dynamics.recursive_derivatives import (
-    InverseDerivatives,
-    JacobianDerivatives,
-    jacobian_derivatives,
-    rnea_derivatives,
-)
-from rigidblocks.dynamics.sweeps import check_lengths
 
 __all__ = [
     "EquivalentModel",
@@ -120,11 +128,11 @@ __all__ = [
     "aba_floating",
     "aba_with_rotors",
     "articulated_inertias",
-    "assembled",
-    "assembled_by_constraint",
-    "assembled_handles",
-    "assembled_inverse",
-    "assembled_two_handles",
+    "assemble_by_constraint",
+    "assemble_handle",
+    "assemble_handles",
+    "assemble_inverse",
+    "assemble_two_handles",
     "bias_force",
     "bias_force_floating",
     "body_accelerations",

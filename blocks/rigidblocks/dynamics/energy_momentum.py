@@ -1,29 +1,92 @@
-"""Momentum and centre of mass of the whole model, in base coordinates (RBDA 2.12, Example 9.3)."""
+"""Energy, momentum and centre of mass of the whole model.
+
+Momentum and centre of mass are in base coordinates (RBDA 2.12, Example 9.3).
+"""
 
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array, cross
-from rigidblocks.dynamics.joint_space import composite_inertias
-from rigidblocks.dynamics.kinematics import body_poses
-from rigidblocks.dynamics.sweeps import (
+from rigidblocks.dynamics.forward import composite_inertias
+from rigidblocks.dynamics.joint_kinematics import (
+    base_transforms,
     check_lengths,
     joint_kinematics,
     per_body,
     transforms_and_subspaces,
 )
-from rigidblocks.model.model import Model
+from rigidblocks.dynamics.kinematics import body_poses
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.spatial import Array, cross
+
+
+def kinetic_energy(model: Tree, q: Array, qd: Array) -> Any:
+    """Return the kinetic energy of all bodies [J] (RBDA Eq 2.67).
+
+        T = sum of v_i . I_i v_i / 2
+
+    Args:
+        model: The model; v_i and I_i are the velocity and the inertia of body i.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+    """
+    check_lengths(model, q=q, qd=qd)
+    v = [model.algebra.zero()] * (model.nb + 1)
+    T: Any = 0.0
+    for i, p in enumerate(model.parent):
+        X, _, vJ, _ = joint_kinematics(model, i, q, qd)
+        v[i] = X @ v[p] + vJ
+        T = T + v[i] @ (model.inertia[i] @ v[i]) / 2
+    return T
+
+
+def potential_energy(model: Tree, q: Array, gravity: Array | None = None) -> Any:
+    """Return the potential energy of all bodies in uniform gravity [J], zero at the base origin.
+
+        V = -sum of m_i g . c_i
+
+    Args:
+        model: The model; m_i and c_i are the mass and the centre of mass of body i.
+        q: Joint positions (nq,) [rad or m].
+        gravity: Gravity g (3,) [m/s^2] in base coordinates; by default model.gravity.
+    """
+    check_lengths(model, q=q)
+    g = model.gravity if gravity is None else gravity
+    Xup = [joint_kinematics(model, i, q, np.zeros(model.nv))[0] for i in range(model.nb)]
+    V: Any = 0.0
+    for X, body in zip(base_transforms(model, Xup), model.inertia, strict=True):
+        V = V - g @ (body.m * X.r + X.E.T @ body.h)
+    return V
+
+
+def energy(model: Tree, q: Array, qd: Array, gravity: Array | None = None) -> Any:
+    """Return the mechanical energy [J]: kinetic plus potential energy.
+
+    Args:
+        model: The model.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
+    """
+    return kinetic_energy(model, q, qd) + potential_energy(model, q, gravity)
 
 
 def total_mass(model: Model) -> Any:
-    """The mass of all bodies [kg]."""
+    """Return the total mass of all bodies [kg]."""
     return sum(body.m for body in model.inertia)
 
 
 def momentum(model: Model, q: Array, qd: Array) -> Array:
-    """The momentum [angular, about the base origin; linear] (6,) of all bodies: sum of I_i v_i [N m
-    s, N s].
+    """Return the momentum (6,) of all bodies in base coordinates, the sum of I_i v_i.
+
+    The components are the angular momentum about the base origin [N m s] and the linear momentum
+    [N s].
+
+    Args:
+        model: The model; v_i and I_i are the velocity and the inertia of body i.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
     """
     check_lengths(model, q=q, qd=qd)
     Xup, v, h = per_body(model, 3)
@@ -35,7 +98,7 @@ def momentum(model: Model, q: Array, qd: Array) -> Array:
         v[i] = Xup[i] @ v[p] + vJ
         h[i] = model.inertia[i] @ v[i]
 
-    # inward: that of its subtree
+    # inward: the momentum of each subtree
     for i in reversed(range(model.nb)):
         h[model.parent[i]] = h[model.parent[i]] + Xup[i].T @ h[i]
     total: Array = h[-1]
@@ -43,8 +106,9 @@ def momentum(model: Model, q: Array, qd: Array) -> Array:
 
 
 def momentum_matrix(model: Model, q: Array) -> Array:
-    """A (6, nv) with `momentum` = A qd: column by column the momentum of the subtree that a joint
-    moves (RBDA Eq 9.12).
+    """Return the momentum matrix A (6, nv) with `momentum` = A qd (RBDA Eq 9.12).
+
+    Each column is the momentum of the subtree that one joint variable moves at unit velocity.
     """
     Xup, S = transforms_and_subspaces(model, q)
     Ic = composite_inertias(model, Xup)
@@ -53,7 +117,7 @@ def momentum_matrix(model: Model, q: Array) -> Array:
 
 
 def centre_of_mass(model: Model, q: Array) -> Array:
-    """The centre of mass (3,) of all bodies [m]."""
+    """Return the centre of mass (3,) of all bodies [m], in base coordinates."""
     moments = [
         X.r * body.m + X.E.T @ body.h
         for X, body in zip(body_poses(model, q), model.inertia, strict=True)
@@ -63,31 +127,30 @@ def centre_of_mass(model: Model, q: Array) -> Array:
 
 
 def centre_of_mass_velocity(model: Model, q: Array, qd: Array) -> Array:
-    """The velocity (3,) of the centre of mass [m/s]."""
+    """Return the velocity (3,) of the centre of mass [m/s], in base coordinates."""
     velocity: Array = momentum(model, q, qd)[3:] / total_mass(model)
     return velocity
 
 
 def centre_of_mass_jacobian(model: Model, q: Array) -> Array:
-    """J (3, nv): the velocity of the centre of mass is J qd."""
+    """Return the Jacobian J (3, nv) of the centre of mass, whose velocity is J qd."""
     jacobian: Array = momentum_matrix(model, q)[3:] / total_mass(model)
     return jacobian
 
 
 def centroidal_momentum(model: Model, q: Array, qd: Array) -> Array:
-    """The momentum [angular, about the centre of mass; linear] (6,), along the base axes [N m s, N
-    s] (RBDA Eq 2.60).
+    """Return the momentum (6,) about the centre of mass, along the base axes (RBDA Eq 2.60).
+
+    The components are the angular and the linear momentum [N m s, N s].
     """
     return _about(centre_of_mass(model, q), momentum(model, q, qd))
 
 
 def centroidal_momentum_matrix(model: Model, q: Array) -> Array:
-    """A_G (6, nv) with `centroidal_momentum` = A_G qd."""
+    """Return the centroidal momentum matrix A_G (6, nv): `centroidal_momentum` = A_G qd."""
     return _about(centre_of_mass(model, q), momentum_matrix(model, q))
 
 
 def _about(c: Array, h: Array) -> Array:
-    """Force vectors (6,) or (6, k) with their moments taken about the point c instead of the
-    origin.
-    """
+    """Return forces h, (6,) or (6, k), about the point c instead of the origin."""
     return np.concatenate([h[:3] - cross(c, h[3:]), h[3:]])

@@ -1,8 +1,8 @@
 """Force elements of a mechanism: springs, dampers, friction and stops at joints or between points.
 
-An element is a law of force along a length. What all of them do is summed up as forces at the
-joints and wrenches on the bodies, for `rnea`, `aba` and their kin, so that no Jacobian is built:
-J^T f of a point is what its body's wrench comes to.
+An element applies a force law along a length. The elements return joint forces and body wrenches,
+which `rnea`, `aba` and related algorithms accept as `tau` and `f_ext`. The elements do not compute
+the Jacobian J of a point, because the body wrench is equivalent to J^T f.
 """
 
 import abc
@@ -12,22 +12,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.frozen import read_only
-from rigidblocks.algebra.scalar import less, select
-from rigidblocks.algebra.spatial import Array
+from rigidblocks.dynamics.force_laws import ROTATION, TRANSLATION, Law, Number
 from rigidblocks.dynamics.inverse import rnea
+from rigidblocks.dynamics.joint_kinematics import body_number, joint_number
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
-from rigidblocks.dynamics.laws import ROTATION, TRANSLATION, Law, Number
-from rigidblocks.dynamics.sweeps import body_number, joint_number
-from rigidblocks.model.tree import Tree
+from rigidblocks.joints import SixDoF, Spherical
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.immutable_data import read_only
+from rigidblocks.spatial.rigid_motion import quaternion_rotation
+from rigidblocks.spatial.scalar import less, select
+from rigidblocks.spatial.spatial import Array, cross
 
-NEAR = 1e-12  # m: points that are not farther apart have no direction
+NEAR = 1e-12  # [m] below this distance, the direction between two points is undefined
 
 
 class Motion(NamedTuple):
-    """The motion of a model: q (nq,), qd (nv,), and of its bodies the transforms from base
-    coordinates and the velocities in their own, with those of the base behind the last, where there
-    is an element that asks for them.
+    """Motion of a model: q (nq,), qd (nv,), and the motion of its bodies.
+
+    `X0` are the transforms from base to body coordinates, `v` the velocities in body coordinates.
+    The last entry of both belongs to the base. Both are empty if no element acts between bodies.
     """
 
     q: Array
@@ -37,8 +40,10 @@ class Motion(NamedTuple):
 
 
 class Loads(NamedTuple):
-    """What elements do to a model: tau (nv,) at the joints, and f_ext (nb, 6), or (nb, 3) of a
-    planar one, on the bodies in base coordinates.
+    """Loads of elements on a model: joint forces and external body wrenches.
+
+    `tau` (nv,) acts at the joints. `f_ext` (nb, 6), or (nb, 3) in a planar model, acts on the
+    bodies and is in base coordinates.
     """
 
     tau: Array
@@ -46,7 +51,7 @@ class Loads(NamedTuple):
 
 
 class Length(NamedTuple):
-    """A length, its rate, and the loads of a force along it."""
+    """Length s along a line, its derivative, and a function for the loads of a force along it."""
 
     s: Any
     sd: Any
@@ -54,25 +59,33 @@ class Length(NamedTuple):
 
 
 class Line(abc.ABC):
-    """What an element acts along."""
+    """Line along which a force element acts."""
 
     between_bodies = True
 
     @abc.abstractmethod
     def units(self, model: Tree) -> dict[str, str]:
-        """The units of the kinds of numbers along it; raises ValueError where the model has nothing
-        of the kind.
+        """Return the unit of each type of parameter along this line.
+
+        Raises:
+            ValueError: The model does not have the joint or the points of this line.
         """
 
     @abc.abstractmethod
     def length(self, model: Tree, motion: Motion) -> Length:
-        """The length in this motion."""
+        """Return the length s, its derivative and its load function for a motion of the model."""
+
+    def in_gravity(self, gravity: Any) -> "Line":
+        """Return the line for a gravity (3,) [m/s^2]; most lines do not depend on gravity."""
+        del gravity
+        return self
 
 
 @dataclass(frozen=True)
 class AlongJoint(Line):
-    """The position of a joint, by its name or number; of one that has several the variable number
-    `variable`.
+    """Position variable of a joint, which is given by name or index.
+
+    For a joint with several variables, `variable` is the index of one of them.
     """
 
     joint: str | int
@@ -85,20 +98,19 @@ class AlongJoint(Line):
         if not (joint.nv == 1 if self.variable is None else 0 <= self.variable < joint.nv):
             raise ValueError(
                 f"{name} of model '{model.name}' has {joint.nv} variables; AlongJoint("
-                f"{name!r}, variable) says along which an element acts, not {self.variable}"
+                f"{name!r}, variable) needs the index of one of them, not {self.variable}"
             )
         variable = self.variable or 0
         unit = np.eye(joint.nv)[variable]
         if joint.nq > joint.nv or not np.array_equal(joint.rate(joint.neutral() + 0.5, unit), unit):
             raise ValueError(
-                f"{name} of model '{model.name}' has velocities that are not the rates of its "
-                "positions, so that no element acts along one of them: no rotor (the armature of "
-                "a file), spring, damper, friction or stop"
+                f"the velocities of {name} of model '{model.name}' are not the derivatives of its "
+                "positions; use AlongVelocity for Spherical and SixDoF joints"
             )
         return ROTATION if joint.tau_units[variable] == "N.m" else TRANSLATION
 
     def variables(self, model: Tree) -> tuple[int, int]:
-        """Where the variable is in q and in qd."""
+        """Return the index of the joint variable in q, and its index in qd."""
         i = joint_number(model, self.joint)
         variable = self.variable or 0
         return model.q_slices[i].start + variable, model.v_slices[i].start + variable
@@ -108,19 +120,175 @@ class AlongJoint(Line):
 
         def loads(force: Any) -> Loads:
             tau = [force if j == k else 0.0 for j in range(model.nv)]
-            return unloaded(model)._replace(tau=np.array(tau))
+            return zero_loads(model)._replace(tau=np.array(tau))
 
         return Length(motion.q[position], motion.qd[k], loads)
 
 
-@dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
-class Between(Line):
-    """The distance of a point of one body from a point of another.
+@dataclass(frozen=True)
+class AlongVelocity(AlongJoint):
+    """Velocity variable of a spherical joint or of a joint with six degrees of freedom.
 
-    Bodies are given by name or number; `other` None is the base. The points [m] are (3,), or (2,)
-    of a planar model, in the coordinates of their bodies, the origin unless given. Where the points
-    meet there is no direction, and so no force; a spring that is to act there has `rest` 0, with
-    which its force comes to nothing there anyway. Raises ValueError for two points of one body.
+    The length is a component of the displacement from `rest` (nq,), by default from the neutral
+    configuration. The displacement is the rotation vector or the translation in F_s coordinates. A
+    spring needs the same stiffness for all three components. Its torque is then K times the
+    rotation vector.
+    """
+
+    rest: tuple[float, ...] | None = None
+
+    def units(self, model: Tree) -> dict[str, str]:
+        i = joint_number(model, self.joint)
+        joint, name = model.joint[i], model.joint_names[i]
+        if not isinstance(joint, Spherical | SixDoF):
+            raise ValueError(
+                f"{name} of model '{model.name}' is not a Spherical or SixDoF joint; use AlongJoint"
+            )
+        if self.variable is None or not 0 <= self.variable < joint.nv:
+            raise ValueError(
+                f"{name} of model '{model.name}' has {joint.nv} velocity variables; the index "
+                f"{self.variable} does not exist"
+            )
+        if self.rest is not None and len(self.rest) != joint.nq:
+            raise ValueError(
+                f"{name} of model '{model.name}' has {joint.nq} position variables, but rest has "
+                f"{len(self.rest)} elements"
+            )
+        return ROTATION if joint.tau_units[self.variable] == "N.m" else TRANSLATION
+
+    def length(self, model: Tree, motion: Motion) -> Length:
+        i, k = joint_number(model, self.joint), self.variable or 0
+        joint, q = model.joint[i], motion.q[model.q_slices[i]]
+        rest = joint.neutral() if self.rest is None else np.array(self.rest)
+        if k < 3:
+            s = Spherical().difference(rest[:4], q[:4])[k]
+        else:
+            s = (quaternion_rotation(q[:4]) @ (q[4:] - rest[4:]))[k - 3]
+        return super().length(model, motion)._replace(s=s)
+
+
+@dataclass(frozen=True)
+class JointSum(Line):
+    """Weighted sum of joint positions, such as the length of a tendon over several pulleys.
+
+        s = sum of coefficients[k] q[joints[k]]
+
+    Joints are given by name or index and have one degree of freedom each.
+    """
+
+    joints: tuple[str | int, ...]
+    coefficients: tuple[float, ...]
+    between_bodies = False
+
+    def units(self, model: Tree) -> dict[str, str]:
+        if not self.joints or len(self.joints) != len(self.coefficients):
+            raise ValueError(
+                f"a JointSum needs one coefficient for each joint, but has {len(self.joints)} "
+                f"joints and {len(self.coefficients)} coefficients"
+            )
+        units = [AlongJoint(joint).units(model) for joint in self.joints]
+        return ROTATION if all(one is ROTATION for one in units) else TRANSLATION
+
+    def length(self, model: Tree, motion: Motion) -> Length:
+        s, sd, weights = 0.0, 0.0, [0.0] * model.nv
+        for joint, coefficient in zip(self.joints, self.coefficients, strict=True):
+            position, k = AlongJoint(joint).variables(model)
+            s = s + coefficient * motion.q[position]
+            sd = sd + coefficient * motion.qd[k]
+            weights[k] += coefficient
+
+        def loads(force: Any) -> Loads:
+            tau = [weight * force if weight else 0.0 for weight in weights]
+            return zero_loads(model)._replace(tau=np.array(tau))
+
+        return Length(s, sd, loads)
+
+
+@dataclass(frozen=True, eq=False)
+class AlongFrame(Line):
+    """Component of the velocity of a frame on a body of a spatial model.
+
+    `placement` is the transform from body to frame coordinates. The components 0 to 2 are the
+    angular and 3 to 5 the linear velocity [w; v] in frame coordinates. The length is not defined
+    and counts as zero. Therefore use only force laws that depend on the velocity.
+    """
+
+    body: str | int
+    component: int
+    placement: Any
+
+    def units(self, model: Tree) -> dict[str, str]:
+        body_number(model, self.body)
+        if len(model.algebra.zero()) != 6 or not 0 <= self.component < 6:
+            raise ValueError(
+                f"an AlongFrame needs a spatial model and a component from 0 to 5, not "
+                f"{self.component}"
+            )
+        return ROTATION if self.component < 3 else TRANSLATION
+
+    def length(self, model: Tree, motion: Motion) -> Length:
+        i = body_number(model, self.body)
+        X = self.placement @ motion.X0[i]
+
+        def loads(force: Any) -> Loads:
+            none = zero_loads(model)
+            f_ext, wrench = list(none.f_ext), [0.0] * 6
+            wrench[self.component] = force
+            f_ext[i] = X.T @ np.array(wrench)
+            return none._replace(f_ext=np.array(f_ext))
+
+        return Length(0.0, (self.placement @ motion.v[i])[self.component], loads)
+
+
+@dataclass(frozen=True, eq=False)
+class AgainstGravity(Line):
+    """Height of a point of a body: a force along this line acts against gravity.
+
+        s = -(g . r) / magnitude
+
+    g is the gravity of the plant, so the load of a force is proportional to g. `magnitude`
+    [m/s^2] is the gravity for which the load equals the force. The `point` (3,) [m] is in body
+    coordinates. `gravity` (3,) is set by the plant, by default the gravity of the model.
+    """
+
+    body: str | int
+    point: Any
+    magnitude: float
+    gravity: Any = None
+
+    def units(self, model: Tree) -> dict[str, str]:
+        body_number(model, self.body)
+        if not self.magnitude > 0.0:
+            raise ValueError(f"the magnitude of gravity must be positive, not {self.magnitude}")
+        return TRANSLATION
+
+    def in_gravity(self, gravity: Any) -> Line:
+        return replace(self, gravity=gravity)
+
+    def length(self, model: Tree, motion: Motion) -> Length:
+        i = body_number(model, self.body)
+        r, v = _point(model, motion, i, np.asarray(self.point, dtype=float))
+        gravity = model.gravity if self.gravity is None else self.gravity
+        up = -gravity / self.magnitude
+
+        def loads(force: Any) -> Loads:
+            none = zero_loads(model)
+            f_ext = list(none.f_ext)
+            f_ext[i] = _wrench(model, force * up, r)
+            return none._replace(f_ext=np.array(f_ext))
+
+        return Length(up @ r, up @ v, loads)
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
+class Between(Line):
+    """Distance between a point of one body and a point of another body.
+
+    Bodies are given by name or index; if `other` is None, it is the base. The points [m] are (3,),
+    or (2,) in a planar model, in the coordinates of their bodies. They default to the origin. If
+    the points coincide, the direction is undefined and the force is zero. A spring whose points can
+    coincide needs `rest` 0, so that its force is continuous there. `units` raises ValueError for
+    two points of one body.
     """
 
     body: str | int
@@ -137,7 +305,7 @@ class Between(Line):
         one, two = self._bodies(model)
         if one == two:
             raise ValueError(
-                f"a length between two points of {model.body_names[one]} never changes; give "
+                f"both points are on {model.body_names[one]}, so their distance is constant; use "
                 "points of two bodies"
             )
         for point in (self.point, self.other_point):
@@ -157,11 +325,11 @@ class Between(Line):
         r = r1 - r2
         squared = r @ r
         apart = less(NEAR * NEAR, squared)
-        distance = np.sqrt(select(apart, squared, 1.0))  # never zero: its derivative exists
+        distance = np.sqrt(select(apart, squared, 1.0))  # never zero, so the derivative exists
         n = r * select(apart, 1.0 / distance, 0.0)
 
         def loads(force: Any) -> Loads:
-            none = unloaded(model)
+            none = zero_loads(model)
             f_ext = list(none.f_ext)
             for body, sign, at in ((one, 1.0, r1), (two, -1.0, r2)):
                 if body >= 0:
@@ -178,11 +346,14 @@ class Between(Line):
 
 @dataclass(frozen=True, eq=False)
 class ForceElement:
-    """A law of force along a joint, which may be given by its name, or along another line.
+    """Force law along a joint, which may be given by name, or along another line.
 
-    The `name` is that of its numbers and its force among the signals of a plant: `knee_K`,
-    `knee_force`. Raises ValueError for a name that is no identifier, TypeError for what is neither
-    a line nor the name of a joint, and for what is no law.
+    `name` is the prefix of the signals of the element in a plant, for example `knee_K` and
+    `knee_force`.
+
+    Raises:
+        ValueError: The name is not an identifier.
+        TypeError: `along` is neither a line nor a joint, or `law` is not a `Law`.
     """
 
     name: str
@@ -192,35 +363,41 @@ class ForceElement:
     def __post_init__(self) -> None:
         check_name(self.name)
         if isinstance(self.along, str | int):
-            object.__setattr__(self, "along", along_joint(self.along))
+            object.__setattr__(self, "along", as_joint_line(self.along))
         if not isinstance(self.along, Line):
             raise TypeError(
-                f"element '{self.name}' acts along a joint or Between two points, not "
-                f"{self.along!r}"
+                f"`along` of element '{self.name}' must be a joint or a `Between` of two points, "
+                f"not {self.along!r}"
             )
         if not isinstance(self.law, Law):
             raise TypeError(
-                f"element '{self.name}' needs a law such as Spring(K=...), not {self.law!r}"
+                f"element '{self.name}' needs a force law, for example Spring(K=...), not "
+                f"{self.law!r}"
             )
 
     def units(self, model: Tree) -> dict[str, str]:
-        """The units of the kinds of its numbers; raises ValueError where the model has nothing of
-        what it acts along.
+        """Return the unit of each type of parameter.
+
+        Raises:
+            ValueError: The model does not have the joint or the points of the line.
         """
         return self.along.units(model)  # type: ignore[no-any-return]
 
     def numbers(self) -> dict[str, tuple[Any, Number]]:
-        """The numbers of its law."""
+        """Return the parameters of the force law by name, each with its description."""
         return self.law.numbers()
 
-    def tuned(self, **values: Any) -> "ForceElement":
-        """The same with other values of its numbers, floats or traced, which are not checked."""
-        return replace(self, law=self.law.tuned(**values))
+    def with_parameters(self, **values: Any) -> "ForceElement":
+        """Return an unchecked copy with these parameter values (floats or traced values)."""
+        return replace(self, law=self.law.with_parameters(**values))
 
 
-class Acting(NamedTuple):
-    """What elements do in a motion: their loads together, the potential energy [J], the force of
-    each [N, N m], and the rates of what they remember, as `rub_bend`.
+class ElementEffects(NamedTuple):
+    """Effects of force elements in a motion.
+
+    `loads` is the sum of their loads, `energy` the potential energy [J], and `force` the force of
+    each element [N, N m]. `rates` contains the derivatives of the element states by name, for
+    example `rub_bend`.
     """
 
     loads: Loads
@@ -229,10 +406,12 @@ class Acting(NamedTuple):
     rates: dict[str, Any]
 
 
-def acting(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) -> Acting:
-    """What the elements do to a model at q, qd."""
+def element_effects(
+    model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array
+) -> ElementEffects:
+    """Return the loads, energy, forces and state derivatives of the elements at q, qd."""
     motion = _motion(model, elements, q, qd)
-    loads, energy, forces, rates = unloaded(model), 0.0, [], dict[str, Any]()
+    loads, energy, forces, rates = zero_loads(model), 0.0, [], dict[str, Any]()
     for element in elements:
         s, sd, along = element.along.length(model, motion)
         forces.append(element.law.force(s, sd))
@@ -240,11 +419,27 @@ def acting(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) -
         loads = Loads(loads.tau + one.tau, loads.f_ext + one.f_ext)
         energy = energy + element.law.energy(s)
         rates |= {f"{element.name}_{name}": v for name, v in element.law.rates(s, sd).items()}
-    return Acting(loads, energy, tuple(forces), rates)
+    return ElementEffects(loads, energy, tuple(forces), rates)
+
+
+def rotor_bias(model: Tree, rotor_inertia: Array, qd: Array) -> Array:
+    """Return the bias forces (nv,) of rotors that act on the translation of SixDoF joints.
+
+    The bias force of the rotor inertia a is a (w x v). v is in F_s coordinates, which rotate with
+    w: a d(E^T v)/dt = E^T a (dv/dt + w x v).
+    """
+    bias = []
+    for joint, at in zip(model.joint, model.v_slices, strict=True):
+        if isinstance(joint, SixDoF):
+            turned = cross(qd[at][:3], qd[at][3:])
+            bias += [0.0, 0.0, 0.0, *(rotor_inertia[at][3:] * turned)]
+        else:
+            bias += [0.0] * joint.nv
+    return np.array(bias)
 
 
 def margins(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) -> Array:
-    """The numbers by whose signs the laws of the elements become others."""
+    """Return the switching functions of the force laws; each changes sign when its law switches."""
     motion, found = _motion(model, elements, q, qd), list[Any]()
     for element in elements:
         length = element.along.length(model, motion)
@@ -253,8 +448,10 @@ def margins(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) 
 
 
 class Compliance(NamedTuple):
-    """What elements may come to at a configuration: the rates of their lengths are A qd, A (n, nv),
-    with a stiffness K and a damping D (n,) along each.
+    """Largest stiffness and damping of elements at a configuration.
+
+    The derivatives of the element lengths are A qd with A (n, nv). K and D (n,) are the stiffness
+    and the damping along each length.
     """
 
     A: Array
@@ -263,7 +460,11 @@ class Compliance(NamedTuple):
 
 
 def compliance(model: Tree, elements: Sequence[ForceElement], q: Array) -> Compliance:
-    """The elements where they are stiffest: stops that push, dry friction at rest."""
+    """Return the largest stiffness and damping of each element at q.
+
+    The stiffness and damping of a stop are the values while it pushes. The damping of dry friction
+    is the value at zero velocity.
+    """
     still = np.zeros(model.nv)
     motion, rows = _motion(model, elements, q, still), [np.zeros((0, model.nv))]
     for element in elements:
@@ -274,13 +475,11 @@ def compliance(model: Tree, elements: Sequence[ForceElement], q: Array) -> Compl
     return Compliance(np.vstack(rows), *stiffest.T)
 
 
-def modes(H: Array, given: Compliance, free: Array) -> Array:
-    """The eigenvalues [1/s] of what the compliance moves: s^2 H + s A^T D A + A^T K A, in the
-    motions qd = free yd.
-    """
-    H, A = free.T @ H @ free, given.A @ free
+def modes(H: Array, elements: Compliance, free: Array) -> Array:
+    """Return the roots s [1/s] of det(s^2 H + s A^T D A + A^T K A) for velocities qd = free yd."""
+    H, A = free.T @ H @ free, elements.A @ free
     n = len(H)
-    stiffness, damping = (np.linalg.solve(H, A.T * size @ A) for size in (given.K, given.D))
+    stiffness, damping = (np.linalg.solve(H, A.T * size @ A) for size in (elements.K, elements.D))
     state = np.block([[np.zeros((n, n)), np.eye(n)], [-stiffness, -damping]])
     eigenvalues: Array = np.linalg.eigvals(state)
     return eigenvalues
@@ -293,31 +492,31 @@ def _motion(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) 
     return Motion(q, qd, X0, [*body_velocities(model, q, qd), model.algebra.zero()])
 
 
-def unloaded(model: Tree) -> Loads:
-    """No loads."""
+def zero_loads(model: Tree) -> Loads:
+    """Return loads of zero on all joints and bodies."""
     return Loads(np.zeros(model.nv), np.zeros((model.nb, len(model.algebra.zero()))))
 
 
-def along_joint(joint: str | int | AlongJoint) -> AlongJoint:
-    """The line along a joint that is given by its name or number, or as it is."""
+def as_joint_line(joint: str | int | AlongJoint) -> AlongJoint:
+    """Return the line along a joint given by name or index; return an `AlongJoint` unchanged."""
     return joint if isinstance(joint, AlongJoint) else AlongJoint(joint)
 
 
 def check_name(name: str) -> None:
-    """Raises ValueError for the name of an element that is no identifier."""
+    """Raise ValueError if the name of an element is not an identifier."""
     if not name.isidentifier():
         raise ValueError(f"the name of an element must be an identifier such as knee, not {name!r}")
 
 
 def _point(model: Tree, motion: Motion, body: int, point: Array | None) -> tuple[Array, Array]:
-    """The position and velocity of a body's point in base coordinates."""
+    """Return the position and velocity (3,) of a point of a body, in base coordinates."""
     X = model.algebra.xlt(np.zeros(len(model.gravity)) if point is None else point)
     at = X @ motion.X0[body]
     return at.r, at.E.T @ (X @ motion.v[body])[-len(model.gravity) :]
 
 
 def _wrench(model: Tree, force: Array, point: Array) -> Array:
-    """The spatial force, in base coordinates, of a force at a point of them."""
+    """Return the wrench (6,) about the base origin of a force at a point, in base coordinates."""
     turns = len(model.algebra.zero()) - len(force)
     wrench: Array = model.algebra.xlt(point).T @ np.concatenate([np.zeros(turns), force])
     return wrench

@@ -1,29 +1,154 @@
-"""Forward dynamics: from forces to motion (RBDA chapter 7).
+"""Forward and hybrid dynamics: the inertia matrix H and accelerations (RBDA 6, 7, 9.1, 9.2).
 
-The articulated-body algorithm is three passes over the bodies (RBDA Table 7.1), each of one step a
-body. The passes serve hybrid dynamics, rotors and floating bases too, which differ in what they
-take to be behind a joint; the steps serve the C text that does not grow with the model.
+`crba` computes the joint-space inertia matrix H (RBDA chapter 6). The functions after it multiply
+by H and solve the equation of motion with H.
+
+The articulated-body algorithm makes three passes over the bodies (RBDA Table 7.1), with one step
+function per body. Hybrid dynamics, rotors and floating bases use the same passes with a different
+step function at the joints. The generated C code of large models calls the step functions in loops,
+so code size does not depend on the number of bodies.
+
+In hybrid dynamics, the force or the acceleration of each joint is given.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.linear import small_inverse
-from rigidblocks.algebra.scalar import is_number
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.dynamics.sweeps import (
+from rigidblocks.dynamics.inverse import bias_force, rnea, transmitted_force
+from rigidblocks.dynamics.joint_kinematics import (
     Base,
     check_lengths,
     fixed_base,
-    less_external_forces,
     minus_gravity,
     per_body,
+    subtract_external_forces,
+    supporting_joints,
     to_body,
+    transforms_and_subspaces,
 )
-from rigidblocks.model.resistance import check_resistance
-from rigidblocks.model.tree import Tree
+from rigidblocks.robot.tree import Tree, check_resistance
+from rigidblocks.spatial.branch_sparsity import expand_lambda, solve_ltdl
+from rigidblocks.spatial.linear_algebra import small_inverse
+from rigidblocks.spatial.scalar import is_number
+from rigidblocks.spatial.spatial import Array
+
+Solver = Callable[[Array, tuple[int, ...], Array], Array]
+
+
+def expanded_parent(model: Tree) -> tuple[int, ...]:
+    """Return the parent array of the velocity variables, which defines the zeros of H.
+
+    See RBDA Table 6.4.
+    """
+    return expand_lambda(model.parent, [joint.nv for joint in model.joint])
+
+
+def crba(model: Tree, q: Array, rotor_inertia: Array | None = None) -> Array:
+    """Return the joint-space inertia matrix H (nv, nv), symmetric positive definite.
+
+    This is the composite-rigid-body algorithm (RBDA Table 6.2).
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        rotor_inertia: Inertia (nv,) of the motor rotors at the joints [kg m^2 or kg], added to the
+            diagonal of H (RBDA Eq 9.28).
+    """
+    check_lengths(model, q=q)
+    H = inertia_of_joints(model, q, dict(enumerate(model.v_slices)))
+    return H if rotor_inertia is None else H + np.diag(np.asarray(rotor_inertia))
+
+
+def inertia_of_joints(model: Tree, q: Array, places: Mapping[int, slice], base: int = -1) -> Array:
+    """Return the joint-space inertia matrix of selected joints (RBDA Tables 6.2 and 9.1).
+
+    `places` maps each selected joint to the slice of its variables in the matrix. A floating body
+    `base` adds six degrees of freedom along the unit vectors (RBDA Eq 9.13).
+    """
+    Xup, S = transforms_and_subspaces(model, q, base)
+    if base >= 0:
+        S[base] = np.eye(6)
+    moves = supporting_joints(model.parent, [i in places for i in range(model.nb)])
+    Ic = composite_inertias(model, Xup, moves, base)
+    n = max((place.stop for place in places.values()), default=0)
+    H = np.zeros((n, n), dtype=np.result_type(float, np.asarray(q)))
+
+    # each column of H follows from the force that accelerates the subtree of its joint
+    for i, place in places.items():
+        for j, F in _force_on_supports(model, Xup, Ic[i] @ S[i], i, moves):
+            if j in places:
+                H[places[j], place] = S[j].T @ F
+                H[place, places[j]] = H[places[j], place].T
+    return H
+
+
+def composite_inertias(
+    model: Tree, Xup: list[Any], moves: Sequence[bool] | None = None, base: int = -1
+) -> list[Any]:
+    """Return the composite inertias I^c_i of the subtrees after `base`, in an inward pass.
+
+    If `moves` is given, the inertias include only bodies whose flag is True.
+    """
+    Ic = list(model.inertia)
+    for i in reversed(range(base + 1, model.nb)):
+        if (p := model.parent[i]) >= 0 and (moves is None or moves[p]):
+            Ic[p] = Ic[p] + Ic[i].to_parent(Xup[i])
+    return Ic
+
+
+def _force_on_supports(
+    model: Tree, Xup: list[Any], F: Array, i: int, moves: Sequence[bool]
+) -> Iterator[tuple[int, Array]]:
+    """Yield the bodies from i to the base that can move, with F in their coordinates."""
+    yield i, F
+    while (p := model.parent[i]) >= 0 and moves[p]:
+        F, i = Xup[i].T @ F, p
+        yield i, F
+
+
+def forward_dynamics_crba(
+    model: Tree,
+    q: Array,
+    qd: Array,
+    tau: Array,
+    f_ext: Array | None = None,
+    gravity: Array | None = None,
+    solve: Solver = solve_ltdl,
+) -> Array:
+    """Return the joint accelerations qdd (nv,) from H(q) qdd = tau - C(q, qd, f_ext) (RBDA 6.1).
+
+    The composite-rigid-body algorithm computes H, and the recursive Newton-Euler algorithm computes
+    C. `solve` is `solve_ltdl` or `solve_ltl`, which skip the branch-induced zeros.
+
+    Raises:
+        ValueError: H is numeric and not positive definite.
+    """
+    check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
+    C = bias_force(model, q, qd, f_ext, gravity)
+    return solve(crba(model, q), expanded_parent(model), tau - C)
+
+
+def inertia_times(model: Tree, q: Array, qdd: Array) -> Array:
+    """Return H(q) qdd (nv,), the joint forces at rest without gravity (RBDA Table 6.1)."""
+    check_lengths(model, q=q, qdd=qdd)
+    Xup, S = transforms_and_subspaces(model, q)
+    a, f, tau = per_body(model, 3)
+    a[-1] = model.algebra.zero()
+
+    # outward: accelerations, and the net force of each body
+    for i, p in enumerate(model.parent):
+        a[i] = Xup[i] @ a[p] + S[i] @ qdd[model.v_slices[i]]
+        f[i] = model.inertia[i] @ a[i]
+
+    # inward: each joint transmits the force of its subtree
+    for i in reversed(range(model.nb)):
+        tau[i], fa = transmitted_force(model, i, Xup[i], S[i], f[i])
+        if (p := model.parent[i]) >= 0:
+            f[p] = f[p] + fa
+    return np.concatenate(tau[:-1])
 
 
 def aba(
@@ -34,26 +159,34 @@ def aba(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> Array:
-    """The joint accelerations qdd (nv,) that the joint forces tau cause: qdd = H(q)^-1 (tau - C(q,
-    qd)).
+    """Return the joint accelerations qdd (nv,): qdd = H(q)^-1 (tau - C(q, qd)).
 
-    The articulated-body algorithm (RBDA Table 7.1), of the tree: loop joints of the model are left
-    open (`rigidblocks.loops` closes them). Raises ValueError for a joint that can move without
-    moving any inertia.
+    The articulated-body algorithm (RBDA Table 7.1) ignores loop joints; use
+    `rigidblocks.dynamics.loops` for closed loops.
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        tau: Joint forces (nv,) [N m or N].
+        f_ext: External wrenches (nb, 6) on the bodies in base coordinates [N m, N].
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
+
+    Raises:
+        ValueError: A joint can move without moving any inertia.
     """
     check_resistance(model)
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
-    alone = bodies_alone(model, fixed_base(model), q, qd, f_ext)
-    joined = articulated(model, alone, force_given(model, tau))
+    bodies = aba_outward_pass(model, fixed_base(model), q, qd, f_ext)
+    joined = aba_inward_pass(model, bodies, force_step(model, tau))
     return np.concatenate(accelerations(model, joined, minus_gravity(model, gravity)).qdd)
 
 
 class Bodies(NamedTuple):
-    """Bodies on their own: lists by body, with everything in the body's coordinates (RBDA Table
-    7.1).
+    """Quantities of each body before the inward pass: lists indexed by body (RBDA Table 7.1).
 
-    `base` is the number of the body that they hang on. c, as all accelerations in the passes, is
-    one of `Transform.carry`.
+    All quantities are in body coordinates. `base` is the index of the body that supports the
+    others. `Transform.carry` defines c and all other accelerations in the passes.
     """
 
     base: int
@@ -66,10 +199,10 @@ class Bodies(NamedTuple):
 
 
 class Articulated(NamedTuple):
-    """Bodies as the handles of their subtrees, with their articulated inertias and bias forces.
+    """Bodies as handles of their subtrees, with articulated-body inertias and bias forces.
 
-    A joint moves with qdd = qdd0 - UDinv^T a', where a' is what its body's acceleration would be
-    without it.
+    A joint moves with qdd = qdd0 - UDinv^T a', where a' is the acceleration of its body for
+    qdd = 0.
     """
 
     bodies: Bodies
@@ -78,49 +211,49 @@ class Articulated(NamedTuple):
 
 
 class Accelerations(NamedTuple):
-    """Those of the joints, in order, and those of the bodies, by body."""
+    """Accelerations qdd of the joints in order, and accelerations a, a list indexed by body."""
 
     qdd: list[Array]
     a: list[Array]
 
 
-Behind = Callable[..., tuple[Array, Array, Any, Array]]
+ArticulatedStep = Callable[..., tuple[Array, Array, Any, Array]]
 
 
-# the passes
+# passes
 
 
-def bodies_alone(
+def aba_outward_pass(
     model: Tree, base: Base, q: Array, qd: Array, f_ext: Array | None = None
 ) -> Bodies:
-    """The first pass, outward from the base: velocities, and the bodies on their own."""
+    """Return the velocities and rigid-body terms of the bodies: the first pass, outward."""
     b, (Xup, S, v, c, IA, pA) = base.body, per_body(model, 6)
     v[b] = base.v
     if b >= 0:
-        IA[b], pA[b] = alone(model, b, base.v)
+        IA[b], pA[b] = rigid_body_terms(model, b, base.v)
     for i in range(b + 1, model.nb):
         qi, qdi = q[model.q_slices[i]], qd[model.v_slices[i]]
-        Xup[i], S[i], v[i], c[i], IA[i], pA[i] = body_alone(model, i, qi, qdi, v[model.parent[i]])
-    return Bodies(b, Xup, S, v, c, IA, less_external_forces(model, base, Xup, pA, f_ext))
+        Xup[i], S[i], v[i], c[i], IA[i], pA[i] = outward_step(model, i, qi, qdi, v[model.parent[i]])
+    return Bodies(b, Xup, S, v, c, IA, subtract_external_forces(model, base, Xup, pA, f_ext))
 
 
-def articulated(model: Tree, bodies: Bodies, behind: Behind) -> Articulated:
-    """The second pass, inward: articulated-body inertias and bias forces.
+def aba_inward_pass(model: Tree, bodies: Bodies, step: ArticulatedStep) -> Articulated:
+    """Return the articulated-body inertias and bias forces: the second pass, inward.
 
-    `behind(i, Xup, S, c, IA, pA)` is a step like `behind_joint` for joint i.
+    `step(i, Xup, S, c, IA, pA)` is the step function of joint i, for example `articulated_step`.
     """
     base, Xup, S, _, c = bodies[:5]
     IA, pA = list(bodies.IA), list(bodies.pA)
     UDinv, qdd0 = per_body(model, 2)
     for i in reversed(range(base + 1, model.nb)):
-        UDinv[i], qdd0[i], Ia, pa = behind(i, Xup[i], S[i], c[i], IA[i], pA[i])
+        UDinv[i], qdd0[i], Ia, pa = step(i, Xup[i], S[i], c[i], IA[i], pA[i])
         if (p := model.parent[i]) >= 0:
             IA[p], pA[p] = IA[p] + Ia, pA[p] + pa
     return Articulated(bodies._replace(IA=IA, pA=pA), UDinv, qdd0)
 
 
 def accelerations(model: Tree, joined: Articulated, a_base: Array) -> Accelerations:
-    """The third pass, outward: accelerations, from that of the base."""
+    """Return the joint and body accelerations for the base acceleration `a_base` (third pass)."""
     (base, Xup, S, _, c, _, _), UDinv, qdd0 = joined
     a, qdd = per_body(model, 2)
     a[base] = a_base
@@ -130,26 +263,27 @@ def accelerations(model: Tree, joined: Articulated, a_base: Array) -> Accelerati
     return Accelerations(qdd[base + 1 : model.nb], a)
 
 
-# their steps
+# steps of the passes
 
 
-def body_alone(model: Tree, i: int, q: Array, qd: Array, v_p: Array) -> tuple[Any, ...]:
-    """The first pass at body i: Xup, S, v, c = v x vJ, IA = I and pA = v x* I v, from the velocity
-    of its parent.
+def outward_step(model: Tree, i: int, q: Array, qd: Array, v_p: Array) -> tuple[Any, ...]:
+    """Return Xup, S, v, c = v x vJ, IA = I and pA = v x* I v: the first pass at body i.
+
+    `v_p` is the velocity of its parent.
     """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
     Xup = to_body(model, i, XJ, q)
     v = Xup @ v_p + vJ
     c = Xup.carry(v_p, model.algebra.zero()) + cJ + model.algebra.coriolis(v, vJ)
-    return Xup, S, v, c, *alone(model, i, v)
+    return Xup, S, v, c, *rigid_body_terms(model, i, v)
 
 
-def alone(model: Tree, i: int, v: Array) -> tuple[Any, Array]:
-    """IA = I and pA = v x* I v of body i, as if nothing hung on it."""
-    return model.inertia[i].articulated(), model.inertia[i].force(v, model.algebra.zero())
+def rigid_body_terms(model: Tree, i: int, v: Array) -> tuple[Any, Array]:
+    """Return the rigid-body inertia IA = I and the bias force pA = v x* I v of body i."""
+    return model.inertia[i].to_articulated(), model.inertia[i].force(v, model.algebra.zero())
 
 
-def behind_joint(
+def articulated_step(
     model: Tree,
     i: int,
     tau: Array,
@@ -160,23 +294,27 @@ def behind_joint(
     pA: Array,
     rotor: Array | None = None,
 ) -> tuple[Array, Array, Any, Array]:
-    """The second pass at body i: U D^-1, D^-1 u, and the articulated inertia and bias force that
-    its parent feels.
+    """Apply the second pass at body i: eliminate its joint, which has the force tau.
 
-    `rotor` (nv,) is the inertia of rotors that is felt at the joint alone (RBDA Eq 9.28).
+    With U = I^A S, D = S^T U and u = tau - S^T p^A. `rotor` (nv,) is the rotor inertia that acts
+    only at the joint (RBDA Eq 9.28).
+
+    Returns:
+        U D^-1, D^-1 u, and the articulated inertia and bias force that act on the parent.
     """
     del i
-    UDinv, Dinv, Ia = across_joint(model, IA, S, rotor)
+    UDinv, Dinv, Ia = project_inertia(model, IA, S, rotor)
     u = tau - S.T @ pA
     pa = pA + Ia @ c + UDinv @ u
     return UDinv, Dinv @ u, Ia.to_parent(Xup), Xup.T @ pa
 
 
-def behind_driven_joint(
+def articulated_step_prescribed(
     model: Tree, i: int, qdd: Array, Xup: Any, S: Array, c: Array, IA: Any, pA: Array
 ) -> tuple[Array, Array, Any, Array]:
-    """The same at a joint of known acceleration qdd, which transmits all inertia: U D^-1 stands for
-    0, D^-1 u for qdd (RBDA Table 9.3).
+    """Apply the second pass at a joint with a known acceleration qdd (RBDA Table 9.3).
+
+    The joint transmits the whole inertia: 0 replaces U D^-1, and qdd replaces D^-1 u.
     """
     del model, i
     pa = pA + IA @ (c + S @ qdd)
@@ -186,8 +324,9 @@ def behind_driven_joint(
 def acceleration(
     model: Tree, i: int, Xup: Any, S: Array, c: Array, UDinv: Array, qdd0: Array, a_p: Array
 ) -> tuple[Array, Array]:
-    """The third pass at body i: qdd = D^-1 (u - U^T a') and a = a' + S qdd, where a' = Xup a_p +
-    c.
+    """Return qdd = D^-1 (u - U^T a') and a = a' + S qdd of body i: the third pass.
+
+    Here a' = Xup a_p + c is the acceleration of the body for qdd = 0.
     """
     del model, i
     a = Xup @ a_p + c
@@ -195,31 +334,30 @@ def acceleration(
     return qdd, a + S @ qdd
 
 
-def force_given(model: Tree, tau: Array) -> Behind:
-    """The second pass at a joint of which the force is given."""
-    return lambda i, *body: behind_joint(model, i, tau[model.v_slices[i]], *body)
+def force_step(model: Tree, tau: Array) -> ArticulatedStep:
+    """Return the function of the second (inward) pass for joints with given forces."""
+    return lambda i, *body: articulated_step(model, i, tau[model.v_slices[i]], *body)
 
 
-def across_joint(
+def project_inertia(
     model: Tree, IA: Any, S: Array, rotor: Array | None = None
 ) -> tuple[Array, Array, Any]:
-    """U D^-1 and D^-1 of U = I^A S and D = S^T U, and the articulated inertia I^a = I^A - U D^-1
-    U^T that is felt across a joint.
+    """Return U D^-1, D^-1 and the articulated inertia I^a = I^A - U D^-1 U^T across a joint.
 
-    D has the inertia of `rotor` on its diagonal besides.
+    U = I^A S and D = S^T U, with the inertia of `rotor` added to the diagonal of D.
     """
     U = IA @ S
     D = S.T @ U
     Dinv = small_inverse(D if rotor is None else D + np.diag(rotor))
-    UDinv = divided(U, Dinv, S) if rotor is None else U @ Dinv
+    UDinv = solve_joint_block(U, Dinv, S) if rotor is None else U @ Dinv
     return UDinv, Dinv, IA - model.algebra.outer(UDinv, U)
 
 
-def divided(U: Array, Dinv: Array, S: Array) -> Array:
-    """U D^-1 of U = I^A S and D = S^T U, exact where a column of S is one of the six unit vectors:
-    S^T U D^-1 = 1.
+def solve_joint_block(U: Array, Dinv: Array, S: Array) -> Array:
+    """Return U D^-1 for U = I^A S and D = S^T U, with exact rows if S has unit vectors as columns.
 
-    It makes the rows and columns of I^a that are zero vanish from the trace (RBDA A.4).
+    If a column of S is one of the six unit vectors, S^T U D^-1 = 1 determines a row of the result
+    exactly. The zero rows and columns of I^a are then exact, and the trace omits them (RBDA A.4).
     """
     UDinv = U @ Dinv
     for k, column in enumerate(S.T):
@@ -227,3 +365,182 @@ def divided(U: Array, Dinv: Array, S: Array) -> Array:
         if len(where) == 1 and is_number(S[where[0], k], 1.0):
             UDinv[where[0]] = np.eye(S.shape[1])[k]
     return UDinv
+
+
+Mask = Sequence[Any] | Array
+
+
+class JointDynamics(NamedTuple):
+    """Accelerations qdd (nv,) and forces tau (nv,) of the equation of motion."""
+
+    qdd: Array
+    tau: Array
+
+
+def hybrid_dynamics(
+    model: Tree,
+    fd: Mask,
+    q: Array,
+    qd: Array,
+    qdd: Array,
+    tau: Array,
+    f_ext: Array | None = None,
+    gravity: Array | None = None,
+    rotor_inertia: Array | None = None,
+) -> JointDynamics:
+    """Return all accelerations and forces for a given force or acceleration at each joint.
+
+    This is the articulated-body algorithm for hybrid dynamics (RBDA Table 9.3). The result contains
+    the given elements of qdd and tau. The algorithm ignores the other elements of the arguments.
+
+    Args:
+        model: Tree of bodies.
+        fd: One boolean per joint, true for a forward-dynamics joint. At a forward-dynamics joint
+            tau is given and qdd unknown; at other joints qdd is given and tau unknown.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        qdd: Joint accelerations (nv,).
+        tau: Joint forces (nv,) [N m or N].
+        f_ext: External wrenches (nb, 6) on the bodies in base coordinates [N m, N].
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
+        rotor_inertia: Rotor inertia (nv,) at each variable (RBDA Eq 9.28).
+
+    Raises:
+        ValueError: The mask does not have one boolean per joint, or a forward-dynamics joint moves
+            no inertia.
+    """
+    fd = checked_mask(model, fd)
+    check_lengths(model, f_ext, q=q, qd=qd, qdd=qdd, tau=tau)
+    given = JointDynamics(qdd, tau)
+    bodies = aba_outward_pass(model, fixed_base(model), q, qd, f_ext)
+    joined = aba_inward_pass(
+        model, bodies, force_or_acceleration_step(model, fd, given, rotor_inertia)
+    )
+    found, a = accelerations(model, joined, minus_gravity(model, gravity))
+
+    # the unknown forces
+    I_rot = np.zeros(model.nv) if rotor_inertia is None else np.asarray(rotor_inertia)
+    _, _, S, _, _, IA, pA = joined.bodies
+    tau_out = [
+        tau[vi] if known else S[i].T @ (IA[i] @ a[i] + pA[i]) + I_rot[vi] * found[i]
+        for i, (known, vi) in enumerate(_joints(model, fd))
+    ]
+    return JointDynamics(np.concatenate(found), np.concatenate(tau_out))
+
+
+def force_or_acceleration_step(
+    model: Tree, fd: Mask, prescribed: JointDynamics, rotor_inertia: Array | None
+) -> ArticulatedStep:
+    """Return the step function of the second pass for hybrid dynamics.
+
+    Joints in `fd` have a given force, other joints a given acceleration.
+    """
+
+    def step(i: int, Xup: Any, S: Array, c: Array, IA: Any, pA: Array) -> Any:
+        vi = model.v_slices[i]
+        if not fd[i]:
+            return articulated_step_prescribed(model, i, prescribed.qdd[vi], Xup, S, c, IA, pA)
+        rotor = None if rotor_inertia is None else np.asarray(rotor_inertia)[vi]
+        _check_inertia(model, i, IA, S, rotor)
+        return articulated_step(model, i, prescribed.tau[vi], Xup, S, c, IA, pA, rotor)
+
+    return step
+
+
+def hybrid_dynamics_crba(
+    model: Tree,
+    fd: Mask,
+    q: Array,
+    qd: Array,
+    qdd: Array,
+    tau: Array,
+    f_ext: Array | None = None,
+    gravity: Array | None = None,
+) -> JointDynamics:
+    """Return the result of `hybrid_dynamics`, from the inertia matrix of the unknown accelerations.
+
+        C' = ID(q, qd, [0; qdd2]), H11 qdd1 = tau1 - C1', tau = C' + H [qdd1; 0]  (RBDA Eq 9.2, 9.3)
+
+    Raises:
+        ValueError: The mask does not have one boolean per joint, or H11 is numeric and not positive
+            definite.
+    """
+    fd = checked_mask(model, fd)
+    check_lengths(model, f_ext, q=q, qd=qd, qdd=qdd, tau=tau)
+    forward = np.repeat(fd, [joint.nv for joint in model.joint])
+    given = np.where(forward, 0.0, qdd)
+    C = rnea(model, q, qd, given, f_ext, gravity)
+
+    # the unknown accelerations, with zeros for the given ones
+    qdd1 = solve_ltdl(crba_of(model, q, fd), _expanded_parent(model, fd), (tau - C)[forward])
+    found = np.full(model.nv, 0.0, dtype=qdd1.dtype)
+    found[forward] = qdd1
+    tau_out = np.where(forward, tau, C + inertia_times(model, q, found))
+    return JointDynamics(given + found, tau_out)
+
+
+def _expanded_parent(model: Tree, fd: Mask) -> tuple[int, ...]:
+    """Return the parents of the variables with given force, which determine the zeros of H11."""
+    freedoms = [joint.nv for joint, known in zip(model.joint, fd, strict=True) if known]
+    return expand_lambda(reduced_parent(model.parent, fd)[0], freedoms)
+
+
+def crba_of(model: Tree, q: Array, fd: Mask) -> Array:
+    """Return the joint-space inertia H11 of the joints in `fd` (RBDA Table 9.1).
+
+    The rows and columns of H11 correspond to the variables of these joints in order.
+    """
+    fd = checked_mask(model, fd)
+    first = _first_variables(model, fd)
+    return inertia_of_joints(model, q, {i: first[i] for i, known in enumerate(fd) if known})
+
+
+def reduced_parent(parent: Sequence[int], fd: Mask) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the parent array after merging the bodies at each joint not in `fd` (RBDA Fig 9.1).
+
+    This array defines the branch-induced zeros of H11; `expand_lambda` then expands joints with
+    several degrees of freedom.
+
+    Returns:
+        The parent array, and for every body its index in the merged tree, -1 for the base.
+    """
+    reduced: list[int] = []
+    number = [-1] * (len(parent) + 1)  # the last entry is the base
+    for i, (p, known) in enumerate(zip(parent, fd, strict=True)):
+        number[i] = number[p]
+        if known:
+            reduced.append(number[p])
+            number[i] = len(reduced) - 1
+    return tuple(reduced), tuple(number[:-1])
+
+
+def checked_mask(model: Tree, fd: Mask) -> tuple[bool, ...]:
+    """Return the mask as a tuple of one boolean per joint; raise ValueError if it is invalid."""
+    mask = np.asarray(fd)
+    if mask.shape != (model.nb,) or mask.dtype == object or not np.all((mask == 0) | (mask == 1)):
+        raise ValueError(
+            f"the mask fd needs one boolean for each of the {model.nb} joints of model "
+            f"'{model.name}', not {fd!r}"
+        )
+    return tuple(bool(known) for known in mask)
+
+
+def _joints(model: Tree, fd: Mask) -> list[tuple[bool, slice]]:
+    return list(zip(fd, model.v_slices, strict=True))
+
+
+def _first_variables(model: Tree, fd: Mask) -> list[slice]:
+    """Return the slices in H11 of the joints in `fd`, and empty slices for other joints."""
+    sizes = [joint.nv if known else 0 for joint, known in zip(model.joint, fd, strict=True)]
+    return [slice(a, b) for a, b in pairwise(accumulate(sizes, initial=0))]
+
+
+def _check_inertia(model: Tree, i: int, IA: Any, S: Array, rotor: Array | None) -> None:
+    """Raise ValueError if a forward-dynamics joint moves no inertia; skip traced values."""
+    D = S.T @ (IA @ S) + np.diag(np.zeros(S.shape[1]) if rotor is None else rotor)
+    if D.dtype != object and np.all(np.isfinite(D)) and not np.all(np.linalg.eigvalsh(D) > 0):
+        raise ValueError(
+            f"joint {i} ({model.joint_names[i]}) of model '{model.name}' cannot be a "
+            "forward-dynamics joint: the bodies that it moves "
+            f"have no inertia along it, D = {D.tolist()}; prescribe its acceleration instead"
+        )

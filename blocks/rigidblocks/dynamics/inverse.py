@@ -1,20 +1,20 @@
-"""Inverse dynamics: from motion to forces (RBDA chapter 5)."""
+"""Inverse dynamics: forces from accelerations (RBDA chapter 5)."""
 
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.dynamics.sweeps import (
+from rigidblocks.dynamics.joint_kinematics import (
     Base,
     check_lengths,
     fixed_base,
-    less_external_forces,
     minus_gravity,
     per_body,
+    subtract_external_forces,
     to_body,
 )
-from rigidblocks.model.tree import Tree
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.spatial import Array
 
 
 def rnea(
@@ -25,20 +25,28 @@ def rnea(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> Array:
-    """The joint forces tau (nv,) that give the accelerations qdd: tau = H(q) qdd + C(q, qd).
+    """Return the joint forces tau (nv,) for the accelerations qdd: tau = H(q) qdd + C(q, qd).
 
-    The recursive Newton-Euler algorithm (RBDA Table 5.1).
+    This is the recursive Newton-Euler algorithm (RBDA Table 5.1).
+
+    Args:
+        model: Tree of bodies.
+        q: Joint positions (nq,) [rad or m].
+        qd: Joint velocities (nv,).
+        qdd: Joint accelerations (nv,).
+        f_ext: External wrenches (nb, 6) on the bodies in base coordinates [N m, N].
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
     """
     check_lengths(model, f_ext, q=q, qd=qd, qdd=qdd)
     Xup, S, f = net_forces(
         model, fixed_base(model), minus_gravity(model, gravity), q, qd, qdd, f_ext
     )
 
-    # inward: each joint transmits the force of its whole subtree
+    # inward: each joint transmits the force of its subtree
     tau: list[Any] = [None] * model.nb
     for i in reversed(range(model.nb)):
         p = model.parent[i]
-        tau[i], fa = transmitted(model, i, Xup[i], S[i], f[i])
+        tau[i], fa = transmitted_force(model, i, Xup[i], S[i], f[i])
         if p >= 0:
             f[p] = f[p] + fa
     return np.concatenate(tau)
@@ -53,8 +61,9 @@ def net_forces(
     qdd: Array,
     f_ext: Array | None = None,
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """The first pass, outward from a base that accelerates with `a_base`: Xup, S, and the force
-    that moves each body less the external one.
+    """Return Xup, S and the net force minus the external force of each body.
+
+    This is the first pass, outward from a base with the acceleration `a_base`.
     """
     b, (Xup, S, v, a, f) = base.body, per_body(model, 5)
     v[b], a[b] = base.v, a_base
@@ -65,16 +74,16 @@ def net_forces(
         Xup[i], S[i], v[i], a[i], f[i] = net_force(
             model, i, q[model.q_slices[i]], qd[vs], qdd[vs], v[p], a[p]
         )
-    return Xup, S, less_external_forces(model, base, Xup, f, f_ext)
+    return Xup, S, subtract_external_forces(model, base, Xup, f, f_ext)
 
 
 def net_force(
     model: Tree, i: int, q: Array, qd: Array, qdd: Array, v_p: Array, a_p: Array
 ) -> tuple[Any, ...]:
-    """The first pass at body i: Xup, S, v, a and f = I a + v x* I v, from the motion of its parent.
+    """Return Xup, S, v, a and f = I a + v x* I v: the first pass at body i.
 
-    The accelerations are those of `Transform.carry`, so a = Xup a_p + S qdd + cJ + v x vJ is in
-    their terms.
+    `v_p` and `a_p` are the velocity and the acceleration of its parent. `Transform.carry` computes
+    a = Xup a_p + S qdd + cJ + v x vJ.
     """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
     Xup = to_body(model, i, XJ, q)
@@ -83,8 +92,8 @@ def net_force(
     return Xup, S, v, a, model.inertia[i].force(v, a)
 
 
-def transmitted(model: Tree, i: int, Xup: Any, S: Array, f: Array) -> tuple[Array, Array]:
-    """The second pass at body i: tau = S^T f, and the force f that its parent feels."""
+def transmitted_force(model: Tree, i: int, Xup: Any, S: Array, f: Array) -> tuple[Array, Array]:
+    """Return the joint force tau = S^T f of body i, and its force on the parent."""
     del model, i
     return S.T @ f, Xup.T @ f
 
@@ -97,12 +106,14 @@ def joint_wrenches(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> tuple[Array, Array]:
-    """The wrench [n; f] that each joint transmits from its parent to its body, (nb, 6) in the
-    body's coordinates, and the one that the base gives the robot, (6,) in base coordinates (f_i of
-    RBDA Table 5.1).
+    """Return the wrench [n; f] that each joint transmits to its body (f_i of RBDA Table 5.1).
 
-    The joint force is the part along the joint's freedoms, tau = S^T f; the rest is what the joint
-    itself has to bear.
+    The joint force is the component along the motion subspace, tau = S^T f. The joint structure
+    supports the remaining components.
+
+    Returns:
+        The wrenches (nb, 6) from parent to body in body coordinates, and the wrench (6,) of the
+        base on the robot in base coordinates.
     """
     check_lengths(model, f_ext, q=q, qd=qd, qdd=qdd)
     Xup, _, f = net_forces(
@@ -121,7 +132,8 @@ def joint_wrenches(
 def bias_force(
     model: Tree, q: Array, qd: Array, f_ext: Array | None = None, gravity: Array | None = None
 ) -> Array:
-    """The joint-space bias force C (nv,): the forces that give no acceleration, C = rnea(q, qd, 0)
-    (RBDA Eq 6.2).
+    """Return the joint-space bias force C (nv,) = rnea(q, qd, 0) (RBDA Eq 6.2).
+
+    The joint forces tau = C result in zero joint acceleration.
     """
     return rnea(model, q, qd, np.zeros(model.nv), f_ext, gravity)

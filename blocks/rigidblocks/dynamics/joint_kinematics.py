@@ -1,28 +1,28 @@
-"""The position and velocity kinematics that all algorithms start with (RBDA 4.4, Table 5.1).
+"""Joint kinematics, joint indices and checks of vector lengths, shared by all algorithms.
 
-Lists are indexed by body; their last entry, which is number -1, is the base.
+Position and velocity kinematics follow RBDA 4.4 and Table 5.1. Lists are indexed by body. Their
+last entry, with the index -1, is the base.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.factored import factored
-from rigidblocks.algebra.scalar import is_traced
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.model.configuration import check_quaternions
-from rigidblocks.model.tree import Tree
+from rigidblocks.robot.configuration import check_quaternions
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.scalar import is_traced
+from rigidblocks.spatial.spatial import Array, multiply_transforms
 
 
 def joint_kinematics(model: Tree, i: int, q: Array, qd: Array) -> tuple[Any, Array, Array, Array]:
-    """The transform from the parent to body i, and S, vJ and cJ of its joint (RBDA Table 5.1)."""
+    """Return Xup, motion subspace S, velocity vJ and bias acceleration cJ of joint i."""
     XJ, S, vJ, cJ = model.joint[i].jcalc(q[model.q_slices[i]], qd[model.v_slices[i]])
     return to_body(model, i, XJ, q), S, vJ, cJ
 
 
 def transforms_and_subspaces(model: Tree, q: Array, base: int = -1) -> tuple[list[Any], list[Any]]:
-    """Xup and S of the joints behind body `base`, by body."""
+    """Return the transforms Xup and the motion subspaces S of the joints after `base`."""
     (Xup, S), still = per_body(model, 2), np.zeros(model.nv)
     for i in range(base + 1, model.nb):
         Xup[i], S[i], _, _ = joint_kinematics(model, i, q, still)
@@ -30,14 +30,15 @@ def transforms_and_subspaces(model: Tree, q: Array, base: int = -1) -> tuple[lis
 
 
 def to_body(model: Tree, i: int, XJ: Any, q: Array) -> Any:
-    """Xup = XJ Xtree, from the parent to body i; in factors in a trace, where q is traced."""
+    """Return the transform Xup = XJ Xtree from the parent to body i, as factors if traced."""
     X = model.Xtree[i]
-    return factored(XJ, X) if is_traced(q) else XJ @ X
+    return multiply_transforms(XJ, X) if is_traced(q) else XJ @ X
 
 
 class Base(NamedTuple):
-    """What the bodies hang on: body number `body`, the transform X from fixed-base to its
-    coordinates, and its velocity v in them; -1 is the fixed base itself.
+    """Base of the bodies: the body with the index `body`, or -1 for the fixed base.
+
+    `X` is the transform from fixed-base to body coordinates, `v` the velocity in body coordinates.
     """
 
     body: int
@@ -46,13 +47,14 @@ class Base(NamedTuple):
 
 
 def fixed_base(model: Tree) -> Base:
-    """The base that does not move."""
+    """Return the base that does not move."""
     return Base(-1, model.algebra.identity(), model.algebra.zero())
 
 
 def base_transforms(model: Tree, Xup: list[Any], base: Base | None = None) -> list[Any]:
-    """The transforms from fixed-base to body coordinates of all bodies behind `base`, from those of
-    their parents; None for the bodies before it.
+    """Return the transforms from fixed-base to body coordinates of all bodies after `base`.
+
+    `Xup` contains the transforms from the parents. The entries of bodies before `base` are None.
     """
     base = base or fixed_base(model)
     X0: list[Any] = [None] * (model.nb + 1)
@@ -62,10 +64,10 @@ def base_transforms(model: Tree, Xup: list[Any], base: Base | None = None) -> li
     return X0[:-1]
 
 
-def less_external_forces(
+def subtract_external_forces(
     model: Tree, base: Base, Xup: list[Any], f: list[Any], f_ext: Array | None
 ) -> list[Any]:
-    """The forces on the bodies without their shares in f_ext, in fixed-base coordinates."""
+    """Return the forces on the bodies minus f_ext, which is in fixed-base coordinates."""
     if f_ext is None:
         return f
     X0 = base_transforms(model, Xup, base)
@@ -73,18 +75,20 @@ def less_external_forces(
 
 
 def minus_gravity(model: Tree, gravity: Array | None) -> Array:
-    """The fictitious acceleration of the base, -a_g, that stands for uniform gravity (RBDA 5.3)."""
-    a_g: Array = model.algebra.uniform(np.asarray(model.gravity if gravity is None else gravity))
+    """Return the fictitious base acceleration -a_g, which replaces uniform gravity (RBDA 5.3)."""
+    a_g: Array = model.algebra.uniform_field(
+        np.asarray(model.gravity if gravity is None else gravity)
+    )
     return -a_g
 
 
 def per_body(model: Tree, count: int) -> tuple[list[Any], ...]:
-    """As many empty lists, each with a place for every body and the base."""
+    """Return `count` lists; each has an entry None for each body and for the base."""
     return tuple([None] * (model.nb + 1) for _ in range(count))
 
 
-def supported(parent: Sequence[int], fd: Sequence[Any]) -> tuple[bool, ...]:
-    """nu(fd): for every body whether a joint of `fd` supports it (RBDA Eq 9.5)."""
+def supporting_joints(parent: Sequence[int], fd: Sequence[Any]) -> tuple[bool, ...]:
+    """Return a mask of the bodies that at least one joint in `fd` supports (RBDA Eq 9.5)."""
     nu = [bool(known) for known in fd]
     for i, p in enumerate(parent):
         nu[i] = nu[i] or (p >= 0 and nu[p])
@@ -92,10 +96,12 @@ def supported(parent: Sequence[int], fd: Sequence[Any]) -> tuple[bool, ...]:
 
 
 def support(model: Tree, body: str | int) -> list[int]:
-    """kappa(body): the joints on the way from the base to the body, given by its name or number, in
-    that order (RBDA 4.1.4).
+    """Return kappa(body): the joints on the path from the base to the body (RBDA 4.1.4).
 
-    Raises ValueError for a body that the model has not.
+    The body is given by name or index. The joints are in the order of the path.
+
+    Raises:
+        ValueError: The model does not have the body.
     """
     path, i = list[int](), body_number(model, body)
     while i >= 0:
@@ -105,36 +111,32 @@ def support(model: Tree, body: str | int) -> list[int]:
 
 
 def joint_number(model: Tree, joint: str | int) -> int:
-    """The number of a joint given by its name or number; raises ValueError for one that there is
-    not.
-    """
+    """Return the index of a joint given by name or index; raise ValueError if it is unknown."""
     return _number(model, "joint", joint, model.joint_names)
 
 
 def body_number(model: Tree, body: str | int) -> int:
-    """The number of a body given by its name or number; raises ValueError for one that there is
-    not.
-    """
+    """Return the index of a body given by name or index; raise ValueError if it is unknown."""
     return _number(model, "body", body, model.body_names)
 
 
-def _number(model: Tree, what: str, wanted: str | int, names: tuple[str, ...]) -> int:
-    if wanted in names:
-        return names.index(str(wanted))
-    if isinstance(wanted, int | np.integer) and 0 <= wanted < model.nb:
-        return int(wanted)
+def _number(model: Tree, kind: str, identifier: str | int, names: tuple[str, ...]) -> int:
+    if identifier in names:
+        return names.index(str(identifier))
+    if isinstance(identifier, int | np.integer) and 0 <= identifier < model.nb:
+        return int(identifier)
     raise ValueError(
-        f"model '{model.name}' has no {what} {wanted!r}; it has: {', '.join(names)}, or 0 to "
+        f"model '{model.name}' has no {kind} {identifier!r}; it has: {', '.join(names)}, or 0 to "
         f"{model.nb - 1}"
     )
 
 
 def check_lengths(model: Tree, f_ext: Array | None = None, **vectors: Array) -> None:
-    """Raises ValueError for a vector of another length than the model's, naming the first joint
-    that has none of it.
+    """Check the lengths of vectors: q has nq elements, all others nv; f_ext has a row per body.
 
-    q has nq elements, all others nv; f_ext has a row for every body. A zero quaternion in q is
-    refused too, unless traced.
+    Raises:
+        ValueError: A length is wrong, or q contains a zero quaternion and is not traced. The
+            message names the first joint whose elements are missing.
     """
     if f_ext is not None and len(f_ext) != model.nb:
         raise ValueError(
@@ -142,32 +144,32 @@ def check_lengths(model: Tree, f_ext: Array | None = None, **vectors: Array) -> 
         )
     for name, vector in vectors.items():
         places = model.q_slices if name == "q" else model.v_slices
-        if (given := len(vector)) != (needed := places[-1].stop):
+        if (count := len(vector)) != (needed := places[-1].stop):
             raise ValueError(
                 f"{name} of model '{model.name}' needs {needed} elements, not "
-                f"{given}{_missing(model, name, given)}"
+                f"{count}{_missing_elements_hint(model, name, count)}"
             )
     if "q" in vectors and model.nq > model.nv and (q := np.asarray(vectors["q"])).dtype != object:
         check_quaternions(model, q)
 
 
-def _missing(model: Tree, name: str, given: int) -> str:
-    """What may have been forgotten: the variables of a floating base, or those of a joint."""
+def _missing_elements_hint(model: Tree, name: str, count: int) -> str:
+    """Return a hint that names the joint or the floating base whose elements a vector lacks."""
     places = model.q_slices if name == "q" else model.v_slices
-    body = behind_six_freedoms(model)
-    if body is not None and given == places[-1].stop - places[body].stop:
-        return (
-            "; without the variables of its floating base it is for aba_floating and rnea_floating"
-        )
+    body = floating_base_body(model)
+    if body is not None and count == places[-1].stop - places[body].stop:
+        return "; aba_floating and rnea_floating take vectors without the floating base"
     for joint, place in zip(model.joint_names, places, strict=True):
-        if place.stop > given:
+        if place.stop > count:
             return f"; {joint} has {name}[{place.start}:{place.stop}]"
     return ""
 
 
-def behind_six_freedoms(model: Tree) -> int | None:
-    """The body that the first six freedoms carry, if the bodies before it are an unbranched chain
-    without mass, and all others hang on it: that is a floating base.
+def floating_base_body(model: Tree) -> int | None:
+    """Return the index of the floating base, the body with the first six DOFs, or None.
+
+    The bodies before the floating base must be a massless unbranched chain. All other bodies must
+    be its descendants.
     """
     freedoms = np.cumsum([joint.nv for joint in model.joint])
     body = int(np.argmax(freedoms == 6))
@@ -178,4 +180,46 @@ def behind_six_freedoms(model: Tree) -> int | None:
         body
         if freedoms[body] == 6 and chain and min(model.parent[body + 1 :], default=body) >= body
         else None
+    )
+
+
+def joint_numbers(tree: Tree, joints: Iterable[str | int], purpose: str) -> list[int]:
+    """Return the indices 0 .. nb-1 of the given joints, without duplicates, in the same order.
+
+    Args:
+        tree: Model with the joints.
+        joints: Names or indices of the joints.
+        purpose: Purpose of the joints, for the error message.
+
+    Raises:
+        ValueError: A joint is unknown.
+    """
+    numbers = []
+    for joint in joints:
+        known = joint in tree.joint_names if isinstance(joint, str) else 0 <= joint < tree.nb
+        if not known:
+            raise ValueError(
+                f"unknown joint {joint!r} to be {purpose} in model '{tree.name}'; expected one "
+                f"of {', '.join(tree.joint_names)}, or 0 .. {tree.nb - 1}"
+            )
+        numbers.append(tree.joint_names.index(joint) if isinstance(joint, str) else int(joint))
+    return list(dict.fromkeys(numbers))
+
+
+def velocity_columns(tree: Tree, joints: Iterable[str | int], purpose: str) -> list[int]:
+    """Return the indices in qd of the velocity variables of these joints."""
+    places = [tree.v_slices[i] for i in joint_numbers(tree, joints, purpose)]
+    return [column for place in places for column in range(place.start, place.stop)]
+
+
+def velocity_names(model: Tree) -> tuple[str, ...]:
+    """Return the names of the velocity variables (nv,).
+
+    The name of a variable is the joint name, followed by a number if the joint has several
+    variables.
+    """
+    return tuple(
+        name if joint.nv == 1 else f"{name}[{k}]"
+        for name, joint in zip(model.joint_names, model.joint, strict=True)
+        for k in range(joint.nv)
     )

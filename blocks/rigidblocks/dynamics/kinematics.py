@@ -1,31 +1,51 @@
-"""Where the bodies are and how they move: poses, velocities and accelerations of bodies and of
-points on them.
+"""Kinematics: motion of bodies and of points on them, Jacobians, and inverse kinematics.
 
-Nothing here is offset by gravity: the accelerations are those that a camera would see, not those of
-Table 5.1. The acceleration of a body is a spatial vector, which is *not* the acceleration of the
-body's origin (RBDA 2.11): a body that turns uniformly has none, though its points have.
-`classical_acceleration` and the point functions give what is usually meant. A point is given by its
-position (3,) [m] in the coordinates of its body, which is given by name or number.
+The accelerations have no gravity offset: they equal the accelerations that a camera measures. The
+accelerations of RBDA Table 5.1 have the offset -a_g.
+
+The acceleration of a body is a spatial vector, *not* the acceleration of the body's origin (RBDA
+2.11). For a uniform rotation it is zero, although the points of the body accelerate.
+`classical_acceleration` and the point functions return classical accelerations.
+
+Bodies are given by name or index. A point is given by its position (3,) [m] in the coordinates of
+its body.
+
+`inverse_kinematics` returns the configuration that moves frames of a robot to their targets. The
+method is damped least squares with the exact Jacobian (Wampler 1986; Nakamura and Hanafusa 1986).
+`inverse_kinematics` adapts the damping as in the Levenberg-Marquardt method.
+
+Source: RBDA 4.1.4, Examples 2.3 and 2.5 (Jacobians).
 """
 
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array, cross
-from rigidblocks.dynamics.sweeps import (
+from rigidblocks.dynamics.joint_kinematics import (
     base_transforms,
+    body_number,
     check_lengths,
     joint_kinematics,
     support,
 )
-from rigidblocks.model.model import Model
-from rigidblocks.model.tree import Tree
+from rigidblocks.joints.base import subspace_rate
+from rigidblocks.robot.configuration import as_configuration, integrate, neutral
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.linear_algebra import positive_solution
+from rigidblocks.spatial.scalar import maximum
+from rigidblocks.spatial.spatial import Array, Transform, cross, identity
 
 
 def body_poses(model: Tree, q: Array) -> list[Any]:
-    """The transforms from base to body coordinates: E turns to the body's axes, r is where its
-    origin is (RBDA Ex 4.3).
+    """Return the transforms from base to body coordinates (RBDA Ex 4.3).
+
+    E rotates base coordinates to body coordinates, and r is the position of the body origin.
     """
     check_lengths(model, q=q)
     return base_transforms(
@@ -34,9 +54,7 @@ def body_poses(model: Tree, q: Array) -> list[Any]:
 
 
 def body_velocities(model: Tree, q: Array, qd: Array) -> Array:
-    """The spatial velocities [w; v] of all bodies (nb, 6), each in its own coordinates (RBDA Eq
-    5.14).
-    """
+    """Return the spatial velocities [w; v] (nb, 6) in body coordinates (RBDA Eq 5.14)."""
     check_lengths(model, q=q, qd=qd)
     v = [model.algebra.zero()] * (model.nb + 1)
     for i, p in enumerate(model.parent):
@@ -46,9 +64,7 @@ def body_velocities(model: Tree, q: Array, qd: Array) -> Array:
 
 
 def body_accelerations(model: Tree, q: Array, qd: Array, qdd: Array) -> Array:
-    """The spatial accelerations of all bodies (nb, 6), each in its own coordinates (RBDA Eq 5.15
-    with a_0 = 0).
-    """
+    """Return the spatial accelerations (nb, 6) in body coordinates (RBDA Eq 5.15 with a_0 = 0)."""
     check_lengths(model, q=q, qd=qd, qdd=qdd)
     v, a = ([model.algebra.zero()] * (model.nb + 1) for _ in range(2))
     for i, p in enumerate(model.parent):
@@ -59,31 +75,35 @@ def body_accelerations(model: Tree, q: Array, qd: Array, qdd: Array) -> Array:
 
 
 def classical_acceleration(a: Array, v: Array) -> Array:
-    """[dw/dt; acceleration of the origin] from the spatial acceleration a and velocity v, a + [0; w
-    x v] (RBDA Eq 2.50).
+    """Return the classical acceleration a + [0; w x v] (RBDA Eq 2.50).
+
+    The result is [dw/dt; acceleration of the origin]. a and v are the spatial acceleration and
+    velocity.
     """
     return np.concatenate([a[:3], a[3:] + cross(v[:3], v[3:])])
 
 
 def spatial_acceleration(a: Array, v: Array) -> Array:
-    """The spatial acceleration from [dw/dt; the origin's] a and the velocity v, a - [0; w x v]
-    (RBDA Eq 2.48).
+    """Return the spatial acceleration a - [0; w x v] (RBDA Eq 2.48).
+
+    a is the classical acceleration [dw/dt; acceleration of the origin] and v the spatial velocity.
     """
     return np.concatenate([a[:3], a[3:] - cross(v[:3], v[3:])])
 
 
 def point_position(model: Model, q: Array, body: str | int, point: Array) -> Array:
-    """The position (3,) [m] of a body's point in base coordinates, r + E^T p."""
-    X = _moving(model, body, q, np.zeros(model.nv), np.zeros(model.nv))[0]
+    """Return the position (3,) [m] of a point of a body in base coordinates, r + E^T p."""
+    X = _body_motion(model, body, q, np.zeros(model.nv), np.zeros(model.nv))[0]
     position: Array = X.r + X.E.T @ np.asarray(point)
     return position
 
 
 def point_velocity(model: Model, q: Array, qd: Array, body: str | int, point: Array) -> Array:
-    """The velocity (3,) [m/s] of a body's point in base coordinates, E^T (v + w x p) (RBDA Eq
-    2.1).
+    """Return the velocity (3,) [m/s] of a point of a body, E^T (v + w x p) (RBDA Eq 2.1).
+
+    The result is in base coordinates.
     """
-    X, v, _ = _moving(model, body, q, qd, np.zeros(model.nv))
+    X, v, _ = _body_motion(model, body, q, qd, np.zeros(model.nv))
     velocity: Array = X.E.T @ (v[3:] + cross(v[:3], np.asarray(point)))
     return velocity
 
@@ -91,11 +111,12 @@ def point_velocity(model: Model, q: Array, qd: Array, body: str | int, point: Ar
 def point_acceleration(
     model: Model, q: Array, qd: Array, qdd: Array, body: str | int, point: Array
 ) -> Array:
-    """The acceleration (3,) [m/s^2] of a body's point in base coordinates: the second derivative of
-    its position.
+    """Return the acceleration (3,) [m/s^2] of a point of a body in base coordinates.
+
+    The result is the second time derivative of the position.
     """
-    X, v, a = _moving(model, body, q, qd, qdd)
-    acceleration: Array = X.E.T @ _of_point(v, a, np.asarray(point))
+    X, v, a = _body_motion(model, body, q, qd, qdd)
+    acceleration: Array = X.E.T @ _point_acceleration(v, a, np.asarray(point))
     return acceleration
 
 
@@ -108,23 +129,21 @@ def specific_force(
     point: Array,
     gravity: Array | None = None,
 ) -> Array:
-    """What an accelerometer at a body's point reads (3,) [m/s^2], in body coordinates: its
-    acceleration less gravity.
+    """Return the reading (3,) [m/s^2] of an accelerometer at a point, in body coordinates.
 
-    At rest it reads +g upwards, in free fall nothing.
+    The reading is the acceleration of the point minus gravity: +g upwards at rest, zero in free
+    fall.
     """
-    X, v, a = _moving(model, body, q, qd, qdd)
+    X, v, a = _body_motion(model, body, q, qd, qdd)
     g = np.asarray(model.gravity if gravity is None else gravity)
-    reading: Array = _of_point(v, a, np.asarray(point)) - X.E @ g
+    reading: Array = _point_acceleration(v, a, np.asarray(point)) - X.E @ g
     return reading
 
 
-def _moving(
+def _body_motion(
     model: Tree, body: str | int, q: Array, qd: Array, qdd: Array
 ) -> tuple[Any, Array, Array]:
-    """The pose of one body, its velocity and its spatial acceleration, the two in its
-    coordinates.
-    """
+    """Return the pose of a body, and its velocity and spatial acceleration in its coordinates."""
     check_lengths(model, q=q, qd=qd, qdd=qdd)
     X, v, a = model.algebra.identity(), model.algebra.zero(), model.algebra.zero()
     for i in support(model, body):
@@ -134,8 +153,261 @@ def _moving(
     return X, v, a
 
 
-def _of_point(v: Array, a: Array, p: Array) -> Array:
-    """The acceleration of the body's point p, in body coordinates."""
+def _point_acceleration(v: Array, a: Array, p: Array) -> Array:
+    """Return the acceleration of the point p of a body, in body coordinates."""
     w, origin = v[:3], classical_acceleration(a, v)
     acceleration: Array = origin[3:] + cross(origin[:3], p) + cross(w, cross(w, p))
     return acceleration
+
+
+def body_jacobian(model: Tree, q: Array, body: str | int) -> Array:
+    """Return the Jacobian J (6, nv) of a body in body coordinates (RBDA Eq 4.5, 4.6).
+
+    The spatial velocity of the body is J qd.
+    """
+    check_lengths(model, q=q)
+    J: list[Any] = [np.zeros((len(model.algebra.zero()), joint.nv)) for joint in model.joint]
+    X = model.algebra.identity()
+    for i in reversed(support(model, body)):
+        Xup, S, _, _ = joint_kinematics(model, i, q, np.zeros(model.nv))
+        J[i] = X @ S
+        X = X @ Xup
+    return np.hstack(J)
+
+
+def body_jacobian_rate(model: Tree, q: Array, qd: Array, body: str | int) -> Array:
+    """Return dJ/dt (6, nv) in body coordinates (RBDA Eq 2.57).
+
+    The spatial acceleration of the body is J qdd + dJ/dt qd. The columns are the derivatives of
+    moving vectors, S' + v x S, where S' contains the derivatives of the components of S. The
+    derivatives of the elements of J differ from dJ/dt by v x J, because the body coordinates move.
+    """
+    check_lengths(model, q=q, qd=qd)
+    J: list[Any] = [np.zeros((len(model.algebra.zero()), joint.nv)) for joint in model.joint]
+    path, v = support(model, body), {-1: model.algebra.zero()}
+    kinematics = {i: joint_kinematics(model, i, q, qd) for i in path}
+
+    # outward: velocities
+    for i in path:
+        Xup, _, vJ, _ = kinematics[i]
+        v[i] = Xup @ v[model.parent[i]] + vJ
+
+    # inward: the columns of each joint in body coordinates
+    X = model.algebra.identity()
+    for i in reversed(path):
+        Xup, S, _, _ = kinematics[i]
+        Sdot = subspace_rate(model.joint[i], q[model.q_slices[i]], qd[model.v_slices[i]])
+        J[i] = X @ (Sdot + _each_cross(model, v[i], S))
+        X = X @ Xup
+    return np.hstack(J)
+
+
+def _each_cross(model: Tree, v: Array, S: Array) -> Array:
+    """Return v x s for each column s of S."""
+    products = np.array([model.algebra.cross_motion(v, s) for s in S.T])
+    return products.reshape(S.shape[::-1]).T
+
+
+def point_jacobian(model: Model, q: Array, body: str | int, point: Array) -> Array:
+    """Return the Jacobian J (3, nv) of a point of a body, in base coordinates.
+
+    The velocity of `point` (3,) [m, body coordinates] is J qd.
+    """
+    E, J = _rotation(model, q, body), body_jacobian(model, q, body)
+    jacobian: Array = E.T @ (J[3:] - cross(np.asarray(point), J[:3]))
+    return jacobian
+
+
+def point_jacobian_rate(model: Model, q: Array, qd: Array, body: str | int, point: Array) -> Array:
+    """Return dJ/dt (3, nv) of a point in base coordinates; its acceleration is J qdd + dJ/dt qd."""
+    E, p = _rotation(model, q, body), np.asarray(point)
+    J, Jdot = body_jacobian(model, q, body), body_jacobian_rate(model, q, qd, body)
+    v = J @ qd
+    v_P = v[3:] + cross(v[:3], p)
+    rate: Array = E.T @ (Jdot[3:] - cross(p, Jdot[:3]) - cross(v_P, J[:3]))
+    return rate
+
+
+def _rotation(model: Model, q: Array, body: str | int) -> Array:
+    """Return the rotation matrix E (3, 3) from base coordinates to body coordinates."""
+    X = model.algebra.identity()
+    for i in support(model, body):
+        X = joint_kinematics(model, i, q, np.zeros(model.nv))[0] @ X
+    E: Array = X.E
+    return E
+
+
+LEAST_COSINE = 1e-3  # lower bound of cos(t/2), which bounds the pose error near a half turn
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Target pose of a frame of a body.
+
+    `goal` is the transform from base coordinates to the target frame, `placement` the transform
+    from body coordinates to the frame. If `rotation` is False, the orientation is free.
+    """
+
+    body: str | int
+    goal: Transform
+    placement: Transform = field(default_factory=identity)
+    rotation: bool = True
+
+
+class IKSolution(NamedTuple):
+    """Result of the inverse kinematics.
+
+    `q` (nq,) is the configuration, `error` the norm of the remaining error of all targets [rad, m],
+    and `steps` the number of iterations. `reached` is True if the error is within the tolerance.
+    """
+
+    q: Array
+    error: float
+    steps: int
+    reached: bool
+
+
+def pose_error(X: Transform, goal: Transform) -> Array:
+    """Return the error (6,) [rad; m] from a frame at X to its goal, in base coordinates.
+
+        e = [2 sin(t/2) axis; r_goal - r]
+
+    Both transforms map from base coordinates and may be floats or traced. The angular error
+    increases with the angle t up to a half turn, where the axis is not unique.
+    """
+    R = goal.E.T @ X.E  # rotates the frame axes to the goal axes, in base coordinates
+    sine = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
+    cosine = np.sqrt(maximum(1.0 + R[0, 0] + R[1, 1] + R[2, 2], LEAST_COSINE**2)) / 2
+    return np.concatenate([sine / cosine, goal.r - X.r])
+
+
+def frame_jacobian(model: Model, q: Array, body: str | int, placement: Transform) -> Array:
+    """Return the Jacobian (6, nv) of a frame: J qd is [w; velocity of its origin], in base axes."""
+    X = placement @ body_poses(model, q)[body_number(model, body)]
+    J = placement @ body_jacobian(model, q, body)
+    return np.concatenate([X.E.T @ J[:3], X.E.T @ J[3:]])
+
+
+def damped_step(J: Array, e: Array, damping: Any) -> Array:
+    """Return the damped least-squares step dq = J^T (J J^T + damping^2 1)^-1 e.
+
+    The step minimizes |e - J dq|^2 + damping^2 |dq|^2. It is finite in singular configurations.
+    """
+    step: Array = J.T @ positive_solution(J @ J.T + damping * damping * np.eye(len(J)), e)
+    return step
+
+
+def inverse_kinematics(
+    model: Model,
+    targets: Target | Sequence[Target],
+    q0: ArrayLike | None = None,
+    *,
+    lower: ArrayLike = -np.inf,
+    upper: ArrayLike = np.inf,
+    tolerance: float = 1e-10,
+    steps: int = 300,
+) -> IKSolution:
+    """Return the configuration near `q0` that reaches all targets, or comes closest to them.
+
+    The method is local: a different q0 may give a different branch or a smaller error. The limits
+    apply to joints with one degree of freedom; `RobotDescription.joint_properties` has such limits.
+
+    Args:
+        model: Model of the robot.
+        targets: One target or several targets.
+        q0: Initial configuration (nq,); the neutral configuration by default.
+        lower: Lower limits (nv,) of the joint positions [rad or m].
+        upper: Upper limits (nv,) of the joint positions [rad or m].
+        tolerance: Largest error norm that counts as reached [rad, m].
+        steps: Maximum number of iterations.
+
+    Returns:
+        The configuration, its error, the number of iterations, and True if it reaches the targets.
+
+    Raises:
+        ValueError: A body does not exist, or a lower limit is above its upper limit.
+    """
+    tasks = [targets] if isinstance(targets, Target) else list(targets)
+    bodies = [_number(model, task.body) for task in tasks]
+    low, high = _limits(model, lower, upper)
+    start = neutral(model) if q0 is None else np.asarray(q0, dtype=float)
+    q = np.clip(as_configuration(model, start), low, high)
+    e, damping, done = _errors(model, tasks, bodies, q), 1e-3, 0
+    while done < steps and np.linalg.norm(e) > tolerance and damping < 1e6:
+        done += 1
+        J = np.concatenate([_rows(model, t, b, q) for t, b in zip(tasks, bodies, strict=True)])
+        free = _free(model, q, J.T @ e, low, high)
+        dq = free * _least_squares_step(J * free, e, damping)
+        moved = np.clip(integrate(model, q, dq), low, high)
+        left = _errors(model, tasks, bodies, moved)
+        if np.linalg.norm(left) < np.linalg.norm(e):
+            q, e, damping = moved, left, max(damping / 5, 1e-12)
+        else:
+            damping *= 4
+    error = float(np.linalg.norm(e))
+    return IKSolution(q, error, done, error <= tolerance)
+
+
+def _least_squares_step(J: Array, e: Array, damping: float) -> Array:
+    """Return the result of `damped_step`, computed by least squares without J J^T."""
+    n = J.shape[1]
+    rows, right = np.vstack([J, damping * np.eye(n)]), np.concatenate([e, np.zeros(n)])
+    step: Array = np.linalg.lstsq(rows, right)[0]
+    return step
+
+
+def _number(model: Model, body: str | int) -> int:
+    if body in model.body_names:
+        return model.body_names.index(str(body))
+    if isinstance(body, int) and 0 <= body < model.nb:
+        return body
+    raise ValueError(
+        f"model '{model.name}' has no body {body!r}; expected one of {', '.join(model.body_names)}"
+    )
+
+
+def _limits(model: Model, lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
+    """Return the limits of the positions (nq,), infinite at joints with several variables."""
+    low, high = np.full(model.nq, -np.inf), np.full(model.nq, np.inf)
+    limits = [np.broadcast_to(np.asarray(limit, dtype=float), model.nv) for limit in (lower, upper)]
+    if bad := np.flatnonzero(~(limits[0] <= limits[1])).tolist():
+        raise ValueError(
+            f"the lower limit of variable {bad[0]} is above the upper limit: "
+            f"{limits[0][bad[0]]} > {limits[1][bad[0]]}"
+        )
+    for joint, at, k in zip(model.joint, model.q_slices, model.v_slices, strict=True):
+        if joint.nq == joint.nv == 1:
+            low[at], high[at] = limits[0][k], limits[1][k]
+    return low, high
+
+
+def _free(model: Model, q: Array, descent: Array, low: Array, high: Array) -> Array:
+    """Return 1 for each velocity variable, or 0 if `descent` would move it beyond a limit."""
+    free = np.ones(model.nv)
+    for joint, at, k in zip(model.joint, model.q_slices, model.v_slices, strict=True):
+        if joint.nq == joint.nv == 1:
+            outward = (q[at] <= low[at]) & (descent[k] < 0) | (q[at] >= high[at]) & (descent[k] > 0)
+            free[k] = np.where(outward, 0.0, 1.0)
+    return free
+
+
+def _errors(model: Model, tasks: Sequence[Target], bodies: Sequence[int], q: Array) -> Array:
+    poses = body_poses(model, q)
+    errors = [
+        pose_error(task.placement @ poses[body], task.goal)[0 if task.rotation else 3 :]
+        for task, body in zip(tasks, bodies, strict=True)
+    ]
+    return np.concatenate(errors)
+
+
+def _rows(model: Model, task: Target, body: int, q: Array) -> Array:
+    J = frame_jacobian(model, q, body, task.placement)
+    return J if task.rotation else J[3:]
+
+
+def velocity_product(v: Array) -> Array:
+    """Return [0; w x v_O], the classical minus the spatial acceleration (RBDA Eq 2.49).
+
+    Both accelerations are in the coordinates of `v`.
+    """
+    return np.concatenate([np.zeros(3), cross(v[:3], v[3:])])

@@ -1,14 +1,11 @@
-"""Dynamic equivalence: another model with the same equation of motion that is cheaper to compute
-(RBDA 9.7).
-"""
+"""Dynamic equivalence: models with the same equation of motion and a lower cost (RBDA 9.7)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array, RigidInertia, Transform, identity, rotz, xlt
-from rigidblocks.joint import (
+from rigidblocks.joints import (
     Helical,
     Joint,
     JointMotion,
@@ -18,32 +15,30 @@ from rigidblocks.joint import (
     Spherical,
     StringConstraint,
 )
-from rigidblocks.joint.axial import Z, onto_z
-from rigidblocks.model.model import Model
-from rigidblocks.model.shapes import Shape
+from rigidblocks.joints.holonomic import Z, onto_z
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.shapes import Shape
+from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity, rotz, xlt
 
-NEARLY_PARALLEL = 0.01  # [rad] between axes; quarter turns are written with few digits in files
+NEARLY_PARALLEL = 0.01  # [rad] between axes; files round quarter turns to a few digits
 
 
 @dataclass(frozen=True, eq=False)
 class EquivalentModel(Model):
-    """What `equivalent` returns: for the algorithms alone, with bodies that may have no mass, or
-    less.
+    """Result of `equivalent`, for algorithms only; its bodies may have zero or negative mass.
 
-    Joint positions, velocities, accelerations and forces, external forces in base coordinates and
-    gravity mean what they mean in the first model. Whatever belongs to one body does not: its
-    frame, its inertia, its momentum and energy.
+    Joint positions, velocities, accelerations and forces, external wrenches in base coordinates and
+    gravity have the same meaning as in the original model. The frame, inertia, momentum and energy
+    of a single body differ from the original model.
     """
 
     def __post_init__(self) -> None:
-        """Nothing is checked: the model that this one stands for was, and no body has these
-        inertias.
-        """
+        """Skip all checks: the original model passed them, and these inertias are not physical."""
 
 
 @dataclass(frozen=True)
 class ScrewedRevolute(Revolute):
-    """A revolute joint about z that is turned by `angle` [rad] at q = 0."""
+    """Revolute joint about z with an offset of `angle` [rad] at q = 0."""
 
     angle: float = 0.0
 
@@ -51,47 +46,49 @@ class ScrewedRevolute(Revolute):
         return super().jcalc(q + self.angle, qd)
 
 
-def aligned(model: Model) -> Model:
-    """The same mechanism in other body frames, in which the joints about general axes are about z:
-    the cheapest to trace.
+def align_joint_axes(model: Model) -> Model:
+    """Return the same mechanism with rotated body frames, so that general joint axes become z.
 
-    Body i is turned by E_i: X_J X_T = E_i^T X_z E_i X_T, so that X_T(i) becomes E_i X_T(i) E_p^T of
-    its parent p. The joint variables and forces, the base frame and so the external forces stay
-    what they are.
+    Joints about z are the cheapest to trace. The frame of body i is rotated by E_i: X_J X_T =
+    E_i^T X_z E_i X_T, so X_T(i) becomes E_i X_T(i) E_p^T with its parent p. The joint variables and
+    forces, the base frame and therefore the external wrenches do not change.
     """
-    joints, rotations = zip(*(joint.aligned() for joint in model.joint), strict=True)
-    if joints == model.joint and all(loop.joint.aligned()[0] == loop.joint for loop in model.loops):
+    joints, rotations = zip(*(joint.in_aligned_frames() for joint in model.joint), strict=True)
+    if joints == model.joint and all(
+        loop.joint.in_aligned_frames()[0] == loop.joint for loop in model.loops
+    ):
         return model
     turns = [Transform(E, np.zeros(3)) for E in rotations]
-    Xtree, inertia = _turned_bodies(model, turns)
+    Xtree, inertia = _rotate_bodies(model, turns)
     return replace(
         model,
         joint=joints,
         Xtree=tuple(map(_tidy, Xtree)),
         inertia=inertia,
-        loops=tuple(_aligned_loop(loop, [*turns, identity()]) for loop in model.loops),
-        strings=tuple(_aligned_string(string, rotations) for string in model.strings),
+        loops=tuple(_align_loop(loop, [*turns, identity()]) for loop in model.loops),
+        strings=tuple(_rotate_string(string, rotations) for string in model.strings),
         contact=_turn_shapes(model.contact, turns),
         appearance=_turn_shapes(model.appearance, turns),
     )
 
 
-def about_z(model: Model) -> EquivalentModel:
-    """The tree of a model in other body frames, in which every joint along one axis is along z: the
-    bodies are then of few kinds.
+def align_axes_with_z(model: Model) -> EquivalentModel:
+    """Return the tree of a model with body frames in which every single-axis joint is along z.
+
+    This reduces the number of different joint types.
     """
     joints, rotations = list(model.joint), [np.eye(3)] * model.nb
     for i, joint in enumerate(model.joint):
         if isinstance(joint, Revolute | Prismatic | Helical) and not keeps_z_screws(joint):
             joints[i], rotations[i] = replace(joint, axis=Z), onto_z(joint.axis)
     turns = [Transform(E, np.zeros(3)) for E in rotations]
-    return _equivalent(model, tuple(joints), *_turned_bodies(model, turns))
+    return _equivalent(model, tuple(joints), *_rotate_bodies(model, turns))
 
 
-def _turned_bodies(
+def _rotate_bodies(
     model: Model, turns: list[Transform]
 ) -> tuple[tuple[Transform, ...], tuple[RigidInertia, ...]]:
-    """Xtree and the inertias of bodies whose frames are turned."""
+    """Return Xtree and the body inertias of the model with rotated body frames."""
     Xtree = [turns[i] @ X for i, X in enumerate(model.Xtree)]
     return (
         tuple(
@@ -103,32 +100,30 @@ def _turned_bodies(
     )
 
 
-def with_aligned_loops(model: Model) -> Model:
-    """The model with the loop joints of `aligned`, between its own body frames."""
+def align_loop_joints(model: Model) -> Model:
+    """Return the model with each loop joint about z where possible, in unchanged body frames."""
     still = [identity()] * (model.nb + 1)
-    return replace(model, loops=tuple(_aligned_loop(loop, still) for loop in model.loops))
+    return replace(model, loops=tuple(_align_loop(loop, still) for loop in model.loops))
 
 
 def _turn_shapes(
     shapes: Sequence[tuple[Shape, ...]], turns: list[Transform]
 ) -> tuple[tuple[Shape, ...], ...]:
     return tuple(
-        tuple(shape.moved(turn) for shape in some)
+        tuple(shape.transformed(turn) for shape in some)
         for some, turn in zip(shapes, turns, strict=False)
     )
 
 
-def _aligned_string(string: StringConstraint, rotations: tuple[Array, ...]) -> StringConstraint:
-    """The string between turned bodies."""
+def _rotate_string(string: StringConstraint, rotations: tuple[Array, ...]) -> StringConstraint:
+    """Return the string with its points in the rotated body frames."""
     points = [(i, point if i < 0 else rotations[i] @ point) for i, point in string.points]
     return replace(string, points=tuple(points))
 
 
-def _aligned_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
-    """The loop joint between turned bodies, its own frames turned too; the last of `turns` is the
-    base's.
-    """
-    joint, E = loop.joint.aligned()
+def _align_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
+    """Return the loop joint in the rotated body frames; the last item of `turns` is the base."""
+    joint, E = loop.joint.in_aligned_frames()
     turn = Transform(E, np.zeros(3))
     Xp = turn @ loop.Xp @ turns[loop.predecessor].inverse()
     Xs = turn @ loop.Xs @ turns[loop.successor].inverse()
@@ -136,28 +131,26 @@ def _aligned_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
 
 
 def equivalent(model: Model) -> EquivalentModel:
-    """A model with the same equation of motion as `model`, in as few numbers as its joints allow.
+    """Return a model with the same equation of motion and as few parameters as its joints allow.
 
-    The body frames are those of Denavit and Hartenberg as far as the joints lie along z, and
-    inertia that a body shares with its parent (RBDA Table 9.7) is given to the parent: behind a
-    revolute joint 7 parameters remain of 10.
+    For joints along z, the body frames follow Denavit and Hartenberg. The function moves inertia
+    that a body shares with its parent (RBDA Table 9.7) to the parent. For example, a body on a
+    revolute joint keeps 7 of its 10 inertial parameters.
     """
-    return _with_shared_inertia_at_the_parents(_in_denavit_hartenberg_frames(model))
+    return _move_shared_inertia_to_parents(_use_denavit_hartenberg_frames(model))
 
 
-def _in_denavit_hartenberg_frames(model: Model) -> EquivalentModel:
-    """Every body frame turned about and moved along the z axis of its joint, where that changes no
-    equation.
-    """
+def _use_denavit_hartenberg_frames(model: Model) -> EquivalentModel:
+    """Return the model with body frames rotated and moved along joint axes (DH frames)."""
     first_child = {p: i for i, p in reversed(list(enumerate(model.parent)))}
-    moves = [xlt(np.zeros(3))] * (model.nb + 1)  # the last is the base
+    moves = [xlt(np.zeros(3))] * (model.nb + 1)  # the last item is for the base
     joint, Xtree = list(model.joint), list(model.Xtree)
     for i, p in enumerate(model.parent):
         if keeps_z_screws(model.joint[i]):
             moves[i] = _to_common_normals(model, i, first_child.get(i))
         X = moves[i] @ model.Xtree[i] @ moves[p].inverse()
 
-        # a turn about z that is left: the joint's own where bodies follow, else the body's
+        # a remaining z rotation: moves to the joint if the body has children, else to the body
         if (angle := _turn_about_z(model.joint[i], X)) is not None:
             X = rotz(-angle) @ X
             if i in first_child:
@@ -172,8 +165,10 @@ def _in_denavit_hartenberg_frames(model: Model) -> EquivalentModel:
 
 
 def _to_common_normals(model: Model, i: int, child: int | None) -> Transform:
-    """How frame i goes to where the common normals of its z axis and its neighbours' meet that
-    axis, with x along that of its first child.
+    """Return the transform from body frame i to its DH frame, a screw about the z axis.
+
+    The origin moves to the foot of the normal between the z axes of body and parent. x is along the
+    normal between the z axes of the body and its first child.
     """
     p = model.parent[i]
     along = _foot(model.Xtree[i])[1] if p >= 0 and keeps_z_screws(model.joint[p]) else 0.0
@@ -183,43 +178,41 @@ def _to_common_normals(model: Model, i: int, child: int | None) -> Transform:
 
 
 def _turn_about_z(joint: Joint, X: Transform) -> float | None:
-    """The angle by which a revolute joint about z may begin, so that its tree transform does not
-    turn about z; None for any other.
-    """
+    """Return the rotation about z that a revolute joint can absorb [rad], or None."""
     if not (isinstance(joint, Revolute) and keeps_z_screws(joint) and abs(X.E[2, 0]) < 1e-14):
         return None
     return float(np.arctan2(-X.E[1, 0], X.E[0, 0]))
 
 
 def keeps_z_screws(joint: Joint) -> bool:
-    """Whether a joint is along z alone, so that turning and moving both its frames alike about z
-    changes nothing.
+    """Return True if the same z rotation and z shift of both joint frames changes no equation.
+
+    Only joints along z have this property.
     """
     return type(joint) in (Revolute, Prismatic, Helical) and joint.axis == (0.0, 0.0, 1.0)  # type: ignore[attr-defined]
 
 
 def _foot(X: Transform) -> tuple[float, float]:
-    """The angle about the predecessor's z of the common normal of its z axis and the successor's,
-    and how far along its own z axis the successor's origin has to move to stand on that normal
-    (RBDA 4.3, Figure 4.9).
+    """Return the common normal of the z axes of predecessor and successor (RBDA 4.3, Figure 4.9).
+
+    The first value is the angle of the normal about the z axis of the predecessor. The second value
+    is the displacement of the successor origin along its own z axis to the normal.
     """
     axis = X.E[2]
     sine = np.hypot(axis[0], axis[1])
-    if sine < 1e-12:  # parallel axes: the normal through the predecessor's origin
+    if sine < 1e-12:  # parallel axes: use the normal through the predecessor origin
         turn = float(np.arctan2(X.r[1], X.r[0])) if np.hypot(*X.r[:2]) > 0 else 0.0
         return turn, -X.r[2] / axis[2]
     x, y = -axis[1] / sine, axis[0] / sine
     across = np.array([-y, x, 0.0])
     turn = float(np.arctan2(y, x))
-    if sine < NEARLY_PARALLEL:  # their normal is far away, where inertia is all rounding
+    if sine < NEARLY_PARALLEL:  # at the distant normal, rounding would dominate the inertia
         return turn, -X.r[2] / axis[2]
     return turn, -(X.r @ across) / (axis @ across)
 
 
 def _tidy(X: Transform) -> Transform:
-    """The transform without rounding dust, so that the frames' zeros and ones vanish from a
-    trace.
-    """
+    """Return X with elements of E and r that differ from 0 or 1 only by rounding set to 0 or 1."""
     E = np.where(np.abs(X.E) < 1e-14, 0.0, X.E)
     E = np.where(np.abs(np.abs(E) - 1.0) < 1e-14, np.sign(E), E)
     return Transform(
@@ -227,19 +220,20 @@ def _tidy(X: Transform) -> Transform:
     )
 
 
-def _with_shared_inertia_at_the_parents(model: EquivalentModel) -> EquivalentModel:
-    """Inward: the inertia that a body has in common with its parent is taken from it (RBDA 9.7)."""
+def _move_shared_inertia_to_parents(model: EquivalentModel) -> EquivalentModel:
+    """Return the model with part of each body's inertia moved to its parent (RBDA 9.7)."""
     inertia = list(model.inertia)
     for i, p in reversed(list(enumerate(model.parent))):
-        inertia[i], shared = split(model.joint[i], inertia[i])
+        inertia[i], shared = split_inertia(model.joint[i], inertia[i])
         if p >= 0:
             inertia[p] = inertia[p] + shared.to_parent(model.Xtree[i])
     return replace(model, inertia=tuple(inertia))
 
 
-def split(joint: Joint, inertia: RigidInertia) -> tuple[RigidInertia, RigidInertia]:
-    """What a body keeps of its inertia, with the most zeros, and what may as well be its parent's
-    (RBDA Table 9.7).
+def split_inertia(joint: Joint, inertia: RigidInertia) -> tuple[RigidInertia, RigidInertia]:
+    """Split an inertia into the part of the body and the part for its parent (RBDA Table 9.7).
+
+    The part of the body has as many zeros as possible.
     """
     m, h, I = inertia.m, np.asarray(inertia.h), inertia.I
     none = np.zeros(3)
@@ -253,7 +247,7 @@ def split(joint: Joint, inertia: RigidInertia) -> tuple[RigidInertia, RigidInert
 
 
 def _split_about_z(inertia: RigidInertia) -> tuple[RigidInertia, RigidInertia]:
-    """The same behind a revolute joint about z: the mass as if it were on the axis is shared."""
+    """Split the inertia of a body on a z joint: its own part, and the part for the parent."""
     h, I = np.asarray(inertia.h), inertia.I
     half = (I[0, 0] + I[1, 1] - I[2, 2]) / 2
     shared = RigidInertia(inertia.m, np.array([0.0, 0.0, h[2]]), np.diag([half, half, 0.0]))

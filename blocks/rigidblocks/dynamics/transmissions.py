@@ -1,6 +1,4 @@
-"""Rotors and gears of a mechanism: inertia that joints feel, and joints that move as others do
-(RBDA 9.6).
-"""
+"""Rotors and gears: inertia at joints, and joints that follow other joints (RBDA 9.6)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,26 +6,156 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.linear import positive_solution
-from rigidblocks.algebra.scalar import is_traced
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.dynamics.elements import AlongJoint, along_joint, check_name
-from rigidblocks.dynamics.gears import projected_dynamics
-from rigidblocks.dynamics.hybrid import JointDynamics
-from rigidblocks.dynamics.inverse import rnea
-from rigidblocks.dynamics.joint_space import crba
-from rigidblocks.dynamics.laws import Number, Numbers
-from rigidblocks.model.tree import Tree
+from rigidblocks.dynamics.force_elements import AlongJoint, AlongVelocity, as_joint_line, check_name
+from rigidblocks.dynamics.force_laws import Number, Numbers
+from rigidblocks.dynamics.forward import JointDynamics, crba, hybrid_dynamics
+from rigidblocks.dynamics.inverse import bias_force, rnea
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.linear_algebra import positive_solution
+from rigidblocks.spatial.scalar import is_traced
+from rigidblocks.spatial.spatial import Array
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
+class Gears:
+    """Joint variables as a function of the independent variables: q = G y.
+
+    G is (nv, ny). The row of each independent variable has a single 1.
+    """
+
+    G: Array
+    independent: tuple[int, ...]
+
+
+class ProjectedDynamics(NamedTuple):
+    """Equation of motion H_G ydd + C_G = G^T tau in independent variables (RBDA Eq 9.26).
+
+    H_G = G^T H G (ny, ny) and C_G = G^T (C + H g) (ny,).
+    """
+
+    H: Array
+    C: Array
+
+
+def gears(model: Model, driven: Mapping[int, Mapping[int, float]]) -> Gears:
+    """Return the gears by which independent variables drive other variables.
+
+    A gear pair with q[1] = 100 q[0] is {1: {0: 100}}. A differential with q[2] as the mean of two
+    variables is {2: {0: 0.5, 1: 0.5}}.
+
+    Args:
+        model: Model with equal numbers of positions and velocities.
+        driven: `driven[k]` contains the ratios of q[k] to the independent variables, by their
+            indices.
+
+    Returns:
+        The matrix G and the indices of the independent variables.
+
+    Raises:
+        ValueError: A variable does not exist, a driven variable drives another variable, or a joint
+            has more positions than velocities.
+    """
+    if model.nq != model.nv:
+        raise ValueError(
+            f"model '{model.name}' has {model.nq} positions and {model.nv} velocities; gears need "
+            "as many velocities as positions"
+        )
+    independent = tuple(k for k in range(model.nv) if k not in driven)
+    G = np.zeros((model.nv, len(independent)))
+    G[list(independent), range(len(independent))] = 1.0
+    for k, ratios in driven.items():
+        if not 0 <= k < model.nv or set(ratios) - set(independent):
+            known = f"the independent variables of model '{model.name}' are {independent}"
+            raise ValueError(
+                f"the gear of variable {k} refers to the variables {sorted(ratios)}, but {known}"
+            )
+        for j, ratio in ratios.items():
+            G[k, independent.index(j)] = ratio
+    return Gears(G, independent)
+
+
+def projected_dynamics(H: Array, C: Array, G: Array, g: Array | None = None) -> ProjectedDynamics:
+    """Return the equation of motion in independent variables (RBDA Eq 9.26), for qdd = G ydd + g.
+
+    A trace omits the zeros of G and H, so that only the terms of Eq 9.27 remain. Only nonlinear
+    gears need g (nv,).
+    """
+    bias = C if g is None else C + H @ g
+    product = G.T @ (H @ G)
+    return ProjectedDynamics(np.tril(product) + np.tril(product, -1).T, G.T @ bias)
+
+
+def geared_forward_dynamics(
+    model: Model,
+    coupling: Gears,
+    y: Array,
+    yd: Array,
+    tau: Array,
+    f_ext: Array | None = None,
+    gravity: Array | None = None,
+) -> Array:
+    """Return the accelerations ydd (ny,) of the independent variables.
+
+    The forces `tau` (nv,) act at all joints, including driven joints.
+    """
+    q, qd = coupling.G @ y, coupling.G @ yd
+    H, C = projected_dynamics(crba(model, q), bias_force(model, q, qd, f_ext, gravity), coupling.G)
+    return positive_solution(H, coupling.G.T @ tau - C)
+
+
+def geared_inverse_dynamics(
+    model: Model,
+    coupling: Gears,
+    y: Array,
+    yd: Array,
+    ydd: Array,
+    f_ext: Array | None = None,
+    gravity: Array | None = None,
+) -> Array:
+    """Return the force u (ny,) = G^T tau that the accelerations ydd require (RBDA Eq 8.62).
+
+    All joint forces tau with this product are solutions. A motor with the gear ratio rho at an
+    independent variable needs the torque u / rho.
+    """
+    G = coupling.G
+    u: Array = G.T @ rnea(model, G @ y, G @ yd, G @ ydd, f_ext, gravity)
+    return u
+
+
+def aba_with_rotors(
+    model: Model,
+    q: Array,
+    qd: Array,
+    tau: Array,
+    rotor_inertia: Array,
+    f_ext: Array | None = None,
+    gravity: Array | None = None,
+) -> Array:
+    """Return the joint accelerations qdd (nv,) of a model with fast rotors and gears.
+
+    The articulated-body algorithm uses D_i = S^T U + I_rot (RBDA Eq 9.28). `rotor_inertia` (nv,) is
+    I_rot at the joint, rho^2 times the inertia of the rotor. The algorithm neglects the rotor
+    masses and the gyroscopic forces. At a joint with several degrees of freedom I_rot is on the
+    diagonal of H; `rotor_bias` returns the bias forces of a SixDoF joint.
+    """
+    rotor_inertia = np.asarray(rotor_inertia)
+    return hybrid_dynamics(
+        model, (True,) * model.nb, q, qd, np.zeros(model.nv), tau, f_ext, gravity, rotor_inertia
+    ).qdd
 
 
 @dataclass(frozen=True)
 class Rotor(Numbers):
-    """A rotor that turns fast behind the gear of a joint: D_i = S^T U + ratio^2 inertia (RBDA Eq
-    9.28).
+    """Fast rotor that a gear connects to a joint: D_i = S^T U + ratio^2 inertia (RBDA Eq 9.28).
 
-    `inertia` [kg m^2] is the rotor's own, and `ratio` its speed over the joint's (rad/m at a joint
-    that slides). It leaves out what is small: the rotor's mass, and its gyroscopic forces. Raises
-    ValueError for an inertia that is negative and a ratio of zero.
+    `inertia` [kg m^2] is the inertia of the rotor on its own axis. `ratio` is the rotor speed
+    divided by the joint speed, in rad/m at a prismatic joint. The model neglects the rotor mass and
+    the gyroscopic forces. Along a velocity of a SixDoF joint (`AlongVelocity`), the rotor acts as
+    an inertia without weight.
+
+    Raises:
+        ValueError: The inertia is negative or the ratio is zero.
     """
 
     name: str
@@ -36,7 +164,7 @@ class Rotor(Numbers):
     ratio: Any = 1.0
     quantities: ClassVar = {
         "inertia": Number("inertia", "inertia of the rotor", 0.0),
-        "ratio": Number("ratio", "speed of the rotor over speed of the joint"),
+        "ratio": Number("ratio", "ratio of rotor speed to joint speed"),
     }
 
     def __post_init__(self) -> None:
@@ -44,20 +172,23 @@ class Rotor(Numbers):
         _check_transmission(self)
 
     def units(self, model: Tree) -> dict[str, str]:
-        """The units of its numbers; raises ValueError where the model has no such joint."""
-        length = along_joint(self.joint).units(model)["length"]
+        """Return the units of the parameters; raise ValueError if the joint does not exist."""
+        length = as_joint_line(self.joint).units(model)["length"]
         return {"inertia": "kg.m2", "ratio": "1" if length == "rad" else "rad/m"}
 
 
 @dataclass(frozen=True)
 class Gear(Numbers):
-    """A joint that moves as another one does: a pair of gears, a belt, a rack, a mimic joint.
+    """Coupling of two joints: a gear pair, a belt, a rack, or a mimic joint.
 
         q_driven = ratio q_by + offset
 
-    The constraint is kept exactly, by the equations of motion in independent variables or, in a
-    plant with loops, by a constraint beside those of the loops. Either joint may have a motor. A
-    driven joint may drive others. Raises ValueError for a ratio of zero.
+    The joints satisfy the constraint exactly. The equations of motion use independent variables or,
+    in a plant with loops, an additional constraint after the loop constraints. Either joint may
+    have a motor, and a driven joint may drive other joints.
+
+    Raises:
+        ValueError: The ratio is zero.
     """
 
     name: str
@@ -66,8 +197,8 @@ class Gear(Numbers):
     ratio: Any = 1.0
     offset: Any = 0.0
     quantities: ClassVar = {
-        "ratio": Number("ratio", "speed of the driven joint over speed of the driving one"),
-        "offset": Number("length", "position of the driven joint where the driving one has none"),
+        "ratio": Number("ratio", "ratio of driven joint speed to driving joint speed"),
+        "offset": Number("length", "driven joint position at zero driving joint position"),
     }
 
     def __post_init__(self) -> None:
@@ -75,13 +206,17 @@ class Gear(Numbers):
         _check_transmission(self)
 
     def units(self, model: Tree) -> dict[str, str]:
-        """The units of its numbers; raises ValueError where the model has no such joints."""
-        driven, by = (along_joint(one).units(model)["length"] for one in (self.driven, self.by))
+        """Return the units of the parameters; raise ValueError if a joint does not exist."""
+        if any(isinstance(one, AlongVelocity) for one in (self.driven, self.by)):
+            raise ValueError(
+                "gears support only joints whose velocities are the derivatives of their positions"
+            )
+        driven, by = (as_joint_line(one).units(model)["length"] for one in (self.driven, self.by))
         return {"ratio": "1" if driven == by else f"{driven}/{by}", "length": driven}
 
 
 class Drive(NamedTuple):
-    """What drives a variable: number `by` of the independent ones, with q = ratio q_by + offset."""
+    """Gear: q = ratio q_by + offset, where q_by is the independent variable with index `by`."""
 
     by: int
     ratio: Any
@@ -89,8 +224,10 @@ class Drive(NamedTuple):
 
 
 class Transmissions(NamedTuple):
-    """The rotors and gears of a model: the inertia (nv,) that is felt at the joints alone [kg m^2,
-    kg], and what drives each variable that is driven, by the numbers of variables in qd.
+    """Rotors and gears of a model.
+
+    `rotor_inertia` (nv,) [kg m^2, kg] acts only at the joints. `driven` maps each driven variable
+    to its drive. Variables are given by their index in qd.
     """
 
     rotor_inertia: Array
@@ -98,7 +235,7 @@ class Transmissions(NamedTuple):
 
     @property
     def matrix(self) -> Array:
-        """G (nv, ny) of qd = G yd, yd those of the independent variables in order."""
+        """Matrix G (nv, ny) of qd = G yd, with the independent variables yd in order."""
         count = len(self.rotor_inertia)
         independent = [k for k in range(count) if k not in self.driven]
         G = np.zeros((count, len(independent)), dtype=object)
@@ -109,26 +246,33 @@ class Transmissions(NamedTuple):
 
 
 def transmissions(model: Tree, parts: Iterable[Rotor | Gear]) -> Transmissions:
-    """The rotors and gears together.
+    """Return the transmissions that these rotors and gears form together.
 
-    Raises ValueError for a joint that is driven twice, or by itself through others.
+    Raises:
+        ValueError: Two gears drive the same joint, or a joint drives itself through other joints.
     """
     inertia: Array = np.zeros(model.nv, dtype=object)
     given: dict[int, Drive] = {}
     for part in parts:
         if isinstance(part, Rotor):
-            k = along_joint(part.joint).variables(model)[1]
+            k = as_joint_line(part.joint).variables(model)[1]
             inertia[k] = inertia[k] + part.ratio * part.ratio * part.inertia
             continue
-        k, by = (along_joint(joint).variables(model)[1] for joint in (part.driven, part.by))
+        k, by = (as_joint_line(joint).variables(model)[1] for joint in (part.driven, part.by))
         if k in given:
-            raise ValueError(f"{_joint_of(model, k)} is driven by two gears")
+            raise ValueError(
+                f"{_joint_of(model, k)} is driven by two gears; at most one gear can drive a joint"
+            )
         given[k] = Drive(by, part.ratio, part.offset)
-    return Transmissions(_plain(inertia), {k: _from_independent(model, given, k) for k in given})
+    return Transmissions(
+        _plain(inertia), {k: _drive_from_independent(model, given, k) for k in given}
+    )
 
 
-def on_gears(model: Tree, driven: Mapping[int, Drive], q: Array, qd: Array) -> tuple[Array, Array]:
-    """q and qd with the variables that are driven where their gears have them."""
+def project_onto_gears(
+    model: Tree, driven: Mapping[int, Drive], q: Array, qd: Array
+) -> tuple[Array, Array]:
+    """Return q and qd with the driven variables computed from their gears."""
     positions, moved, speeds = _positions(model), list(q), list(qd)
     for k, (by, ratio, offset) in driven.items():
         moved[positions[k]] = ratio * q[positions[by]] + offset
@@ -137,8 +281,10 @@ def on_gears(model: Tree, driven: Mapping[int, Drive], q: Array, qd: Array) -> t
 
 
 def gear_constraints(model: Tree, driven: Mapping[int, Drive], q: Array) -> tuple[Array, Array]:
-    """K (n, nv) and delta (n,): a row for each driven variable, K qd = 0, and how far the positions
-    are off.
+    """Return the gear constraints K qd = 0 and their position errors.
+
+    Returns:
+        K (n, nv) and delta (n,), with one row per driven variable.
     """
     positions = _positions(model)
     K: Array = np.zeros((len(driven), model.nv), dtype=object)
@@ -151,7 +297,7 @@ def gear_constraints(model: Tree, driven: Mapping[int, Drive], q: Array) -> tupl
 
 def geared_accelerations(
     model: Tree,
-    given: Transmissions,
+    parts: Transmissions,
     q: Array,
     qd: Array,
     qdd: Array,
@@ -160,20 +306,36 @@ def geared_accelerations(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> JointDynamics:
-    """The accelerations (nv,) of all variables, and the forces (nv,) that the `prescribed` ones
-    take, which are independent variables and move with their part of qdd.
+    """Return the accelerations of all variables and the forces of prescribed variables.
 
         G1^T H G1 ydd1 = G1^T (tau - C - H G2 ydd2)      (RBDA Eq 9.26 and 9.2)
 
-    H has the inertia of rotors on its diagonal.
+    H includes the rotor inertia on its diagonal, and C is the bias force. G1 and G2 are the columns
+    of `parts.matrix` for the free and for the prescribed independent variables. ydd1 and ydd2 are
+    the accelerations of these variables.
+
+    Args:
+        model: Model without loops.
+        parts: Gears and rotors of the model.
+        q: Positions (nq,).
+        qd: Velocities (nv,).
+        qdd: Accelerations (nv,), used at the prescribed variables.
+        tau: Forces (nv,) [N m or N].
+        prescribed: Indices of the independent variables with prescribed accelerations.
+        f_ext: External wrenches (nb, 6) on the bodies in base coordinates [N m, N].
+        gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
+
+    Returns:
+        The accelerations (nv,) and the forces (nv,). The forces are zero at variables that are not
+        prescribed.
     """
-    G = given.matrix
-    independent = [k for k in range(model.nv) if k not in given.driven]
+    G = parts.matrix
+    independent = [k for k in range(model.nv) if k not in parts.driven]
     free = [j for j, k in enumerate(independent) if k not in prescribed]
     ydd2 = np.array([qdd[k] if k in prescribed else 0.0 for k in independent])
     known = G @ ydd2
-    H = crba(model, q) + np.diag(given.rotor_inertia)
-    bias = rnea(model, q, qd, known, f_ext, gravity) + given.rotor_inertia * known
+    H = crba(model, q) + np.diag(parts.rotor_inertia)
+    bias = rnea(model, q, qd, known, f_ext, gravity) + parts.rotor_inertia * known
     H1, u1 = projected_dynamics(H, tau - bias, G[:, free])
     found = G[:, free] @ positive_solution(H1, u1)
     left = G.T @ (bias + H @ found - tau)
@@ -190,23 +352,27 @@ def _check_transmission(part: Rotor | Gear) -> None:
         raise ValueError(f"the ratio of the {type(part).__name__} '{part.name}' must not be zero")
 
 
-def _from_independent(model: Tree, given: Mapping[int, Drive], k: int) -> Drive:
-    """What drives variable k, in the terms of the independent one at the end of the chain."""
-    drive, seen = given[k], {k}
-    while drive.by in given:
+def _drive_from_independent(model: Tree, drives: Mapping[int, Drive], k: int) -> Drive:
+    """Return the drive of variable k by the independent variable of its chain of gears."""
+    drive, seen = drives[k], {k}
+    while drive.by in drives:
         if drive.by in seen:
-            raise ValueError(f"{_joint_of(model, k)} is driven by itself")
+            raise ValueError(
+                f"{_joint_of(model, k)} is driven by itself; a chain of gears must not be closed"
+            )
         seen.add(drive.by)
-        before = given[drive.by]
-        offset = drive.ratio * before.offset + drive.offset
-        drive = Drive(before.by, drive.ratio * before.ratio, offset)
+        previous = drives[drive.by]
+        offset = drive.ratio * previous.offset + drive.offset
+        drive = Drive(previous.by, drive.ratio * previous.ratio, offset)
     if drive.by in seen:
-        raise ValueError(f"{_joint_of(model, k)} is driven by itself")
+        raise ValueError(
+            f"{_joint_of(model, k)} is driven by itself; a chain of gears must not be closed"
+        )
     return drive
 
 
 def _positions(model: Tree) -> dict[int, int]:
-    """Where the variables that are rates of positions have those."""
+    """Return the index in q for each index in qd; velocities are derivatives of positions."""
     joints = zip(model.joint, model.q_slices, model.v_slices, strict=True)
     return {
         v.start + j: q.start + j
@@ -223,5 +389,5 @@ def _joint_of(model: Tree, k: int) -> str:
 
 
 def _plain(array: Array) -> Array:
-    """The array as one of floats where nothing in it is traced."""
+    """Return the array as floats if it has no traced elements, otherwise unchanged."""
     return array if any(is_traced(x) for x in array.flat) else array.astype(float)

@@ -1,36 +1,58 @@
-"""Kinematic loops: the constraints of loop joints, and the dynamics of systems that have them (RBDA
-chapter 8).
-"""
+"""Kinematic loops: constraints of loop joints and closed-loop dynamics (RBDA chapter 8)."""
 
-from rigidblocks.algebra.pivoting import NullSpace, null_space
-from rigidblocks.algebra.svd import SVD, svd
-from rigidblocks.loops.assembly import AssemblyError, assemble, closure_errors, consistent_velocity
-from rigidblocks.loops.choice import velocity_names
-from rigidblocks.loops.closure import ClosureMotion, loop_closure
-from rigidblocks.loops.clusters import (
-    Cluster,
-    constraint_rank,
-    constraint_structure,
-    loop_clusters,
-    mobility,
-    null_space_by_clusters,
-    path_signs,
+from rigidblocks.dynamics.joint_kinematics import velocity_names
+from rigidblocks.dynamics.loops.assembly import (
+    AssemblyError,
+    assemble,
+    closure_errors,
+    consistent_velocity,
 )
-from rigidblocks.loops.constraints import (
+from rigidblocks.dynamics.loops.constraint_solvers import (
+    SOLVERS,
+    ConstrainedMotion,
+    Elimination,
+    eliminate_constraints,
+    loop_function,
+    solve_elimination,
+    solver,
+)
+from rigidblocks.dynamics.loops.constraints import (
+    ClosureMotion,
     LoopConstraints,
     active_forces,
     baumgarte,
     drift,
+    loop_closure,
     loop_constraints,
     loop_joint_motion,
     nearest_common_ancestor,
     position_constraints,
 )
-from rigidblocks.loops.coordinates import (
+from rigidblocks.dynamics.loops.diagnostics import (
+    Cluster,
+    LoopDiagnostics,
+    RedundantConstraint,
+    SingularPassage,
+    constraint_names,
+    constraint_rank,
+    constraint_structure,
+    loop_clusters,
+    loop_diagnostics,
+    mobility,
+    near_singular,
+    null_space_by_clusters,
+    path_signs,
+    redundant_constraints,
+    singular_passages,
+)
+from rigidblocks.dynamics.loops.independent_coordinates import (
     Coordinates,
+    DependentMotion,
     LinearCoordinates,
     Tangent,
+    check_independent,
     coordinate_condition,
+    dependent_motion,
     dependent_positions,
     independent_motion,
     joint_coordinates,
@@ -38,35 +60,26 @@ from rigidblocks.loops.coordinates import (
     reduced_dynamics,
     tangent_coordinates,
 )
-from rigidblocks.loops.dependent import DependentMotion, check_independent, dependent_motion
-from rigidblocks.loops.diagnostics import (
-    LoopDiagnostics,
-    RedundantConstraint,
-    SingularPassage,
-    constraint_names,
-    loop_diagnostics,
-    near_singular,
-    redundant_constraints,
-    singular_passages,
-)
-from rigidblocks.loops.elimination import Elimination, eliminated, solved
-from rigidblocks.loops.forward import (
+from rigidblocks.dynamics.loops.linearization import LoopLinearization, loop_linearization
+from rigidblocks.dynamics.loops.loop_dynamics import (
+    LoopForces,
     LoopMotion,
+    actuated_columns,
+    actuator_forces,
     closed_loop_dynamics,
+    closed_loop_inverse_dynamics,
     project,
     project_energy,
     project_position,
     project_velocity,
 )
-from rigidblocks.loops.inverse import (
-    LoopForces,
-    actuated_columns,
-    actuator_forces,
-    closed_loop_inverse_dynamics,
+from rigidblocks.dynamics.loops.maximal_coordinates import (
+    MaximalMotion,
+    MaximalSystem,
+    maximal_dynamics,
+    maximal_system,
 )
-from rigidblocks.loops.linearization import LoopLinearization, loop_linearization
-from rigidblocks.loops.maximal import MaximalMotion, MaximalSystem, maximal_dynamics, maximal_system
-from rigidblocks.loops.solvers import SOLVERS, ConstrainedMotion, loop_function, solver
+from rigidblocks.spatial.linear_algebra import SVD, NullSpace, null_space, svd
 
 __all__ = [
     "SOLVERS",
@@ -107,7 +120,7 @@ __all__ = [
     "dependent_motion",
     "dependent_positions",
     "drift",
-    "eliminated",
+    "eliminate_constraints",
     "independent_motion",
     "joint_coordinates",
     "loop_closure",
@@ -134,7 +147,7 @@ __all__ = [
     "reduced_dynamics",
     "redundant_constraints",
     "singular_passages",
-    "solved",
+    "solve_elimination",
     "solver",
     "svd",
     "tangent_coordinates",

@@ -1,31 +1,105 @@
-"""Assembly: configurations that close the loops, from a rough guess, and velocities that keep them
-closed (RBDA 8.0).
+"""Loop assembly from an initial guess, velocities that keep loops closed, and the cut tree.
+
+In the cut tree each loop joint is a tree joint with a virtual body (Spencer 2004, A.3.2). The
+loops are closed if the frame of each virtual body coincides with F_s, the frame on the successor.
+Therefore the constraints need only transforms and Jacobians of the tree, for all joint types. The
+variables of the loop joints follow the variables of the tree joints.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.explained import explained
-from rigidblocks.loops.choice import velocity_columns
-from rigidblocks.loops.constraints import drift, position_constraints
-from rigidblocks.loops.cut import cut, cut_state, facing_frames, facing_jacobians
-from rigidblocks.loops.forward import project_velocity
-from rigidblocks.model.configuration import checked, integrate, normalized
-from rigidblocks.model.tree import Tree
+from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.dynamics.joint_kinematics import (
+    base_transforms,
+    joint_kinematics,
+    velocity_columns,
+)
+from rigidblocks.dynamics.kinematics import body_jacobian
+from rigidblocks.dynamics.loops.constraints import drift, loop_joint_motion, position_constraints
+from rigidblocks.dynamics.loops.loop_dynamics import project_velocity
+from rigidblocks.robot.configuration import as_configuration, integrate, normalize_quaternions
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.spatial import Array
 
-LONGEST_STEP = 0.5  # rad or m: a longer one could lead to another branch
+
+def cut_tree(model: Tree) -> Tree:
+    """Return the tree with the loop joints appended to its tree joints.
+
+    Body nb + l is the virtual body of loop joint l. The inertias of virtual bodies have no effect.
+    They are not zero, because each joint must move an inertia.
+    """
+    model.check_no_strings("a tree with cut joints")
+    n = len(model.loops)
+    massive = next(
+        body
+        for body, name in zip(model.inertia, model.body_names, strict=True)
+        if name not in model.massless
+    )
+    more = {
+        "parent": (*model.parent, *(loop.predecessor for loop in model.loops)),
+        "joint": (*model.joint, *(loop.joint for loop in model.loops)),
+        "Xtree": (*model.Xtree, *(loop.Xp for loop in model.loops)),
+        "inertia": (*model.inertia, *(massive,) * n),
+        "body_names": (*model.body_names, *(f"end of {name}" for name in model.loop_names)),
+        "joint_names": (*model.joint_names, *model.loop_names),
+    }
+    if hasattr(model, "contact"):
+        more |= {"contact": (), "appearance": ()}
+    tree: Tree = replace(model, loops=(), **more)  # type: ignore[type-var]  # the models are dataclasses
+    return tree
+
+
+def cut_state(model: Tree, q: Array, qd: Array) -> tuple[Array, Array]:
+    """Return the configuration and velocities of the cut tree.
+
+    The variables of the loop joints follow from q (nq,) and qd (nv,).
+    """
+    positions, velocities = loop_joint_motion(model, q, qd)
+    return np.concatenate([q, *positions]), np.concatenate([qd, *velocities])
+
+
+def facing_frames(model: Tree, tree: Tree, q: Array) -> list[tuple[Any, Any]]:
+    """Return the transforms from base coordinates to the two frames of each loop joint.
+
+    The frames are F_s and the frame of the virtual body; q is the configuration of `tree`.
+    """
+    X0 = base_transforms(
+        tree, [joint_kinematics(tree, i, q, np.zeros(tree.nv))[0] for i in range(tree.nb)]
+    )
+    X0.append(model.algebra.identity())
+    return [(loop.Xs @ X0[loop.successor], X0[model.nb + l]) for l, loop in enumerate(model.loops)]
+
+
+def facing_jacobians(model: Tree, tree: Tree, q: Array) -> list[tuple[Array, Array]]:
+    """Return the Jacobians of the two frames of each loop, in the coordinates of the frames."""
+    base = np.zeros((len(model.algebra.zero()), tree.nv))
+    return [
+        (
+            loop.Xs @ (base if loop.successor < 0 else body_jacobian(tree, q, loop.successor)),
+            body_jacobian(tree, q, model.nb + l),
+        )
+        for l, loop in enumerate(model.loops)
+    ]
+
+
+LONGEST_STEP = 0.5  # [rad or m] a longer step could lead to another branch
 
 
 class AssemblyError(ValueError):
-    """Loops that do not close. `q` (nq,) is the best configuration found, `errors` what is left
-    open there, by loop joint: an angle [rad] and a distance [m] (`closure_errors`).
+    """Error for loops that do not close.
+
+    Attributes:
+        q: Best configuration found (nq,).
+        errors: Closure error of each loop joint: an angle [rad] and a distance [m]
+            (`closure_errors`).
     """
 
     def __init__(self, message: str, q: Array, errors: dict[str, tuple[float, float]]):
@@ -41,43 +115,52 @@ def assemble(
     tolerance: float = 1e-10,
     iterations: int = 200,
 ) -> Array:
-    """A configuration (nq,) near `guess` that closes all loops; where there are several branches,
-    the guess's.
+    """Return a configuration (nq,) near `guess` that closes all loops.
 
-    `fixed` names joints, or gives their numbers, that keep the position of the guess. The squares
-    of what the loops leave open are made smallest by a damped Newton method with exact derivatives
-    (Levenberg-Marquardt; Yamashita and Fukushima 2001 for the damping, which lets it end
-    quadratically where constraints depend on each other too).
+    If there are several branches, the result is on the branch of the guess. A damped Newton method
+    with exact derivatives (Levenberg-Marquardt) minimizes the sum of squares of the closure errors.
+    The damping follows Yamashita and Fukushima 2001. It gives quadratic convergence even if
+    constraints are dependent.
 
-    Raises AssemblyError where the loops do not close to `tolerance` [rad, m], and ValueError for a
-    joint that there is not and a guess that is no configuration.
+    Args:
+        model: Model with or without loops.
+        guess: Initial configuration (nq,).
+        fixed: Names or indices of joints that keep the position of the guess.
+        tolerance: Largest closure error [rad, m].
+        iterations: Maximum number of iterations.
+
+    Raises:
+        AssemblyError: The loops do not close to `tolerance`.
+        ValueError: A joint is unknown, or the guess is not a configuration.
     """
-    guess = checked(model, guess)
-    if not model.constrained:
+    guess = as_configuration(model, guess)
+    if not model.has_constraints:
         return guess
-    tree = cut(model)
+    tree = cut_tree(model)
     fixed_columns = velocity_columns(model, fixed, "held fixed")
     free = np.setdiff1d(np.arange(tree.nv), fixed_columns)
     q = cut_state(model, guess, np.zeros(model.nv))[0]
-    q = normalized(model, _least_open(model, tree, q, free, iterations)[: model.nq])
+    q = normalize_quaternions(model, _least_open(model, tree, q, free, iterations)[: model.nq])
     errors = closure_errors(model, q)
     if max((max(error) for error in errors.values()), default=0.0) > tolerance:
         refused = AssemblyError(_still_open(model, errors, fixed_columns), q, errors)
-        raise explained(refused, "loops that do not close")
+        raise with_doc_link(refused, "loops that do not close")
     return q
 
 
 def closure_errors(model: Tree, q: Array) -> dict[str, tuple[float, float]]:
-    """How far each loop joint is from closed, by name: the angle [rad] and the distance [m] between
-    the frame F_s and the nearest one that the joint could bring it to.
+    """Return the closure error of each loop joint by name: an angle [rad] and a distance [m].
 
-    Unlike delta (`loop_constraints`) they are exact for large errors: half a turn is pi, not 0.
+    The error is the difference between the frame F_s and the nearest frame that the joint can
+    reach. Unlike delta (`loop_constraints`), it is exact for large errors: for half a turn it is
+    pi, whereas delta is 0.
     """
-    tree = cut(model)
+    tree = cut_tree(model)
     frames = facing_frames(model, tree, cut_state(model, q, np.zeros(model.nv))[0])
     errors = {}
     for name, (X, Y) in zip(model.loop_names, frames, strict=True):
-        half = np.minimum(np.linalg.norm(X.E - Y.E) / np.sqrt(8.0), 1.0)  # rounding
+        # rounding can cause a value above 1
+        half = np.minimum(np.linalg.norm(X.E - Y.E) / np.sqrt(8.0), 1.0)
         errors[name] = (2.0 * float(np.arcsin(half)), float(np.linalg.norm(X.r - Y.r)))
     return errors
 
@@ -85,31 +168,39 @@ def closure_errors(model: Tree, q: Array) -> dict[str, tuple[float, float]]:
 def consistent_velocity(
     model: Tree, q: Array, qd: ArrayLike, strict: bool = False, tolerance: float = 1e-9
 ) -> Array:
-    """The velocities (nv,) nearest to qd, as the inertia measures distance, that keep the loops
-    closed: K(q) qd = 0.
+    """Return the velocities (nv,) nearest to qd that keep the loops closed: K(q) qd = 0.
 
-    Where qd would open a loop faster than `tolerance` [rad/s, m/s] it is changed with a warning, or
-    with `strict` refused: ValueError, with the velocity error of each loop joint.
+    The distance is in the inertia metric. If the velocity error of qd exceeds `tolerance`, a
+    warning reports the change.
+
+    Args:
+        model: Model with or without loops.
+        q: Configuration (nq,).
+        qd: Velocities (nv,).
+        strict: True to raise an error instead of a warning.
+        tolerance: Largest velocity error [rad/s, m/s].
+
+    Raises:
+        ValueError: `strict` is set and qd opens a loop. The message contains the velocity errors.
     """
     qd = np.asarray(qd, dtype=float)
-    if not model.constrained:
+    if not model.has_constraints:
         return qd
     error = position_constraints(model, q).K @ qd + drift(model, q)
     if np.max(np.abs(error), initial=0.0) <= tolerance:
         return project_velocity(model, q, qd)
     rates = {name: float(np.max(np.abs(error[rows]), initial=0.0)) for name, rows in _rows(model)}
-    message = (
-        f"the velocities given for model '{model.name}' do not keep its loops closed: "
-        + ", ".join(
-            f"{name} opens at {rate:.3g}" for name, rate in rates.items() if rate > tolerance
-        )
+    message = f"the velocities of model '{model.name}' open its loops: " + ", ".join(
+        f"{name} opens at {rate:.3g}" for name, rate in rates.items() if rate > tolerance
     )
     if strict:
         raise ValueError(
-            f"{message} (rad/s, m/s); consistent_velocity without strict=True gives the nearest "
-            "that do"
+            f"{message} (rad/s, m/s); use consistent_velocity without strict=True for the "
+            "nearest consistent velocities"
         )
-    warnings.warn(f"{message} (rad/s, m/s); they were changed to the nearest that do", stacklevel=2)
+    warnings.warn(
+        f"{message} (rad/s, m/s); changed to the nearest consistent velocities", stacklevel=2
+    )
     return project_velocity(model, q, qd)
 
 
@@ -118,9 +209,7 @@ def _rows(model: Tree) -> Iterable[tuple[str, slice]]:
 
 
 def _least_open(model: Tree, tree: Tree, q: Array, free: Array, iterations: int) -> Array:
-    """The configuration of the cut tree, moved in the `free` variables, where the misfits are
-    smallest.
-    """
+    """Return the configuration with the smallest `_misfit` norm; only `free` variables change."""
     misfit, damping = _misfit(model, tree, q), 1e-3
     for _ in range(iterations):
         cost, step = misfit @ misfit, np.zeros(tree.nv)
@@ -137,8 +226,9 @@ def _least_open(model: Tree, tree: Tree, q: Array, free: Array, iterations: int)
 
 
 def _damped_step(J: Array, misfit: Array, square: Any) -> Array:
-    """The step with the smallest |misfit + J step|^2 + square |step|^2, not longer than
-    `LONGEST_STEP`.
+    """Return the step that minimizes |misfit + J step|^2 + square |step|^2, with limited length.
+
+    The length of the step is at most `LONGEST_STEP`.
     """
     n = J.shape[1]
     damped = np.vstack([J, np.sqrt(square) * np.eye(n)])
@@ -148,16 +238,14 @@ def _damped_step(J: Array, misfit: Array, square: Any) -> Array:
 
 
 def _misfit(model: Tree, tree: Tree, q: Array) -> Array:
-    """What each loop leaves open: the differences of the elements of E and of r of its two
-    frames.
-    """
+    """Return the differences of E and r between the two frames that each loop joint connects."""
     return np.concatenate(
         [np.concatenate([(X.E - Y.E).ravel(), X.r - Y.r]) for X, Y in facing_frames(model, tree, q)]
     )
 
 
 def _misfit_rates(model: Tree, tree: Tree, q: Array) -> Array:
-    """The derivatives of the same by the velocity variables of the cut tree."""
+    """Return the derivatives of `_misfit` w.r.t. the velocity variables of the cut tree."""
     frames, jacobians = facing_frames(model, tree, q), facing_jacobians(model, tree, q)
     return np.vstack(
         [
@@ -168,9 +256,7 @@ def _misfit_rates(model: Tree, tree: Tree, q: Array) -> Array:
 
 
 def _element_rates(X: Any, J: Array) -> Array:
-    """The rates of the elements of E and of r of a frame that moves with the columns of J: dE = -w
-    x E, dr = E^T v.
-    """
+    """Return the derivatives of E and r of the frame X, whose Jacobian is J (6, n)."""
     n = len(X.r)
     turns = np.array([[[0, 1], [-1, 0]]] if n == 2 else _MINUS_SKEW)
     dE = np.einsum("kab,bc,kn->acn", turns, X.E, J[:-n]).reshape(n * n, -1)
@@ -192,11 +278,12 @@ def _still_open(
         for name, (angle, distance) in errors.items()
     )
     advice = (
-        "give another guess, bent towards the branch wanted if this one is straight or symmetric"
+        "give another guess; if this one is straight or symmetric, bend it towards the desired "
+        "branch"
     )
     if fixed_columns:
-        advice += f", or hold fewer joints fixed than the {len(fixed_columns)} freedoms now"
+        advice += f", or fix fewer joints (now {len(fixed_columns)} degrees of freedom)"
     return (
-        f"the loops of model '{model.name}' do not close from this guess; the best found "
-        f"leaves open {places}; {advice}"
+        f"the loops of model '{model.name}' do not close from this guess; the best "
+        f"configuration leaves open {places}; {advice}"
     )

@@ -1,41 +1,79 @@
-"""Loops eliminated one after the other: a rank-revealing solution of many constraints that exploits
-how few each concerns.
+"""Solvers for the equation of motion of a system with loops (RBDA 8.5, Spencer 2004 chapter 3).
 
-To find is the w nearest to z with Y^T w = k, where columns of Y may depend on each other, nearly or
-exactly, and k then agrees with that: the null-space method of the thesis (Spencer 2004, 3.1) in
-coordinates in which the inertia is 1. The constraints of a loop are brought to orthonormal
-directions of the coordinates that they concern, the largest first; what is left of a constraint
-below a relative tolerance is rounding error and is dropped (RBDA 8.8). The rows of Y that no later
-loop reads are done with then; of the others there remains what the constraints left free. So a
-chain of loops costs as many operations as it has loops, and no decision needs a branch: everything
-works on floats and on traced scalars.
+    H qdd = f + K^T lam,   K qdd = k        with f = tau - C
+
+Each solver is a function (H, f, K, k, parent, blocks). It returns qdd (nv,) and lam (nc,). `parent`
+is the expanded parent array of the tree (`expanded_parent`), and `blocks` are the constraint rows
+of each loop. Without these arguments, a solver cannot exploit zeros. `closed_loop_dynamics` uses
+`elimination` by default.
+
+All solvers return the same result if the constraints are independent. If some constraints are
+dependent and k is consistent, qdd and K^T lam are the same. The solvers support floats and traced
+scalars.
+
+The rank-revealing elimination uses the factors H = L^T L to change to coordinates with unit
+inertia. With w = L qdd, z = L^-T f and Y = L^-T K^T, it returns the vector w nearest to z with
+Y^T w = k. It processes the loops one by one. Columns of Y may be linearly dependent, exactly or
+nearly; k must then be consistent. The method is the null-space method of the thesis (Spencer 2004,
+3.1) in these coordinates.
+
+The elimination exploits that each loop constrains few coordinates. It transforms the constraints of
+a loop to orthonormal directions of these coordinates, the largest constraint first. It drops a
+remainder below a relative tolerance as rounding error (RBDA 8.8). Rows of Y that no later loop
+reads are then complete. The other rows keep only their component in the null space of the
+constraints.
+
+The number of operations for a chain of loops is proportional to its length. The functions contain
+no data-dependent branches, so they support floats and traced scalars.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.linear import completion, orthonormal, without
-from rigidblocks.algebra.reflections import Basis, Columns, normal_to
-from rigidblocks.algebra.scalar import is_number, less, maximum, minimum, select
-from rigidblocks.algebra.spatial import Array
+from rigidblocks.dynamics import ltl, mpy_li, mpy_lit
+from rigidblocks.dynamics.loops.constraints import ClosureMotion
+from rigidblocks.spatial.linear_algebra import (
+    Basis,
+    Columns,
+    completion,
+    normal_to,
+    orthonormal,
+    positive_solution,
+    project_out,
+    reduction,
+    svd,
+    symmetric_solution,
+)
+from rigidblocks.spatial.scalar import for_derivatives, is_number, less, maximum, minimum, select
+from rigidblocks.spatial.spatial import Array
 
-TOLERANCE = 1e-9  # of the largest column: rounding errors of dependent constraints are far below
+TOLERANCE = 1e-9  # relative to the largest column; far above rounding of dependent constraints
 
 
 @dataclass(frozen=True, eq=False)
 class Front:
-    """The elimination of one loop, which has the constraints Y: a vector for each row that it
-    concerns.
+    """Front of the elimination for one loop.
 
-    Its coordinates are those left of the earlier fronts `sources`, then the `fresh` rows. `rows`
-    has the rows that this loop or a later one reads, in these coordinates. Q = M V has the
-    directions that the constraints M fix, with the `sizes` of what they were made from, 0 for those
-    that were dropped; P has those that later loops read, and `kept` the rows that they read in
-    coordinates of P. `largest` is the size of the largest constraint before anything was taken off.
+    Its coordinates are the remaining coordinates of the fronts `sources`, then the `fresh` rows. M
+    contains the constraints of the loop in these coordinates, one in each column.
+
+    Attributes:
+        block: Indices of the constraints of the loop.
+        Y: Constraints of the loop: the nonzero rows of Y by row index.
+        sources: Earlier fronts whose remaining coordinates are coordinates of this front.
+        fresh: Rows that occur in no earlier front.
+        rows: Rows that this loop or a later loop reads, in the coordinates of this front.
+        Q: Orthonormal directions that the constraints M fix, Q = M V.
+        V: Linear combinations of the constraints M that give Q.
+        sizes: Norms of the remainders before their normalization to Q; 0 for a dropped remainder.
+        P: Directions that later loops read.
+        kept: Rows that later loops read, in coordinates of P.
+        largest: Norm of the largest constraint before the elimination.
     """
 
     block: slice
@@ -50,9 +88,12 @@ class Front:
     kept: dict[int, Array]
     largest: Any
 
-    def below(self, c: Array, amplitude: Array, order: int) -> Array:
-        """Which of the coordinates c in the directions Q are smaller than `amplitude` (nc,) of this
-        loop makes them: (s_1/s)^order / s times it, with the size s of a direction, s_1 of all.
+    def is_negligible(self, c: Array, amplitude: Array, order: int) -> Array:
+        """Return a mask of the coordinates c along Q that can be rounding errors.
+
+        `amplitude` (nc,) contains the rounding errors of the constraints. A coordinate is
+        negligible below (s_1/s)^order / s times the amplitude of this loop. s is the norm of the
+        remainder that gives the direction (`sizes`), and s_1 the norm of the largest constraint.
         """
         some = [less(0.0, size) for size in self.sizes]
         inverse = np.array(
@@ -67,15 +108,16 @@ class Front:
 
 
 @dataclass(frozen=True, eq=False)
-class Doubt:
-    """What rounding may make of k (nc,) and of the velocities K qd (nc,) of each loop where its
-    constraints do not depend on each other. A combination of size s has (s_1/s)^2 and s_1/s times
-    as much, with s_1 of the largest one.
+class RoundingBound:
+    """Rounding errors of k (nc,) and of the velocities K qd (nc,) of each loop.
 
-    Near a singular pose rounding of the positions turns the direction of a constraint, by eps/s,
-    and decides whether the mechanism goes straight on or turns about the singular pose: k tells
-    what it does. Where all of it may be rounding it goes straight on, so that k counts as 0 and
-    its velocities stay what they are.
+    The values apply to independent constraints. A linear combination of size s multiplies the error
+    of k by (s_1/s)^2 and the velocity error by s_1/s, where s_1 is the largest size.
+
+    Near a singular configuration, rounding of the positions rotates the direction of a constraint
+    by eps/s. k determines whether the mechanism passes straight through the singular configuration
+    or turns there. If k is within its rounding error, the mechanism moves straight: k counts as 0,
+    and the velocities do not change.
     """
 
     k: Array
@@ -85,20 +127,23 @@ class Doubt:
 
 @dataclass(frozen=True, eq=False)
 class Elimination:
-    """The factors of Y (n, nc) that `eliminated` found, for `solved`."""
+    """Factors of the constraint matrix Y (n, nc), for `solve_elimination`."""
 
     shape: tuple[int, int]
     fronts: tuple[Front, ...]
 
     @property
     def rank(self) -> Any:
-        """The number of independent constraints."""
+        """Number of independent constraints."""
         return sum(select(less(0.0, size), 1.0, 0.0) for size in self._sizes)
 
     @property
     def condition(self) -> Any:
-        """The largest remainder over the smallest one kept: an estimate of sigma_1/sigma_r, the
-        ratio of the extreme singular values of the independent constraints. 1 where there are none.
+        """Estimate of the condition number of the independent constraints.
+
+        It is the ratio of the largest to the smallest remainder (1 without independent
+        constraints); dropped remainders are excluded. It estimates sigma_1/sigma_r, the ratio of
+        the extreme singular values.
         """
         largest = reduce(maximum, self._sizes, 0.0)
         smallest = reduce(
@@ -112,19 +157,29 @@ class Elimination:
         return [size for front in self.fronts for size in front.sizes]
 
 
-def eliminated(Y: Array, blocks: Sequence[slice], tolerance: float = TOLERANCE) -> Elimination:
-    """The elimination of the columns of Y (n, nc), a block of them for each loop: the next is the
-    one that has the fewest coordinates then, of several the first.
+def eliminate_constraints(
+    Y: Array, blocks: Sequence[slice], tolerance: float = TOLERANCE
+) -> Elimination:
+    """Eliminate the columns of Y, one block of columns for each loop.
 
-    A constraint that depends on those of earlier loops, or on larger ones of its own, is the one
-    that is dropped.
+    Each step eliminates the loop with the fewest coordinates; of several such loops, the first. The
+    function drops a constraint that depends on constraints of earlier loops or on larger
+    constraints of the same loop.
+
+    Args:
+        Y: Constraints (n, nc).
+        blocks: Columns of each loop.
+        tolerance: Norm below which a remainder is dropped, relative to the largest column.
+
+    Returns:
+        Factors of Y for `solve_elimination`.
     """
     squares = [column @ column for column in Y.T]
     limit = tolerance * tolerance * reduce(maximum, squares)
     concerned = [_nonzero_rows(Y[:, block]) for block in blocks]
     fronts: list[Front] = []
-    home: dict[int, int] = {}  # the front in whose kept coordinates a row is
-    for l, later in _in_turn(concerned):
+    home: dict[int, int] = {}  # for each row: the front whose coordinates contain it
+    for l, later in _elimination_order(concerned):
         largest = np.sqrt(reduce(maximum, squares[blocks[l]]))
         front = _front(blocks[l], concerned[l], later, fronts, home, limit, largest)
         home |= dict.fromkeys(front.kept, len(fronts))
@@ -132,12 +187,10 @@ def eliminated(Y: Array, blocks: Sequence[slice], tolerance: float = TOLERANCE) 
     return Elimination(Y.shape, tuple(fronts))
 
 
-def _in_turn(concerned: Sequence[Mapping[int, Array]]) -> Iterator[tuple[int, set[int]]]:
-    """The loops that concern rows in the order of their elimination, and the rows that are read
-    after each.
-    """
+def _elimination_order(concerned: Sequence[Mapping[int, Array]]) -> Iterator[tuple[int, set[int]]]:
+    """Yield the loops in elimination order, and for each loop the rows that later loops read."""
     waiting = [l for l, rows in enumerate(concerned) if rows]
-    together: dict[int, set[int]] = {}  # by row: the rows that are kept with it
+    together: dict[int, set[int]] = {}  # for each row: the rows in the same front
     while waiting:
         reach = [
             set(concerned[l]).union(*(together.get(row, ()) for row in concerned[l]))
@@ -151,20 +204,28 @@ def _in_turn(concerned: Sequence[Mapping[int, Array]]) -> Iterator[tuple[int, se
         yield l, later
 
 
-def solved(
-    factors: Elimination, k: Array, z: Array, doubt: Doubt | None = None
+def solve_elimination(
+    factors: Elimination, k: Array, z: Array, rounding_bound: RoundingBound | None = None
 ) -> tuple[Array, Array]:
-    """The w (n,) nearest to z (n,) with Y^T w = k (nc,), and lambda (nc,) with w = z + Y lambda, 0
-    for what was dropped. Of k, what is in doubt counts as 0.
+    """Return the vector w nearest to z with Y^T w = k, and the multipliers lambda.
+
+    Args:
+        factors: Factors of Y (n, nc).
+        k: Right-hand side (nc,).
+        z: Vector (n,).
+        rounding_bound: Rounding errors of k; smaller coordinates of k count as 0.
+
+    Returns:
+        w (n,) and lambda (nc,) with w = z + Y lambda. Multipliers of dropped constraints are 0.
     """
-    fixed, free = _fixed_and_free(factors, k, z, doubt)
+    fixed, free = _fixed_and_free(factors, k, z, rounding_bound)
     w: Array = np.array(z, dtype=_dtype(*fixed, *free))
     places: list[Array] = []
-    settled: dict[int, Array] = {}  # by front: how later loops move the kept coordinates
+    settled: dict[int, Array] = {}  # for each front: coordinates along P, from later loops
 
-    # inward: the coordinates of each loop, of which it settles its own
+    # inward pass: the coordinates of each loop
     for l, front in reversed(list(enumerate(factors.fronts))):
-        s = fixed[l] + without(free[l], list(front.Q.T))
+        s = fixed[l] + project_out(free[l], list(front.Q.T))
         if l in settled:
             s = s + front.P.sum(settled[l])
         places.insert(0, s)
@@ -177,25 +238,29 @@ def solved(
 
 
 def _fixed_and_free(
-    factors: Elimination, k: Array, z: Array, doubt: Doubt | None
+    factors: Elimination, k: Array, z: Array, rounding_bound: RoundingBound | None
 ) -> tuple[list[Array], list[Array]]:
-    """Outward: what the constraints of each loop fix of its coordinates, and these coordinates of
-    z.
-    """
+    """Outward pass: return the coordinates that each loop determines, and the coordinates of z."""
     z = np.asarray(z)
-    offset: dict[int, Any] = {}  # of rows, by what is fixed already
+    offset: dict[int, Any] = {}  # for each row: part that is already fixed
     k_offset: dict[int, Any] = {}
     fixed: list[Array] = []
     free: list[Array] = []
     for front in factors.fronts:
-        c = _settled(front, k, offset)
-        if doubt is not None:
-            turning = c if k is doubt.k else _settled(front, doubt.k, k_offset)
-            straight = front.below(turning, doubt.k_rounding, 2)
-            if k is not doubt.k:
+        c = _required_coordinates(front, k, offset)
+        if rounding_bound is not None and not for_derivatives(k):
+            turning = (
+                c
+                if k is rounding_bound.k
+                else _required_coordinates(front, rounding_bound.k, k_offset)
+            )
+            straight = front.is_negligible(turning, rounding_bound.k_rounding, 2)
+            if k is not rounding_bound.k:
                 turning = turning - select(straight, turning, 0.0)
                 _move(front, front.Q @ turning, k_offset)
-                straight = select(front.below(c, doubt.velocity_rounding, 1), straight, False)
+                straight = select(
+                    front.is_negligible(c, rounding_bound.velocity_rounding, 1), straight, False
+                )
             c = c - select(straight, c, 0.0)
         fixed.append(front.Q @ c)
         left = [factors.fronts[source].P.parts(free[source]) for source in front.sources]
@@ -204,25 +269,21 @@ def _fixed_and_free(
     return fixed, free
 
 
-def _settled(front: Front, k: Array, offset: dict[int, Any]) -> Array:
-    """The coordinates in the directions of a loop that its k asks for, with the rows of earlier
-    ones at their offset.
-    """
+def _required_coordinates(front: Front, k: Array, offset: dict[int, Any]) -> Array:
+    """Return the coordinates along Q that satisfy k; `offset` is determined by earlier loops."""
     rest = k[front.block] - sum(y * offset[row] for row, y in front.Y.items() if row in offset)
     c: Array = front.V.T @ rest
     return c
 
 
 def _move(front: Front, fixed: Array, offset: dict[int, Any]) -> None:
-    """Moves the rows that a loop or a later one reads by what is fixed."""
+    """Add the coordinates that a loop determines to `offset`, by row of the matrix Y."""
     for row, c in front.rows.items():
         offset[row] = offset.get(row, 0.0) + c @ fixed
 
 
 def _multipliers(factors: Elimination, places: list[Array], free: list[Array]) -> Array:
-    """Inward: M lambda is what moved the coordinates of a loop, less what the forces of later loops
-    did.
-    """
+    """Inward pass: return the multipliers of the constraints, loop by loop."""
     lam: Array = np.zeros(factors.shape[1], dtype=_dtype(*places))
     later: dict[int, Any] = {}
     for front, s, s0 in reversed(list(zip(factors.fronts, places, free, strict=True))):
@@ -254,20 +315,21 @@ def _front(
     M = np.array([rows[row] for row in Y]).T @ np.array(list(Y.values()))
     Q, V, sizes = orthonormal(M, limit)
     read = {row: c for row, c in rows.items() if row in later}
-    P, kept = _left(Q, sizes, read)
+    P, kept = _remaining_basis(Q, sizes, read)
     return Front(block, Y, sources, fresh, rows, Q, V, sizes, P, kept, largest)
 
 
-def _left(
+def _remaining_basis(
     Q: Array, sizes: tuple[Any, ...], read: dict[int, Array]
 ) -> tuple[Basis, dict[int, Array]]:
-    """A basis of what the directions Q leave free of the rows that later loops read, and these rows
-    in its coordinates.
+    """Return a basis of the null space, and the rows that later loops read in this basis.
 
-    Where that leaves no more than there are rows, it is of the places that they read.
+    The constraints fix the directions Q. If the null space is not larger than the number of these
+    rows, the basis consists of the coordinates that the rows read. Derivatives always use this
+    basis, because a row without a null-space component has no direction to differentiate.
     """
     spare = [k for k in range(len(Q)) if all(is_number(c[k], 0.0) for c in read.values())]
-    if len(Q) - len(spare) <= len(read):
+    if len(Q) - len(spare) <= len(read) or for_derivatives(Q):
         basis = normal_to(Q, sizes, spare)
         return basis, {row: basis.parts(c) for row, c in read.items()}
     P, R = completion(Q, list(read.values()))
@@ -277,7 +339,7 @@ def _left(
 def _coordinates(
     sources: tuple[int, ...], fresh: tuple[int, ...], fronts: list[Front], home: dict[int, int]
 ) -> dict[int, Array]:
-    """The rows that are in one of these fronts, or fresh, in the coordinates of both together."""
+    """Return the kept rows and the `fresh` rows of the matrix, in coordinates of a new front."""
     sizes = [fronts[source].P.size for source in sources]
     basis = np.eye(sum(sizes) + len(fresh))
     rows: dict[int, Array] = {}
@@ -295,3 +357,183 @@ def _dtype(*arrays: Array) -> type:
 
 def _nonzero_rows(Y: Array) -> dict[int, Array]:
     return {i: row for i, row in enumerate(Y) if not all(is_number(value, 0.0) for value in row)}
+
+
+Parents = Sequence[int]
+Blocks = Sequence[slice]
+
+
+class ConstrainedMotion(NamedTuple):
+    """Accelerations qdd (nv,) and constraint forces lam (nc,)."""
+
+    qdd: Array
+    lam: Array
+
+
+Solver = Callable[..., ConstrainedMotion]
+
+
+def elimination(
+    H: Array,
+    f: Array,
+    K: Array,
+    k: Array,
+    parent: Parents | None = None,
+    blocks: Blocks | None = None,
+) -> ConstrainedMotion:
+    """Solve by orthogonal elimination of one loop after the other (`eliminate_constraints`).
+
+    This is the default solver. It works in coordinates with unit inertia and exploits the loop
+    structure. It determines the rank from the constraints K, without forming K H^-1 K^T.
+    """
+    parent = _chain(len(H)) if parent is None else parent
+    L = ltl(H, parent)
+    factors = eliminate_constraints(mpy_lit(L, parent, K.T), blocks or (slice(0, len(K)),))
+    w, lam = solve_elimination(factors, k, mpy_lit(L, parent, f))
+    return ConstrainedMotion(mpy_li(L, parent, w), lam)
+
+
+def kkt(
+    H: Array,
+    f: Array,
+    K: Array,
+    k: Array,
+    parent: Parents | None = None,
+    blocks: Blocks | None = None,
+) -> ConstrainedMotion:
+    """Solve the symmetric indefinite system of RBDA Eq 8.36 (method 1), by L D L^T.
+
+        [H, K^T; K, 0] [qdd; -lam] = [f; k]
+
+    The factorization has no row exchanges. Complete pivoting of K removes dependent constraints
+    (RBDA 8.8) and sets their lam to 0.
+    """
+    del parent, blocks
+    kept = reduction(K, k).kept
+    N = K * kept[:, None]
+    solution = symmetric_solution(
+        np.block([[H, N.T], [N, np.diag(kept - 1.0)]]), np.concatenate([f, k * kept])
+    )
+    return ConstrainedMotion(solution[: len(H)], -solution[len(H) :])
+
+
+def multipliers(
+    H: Array,
+    f: Array,
+    K: Array,
+    k: Array,
+    parent: Parents | None = None,
+    blocks: Blocks | None = None,
+) -> ConstrainedMotion:
+    """Solve for the constraint forces first (method 2, RBDA Eq 8.37 to 8.41).
+
+    The constraint forces satisfy A lam = b with A = K H^-1 K^T and b = k - K H^-1 f.
+
+    If A is singular, lam = A^+ b is the smallest solution. The function computes A^+ from the
+    singular values of Y, whose squares are the singular values of A.
+
+        H = L^T L,   Y = L^-T K^T,   z = L^-T f,   A = Y^T Y,   b = k - Y^T z
+    """
+    del blocks
+    parent = _chain(len(H)) if parent is None else parent
+    L = ltl(H, parent)
+    Y, z = mpy_lit(L, parent, K.T), mpy_lit(L, parent, f)
+    factors = svd(Y)
+    inverse = factors.inverses()
+    lam = factors.V @ (inverse * inverse * (factors.V.T @ (k - Y.T @ z)))
+    return ConstrainedMotion(mpy_li(L, parent, z + Y @ lam), lam)
+
+
+def null_space_method(
+    H: Array,
+    f: Array,
+    K: Array,
+    k: Array,
+    parent: Parents | None = None,
+    blocks: Blocks | None = None,
+    independent: Sequence[int] = (),
+) -> ConstrainedMotion:
+    """Solve in independent variables y, by complete pivoting (method 3, RBDA Eq 8.42 to 8.46, 8.8).
+
+        qdd = G ydd + g,   G^T H G ydd = G^T (f - H g)
+
+    lam is 0 for dependent constraints. `independent` lists the independent variables y;
+    `null_space` checks them.
+    """
+    del parent, blocks
+    K_x = reduction(K, k, independent)
+    G, g = K_x.G, K_x.g
+    used = np.diag((1.0 - K_x.free) * (np.trace(H) / len(H)))  # fills the empty columns of G
+    ydd = positive_solution(G.T @ H @ G + used, G.T @ (f - H @ g))
+    qdd = G @ ydd + g
+    return ConstrainedMotion(qdd, K_x.M @ (H @ qdd - f))
+
+
+def loop_function(
+    H: Array, f: Array, K: Array, k: Array, closure: ClosureMotion
+) -> ConstrainedMotion:
+    """Solve in the independent variables y of a loop-closure function q = gamma(y) (RBDA 8.11).
+
+    `closure` is the result of `loop_closure` and determines the motion. The positions have no
+    error to stabilize, so the argument k has no effect. K affects only lam, which is the smallest
+    solution.
+    """
+    del k
+    G, g = closure.G, closure.g
+    qdd = G @ positive_solution(G.T @ H @ G, G.T @ (f - H @ g)) + g
+    return ConstrainedMotion(qdd, svd(K.T).pseudo_inverse() @ (H @ qdd - f))
+
+
+def svd_null_space(
+    H: Array,
+    f: Array,
+    K: Array,
+    k: Array,
+    parent: Parents | None = None,
+    blocks: Blocks | None = None,
+    damping: float = 0.0,
+) -> ConstrainedMotion:
+    """Solve in an orthonormal basis of the null space of the constraints (Spencer 2004, Eq 3.5).
+
+        qdd = V2 (V2^T H V2)^-1 V2^T (f - H K^+ k) + K^+ k
+
+    The columns of V2 are the basis, and K^+ is the pseudo-inverse, both from the singular value
+    decomposition of K. Singular values s below a relative tolerance count as 0, and the
+    corresponding component of k is dropped. With `damping`, relative to the largest singular value,
+    s / (s^2 + damping^2) replaces 1/s. It softens the constraints near singular configurations
+    (Spencer 2004, 3.3). lam is the smallest solution.
+    """
+    del parent, blocks
+    factors = svd(K)
+    V1 = factors.row_space()
+    x = factors.pseudo_inverse(damping=damping) @ k
+    fixed = V1 @ V1.T
+    P = np.eye(len(H)) - fixed  # V2 V2^T, whose size does not depend on the rank
+    free = positive_solution(P @ H @ P + fixed * (np.trace(H) / len(H)), P @ (f - H @ x))
+    qdd = P @ free + x
+    return ConstrainedMotion(qdd, factors.pseudo_inverse().T @ (H @ qdd - f))
+
+
+SOLVERS: Mapping[str, Solver] = MappingProxyType(
+    {
+        "elimination": elimination,
+        "kkt": kkt,
+        "multipliers": multipliers,
+        "null_space": null_space_method,
+        "svd": svd_null_space,
+    }
+)
+
+
+def solver(method: str) -> Solver:
+    """Return the solver with this name; raise ValueError if it is unknown."""
+    if method not in SOLVERS:
+        raise ValueError(
+            f"unknown solver '{method}' for loops; expected one of {', '.join(SOLVERS)}"
+        )
+    return SOLVERS[method]
+
+
+def _chain(n: int) -> tuple[int, ...]:
+    """Return the parent array of n variables in an unbranched tree, whose inertia is dense."""
+    return tuple(range(-1, n - 1))

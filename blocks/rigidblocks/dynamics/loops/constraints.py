@@ -1,26 +1,128 @@
-"""The constraints of loop joints on the joint variables of the tree: K qdd = k, and how far they
-are violated (RBDA 8.2).
+"""Constraints of loop joints and strings on the joint variables of the tree (RBDA 8.2, 3.4, 8.11).
+
+`loop_constraints` returns K, k and the position errors of K qdd = k. A string can connect any
+number of bodies (RBDA 3.4).
+
+`loop_closure` evaluates a loop-closure function q = gamma(y) of independent variables y (RBDA
+8.11). A user writes gamma in closed form, with NumPy and `rigidblocks.select`. Dual numbers give
+its exact derivatives. With such a function, loops cannot open and need no stabilization.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.factored import factored
-from rigidblocks.algebra.linear import small_inverse
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics import check_lengths
-from rigidblocks.dynamics.sweeps import joint_kinematics
-from rigidblocks.loops.strings import string_row
-from rigidblocks.model.tree import Tree
+from rigidblocks.dynamics.joint_kinematics import base_transforms, joint_kinematics
+from rigidblocks.joints import StringConstraint
+from rigidblocks.robot.configuration import difference
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.linear_algebra import small_inverse
+from rigidblocks.spatial.scalar import Dual
+from rigidblocks.spatial.spatial import Array, multiply_transforms
+
+
+class StringRow(NamedTuple):
+    """Row of a string in `LoopConstraints`.
+
+    Attributes:
+        K: Constraint row (nv,).
+        k: Right-hand side.
+        delta: Position error.
+        rate: Velocity error, the derivative of the excess length of the string [m/s].
+    """
+
+    K: Array
+    k: Any
+    delta: Any
+    rate: Any
+
+
+class _Point(NamedTuple):
+    """Point of a string on a body.
+
+    X is the transform from body coordinates to a frame at the point with the axes of the base. p
+    [m], v and a are the position, velocity and velocity-product acceleration of the point.
+    """
+
+    body: int
+    X: Any
+    p: Array
+    v: Array
+    a: Array
+
+
+def string_row(model: Tree, string: StringConstraint, motion: Any) -> StringRow:
+    """Return the constraint of a string for a tree's `motion` (`constraints.TreeMotion`).
+
+    delta = sum |d| + 2 pi radius - length,   K qd = sum e . dv,   e = d/|d|
+    k = length'' - sum (e . da + (dv . dv - (e . dv)^2)/|d|)
+
+    The sums are over the segments. d is the vector from the first to the second end of a segment,
+    and dv and da are its first and second time derivatives at qdd = 0.
+    """
+    X0 = [*base_transforms(model, motion.Xup[: model.nb]), model.algebra.identity()]
+    linear = slice(1, 3) if len(model.gravity) == 2 else slice(3, 6)
+    length, length_rate, second = string.given_length()
+    delta, rate, k = 2.0 * np.pi * string.radius - length, -length_rate, second
+    forces = [np.zeros(len(model.algebra.zero()))] * (model.nb + 1)
+    for ends in string.segments():
+        one, other = (_point(model, motion, X0, body, np.asarray(at)) for body, at in ends)
+        d, dv = other.p - one.p, (other.v - one.v)[linear]
+        distance = np.sqrt(d @ d)
+        e = d / distance
+        delta, rate = delta + distance, rate + e @ dv
+        k = k - e @ (other.a - one.a)[linear] - (dv @ dv - (e @ dv) * (e @ dv)) / distance
+        pull = np.concatenate([np.zeros(linear.start), e])
+        forces[other.body] = forces[other.body] + other.X.T @ pull
+        forces[one.body] = forces[one.body] - one.X.T @ pull
+    return StringRow(_joint_forces(model, motion, forces), k, delta, rate)
+
+
+def string_places(model: Tree, string: StringConstraint) -> set[int]:
+    """Return the indices of the joints that move a point of the string."""
+    joints: set[int] = set()
+    for body, _ in string.points:
+        while body >= 0:
+            joints.add(body)
+            body = model.parent[body]
+    return joints
+
+
+def _point(model: Tree, motion: Any, X0: list[Any], body: int, position: Array) -> _Point:
+    """Return a point on a body, with its classical acceleration."""
+    there = X0[body].inverse()  # from the body to the base
+    X = type(there)(there.E, position)
+    v, a = X @ motion.v[body], X @ motion.a[body]
+    w, turning = (v[:1], v[1:]) if len(v) == 3 else (v[:3], v[3:])
+    if len(w) == 1:
+        a = a + np.array([0.0, -w[0] * turning[1], w[0] * turning[0]])
+    else:
+        a = a + np.concatenate([np.zeros(3), model.algebra.cross(w, turning)])
+    return _Point(body, X, X0[body].r + X0[body].E.T @ position, v, a)
+
+
+def _joint_forces(model: Tree, motion: Any, forces: list[Array]) -> Array:
+    """Return the joint forces (nv,) equivalent to forces on the bodies, in body coordinates."""
+    tau: list[Any] = [None] * model.nb
+    for i in reversed(range(model.nb)):
+        tau[i] = motion.S[i].T @ forces[i]
+        if (p := model.parent[i]) >= 0:
+            forces[p] = forces[p] + motion.Xup[i].T @ forces[i]
+    return np.concatenate(tau)
 
 
 class LoopConstraints(NamedTuple):
-    """K qdd = k, with K (nc, nv) and k (nc,), of configurations with the position error delta (nc,)
-    (rad, m).
+    """Constraints K qdd = k and position errors of a configuration.
 
-    The velocity error is K qd, of constraints that depend on time K qd + `drift`. Rows are in the
-    order of the loop joints, the strings behind them.
+    The velocity error is K qd; for constraints that depend on time it is K qd + `drift`. Rows are
+    in the order of the loop joints, then of the strings.
+
+    Attributes:
+        K: Constraint matrix (nc, nv).
+        k: Right-hand side (nc,).
+        delta: Position error (nc,) [rad, m].
     """
 
     K: Array
@@ -29,9 +131,7 @@ class LoopConstraints(NamedTuple):
 
 
 class TreeMotion(NamedTuple):
-    """Xup and S of each body, its velocity v and its velocity-product acceleration a^vp, all in its
-    own coordinates.
-    """
+    """Xup, motion subspace S, velocity v and velocity-product acceleration a^vp of each body."""
 
     Xup: list[Any]
     S: list[Array]
@@ -40,22 +140,26 @@ class TreeMotion(NamedTuple):
 
 
 def loop_constraints(model: Tree, q: Array, qd: Array) -> LoopConstraints:
-    """The constraints that the loop joints of the model impose on the accelerations of its tree
-    (RBDA Table 8.4).
+    """Return the constraints of the loop joints on the accelerations of the tree (RBDA Table 8.4).
 
         K_l = T^T (J_s - J_p),   k_l = -T^T (a_s^vp - a_p^vp - c - v_s x v_J),   delta_l = T^T d
 
-    with v_J = v_s - v_p and T in the successor frame of loop joint l. Nothing here is relative to
-    the base: far from it there is no loss of accuracy. k has no stabilization (`baumgarte`).
+    For loop joint l, s and p are the successor and predecessor bodies, with Jacobians J, velocities
+    v and velocity-product accelerations a^vp. T spans the constraint forces in the successor frame,
+    c is the joint bias, d the displacement across the joint, and v_J = v_s - v_p. No quantity is
+    relative to the base, so the accuracy does not decrease with the distance from the base. k
+    contains no stabilization (`baumgarte`).
     """
     check_lengths(model, q=q, qd=qd)
     dtype = object if object in (np.asarray(q).dtype, np.asarray(qd).dtype) else float
-    return constraints_of(model, _tree_motion(model, q, qd), dtype)
+    return tree_constraints(model, _tree_motion(model, q, qd), dtype)
 
 
-def constraints_of(model: Any, motion: TreeMotion, dtype: type = float) -> LoopConstraints:
-    """The same of a tree that moves so; with accelerations in the place of velocity products, -k is
-    K qdd - k.
+def tree_constraints(model: Any, motion: TreeMotion, dtype: type = float) -> LoopConstraints:
+    """Return the constraints of a tree in the motion `motion`.
+
+    If `motion` contains the body accelerations instead of the velocity-product accelerations, -k of
+    the result is the residual K qdd - k.
     """
     K, k, delta = (
         np.zeros((model.nc, model.nv), dtype),
@@ -71,13 +175,15 @@ def constraints_of(model: Any, motion: TreeMotion, dtype: type = float) -> LoopC
 
 
 def position_constraints(model: Tree, q: Array) -> LoopConstraints:
-    """The same at rest: K and the position error delta, with k = 0."""
+    """Return K and the position errors delta at q; k is zero."""
     return loop_constraints(model, q, np.zeros(model.nv))
 
 
 def drift(model: Tree, q: Array) -> Array:
-    """The velocity errors (nc,) of the constraints at qd = 0 [rad/s, m/s]: what closes them against
-    a given motion is K qd = -drift. Zero unless they depend on time (RBDA Eq 3.33).
+    """Return the velocity errors (nc,) of the constraints at qd = 0 [rad/s, m/s].
+
+    Velocities with K qd = -drift satisfy the constraints in a prescribed motion. The errors are
+    zero unless the constraints depend on time (RBDA Eq 3.33).
     """
     errors: Array = np.zeros(model.nc)
     if not model.rheonomic:
@@ -95,11 +201,20 @@ def drift(model: Tree, q: Array) -> Array:
 def baumgarte(
     constraints: LoopConstraints, qd: Array, T_stab: float, drift: Any = 0.0
 ) -> LoopConstraints:
-    """The constraints with k + k_stab, k_stab = -2 alpha (K qd + drift) - beta^2 delta and alpha =
-    beta = 1/T_stab (RBDA Eq 8.22).
+    """Add the Baumgarte stabilization k_stab to k (RBDA Eq 8.22).
 
-    Errors then decay as those of a critically damped spring with the time constant T_stab [s]: 0.1
-    s is reasonable for a large robot, and several steps of the integrator the least (RBDA 8.3).
+    k_stab = -2 alpha (K qd + drift) - beta^2 delta with alpha = beta = 1/T_stab. Errors then decay
+    like a critically damped spring with the time constant T_stab.
+
+    Args:
+        constraints: Constraints of the loops.
+        qd: Velocities (nv,).
+        T_stab: Time constant [s]. 0.1 s is reasonable for a large robot. The smallest reasonable
+            value is several steps of the integrator (RBDA 8.3).
+        drift: Velocity errors at rest (`drift`).
+
+    Raises:
+        ValueError: T_stab is not positive.
     """
     if not T_stab > 0:
         raise ValueError(
@@ -111,8 +226,9 @@ def baumgarte(
 
 
 def loop_joint_motion(model: Tree, q: Array, qd: Array) -> tuple[list[Array], list[Array]]:
-    """The configuration (nq,) and the velocity variables (nv,) of each loop joint, which follow
-    from those of the tree.
+    """Return the configuration (nq,) and velocity variables (nv,) of each loop joint.
+
+    The function computes them from the variables q and qd of the tree.
     """
     check_lengths(model, q=q, qd=qd)
     motion, positions, velocities = _tree_motion(model, q, qd), [], []
@@ -124,31 +240,36 @@ def loop_joint_motion(model: Tree, q: Array, qd: Array) -> tuple[list[Array], li
 
 
 def active_forces(model: Tree, q: Array, loop_tau: Array) -> Array:
-    """tau^a (nv,): the joint forces of the tree that are worth the forces `loop_tau` of the loop
-    joints, of springs, dampers or motors, one after the other (RBDA Eq 8.33).
+    """Return tau^a (nv,), the tree joint forces equivalent to the forces of the loop joints.
 
-    A loop joint's active force is T_a tau with T_a^T S = 1.
+    The active force of a loop joint is T_a tau with T_a^T S = 1 (RBDA Eq 8.33).
+
+    Args:
+        model: Model with loops.
+        q: Configuration (nq,).
+        loop_tau: Forces of springs, dampers or motors in the loop joints, concatenated by joint.
+
+    Raises:
+        ValueError: `loop_tau` has the wrong length.
     """
     sizes = [loop.joint.nv for loop in model.loops]
     if len(loop_tau) != sum(sizes):
         raise ValueError(
             f"loop_tau needs {sum(sizes)} elements, not {len(loop_tau)}; the loop joints have "
-            f"{sizes} freedoms"
+            f"{sizes} degrees of freedom"
         )
     motion, tau, k = _tree_motion(model, q, np.zeros(model.nv)), np.zeros(model.nv), 0
     for l, (loop, size) in enumerate(zip(model.loops, sizes, strict=True)):
         X, Xp, _, _ = _relative_motion(model, l, motion)
         S = loop.joint.jcalc(loop.joint.nearest(X), np.zeros(size)).S
         Ta = S @ small_inverse(S.T @ S) if size else S
-        tau = tau + _against(model, l, motion, Xp, Ta) @ loop_tau[k : k + size]
+        tau = tau + _joint_forces_of_loop(model, l, motion, Xp, Ta) @ loop_tau[k : k + size]
         k += size
     return tau
 
 
 def _tree_motion(model: Tree, q: Array, qd: Array) -> TreeMotion:
-    """Outward: the motion of every body that is on a loop or carries one; the last entry is the
-    base.
-    """
+    """Outward pass: return the motion of each body; the last entry belongs to the base."""
     algebra, still = model.algebra, model.algebra.zero()
     Xup, S, v, a = ([None] * model.nb + [still] for _ in range(4))
     for i, p in enumerate(model.parent):
@@ -159,32 +280,36 @@ def _tree_motion(model: Tree, q: Array, qd: Array) -> TreeMotion:
 
 
 def _constrain(model: Tree, l: int, motion: TreeMotion, K: Array, k: Array, delta: Array) -> None:
-    """Fills the rows of loop joint l."""
+    """Write the constraints of loop joint l to its rows of K, k and delta."""
     loop = model.loops[l]
     X, Xp, v_s, vJ = _relative_motion(model, l, motion)
     T, delta[:], c = loop.joint.constraint(X, vJ)
     a_J = loop.Xs @ motion.a[loop.successor] - Xp @ motion.a[loop.predecessor]
     k[:] = -(T.T @ (a_J - c - model.algebra.cross_motion(v_s, vJ)))
-    K[:] = _against(model, l, motion, Xp, T).T
+    K[:] = _joint_forces_of_loop(model, l, motion, Xp, T).T
 
 
 def _relative_motion(model: Tree, l: int, motion: TreeMotion) -> tuple[Any, Any, Array, Array]:
-    """Of loop joint l: X from F_p to F_s, X X_P, and in F_s coordinates the velocity of F_s and its
-    part against F_p.
+    """Return the motion of the frames F_p and F_s of loop joint l relative to each other.
+
+    The results are the transform X from F_p to F_s coordinates, and the transform X X_P from
+    predecessor body coordinates to F_s coordinates. The others are the velocity of F_s, and its
+    velocity relative to F_p, both in F_s coordinates.
     """
     loop, Xup, v = model.loops[l], motion.Xup, motion.v
     root = nearest_common_ancestor(model, loop.predecessor, loop.successor)
-    to_s = loop.Xs @ _from(model, root, loop.successor, Xup)
-    to_p = loop.Xp @ _from(model, root, loop.predecessor, Xup)
-    X = factored(to_s, to_p.inverse())
+    to_s = loop.Xs @ _transform_to_descendant(model, root, loop.successor, Xup)
+    to_p = loop.Xp @ _transform_to_descendant(model, root, loop.predecessor, Xup)
+    X = multiply_transforms(to_s, to_p.inverse())
     Xp, v_s = X @ loop.Xp, loop.Xs @ v[loop.successor]
     return X, Xp, v_s, v_s - Xp @ v[loop.predecessor]
 
 
-def _against(model: Tree, l: int, motion: TreeMotion, Xp: Any, F: Array) -> Array:
-    """J_L^T F (nv, k): the joint forces that are worth the forces F (6, k) between the frames of
-    loop joint l, given in F_s coordinates, on the successor and in reaction on the predecessor
-    (RBDA Eq 8.20, 8.30).
+def _joint_forces_of_loop(model: Tree, l: int, motion: TreeMotion, Xp: Any, F: Array) -> Array:
+    """Return J_L^T F (nv, k), the joint forces equivalent to the forces F (6, k) of loop joint l.
+
+    F is in F_s coordinates. It acts on the successor, and its reaction on the predecessor (RBDA Eq
+    8.20, 8.30).
     """
     loop, (Xup, S, _, _) = model.loops[l], motion
     root = nearest_common_ancestor(model, loop.predecessor, loop.successor)
@@ -196,8 +321,8 @@ def _against(model: Tree, l: int, motion: TreeMotion, Xp: Any, F: Array) -> Arra
     return np.concatenate(tau)
 
 
-def _from(model: Tree, root: int, i: int, Xup: list[Any]) -> Any:
-    """The transform from the coordinates of body `root` to those of body i, which hangs on it."""
+def _transform_to_descendant(model: Tree, root: int, i: int, Xup: list[Any]) -> Any:
+    """Return the transform from coordinates of body `root` to coordinates of its descendant i."""
     X = model.algebra.identity()
     while i != root:
         X, i = X @ Xup[i], model.parent[i]
@@ -205,9 +330,80 @@ def _from(model: Tree, root: int, i: int, Xup: list[Any]) -> Any:
 
 
 def nearest_common_ancestor(model: Tree, i: int, j: int) -> int:
-    """The highest-numbered body that bodies i and j both hang on, or are; -1 is the base (RBDA
-    8.2).
+    """Return the nearest common ancestor of bodies i and j; -1 is the base (RBDA 8.2).
+
+    It is the body with the highest index that supports both bodies; it may be i or j.
     """
     while i != j:
         i, j = (model.parent[i], j) if i > j else (i, model.parent[j])
     return i
+
+
+Gamma = Callable[[Array], Array]
+
+
+class ClosureMotion(NamedTuple):
+    """Motion with q = gamma(y), qd = G yd and qdd = G ydd + g (RBDA Eq 8.56 to 8.60).
+
+    Attributes:
+        q: Configuration (nq,).
+        qd: Velocities (nv,).
+        G: Matrix (nv, n - r).
+        g: Acceleration (nv,) at ydd = 0.
+    """
+
+    q: Array
+    qd: Array
+    G: Array
+    g: Array
+
+
+def loop_closure(model: Tree, gamma: Gamma, y: Array, yd: Array) -> ClosureMotion:
+    """Evaluate a loop-closure function at y and yd.
+
+    The model may have any joint types, and y and yd are floats or traced scalars. The velocity
+    variables are the joint velocities qd, even if they are not the derivatives of q. Near q, the
+    motion q (+) phi(y) has the velocities dphi/dt and the accelerations d^2 phi/dt^2 at phi = 0.
+
+    Args:
+        model: Model with loops.
+        gamma: Loop-closure function.
+        y: Independent variables.
+        yd: Derivatives of y.
+
+    Raises:
+        ValueError: gamma does not return nq position variables, or yd does not match y.
+    """
+    y, yd = np.asarray(y), np.asarray(yd)
+    q = np.asarray(gamma(y))
+    _check_shapes(model, q, y, yd)
+
+    def phi(step: list[Any]) -> Array:
+        return difference(model, q, np.array(gamma(object_array(step))))
+
+    units = [[Dual(a, e) for a, e in zip(y, unit, strict=True)] for unit in np.eye(len(y))]
+    Gt = np.array([list(map(_slope, phi(unit))) for unit in units]).reshape(len(y), model.nv)
+    twice = phi([Dual(Dual(a, b), Dual(b, 0.0)) for a, b in zip(y, yd, strict=True)])
+    return ClosureMotion(q, Gt.T @ yd, Gt.T, np.array([_slope(_slope(one)) for one in twice]))
+
+
+def _check_shapes(model: Tree, q: Array, y: Array, yd: Array) -> None:
+    """Raise ValueError if gamma does not return q, or if y and yd do not match."""
+    if q.shape != (model.nq,):
+        raise ValueError(
+            f"a loop-closure function of model '{model.name}' must return q ({model.nq},), not "
+            f"shape {q.shape}"
+        )
+    if yd.shape != y.shape:
+        raise ValueError(f"yd must have the length of y: y has {len(y)} elements, yd has {len(yd)}")
+
+
+def object_array(values: list[Any]) -> Array:
+    """Return an array of objects, such as dual numbers."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _slope(value: Any) -> Any:
+    return value.slope if isinstance(value, Dual) else 0.0

@@ -1,5 +1,9 @@
-"""What to know of a system with loops: errors, rank, condition, redundant constraints by name,
-singular configurations.
+"""Diagnostics of loops: errors, rank, mobility, singular configurations and redundant constraints.
+
+- Errors, rank, condition and singular configurations (`loop_diagnostics`, `singular_passages`).
+- Redundant constraints and their names (`redundant_constraints`).
+- Connectivity: structure of K, loop clusters and mobility (RBDA 8.2, 8.9, 8.10).
+- Infinitesimal mechanisms: loops that are mobile only to first order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,24 +12,40 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.pivoting import reduction
-from rigidblocks.algebra.scalar import less, select
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.algebra.svd import TOLERANCE, svd
 from rigidblocks.dynamics import body_poses
-from rigidblocks.loops.constraints import drift, loop_constraints, position_constraints
-from rigidblocks.model.tree import Tree
+from rigidblocks.dynamics.loops.constraints import (
+    drift,
+    loop_constraints,
+    nearest_common_ancestor,
+    position_constraints,
+    string_places,
+)
+from rigidblocks.robot.configuration import integrate_unchecked
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.linear_algebra import (
+    SINGULAR_VALUE_TOLERANCE,
+    NullSpace,
+    null_space,
+    reduction,
+    svd,
+)
+from rigidblocks.spatial.scalar import less, select
+from rigidblocks.spatial.spatial import Array
 
 
 class LoopDiagnostics(NamedTuple):
-    """The state of the loops, of floats or of traced scalars.
+    """Diagnosis of the loops, as floats or traced scalars.
 
-    `position_error` and `velocity_error` are the root of the sum of the squares of delta and of K
-    qd (rad, m and per s). `singular_values` (m = min(nc, nv),) are those of K, `condition` is
-    sigma_1/sigma_m, huge where constraints depend on others (Spencer 2004, 3.1),
-    `effective_condition` is sigma_1/sigma_r of the independent ones. `rank` is r, `mobility` n - r.
-    `indicator` is |v_r u_r^T k| = |u_r^T k|: near a singular configuration the accelerations stay
-    moderate if it falls as sigma_r does (3.1.1).
+    Attributes:
+        position_error: Euclidean norm of delta [rad, m].
+        velocity_error: Norm of K qd + `drift` [rad/s, m/s].
+        singular_values: Singular values (m,) of K, m = min(nc, nv).
+        condition: sigma_1/sigma_m, very large if constraints are dependent (Spencer 2004, 3.1).
+        effective_condition: sigma_1/sigma_r of the independent constraints.
+        rank: Rank r of K.
+        mobility: Mobility n - r.
+        indicator: |v_r u_r^T k| = |u_r^T k|. The accelerations remain bounded near a singular
+            configuration if the indicator decreases in proportion to sigma_r (3.1.1).
     """
 
     position_error: Any
@@ -39,8 +59,12 @@ class LoopDiagnostics(NamedTuple):
 
 
 class RedundantConstraint(NamedTuple):
-    """A constraint that others imply: its row in K, its name, and the names of those that imply it;
-    none where it moves nothing at all.
+    """Constraint that other constraints imply.
+
+    Attributes:
+        row: Row in K.
+        name: Name of the constraint.
+        implied_by: Names of the constraints that imply it; empty if it restricts no motion.
     """
 
     row: int
@@ -51,17 +75,19 @@ class RedundantConstraint(NamedTuple):
         implied = (
             f"implied by {'; '.join(self.implied_by)}"
             if self.implied_by
-            else "always kept by the tree"
+            else "always satisfied by the spanning tree"
         )
         return f"{self.name}: {implied}"
 
 
 class SingularPassage(NamedTuple):
-    """A singular configuration on a recorded motion.
+    """Singular configuration on a recorded motion.
 
-    `t` [s] is when, `ratio` the smallest sigma_r/sigma_1 that was recorded near it, `crossed`
-    whether sigma_r changed its sign there, and `indicator` that of `LoopDiagnostics`, or NaN
-    without velocities.
+    Attributes:
+        t: Time [s].
+        ratio: Smallest recorded sigma_r/sigma_1 near the singular configuration.
+        crossed: True if sigma_r changes its sign at the singular configuration.
+        indicator: Indicator of `LoopDiagnostics`, or NaN if the velocities are unknown.
     """
 
     t: float
@@ -77,12 +103,22 @@ class SingularPassage(NamedTuple):
 
 
 def loop_diagnostics(
-    model: Tree, q: Array, qd: Array, tolerance: float = TOLERANCE
+    model: Tree, q: Array, qd: Array, tolerance: float = SINGULAR_VALUE_TOLERANCE
 ) -> LoopDiagnostics:
-    """The errors, singular values, rank and mobility of the loops of a model at (q, qd).
+    """Return the errors, singular values, rank and mobility of the loops at (q, qd).
 
-    For floats and traced scalars; a trace costs about 10 m^2 n operations a sweep and should have
-    no more than a dozen constraints m. Raises ValueError for a model that has none.
+    The function supports floats and traced scalars. In a trace, each sweep of the singular value
+    decomposition costs about 10 m^2 n operations for m constraints. Trace only models with at most
+    a dozen constraints.
+
+    Args:
+        model: Model with loops.
+        q: Configuration (nq,).
+        qd: Velocities (nv,).
+        tolerance: Limit of zero singular values, relative to the largest.
+
+    Raises:
+        ValueError: The model has no constraints.
     """
     _check_constrained(model)
     K, k, delta = loop_constraints(model, q, qd)
@@ -102,14 +138,14 @@ def loop_diagnostics(
 
 def _check_constrained(model: Tree) -> None:
     if not model.nc:
-        raise ValueError(
-            f"model '{model.name}' has no loop joint that constrains it; there is nothing to "
-            "diagnose"
-        )
+        raise ValueError(f"model '{model.name}' has no loop constraints to diagnose")
 
 
 def _last_share(U: Array, inverses: Array, k: Array) -> Any:
-    """|u_r^T k| of the last of the singular values, which are in order, that are not dropped."""
+    """Return |u_r^T k|, the component of the right-hand side k of K qdd = k along u_r.
+
+    u_r is the left singular vector of the smallest nonzero singular value of K.
+    """
     following = np.append(inverses[1:], 0.0)
     shares = abs(U.T @ k)
     last = [a * b for a, b in zip(_positive(inverses), 1.0 - _positive(following), strict=True)]
@@ -121,8 +157,10 @@ def _positive(values: Array) -> Array:
 
 
 def constraint_names(model: Tree, q: Array) -> tuple[str, ...]:
-    """The names of the constraints (nc,) at q: that of the loop joint, and the motion of its
-    successor frame that it stops, as "support: translation along y".
+    """Return the names of the constraints (nc,) at q, such as "support: translation along y".
+
+    A name contains the loop joint and the motion of its successor frame that the constraint
+    prevents.
     """
     X0 = [*body_poses(model, q), model.algebra.identity()]
     names = []
@@ -135,7 +173,7 @@ def constraint_names(model: Tree, q: Array) -> tuple[str, ...]:
 
 
 def _direction(force: Array) -> str:
-    """The motion against which a force works."""
+    """Return the name of the motion that a constraint force prevents."""
     turn, slide = (
         (force[:3], force[3:])
         if len(force) == 6
@@ -154,12 +192,12 @@ def _axis(vector: Array) -> str:
 
 
 def redundant_constraints(
-    model: Tree, q: Array, tolerance: float = TOLERANCE
+    model: Tree, q: Array, tolerance: float = SINGULAR_VALUE_TOLERANCE
 ) -> tuple[RedundantConstraint, ...]:
-    """The constraints that others imply at q; without them the mechanism moves the same.
+    """Return the constraints that other constraints imply at q; removing them changes no motion.
 
-    Which constraint of several that depend on each other is called redundant is a choice: the
-    elimination keeps the ones with the largest elements (RBDA 8.8).
+    Among mutually dependent constraints, the choice of the redundant constraint is arbitrary. The
+    elimination keeps the constraints with the largest elements (RBDA 8.8).
     """
     K = position_constraints(model, q).K
     names, kept = (
@@ -180,11 +218,16 @@ def redundant_constraints(
 
 
 def near_singular(t: Array, rank: Array, condition: Array) -> Iterator[tuple[float, float]]:
-    """The times [s] at which a recorded motion came close to singular configurations, with the
-    condition there, infinite where constraints were dependent: from the outputs (n,) of a plant.
+    """Yield the times [s] at which a recorded motion is near singular, with the condition numbers.
 
-    Close is where the condition is 30 times its median. `singular_passages` tells what was passed
-    from what was only near.
+    A motion is near singular if the condition number is above 30 times its median. The condition
+    number is infinite if constraints are dependent. `singular_passages` shows whether the motion
+    passes through a singular configuration or only approaches it.
+
+    Args:
+        t: Times (n,) [s].
+        rank: Rank (n,) from the outputs of a plant.
+        condition: Condition number (n,) from the outputs of a plant.
     """
     measure = np.where(rank < np.max(rank), np.inf, condition)
     close = np.flatnonzero(measure > 30.0 * np.median(condition))
@@ -195,9 +238,7 @@ def near_singular(t: Array, rank: Array, condition: Array) -> Iterator[tuple[flo
 
 
 class _Sample(NamedTuple):
-    """The singular vectors of the generic rank, the smallest singular value, its ratio to the
-    largest, the indicator.
-    """
+    """Singular values and vectors of K at the time t [s], for the rank r."""
 
     t: float
     U: Array
@@ -210,21 +251,31 @@ class _Sample(NamedTuple):
 def singular_passages(
     model: Tree, times: Sequence[float], q: Array, qd: Array | None = None, threshold: float = 1e-6
 ) -> tuple[SingularPassage, ...]:
-    """The singular configurations on a recorded motion, q (samples, nq), in order: where the rank
-    of K is less than else.
+    """Return the singular configurations on a recorded motion, in order.
 
-    They are where the smallest of K's generic singular values changes its sign, which it does
-    between two samples where the bases of its rows and of its columns, carried along, come back
-    with another orientation; and where its ratio to the largest stays below `threshold` for a
-    while. The sampling must be so fine that the bases turn by less than 60 degrees. With `qd`
-    (samples, nv) the indicator is given too. Raises ValueError where times and samples are not
-    equally many, and for a model without constraints.
+    At a singular configuration the rank of K is smaller than its generic rank. The function detects
+    two cases:
+
+    - The smallest generic singular value of K changes its sign between two samples. The combined
+      orientation of the bases of the row space and the column space of K then changes.
+    - The ratio of this singular value to the largest one is below `threshold` for some samples.
+
+    Args:
+        model: Model with loops.
+        times: Times of the samples [s].
+        q: Configurations (samples, nq). The bases must rotate by less than 60 degrees between two
+            samples.
+        qd: Velocities (samples, nv), which are needed for the indicator.
+        threshold: Upper limit of the ratio at a singular configuration.
+
+    Raises:
+        ValueError: The numbers of times and configurations differ, or the model has no constraints.
     """
     _check_constrained(model)
     if len(times) != len(q):
         raise ValueError(
-            f"a recorded motion needs a time for each configuration; there are {len(times)} and "
-            f"{len(q)}"
+            f"a recorded motion needs one time for each configuration; it has {len(times)} times "
+            f"and {len(q)} configurations"
         )
     samples = _samples(model, times, q, qd)
     return tuple(sorted([*_crossings(samples), *_minima(samples, threshold)]))
@@ -236,7 +287,7 @@ def _samples(model: Tree, times: Sequence[float], q: Array, qd: Array | None) ->
         loop_constraints(model, qi, still if qd is None else qd[i]) for i, qi in enumerate(q)
     ]
     factors = [np.linalg.svd(c.K) for c in constraints]
-    r = max(int(np.sum(s > TOLERANCE * s[0])) for _, s, _ in factors)
+    r = max(int(np.sum(s > SINGULAR_VALUE_TOLERANCE * s[0])) for _, s, _ in factors)
     return [
         _sample(float(t), factor, r, None if qd is None else c.k)
         for t, factor, c in zip(times, factors, constraints, strict=True)
@@ -244,15 +295,16 @@ def _samples(model: Tree, times: Sequence[float], q: Array, qd: Array | None) ->
 
 
 def _sample(t: float, factors: tuple[Array, Array, Array], r: int, k: Array | None) -> _Sample:
-    """The sample at time t with the generic rank r, without an indicator where k is not known."""
+    """Return the singular values and vectors at the time t [s]; k = None gives no indicator."""
     U, s, Vt = factors
     sigma, indicator = float(s[r - 1]), np.nan if k is None else float(abs(U[:, r - 1] @ k))
     return _Sample(t, U[:, :r], Vt[:r].T, sigma, sigma / float(s[0]), indicator)
 
 
 def _crossings(samples: list[_Sample]) -> Iterator[SingularPassage]:
-    """Between samples at which the orientation of both bases together changes; those without a
-    definite last vector are passed over.
+    """Yield the crossings, at which the combined orientation of both bases changes.
+
+    The function skips samples whose last singular vectors are not unique.
     """
     definite = [sample for sample in samples if sample.ratio > 1e-7]
     for one, two in pairwise(definite):
@@ -267,7 +319,7 @@ def _crossings(samples: list[_Sample]) -> Iterator[SingularPassage]:
 
 
 def _minima(samples: list[_Sample], threshold: float) -> Iterator[SingularPassage]:
-    """The smallest ratio of each run of samples below the threshold that is no crossing."""
+    """Yield the sample with the smallest ratio in each interval below the threshold."""
     crossed = [passage.t for passage in _crossings(samples)]
     for below, run in groupby(
         enumerate(samples), key=lambda numbered: numbered[1].ratio < threshold
@@ -280,3 +332,170 @@ def _minima(samples: list[_Sample], threshold: float) -> Iterator[SingularPassag
         if below and not any(start <= t <= end for t in crossed):
             least = min((samples[i] for i in places), key=lambda sample: sample.ratio)
             yield SingularPassage(least.t, least.ratio, False, least.indicator)
+
+
+class Cluster(NamedTuple):
+    """Loop cluster: indices of loops that are coupled only to each other, and their tree joints."""
+
+    loops: tuple[int, ...]
+    joints: tuple[int, ...]
+
+
+def path_signs(model: Tree) -> Array:
+    """Return the path signs epsilon (n, nb), a row for each loop and string (RBDA Eq 8.20).
+
+    K_lj = epsilon_lj T_l^T S_j in common coordinates. The path of a loop starts at the nearest
+    common ancestor of predecessor and successor. The sign is 1 for joints on the path to the
+    successor, -1 for joints on the path to the predecessor, and 0 for other joints. For a string,
+    the sign is 1 for all joints that move a point of the string.
+    """
+    epsilon = np.zeros((len(model.loop_names), model.nb), dtype=int)
+    for k, string in enumerate(model.strings, len(model.loops)):
+        epsilon[k, list(string_places(model, string))] = 1
+    for l, loop in enumerate(model.loops):
+        root = nearest_common_ancestor(model, loop.predecessor, loop.successor)
+        for i, sign in ((loop.successor, 1), (loop.predecessor, -1)):
+            while i != root:
+                epsilon[l, i] = sign
+                i = model.parent[i]
+    return epsilon
+
+
+def loop_clusters(model: Tree) -> tuple[Cluster, ...]:
+    """Return the minimal loop clusters, in the order of their first loops (RBDA 8.9).
+
+    Two loops are coupled if they share a joint with at least one degree of freedom.
+    """
+    on = (path_signs(model) != 0) & np.array([joint.nv > 0 for joint in model.joint])
+    groups: list[tuple[set[int], set[int]]] = []
+    for l, row in enumerate(on):
+        joints = set(np.flatnonzero(row).tolist())
+        coupled = [group for group in groups if group[1] & joints]
+        groups = [group for group in groups if not group[1] & joints]
+        groups.append(
+            (
+                {l}.union(*(group[0] for group in coupled)),
+                joints.union(*(group[1] for group in coupled)),
+            )
+        )
+    return tuple(
+        sorted(Cluster(tuple(sorted(loops)), tuple(sorted(joints))) for loops, joints in groups)
+    )
+
+
+def constraint_structure(model: Tree) -> Array:
+    """Return a mask (nc, nv) of the elements of K that the connectivity allows to be nonzero."""
+    structure = np.zeros((model.nc, model.nv), dtype=bool)
+    for rows, epsilon in zip(model.constraint_slices, path_signs(model), strict=True):
+        for columns, sign in zip(model.v_slices, epsilon, strict=True):
+            structure[rows, columns] = sign != 0
+    return structure
+
+
+def null_space_by_clusters(model: Tree, K: Array, k: Array) -> NullSpace:
+    """Return G and g of K x = k, one cluster at a time (RBDA 8.9).
+
+    G is block-diagonal, with ones for joints outside all loops. The function supports floats only.
+    """
+    n = model.nv
+    G, g, free = np.eye(n), np.zeros(n), np.ones(n, dtype=bool)
+    for loops, joints in loop_clusters(model):
+        rows = _places(model.constraint_slices, loops)
+        own = _places(model.v_slices, joints)
+        G_i, g[own], independent = null_space(K[np.ix_(rows, own)], k[rows])
+        chosen = own[list(independent)]
+        free[np.setdiff1d(own, chosen)] = False
+        G[np.ix_(own, own)] = 0.0
+        G[np.ix_(own, chosen)] = G_i
+    return NullSpace(G[:, free], g, tuple(np.flatnonzero(free).tolist()))
+
+
+def _places(slices: tuple[slice, ...], numbers: tuple[int, ...]) -> Array:
+    """Return the indices that the slices with these `numbers` contain, in order."""
+    return np.concatenate([np.arange(slices[k].start, slices[k].stop) for k in numbers])
+
+
+def mobility(model: Tree, q: Array, tolerance: float = SINGULAR_VALUE_TOLERANCE) -> int:
+    """Return the mobility n - r at q (RBDA Eq 8.52), which may depend on q.
+
+    r is the number of singular values of K above `tolerance` times the largest singular value.
+    """
+    return model.nv - constraint_rank(model, q, tolerance)
+
+
+def constraint_rank(model: Tree, q: Array, tolerance: float = SINGULAR_VALUE_TOLERANCE) -> int:
+    """Return the number of independent constraints at the configuration q.
+
+    Args:
+        model: Model with loops.
+        q: Configuration (nq,).
+        tolerance: Singular values below this fraction of the largest one count as zero.
+    """
+    K = position_constraints(model, q).K
+    s = np.linalg.svd(K, compute_uv=False) if K.size else np.zeros(1)
+    return int(np.sum(s > tolerance * s[0]))
+
+
+SLIGHT = 1e-4  # constraints below this fraction of the largest hardly resist a motion
+FAR = 0.03  # [rad or m] length of the test motion of an infinitesimal mechanism
+OPEN = 1e-5  # loop opening / loop length; larger than the effect of rounded digits at FAR
+
+
+def infinitesimal_mechanisms(model: Tree, q: Array) -> dict[int, list[int]]:
+    """Return the loops that are mobile at q (nq,) only to first order, with their tree joints.
+
+    The keys are the indices of the loop joints. The values are the indices of the tree joints in
+    each loop. At q, the constraints of such a loop allow one motion, but a small displacement along
+    this motion opens the loop.
+
+    An example is a triangle of two revolute joints and a slider, with the slider perpendicular to
+    the line through the revolute joints. A motion by s opens the loop by s^2. The dynamics has no
+    solution, because a constraint vanishes although it must prevent the motion. Such joints are
+    practically fixed.
+    """
+    found = {}
+    for l in range(len(model.loops)):
+        joints = _joints_around(model, l)
+        rows = model.constraint_slices[l]
+        columns = [k for i in joints for k in range(model.nv)[model.v_slices[i]]]
+        K = position_constraints(model, q).K[rows][:, columns]
+        sizes, motions = np.linalg.svd(K)[1:]
+        if len(columns) - np.sum(sizes > SLIGHT * sizes[0]) != 1:
+            continue
+        way = np.zeros(model.nv)
+        way[columns] = motions[-1] / np.abs(motions[-1]).max()
+        length = sum(float(np.abs(model.Xtree[i].r).max()) for i in joints)
+        if (
+            min(_loop_opening(model, q, far * way, rows, columns) for far in (FAR, -FAR))
+            > OPEN * length
+        ):
+            found[l] = joints
+    return found
+
+
+def _joints_around(model: Tree, l: int) -> list[int]:
+    """Return the tree joints on the path between the two bodies of a loop joint."""
+    loop, joints = model.loops[l], []
+    root = nearest_common_ancestor(model, loop.predecessor, loop.successor)
+    for i in (loop.predecessor, loop.successor):
+        while i != root:
+            joints.append(i)
+            i = model.parent[i]
+    return joints
+
+
+def _loop_opening(model: Tree, q: Array, offset: Array, rows: slice, columns: list[int]) -> float:
+    """Return the smallest loop closure error near q after a displacement `offset` (nv,).
+
+    The function minimizes the closure error of the constraint equations `rows` by Newton steps of
+    the velocity variables `columns`. The steps are perpendicular to `offset`.
+    """
+    q = integrate_unchecked(model, q, offset)
+    along = offset[columns] / np.linalg.norm(offset[columns])
+    step = np.zeros(model.nv)
+    for _ in range(8):
+        K, _, delta = position_constraints(model, q)
+        equations = np.vstack([K[rows][:, columns], along])
+        step[columns] = np.linalg.lstsq(equations, -np.append(delta[rows], 0.0), rcond=1e-6)[0]
+        q = integrate_unchecked(model, q, step)
+    return float(np.linalg.norm(position_constraints(model, q).delta[rows]))

@@ -1,54 +1,75 @@
-"""Independent coordinates of systems with loops: their choice, their change, and motion in them
-(Spencer 2004, chapter 2).
+"""Independent coordinates of systems with loops (Spencer 2004, chapter 2; RBDA 8.11).
 
-Coordinates y (p,), as many as the mobility, follow from R(q, y) = 0; q = Psi(y) is what closes the
-loops too. They serve where D2 R = dR/dy and [D1 R; K], D1 R = dR/dq, are not singular, so nowhere
-for good: the condition of the latter is their monitor. Loops stay closed to rounding and nothing is
-to be stabilized. All is for floats; the names are the thesis's, but its G and K are K and G here,
-as in the book. For singular configurations there is `closed_loop_dynamics`.
+The module selects and changes coordinates, and computes motion in them. R(q, y) = 0 defines the
+coordinates y (p,), where p is the mobility. The configuration q = Psi(y) also closes the loops. The
+coordinates are valid while D2 R = dR/dy and [D1 R; K], with D1 R = dR/dq, are nonsingular. No
+coordinates are valid everywhere, so the condition number of [D1 R; K] monitors them.
+
+Loops stay closed up to rounding and need no stabilization. The functions support floats only,
+except `dependent_motion`. This function computes the dependent variables within a step with a
+number of operations that does not depend on the numerical values.
+
+Names follow Spencer 2004, except that G and K there are K and G here, as in RBDA. For singular
+configurations, use `closed_loop_dynamics`.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.pivoting import null_space, reduction
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.dynamics import bias_force, crba
-from rigidblocks.loops.choice import velocity_columns
-from rigidblocks.loops.constraints import loop_constraints, position_constraints
-from rigidblocks.loops.tangents import check_holonomic, difference_rates
-from rigidblocks.model.configuration import checked, difference, integrate
-from rigidblocks.model.tree import Tree
+from rigidblocks.dynamics.joint_kinematics import velocity_columns
+from rigidblocks.dynamics.loops.constraint_solvers import (
+    Elimination,
+    eliminate_constraints,
+    solve_elimination,
+)
+from rigidblocks.dynamics.loops.constraints import drift, loop_constraints, position_constraints
+from rigidblocks.dynamics.loops.linearization import check_holonomic, difference_rates
+from rigidblocks.robot.configuration import (
+    as_configuration,
+    difference,
+    integrate,
+    integrate_unchecked,
+)
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.linear_algebra import null_space, reduction
+from rigidblocks.spatial.spatial import Array
 
-# of the largest pivot or singular value: constraints and coordinates below depend on others
+# constraints and coordinates count as dependent below this fraction of the largest pivot or
+# singular value
 RANK = 1e-9
 
 
 class Coordinates(Protocol):
-    """What defines coordinates y (p,) in general: R(q, y) = 0 (Spencer 2004, Eq 2.25)."""
+    """Independent coordinates y (p,), defined by the equations R(q, y) = 0 (Spencer 2004, 2.25)."""
 
     def R(self, q: Array, y: Array) -> Array:
-        """What is zero (p,) where y are the coordinates of q."""
+        """Return the residual (p,); it is zero if y are the coordinates of q."""
 
     def D1(self, q: Array, y: Array) -> Array:
-        """dR/dq (p, nv), by the velocity variables that move q."""
+        """Return dR/dq (p, nv), the derivative with respect to the velocity variables."""
 
     def D2(self, q: Array, y: Array) -> Array:
-        """dR/dy (p, p), which must not be singular."""
+        """Return dR/dy (p, p), which must not be singular."""
 
 
-@dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
+@dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
 class LinearCoordinates:
-    """y = matrix (q - origin), with the matrix (p, nv) and the configuration `origin` (nq,) of the
-    model (Eq 2.33).
+    """Linear coordinates y = matrix (q - origin) (Eq 2.33).
 
-    The difference of configurations is the velocity that leads from one to the other in unit time,
-    so that joints with quaternions have such coordinates too, within half a turn (`is_far`).
+    The difference of two configurations is the velocity that moves the model from the first to the
+    second configuration in unit time. Therefore the coordinates support quaternions for rotations
+    of less than half a turn (`is_far`).
+
+    Attributes:
+        model: Model of the configurations.
+        matrix: Matrix (p, nv).
+        origin: Configuration (nq,) with y = 0.
     """
 
     model: Tree
@@ -56,11 +77,11 @@ class LinearCoordinates:
     origin: Array
 
     def R(self, q: Array, y: Array) -> Array:
-        """matrix (q - origin) - y."""
-        return self.of(q) - y
+        """Return the residual matrix (q - origin) - y (p,)."""
+        return self.from_configuration(q) - y
 
     def D1(self, q: Array, y: Array) -> Array:
-        """The matrix, where velocities are the rates of positions."""
+        """Return the derivative dR/dq (p, nv) with respect to the velocity variables."""
         del y
         if self._flat:
             return self.matrix
@@ -71,13 +92,14 @@ class LinearCoordinates:
         return D1
 
     def D2(self, q: Array, y: Array) -> Array:
-        """Minus the unit matrix."""
+        """Return the derivative dR/dy (p, p), minus the identity matrix."""
         del q, y
         return -np.eye(len(self.matrix))
 
     def bias(self, q: Array, qd: Array) -> Array:
-        """The second rate of y (p,) at constant velocities qd: zero where they are the rates of
-        positions.
+        """Return the second derivative of y (p,) at constant velocities qd.
+
+        It is zero if the velocities are the derivatives of positions.
         """
         if self._flat:
             return np.zeros(len(self.matrix))
@@ -87,8 +109,9 @@ class LinearCoordinates:
         return bias
 
     def is_far(self, q: Array) -> bool:
-        """Whether q is so far from the origin that other coordinates should be chosen: where a
-        quaternion has turned by 2 rad, of the pi that it may.
+        """Return True if q is so far from the origin that you should select new coordinates.
+
+        The limit is a rotation of a quaternion by 2 rad; the coordinates are valid up to pi.
         """
         if self._flat:
             return False
@@ -99,42 +122,48 @@ class LinearCoordinates:
     def _flat(self) -> bool:
         return all(_flat(self.model))
 
-    def of(self, q: Array) -> Array:
-        """The coordinates y (p,) of a configuration."""
+    def from_configuration(self, q: Array) -> Array:
+        """Return the coordinates y (p,) of a configuration."""
         y: Array = self.matrix @ difference(self.model, self.origin, q)
         return y
 
 
 class Tangent(NamedTuple):
-    """qd = G yd and qdd = G ydd + g, with G (nv, p) and g (nv,) (RBDA Eq 8.42; Spencer 2004, Eq
-    2.44).
+    """Motion in independent coordinates: qd = G yd and qdd = G ydd + g.
+
+    G is (nv, p) and g is (nv,) (RBDA Eq 8.42; Spencer 2004, Eq 2.44).
     """
 
     G: Array
     g: Array
 
 
-# choices
+# selection of coordinates
 
 
 def joint_coordinates(model: Tree, q: ArrayLike, joints: Iterable[str | int]) -> LinearCoordinates:
-    """The positions of these joints, by name or number, from those at q (nq,): the user's choice.
+    """Return the positions of the given joints as coordinates with the origin q.
 
-    Raises ValueError where they are too few, too many or dependent at q, and for joints that roll.
+    Args:
+        model: Model with loops.
+        q: Configuration (nq,) at the origin.
+        joints: Names or indices of the joints.
+
+    Raises:
+        ValueError: The joints are too few, too many or dependent at q, or a joint is nonholonomic.
     """
     matrix = np.eye(model.nv)[velocity_columns(model, joints, "independent")]
-    return _checked_linear(model, matrix, checked(model, q))
+    return _checked_linear(model, matrix, as_configuration(model, q))
 
 
 def partitioned_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
-    """The joint positions that complete pivoting of K leaves independent (RBDA 8.8), from those at
-    q (nq,).
+    """Return the independent joint positions that complete pivoting of K selects (RBDA 8.8).
 
-    Quaternions stay dependent where the loops determine them.
+    The positions are relative to q (nq,). Quaternions are dependent if the loops determine them.
     """
-    q = checked(model, q)
+    q = as_configuration(model, q)
     K, still = position_constraints(model, q).K, np.zeros(model.nc)
-    # first the quaternions alone, then of what is left the largest first
+    # eliminate the quaternions first, then the largest pivots of the other variables
     straight = reduction(K, still, [column for column, flat in enumerate(_flat(model)) if flat])
     left = np.flatnonzero(straight.free == 1.0)
     rest = np.where(
@@ -145,25 +174,29 @@ def partitioned_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
 
 
 def tangent_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
-    """Coordinates along orthonormal directions that keep the loops closed at q (nq,): the best
-    conditioned ones there.
+    """Return coordinates along orthonormal directions that keep the loops closed at q (nq,).
 
-    Raises ValueError for joints that roll.
+    These coordinates have the smallest condition number at q.
+
+    Raises:
+        ValueError: A joint is nonholonomic.
     """
-    q = checked(model, q)
+    q = as_configuration(model, q)
     _, sizes, Vh = np.linalg.svd(position_constraints(model, q).K)
     rank = int(np.sum(sizes > RANK * np.max(sizes, initial=0.0)))
     return _checked_linear(model, Vh[rank:], q)
 
 
-# what follows from coordinates
+# motion in coordinates
 
 
 def coordinate_condition(model: Tree, coordinates: Coordinates, q: Array, y: Array) -> float:
-    """The condition of [D1 R; K]: the monitor of coordinates, which are good near 1 and none where
-    it is infinite.
+    """Return the condition number of [D1 R; K], a measure of the dependence of the motion on y.
+
+    D1 R = dR/dq belongs to the coordinates, and K to the loop constraints. A value near 1 means
+    good coordinates. If the value is infinite, y are not valid coordinates.
     """
-    sizes = np.linalg.svd(_stacked(model, coordinates, q, y), compute_uv=False)
+    sizes = np.linalg.svd(_stacked_jacobian(model, coordinates, q, y), compute_uv=False)
     smallest = sizes[model.nv - 1] if len(sizes) == model.nv else 0.0
     return float(sizes[0] / smallest) if smallest > 0 else np.inf
 
@@ -176,44 +209,52 @@ def dependent_positions(
     tolerance: float = 1e-12,
     iterations: int = 50,
 ) -> Array:
-    """q = Psi(y) (nq,), by Newton's iteration from a guess: the configuration with R(q, y) = 0 that
-    closes the loops.
+    """Return q = Psi(y) (nq,) by Newton's iteration from a guess.
 
-    It ends when what is left is at most `tolerance`, as the rate rho of its contraction says
-    (Spencer 2004, 2.3.1):
+    The result satisfies R(q, y) = 0 and closes the loops. The iteration ends when the remaining
+    error is at most `tolerance`. The contraction rate rho gives an estimate of this error (Spencer
+    2004, 2.3.1):
 
         rho/(1 - rho) |dq_j| <= tolerance,   rho = (|dq_j|/|dq_0|)^(1/j)
 
-    Raises ValueError where it does not converge.
+    Args:
+        model: Model with loops.
+        coordinates: Definition of the coordinates.
+        y: Coordinates (p,).
+        guess: Initial configuration (nq,).
+        tolerance: Largest remaining error.
+        iterations: Maximum number of iterations.
+
+    Raises:
+        ValueError: The iteration does not converge.
     """
     q, y = np.asarray(guess, dtype=float), np.asarray(y, dtype=float)
     first = 0.0
     for j in range(iterations):
         error = np.concatenate([coordinates.R(q, y), position_constraints(model, q).delta])
-        dq = -np.linalg.lstsq(_stacked(model, coordinates, q, y), error, rcond=RANK)[0]
+        dq = -np.linalg.lstsq(_stacked_jacobian(model, coordinates, q, y), error, rcond=RANK)[0]
         q, size = integrate(model, q, dq), float(np.linalg.norm(dq))
         first = first if j else size
         rho = (size / first) ** (1.0 / j) if j and first else 0.0
         if size <= tolerance or (j and rho < 1.0 and rho / (1.0 - rho) * size <= tolerance):
             return q
     raise ValueError(
-        f"no configuration of model '{model.name}' with the coordinates y = {y.tolist()} was found "
-        "from this guess in "
-        f"{iterations} iterations, the last of which moved {size:.3g}; give a nearer guess or "
-        "change the coordinates"
+        f"the configuration of model '{model.name}' at the coordinates y = {y.tolist()} did not "
+        f"converge in {iterations} Newton iterations (last change {size:.3g}); use a nearer "
+        "initial guess or other coordinates"
     )
 
 
 def independent_motion(
     model: Tree, coordinates: Coordinates, q: Array, qd: Array, y: Array
 ) -> Tangent:
-    """G and g of these coordinates at q, qd (Spencer 2004, Eq 2.45, 2.46).
+    """Return G and g of these coordinates at q, qd (Spencer 2004, Eq 2.45, 2.46).
 
         G = [D1 R; K]^-1 [-D2 R; 0],   g = [D1 R; K]^-1 [0; k]
 
-    Of `LinearCoordinates` g has what their `bias` says besides, so that ydd is the second rate of
-    y. With coordinates of other kinds that are not linear g is one of the solutions of K g = k:
-    right for qdd, and ydd is measured from it.
+    For `LinearCoordinates`, g also includes their `bias`, so that ydd is the second derivative of
+    y. For other nonlinear coordinates, g is one of the solutions of K g = k. qdd is correct for
+    each solution, but ydd depends on the choice of g.
     """
     K, k, _ = loop_constraints(model, q, qd)
     inverse = np.linalg.pinv(np.vstack([coordinates.D1(q, y), K]), rcond=RANK)
@@ -227,8 +268,16 @@ def independent_motion(
 def reduced_dynamics(
     model: Tree, q: Array, qd: Array, tau: Array, tangent: Tangent
 ) -> tuple[Array, Array]:
-    """ydd (p,) and qdd (nv,) from the joint forces tau (nv,): G^T H G ydd = G^T (tau - C - H g)
-    (RBDA Eq 8.45).
+    """Return ydd (p,) and qdd (nv,) from the joint forces (RBDA Eq 8.45).
+
+        G^T H G ydd = G^T (tau - C - H g)
+
+    Args:
+        model: Model with loops.
+        q: Configuration (nq,).
+        qd: Velocities (nv,).
+        tau: Joint forces (nv,).
+        tangent: G and g of the coordinates.
     """
     G, g = tangent
     H = crba(model, q)
@@ -236,12 +285,12 @@ def reduced_dynamics(
     return ydd, G @ ydd + g
 
 
-def _stacked(model: Tree, coordinates: Coordinates, q: Array, y: Array) -> Array:
+def _stacked_jacobian(model: Tree, coordinates: Coordinates, q: Array, y: Array) -> Array:
     return np.vstack([coordinates.D1(q, y), position_constraints(model, q).K])
 
 
 def _flat(model: Tree) -> list[bool]:
-    """Of each velocity variable whether it is the rate of a position variable, everywhere."""
+    """Return a mask (nv,) of the velocity variables that are derivatives of positions."""
     return [
         joint.nq == joint.nv and bool(np.array_equal(joint.rate(joint.neutral() + 0.5, unit), unit))
         for joint in model.joint
@@ -249,24 +298,97 @@ def _flat(model: Tree) -> list[bool]:
     ]
 
 
-def _checked_linear(model: Tree, matrix: Array, q: Array) -> LinearCoordinates:
-    """The coordinates; raises ValueError where they are none at q."""
-    check_holonomic(model)
-    K = position_constraints(model, q).K
+def _check_mobility(model: Tree, K: Array, count: int, kind: str) -> None:
+    """Raise ValueError unless `count` is the mobility: nv minus the rank of the constraints K."""
     sizes = np.linalg.svd(K, compute_uv=False)
     mobility = model.nv - int(np.sum(sizes > RANK * np.max(sizes, initial=0.0)))
-    if len(matrix) != mobility:
+    if count != mobility:
         raise ValueError(
             f"model '{model.name}' has the mobility {mobility} in this configuration and needs as "
-            "many independent "
-            f"coordinates, not {len(matrix)}"
+            f"many independent {kind}, not {count}"
         )
+
+
+def _checked_linear(model: Tree, matrix: Array, q: Array) -> LinearCoordinates:
+    """Return the independent coordinates y = matrix (q' - q) of configurations q' near q.
+
+    Raises:
+        ValueError: The number of coordinates is not the mobility, or they are dependent at q.
+    """
+    check_holonomic(model)
+    _check_mobility(model, position_constraints(model, q).K, len(matrix), "coordinates")
     coordinates = LinearCoordinates(model, matrix, q)
-    condition = coordinate_condition(model, coordinates, q, np.zeros(mobility))
+    condition = coordinate_condition(model, coordinates, q, np.zeros(len(matrix)))
     if condition > 1.0 / RANK:
         raise ValueError(
-            f"the coordinates chosen for model '{model.name}' depend on each other in this "
-            "configuration: the condition of "
-            f"[R; K] is {condition:.2g}; choose others"
+            f"the coordinates chosen for model '{model.name}' are dependent in this "
+            f"configuration: the condition number of [R; K] is {condition:.2g}; choose other "
+            "coordinates"
         )
     return coordinates
+
+
+ITERATIONS = 2  # Newton iterations, which reduce an error of 1e-4 to rounding
+
+
+class DependentMotion(NamedTuple):
+    """Motion that closes the loops.
+
+    Attributes:
+        q: Configuration (nq,).
+        qd: Velocities (nv,).
+        condition: Condition number of [R; K], large if the variables are not valid coordinates.
+            R selects the independent variables, and K is the constraint matrix.
+    """
+
+    q: Array
+    qd: Array
+    condition: Any
+
+
+def dependent_motion(model: Tree, q: Array, qd: Array, independent: list[int]) -> DependentMotion:
+    """Return the motion near q, qd that closes the loops for given independent variables.
+
+        [R; K] dq = [0; -delta],   [R; K] qd = [R qd; -drift]
+
+    Newton's method always takes the same number of iterations, for floats and traced scalars.
+    Variables of a joint with a quaternion may be independent, because the method only requires that
+    they do not change. If the independent variables are not valid coordinates, some constraints are
+    not satisfied.
+
+    Args:
+        model: Model with loops.
+        q: Configuration (nq,).
+        qd: Velocities (nv,).
+        independent: Indices of the independent variables in qd.
+    """
+    p = len(independent)
+    R = np.eye(model.nv)[independent]
+    for _ in range(ITERATIONS):
+        constraints = position_constraints(model, q)
+        error = np.concatenate([np.zeros(p), -constraints.delta])
+        factors = _factors(model, R, constraints.K)
+        q = integrate_unchecked(model, q, solve_elimination(factors, error, np.zeros(model.nv))[0])
+    factors = _factors(model, R, position_constraints(model, q).K)
+    wanted = np.concatenate([qd[independent], -drift(model, q)])
+    return DependentMotion(
+        q, solve_elimination(factors, wanted, np.asarray(qd))[0], factors.condition
+    )
+
+
+def check_independent(model: Tree, q: Array, independent: list[int]) -> None:
+    """Raise ValueError if the variables are too few, too many or dependent at q."""
+    K = position_constraints(model, q).K
+    _check_mobility(model, K, len(independent), "variables")
+    both = np.linalg.svd(np.vstack([np.eye(model.nv)[independent], K]), compute_uv=False)
+    if both[model.nv - 1] < RANK * both[0]:
+        raise ValueError(
+            f"the variables chosen for model '{model.name}' are dependent in this configuration; "
+            "choose other variables"
+        )
+
+
+def _factors(model: Tree, R: Array, K: Array) -> Elimination:
+    blocks = [slice(0, len(R))]
+    blocks += [slice(k.start + len(R), k.stop + len(R)) for k in model.constraint_slices]
+    return eliminate_constraints(np.vstack([R, K]).T, blocks, RANK)

@@ -1,14 +1,28 @@
-"""Linearised dynamics of systems with loops, in independent coordinates of the user's choice
-(Spencer 2004, chapter 4).
+"""Linearised dynamics of systems with loops (Spencer 2004, chapter 4).
+
+The linear system is in independent coordinates, which the user chooses. For joints with a constant
+S and velocities that are the derivatives of the positions, recursions compute the linear system.
+
+Spencer 2004, 4.3 and 4.4, has no formula for other joints, with quaternions or a variable S. For
+these joints `tangent_linearization` uses dual numbers. The coordinates are y = R delta. The
+velocities delta move the model from the operating point to q in unit time. The function
+differentiates all residuals of the equations of motion exactly, along the 2p directions that keep
+the loops closed. It needs no formula for the derivative of S.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.dynamics import bias_force, check_lengths, crba
+from rigidblocks.dynamics import bias_force, check_lengths, crba, rnea
+from rigidblocks.dynamics.joint_kinematics import velocity_columns
+from rigidblocks.dynamics.loops.assembly import closure_errors, cut_state, cut_tree
+from rigidblocks.dynamics.loops.constraints import (
+    loop_constraints,
+    object_array,
+    position_constraints,
+)
 from rigidblocks.dynamics.recursive_derivatives import (
     InverseDerivatives,
     JacobianDerivatives,
@@ -16,26 +30,28 @@ from rigidblocks.dynamics.recursive_derivatives import (
     jacobian_derivatives,
     rnea_derivatives,
 )
-from rigidblocks.loops.assembly import closure_errors
-from rigidblocks.loops.choice import velocity_columns
-from rigidblocks.loops.constraints import position_constraints
-from rigidblocks.loops.cut import cut, cut_state
-from rigidblocks.loops.tangents import tangent_linearization
-from rigidblocks.model.tree import Tree
+from rigidblocks.robot.configuration import difference, integrate_unchecked
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.scalar import Dual
+from rigidblocks.spatial.spatial import Array
 
-RANK = 1e-9  # of the largest singular value: constraints below are dependent
-CLOSED = 1e-6  # what the loops may be open by, rad and m, and /s relative to the velocities
+RANK = 1e-9  # constraints below this fraction of the largest singular value are dependent
+CLOSED = 1e-6  # largest loop error [rad, m], and largest velocity error relative to the velocities
 
 
 class LoopLinearization(NamedTuple):
-    """The linear system near an operating point, in the deviations of x = (y, dy/dt), y the p
-    independent coordinates:
+    """Linear system near an operating point, in the deviations of x = (y, dy/dt).
 
         dx/dt = A dx + B dtau + residual,   A = [[0, 1], [A21, A22]]
 
-    A is (2p, 2p), B (2p, nv) for the forces of the tree's joints, the residual (dy/dt, d2y/dt2)
-    (2p,) at the point, and `names` are those of the coordinates. The velocities of the tree's
-    joints are G dy/dt with G (nv, p).
+    The p independent coordinates are y. The velocities of the tree joints are G dy/dt.
+
+    Attributes:
+        A: State matrix (2p, 2p).
+        B: Input matrix (2p, nv) for the forces of the tree joints.
+        residual: (dy/dt, d2y/dt2) (2p,) at the operating point.
+        G: Matrix (nv, p) from dy/dt to the velocities.
+        names: Names of the coordinates.
     """
 
     A: Array
@@ -46,18 +62,23 @@ class LoopLinearization(NamedTuple):
 
     @property
     def eigenvalues(self) -> Array:
-        """The eigenvalues of A (2p,) [1/s], those with the largest real parts first.
+        """Eigenvalues of A (2p,) [1/s], largest real parts first.
 
-        At an equilibrium they do not depend on the choice of coordinates; anywhere else they do
-        (Spencer 2004, 4.1).
+        At an equilibrium, the eigenvalues do not depend on the choice of coordinates. At other
+        operating points they depend on it (Spencer 2004, 4.1).
         """
         values: Array = np.linalg.eigvals(self.A)
         return values[np.lexsort((-values.imag, -values.real))]
 
 
 class Parametrization(NamedTuple):
-    """dq/dy of the cut tree and its first and second rate, (n, p), and dG[..., j] by variable j (n,
-    p, n).
+    """Derivatives of the variables of the cut tree with respect to y.
+
+    Attributes:
+        G: dq/dy (n, p).
+        Gdot: First time derivative of G (n, p).
+        Gddot: Second time derivative of G (n, p).
+        dG: Derivatives dG[..., j] with respect to variable j (n, p, n).
     """
 
     G: Array
@@ -74,28 +95,39 @@ def loop_linearization(
     independent: Iterable[str | int] | Array,
     gravity: Array | None = None,
 ) -> LoopLinearization:
-    """The linearisation in independent coordinates y: the positions of the joints `independent`,
-    loop joints included, by name or number, or y = R q for a matrix R (p, n) of the variables of
-    all joints, those of the loop joints last.
+    """Linearise the dynamics of a system with loops in independent coordinates y.
 
         A21 = -(G^T H G)^-1 ([dG^T/dy_i tau'] + G^T (dtau/dq G + dtau/dqd Gdot + H Gddot))
         A22 = -(G^T H G)^-1 G^T (dtau/dqd G + 2 H Gdot)
         tau' = rnea(q, qd, qdd) - tau    (Spencer 2004, 4.2, App. B)
 
-    by recursions alone, without differences and without a tracer; tau (nv,) is constant. That is
-    for joints that have positions whose rates are their velocities and a constant S: revolute,
-    prismatic, helical and cylindrical ones. Where there is another, in the tree or in a loop, y is
-    R times the velocities that lead from the point to q in unit time, R (p, nv) of the tree's
-    joints alone, and the derivatives are those of dual numbers (`tangents`), as exact.
+    For revolute, prismatic, helical and cylindrical joints, recursions compute these matrices
+    without finite differences and without a tracer. These joints have a constant S and velocities
+    that are the derivatives of their positions.
 
-    Raises ValueError for joints that roll, for a state that opens the loops, and for coordinates
-    that are too few, too many or dependent there.
+    For other joint types in the tree or in a loop, y = R delta. The velocities delta move the model
+    from the operating point to q in unit time. R (p, nv) then refers only to the tree joints. Dual
+    numbers also give exact derivatives (`tangent_linearization`).
+
+    Args:
+        model: Model with loops.
+        q: Configuration (nq,) that closes the loops.
+        qd: Velocities (nv,) that keep the loops closed.
+        tau: Joint forces (nv,), constant.
+        independent: Names or indices of the joints whose positions are y, including loop joints.
+            Alternatively, the matrix R (p, n) in y = R q, for the variables of all joints with the
+            loop joints last.
+        gravity: Gravity; by default model.gravity.
+
+    Raises:
+        ValueError: A joint is nonholonomic, the state opens the loops, or the coordinates are too
+            few, too many or dependent.
     """
     check_lengths(model, q=q, qd=qd, tau=tau)
     _check_closed(model, q, qd)
-    tree = cut(model)
+    tree = cut_tree(model)
     if not _is_flat(tree):
-        return _of_any_joints(model, q, qd, tau, independent, gravity)
+        return _linearize_any_joints(model, q, qd, tau, independent, gravity)
     R, names = _selection(tree, independent)
     q_all, qd_all = cut_state(model, q, qd)
     H, n = crba(model, q), model.nv
@@ -112,7 +144,7 @@ def loop_linearization(
     return LoopLinearization(A, B, residual, parameters.G[:n], names)
 
 
-def _of_any_joints(
+def _linearize_any_joints(
     model: Tree,
     q: Array,
     qd: Array,
@@ -121,16 +153,14 @@ def _of_any_joints(
     gravity: Array | None,
 ) -> LoopLinearization:
     R, names = _selection(model, independent)
-    _inverse(model, R, position_constraints(model, q).K)  # refuses what are no coordinates
+    _inverse(model, R, position_constraints(model, q).K)  # rejects R that defines no coordinates
     return LoopLinearization(*tangent_linearization(model, q, qd, tau, R, gravity), names)
 
 
 def _projection(
     H: Array, parameters: Parametrization, forces: InverseDerivatives, tau: Array
 ) -> tuple[Array, Array]:
-    """A and B: the linear equation of motion of the tree, projected on the independent coordinates
-    and solved for their accelerations.
-    """
+    """Return A (2p, 2p) and B (2p, nv) of the equation of motion in the coordinates y."""
     n, p = len(H), parameters.G.shape[1]
     G, Gdot, Gddot, dG = (part[:n] for part in parameters)
     turn = np.einsum("aij,a,jk->ik", dG, forces.tau - tau, parameters.G)
@@ -144,7 +174,7 @@ def _projection(
 def _accelerations(
     model: Tree, tree: Tree, q: Array, qd: Array, R: Array, force: Array
 ) -> tuple[Array, Array]:
-    """The accelerations of the cut tree, and [R; K]^+ (Spencer 2004, Eq 4.10, A.13)."""
+    """Return the accelerations (n,) of the cut tree and the pseudo-inverse of [R; K]."""
     J = jacobian_derivatives(tree, q, qd, np.zeros(tree.nv))
     inverse = _inverse(tree, R, _constraints(model, J.J))
     G, g = inverse[:, : len(R)], -inverse[:, len(R) :] @ (_constraints(model, J.Jdot) @ qd)
@@ -154,7 +184,7 @@ def _accelerations(
 
 
 def _parametrization(model: Tree, J: JacobianDerivatives, inverse: Array) -> Parametrization:
-    """G and its derivatives from those of K G = 0, R G = 1 (Spencer 2004, 4.4)."""
+    """Return G with dq = G dy, its time derivatives and dG/dq (Spencer 2004, 4.4)."""
     K, dK, Kdot, Kddot = (_constraints(model, part) for part in J)
     p = inverse.shape[1] - len(K)
     G, back = inverse[:, :p], inverse[:, p:]
@@ -165,8 +195,9 @@ def _parametrization(model: Tree, J: JacobianDerivatives, inverse: Array) -> Par
 
 
 def _constraints(model: Tree, J: Array) -> Array:
-    """What the Jacobians (nb + nl, 6, ...) of the cut tree are between the two frames of each loop,
-    stacked.
+    """Stack the relative Jacobians of the frames of each loop.
+
+    J contains the Jacobians (nb + nl, 6, ...) of the cut tree.
     """
     rows = []
     for l, loop in enumerate(model.loops):
@@ -179,7 +210,7 @@ def _constraints(model: Tree, J: Array) -> Array:
 
 
 def _inverse(tree: Tree, R: Array, K: Array) -> Array:
-    """[R; K]^+, where y are coordinates."""
+    """Return the pseudo-inverse of [R; K]; raise ValueError if R q are not valid coordinates."""
     sizes = np.linalg.svd(K, compute_uv=False)
     mobility = tree.nv - int(np.sum(sizes > RANK * sizes[0]))
     if len(R) != mobility:
@@ -191,9 +222,9 @@ def _inverse(tree: Tree, R: Array, K: Array) -> Array:
     both = np.linalg.svd(np.vstack([R, K]), compute_uv=False)
     if both[tree.nv - 1] < RANK * both[0]:
         raise ValueError(
-            f"the coordinates chosen for model '{tree.name}' depend on each other in this "
-            "configuration: the condition of "
-            f"[R; K] is {both[0] / max(both[tree.nv - 1], 1e-300):.2g}; choose others"
+            f"the coordinates chosen for model '{tree.name}' are dependent in this configuration: "
+            f"the condition number of [R; K] is {both[0] / max(both[tree.nv - 1], 1e-300):.2g}; "
+            "choose other coordinates"
         )
     inverse: Array = np.linalg.pinv(np.vstack([R, K]), rcond=RANK)
     return inverse
@@ -202,7 +233,7 @@ def _inverse(tree: Tree, R: Array, K: Array) -> Array:
 def _selection(
     tree: Tree, independent: Iterable[str | int] | Array
 ) -> tuple[Array, tuple[str, ...]]:
-    """R (p, n) of the cut tree and the names of the coordinates."""
+    """Return the matrix R (p, n) that selects the coordinates, and the coordinates' names."""
     if isinstance(independent, np.ndarray) and independent.ndim == 2:
         if independent.shape[1] != tree.nv:
             raise ValueError(
@@ -219,7 +250,7 @@ def _selection(
 
 
 def _is_flat(tree: Tree) -> bool:
-    """Whether velocities are the rates of positions and each S is constant."""
+    """Return True if all velocities are derivatives of positions and each S is constant."""
     try:
         check_constant_subspaces(tree)
     except ValueError:
@@ -235,12 +266,9 @@ def _is_flat(tree: Tree) -> bool:
 
 
 def _check_closed(model: Tree, q: Array, qd: Array) -> None:
-    """Raises ValueError for a state that opens the loops."""
+    """Raise ValueError if q or qd violates the loop constraints, or if the model has no loops."""
     if not model.loops:
-        raise ValueError(
-            f"model '{model.name}' has no loops; its linearisation is that of a tree "
-            "(rigidblocks.linearize)"
-        )
+        raise ValueError(f"model '{model.name}' has no loops; use rigidblocks.linearize")
     for name, error in closure_errors(model, q).items():
         if max(error) > CLOSED:
             raise ValueError(
@@ -250,7 +278,168 @@ def _check_closed(model: Tree, q: Array, qd: Array) -> None:
     opening = np.max(np.abs(position_constraints(model, q).K @ qd), initial=0.0)
     if opening > CLOSED * max(1.0, float(np.max(np.abs(qd)))):
         raise ValueError(
-            f"the velocities open the loops of model '{model.name}' at {opening:.3g} rad/s or m/s; "
-            "those of "
-            "consistent_velocity() do not"
+            f"velocities violate the loop constraints of model '{model.name}' by {opening:.3g} "
+            "(rad/s or m/s); use consistent_velocity()"
         )
+
+
+class TangentLinearization(NamedTuple):
+    """The fields A (2p, 2p), B (2p, nv), residual (2p,) and G (nv, p) of a `LoopLinearization`."""
+
+    A: Array
+    B: Array
+    residual: Array
+    G: Array
+
+
+class _Point(NamedTuple):
+    """Operating point with multipliers lam and inertia H; [N, back] is the inverse of [R; K]."""
+
+    q: Array
+    qd: Array
+    qdd: Array
+    lam: Array
+    R: Array
+    N: Array
+    back: Array
+    H: Array
+
+
+def tangent_linearization(
+    model: Tree, q: Array, qd: Array, tau: Array, R: Array, gravity: Array | None = None
+) -> TangentLinearization:
+    """Return the linear system in y = R delta, near a state that keeps the loops closed.
+
+        [H -K^T; K 0] [dqdd; dlam] = -d[rnea(q, qd, qdd) - K^T lam; K qdd - k]
+
+    The differentials are along dq = N dy, K dqd = -dK qd.
+
+    Args:
+        model: Model with loops.
+        q: Configuration (nq,).
+        qd: Velocities (nv,).
+        tau: Joint forces (nv,).
+        R: Matrix (p, nv) of the coordinates.
+        gravity: Gravity; by default model.gravity.
+
+    Raises:
+        ValueError: A joint is nonholonomic: it has more degrees of freedom in position than in
+            velocity.
+    """
+    check_holonomic(model)
+    point = _operating_point(model, q, qd, tau, R, gravity)
+    p, N = len(R), point.N
+    M = np.linalg.inv(N.T @ point.H @ N)
+    columns = [_column(model, point, M, unit, gravity) for unit in np.eye(2 * p)]
+    still = np.zeros(model.nv)
+    rate, second = _y_rates(model, point, still, still, still)
+    residual = np.array([_value(one) for one in (*rate, *second)])
+    B = np.vstack([np.zeros((p, model.nv)), M @ N.T])
+    return TangentLinearization(np.array(columns).T, B, residual, N)
+
+
+def _column(model: Tree, point: _Point, M: Array, unit: Array, gravity: Array | None) -> Array:
+    """Return the derivative of (dy/dt, d2y/dt2) along the change `unit` (2p,) of (y, dy/dt)."""
+    p, N, still = len(point.R), point.N, np.zeros(model.nv)
+    dq, dyd = N @ unit[:p], unit[p:]
+    first = _slopes(_y_rates(model, point, dq, still, still)[0])
+    opening = _slopes(_constraint_rates(model, point, dq))
+    dqd = N @ (dyd - first) - point.back @ opening
+    force, error = _residual_slopes(model, point, dq, dqd, gravity)
+    across = -(point.back @ error)
+    dqdd = across - N @ (M @ (N.T @ (force + point.H @ across)))
+    return np.concatenate([dyd, _slopes(_y_rates(model, point, dq, dqd, dqdd)[1])])
+
+
+def difference_rates(
+    model: Tree, origin: Array, q: Array, qd: Array, qdd: Array
+) -> tuple[Array, Array]:
+    """Return the first and second time derivatives (nv,) of the difference from `origin` to q."""
+    step = [Dual(Dual(0.0, a), Dual(a, b)) for a, b in zip(qd, qdd, strict=True)]
+    here = [Dual(Dual(one, 0.0), Dual(0.0, 0.0)) for one in q]
+    delta = difference(
+        model, origin, integrate_unchecked(model, object_array(here), object_array(step))
+    )
+    first = [_part(_part(one, "slope"), "value") for one in delta]
+    second = [_part(_part(one, "slope"), "slope") for one in delta]
+    return object_array(first), object_array(second)
+
+
+def _operating_point(
+    model: Tree, q: Array, qd: Array, tau: Array, R: Array, gravity: Array | None
+) -> _Point:
+    K, k, _ = loop_constraints(model, q, qd)
+    inverse = np.linalg.pinv(np.vstack([R, K]), rcond=RANK)
+    N, back = inverse[:, : len(R)], inverse[:, len(R) :]
+    H, g = crba(model, q), back @ k
+    force = tau - bias_force(model, q, qd, None, gravity)
+    qdd = N @ np.linalg.solve(N.T @ H @ N, N.T @ (force - H @ g)) + g
+    lam = np.linalg.lstsq(K.T, H @ qdd - force, rcond=RANK)[0]
+    return _Point(q, qd, qdd, lam, R, N, back, H)
+
+
+def _displaced_configuration(point: _Point, model: Tree, dq: Array) -> Array:
+    """Return the configuration q of the operating point, displaced by the dual part dq."""
+    return integrate_unchecked(
+        model, _dual(point.q, np.zeros(len(point.q))), _dual(np.zeros(len(dq)), dq)
+    )
+
+
+def _residual_slopes(
+    model: Tree, point: _Point, dq: Array, dqd: Array, gravity: Array | None
+) -> tuple[Array, Array]:
+    """Return the derivatives of the force residual and of K qdd - k along dq and dqd."""
+    q, qd = _displaced_configuration(point, model, dq), _dual(point.qd, dqd)
+    K, k, _ = loop_constraints(model, q, qd)
+    force = rnea(model, q, qd, point.qdd, None, gravity) - K.T @ point.lam
+    return _slopes(force), _slopes(K @ point.qdd - k)
+
+
+def _constraint_rates(model: Tree, point: _Point, dq: Array) -> Array:
+    """Return K qd at the configuration displaced by the dual part dq, for unchanged velocities."""
+    q = _displaced_configuration(point, model, dq)
+    rates: Array = loop_constraints(model, q, point.qd).K @ point.qd
+    return rates
+
+
+def _y_rates(model: Tree, point: _Point, dq: Array, dqd: Array, dqdd: Array) -> tuple[Array, Array]:
+    """Return dy/dt and d2y/dt2, as dual numbers, for deviations of q, qd and qdd.
+
+    dq, dqd and dqdd are the dual parts of the deviations. Near q, the motion q (+) (qd t + qdd
+    t^2/2) has these velocities and accelerations.
+    """
+    qd, qdd = _dual(point.qd, dqd), _dual(point.qdd, dqdd)
+    first, second = difference_rates(
+        model, point.q, _displaced_configuration(point, model, dq), qd, qdd
+    )
+    return point.R @ first, point.R @ second
+
+
+def _part(number: Any, name: str) -> Any:
+    if isinstance(number, Dual):
+        return getattr(number, name)
+    return number if name == "value" else 0.0
+
+
+def _value(number: Any) -> float:
+    return float(_part(number, "value"))
+
+
+def _slopes(values: Array) -> Array:
+    return np.array([float(_part(one, "slope")) for one in values])
+
+
+def _dual(values: Array, slopes: Array) -> Array:
+    return object_array([Dual(a, b) for a, b in zip(values.tolist(), slopes.tolist(), strict=True)])
+
+
+def check_holonomic(model: Tree) -> None:
+    """Raise ValueError for a joint with more degrees of freedom in position than in velocity."""
+    for name, joint in zip(model.joint_names, model.joint, strict=True):
+        freedoms = joint.nq - joint.q_units.count("1") // 4  # a quaternion has one extra variable
+        if freedoms != joint.nv:
+            raise ValueError(
+                f"{name} of model '{model.name}' is {joint}, which has {freedoms} degrees of "
+                f"freedom in position but only {joint.nv} in velocity, so y does not contain its "
+                "position; use linearize() of a ClosedLoopPlant"
+            )

@@ -1,9 +1,9 @@
-"""The equation of motion of all bodies on their own, with every joint a constraint: sparse, without
-a tree (RBDA 8.13).
+"""Equation of motion of all bodies, with every joint as a constraint (RBDA 8.13).
 
-An oracle for the other methods, and the way to solve systems whose graph has no good tree. In
-numbers only. Bodies and joints are in the coordinates of the bodies
-and of the joints' successor frames, so that it is as accurate far from the base as near it.
+The system is sparse and needs no spanning tree. It serves as a reference for the other methods and
+for systems whose graph has no good spanning tree. All functions support floats only. Quantities of
+bodies are in body coordinates, quantities of joints in the coordinates of their successor frames.
+Therefore the accuracy does not depend on the distance from the base.
 """
 
 from collections.abc import Iterator
@@ -12,20 +12,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
+from rigidblocks.common.optional_imports import module_of
 from rigidblocks.dynamics import body_poses, body_velocities, check_lengths
-from rigidblocks.model.tree import Tree
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.spatial import Array
 
-_SOFT = 1e-8  # of the constraints in a sparse factorization, against the bodies' mobility
-_LEFT = 1e-9  # of the largest force or acceleration, when it is solved
+_SOFT = 1e-8  # diagonal of the constraints in a sparse factorization, relative to body mobility
+_LEFT = 1e-9  # largest residual of a solution, relative to the largest force or acceleration
 
 
 class MaximalSystem(NamedTuple):
-    """`[[I, P T], [T^T P^T, 0]] [a; -lam] = right` (RBDA Eq 8.64): the symmetric matrix, the
-    right-hand side, and where each body, each tree joint and each loop joint has its rows, in this
-    order.
+    """Linear system `[[I, P T], [T^T P^T, 0]] [a; -lam] = right` (RBDA Eq 8.64).
 
-    There are 6 rows a body (3 in the plane), and as many a joint as it constrains.
+    I contains the inertias of the bodies, a their accelerations, and lam the constraint forces. P T
+    maps unit constraint forces to forces on the bodies. Each body has 6 rows (3 in the plane), and
+    each joint has one row per constraint.
+
+    Attributes:
+        matrix: Symmetric matrix.
+        right: Right-hand side: the known forces on the bodies, then T^T times the joint biases.
+        blocks: Rows of each body, each tree joint and each loop joint, in this order.
     """
 
     matrix: Array
@@ -34,8 +40,12 @@ class MaximalSystem(NamedTuple):
 
 
 class MaximalMotion(NamedTuple):
-    """The accelerations qdd (nv,) of the tree's joints, the spatial accelerations a (nb, 6) of the
-    bodies in their own coordinates, and the constraint forces lam (nc,) of the loop joints.
+    """Motion of all bodies and the forces of the loop joints.
+
+    Attributes:
+        qdd: Accelerations (nv,) of the tree joints.
+        a: Spatial accelerations (nb, 6) of the bodies in their own coordinates.
+        lam: Constraint forces (nc,) of the loop joints.
     """
 
     qdd: Array
@@ -44,8 +54,13 @@ class MaximalMotion(NamedTuple):
 
 
 class MaximalEquations(NamedTuple):
-    """The system by the `entries` of its matrix, each with its rows and columns, its right-hand
-    side, the rows of bodies and joints, and the joints.
+    """Blocks of the linear system of all bodies and joints.
+
+    Attributes:
+        entries: Blocks of the matrix, each with its rows and columns.
+        right: Right-hand side.
+        blocks: Rows of bodies and joints.
+        links: Joints.
     """
 
     entries: tuple[tuple[slice, slice, Array], ...]
@@ -55,8 +70,10 @@ class MaximalEquations(NamedTuple):
 
 
 class _Link(NamedTuple):
-    """A joint between bodies p and s: Xp and Xs take their coordinates to F_s. T and the bias of
-    the acceleration are there, and so is S, which only tree joints need.
+    """Joint between bodies p and s; Xp and Xs transform their coordinates to F_s.
+
+    T is a basis of the constraint forces, S the motion subspace, and `bias` the acceleration across
+    the joint for qdd = 0, all in F_s coordinates. Only tree joints need S.
     """
 
     p: int
@@ -76,11 +93,20 @@ def maximal_dynamics(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> MaximalMotion:
-    """The motion by the system of all bodies and joints. Where constraints depend on others, lam is
-    the smallest.
+    """Return the motion from the linear system of all bodies and joints.
 
-    f_ext is in base coordinates, as in `aba`. Nothing is stabilized, and loops must be closed at q
-    and qd.
+    The constraints are not stabilized. If they are dependent, lam is the smallest solution.
+
+    Args:
+        model: Model with loops.
+        q: Configuration (nq,) that closes the loops.
+        qd: Velocities (nv,) that keep the loops closed.
+        tau: Joint forces (nv,).
+        f_ext: External wrenches in base coordinates, as in `aba`.
+        gravity: Gravity; by default model.gravity.
+
+    Returns:
+        Accelerations and constraint forces.
     """
     equations = maximal_equations(model, q, qd, tau, f_ext, gravity)
     solution = np.linalg.lstsq(_dense(equations), equations.right, rcond=1e-12)[0]
@@ -95,14 +121,19 @@ def sparse_maximal_dynamics(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> MaximalMotion:
-    """The same motion by a sparse factorization: a chain of loops, whose system is banded when its
-    bodies and joints are taken in turn, costs time in proportion to its length (RBDA Fig 8.4).
+    """Return the same motion as `maximal_dynamics` by a sparse factorization.
 
-    A small negative diagonal among the constraints makes the system quasidefinite, so that it has a
-    symmetric factorization in the order that fills least; its error is taken out by solving again
-    for what is left. Where constraints depend on others that leads to the smallest forces of all
-    joints. Raises ImportError without scipy, and ArithmeticError where what is left does not
-    vanish, as of constraints that contradict each other.
+    For a chain of loops, the system is banded if bodies and joints alternate. The cost is then
+    proportional to the length of the chain (RBDA Fig 8.4).
+
+    A small negative diagonal in the constraint rows makes the system quasidefinite. It then has a
+    symmetric factorization in the order with the least fill-in. Iterative refinement removes the
+    error of this diagonal. If constraints are dependent, the result has the smallest joint forces.
+
+    Raises:
+        ImportError: scipy is not installed.
+        ArithmeticError: The residual does not converge to zero, for example for inconsistent
+            constraints.
     """
     equations = maximal_equations(model, q, qd, tau, f_ext, gravity)
     bodies = model.nb * len(model.algebra.zero())
@@ -118,9 +149,7 @@ def maximal_system(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> MaximalSystem:
-    """The linear system for the accelerations of all bodies and the constraint forces of all
-    joints.
-    """
+    """Return the linear system for the accelerations of all bodies and all constraint forces."""
     equations = maximal_equations(model, q, qd, tau, f_ext, gravity)
     return MaximalSystem(_dense(equations), equations.right, equations.blocks)
 
@@ -141,18 +170,18 @@ def maximal_equations(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> MaximalEquations:
-    """The blocks of the system, and what is said of it."""
+    """Return the blocks of the linear system of all bodies and joints."""
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
     links = _links(model, q, qd)
     blocks = _blocks(model, links)
     right, entries = np.zeros(blocks[-1].stop if blocks else 0), []
 
-    # the bodies on their own
+    # bodies without joints
     for i, force in enumerate(_body_forces(model, q, qd, f_ext, gravity)):
         entries.append((blocks[i], blocks[i], model.inertia[i].matrix()))
         right[blocks[i]] = force
 
-    # what each joint does to its bodies, and what it constrains
+    # forces of each joint on its bodies, and its constraints
     for link, rows, active in zip(
         links, blocks[model.nb :], _active_forces(model, links, tau), strict=True
     ):
@@ -166,7 +195,7 @@ def maximal_equations(
 
 
 def _motion(model: Tree, links: tuple[_Link, ...], solution: Array) -> MaximalMotion:
-    """What the solution of the system says."""
+    """Return qdd, the body accelerations and lam from the solution of the linear system."""
     n = len(model.algebra.zero())
     a = np.vstack([solution[: n * model.nb].reshape(model.nb, n), np.zeros(n)])
     qdd = [
@@ -177,10 +206,15 @@ def _motion(model: Tree, links: tuple[_Link, ...], solution: Array) -> MaximalMo
 
 
 def sparse_solution(W: Any, right: Array, bodies: int) -> Array:
-    """The solution of W x = right, whose first rows are those of the `bodies`, in as many steps as
-    make what is left smaller.
+    """Solve W x = right; repeat iterative refinement while it reduces the residual.
 
-    Raises ArithmeticError where the constraints in the other rows contradict each other.
+    Args:
+        W: Sparse matrix, with the rows of the bodies first.
+        right: Right-hand side.
+        bodies: Number of rows of the bodies.
+
+    Raises:
+        ArithmeticError: The constraints in the other rows are inconsistent.
     """
     softness = np.zeros(len(right))
     softness[bodies:] = _SOFT / np.mean(W.diagonal()[:bodies])
@@ -192,21 +226,23 @@ def sparse_solution(W: Any, right: Array, bodies: int) -> Array:
         left, before = right - W @ (x + correction), size
         scale = max(np.max(np.abs(right)), np.max(np.abs(x[:bodies] + correction[:bodies])))
         size = np.max(np.abs(left)) / scale if scale else 0.0
-        if not size < before / 2:  # what is left is nothing, rounding, a contradiction, or NaN
+        if not size < before / 2:  # residual: zero, rounding, inconsistent constraints, or NaN
             break
         x = x + correction
     if before > _LEFT:
         raise ArithmeticError(
-            f"the equations of motion are off by {before:.1e}, relative: constraints contradict "
-            "each other, or nearly depend on each other; maximal_dynamics solves them by least "
-            "squares"
+            f"the equations of motion have a relative residual of {before:.1e}: the constraints "
+            "are inconsistent or nearly dependent; use maximal_dynamics, which solves them by "
+            "least squares"
         )
     return x
 
 
 def factorization(W: Any, softness: Array) -> Any:
-    """The factors of W less the softness on its diagonal, as SuperLU has them: any order of the
-    pivots of a quasidefinite matrix will do, so it is the one that fills least (Vanderbei 1995).
+    """Return the SuperLU factors of W minus `softness` on its diagonal.
+
+    A quasidefinite matrix allows any order of the pivots (Vanderbei 1995). The function uses the
+    order with the least fill-in.
     """
     from scipy.sparse import diags_array
     from scipy.sparse.linalg import splu
@@ -220,13 +256,8 @@ def factorization(W: Any, softness: Array) -> Any:
 
 
 def sparse_matrix(equations: MaximalEquations) -> Any:
-    """The matrix of the system, without its zeros."""
-    try:
-        from scipy.sparse import coo_array
-    except ImportError:
-        raise ImportError(
-            "sparse_maximal_dynamics needs scipy: pip install 'rigidblocks[sparse]'"
-        ) from None
+    """Return the matrix of the system in sparse form."""
+    coo_array = module_of("scipy.sparse", "sparse_maximal_dynamics").coo_array
     rows, columns, values = [], [], []
     for row, column, entries in equations.entries:
         i, j = np.nonzero(entries)
@@ -239,15 +270,13 @@ def sparse_matrix(equations: MaximalEquations) -> Any:
 
 
 def _blocks(model: Tree, links: list[_Link]) -> tuple[slice, ...]:
-    """Where each body and each joint has its rows."""
+    """Return the rows of each body and of each joint in the linear system."""
     sizes = [len(model.algebra.zero())] * model.nb + [link.T.shape[1] for link in links]
     return tuple(slice(a, b) for a, b in pairwise(accumulate(sizes, initial=0)))
 
 
 def _active_forces(model: Tree, links: list[_Link], tau: Array) -> Iterator[Array]:
-    """The force within the motion subspace that gives tau, of each joint in F_s; loop joints have
-    none.
-    """
+    """Yield the force of each joint due to tau, in F_s coordinates; zero for loop joints."""
     for link, vs in zip(links, model.v_slices, strict=False):
         yield link.S @ np.linalg.pinv(link.S.T @ link.S) @ tau[vs]
     for link in links[model.nb :]:
@@ -257,9 +286,9 @@ def _active_forces(model: Tree, links: list[_Link], tau: Array) -> Iterator[Arra
 def _body_forces(
     model: Tree, q: Array, qd: Array, f_ext: Array | None, gravity: Array | None
 ) -> list[Array]:
-    """What acts on each body by itself, less its v x* I v."""
+    """Return the force f_ext + gravity - v x* I v on each body, without joint forces."""
     X0, v = body_poses(model, q), body_velocities(model, q, qd)
-    a_g = model.algebra.uniform(np.asarray(model.gravity if gravity is None else gravity))
+    a_g = model.algebra.uniform_field(np.asarray(model.gravity if gravity is None else gravity))
     forces = []
     for i, inertia in enumerate(model.inertia):
         I = inertia.matrix()
@@ -270,14 +299,14 @@ def _body_forces(
 
 
 def _links(model: Tree, q: Array, qd: Array) -> list[_Link]:
-    """All joints, those of the tree first."""
+    """Return all joints; tree joints come before loop joints."""
     X0 = [*body_poses(model, q), model.algebra.identity()]
     v = [*body_velocities(model, q, qd), model.algebra.zero()]
     return [*_tree_links(model, q, qd, v), *_loop_links(model, X0, v)]
 
 
 def _tree_links(model: Tree, q: Array, qd: Array, v: list[Array]) -> Iterator[_Link]:
-    """The joints of the tree between bodies that move with v."""
+    """Yield the tree joints, for the body velocities v."""
     for i, p in enumerate(model.parent):
         joint, here = model.joint[i], q[model.q_slices[i]]
         XJ, S, vJ, cJ = joint.jcalc(here, qd[model.v_slices[i]])
@@ -287,7 +316,7 @@ def _tree_links(model: Tree, q: Array, qd: Array, v: list[Array]) -> Iterator[_L
 
 
 def _loop_links(model: Tree, X0: list[Any], v: list[Array]) -> Iterator[_Link]:
-    """The loop joints between bodies, and the base, that are at X0 and move with v."""
+    """Yield the loop joints, for the poses X0 and the velocities v of the bodies."""
     model.check_no_strings("the system of all bodies")
     for loop in model.loops:
         X = loop.Xs @ X0[loop.successor] @ (loop.Xp @ X0[loop.predecessor]).inverse()

@@ -1,0 +1,503 @@
+"""Force laws along one length: springs, dry friction, stops, and the longest step that holds them.
+
+A length s is a joint position or the distance between two points, and sd is its derivative. A
+positive force increases the length. If the force is a moment [N m], lengths are angles [rad],
+otherwise distances [m]. All laws support floats and traced scalars.
+
+`joint_spring`, `viscous_friction` and `coulomb_friction` return joint forces to be added to tau.
+Their arguments and results are arrays with one element per variable. Their parameters are arrays,
+or one scalar for all variables. The spring does not support joints with a quaternion.
+
+`stable_step` and `stable_spring_hold` return the longest stable step over which a co-simulation
+may hold the forces of springs and dampers.
+"""
+
+import abc
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from rigidblocks.spatial.scalar import (
+    clip_with_events,
+    is_traced,
+    less,
+    maximum,
+    minimum,
+    piecewise,
+    select,
+)
+from rigidblocks.spatial.spatial import Array
+
+_LEAST_STIFFNESS = 1e-30  # [N/m] of a stop; keeps the switching function of a stop with K = 0
+
+
+class Number(NamedTuple):
+    """Quantity, documentation and bounds of a parameter.
+
+    `kind` is a key of `units`. The value is at least `min`, and above zero if `positive` is True.
+    """
+
+    kind: str
+    doc: str
+    min: float = -np.inf
+    positive: bool = False
+
+
+ROTATION = {
+    "length": "rad",
+    "speed": "rad/s",
+    "force": "N.m",
+    "stiffness": "N.m/rad",
+    "damping": "N.m.s/rad",
+    "inertia": "kg.m2",
+    "ratio": "1",
+    "drag": "N.m.s2/rad2",
+}
+TRANSLATION = {
+    "length": "m",
+    "speed": "m/s",
+    "force": "N",
+    "stiffness": "N/m",
+    "damping": "N.s/m",
+    "inertia": "kg.m2",
+    "ratio": "rad/m",
+    "drag": "N.s2/m2",
+}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Record with fields that may be tunable parameters.
+
+    `quantities` lists these fields.
+
+    Raises:
+        ValueError: A parameter is not finite or is outside its bounds.
+    """
+
+    quantities: ClassVar[dict[str, Number]] = {}
+
+    def __post_init__(self) -> None:
+        for name, (value, about) in self.numbers().items():
+            if is_traced(value):
+                continue
+            least = 0.0 if about.positive else about.min
+            allowed = value > least if about.positive else value >= least
+            if not (np.isfinite(value) and allowed):
+                bound = "positive" if about.positive else "finite"
+                bound += f" and at least {least:g}" if np.isfinite(about.min) else ""
+                raise ValueError(f"{name} of a {type(self).__name__} must be {bound}, not {value}")
+
+    def numbers(self) -> dict[str, tuple[Any, Number]]:
+        """Return the value and the description of each used parameter, by name."""
+        every = ((name, getattr(self, name), about) for name, about in self.quantities.items())
+        return {name: (value, about) for name, value, about in every if self._is_used(value)}
+
+    def _is_used(self, value: Any) -> bool:
+        """Return True if a parameter with this value is used."""
+        del self
+        return value is not None
+
+    def with_parameters(self, **values: Any) -> Self:
+        """Return an unchecked copy with these parameter values (floats or traced values)."""
+        other = object.__new__(type(self))
+        vars(other).update({**vars(self), **values})
+        return other
+
+
+class Law(Numbers, abc.ABC):
+    """Force as a function of a length and its derivative.
+
+    `remembers` lists the fields of a law that are states of the plant.
+    """
+
+    remembers: ClassVar[dict[str, Number]] = {}
+
+    @abc.abstractmethod
+    def force(self, s: Any, sd: Any) -> Any:
+        """Return the force in the direction of increasing length [N or N m]."""
+
+    def rates(self, s: Any, sd: Any) -> dict[str, Any]:
+        """Return the derivatives of the states in `remembers`."""
+        del s, sd
+        return {}
+
+    def margins(self, s: Any, sd: Any) -> tuple[Any, ...]:
+        """Return the switching functions; each changes sign when the law switches."""
+        del s, sd
+        return ()
+
+    def energy(self, s: Any) -> Any:
+        """Return the potential energy [J] that the law stores."""
+        del s
+        return 0.0
+
+    @abc.abstractmethod
+    def stiffest(self) -> tuple[float, float]:
+        """Return the largest stiffness -df/ds and the largest damping -df/d(sd) of the law."""
+
+    def decays(self) -> tuple[float, ...]:
+        """Return the decay rates [1/s] of the states in `remembers`."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Spring(Law):
+    """Spring with a damper in parallel.
+
+        f = -(K (s - rest) + D sd + preload)
+
+    K [N/m or N m/rad] and D [N s/m or N m s/rad] are not negative. `rest` is the free length of the
+    spring. `preload` is an additional constant force that pulls the ends together.
+    """
+
+    K: Any
+    D: Any = 0.0
+    rest: Any = 0.0
+    preload: Any = 0.0
+    quantities: ClassVar = {
+        "K": Number("stiffness", "stiffness", 0.0),
+        "D": Number("damping", "damping", 0.0),
+        "rest": Number("length", "rest length"),
+        "preload": Number("force", "constant tension (preload)"),
+    }
+
+    def force(self, s: Any, sd: Any) -> Any:
+        return joint_spring(s, self.K, self.rest) + viscous_friction(sd, self.D) - self.preload
+
+    def energy(self, s: Any) -> Any:
+        longer = s - self.rest
+        return self.K * longer * longer / 2 + self.preload * longer
+
+    def stiffest(self) -> tuple[float, float]:
+        return self.K, self.D
+
+
+@dataclass(frozen=True)
+class ConstantForce(Law):
+    """Constant force [N or N m]; a positive force increases the length."""
+
+    level: Any
+    quantities: ClassVar = {"level": Number("force", "constant force")}
+
+    def force(self, s: Any, sd: Any) -> Any:
+        del s, sd
+        return self.level
+
+    def energy(self, s: Any) -> Any:
+        return -(self.level * s)
+
+    def stiffest(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
+
+@dataclass(frozen=True)
+class Drag(Law):
+    """Drag of a fluid: viscous drag and drag proportional to the squared speed.
+
+        f = -(linear sd + quadratic |sd| sd)
+
+    `linear` [N s/m or N m s/rad] and `quadratic` [N s^2/m^2 or N m s^2/rad^2] are not negative. A
+    coefficient of None has no parameter.
+    """
+
+    linear: Any = None
+    quadratic: Any = None
+    quantities: ClassVar = {
+        "linear": Number("damping", "viscous drag coefficient", 0.0),
+        "quadratic": Number("drag", "quadratic drag coefficient", 0.0),
+    }
+
+    def force(self, s: Any, sd: Any) -> Any:
+        del s
+        f = 0.0 * sd if self.linear is None else -(self.linear * sd)
+        return f if self.quadratic is None else f - self.quadratic * np.abs(sd) * sd
+
+    def stiffest(self) -> tuple[float, float]:
+        return 0.0, self.linear or 0.0
+
+
+@dataclass(frozen=True)
+class Friction(Law):
+    """Dry and viscous friction.
+
+        f = -(coulomb tanh(sd / width) + viscous sd)
+
+    `coulomb` [N or N m] is the dry friction force. `backward` is the dry friction force for a
+    decreasing length, by default equal to `coulomb`. `width` is the speed at which the dry friction
+    reaches 76 % of `coulomb`. This friction cannot hold a load: under a load f0 below `coulomb` the
+    motion creeps at the speed width artanh(f0/coulomb). `viscous` is in N s/m or N m s/rad.
+    """
+
+    coulomb: Any
+    viscous: Any = 0.0
+    width: Any = 0.01
+    backward: Any = None
+    quantities: ClassVar = {
+        "coulomb": Number("force", "dry friction", 0.0),
+        "viscous": Number("damping", "viscous friction", 0.0),
+        "width": Number("speed", "speed at 76 % of the dry friction", positive=True),
+        "backward": Number("force", "dry friction for decreasing length", 0.0),
+    }
+
+    def force(self, s: Any, sd: Any) -> Any:
+        del s
+        level = self.coulomb
+        if self.backward is not None:
+            whole = select(less(sd, 0.0), self.backward, self.coulomb)
+            level = piecewise(-sd, self.backward, self.coulomb, whole)
+        return coulomb_friction(sd, level, self.width) + viscous_friction(sd, self.viscous)
+
+    def stiffest(self) -> tuple[float, float]:
+        level = max(self.coulomb, self.backward or 0.0)
+        return 0.0, level / self.width + self.viscous
+
+
+@dataclass(frozen=True)
+class Stop(Law):
+    """Compliant stops at the limits of a length: softened unilateral constraints (RBDA 11.4, 11.8).
+
+        f = max(0, K (lower - s) - D sd)      where s < lower, and its mirror image where s > upper
+
+    A stop never pulls. An infinite limit has no stop and no parameter. Between two points, an upper
+    stop acts like a rope: it pulls when it is taut.
+
+    Raises:
+        ValueError: The upper limit is not above the lower limit.
+    """
+
+    K: Any
+    D: Any = 0.0
+    lower: Any = -np.inf
+    upper: Any = np.inf
+    quantities: ClassVar = {
+        "K": Number("stiffness", "stiffness of the stops", 0.0),
+        "D": Number("damping", "damping of the stops", 0.0),
+        "lower": Number("length", "position of the lower stop"),
+        "upper": Number("length", "position of the upper stop"),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.lower < self.upper:
+            raise ValueError(
+                "the upper limit of a Stop must be above the lower limit, but they are "
+                f"{self.upper} and {self.lower}"
+            )
+
+    def _is_used(self, value: Any) -> bool:
+        return is_traced(value) or not np.isinf(value)
+
+    def force(self, s: Any, sd: Any) -> Any:
+        up = stop_push(self.lower - s, sd, self.K, self.D) if self._is_used(self.lower) else 0.0
+        down = stop_push(s - self.upper, -sd, self.K, self.D) if self._is_used(self.upper) else 0.0
+        return up - down
+
+    def margins(self, s: Any, sd: Any) -> tuple[Any, ...]:
+        ends = [(self.lower, self.lower - s, sd), (self.upper, s - self.upper, -sd)]
+        return tuple(
+            stop_margin(depth, rate, self.K, self.D)
+            for end, depth, rate in ends
+            if self._is_used(end)
+        )
+
+    def energy(self, s: Any) -> Any:
+        ends = [(self.lower, self.lower - s), (self.upper, s - self.upper)]
+        depths = [maximum(0.0, depth) for end, depth in ends if self._is_used(end)]
+        return sum(self.K * depth * depth / 2 for depth in depths)
+
+    def stiffest(self) -> tuple[float, float]:
+        return self.K, self.D
+
+
+def stop_push(depth: Any, rate: Any, K: Any, D: Any) -> Any:
+    """Return the force of a stop, K depth - D rate, or zero if that is negative or depth <= 0.
+
+    `rate` is the speed at which the penetration depth decreases.
+    """
+    push = K * depth - D * rate
+    whole = select(less(0.0, depth), maximum(0.0, push), 0.0)
+    return piecewise(stop_margin(depth, rate, K, D), push, 0.0, whole)
+
+
+def stop_margin(depth: Any, rate: Any, K: Any, D: Any) -> Any:
+    """Return the switching function of a stop [m or rad], positive while the stop pushes."""
+    return minimum(depth, depth - D / maximum(K, _LEAST_STIFFNESS) * rate)
+
+
+def viscous_friction(qd: Array, damping: Any) -> Array:
+    """Return the viscous friction -d qd, with the damping d [N m s/rad or N s/m]."""
+    force: Array = -(np.asarray(damping) * qd)
+    return force
+
+
+def coulomb_friction(qd: Array, level: Any, width: Any) -> Array:
+    """Return the dry friction -f tanh(qd / width) with the friction level f [N m or N].
+
+    The law is smooth for |qd| up to `width` [rad/s or m/s]. It does not stick: under a load below f
+    a joint creeps at the speed width artanh(load / f).
+
+    Raises:
+        ValueError: The width is a number that is not positive.
+    """
+    if not _positive(width):
+        raise ValueError(f"the smoothing width of dry friction must be positive, not {width}")
+    force: Array = -(np.asarray(level) * np.tanh(qd / np.asarray(width)))
+    return force
+
+
+def joint_spring(q: Array, stiffness: Any, rest: Any = 0.0) -> Array:
+    """Return the spring force -k (q - rest), with k [N m/rad or N/m]."""
+    force: Array = -(np.asarray(stiffness) * (q - np.asarray(rest)))
+    return force
+
+
+def _positive(value: Any) -> bool:
+    array = np.asarray(value)  # a traced value cannot be compared
+    return bool(array.dtype == object or np.all(array > 0))
+
+
+@dataclass(frozen=True)
+class Stiction(Law):
+    """Dry friction with stiction: massless bristles that bend until they slip (RBDA 11.8).
+
+        f = -(K bend + D sd) limited to [-coulomb, backward],  minus viscous sd
+        d(bend)/dt = -(K bend + f) / D,  which is sd while the bristles stick
+
+    The law acts along one length. Under a load below `coulomb` [N or N m], the length changes by
+    load / K and then stops; it does not creep. `backward` is the friction force for a decreasing
+    length, by default equal to `coulomb`. `bend` is a state of the plant with this element; its
+    energy is K bend^2 / 2.
+
+    K [N/m or N m/rad] and D [N s/m or N m s/rad] are the stiffness and the damping of the bristles;
+    D is positive. Choose them as large as the step size of the integrator allows: large values make
+    the rest position accurate. An explicit integrator needs steps below about 2.8 sqrt(m / K),
+    2.8 m / D and 2.8 D / K.
+    """
+
+    coulomb: Any
+    K: Any
+    D: Any
+    viscous: Any = 0.0
+    backward: Any = None
+    bend: Any = 0.0
+    quantities: ClassVar = {
+        "coulomb": Number("force", "dry friction", 0.0),
+        "K": Number("stiffness", "stiffness of the bristles", positive=True),
+        "D": Number("damping", "damping of the bristles", positive=True),
+        "viscous": Number("damping", "viscous friction", 0.0),
+        "backward": Number("force", "dry friction for decreasing length", 0.0),
+    }
+    remembers: ClassVar = {"bend": Number("length", "deflection of the bristles")}
+
+    def _bristle_force(self, sd: Any) -> Any:
+        """Return the bristle force while the contact sticks."""
+        return -(self.K * self.bend + self.D * sd)
+
+    @property
+    def _largest(self) -> Any:
+        return self.coulomb if self.backward is None else self.backward
+
+    def _dry_friction(self, sd: Any) -> Any:
+        return clip_with_events(self._bristle_force(sd), -self.coulomb, self._largest)
+
+    def force(self, s: Any, sd: Any) -> Any:
+        del s
+        return self._dry_friction(sd) - self.viscous * sd
+
+    def rates(self, s: Any, sd: Any) -> dict[str, Any]:
+        del s
+        return {"bend": -(self.K * self.bend + self._dry_friction(sd)) / self.D}
+
+    def margins(self, s: Any, sd: Any) -> tuple[Any, ...]:
+        del s
+        force = self._bristle_force(sd)
+        return force + self.coulomb, self._largest - force
+
+    def energy(self, s: Any) -> Any:
+        del s
+        return self.K * self.bend * self.bend / 2
+
+    def stiffest(self) -> tuple[float, float]:
+        return self.K, self.D + self.viscous
+
+    def decays(self) -> tuple[float, ...]:
+        return (self.K / self.D,)
+
+
+def stable_step(K: float, D: float, m_eff: float, *, lead: bool = False) -> float:
+    """Return the longest step h [s] for which a held contact force is stable.
+
+        w0 h < min(4 zeta, 1 / zeta)              force from the motion at the beginning of the step
+        w0 h < 2 (sqrt(1 + zeta^2) - zeta)  with `lead`, from the position p + h / 2 dp/dt
+        with w0^2 = K / m_eff and zeta = D / (2 sqrt(K m_eff))
+
+    The limit applies to a linear spring-damper and a plant that is integrated exactly over the
+    step. It follows from Jury's stability conditions for the characteristic polynomial. If `lead`
+    is False, the polynomial is z^2 + z (a + b - 2) + 1 + a - b. If `lead` is True, it is
+    z^2 + z (2 a + b - 2) + 1 - b. Here a = h^2 K / 2 m_eff and b = h D / m_eff. If D is zero, a
+    step is stable only if `lead` is True. The second polynomial also applies to the friction of the
+    sampled form, with K_t and D_t.
+
+    `m_eff` = 1 / (n I^-1 n) [kg] is the effective mass at the contact (`effective_mass`). For
+    several contacts with equal K and D, use the effective mass of the lightest mode: 1 / m_eff is
+    the largest eigenvalue of N^T I^-1 N.
+
+    Raises:
+        ValueError: K or m_eff is not positive, or D is negative.
+    """
+    if not (np.isfinite([K, m_eff]).all() and min(K, m_eff) > 0 and np.isfinite(D) and D >= 0):
+        raise ValueError(
+            "a stable step needs a positive stiffness and mass and a non-negative damping, not "
+            f"K = {K} N/m, m_eff = {m_eff} kg and D = {D} N s/m"
+        )
+    if lead:
+        return float(np.sqrt(D * D + 4 * K * m_eff) - D) / K
+    return min(2 * D / K, 2 * m_eff / D) if D > 0 else 0.0
+
+
+def stable_spring_hold(A: Array, K: Array, D: Array) -> float:
+    """Return the longest step [s] over which the forces of springs and dampers may be held.
+
+    The forces of n springs are f = -K x - D dx/dt, with the deflections x (n,) and d^2 x/dt^2 = A
+    f. The result is 0 if no step is stable, and infinite if no force acts. K and D are (n,); A (n,
+    n) is symmetric and positive semidefinite. The function finds, to 1 %, the largest step h for
+    which no eigenvalue of the following map has a magnitude above 1:
+
+        x' = x + w - a/2 x - b/2 w,    w' = w - a x - b w,    a = h^2 A K,  b = h A D,  w = h dx/dt
+
+    For one spring, the result equals the result of `stable_step`.
+    """
+    acting = np.flatnonzero((K > 0) | (D > 0))
+    sizes, directions = np.linalg.eigh(A[np.ix_(acting, acting)])
+    kept = sizes > 1e-12 * np.max(sizes, initial=0.0)
+    if not kept.any():
+        return float("inf")
+    U = directions[:, kept] * np.sqrt(sizes[kept])  # A = U U^T, without immobile directions
+    stiffness, damping = (U.T @ (one[acting, None] * U) for one in (K, D))
+    return _longest_stable(stiffness, damping)
+
+
+def _longest_stable(stiffness: Array, damping: Array) -> float:
+    """Return the longest stable step [s] for held forces of springs and dampers on unit masses."""
+    w2, d = (float(np.linalg.eigvalsh(one)[-1]) for one in (stiffness, damping))
+    longest = 2.0 * min(1.0 / np.sqrt(w2) if w2 > 0 else np.inf, 1.0 / d if d > 0 else np.inf)
+    stable, unstable = 0.0, longest
+    for points in (122, 13):  # grid spacing of 10 %, then of 1 %
+        steps = np.geomspace(max(stable, 1e-5 * longest), unstable, points)
+        grow = np.flatnonzero(_amplification_factors(steps, stiffness, damping) > 1.0 + 1e-11)
+        if not len(grow):
+            return float(longest)
+        if grow[0] == 0:
+            return stable
+        stable, unstable = steps[grow[0] - 1], steps[grow[0]]
+    return float(stable)
+
+
+def _amplification_factors(h: Array, K: Array, D: Array) -> Array:
+    """Return the amplification factors (n,) of held spring forces for steps h (n,) [s]."""
+    a, b, one = h[:, None, None] ** 2 * K, h[:, None, None] * D, np.eye(len(K))
+    step = np.block([[one - a / 2, one - b / 2], [-a, one - b]])
+    factors: Array = np.abs(np.linalg.eigvals(step)).max(axis=-1)
+    return factors
