@@ -1,5 +1,6 @@
-"""Functions in lanes: the numbers of the scalar form, the same bits whatever the lanes and threads,
-rows that know nothing of each other, and sines within 1 ulp.
+"""Batched functions equal single calls, and lanes and threads do not change their results.
+
+The members of a batch are independent, and sines are accurate to 1 ulp.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -8,17 +9,23 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rigidblocks import compiled, select
-from rigidblocks.algebra.scalar import clip, less, maximum, minimum
-from rigidblocks.algebra.tables import entry, reached
-from rigidblocks.tracing.lanes import LANES, in_threads, lane_flags, widest
+from rigidblocks import select
+from rigidblocks.spatial.piecewise_lookup import count_at_most, entry
+from rigidblocks.spatial.scalar import clip, less, maximum, minimum
+from rigidblocks.tracing.compiled_functions import (
+    LANES,
+    compiled,
+    lane_flags,
+    run_in_threads,
+    widest,
+)
 
-RTOL = 1e-14  # two sines within 1 ulp, and what is computed of them
+RTOL = 1e-14  # two sines within 1 ulp each, and further operations
 GRID = np.array([-1.0, 0.0, 0.5, 2.0])
 
 
 def of_everything(x, y):
-    """Every operation that a trace may have, of (2,) and a scalar."""
+    """Return the results of every operation that a trace supports, for x (2,) and a scalar y."""
     a, b = x
     waves = [np.sin(a), np.cos(a), np.sin(b), np.cos(y), np.tan(a)]
     roots = [np.sqrt(abs(a)), np.exp(-b), np.log(abs(b) + 1.0), abs(a) ** 1.5, np.tanh(y)]
@@ -31,14 +38,14 @@ def of_everything(x, y):
         maximum(a, y),
         clip(y, -1.0, 1.0),
     ]
-    steps = [np.floor(a), np.floor(-y), entry(GRID, y), reached(GRID, a)]
+    steps = [np.floor(a), np.floor(-y), entry(GRID, y), count_at_most(GRID, a)]
     quotients = [a / b, y / b, 1.0 / y, -a, a * a, b + b]
     return {"out": np.array([*waves, *roots, *arcs, *chosen, *steps, *quotients]), "x": 2.0 * x}
 
 
 @pytest.fixture(scope="module")
 def forms():
-    """The scalar form, and those in lanes."""
+    """Return the scalar form, and the batched forms by number of lanes."""
     shapes = {"x": (2,), "y": ()}
     batches = {n: compiled("everything", of_everything, shapes, batch=True, lanes=n) for n in LANES}
     return compiled("everything", of_everything, shapes), batches
@@ -48,8 +55,9 @@ def arguments(rng, n):
     return rng.normal(scale=3.0, size=(n, 2)), rng.normal(scale=3.0, size=n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 1, 3, 8, 1027])
-def test_a_batch_is_the_scalar_form_with_the_same_bits_in_all_lanes(n, forms, rng):
+def test_batched_calls_match_single_calls_for_any_number_of_lanes_and_threads(n, forms, rng):
     scalar, batches = forms
     x, y = arguments(rng, n)
     wide = batches[8](x, y)
@@ -63,7 +71,7 @@ def test_a_batch_is_the_scalar_form_with_the_same_bits_in_all_lanes(n, forms, rn
             assert_allclose(other, one, rtol=RTOL, atol=1e-15)
 
 
-def test_rows_that_are_not_finite_leave_the_others_as_they_are(forms, rng):
+def test_nonfinite_elements_of_a_batch_do_not_change_the_results_of_other_elements(forms, rng):
     scalar, batches = forms
     x, y = arguments(rng, 19)
     bad = {0: np.nan, 5: np.inf, 6: -np.inf, 18: np.nan}
@@ -78,7 +86,7 @@ def test_rows_that_are_not_finite_leave_the_others_as_they_are(forms, rng):
             assert_allclose(result[k], scalar(spoilt[k], y[k])[0], rtol=RTOL, atol=1e-15)
 
 
-def test_ties_zeros_and_huge_angles_are_those_of_the_scalar_form(forms):
+def test_batched_calls_match_single_calls_for_equal_operands_zeros_and_huge_angles(forms):
     scalar, batches = forms
     angles = [0.0, -0.0, 5e-324, 1e-310, 0.25 * np.pi, 0.5 * np.pi, np.pi, 102943.0, 102944.0]
     x = np.array([[a, b] for a in (*angles, 1e15, 1e300, -1e22) for b in (0.5, 0.0, -0.0, 500.0)])
@@ -89,7 +97,7 @@ def test_ties_zeros_and_huge_angles_are_those_of_the_scalar_form(forms):
             assert_allclose(result, scalar(row, row[1])[0], rtol=RTOL, atol=0.0)
 
 
-def test_arrays_of_other_types_and_orders_are_copied_or_refused(forms, rng):
+def test_batched_call_converts_real_arrays_and_rejects_other_types_and_shapes(forms, rng):
     batch = forms[1][widest()]
     x, y = arguments(rng, 9)
     expected = batch(x, y)[0]
@@ -102,22 +110,22 @@ def test_arrays_of_other_types_and_orders_are_copied_or_refused(forms, rng):
     for wrong in (x + 0j, x.astype(object), x > 0.0, x.astype(str)):
         with pytest.raises(TypeError, match=r"everything: x has elements of type .*; they must be"):
             batch(wrong, y)
-    message = r"everything was given shapes .*; it needs x \(n, 2\), y \(n,\)"
+    message = r"the inputs of everything have the shapes .*; expected x \(n, 2\), y \(n,\)"
     for shapes in ((x, y[:4]), (x[:, :1], y), (x,), (x, y, y), (x[0], y), (), (1.0, 1.0)):
         with pytest.raises(ValueError, match=message):
             batch(*shapes)
 
 
-def test_lanes_are_those_that_there_are():
+def test_unsupported_number_of_simd_lanes_is_rejected():
     with pytest.raises(ValueError, match="lanes must be one of 2, 4, 8, not 3"):
         compiled("f", lambda x: {"out": x}, {"x": ()}, batch=True, lanes=3)
-    with pytest.raises(ValueError, match="lanes = 4 are those of a batch; take batch=True"):
+    with pytest.raises(ValueError, match="lanes = 4 needs batch=True"):
         compiled("f", lambda x: {"out": x}, {"x": ()}, lanes=4)
     assert widest() in LANES
     assert any("RB_LANES=2" in flag for flag in lane_flags(2))
 
 
-def test_many_callers_at_once_get_their_own_numbers(forms, rng):
+def test_concurrent_batched_calls_return_the_results_of_sequential_calls(forms, rng):
     batch = forms[1][widest()]
     given = [arguments(rng, n) for n in (1, 300, 1500, 700, 5, 2048, 999, 640)]
     expected = [batch(*one, threads=1) for one in given]
@@ -127,7 +135,7 @@ def test_many_callers_at_once_get_their_own_numbers(forms, rng):
                 assert_array_equal(one[0], other[0])
 
 
-def test_an_error_of_a_part_is_raised_when_all_have_ended():
+def test_error_of_a_batched_call_is_raised_after_all_threads_have_ended():
     parts = []
 
     def work(first, last):
@@ -136,15 +144,15 @@ def test_an_error_of_a_part_is_raised_when_all_have_ended():
             raise RuntimeError(f"rows {first} to {last}")
 
     with pytest.raises(RuntimeError, match="rows 40 to 80"):
-        in_threads(work, 100, 2, 40)
-    in_threads(work, 0, None, 40)  # nothing to do
+        run_in_threads(work, 100, 2, 40)
+    run_in_threads(work, 0, None, 40)  # zero rows
     assert set(parts) <= {(0, 40), (40, 80), (80, 100)}
     with pytest.raises(ValueError, match="threads must be at least 1, not 0"):
-        in_threads(work, 100, 0, 40)
+        run_in_threads(work, 100, 0, 40)
 
 
 def angles(rng):
-    """Angles of all sizes, and those as near to the zeros of sine and cosine as numbers come."""
+    """Return angles of all magnitudes, and the floats nearest to the zeros of sine and cosine."""
     anything = rng.integers(0, 2**63, size=20_000, dtype=np.int64).view(float)
     quarters = np.arange(-10_000, 10_000) * (np.longdouble(np.pi) / 2)
     near = (quarters + np.longdouble(6.123233995736766e-17) * np.arange(-10_000, 10_000)).astype(
@@ -161,7 +169,8 @@ def angles(rng):
     )
 
 
-def test_sines_and_cosines_are_within_one_ulp(rng):
+@pytest.mark.slow
+def test_batched_sines_and_cosines_are_within_one_ulp(rng):
     assert np.finfo(np.longdouble).nmant > 60, "needs a long double that is longer than a double"
     batch = compiled("waves", lambda x: {"s": np.sin(x), "c": np.cos(x)}, {"x": ()}, batch=True)
     x = angles(rng)

@@ -1,6 +1,4 @@
-"""The cache of compiled libraries: nothing is loaded that was not made here, and nothing that goes
-wrong with it stops a run.
-"""
+"""Cache of compiled libraries: only intact libraries of the user load, and errors stop no run."""
 
 import ctypes
 import os
@@ -17,12 +15,13 @@ from pathlib import Path
 import pytest
 
 from rigidblocks.cli import main
-from rigidblocks.tracing import cache
-from rigidblocks.tracing.cache import CacheError, digest, spare_folder
+from rigidblocks.tracing import compiler
 from rigidblocks.tracing.compiler import (
+    CacheError,
     CompilerError,
-    compiler,
+    digest,
     shared_library,
+    spare_folder,
     straight_line_compiler,
     version,
 )
@@ -47,13 +46,13 @@ needs_modes = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """The cache folder of the test, its spare one beside it."""
+    """Return the cache folder of the test; the spare folder is next to it."""
     for name in ("temporary", "elsewhere"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     monkeypatch.setenv("RIGIDBLOCKS_CACHE", str(tmp_path / "kernels"))
-    cache._warn_once.cache_clear()
+    compiler._warn_once.cache_clear()
     return tmp_path / "kernels"
 
 
@@ -66,7 +65,7 @@ def answer(path):
 
 
 def program(*numbers, **options):
-    """Another process that makes and calls the libraries of these numbers."""
+    """Start another process that compiles and calls the libraries of these numbers."""
     command = [sys.executable, "-c", PROGRAM.format(SOURCE), *map(str, numbers)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, **pipes, **options)
@@ -91,16 +90,16 @@ def longer(content):
 
 
 @pytest.mark.parametrize("damage", [emptied, truncated, with_one_bit_changed, longer])
-def test_damaged_library_is_made_anew(damage, caplog):
+def test_damaged_library_in_the_kernel_cache_is_recompiled(damage, caplog):
     path = library()
     content = path.read_bytes()
     path.write_bytes(damage(content))
     assert answer(library()) == 42
     assert path.read_bytes() == content
-    assert f"a compiled library is made anew: {path} is not what was compiled" in caplog.text
+    assert f"recompiling a damaged library: {path} differs from the compiled library" in caplog.text
 
 
-def test_truncated_library_ends_no_process():
+def test_truncated_library_in_the_kernel_cache_does_not_crash_the_process():
     path = library()
     path.write_bytes(path.read_bytes()[:5000])
     process = program(42)
@@ -109,7 +108,7 @@ def test_truncated_library_ends_no_process():
 
 
 def strange_library(tmp_path, name):
-    """A library that answers 666, under a name that says it is whole."""
+    """Return a library that returns 666, under a file name with a valid digest."""
     content = shared_library({"a.c": SOURCE.format(666)}, "a.c").read_bytes()
     path = tmp_path / name.replace(name.rpartition("-")[2], f"{digest(content)}.so")
     path.write_bytes(content)
@@ -117,7 +116,7 @@ def strange_library(tmp_path, name):
 
 
 @needs_root
-def test_library_of_another_owner_is_not_loaded(folder, caplog):
+def test_cached_library_that_another_user_owns_is_not_loaded(folder, caplog):
     own = library()
     strange = strange_library(folder, own.name)
     own.unlink()
@@ -128,17 +127,17 @@ def test_library_of_another_owner_is_not_loaded(folder, caplog):
 
 @needs_modes
 @pytest.mark.parametrize("mode", [0o620, 0o602])
-def test_library_that_others_can_write_is_not_loaded(folder, mode, caplog):
+def test_cached_library_that_others_can_write_is_not_loaded(folder, mode, caplog):
     own = library()
     strange = strange_library(folder, own.name)
     own.unlink()
     strange.chmod(mode)
     assert answer(library()) == 42
-    assert "can be written by others" in caplog.text
+    assert "is writable by other users" in caplog.text
 
 
 @needs_modes
-def test_link_is_no_library(folder, tmp_path):
+def test_symbolic_link_in_the_kernel_cache_is_not_loaded_as_a_library(folder, tmp_path):
     own = library()
     strange = strange_library(tmp_path / "elsewhere", own.name)
     own.unlink()
@@ -147,15 +146,15 @@ def test_link_is_no_library(folder, tmp_path):
 
 
 @needs_modes
-def test_folder_that_others_can_write_is_not_used(folder):
+def test_cache_folder_that_others_can_write_is_not_used(folder):
     library()
     folder.chmod(0o777)
-    with pytest.warns(RuntimeWarning, match=r"kernels is not used \(can be written by others\)"):
+    with pytest.warns(RuntimeWarning, match=r"kernels is not used \(is writable by other users\)"):
         assert library().parent == spare_folder()
 
 
 @needs_root
-def test_folder_of_another_owner_is_not_used(folder):
+def test_cache_folder_of_another_user_is_not_used(folder):
     library()
     os.chown(folder, 65534, 65534)
     with pytest.warns(RuntimeWarning, match=r"kernels is not used \(belongs to another user\)"):
@@ -163,7 +162,7 @@ def test_folder_of_another_owner_is_not_used(folder):
 
 
 @needs_modes
-def test_only_its_owner_reads_and_writes_the_cache(folder):
+def test_only_the_owner_can_read_and_write_the_cache(folder):
     before = os.umask(0)
     try:
         path = library()
@@ -173,16 +172,16 @@ def test_only_its_owner_reads_and_writes_the_cache(folder):
 
 
 @pytest.mark.parametrize("where", ["file", "/proc/kernels"])
-def test_cache_that_cannot_be_made_warns_once_and_costs_one_compilation(
+def test_unusable_cache_folder_gives_one_warning_and_a_temporary_folder_is_used(
     where, tmp_path, monkeypatch
 ):
     (tmp_path / "file").touch()
     monkeypatch.setenv("RIGIDBLOCKS_CACHE", str(tmp_path / where))
-    with pytest.warns(RuntimeWarning, match="kernels|file") as told:
+    with pytest.warns(RuntimeWarning, match="kernels|file") as reported:
         paths = [library(), library(), library(43)]
-    assert len(told) == 1
-    assert str(told[0].message).endswith(
-        f", but {spare_folder()}; `rigidblocks doctor` looks into it"
+    assert len(reported) == 1
+    assert str(reported[0].message).endswith(
+        f"; {spare_folder()} is used instead; run `rigidblocks doctor` for details"
     )
     assert paths[0] == paths[1] != paths[2]
     assert {path.parent for path in paths} == {spare_folder()}
@@ -190,21 +189,21 @@ def test_cache_that_cannot_be_made_warns_once_and_costs_one_compilation(
 
 
 @needs_modes
-def test_spare_folder_that_others_can_write_is_not_used_either(folder):
+def test_temporary_cache_folder_that_others_can_write_is_rejected(folder):
     for place in (folder, spare_folder()):
         place.mkdir()
         place.chmod(0o777)
     with pytest.raises(
         CacheError,
-        match=r"no folder can keep compiled libraries \(.*kernels: can be written by others; "
-        r".*rigidblocks-\d+: can be written by others\); set RIGIDBLOCKS_CACHE to one that can",
+        match=r"no folder can store compiled libraries \(.*kernels: is writable by other users; "
+        r".*rigidblocks-\d+: is writable by other users\); set RIGIDBLOCKS_CACHE to a usable",
     ):
         library()
 
 
 @pytest.fixture
 def mounted(folder):
-    """Runs the program with the cache on a file system of its own, mounted with these options."""
+    """Return a function that runs the program with the cache on a mounted file system."""
     folder.mkdir(0o700)
     unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
     mount = 'mount -t tmpfs -o "$0" tmpfs "$RIGIDBLOCKS_CACHE" && chmod 700 "$RIGIDBLOCKS_CACHE"'
@@ -229,16 +228,17 @@ def mounted(folder):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "then", "reason"),
     [
         ("size=8k", "true", "No space left on device"),
-        ("noexec", "true", r"runs no code \(mounted noexec\)"),
+        ("noexec", "true", r"does not run code \(mounted noexec\)"),
         ("size=1m", 'mount -o remount,ro "$RIGIDBLOCKS_CACHE"', "Read-only file system"),
     ],
     ids=["full", "noexec", "read-only"],
 )
-def test_file_system_that_keeps_no_library_warns_once(mounted, options, then, reason, folder):
+def test_cache_on_an_unusable_file_system_gives_one_warning(mounted, options, then, reason, folder):
     done = mounted(options, 1, 2, 1, then=then)
     assert done.returncode == 0, done.stderr
     assert [line.split()[1] for line in done.stdout.splitlines()] == ["1", "2", "1"]
@@ -248,15 +248,15 @@ def test_file_system_that_keeps_no_library_warns_once(mounted, options, then, re
 
 
 @pytest.mark.slow
-def test_compilations_killed_at_any_moment_leave_a_sound_cache(folder, tmp_path):
+def test_killed_compilations_leave_a_valid_cache(folder, tmp_path):
     rng = random.Random(9)
     for k in range(20):
         process = program(*range(100 * k, 100 * k + 50))
-        process.stdout.readline()  # the first one is made
+        process.stdout.readline()  # the first library is compiled
         time.sleep(rng.uniform(0, 0.3))
         process.kill()
         process.communicate()
-    assert [one for one in cache.entries(folder) if one.damage] == []
+    assert [one for one in compiler.cache_entries(folder) if one.damage] == []
     assert len(list(folder.iterdir())) >= 20
     assert answer(library(0)) == 0
     for k in range(100_000, 100_100):
@@ -265,11 +265,11 @@ def test_compilations_killed_at_any_moment_leave_a_sound_cache(folder, tmp_path)
             break
         for path in left:
             os.utime(path, (0, 0))
-        assert answer(library(k)) == k  # cleans; the last orphaned compilers may still be writing
+        assert answer(library(k)) == k  # removes old files; killed compilers may still write some
     assert left == []
 
 
-def test_files_of_compilations_that_run_are_not_cleaned(folder, tmp_path):
+def test_cache_cleanup_does_not_remove_files_of_running_compilations(folder, tmp_path):
     library(1)
     running = tmp_path / "temporary" / "rigidblocks-build-runs"
     running.mkdir()
@@ -279,7 +279,8 @@ def test_files_of_compilations_that_run_are_not_cleaned(folder, tmp_path):
     assert (folder / "unfinished.part").exists()
 
 
-def test_processes_share_a_cache(folder):
+@pytest.mark.slow
+def test_concurrent_processes_can_share_one_kernel_cache(folder):
     processes = [program(*range(5)) for _ in range(4)]
     said = {process.communicate()[0] for process in processes}
     assert len(said) == 1
@@ -287,8 +288,9 @@ def test_processes_share_a_cache(folder):
     assert len(list(folder.iterdir())) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked at in /proc")
-def test_compiler_that_hangs_is_ended_with_all_that_it_started(tmp_path, monkeypatch):
+def test_hanging_compiler_is_killed_with_its_child_processes(tmp_path, monkeypatch):
     script = tmp_path / "hangs"
     script.write_text(
         '#!/bin/sh\n[ "$1" = --version ] && exit\n'
@@ -300,23 +302,23 @@ def test_compiler_that_hangs_is_ended_with_all_that_it_started(tmp_path, monkeyp
     child, communicate = tmp_path / "child", subprocess.Popen.communicate
 
     def once_it_hangs(process, **limit):
-        """Its time runs from there, however long it takes a loaded machine to come there."""
+        """Start the time limit when the script hangs, also on a loaded machine."""
         while process.poll() is None and not (child.exists() and child.read_text().strip()):
             time.sleep(0.01)
         return communicate(process, **limit)
 
     monkeypatch.setattr(subprocess.Popen, "communicate", once_it_hangs)
-    compiler.cache_clear()
+    compiler.compiler.cache_clear()
     try:
         with pytest.raises(
             CompilerError,
-            match=r"`.*hangs .*` took longer than 0.5 s and was ended; RIGIDBLOCKS_COMPILE_TIME "
-            "sets the limit in seconds",
+            match=r"`.*hangs .*` exceeded the time limit of 0.5 s; RIGIDBLOCKS_COMPILE_TIME sets "
+            "the limit in seconds",
         ):
             library()
     finally:
-        compiler.cache_clear()
-    until = time.monotonic() + 500.0  # it would live for 1000 s, were it not killed
+        compiler.compiler.cache_clear()
+    until = time.monotonic() + 500.0  # without the kill it would run for 1000 s
     while lives(int(child.read_text())) and time.monotonic() < until:
         time.sleep(0.01)
     assert not lives(int(child.read_text()))
@@ -324,7 +326,7 @@ def test_compiler_that_hangs_is_ended_with_all_that_it_started(tmp_path, monkeyp
 
 
 def lives(pid):
-    """Whether a process runs; one that has ended and was not waited for does not."""
+    """Return whether a process runs; a zombie process does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -332,18 +334,19 @@ def lives(pid):
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "0", "nan"])
-def test_time_limit_is_a_number_of_seconds(text, monkeypatch):
+def test_invalid_compile_time_limit_is_rejected(text, monkeypatch):
     monkeypatch.setenv("RIGIDBLOCKS_COMPILE_TIME", text)
     with pytest.raises(
-        CompilerError, match=f"RIGIDBLOCKS_COMPILE_TIME is a number of seconds, not '{text}'"
+        CompilerError,
+        match=f"RIGIDBLOCKS_COMPILE_TIME must be a positive number of seconds, not '{text}'",
     ):
         library()
 
 
-# the doctor
+# the doctor command
 
 
-def test_doctor_of_a_sound_machine_finds_all_well(folder, capsys):
+def test_doctor_command_reports_no_problem_on_a_valid_installation(folder, capsys):
     library()
     assert main(["doctor"]) == 0
     said = capsys.readouterr().out
@@ -355,20 +358,22 @@ def test_doctor_of_a_sound_machine_finds_all_well(folder, capsys):
         assert package in said
 
 
-def test_doctor_finds_damage_and_clears_it(folder, capsys):
+@pytest.mark.slow
+def test_doctor_command_reports_and_clears_a_damaged_cache(folder, capsys):
     path = library()
     library(43)
     path.write_bytes(b"")
     assert main(["doctor"]) == 1
-    assert f"1 damaged, made anew when they are used:\n  {path.name} is not what was compiled" in (
-        capsys.readouterr().out
+    assert (
+        f"1 damaged, to be recompiled at the next use:\n  {path.name} differs from the compiled "
+        "library" in (capsys.readouterr().out)
     )
     assert main(["doctor", "--clear"]) == 0
     assert f"removed 2 files from {folder}" in capsys.readouterr().out
     assert list(folder.iterdir()) == []
 
 
-def test_doctor_names_some_of_many_damaged_libraries(folder, capsys):
+def test_doctor_command_lists_at_most_eight_damaged_libraries(folder, capsys):
     library()
     for k in range(20):
         (folder / f"{k:032x}-{k:032x}.so").touch()
@@ -376,37 +381,41 @@ def test_doctor_names_some_of_many_damaged_libraries(folder, capsys):
     said = capsys.readouterr().out
     assert "21 libraries" in said
     assert "20 damaged" in said
-    assert said.count("is not what was compiled\n") == 8
+    assert said.count("differs from the compiled library\n") == 8
     assert said.endswith("  ...\n")
 
 
-def test_library_of_an_earlier_version_is_no_damage_and_is_cleared(folder, capsys):
+def test_doctor_command_accepts_and_its_clear_option_removes_libraries_of_an_old_version(
+    folder, capsys
+):
     library()
     (folder / f"{0:032x}.so").touch()
     assert main(["doctor"]) == 0
     assert f"{folder}: 1 libraries" in capsys.readouterr().out
-    assert cache.clear(folder) == 2
+    assert compiler.clear_cache(folder) == 2
 
 
 @needs_modes
-def test_doctor_finds_a_folder_that_is_not_used(folder, capsys):
+def test_doctor_command_reports_a_cache_folder_that_is_not_used(folder, capsys):
     folder.mkdir()
     folder.chmod(0o777)
     with pytest.warns(RuntimeWarning):
         library()
     assert main(["doctor"]) == 1
     said = capsys.readouterr().out
-    assert f"NOT OK  cache       {folder}: not used, it can be written by others\n" in said
+    assert (
+        f"NOT OK  cache       {folder}: not used, because it is writable by other users\n" in said
+    )
     assert f"ok      spare cache {spare_folder()}: 1 libraries" in said
 
 
-def test_doctor_says_that_there_is_no_compiler(monkeypatch, capsys):
+def test_doctor_command_reports_a_missing_compiler(monkeypatch, capsys):
     monkeypatch.setenv("CC", "/missing/cc")
-    compiler.cache_clear()
+    compiler.compiler.cache_clear()
     try:
         assert main(["doctor"]) == 1
     finally:
-        compiler.cache_clear()
+        compiler.compiler.cache_clear()
     assert "NOT OK  compiler    the C compiler `/missing/cc` does not run" in (
         capsys.readouterr().out
     )

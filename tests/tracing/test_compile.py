@@ -1,10 +1,11 @@
-"""C from a trace computes what NumPy computes, is compiled once, and needs only some C compiler."""
+"""Compiled C equals NumPy, is compiled once, and needs only a C compiler."""
 
 import os
 import shutil
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,21 +13,27 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from random_models import random_state
-from rigidblocks import auto_tree
-from rigidblocks.algebra.scalar import clip, less, select
+from rigidblocks import auto_tree, compiled_dynamics
 from rigidblocks.dynamics import aba, crba, rnea
-from rigidblocks.tracing import ccode, pieces
+from rigidblocks.spatial.scalar import clip, less, select
+from rigidblocks.tracing import ccode, compiled_functions
 from rigidblocks.tracing import compiler as compiling
-from rigidblocks.tracing.cache import cache_folder
-from rigidblocks.tracing.compiler import CompilerError, compiler, run_compiler, shared_library
-from rigidblocks.tracing.function import compiled
+from rigidblocks.tracing import outlining as pieces
+from rigidblocks.tracing.compiled_functions import call_extension, compiled
+from rigidblocks.tracing.compiler import (
+    CompilerError,
+    cache_folder,
+    compiler,
+    run_compiler,
+    shared_library,
+)
 
-RTOL = 1e-12  # the same operations, but for shared subexpressions and reciprocals
+RTOL = 1e-12  # rounding of shared subexpressions and reciprocals
 SOURCE = "double twice(double x);\ndouble twice(double x) { return 2.0 * x; }\n"
 
 
 def call(function, *values):
-    """The result of the function traced, compiled to C and called on those values."""
+    """Return the result of the traced and compiled function for these values."""
     return compiled("traced", lambda *inputs: {"out": function(*inputs)}, shapes(values))(*values)
 
 
@@ -36,7 +43,7 @@ def shapes(values):
 
 @pytest.fixture
 def _asked_anew():
-    """Forgets which compiler was found, before and after."""
+    """Clear the cached compiler before and after the test."""
     compiler.cache_clear()
     compiling.version.cache_clear()
     yield
@@ -46,9 +53,11 @@ def _asked_anew():
 
 @pytest.fixture
 def counted(tmp_path, monkeypatch, _asked_anew):
-    """A compiler in $CC that logs each run; calling the fixture tells how often it has made a
-    library.
+    """Set $CC to a compiler that logs its runs.
+
+    The fixture is a function that returns the number of compiled libraries.
     """
+    call_extension()  # compiled once per process, and not counted
     real, log, script = compiler()[0], tmp_path / "log", tmp_path / "logged-cc"
     script.write_text(f'#!/bin/sh\necho "$@" >> "{log}"\nexec "{real}" "$@"\n')
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
@@ -66,7 +75,86 @@ needs_system_compiler = pytest.mark.skipif(
 )
 
 
-def test_compiled_dynamics_equal_numpy(model, rng):
+def sums_and_products():
+    """Return a function with inputs (3,), (2, 2) and (), and outputs (3,) and ()."""
+    return compiled(
+        "sums",
+        lambda a, b, c: {"y": a * c + b[0, 1], "z": b[0, 0] * b[1, 1] - c},
+        {"a": (3,), "b": (2, 2), "c": ()},
+    )
+
+
+ARGUMENTS = (np.array([1.0, -2.0, 3.5]), np.array([[2.0, 3.0], [5.0, 7.0]]), np.array(0.25))
+
+
+@pytest.mark.parametrize("extension", [True, False])
+def test_compiled_function_accepts_all_arguments_that_numpy_converts(extension, monkeypatch):
+    if not extension:
+        monkeypatch.setattr(compiled_functions, "call_extension", lambda: None)
+    else:
+        assert compiled_functions.call_extension() is not None
+    f, (a, b, c) = sums_and_products(), ARGUMENTS
+    wide = np.zeros((3, 2))
+    wide[:, 0] = a
+    read_only = a.copy()
+    read_only.setflags(write=False)
+    for first, second, third in (
+        (a, b, c),
+        (a.tolist(), b.tolist(), 0.25),
+        (wide[:, 0], np.asfortranarray(b), np.float32(0.25)),
+        (read_only, b.astype(int), c),
+        (a.astype(">f8"), b, c),
+    ):
+        y, z = f(first, second, third)
+        assert_array_equal(y, a * 0.25 + 3.0)
+        assert z == 13.75
+        assert y.shape == (3,)
+        assert z.shape == ()
+    y[:] = np.nan
+    assert_array_equal(f(a, b, c)[0], a * 0.25 + 3.0)  # results do not share memory
+
+
+def test_long_compiled_function_lets_other_threads_run_during_a_call():
+    f, q = compiled_dynamics(auto_tree(60), "crba"), np.zeros(60)
+    lock, done = threading.Lock(), threading.Event()
+    lock.acquire()
+    other = threading.Thread(target=lambda: (lock.acquire(), done.set()))
+    other.start()
+    f(q)
+    interval = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(60.0)  # [s] a thread switch needs a call that releases the lock
+        lock.release()
+        switched = any(f(q) is None or done.is_set() for _ in range(1000))
+    finally:
+        sys.setswitchinterval(interval)
+    other.join()
+    assert switched
+
+
+@pytest.mark.parametrize("extension", [True, False])
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({0: np.zeros(4)}, ValueError, r"have the shapes \(4,\), \(2, 2\), \(\); expected"),
+        ({1: np.zeros(4)}, ValueError, r"have the shapes \(3,\), \(4,\), \(\); expected"),
+        ({0: np.zeros(3, dtype=complex)}, TypeError, "a has elements of type complex128"),
+        ({2: True}, TypeError, "c has elements of type bool"),
+        ({3: 1.0}, ValueError, r"\(\), \(\); expected"),
+    ],
+)
+def test_compiled_function_rejects_other_arguments(extension, changes, error, message, monkeypatch):
+    if not extension:
+        monkeypatch.setattr(compiled_functions, "call_extension", lambda: None)
+    f = sums_and_products()
+    with pytest.raises(error, match=message):
+        f(*(dict(enumerate(ARGUMENTS)) | changes).values())
+    with pytest.raises(TypeError):
+        f(*ARGUMENTS[:2], c=0.25)
+
+
+@pytest.mark.slow
+def test_dynamics_compiled_from_a_trace_match_the_results_of_numpy(model, rng):
     s = random_state(rng, model)
     for function, arguments in (
         (lambda *values: rnea(model, *values), (s.q, s.qd, s.qdd, s.f_ext)),
@@ -80,7 +168,7 @@ def test_compiled_dynamics_equal_numpy(model, rng):
         assert_allclose(call(function, *arguments), expected, rtol=0, atol=RTOL * size)
 
 
-def test_every_operation_has_the_same_value_in_c(rng):
+def test_all_operations_give_equal_values_in_c_and_numpy(rng):
     def f(a, b):
         condition = (less(a, b)[0] & (a[1] <= b[1])) | ~(a[2] == b[2]) | (a[0] != b[0])
         trigonometry = (
@@ -115,7 +203,7 @@ def test_every_operation_has_the_same_value_in_c(rng):
 
 
 @pytest.mark.slow
-def test_long_function_in_parts_computes_the_same_bits(monkeypatch, rng):
+def test_division_of_a_long_c_function_into_parts_does_not_change_its_results(monkeypatch, rng):
     model = auto_tree(12, 1.5, 0.4)
     state = random_state(rng, model)
     q, qd, tau = state.q, state.qd, state.tau
@@ -125,7 +213,7 @@ def test_long_function_in_parts_computes_the_same_bits(monkeypatch, rng):
     assert_array_equal(call(lambda *state: aba(model, *state), q, qd, tau), whole)
 
 
-def test_comparisons_have_the_same_value_in_c_at_equality_too():
+def test_comparisons_give_equal_values_in_c_and_numpy():
     def f(a, b):
         conditions = (
             a < b,
@@ -141,11 +229,11 @@ def test_comparisons_have_the_same_value_in_c_at_equality_too():
         return np.array([select(condition, 1.0, 0.0) for condition in conditions])
 
     for a, b in ((1.0, 2.0), (2.0, 2.0), (3.0, 2.0), (-1.0, 2.0), (0.0, -0.0)):
-        # on floats of NumPy, whose booleans know ~
+        # NumPy floats, because their booleans support ~
         assert_array_equal(call(f, a, b), f(np.float64(a), np.float64(b)))
 
 
-def test_compiled_function_takes_its_inputs_in_order_and_gives_its_outputs():
+def test_compiled_function_takes_inputs_and_returns_outputs_in_the_order_of_the_trace():
     f = compiled(
         "f", lambda a, b: {"y": a @ np.array([1.0, b]), "z": a[0, 0] - b}, {"a": (2, 2), "b": ()}
     )
@@ -153,20 +241,21 @@ def test_compiled_function_takes_its_inputs_in_order_and_gives_its_outputs():
     assert_array_equal(y, [21, 43])
     assert z == -9
     f([[0, 0], [0, 0]], 0)
-    assert_array_equal(y, [21, 43])  # results are the caller's own
+    assert_array_equal(y, [21, 43])  # results are copies
     f.inputs["b"][...] = 5.0
     f.run()
     assert f.outputs["z"] == -5
     for wrong in (([[1, 2], [3, 4]],), ([1, 2], 10), ([[1, 2], [3, 4]], [10])):
         with pytest.raises(
-            ValueError, match=r"f was given shapes .*; it needs \{'a': \(2, 2\), 'b': \(\)\}"
+            ValueError,
+            match=r"the inputs of f have the shapes .*; expected \{'a': \(2, 2\), 'b': \(\)\}",
         ):
             f(*wrong)
-    assert_array_equal(f.inputs["a"], 0)  # nothing half done
+    assert_array_equal(f.inputs["a"], 0)  # a failed call does not change the inputs
 
 
 @needs_system_compiler
-def test_second_run_compiles_nothing(counted):
+def test_second_call_reuses_the_compiled_library(counted):
     first = shared_library({"a.c": SOURCE}, "a.c")
     assert counted() == 1
     assert shared_library({"a.c": SOURCE}, "a.c") == first
@@ -175,11 +264,12 @@ def test_second_run_compiles_nothing(counted):
 
 @pytest.mark.slow
 @needs_system_compiler
-def test_second_process_compiles_nothing(counted):
+def test_second_process_reuses_the_compiled_library(counted):
     program = (
-        "from rigidblocks import RobotPlant, planar2, RK4\n"
-        "from rigidblocks.block.memory import Memory\n"
-        "from rigidblocks.kernels.stepper import kernel_library\n"
+        "from rigidblocks import RobotPlant, planar2\n"
+        "from rigidblocks.block.integrators import RK4\n"
+        "from rigidblocks.block.memory_layout import Memory\n"
+        "from rigidblocks.kernels.compiled_stepper import kernel_library\n"
         "print(kernel_library(Memory(RobotPlant(planar2())), RK4, 1e-3))\n"
     )
     paths = [
@@ -191,7 +281,7 @@ def test_second_process_compiles_nothing(counted):
 
 
 @needs_system_compiler
-def test_libraries_are_cached_by_content(counted):
+def test_compiled_libraries_are_cached_by_the_content_of_their_source(counted):
     original = shared_library({"a.c": SOURCE}, "a.c")
     others = [
         shared_library({"a.c": SOURCE.replace("2.0", "3.0")}, "a.c"),
@@ -203,32 +293,32 @@ def test_libraries_are_cached_by_content(counted):
 
 
 @needs_system_compiler
-def test_refused_source_leaves_nothing_in_the_cache(counted, tmp_path):
+def test_failed_compilation_leaves_no_file_in_the_cache(counted, tmp_path):
     with pytest.raises(CompilerError):
         shared_library({"a.c": "int f( {"}, "a.c")
     assert counted() == 1
     assert list((tmp_path / "kernels").glob("*")) == []
 
 
-def test_refused_source_gives_the_compilers_own_words():
+def test_error_for_invalid_c_source_contains_the_compiler_message():
     with pytest.raises(CompilerError, match=r"(?s)a\.c -o .*` failed:\n.*undeclared_thing"):
         shared_library({"a.c": "int f(void) { return undeclared_thing; }\n"}, "a.c")
 
 
-def test_refused_command_gives_the_compilers_own_words(tmp_path):
+def test_error_for_an_invalid_compiler_command_contains_the_message_of_the_compiler(tmp_path):
     with pytest.raises(CompilerError, match=r"`.* missing\.c` failed:\n.*missing\.c"):
         run_compiler((*compiler(), "missing.c"), tmp_path)
 
 
 @pytest.mark.usefixtures("_asked_anew")
-def test_cc_is_the_compiler(monkeypatch):
+def test_cc_variable_selects_the_compiler(monkeypatch):
     monkeypatch.setenv("CC", "ccache some-cc -m64")
     assert compiler() == ("ccache", "some-cc", "-m64")
 
 
 @needs_system_compiler
 @pytest.mark.usefixtures("_asked_anew")
-def test_system_compiler_is_used_when_there_is_one(monkeypatch):
+def test_system_c_compiler_is_used_if_it_exists(monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     assert Path(compiler()[0]).name in ("cc", "gcc", "clang")
 
@@ -240,21 +330,19 @@ def _hidden_compilers(monkeypatch, tmp_path, _asked_anew):
 
 
 @pytest.mark.usefixtures("_hidden_compilers")
-def test_no_compiler_at_all_says_what_to_install(monkeypatch):
+def test_error_for_a_missing_compiler_suggests_a_package(monkeypatch):
     monkeypatch.setattr(compiling, "find_spec", lambda _: None)
     with pytest.raises(
         CompilerError,
-        match=r"no C compiler: install one \(cc on the PATH\), or `pip install rigidblocks\[zig\]`",
+        match=r"no C compiler: install one \(cc on the PATH\), or `pip install ziglang`",
     ):
         shared_library({"a.c": SOURCE}, "a.c")
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_hidden_compilers")
-def test_zig_compiles_where_no_system_compiler_is(rng):
-    pytest.importorskip(
-        "ziglang", reason="ziglang is not installed (`pip install rigidblocks[zig]`)"
-    )
+def test_zig_compiles_without_a_system_compiler(rng):
+    pytest.importorskip("ziglang", reason="ziglang is not installed (`pip install ziglang`)")
     assert compiler()[:4] == (sys.executable, "-m", "ziglang", "cc")
     a, b = rng.uniform(-3, 3, (2, 4))
     assert_allclose(
@@ -263,16 +351,35 @@ def test_zig_compiles_where_no_system_compiler_is(rng):
 
 
 @pytest.mark.usefixtures("_asked_anew")
-def test_compiler_that_does_not_exist_is_a_compiler_error(monkeypatch):
+def test_cc_variable_with_a_nonexistent_compiler_raises_an_error(monkeypatch):
     monkeypatch.setenv("CC", os.path.join(os.sep, "missing", "cc"))
     with pytest.raises(
-        CompilerError, match=r"the C compiler `.*cc` does not run: .*; set CC to one that does"
+        CompilerError, match=r"the C compiler `.*cc` does not run: .*; set CC to a working compiler"
     ):
         shared_library({"a.c": SOURCE}, "a.c")
 
 
-def test_cache_folder_is_the_one_of_the_environment(monkeypatch, tmp_path):
+def test_environment_variable_selects_the_folder_of_the_kernel_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("RIGIDBLOCKS_CACHE", str(tmp_path))
     assert cache_folder() == tmp_path
     monkeypatch.delenv("RIGIDBLOCKS_CACHE")
     assert cache_folder().name == "rigidblocks"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([1.0 + 1.0j, 0.0]),
+        ["1", "2"],
+        [True, False],
+        np.ma.array([1.0, 2.0], mask=[False, True]),
+    ],
+    ids=["complex", "strings", "booleans", "masked"],
+)
+def test_compiled_function_rejects_arguments_that_are_not_real(value):
+    twice = compiled("twice", lambda x: {"y": 2.0 * x}, {"x": (2,)})
+    with pytest.raises(
+        TypeError, match=r"twice: x has elements .*; all elements must be real numbers"
+    ):
+        twice(value)
+    assert twice([1, 2]).tolist() == twice(np.float32([1, 2])).tolist() == [2.0, 4.0]

@@ -1,12 +1,12 @@
-"""minimum, maximum and clip: a NaN in whatever argument stays one, in NumPy and in C."""
+"""minimum, maximum and clip propagate a NaN of any argument, in NumPy and in C."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from rigidblocks.algebra.scalar import clip, maximum, minimum
-from rigidblocks.tracing.function import compiled
+from rigidblocks.spatial.scalar import clip, maximum, minimum
+from rigidblocks.tracing.compiled_functions import compiled
 from rigidblocks.tracing.trace import trace
 
 FUNCTIONS = {"minimum": minimum, "maximum": maximum}
@@ -17,7 +17,7 @@ def both(a, b):
 
 
 def known(a):
-    """With a number on either side."""
+    """Return minimum, maximum and clip with one constant argument."""
     return {
         "values": np.array(
             [minimum(a, 0.5), minimum(0.5, a), maximum(a, 0.5), maximum(0.5, a), clip(a, -1.0, 1.0)]
@@ -25,7 +25,7 @@ def known(a):
     }
 
 
-def test_nan_of_either_of_two_traced_arguments_stays():
+def test_minimum_and_maximum_of_traced_values_propagate_nan():
     function = compiled("both", both, {"a": (), "b": ()})
     values = (np.nan, -1.0, 2.0, 0.0, np.inf)
     with np.errstate(invalid="ignore"):
@@ -34,17 +34,17 @@ def test_nan_of_either_of_two_traced_arguments_stays():
             np.testing.assert_array_equal(found, [np.minimum(a, b), np.maximum(a, b)])
 
 
-def test_clip_between_traced_limits_keeps_a_nan():
+def test_clip_of_traced_values_with_traced_limits_propagates_nan():
     function = compiled("clipped", lambda x, l, u: {"y": clip(x, l, u)}, dict.fromkeys("xlu", ()))
     assert np.isnan(function(np.nan, -1.0, 1.0))
     assert [float(function(x, -1.0, 1.0)) for x in (-3.0, 0.5, 3.0)] == [-1.0, 0.5, 1.0]
 
 
 @pytest.mark.parametrize("a", [np.nan, -3.0, 0.5, 0.7])
-def test_limits_that_are_numbers_keep_a_nan(a):
+def test_minimum_maximum_and_clip_with_constant_limits_propagate_nan(a):
     function = compiled("known", known, {"a": ()})
     np.testing.assert_array_equal(function(a), known(a)["values"])
 
 
-def test_two_traced_arguments_take_one_operation():
+def test_minimum_and_maximum_of_traced_values_are_one_operation_each():
     assert trace("both", both, {"a": (), "b": ()}).operation_count == 2

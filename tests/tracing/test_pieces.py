@@ -1,4 +1,4 @@
-"""Long functions in C: what repeats is one piece, and the arithmetic stays the same to the bit."""
+"""Long functions in C: repeated code becomes one shared piece, and results are bitwise equal."""
 
 import ctypes
 from collections import defaultdict
@@ -9,18 +9,20 @@ from numpy.testing import assert_array_equal
 
 from rigidblocks import auto_tree
 from rigidblocks.dynamics import aba
-from rigidblocks.tracing import ccode, pieces, repeats
+from rigidblocks.tracing import ccode
+from rigidblocks.tracing import outlining as pieces
+from rigidblocks.tracing import outlining as repeats
 from rigidblocks.tracing.ccode import c_function, c_functions
+from rigidblocks.tracing.compiled_functions import compiled, compiled_form
 from rigidblocks.tracing.compiler import shared_library
-from rigidblocks.tracing.function import compiled, compiled_form
-from rigidblocks.tracing.repeats import stretches
+from rigidblocks.tracing.outlining import stretches
 from rigidblocks.tracing.trace import trace
 
-N = 9  # inputs of a random function
+N = 9  # number of inputs of a random function
 
 
 def planted(rng):
-    """Forms with patterns planted at random, some of them side by side."""
+    """Return statement kinds with patterns at random places, some of them adjacent."""
     patterns = [rng.integers(0, 9, rng.integers(20, 150)) for _ in range(3)]
     parts = [patterns[rng.integers(3)] for _ in range(rng.integers(1, 12))]
     noise = [rng.integers(0, 30, rng.integers(0, 40)) for _ in parts]
@@ -28,7 +30,7 @@ def planted(rng):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_each_statement_is_in_one_stretch_and_those_of_a_kind_are_alike(seed):
+def test_code_ranges_cover_all_statements_and_repeated_ranges_have_identical_code(seed):
     form = planted(np.random.default_rng(seed))
     found = stretches(form)
     assert [one.start for one in found] == [0, *(one.stop for one in found[:-1])]
@@ -40,10 +42,10 @@ def test_each_statement_is_in_one_stretch_and_those_of_a_kind_are_alike(seed):
     assert all(len(texts) == 1 for texts in kinds.values())
 
 
-def test_what_is_planted_is_found():
+def test_repeated_sequences_of_statements_in_generated_code_are_found():
     rng = np.random.default_rng(1)
     pattern = rng.integers(0, 50, 200)
-    rest = [1000 + 10 * k + np.arange(k) for k in range(8)]  # nothing of it repeats
+    rest = [1000 + 10 * k + np.arange(k) for k in range(8)]  # values without repetition
     form = np.concatenate([one for part in rest for one in (part, pattern)])
     found = [one for one in stretches(form) if one.kind >= 0]
     assert len(found) == 8
@@ -51,8 +53,9 @@ def test_what_is_planted_is_found():
 
 
 def random_function(rng, blocks):
-    """A function that repeats blocks of random operations on what is near, on what is far and on
-    numbers, some of which differ from block to block.
+    """Return a function that repeats blocks of random operations.
+
+    Operands are near values, distant values and constants, some of which differ between blocks.
     """
     plan = rng.integers(0, 8, (40, 3))
 
@@ -76,7 +79,7 @@ def graph_of(seed):
 
 @pytest.fixture
 def short_pieces(monkeypatch):
-    """What is long, and what repeats, at the size of a test."""
+    """Reduce the length limits of long functions and of repetitions to the size of the test."""
     monkeypatch.setattr(ccode, "LONG", 50)
     monkeypatch.setattr(pieces, "PART", 60)
     monkeypatch.setattr(pieces, "LONG", 45)
@@ -86,7 +89,7 @@ def short_pieces(monkeypatch):
 
 
 def graphs_in_common(seed):
-    """Three functions: one has what all three compute, and two pairs have more in common."""
+    """Return three functions that share statements: all three share some, and two pairs more."""
     rng = np.random.default_rng(seed)
     parts = [random_function(np.random.default_rng(rng.integers(99)), 4) for _ in range(4)]
     plans = {"one": (0, 1), "two": (1, 2, 0), "three": (3, 1)}
@@ -99,7 +102,9 @@ def graphs_in_common(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_what_functions_have_in_common_is_one_text_and_gives_the_same_bits(seed, request):
+def test_statements_repeated_in_several_functions_are_generated_once_with_equal_results(
+    seed, request
+):
     graphs, x = graphs_in_common(seed), np.random.default_rng(seed).normal(size=N)
     alone = [compiled_form(graph, False) for graph in graphs]
     request.getfixturevalue("short_pieces")
@@ -125,7 +130,7 @@ def test_what_functions_have_in_common_is_one_text_and_gives_the_same_bits(seed,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_functions_in_pieces_compute_the_same_bits(seed, request):
+def test_functions_divided_into_smaller_c_functions_give_bitwise_equal_results(seed, request):
     graph, x = graph_of(seed), np.random.default_rng(seed).normal(size=(9, N))
     whole = [compiled_form(graph, batch) for batch in (False, True)]
     assert "left[at[" not in c_function(graph)
@@ -138,7 +143,7 @@ def test_functions_in_pieces_compute_the_same_bits(seed, request):
 
 
 @pytest.mark.slow
-def test_a_robot_of_many_bodies_is_one_piece_for_each_kind_of_body(monkeypatch):
+def test_code_size_with_shared_c_functions_grows_slower_than_the_number_of_bodies(monkeypatch):
     def traced(n):
         function = auto_tree(n)
         return compiled("aba", lambda *s: {"qdd": aba(function, *s)}, dict.fromkeys("abc", (n,)))

@@ -1,4 +1,4 @@
-"""Traced functions are the same functions: one source for floats and for expression graphs."""
+"""Traced functions equal NumPy: the same source computes floats and expression graphs."""
 
 from pathlib import Path
 
@@ -7,19 +7,19 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from random_models import random_state
-from rigidblocks.algebra.scalar import clip, less, maximum, minimum, select
 from rigidblocks.dynamics import aba, bias_force, crba, energy, rnea
-from rigidblocks.robots import auto_tree
+from rigidblocks.robot.robots import auto_tree
+from rigidblocks.spatial.scalar import clip, less, maximum, minimum, select
 from rigidblocks.tracing.ccode import c_function, c_number
 from rigidblocks.tracing.trace import TraceError, trace
 from traced_lines import ADVICE
 
-# tracing folds constants and shares subexpressions: some hundred operations in another order
+# tracing folds constants and shares subexpressions: rounding of some hundred operations
 RTOL = 1e-12
 
 
 def traced(function, *values):
-    """The result of the traced function on those values, evaluated by CasADi."""
+    """Return the result of the traced function for these values, evaluated by CasADi."""
     shapes = {f"in{k}": np.shape(value) for k, value in enumerate(values)}
     graph = trace("f", lambda *inputs: {"out": function(*inputs)}, shapes)
     return graph(np.concatenate([np.ravel(value) for value in values])).reshape(
@@ -34,7 +34,7 @@ def same(function, *values):
     )
 
 
-def test_traced_dynamics_equal_numpy(model, rng):
+def test_evaluation_of_traced_dynamics_matches_the_results_of_numpy(model, rng):
     s = random_state(rng, model)
     condition = np.linalg.cond(crba(model, s.q))
     same(lambda q, qd, qdd: rnea(model, q, qd, qdd), s.q, s.qd, s.qdd)
@@ -64,7 +64,7 @@ BOOK = {
 
 
 @pytest.mark.parametrize("name", BOOK)
-def test_traced_algorithm_costs_no_more_than_the_book_says(name):
+def test_operation_counts_of_a_chain_do_not_exceed_rbda_section_10_3_2(name):
     function, count, book = BOOK[name]
     chain, n = auto_tree(7, 1, 0.7), 7
     graph = trace(
@@ -103,27 +103,27 @@ A, B = np.array([1.0, -2.0, 3.0, 0.0]), np.array([2.0, -3.0, 3.0, -0.5])
         lambda a, b: 1.0 / b + 2.0 - a + 0.0 * a + 1.0 * b,
     ],
 )
-def test_functions_equal_on_floats_and_traced(function):
+def test_traced_and_numpy_values_of_elementary_functions_agree(function):
     same(function, A, B)
 
 
-def test_select_takes_the_first_where_the_condition_holds():
+def test_select_returns_the_first_value_if_the_condition_is_true():
     assert select(True, 1.0, 2.0) == 1.0
     assert_array_equal(select(np.array([True, False]), [1.0, 2.0], 5.0), [1.0, 5.0])
     assert_array_equal(traced(lambda a: select(less(a, 2.0), 7.0, a), A), [7, 7, 3, 7])
 
 
-def test_the_branch_not_taken_may_be_infinite():
+def test_infinite_value_in_the_unselected_branch_of_select_has_no_effect():
     assert_array_equal(
         traced(lambda a: select(less(a, 0.5), 0.0, 1 / a), np.array([0.0, 2.0])), [0, 0.5]
     )
 
 
-def test_limits_may_be_infinite():
+def test_clip_with_infinite_limits_returns_its_argument():
     assert_array_equal(traced(lambda a: clip(a, -np.inf, np.inf), A), A)
 
 
-# what cannot be traced says so
+# functions that cannot be traced
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_limits_may_be_infinite():
         "index",
     ],
 )
-def test_branching_on_a_traced_value_says_to_use_select(function):
+def test_error_for_a_branch_on_a_traced_value_suggests_select(function):
     with pytest.raises(
-        TraceError, match=r"write a data-dependent `if` with rigidblocks.select\(condition, a, b\)"
+        TraceError, match=r"replace a data-dependent `if` by select\(condition, a, b\)"
     ):
         traced(function, A)
 
@@ -184,7 +184,7 @@ class Chooser:
     ],
     ids=["if", "int", "in numpy"],
 )
-def test_branching_on_a_traced_value_names_the_line(function, where, line, wanted):
+def test_error_for_a_branch_on_a_traced_value_names_the_line(function, where, line, wanted):
     source = Path(__file__).read_text().splitlines()
     number = next(k for k, text in enumerate(source, 1) if text.strip() == line)
     with pytest.raises(TraceError) as error:
@@ -193,12 +193,12 @@ def test_branching_on_a_traced_value_names_the_line(function, where, line, wante
     assert str(error.value) == f"{place} needs the {wanted} {ADVICE}"
 
 
-def test_traced_value_is_no_key():
+def test_traced_value_is_not_hashable():
     with pytest.raises(TypeError, match="unhashable"):
         traced(lambda a: np.array([{a[0]: 1.0}[a[0]]]), A)
 
 
-def test_constant_that_is_not_a_number_has_no_c_form():
+def test_nan_constant_is_rejected_in_c_code():
     graph = trace("f", lambda a: {"out": a + np.nan}, {"a": (1,)})
     assert np.isnan(graph(np.zeros(1)))
     with pytest.raises(ValueError, match="NaN has no C literal"):
@@ -209,7 +209,7 @@ def test_constant_that_is_not_a_number_has_no_c_form():
         c_function(graph)
 
 
-def test_outputs_that_come_from_a_nan_are_named():
+def test_error_for_a_nan_constant_lists_all_affected_outputs():
     graph = trace(
         "drive",
         lambda a: {
@@ -222,21 +222,21 @@ def test_outputs_that_come_from_a_nan_are_named():
     with pytest.raises(
         ValueError,
         match=r"the traced function drive has the constant NaN in x\[2\], H\[2,1\], H\[2,2\], y: "
-        "something in it is not a number, whatever its inputs are",
+        "the NaN does not depend on the inputs; check the constants of the function",
     ):
         c_function(graph)
 
 
-def test_c_literals_are_exact():
+def test_generated_c_literals_are_exact():
     for value in (0.1, 1 / 3, -2.5e-300, 1e22, 5e-324):
         assert float(c_number(value)) == value
     assert (c_number(np.inf), c_number(-np.inf)) == ("INFINITY", "-INFINITY")
 
 
-# what depends on what
+# dependencies
 
 
-def test_outputs_depend_on_the_inputs_that_they_read():
+def test_dependency_matrix_marks_the_inputs_that_each_output_depends_on():
     def f(a, b, c):
         del c
         return {"y": np.array([a[0] * b, a[1], 0.0 * a[0]]), "z": a[1] + b}
@@ -255,7 +255,7 @@ def test_outputs_depend_on_the_inputs_that_they_read():
     assert graph.depends.tolist() == expected
 
 
-def test_accelerations_depend_on_every_force_but_not_on_a_turn_about_a_vertical_axis():
+def test_dependency_matrix_of_aba_excludes_rotation_about_a_vertical_first_axis():
     chain = auto_tree(3, 1, 0.7)
     graph = trace(
         "qdd",
@@ -263,18 +263,18 @@ def test_accelerations_depend_on_every_force_but_not_on_a_turn_about_a_vertical_
         {"q": (3,), "qd": (3,), "tau": (3,)},
     )
     assert graph.depends[:, 6:].all()
-    # vertical first axis: turning about it changes nothing
+    # the first axis is vertical, so that rotation about it changes no acceleration
     assert graph.depends[:, 0].tolist() == [False] * 3
 
 
-def test_copies_are_the_outputs_that_are_inputs():
+def test_expression_graph_lists_the_outputs_that_are_copies_of_inputs():
     graph = trace(
         "f", lambda a, b: {"y": np.array([a[1], a[0] + b, b, 1.0, a[1]])}, {"a": (2,), "b": ()}
     )
     assert graph.copies == {0: 1, 2: 2, 4: 1}
 
 
-def test_operations_are_counted_without_moves_constants_and_sines():
+def test_operation_count_excludes_copies_constants_and_sines():
     graph = trace(
         "f",
         lambda a: {"y": np.array([a[0] * a[1] + a[2] - 3.0, np.sin(a[0]), a[1], 4.0])},
@@ -289,7 +289,7 @@ def test_common_subexpressions_are_computed_once():
     assert graph.operations["mul"] == 1
 
 
-def test_function_of_nothing_has_no_operations():
+def test_traced_function_without_statements_has_no_operations():
     graph = trace("f", dict, {})
     assert graph.operation_count == 0
     assert graph(np.zeros(0)).shape == (0,)

@@ -1,4 +1,4 @@
-"""Long C texts are compiled in units side by side, and compute what they compute in one."""
+"""Long C code is compiled in parallel translation units, with the same results as in one unit."""
 
 import re
 import shutil
@@ -10,12 +10,13 @@ from numpy.testing import assert_array_equal
 
 from rigidblocks import auto_tree
 from rigidblocks.dynamics import aba
-from rigidblocks.tracing import ccode, compiler, pieces, units
+from rigidblocks.tracing import ccode, compiler
+from rigidblocks.tracing import compiler as units
+from rigidblocks.tracing import outlining as pieces
 from rigidblocks.tracing.ccode import c_function
-from rigidblocks.tracing.compiler import CompilerError, shared_library
-from rigidblocks.tracing.function import CompiledFunction, compiled_form
+from rigidblocks.tracing.compiled_functions import CompiledFunction, compiled_form
+from rigidblocks.tracing.compiler import CompilerError, shared_library, split_translation_units
 from rigidblocks.tracing.trace import trace
-from rigidblocks.tracing.units import in_units
 
 N = 6
 PUSHED = "#if defined(__clang__)\n#pragma clang attribute push(__attribute__((minsize)))\n#endif\n"
@@ -24,7 +25,7 @@ POPPED = "#if defined(__clang__)\n#pragma clang attribute pop\n#endif\n"
 
 @pytest.fixture
 def graph(monkeypatch):
-    """Forward dynamics, as a long function in short pieces."""
+    """Return forward dynamics as a long function in short pieces."""
     model = auto_tree(N)
     one = trace("aba", lambda *s: {"qdd": aba(model, *s)}, dict.fromkeys("abc", (N,)))
     monkeypatch.setattr(ccode, "LONG", 100)
@@ -42,15 +43,15 @@ def functions(text):
     return re.findall(r"^(?:static )?void (\w+)\([^)]*\)\n\{", text, re.MULTILINE)
 
 
-def test_little_is_one_unit(graph):
+def test_short_generated_code_is_one_translation_unit(graph):
     sources = {"function.c": c_function(graph)}
-    assert in_units(sources) == (sources, ())
+    assert split_translation_units(sources) == (sources, ())
 
 
 @pytest.mark.usefixtures("_short_units")
-def test_each_function_is_in_one_unit_and_units_are_of_one_size(graph):
+def test_each_function_is_in_one_of_several_translation_units_of_similar_size(graph):
     text = c_function(graph)
-    texts, beside = in_units({"function.c": text})
+    texts, beside = split_translation_units({"function.c": text})
     assert len(beside) == units.MOST - 1
     assert set(texts) == {"function.c", *beside}
     there = [name for one in texts.values() for name in functions(one)]
@@ -60,10 +61,10 @@ def test_each_function_is_in_one_unit_and_units_are_of_one_size(graph):
 
 
 @pytest.mark.usefixtures("_short_units")
-def test_what_looks_up_tables_stays_with_them_and_small_code_stays_small(graph):
+def test_functions_that_read_a_table_are_in_the_translation_unit_of_the_table(graph):
     text = c_function(graph)
     called = text.replace("sin(", f"entry_{'0' * 16}(")
-    texts, beside = in_units({"a.c": called, "b.h": PUSHED + text + POPPED})
+    texts, beside = split_translation_units({"a.c": called, "b.h": PUSHED + text + POPPED})
     for name in beside:
         assert "entry_" not in texts[name]
         assert texts[name].count(PUSHED) == texts[name].count(POPPED) == 1
@@ -73,7 +74,9 @@ def test_what_looks_up_tables_stays_with_them_and_small_code_stays_small(graph):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gcc", "clang"])
-def test_units_compute_the_same_bits_and_export_nothing(graph, monkeypatch, name, tmp_path):
+def test_separate_translation_units_give_equal_results_and_export_one_symbol(
+    graph, monkeypatch, name, tmp_path
+):
     if not shutil.which(name):
         pytest.skip(f"there is no {name}")
     monkeypatch.setenv("CC", name)
@@ -85,7 +88,7 @@ def test_units_compute_the_same_bits_and_export_nothing(graph, monkeypatch, name
         paths.append(shared_library(*arguments))
         return paths[-1]
 
-    monkeypatch.setattr("rigidblocks.tracing.function.shared_library", noted)
+    monkeypatch.setattr("rigidblocks.tracing.compiled_functions.shared_library", noted)
     whole = CompiledFunction(graph)
     monkeypatch.setattr(units, "UNIT", 100)
     monkeypatch.setenv("RIGIDBLOCKS_CACHE", str(tmp_path / "other"))
@@ -99,7 +102,9 @@ def test_units_compute_the_same_bits_and_export_nothing(graph, monkeypatch, name
 
 
 @pytest.mark.usefixtures("_short_units")
-def test_a_unit_that_is_refused_says_why(graph, monkeypatch, tmp_path):
+def test_error_for_an_invalid_translation_unit_contains_the_compiler_message(
+    graph, monkeypatch, tmp_path
+):
     monkeypatch.setenv("RIGIDBLOCKS_CACHE", str(tmp_path))
     text = re.sub(r"(_piece_0\(.*\)\n\{)", r"\1 undeclared();", c_function(graph), count=1)
     text = re.sub(r"(_1\(.*\)\n\{)", r"\1 undeclared thing;", text, count=1)

@@ -1,4 +1,4 @@
-"""A long wait says what it is for; a short one says nothing."""
+"""Slow operations are logged with their purpose; short operations are not logged."""
 
 import subprocess
 import sys
@@ -6,13 +6,14 @@ import threading
 
 import pytest
 
-from rigidblocks.tracing.waits import logger, told
+from rigidblocks.tracing.compiler import _ZIG, _compiler_name
+from rigidblocks.tracing.slow_operation_log import log_if_slow, logger
 
 WAIT = """
 import logging, time
-from rigidblocks.tracing.waits import logger, told
+from rigidblocks.tracing.slow_operation_log import log_if_slow, logger
 {}
-with told("compiling 3 statements", "about 1 s"):
+with log_if_slow("compiling 3 statements", "about 1 s"):
     time.sleep({})
 """
 
@@ -27,30 +28,35 @@ def said(setup, seconds):
 
 
 @pytest.mark.slow
-def test_wait_of_more_than_a_second_is_told_on_stderr():
+def test_operation_of_more_than_a_second_is_logged_on_stderr():
     first, last = said("", 1.5)
     assert first == "rigidblocks: compiling 3 statements, about 1 s ..."
     assert last.startswith("rigidblocks: compiling 3 statements took ")
 
 
-def test_short_wait_says_nothing():
+def test_short_operation_is_not_logged():
     assert said("", 0) == []
 
 
 @pytest.mark.slow
-def test_programs_logging_gets_what_is_told_and_can_silence_it():
+def test_messages_about_slow_operations_are_redirected_or_hidden_by_the_logging_setup():
     first, _ = said("logging.basicConfig(level=logging.INFO)", 1.5)
     assert first == "INFO:rigidblocks.waits:compiling 3 statements, about 1 s ..."
     assert said("logger.setLevel('WARNING')", 1.5) == []
 
 
 @pytest.mark.slow
-def test_wait_is_told_while_it_lasts():
+def test_slow_operation_is_logged_while_it_runs():
     heard = threading.Event()
     handler = type("Handler", (type(logger.handlers[0]),), {"emit": lambda *_: heard.set()})()
     logger.addHandler(handler)
     try:
-        with told("waiting"):
+        with log_if_slow("waiting"):
             assert heard.wait(30)
     finally:
         logger.removeHandler(handler)
+
+
+def test_message_about_compilation_with_the_ziglang_package_names_zig_as_the_compiler():
+    assert _compiler_name((*_ZIG, "-target", "aarch64-linux-gnu")) == "zig"
+    assert _compiler_name(("/usr/bin/clang",)) == "clang"

@@ -1,3 +1,1 @@
-"""From a NumPy function to its expression graph, and from that to C: knows neither robot nor
-block.
-"""
+"""Expression graphs of NumPy functions, and C code generation; independent of robots and blocks."""

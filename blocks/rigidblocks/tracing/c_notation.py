@@ -1,4 +1,4 @@
-"""How C writes the operations of an expression graph: on numbers, or on numbers in lanes."""
+"""C notation of the operations of an expression graph, for scalars or for SIMD lanes."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -27,18 +27,37 @@ _FUNCTIONS = {
     ca.OP_LOG: "log",
 }
 _SLOT = re.compile("\0(\\d)")
+_PLAIN = re.compile(rb"[A-Za-z0-9_ .,:;()\[\]{}+*/<>=-]")  # no quotes, \\, ?, control characters
 _OF_TWO = {ca.OP_POW: "pow", ca.OP_CONSTPOW: "pow", ca.OP_ATAN2: "atan2"}
 
 
+def c_string(text: str) -> str:
+    """Return a C string literal for any string."""
+    return f'"{_escape(text)}"'
+
+
+def c_comment(text: str) -> str:
+    """Return any string as text of a C comment, escaped so that it cannot end the comment."""
+    return _escape(text).replace("*", "\\052")
+
+
+def _escape(text: str) -> str:
+    """Replace all UTF-8 bytes that are not in `_PLAIN` by octal escapes."""
+    encoded = text.encode(errors="surrogatepass")
+    return "".join(chr(b) if _PLAIN.match(bytes([b])) else f"\\{b:03o}" for b in encoded)
+
+
 class Number(str):
-    """The C literal of a number, among operands that are names."""
+    """Operand that is a number, as a C literal; other operands are names of values."""
 
     __slots__ = ()
 
 
 class Assignment(NamedTuple):
-    """A C statement that gives `targets` their one value each: a form with the places of its
-    `operands`, which are names, those of the targets among them, and numbers.
+    """C statement that assigns one value to each of its `targets`.
+
+    `form` is the statement with a slot for each of the `operands`, which are numbers and names. The
+    operands include the targets.
     """
 
     targets: tuple[str, ...]
@@ -47,21 +66,26 @@ class Assignment(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The statement."""
+        """C code of the statement."""
         return self.form % self.operands
 
     @property
     def reads(self) -> list[str]:
-        """The names of what it reads."""
+        """Names of the values that the statement reads, in operand order."""
         return [one for one in self.operands if one not in self.targets and type(one) is not Number]
 
 
 @dataclass(frozen=True)
 class Notation:
-    """`real` is the type of a number; `number` writes a double as one; `expressions` are those of
-    CasADi's operations on a and b; `table` calls a function `name` of one double.
+    """C notation of numbers and operations.
 
-    With `sine_and_cosine` those of one angle are computed together.
+    Attributes:
+        real: C type of a value.
+        number: Function that converts a C double literal to this type.
+        expressions: C expressions of the CasADi operations on a and b, by operation code.
+        table: C call of a lookup table: a function `name` of one double.
+        sine_and_cosine: C statement that computes the sine and the cosine of an angle; empty if the
+            notation has no such statement.
     """
 
     real: str
@@ -71,22 +95,24 @@ class Notation:
     sine_and_cosine: str = ""
 
     def expression(self, code: int, operands: Sequence[str]) -> str:
-        """The C expression of an operation; raises NotImplementedError where there is none."""
+        """Return the C expression of an operation.
+
+        Raises:
+            NotImplementedError: The operation has no C expression.
+        """
         template = self.expressions.get(code)
         if template is None:
             raise NotImplementedError(
-                f"a traced function uses operation {code} of CasADi, which has no C form here"
+                f"a traced function uses CasADi operation {code}, which the C code does not support"
             )
         return template.format(a=operands[0], b=operands[-1])
 
     def form(self, code: int, operands: Sequence[str]) -> tuple[str, list[int]]:
-        """The expression of an operation with the places of its operands, and which of them is in
-        each.
-        """
+        """Return the C expression of an operation with slots, and the operand of each slot."""
         return _places(self.expression(code, self._slots(operands)))
 
     def call(self, name: str, operands: Sequence[str]) -> tuple[str, list[int]]:
-        """The call of a table, as `form`."""
+        """Return the C call of a lookup table with slots, and the operand of each slot."""
         return _places(self.table.format(name=name, a=self._slots(operands)[0]))
 
     def _slots(self, operands: Sequence[str]) -> list[str]:
@@ -97,7 +123,7 @@ class Notation:
 
 
 def _places(text: str) -> tuple[str, list[int]]:
-    """A text with slots as a form, and which of them is in each of its places."""
+    """Return an expression with slots, and the operand index of each slot."""
     return _SLOT.sub("%s", text), [int(number) for number in _SLOT.findall(text)]
 
 
@@ -129,7 +155,7 @@ SCALAR = Notation(
     },
 )
 
-# over c/lanes: no operator but those of arithmetic has numbers as its result there
+# notation for c/lanes, where comparisons return bit masks instead of numbers
 IN_LANES = Notation(
     "real",
     lambda text: f"lanes({text})",

@@ -1,21 +1,59 @@
-"""C99 from an expression graph: one straight-line function over flat vectors, with no dependency
-but <math.h>.
+"""C99 code of an expression graph: one straight-line function over flat vectors.
+
+The code depends only on <math.h>.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from math import isinf, isnan
 from types import MappingProxyType
 
 import casadi as ca
 
-from rigidblocks.tracing.collector import collector_waits
-from rigidblocks.tracing.notation import SCALAR, Assignment, Notation, Number
-from rigidblocks.tracing.pieces import LONG, Function, definition, in_pieces, named
-from rigidblocks.tracing.tables import table_named
-from rigidblocks.tracing.trace import Graph, element_names, instructions
+from rigidblocks.tracing.c_notation import SCALAR, Assignment, Notation, Number
+from rigidblocks.tracing.outlining import (
+    LONG,
+    Function,
+    assignment_texts,
+    definition,
+    outline_functions,
+)
+from rigidblocks.tracing.trace import (
+    Graph,
+    Shapes,
+    collector_waits,
+    element_names,
+    instructions,
+    table_named,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenFunction:
+    """C function whose loops call traced functions.
+
+        static void name(const double *in, double *cells, double *out)
+
+    Attributes:
+        name: Name of the C function.
+        inputs: Shapes of the inputs by name, as in `Graph`.
+        outputs: Shapes of the outputs by name, as in `Graph`.
+        text: C code.
+        work: Number of doubles in `cells`.
+        wide: True if the function spends most of its time in loops that benefit from vector
+            instructions.
+        operation_count: Number of operations of the traced functions, except sines and cosines.
+    """
+
+    name: str
+    inputs: Shapes
+    outputs: Shapes
+    text: str
+    work: int
+    wide: bool = False
+    operation_count: int = 0
 
 
 def c_function(
@@ -25,13 +63,22 @@ def c_function(
     names: Mapping[str, str] = MappingProxyType({}),
     notation: Notation = SCALAR,
 ) -> str:
-    """The C99 text of the static function `void name(const double *in, double *out)` that the graph
-    describes; in another notation its numbers are of another type.
+    """Return the C99 code of a graph as a static function.
 
-    With `inline` it is one for a header, which need not be used. `names` tells what elements of
-    `in` and `out` are: the first statement that reads or writes one says so. Raises
-    NotImplementedError for an operation that has no C form here, and ValueError that names the
-    outputs which a constant NaN goes into.
+        static void name(const double *in, double *out)
+
+    Other notations use another type for the values.
+
+    Args:
+        graph: The expression graph.
+        inline: True for a `static inline` function in a header.
+        names: Descriptions of elements of `in` and `out`. The description is a comment at the first
+            statement that reads or writes the element.
+        notation: Notation of numbers and operations.
+
+    Raises:
+        NotImplementedError: An operation has no C expression.
+        ValueError: Outputs depend on a NaN constant; the message lists these outputs.
     """
     return c_functions([graph], [names], inline=inline, notation=notation)
 
@@ -45,11 +92,11 @@ def c_functions(
     notation: Notation = SCALAR,
     with_tables: bool = True,
 ) -> str:
-    """The texts of `c_function` of some graphs, with the names of each; the tables that they look
-    up may be there already.
+    """Return the C code of several graphs; `c_function` describes the arguments.
 
-    Long ones are made of pieces, since compilers take time more than in proportion to a function's
-    length, and share those that they have in common (`pieces`).
+    If `with_tables` is False, the caller provides the lookup tables of the functions. Long
+    functions are divided into pieces and share common pieces (`outlining`), because the compile
+    time of a function grows more than linearly with its length.
     """
     tables: dict[str, None] = {}
     short, long = [], {}
@@ -59,11 +106,14 @@ def c_functions(
         if len(assignments) > LONG:
             long[graph.name] = Function(assignments, own)
         else:
-            lines = list(named(assignments, dict(own)))
+            lines = list(assignment_texts(assignments, dict(own)))
             arguments = f"const {notation.real} *in, {notation.real} *out"
             short.append(definition(graph.name, arguments, lines, ("in", "out"), inline))
-    text = in_pieces(long, inline, notation.real) if long else ""
-    return "".join(tables if with_tables else ()) + "\n".join(short) + text
+    text = outline_functions(long, inline, notation.real) if long else ""
+    head = "".join(tables if with_tables else ())
+    if "RB_WORKSPACE(" in text:
+        head += "#define RB_LARGE_FUNCTION\n" + c_text("kernel/workspace.h")
+    return head + "\n".join(short) + text
 
 
 def _all_assignments(
@@ -73,23 +123,23 @@ def _all_assignments(
     outputs = [f"out[{k}]" for k in range(graph.function.nnz_out())]
     try:
         return list(_assignments(graph.function, inputs, outputs, notation))
-    except ValueError as error:  # a constant that has no literal
+    except ValueError as error:  # a NaN constant, which has no literal
         raise ValueError(
             f"the traced function {graph.name} has the constant NaN in "
-            f"{', '.join(_reached_by_nan(graph, names)[:8])}: something in it is not a number, "
-            "whatever its inputs are"
+            f"{', '.join(_reached_by_nan(graph, names)[:8])}: the NaN does not depend on the "
+            "inputs; check the constants of the function"
         ) from error
 
 
 def _tables(graph: Graph) -> Iterator[str]:
-    """The C of each of the tables that a function looks up."""
-    names = _called(graph.function).values() if "call" in graph.operations else ()
+    """Yield the C code of each lookup table that a function uses."""
+    names = _called_functions(graph.function).values() if "call" in graph.operations else ()
     used = (table_named(name) for name in dict.fromkeys(names))
     return (one.c_text() for one in used if one is not None)
 
 
-def _called(function: ca.Function) -> dict[int, str]:
-    """The names of the functions that instructions call, by the number of the instruction."""
+def _called_functions(function: ca.Function) -> dict[int, str]:
+    """Return the names of the called functions by instruction index."""
     codes = map(function.instruction_id, range(function.n_instructions()))
     calls = [k for k, code in enumerate(codes) if code == ca.OP_CALL]
     if not calls:
@@ -99,12 +149,12 @@ def _called(function: ca.Function) -> dict[int, str]:
 
 
 def c_text(path: str) -> str:
-    """The text of a file of the library's own C, by its path in the folder `c`."""
+    """Return the content of a C file of this library; `path` is relative to the folder `c`."""
     return files("rigidblocks").joinpath("c", path).read_text()
 
 
 def c_number(value: float) -> str:
-    """The C literal of a number, exact to the last bit."""
+    """Return the exact C literal of a double."""
     if isnan(value):
         raise ValueError("NaN has no C literal")
     if isinf(value):
@@ -112,20 +162,10 @@ def c_number(value: float) -> str:
     return repr(float(value))
 
 
-def c_string(text: str) -> str:
-    """The C literal of a text, all but plain characters of its UTF-8 form as octal escapes."""
-    plain = re.compile(rb"[A-Za-z0-9_ .,:;()\[\]{}+*/<>=-]")
-    return (
-        '"'
-        + "".join(chr(b) if plain.match(bytes([b])) else f"\\{b:03o}" for b in text.encode())
-        + '"'
-    )
-
-
 def _reached_by_nan(graph: Graph, names: Mapping[str, str]) -> list[str]:
-    """What the output elements are that are computed from a constant NaN."""
+    """Return the names of the output elements that contain a constant NaN."""
     own, reached = element_names(graph.outputs), []
-    nan: dict[int, bool] = {}  # whether each of CasADi's work variables comes from one
+    nan: dict[int, bool] = {}  # true if CasADi's work variable depends on a NaN
     for k, (code, inputs, targets) in enumerate(instructions(graph.function)):
         if code == ca.OP_CONST:
             nan[targets[0]] = isnan(graph.function.instruction_constant(k))
@@ -142,11 +182,10 @@ def statements(
     outputs: Sequence[str],
     notation: Notation = SCALAR,
 ) -> Iterator[str]:
-    """One C statement an operation, each value assigned once; divisions by one value share its
-    reciprocal.
+    """Yield one C statement for each operation; each value is assigned once.
 
-    `inputs` and `outputs` are the C names of the flat inputs and outputs, which are read and
-    written where they occur.
+    Several divisions by the same value use one reciprocal. `inputs` and `outputs` are the C
+    expressions of the flat inputs and outputs, which the statements read and write in place.
     """
     return (one.text for one in _assignments(function, inputs, outputs, notation))
 
@@ -156,7 +195,7 @@ def _assignments(
 ) -> Iterator[Assignment]:
     operations = list(_operations(function, inputs, outputs))
     calls = any(code == ca.OP_CALL for _, code, _ in operations)
-    called = {f"v{k}": name for k, name in _called(function).items()} if calls else {}
+    called = {f"v{k}": name for k, name in _called_functions(function).items()} if calls else {}
     divisors = Counter(operands[1] for _, code, operands in operations if code == ca.OP_DIV)
     reciprocals: dict[str, str] = {}
     paired = _pairs(operations) if notation.sine_and_cosine else {}
@@ -175,11 +214,14 @@ def _assignments(
         yield forms.assignment(target, code, operands, called.get(target, ""))
 
 
-_AS_GIVEN: tuple[list[int], ...] = [], [0], [0, 1]  # the order of operands that are each read once
+_AS_GIVEN: tuple[list[int], ...] = [], [0], [0, 1]  # order of 0, 1 or 2 operands read once each
 
 
 class _Forms:
-    """What statements of a notation have in common, made once; those of `results` declare none."""
+    """Cache of the C statements of a notation, with slots for the operands.
+
+    Assignments to names in `results` do not declare a variable.
+    """
 
     def __init__(self, notation: Notation, results: frozenset[str]):
         self._notation, self._results = notation, results
@@ -188,21 +230,21 @@ class _Forms:
     def assignment(
         self, target: str, code: int, operands: tuple[str, ...], called: str = ""
     ) -> Assignment:
-        """The statement of an operation, or of a call."""
+        """Return the C statement that assigns the result of an operation or a call to `target`."""
         declares = target not in self._results
         key = (code, declares, called, *map(type, operands))
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._made(code, operands, declares, called)
+            known = self._known[key] = self._form_and_places(code, operands, declares, called)
         form, order = known
         if order != _AS_GIVEN[len(operands)]:
             operands = tuple([operands[k] for k in order])
         return Assignment((target,), form, (target, *operands))
 
-    def _made(
+    def _form_and_places(
         self, code: int, operands: tuple[str, ...], declares: bool, called: str
     ) -> tuple[str, list[int]]:
-        """The form, and which operand is in each of its places behind the target."""
+        """Return a statement with slots for its operands, and the operand index of each slot."""
         if not called:
             text, order = self._notation.form(code, operands)
         elif table_named(called):
@@ -213,7 +255,10 @@ class _Forms:
 
 
 def _pairs(operations: Iterable[tuple[str, int, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
-    """The sines and cosines of one angle, as they come, by the name of either."""
+    """Return the names of the sine and the cosine of each angle for which both are computed.
+
+    The pairs are in order of occurrence. Each pair is stored under both names.
+    """
     of: dict[str, dict[int, str]] = {}
     for target, code, operands in operations:
         if code in (ca.OP_SIN, ca.OP_COS):
@@ -225,18 +270,21 @@ def _pairs(operations: Iterable[tuple[str, int, tuple[str, ...]]]) -> dict[str, 
 def _sine_and_cosine(
     angle: str, code: int, pair: tuple[str, str], notation: Notation
 ) -> Assignment:
-    """The statement of a sine and a cosine, `code` being the first of the pair."""
+    """Return the statement that computes the sine and the cosine of an angle.
+
+    `code` is the operation that occurs first.
+    """
     sine, cosine = pair if code == ca.OP_SIN else pair[::-1]
     call = notation.sine_and_cosine.format(a="%s", sine="%s", cosine="%s")
-    both = sine, cosine  # in this order, so that pieces alike have them in one place
+    both = sine, cosine  # always in this order, so that equal pieces have equal operand positions
     return Assignment(both, f"{notation.real} %s, %s; {call}", (*both, angle, *both))
 
 
 def _operations(
     function: ca.Function, arguments: Sequence[str], results: Sequence[str]
 ) -> Iterator[tuple[str, int, tuple[str, ...]]]:
-    """The target, operation code and operands of each statement, in single-assignment form."""
-    name: dict[int, str] = {}  # what each of CasADi's reused work variables holds now
+    """Yield each statement as target, operation code and operands; targets are unique."""
+    name: dict[int, str] = {}  # current value in each work variable; CasADi reuses work variables
     for k, (code, inputs, outputs) in enumerate(instructions(function)):
         if code == ca.OP_OUTPUT:
             yield results[outputs[1]], ca.OP_ASSIGN, (name[inputs[0]],)

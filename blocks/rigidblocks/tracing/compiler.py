@@ -1,47 +1,428 @@
-"""C text to a shared library, kept in a cache by content: what was compiled once is not compiled
-again.
+"""Compilation of C code to shared libraries, with a cache so that equal code is compiled once.
+
+Only the owner can write to the cache folders, and each library is checked before it is loaded. The
+file of a library is `<key>-<digest>.so`: the key identifies its sources, the digest its content. A
+file gets this name only when it is complete, so several processes may use a folder at the same
+time.
+
+Long code is divided into translation units that are compiled in parallel. For this purpose, pieces
+of long functions are moved to separate files. The results do not change, and other modules need not
+consider the division.
 """
 
+import hashlib
+import logging
 import os
+import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
-from rigidblocks.tracing.cache import OLD, cached_library, digest
-from rigidblocks.tracing.units import in_units
-from rigidblocks.tracing.waits import told
+from platformdirs import user_cache_path
 
-# contraction is off: a processor that can fuse a multiplication and an addition computes what the
-# others compute
-PORTABLE_FLAGS = ("-std=c99", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
-SPEED = 5000.0  # statements that a compiler takes in a second, as gcc and clang do, for forecasts
-_BUILD = "rigidblocks-build-"  # how the folders of compilations begin
+from rigidblocks.common.optional_imports import install_command
+from rigidblocks.tracing.slow_operation_log import log_if_slow
+
+_DIGITS = 32  # length of a key and of a digest
+_SUFFIX, _UNFINISHED = ".so", ".part"
+_TEXT = ".txt"  # stored results, by key
+OLD = 3600.0  # age [s] from which an unfinished file counts as left by a killed process
+
+logger = logging.getLogger("rigidblocks")
+
+
+class CacheError(RuntimeError):
+    """No folder can store compiled libraries."""
+
+
+def digest(content: bytes) -> str:
+    """Return the first digits of the SHA-256 hash of the content as a hexadecimal string."""
+    return hashlib.sha256(content).hexdigest()[:_DIGITS]
+
+
+def cache_folder() -> Path:
+    """Return the cache folder: $RIGIDBLOCKS_CACHE, else the user's cache folder."""
+    return Path(os.environ.get("RIGIDBLOCKS_CACHE") or user_cache_path("rigidblocks"))
+
+
+def spare_folder() -> Path:
+    """Return the temporary folder of the user, which replaces an unusable cache folder."""
+    return Path(tempfile.gettempdir()) / f"rigidblocks-{_user()}"
+
+
+def cached_library(key: str, build: Callable[[], bytes]) -> Path:
+    """Return the path of the library `key`; build the library if it is not in the cache.
+
+    A cached library is used only if its content is unchanged. If the spare folder replaces the
+    cache folder, the function issues a warning once.
+
+    Args:
+        key: Identifier of the sources of the library.
+        build: Function that returns the content of the library.
+
+    Raises:
+        CacheError: Neither the cache folder nor the spare folder can be used.
+    """
+    folders = (cache_folder(), spare_folder())
+    reasons = {folder: reason for folder in folders if (reason := folder_refusal(folder))}
+    for folder in folders:
+        if folder not in reasons and (path := _find(folder, key)):
+            _warn_of(reasons, folder)
+            return path
+    content = build()
+    for folder in folders:
+        if folder not in reasons:
+            try:
+                path = _store(folder, key, content)
+            except OSError as error:
+                reasons[folder] = error.strerror or str(error)
+            else:
+                _warn_of(reasons, folder)
+                return path
+    details = "; ".join(f"{folder}: {reason}" for folder, reason in reasons.items())
+    raise CacheError(
+        f"no folder can store compiled libraries ({details}); set RIGIDBLOCKS_CACHE to a usable "
+        "folder"
+    )
+
+
+def known_text(key: str) -> str | None:
+    """Return the string that is cached under a key, or None."""
+    for folder in (cache_folder(), spare_folder()):
+        if not folder_refusal(folder) and (path := _find(folder, key, _TEXT)):
+            return path.read_text()
+    return None
+
+
+def keep_text(key: str, text: str) -> None:
+    """Store a string under a key in the first usable cache folder, if any."""
+    for folder in (cache_folder(), spare_folder()):
+        if not folder_refusal(folder):
+            with suppress(OSError):
+                _store(folder, key, text.encode(), _TEXT)
+                return
+
+
+def known_library(key: str) -> Path | None:
+    """Return the path of the library that is cached under a key, or None; check its content."""
+    for folder in (cache_folder(), spare_folder()):
+        if not folder_refusal(folder) and (path := _find(folder, key)):
+            return path
+    return None
+
+
+def key_of(library: Path) -> str:
+    """Return the key of a library in the cache."""
+    return library.stem.partition("-")[0]
+
+
+def folder_refusal(folder: Path) -> str | None:
+    """Return the reason why a folder cannot be used as a cache.
+
+    The result is None if the folder can be used or does not exist.
+    """
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error.strerror or str(error)
+    if not stat.S_ISDIR(found.st_mode):
+        return "is not a folder"
+    runs_no_code = hasattr(os, "ST_NOEXEC") and os.statvfs(folder).f_flag & os.ST_NOEXEC
+    return _distrust(found) or ("does not run code (mounted noexec)" if runs_no_code else None)
+
+
+class Entry(NamedTuple):
+    """Library in the cache; `damage` is the reason why it cannot be used, or None."""
+
+    path: Path
+    size: int
+    damage: str | None
+
+
+def cache_entries(folder: Path) -> Iterator[Entry]:
+    """Yield all libraries in a folder, including damaged libraries.
+
+    Libraries from earlier versions, whose names have no digest, are not included. `clear` removes
+    them, too.
+    """
+    for path in sorted(folder.glob(f"*-*{_SUFFIX}")):
+        with suppress(FileNotFoundError):  # another process is clearing the folder
+            yield Entry(path, path.lstat().st_size, _damage(path))
+
+
+def clear_cache(folder: Path) -> int:
+    """Remove the libraries, strings and unfinished files of a folder, and return their number.
+
+    Processes that have loaded a library can continue to use it.
+
+    Raises:
+        OSError: The folder cannot be changed.
+    """
+    files = [path for suffix in (_SUFFIX, _TEXT, _UNFINISHED) for path in folder.glob(f"*{suffix}")]
+    for path in files:
+        path.unlink(missing_ok=True)
+    return len(files)
+
+
+def _find(folder: Path, key: str, suffix: str = _SUFFIX) -> Path | None:
+    """Return the file of a key, or None if it does not exist or was modified."""
+    damaged = None
+    for path in _files_of_key(folder, key, suffix):
+        damage = _damage(path)
+        if damage is None:
+            return path
+        damaged = f"{path} {damage}"
+    if damaged:
+        logger.warning("recompiling a damaged library: %s", damaged)
+    return None
+
+
+def _files_of_key(folder: Path, key: str, suffix: str) -> list[Path]:
+    """Return the files of a key, several times as fast as with a glob pattern."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    begin = f"{key}-"
+    return [folder / name for name in names if name.startswith(begin) and name.endswith(suffix)]
+
+
+def _damage(path: Path) -> str | None:
+    try:
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode):
+            return "is not a regular file"
+        if distrust := _distrust(found):
+            return distrust
+        whole = digest(path.read_bytes()) == path.stem.rpartition("-")[2]
+    except OSError as error:
+        return error.strerror or str(error)
+    return None if whole else "differs from the compiled library"
+
+
+def _store(folder: Path, key: str, content: bytes, suffix: str = _SUFFIX) -> Path:
+    """Write the content to a temporary file and rename the file when it is complete.
+
+    Raises:
+        OSError: The folder cannot be used.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if reason := folder_refusal(folder):  # another process may have created the folder meanwhile
+        raise PermissionError(f"{folder} {reason}")
+    _remove_old(folder)
+    path = folder / f"{key}-{digest(content)}{suffix}"
+    # mkstemp creates a file that only the owner can read and write
+    handle, unfinished = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+        os.replace(unfinished, path)
+    except BaseException:
+        Path(unfinished).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _remove_old(folder: Path) -> None:
+    for path in folder.glob(f"*{_UNFINISHED}"):
+        with suppress(OSError):  # another process may have removed the file
+            if time.time() - path.lstat().st_mtime > OLD:
+                path.unlink()
+
+
+def _distrust(found: os.stat_result) -> str | None:
+    """Return the reason why other users could have written the file with the status `found`.
+
+    The result is None if there is no reason, and on systems without file owners.
+    """
+    if not hasattr(os, "geteuid"):
+        return None
+    if found.st_uid != os.geteuid():
+        return "belongs to another user"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "is writable by other users"
+    return None
+
+
+def _user() -> str:
+    return str(os.geteuid()) if hasattr(os, "geteuid") else os.environ.get("USERNAME", "user")
+
+
+def _warn_of(reasons: dict[Path, str], used: Path) -> None:
+    for folder, reason in reasons.items():
+        _warn_once(folder, reason, used)
+
+
+@cache
+def _warn_once(folder: Path, reason: str, used: Path) -> None:
+    warnings.warn(
+        f"the cache of compiled libraries {folder} is not used ({reason}); {used} is used "
+        "instead; run `rigidblocks doctor` for details",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+# prefix that marks a piece of a long function; such pieces may be moved to a separate unit
+APART = "#if defined(__GNUC__)\n__attribute__((noinline))\n#endif\n"
+UNIT = 4000  # smallest size of a unit, in statements
+MOST = 4  # maximum number of units including the main file, equal on all machines
+_STATEMENT, _END = ";\n", "\n}\n"
+_HIDDEN = '#if defined(__GNUC__)\n__attribute__((visibility("hidden")))\n#endif\n'
+_TABLE = re.compile(r"\b(?:entry|reached)_[0-9a-f]{16}\(")  # call of a table local to its file
+# pragmas that apply to a complete file, and therefore also to its pieces
+_PUSHED, _POPPED = (
+    re.compile(
+        rf"^#if defined\(__clang__\)\n#pragma clang attribute {word}.*?^#endif\n", re.M | re.S
+    )
+    for word in ("push", "pop")
+)
+
+
+class _Piece(NamedTuple):
+    """C function that may move to another translation unit: head without `static`, and body."""
+
+    head: str
+    body: str
+
+    @property
+    def size(self) -> int:
+        return self.body.count(_STATEMENT)
+
+    @property
+    def declared(self) -> str:
+        return f"{_HIDDEN}{self.head};\n"
+
+    @property
+    def defined(self) -> str:
+        return f"{self.declared}{self.head}{self.body}"
+
+
+def split_translation_units(sources: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Divide long sources into translation units.
+
+    Returns:
+        The sources with the added units, and the names of the added units.
+    """
+    total = sum(text.count(_STATEMENT) for text in sources.values())
+    if total < 2 * UNIT:
+        return dict(sources), ()
+    parts = {name: list(_parts(text)) for name, text in sources.items()}
+    pieces = [one for own in parts.values() for one in _pieces(own)]
+    number = min(MOST, total // UNIT, len(pieces) + 1)
+    unit_of = _shared_out(pieces, total, number)
+    texts = {
+        name: "".join(
+            one if isinstance(one, str) else _text_in_own_file(one, unit_of) for one in own
+        )
+        for name, own in parts.items()
+    }
+    units = {
+        f"unit_{unit}.c": "#include <math.h>\n"
+        + "".join(
+            _unit(sources[name], [one for one in _pieces(own) if unit_of[one] == unit])
+            for name, own in parts.items()
+        )
+        for unit in range(1, number)
+    }
+    return texts | units, tuple(units)
+
+
+def _parts(text: str) -> Iterator[str | _Piece]:
+    """Yield the C functions that may move to another translation unit, and the other code."""
+    first, *others = text.split(APART)
+    yield first
+    for other in others:
+        head, _, rest = other.partition("\n{\n")
+        body, _, following = rest.partition(_END)
+        if not head.startswith("static void ") or _TABLE.search(body) or "real" in head:
+            yield APART + other
+            continue
+        yield _Piece(head.removeprefix("static "), f"\n{{\n{body}{_END}")
+        yield following
+
+
+def _pieces(parts: Iterable[str | _Piece]) -> list[_Piece]:
+    return [one for one in parts if isinstance(one, _Piece)]
+
+
+def _shared_out(pieces: Iterable[_Piece], total: int, number: int) -> dict[_Piece, int]:
+    """Return the translation unit of each piece; all units have about the same size.
+
+    Unit 0 is the main file, which also contains the code outside the pieces.
+    """
+    ordered = sorted(pieces, key=lambda piece: -piece.size)
+    filled = [total - sum(one.size for one in ordered), *[0] * (number - 1)]
+    unit_of = {}
+    for one in ordered:
+        unit_of[one] = unit = filled.index(min(filled))
+        filled[unit] += one.size
+    return unit_of
+
+
+def _text_in_own_file(piece: _Piece, unit_of: Mapping[_Piece, int]) -> str:
+    """Return the code of a function of translation unit 0, or the declaration of another one."""
+    if unit_of[piece] == 0:
+        return f"{APART}static {piece.head}{piece.body}"
+    return piece.declared
+
+
+def _unit(text: str, pieces: Iterable[_Piece]) -> str:
+    """Return a translation unit with the given functions and the pragmas of the source."""
+    defined = "".join(one.defined for one in pieces)
+    pushed, popped = _PUSHED.search(text), _POPPED.search(text)
+    if defined and pushed and popped:
+        return pushed.group() + defined + popped.group()
+    return defined
+
+
+OPTIMIZATION = f"-O{os.environ.get('RIGIDBLOCKS_OPTIMIZE') or 2}"
+# Floating-point contraction is disabled, so that processors with and without fused multiply-add
+# compute the same values.
+PORTABLE_FLAGS = (
+    "-std=c99",
+    OPTIMIZATION,
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off",
+)
+SPEED = 5000.0  # compile speed of gcc and clang [statements/s], for time estimates
+_BUILD = "rigidblocks-build-"  # prefix of the build folders
 _ZIG = (sys.executable, "-m", "ziglang", "cc")
 SHARED_FLAGS = (
     "-shared",
     "-fPIC",
     "-fvisibility=hidden",
     "-s",
-)  # -s: the folder of the build is not left in it
+)  # -s: the library does not contain the path of the build folder
 
 
 class CompilerError(RuntimeError):
-    """There is no C compiler, or it refused what it was given."""
+    """The C compiler is missing or failed."""
 
 
 @cache
 def compiler() -> tuple[str, ...]:
-    """The command of the C compiler: $CC, else a system cc, else the one of the `ziglang` package.
+    """Return the command of the C compiler.
 
-    Raises CompilerError when there is none.
+    The command is $CC, else cc, gcc or clang on the PATH, else the compiler of the `ziglang`
+    package.
+
+    Raises:
+        CompilerError: No C compiler is installed.
     """
     if command := os.environ.get("CC"):
         return tuple(command.split())
@@ -49,40 +430,48 @@ def compiler() -> tuple[str, ...]:
         if path := shutil.which(name):
             return (path,)
     if find_spec("ziglang"):
-        return (*_ZIG, "-mcpu=baseline")  # else it is for the processor at hand alone
+        return (*_ZIG, "-mcpu=baseline")  # by default zig optimizes for this processor only
     raise CompilerError(
-        "no C compiler: install one (cc on the PATH), or `pip install rigidblocks[zig]`, or set CC"
+        f"no C compiler: install one (cc on the PATH), or `{install_command('ziglang')}`, or set CC"
     )
 
 
 def straight_line_compiler() -> tuple[str, ...]:
-    """The command for straight-line code: $CC, else clang, which takes a half to a third of the
-    time of gcc for it and leaves fewer instructions; else that of `compiler`.
+    """Return the command for straight-line code: $CC, else clang, else the result of `compiler`.
+
+    For straight-line code, the compile time of clang is a half to a third of the compile time of
+    gcc, and clang generates fewer instructions.
     """
     clang = None if os.environ.get("CC") else shutil.which("clang")
     return (clang,) if clang else compiler()
 
 
 def cross_compiler(target: str) -> tuple[str, ...]:
-    """The command of the `ziglang` package's C compiler for a target like aarch64-linux-gnu.2.17.
+    """Return the command of the `ziglang` C compiler for a target like aarch64-linux-gnu.2.17.
 
-    Raises CompilerError when the package is not installed.
+    Raises:
+        CompilerError: The package `ziglang` is not installed.
     """
     if not find_spec("ziglang"):
-        raise CompilerError(f"no C compiler for {target}: `pip install rigidblocks[zig]`")
+        raise CompilerError(f"no C compiler for {target}: `{install_command('ziglang')}`")
     return (*_ZIG, "-target", target)
 
 
 def time_limit() -> float:
-    """The longest that one run of the compiler may take [s]: $RIGIDBLOCKS_COMPILE_TIME, else 1800.
+    """Return the time limit of a compiler run [s].
 
-    Raises CompilerError when that is no positive number.
+    The limit is $RIGIDBLOCKS_COMPILE_TIME, by default 1800 s.
+
+    Raises:
+        CompilerError: The value is not a positive number.
     """
     text = os.environ.get("RIGIDBLOCKS_COMPILE_TIME") or "1800"
     with suppress(ValueError):
         if (seconds := float(text)) > 0:
             return seconds
-    raise CompilerError(f"RIGIDBLOCKS_COMPILE_TIME is a number of seconds, not '{text}'")
+    raise CompilerError(
+        f"RIGIDBLOCKS_COMPILE_TIME must be a positive number of seconds, not '{text}'"
+    )
 
 
 def shared_library(
@@ -94,38 +483,44 @@ def shared_library(
     name: str = "library.so",
     link: tuple[str, ...] = ("-lm",),
 ) -> Path:
-    """The path of the shared library made of the C file `main` among `sources` (text by file name),
-    cached by content.
+    """Compile a C file to a shared library, or find it in the cache, and return its path.
 
-    `name` is what the library calls itself inside, where the platform wants that. Raises
-    CompilerError with the compiler's own words when it refuses, and CacheError when there is no
-    folder for the library.
+    Args:
+        sources: Content of each file, by file name.
+        main: Name of the C file to compile, a key of `sources`.
+        flags: Compiler flags.
+        command: Compiler command; by default the result of `compiler`.
+        name: File name of the compiler output; some platforms store it in the library.
+        link: Linker flags.
+
+    Raises:
+        CompilerError: The compiler fails; the message contains the compiler output.
+        CacheError: No folder can store the library.
     """
     command = command or compiler()
     options = (*flags, *SHARED_FLAGS, main, "-o", name, *link)
     texts = (part for item in sorted(sources.items()) for part in item)
     key = digest("\0".join((*command, version(command), *options, *texts)).encode())
-    return cached_library(key, lambda: _built(sources, main, command, options))
+    return cached_library(key, lambda: _build_library(sources, main, command, options))
 
 
 def run_compiler(command: tuple[str, ...], folder: str | Path) -> str:
-    """Runs a compiler command in a folder and returns what it says on its standard output.
+    """Run a compiler command in a folder and return its standard output.
 
-    Raises CompilerError with its message when it fails, does not start, or takes longer than the
-    time limit.
+    Raises:
+        CompilerError: The command fails, does not start, or exceeds the time limit. The message
+            contains the compiler output.
     """
     return _run([command], folder)[0]
 
 
 def _run(commands: Sequence[tuple[str, ...]], folder: str | Path) -> list[str]:
-    """What compiler commands say that run side by side; raises CompilerError as `run_compiler`
-    does.
-    """
+    """Run compiler commands in parallel and return their outputs; errors as in `run_compiler`."""
     limit, started = time_limit(), list[subprocess.Popen[str]]()
     try:
-        started.extend(_started(command, folder) for command in commands)
+        started.extend(_start_compiler(command, folder) for command in commands)
         return [
-            _said(process, " ".join(command), limit)
+            _wait_for_output(process, " ".join(command), limit)
             for process, command in zip(started, commands, strict=True)
         ]
     finally:
@@ -133,33 +528,33 @@ def _run(commands: Sequence[tuple[str, ...]], folder: str | Path) -> list[str]:
             _end(process)
 
 
-def _started(command: tuple[str, ...], folder: str | Path) -> subprocess.Popen[str]:
+def _start_compiler(command: tuple[str, ...], folder: str | Path) -> subprocess.Popen[str]:
     try:
         return subprocess.Popen(
             command,
             cwd=folder,
-            env={**os.environ, "TMPDIR": str(folder)},  # its own temporary files go with the folder
+            env={**os.environ, "TMPDIR": str(folder)},  # removed with the folder
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            start_new_session=True,  # so that all that it starts ends with it
+            start_new_session=True,  # so that _end can also kill the child processes
         )
     except OSError as error:
         raise CompilerError(
-            f"the C compiler `{command[0]}` does not run: {error}; set CC to one that does"
+            f"the C compiler `{command[0]}` does not run: {error}; set CC to a working compiler"
         ) from error
 
 
-def _said(process: subprocess.Popen[str], line: str, limit: float) -> str:
-    """What a compiler says on its standard output until it ends."""
+def _wait_for_output(process: subprocess.Popen[str], line: str, limit: float) -> str:
+    """Wait for a compiler and return its standard output."""
     try:
         output, errors = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
         raise CompilerError(
-            f"`{line}` took longer than {limit:g} s and was ended; RIGIDBLOCKS_COMPILE_TIME sets "
-            "the limit in seconds"
+            f"`{line}` exceeded the time limit of {limit:g} s; RIGIDBLOCKS_COMPILE_TIME sets the "
+            "limit in seconds"
         ) from None
     if process.returncode:
         raise CompilerError(f"`{line}` failed:\n{errors.strip()[-2000:]}")
@@ -167,8 +562,8 @@ def _said(process: subprocess.Popen[str], line: str, limit: float) -> str:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ends a process that still runs, with those that it has started, and closes its pipes."""
-    with process:  # waits, and closes what was not read too
+    """Kill a running process and its child processes, and close its pipes."""
+    with process:  # leaving the context waits for the process and closes its pipes
         if process.poll() is None:
             if hasattr(os, "killpg"):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -176,54 +571,58 @@ def _end(process: subprocess.Popen[str]) -> None:
                 process.kill()
 
 
-def _built(
+def _build_library(
     sources: Mapping[str, str], main: str, command: tuple[str, ...], options: tuple[str, ...]
 ) -> bytes:
-    """The content of the library that the command makes of the sources, in units where they are
-    long.
-    """
+    """Return the content of a library, compiled from one or several translation units."""
     _remove_leftovers()
     statements = sum(text.count(";\n") for text in sources.values())
-    sources, units = in_units(sources)
+    sources, units = split_translation_units(sources)
     name = options[options.index("-o") + 1]
     with tempfile.TemporaryDirectory(prefix=_BUILD, ignore_cleanup_errors=True) as folder:
         for file, text in sources.items():
             Path(folder, file).write_text(text)
-        compiling = f"compiling {statements} statements of C with {Path(command[0]).name}"
-        with told(
-            compiling, f"about {statements / SPEED:.0f} s on a machine with nothing else to do"
-        ):
+        compiling = f"compiling {statements} statements of C with {_compiler_name(command)}"
+        expected = statements / SPEED
+        with log_if_slow(compiling, f"about {expected:.0f} s" if expected > 2.0 else ""):
             if units:
-                _run([_of_unit(file, main, command, options) for file in (main, *units)], folder)
+                _run(
+                    [_unit_command(file, main, command, options) for file in (main, *units)], folder
+                )
                 k = options.index(main)
                 options = (*options[:k], *map(_object, (main, *units)), *options[k + 1 :])
             run_compiler((*command, *options), folder)
         return Path(folder, name).read_bytes()
 
 
+def _compiler_name(command: tuple[str, ...]) -> str:
+    """Return the name of the compiler for messages; Python starts zig as a module."""
+    return "zig" if command[: len(_ZIG)] == _ZIG else Path(command[0]).name
+
+
 def _object(file: str) -> str:
     return f"{file}.o"
 
 
-def _of_unit(
+def _unit_command(
     file: str, main: str, command: tuple[str, ...], options: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The command for one unit of a library with these options."""
+    """Return the compiler command for one translation unit of a library."""
     flags = options[: options.index(main)]
     own = (one for one in flags if one not in ("-shared", "-s") and not one.startswith("-Wl,"))
     return (*command, *own, "-c", file, "-o", _object(file))
 
 
 def _remove_leftovers() -> None:
-    """Removes the folders of compilations that were killed: those too old for one that runs."""
+    """Delete old build folders of killed processes."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_BUILD}*"):
-        with suppress(OSError):  # another process was faster
+        with suppress(OSError):  # another process may have removed the folder
             if time.time() - folder.lstat().st_mtime > time_limit() + OLD:
                 shutil.rmtree(folder)
 
 
 @cache
 def version(command: tuple[str, ...]) -> str:
-    """What a compiler says about its version; raises CompilerError when it does not run."""
+    """Return the version string of a compiler; raise CompilerError if it does not run."""
     with tempfile.TemporaryDirectory(prefix=_BUILD, ignore_cleanup_errors=True) as folder:
         return run_compiler((*command, "--version"), folder)

@@ -1,9 +1,17 @@
-"""Long straight-line functions as C in pieces: what repeats once, and the rest in parts.
+"""C code of long straight-line functions, divided into pieces.
 
-What a piece leaves to another is in an array. A piece that repeats is told by a table where its
-operands are and what its numbers are (`repeats`).
+The compile time of a function grows more than linearly with its length. Three steps reduce it:
+
+1. Statements that several functions share get the same variable names and the same order. The
+   statements that most functions share come first. The compiler reads such statements only once.
+2. Repeated ranges of statements (`Stretch`) that differ only in the positions of their operands
+   become one function with a table of positions.
+3. The remaining statements are divided into pieces of limited length.
+
+The results are bitwise identical to the undivided functions.
 """
 
+import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -12,20 +20,228 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rigidblocks.tracing.common import Names, Owners, shares
-from rigidblocks.tracing.notation import Assignment, Number
-from rigidblocks.tracing.repeats import Stretch, forms, stretches
-from rigidblocks.tracing.units import APART
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.c_notation import Assignment, Number, c_comment
+from rigidblocks.tracing.compiler import APART
 
-LONG = 5000  # statements of a function, or of a piece that repeats, which is divided
-PART = 1000  # statements of a piece that does not repeat
-MANY = (
-    200  # copies that are a loop over a table: compilers take a millisecond for each that is none
-)
+Owners = tuple[int, ...]
+
+
+class Names:
+    """Common names for values that several functions compute by equal statements."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, tuple[str, ...]], Assignment] = {}
+
+    def rename_values(
+        self, work: Sequence[Assignment], name: dict[str, str]
+    ) -> Iterator[Assignment]:
+        """Yield the renamed statements of a function; equal statements are one shared object.
+
+        The function adds the new names of the values to `name`.
+        """
+        own: set[str] = set()
+        for one in work:
+            targets, form, operands = one
+            # numbers are not in `name`, so they are unchanged
+            read = tuple([name.get(x, x) for x in operands if x not in targets])
+            known = self._known.get((form, read))
+            if known is None:
+                known = self._known[form, read] = self._fresh(one, name)
+            first = name[targets[0]] = known.targets[0]
+            if len(targets) > 1:
+                name |= zip(targets, known.targets, strict=True)
+            if first not in own:  # a function may contain a statement twice
+                own.add(first)
+                yield known
+
+    def _fresh(self, one: Assignment, name: Mapping[str, str]) -> Assignment:
+        """Return a copy of the statement `one` whose computed values have new, unique names."""
+        number = len(self._known)
+        given = {x: f"{x[0]}{number}{'_' * k}" for k, x in enumerate(one.targets)}
+        operands = tuple([given.get(x) or name.get(x, x) for x in one.operands])
+        return Assignment(tuple(given.values()), one.form, operands)
+
+
+def shares(works: Sequence[Sequence[Assignment]]) -> dict[Owners, list[Assignment]]:
+    """Group statements by the set of functions that contain them, largest sets first.
+
+    A function that contains a statement also contains the statements whose results it reads. These
+    statements therefore come first.
+    """
+    owners: dict[int, int] = {}  # bit mask of the functions that contain a statement
+    for k, work in enumerate(works):
+        for one in work:
+            owners[id(one)] = owners.get(id(one), 0) | 1 << k
+    found: dict[int, list[Assignment]] = {}
+    for k, work in enumerate(works):
+        for one in work:
+            own = owners[id(one)]
+            if own & ((1 << k) - 1) == 0:
+                found.setdefault(own, []).append(one)
+    named = {tuple(k for k in range(len(works)) if own >> k & 1): found[own] for own in found}
+    return dict(sorted(named.items(), key=lambda item: (-len(item[0]), item[0])))
+
+
+NEAR = 64  # distance [statements] within which operands must agree in similar ranges
+LENGTHS = tuple(32 << k for k in range(6))  # initial range lengths of the search [statements]
+FEWEST = 32  # minimum number of statements that a repeated range must save
+
+
+class Stretch(NamedTuple):
+    """Range of statements from `start` to `stop`.
+
+    Ranges with the same `kind` contain the same statements. The kind -1 marks a range that occurs
+    only once.
+    """
+
+    start: int
+    stop: int
+    kind: int
+
+
+def forms(functions: Iterable[Sequence[Assignment]]) -> list[Array]:
+    """Return an array (n,) for each function, with a form number for each statement.
+
+    Two statements have the same form if their operations are equal and their operands agree.
+    Operands agree in three cases: both are numbers; both are computed the same number of statements
+    earlier (less than NEAR); or both are computed at least NEAR statements earlier.
+    """
+    known: dict[tuple[str | int, ...], int] = {}
+    return [np.array(list(_forms(one, known)), dtype=np.int64) for one in functions]
+
+
+def _forms(
+    function: Sequence[Assignment], known: dict[tuple[str | int, ...], int]
+) -> Iterator[int]:
+    at: dict[str, int] = {}
+    for k, one in enumerate(function):
+        for target in one.targets:
+            at[target] = k
+        distances = [
+            -1 if type(operand) is Number else min(k - at.get(operand, -NEAR), NEAR)
+            for operand in one.operands
+        ]
+        yield known.setdefault((one.form, *distances), len(known))
+
+
+def stretches(form: Array) -> list[Stretch]:
+    """Divide statements with the given forms (n,) into ranges.
+
+    The search first selects the repeated ranges that save the most statements. It repeats until the
+    remaining statements contain no repeated range that saves enough statements.
+    """
+    form, found = form.copy(), []
+    while some := _find_stretches(form):
+        found += some
+        for one in some:  # exclude the statements by a unique form for each statement
+            form[one.start : one.stop] = -1 - len(form) - np.arange(one.start, one.stop)
+    return _fill_gaps(sorted(found), len(form))
+
+
+def _find_stretches(form: Array) -> list[Stretch]:
+    free = np.append(np.ones(len(form), dtype=bool), False)  # no range extends beyond the end
+    waiting = [
+        (-_statements_saved(starts, length), length, starts)
+        for length, starts in _similar_stretches(form)
+    ]
+    heapq.heapify(waiting)
+    found = []
+    while waiting:
+        saving, length, starts = heapq.heappop(waiting)
+        left = _drop_overlaps([s for s in starts if free[s : s + length].all()], length)
+        if (now := -_statements_saved(left, length)) > -FEWEST:
+            continue
+        if now > saving:  # other ranges already contain some of the statements
+            heapq.heappush(waiting, (now, length, tuple(left)))
+            continue
+        first, last = _extend_stretch(form, free, left, length)
+        for start in left:
+            free[start + first : start + last] = False
+            found.append(Stretch(start + first, start + last, left[0]))
+    return found
+
+
+def _statements_saved(starts: Sequence[int], length: int) -> int:
+    return (len(starts) - 1) * length
+
+
+def _similar_stretches(form: Array) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the length and the start indices of similar ranges, for each length in LENGTHS.
+
+    The function skips ranges whose preceding statements are also similar, because longer similar
+    ranges contain them.
+    """
+    rank, length = form - form.min(), 1
+    while len(rank) > length < LENGTHS[-1]:
+        pairs = rank[:-length] * (int(rank.max()) + 1) + rank[length:]
+        _, rank = np.unique(pairs, return_inverse=True)
+        length *= 2
+        if length in LENGTHS:
+            yield from ((length, starts) for starts in _groups(form, rank, length))
+
+
+def _groups(form: Array, rank: Array, length: int) -> Iterator[tuple[int, ...]]:
+    """Yield the start indices of each group of two or more equal ranges of statements."""
+    order = np.argsort(rank, kind="stable")
+    first = np.flatnonzero(np.diff(rank[order], prepend=-1))
+    before = form[order - 1]
+    alike = np.minimum.reduceat(before, first) == np.maximum.reduceat(before, first)
+    last = np.append(first[1:], len(order))
+    for k in np.flatnonzero((last - first > 1) & ~alike):
+        starts = _drop_overlaps(order[first[k] : last[k]].tolist(), length)
+        if len(starts) > 1:
+            yield tuple(starts)
+
+
+def _drop_overlaps(starts: Iterable[int], length: int) -> list[int]:
+    """Return the start indices of ranges of equal length that do not overlap the range before."""
+    result: list[int] = []
+    for start in starts:
+        if not result or start >= result[-1] + length:
+            result.append(start)
+    return result
+
+
+def _extend_stretch(form: Array, free: Array, starts: list[int], length: int) -> tuple[int, int]:
+    """Return the first and last offset, relative to `starts`, of the enlarged similar ranges.
+
+    The ranges at `starts` have `length` statements. They grow at both ends while their statements
+    stay similar and `free`, and while no two ranges overlap.
+    """
+    s = np.array(starts)
+    room = int(np.diff(s).min())
+    first, last = 0, length
+    while last - first < room and free[s + last].all() and len(set(form[s + last])) == 1:
+        last += 1
+    while s[0] + first > 0 and last - first < room:
+        before = s + first - 1
+        if not free[before].all() or len(set(form[before])) > 1:
+            break
+        first -= 1
+    return first, last
+
+
+def _fill_gaps(found: list[Stretch], n: int) -> list[Stretch]:
+    """Return ranges that cover n statements; ranges between those in `found` have the kind -1."""
+    result, k = [], 0
+    for one in [*found, Stretch(n, n, -1)]:
+        if one.start > k:
+            result.append(Stretch(k, one.start, -1))
+        if one.stop > one.start:
+            result.append(one)
+        k = one.stop
+    return result
+
+
+LONG = 5000  # maximum length [statements] of an undivided function or shared piece
+PART = 1000  # number of statements in a piece that does not repeat
+MOST_ON_STACK = 1000  # maximum number of values in the array `left` if it is on the stack
+MANY = 200  # minimum number of copies for a loop; each separate copy takes 1 ms to compile
 
 
 class Function:
-    """The statements of a function, with the names of the elements of `in` and `out`."""
+    """Statements of a function, with names for the elements of its arrays `in` and `out`."""
 
     def __init__(self, assignments: Iterable[Assignment], names: Mapping[str, str]):
         self.names = dict(names)
@@ -34,10 +250,10 @@ class Function:
         for one in assignments:
             (self.results if one.targets[0].startswith("out[") else self.work).append(one)
 
-    def renamed(self, names: Names) -> Iterator[Assignment]:
-        """The work with names that functions share; the results get them at the end."""
+    def rename_values(self, names: Names) -> Iterator[Assignment]:
+        """Yield the statements with common value names."""
         name: dict[str, str] = {}
-        yield from names.renamed(self.work, name)
+        yield from names.rename_values(self.work, name)
         self.results = [
             one._replace(operands=tuple([name.get(x, x) for x in one.operands]))
             for one in self.results
@@ -45,7 +261,7 @@ class Function:
 
     @cached_property
     def defined(self) -> dict[str, tuple[int, int]]:
-        """The statement that gives a value, and which of its targets that is."""
+        """Statement and target index at which each value is computed."""
         return {
             name: (k, target)
             for k, one in enumerate(self.work)
@@ -54,7 +270,7 @@ class Function:
 
 
 class _Use(NamedTuple):
-    """One stretch of statements of a function where they are called."""
+    """Use of a shared or separate C function: it replaces the statements from `start` to `stop`."""
 
     function: Function
     start: int
@@ -69,19 +285,21 @@ class _Use(NamedTuple):
         return self.function.work[self.start : self.stop]
 
     def from_elsewhere(self) -> list[str]:
-        """The values that are read here and given elsewhere; inputs are none."""
+        """Return the values that the range reads from other ranges."""
         read = (x for one in self.statements for x in one.reads if x[0] in "vr")
-        return list(dict.fromkeys(x for x in read if not self.within(x, self.stop)))
+        return list(dict.fromkeys(x for x in read if not self.locate(x, self.stop)))
 
-    def within(self, value: str, before: int) -> tuple[int, int] | None:
-        """Where a value is given in this stretch, from its start on; None where it is elsewhere."""
+    def locate(self, value: str, before: int) -> tuple[int, int] | None:
+        """Return the statement and target index of a value that the range computes, or None."""
         k, target = self.function.defined.get(value, (-1, 0))
         return (k - self.start, target) if self.start <= k <= self.start + before else None
 
 
 class _Shared:
-    """The piece that some stretches are: its statements, with the operands that are `read` from
-    elsewhere and the `numbers` that differ, a tuple of one of each stretch.
+    """C function that several ranges of statements share.
+
+    `read` contains the operands that other ranges compute. `numbers` contains the constants that
+    differ between the ranges. Each key is a tuple with one entry per range.
     """
 
     def __init__(self, name: str, uses: Sequence[_Use]):
@@ -90,10 +308,10 @@ class _Shared:
         self.numbers: dict[tuple[str, ...], int] = {}
         columns = zip(*(use.statements for use in uses), strict=True)
         self.lines = [self._line(k, column) for k, column in enumerate(columns)]
-        self.kept: list[tuple[int, int]] = []  # what is left to others
+        self.kept: list[tuple[int, int]] = []  # statement and target of each value for other ranges
 
     def _line(self, k: int, column: tuple[Assignment, ...]) -> str:
-        """Statement k, of which a column has that of each stretch."""
+        """Return the C code of statement k; `column` contains this statement of each range."""
         operands = zip(*[one.operands for one in column], strict=True)
         return column[0].form % tuple([self._operand(k, operand) for operand in operands])
 
@@ -102,13 +320,13 @@ class _Shared:
             if len(set(operand)) == 1:
                 return operand[0]
             return f"c[{self.numbers.setdefault(operand, len(self.numbers))}]"
-        places = {use.within(one, k) for use, one in zip(self.uses, operand, strict=True)}
+        places = {use.locate(one, k) for use, one in zip(self.uses, operand, strict=True)}
         if len(places) == 1 and (place := places.pop()):
             return _local(*place)
         return f"left[at[{self.read.setdefault(operand, len(self.read))}]]"
 
     def keep(self, crossing: Mapping[int, set[str]]) -> None:
-        """Marks what any of the stretches has to leave to others."""
+        """Select the values that other ranges read; `crossing` has these values by function."""
         columns = zip(*(use.statements for use in self.uses), strict=True)
         for k, column in enumerate(columns):
             for target in range(len(column[0].targets)):
@@ -119,7 +337,7 @@ class _Shared:
                     self.kept.append((k, target))
 
     def text(self, real: str) -> str:
-        """The C of the piece."""
+        """Return the C code of the shared function."""
         stores: dict[int, list[str]] = {}
         for number, (k, target) in enumerate(self.kept, len(self.read)):
             stores.setdefault(k, []).append(f"left[at[{number}]] = {_local(k, target)};")
@@ -131,17 +349,17 @@ class _Shared:
         return next(k for k, one in enumerate(self.uses) if one is use)
 
     def reads(self, use: _Use) -> list[str]:
-        """The operands of a stretch, in the order of the table."""
+        """Return the values that a range reads from other ranges, in table order."""
         number = self._number(use)
         return [operand[number] for operand in self.read]
 
     def kept_of(self, use: _Use) -> list[str]:
-        """What a stretch leaves to others, in the order of the table."""
+        """Return the values of a range that other ranges read, in table order."""
         statements = use.statements
         return [statements[k].targets[target] for k, target in self.kept]
 
     def numbers_of(self, use: _Use) -> list[str]:
-        """The numbers of a stretch."""
+        """Return the constants of a range that are not equal in all ranges, in table order."""
         number = self._number(use)
         return [operand[number] for operand in self.numbers]
 
@@ -151,18 +369,19 @@ def _local(k: int, target: int) -> str:
 
 
 class _Left:
-    """The array `left` of a function in pieces: where the values are that pieces read which do not
-    give them. Place 0 is for what nobody reads.
+    """C array `left` of a divided function, for values that one piece computes and another reads.
+
+    Index 0 stores the values that no piece reads.
     """
 
     def __init__(self, last: Mapping[str, int]) -> None:
         self.place: dict[str, int] = {}
         self.size = 1
-        self.last = last  # the number of the piece that reads a value last
+        self.last = last  # index of the last piece that reads each value
         self._free: list[int] = []
 
-    def put(self, value: str) -> int:
-        """The place of a value that is given now."""
+    def assign_place(self, value: str) -> int:
+        """Return the storage index of a new value; 0 if no other range reads it."""
         if value not in self.last:
             return 0
         if not self._free:
@@ -172,7 +391,7 @@ class _Left:
         return self.place[value]
 
     def forget(self, piece: int) -> None:
-        """Frees the places of what is not read after this piece."""
+        """Free the storage of values that no later range reads."""
         gone = [value for value in self.place if self.last[value] <= piece]
         self._free += [self.place.pop(value) for value in gone]
 
@@ -180,7 +399,7 @@ class _Left:
 def definition(
     name: str, arguments: str, lines: Sequence[str], unused: Sequence[str], inline: bool = False
 ) -> str:
-    """The text of a static function."""
+    """Return the C code of a static function."""
     body = "\n".join(
         f"    {line}" for line in (*(f"(void){argument};" for argument in unused), *lines)
     )
@@ -188,25 +407,27 @@ def definition(
     return f"{kind} {name}({arguments})\n{{\n{body}\n}}\n"
 
 
-def named(assignments: Iterable[Assignment], names: dict[str, str]) -> Iterator[str]:
-    """The texts of assignments, each with a comment on what it is the first to read or write; what
-    is said is taken out of the names.
+def assignment_texts(assignments: Iterable[Assignment], names: dict[str, str]) -> Iterator[str]:
+    """Yield the C code of assignments, with comments on the inputs and outputs.
+
+    The comment is at the first statement that reads or writes the element. The function removes the
+    commented elements from `names`.
     """
     for one in assignments:
-        if said := _said(one, names):
-            yield f"{one.text} /* {', '.join(said)} */"
+        if said := _take_descriptions(one, names):
+            yield f"{one.text} /* {c_comment(', '.join(said))} */"
         else:
             yield one.text
 
 
-def _said(one: Assignment, names: dict[str, str]) -> dict[str, None]:
-    """What a statement is the first to read or write: taken out of the names."""
+def _take_descriptions(one: Assignment, names: dict[str, str]) -> dict[str, None]:
+    """Remove the elements that the statement `one` uses from `names`; return the descriptions."""
     places = (*one.operands[1:], one.operands[0])
     return dict.fromkeys([names.pop(place) for place in places if place in names])
 
 
-def in_pieces(functions: Mapping[str, Function], inline: bool, real: str) -> str:
-    """The functions by their names as calls of pieces, which they share."""
+def outline_functions(functions: Mapping[str, Function], inline: bool, real: str) -> str:
+    """Return the C code of long functions, divided into shared and single-use functions."""
     uses = _uses(list(functions.values()))
     kinds: dict[int, list[_Use]] = {}
     for kind, use in chain.from_iterable(uses):
@@ -226,31 +447,32 @@ def in_pieces(functions: Mapping[str, Function], inline: bool, real: str) -> str
     return text
 
 
-def _in_common(functions: Sequence[Function]) -> dict[Owners, list[Assignment]]:
-    """The statements by the numbers of the functions that have them, which take their names and
-    their order from there.
+def _common_statements(functions: Sequence[Function]) -> dict[Owners, list[Assignment]]:
+    """Return the statements by the indices of the functions that contain them.
+
+    If there are several functions, their value names and their statement order change accordingly.
     """
     if len(functions) == 1:
         return {(0,): functions[0].work}
     names = Names()
-    parts = shares([list(one.renamed(names)) for one in functions])
+    parts = shares([list(one.rename_values(names)) for one in functions])
     for k, one in enumerate(functions):
         one.work = [*chain.from_iterable(part for own, part in parts.items() if k in own)]
     return parts
 
 
 def _uses(functions: Sequence[Function]) -> list[list[tuple[int, _Use]]]:
-    """The stretches of each function, with their kinds."""
-    parts = _in_common(functions)
+    """Return the ranges of each function by kind; the kind -1 marks a range that occurs once."""
+    parts = _common_statements(functions)
     form = forms(parts.values())
-    ends = [np.array([-1 - k]) for k in range(len(form))]  # no stretch goes beyond one
+    ends = [np.array([-1 - k]) for k in range(len(form))]  # unique forms, so no range crosses them
     found = stretches(np.concatenate([*chain.from_iterable(zip(form, ends, strict=True))]))
     uses: list[list[tuple[int, _Use]]] = [[] for _ in functions]
     kinds: dict[tuple[int, int], int] = {}
     offset = 0
     for owners, part in parts.items():
         places = [sum(use.size for _, use in uses[k]) for k in owners]
-        for start, size, name in _divided(found, offset, len(part)):
+        for start, size, name in _divide_into_pieces(found, offset, len(part)):
             repeats = name[0] >= 0 or len(owners) > 1
             kind = kinds.setdefault(name, len(kinds)) if repeats else -1
             for k, place in zip(owners, places, strict=True):
@@ -260,11 +482,13 @@ def _uses(functions: Sequence[Function]) -> list[list[tuple[int, _Use]]]:
     return uses
 
 
-def _divided(
+def _divide_into_pieces(
     found: Sequence[Stretch], offset: int, length: int
 ) -> Iterator[tuple[int, int, tuple[int, int]]]:
-    """The start and the size of the pieces of a part of this length at its offset, and what those
-    that are alike have in common.
+    """Yield the start, the size and the key of each piece of a range of statements.
+
+    The range begins at index `offset` and contains `length` statements. Pieces with equal keys have
+    equal statements.
     """
     for one in found:
         first, stop = max(one.start - offset, 0), min(one.stop - offset, length)
@@ -275,12 +499,12 @@ def _divided(
 
 
 def _equal_parts(length: int) -> int:
-    """The length of the parts of a stretch that repeats, each of at most `LONG` statements."""
+    """Return a length of at most `LONG` that divides a range into nearly equal ranges."""
     return max(ceil(length / max(ceil(length / LONG), 1)), 1)
 
 
 def _last_reads(uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared]) -> dict[str, int]:
-    """The last piece that reads a value which it does not give, by the value."""
+    """Return the index of the last range that reads each value of another range."""
     last: dict[str, int] = {}
     for number, (kind, use) in enumerate(uses):
         read = shared[kind].reads(use) if kind >= 0 else use.from_elsewhere()
@@ -292,7 +516,7 @@ def _last_reads(uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared])
 
 
 class _Calls:
-    """A function as calls of its pieces, in order."""
+    """Body of a divided function: calls of the functions that replace its ranges."""
 
     def __init__(self, name: str, function: Function, last: Mapping[str, int], real: str):
         self.name, self.function, self.real = name, function, real
@@ -305,9 +529,9 @@ class _Calls:
     def text(
         self, uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared], inline: bool
     ) -> str:
-        """The C of the pieces that do not repeat, and of the function with the tables."""
+        """Return the C code of the single-use functions, and of the function with its tables."""
         inputs = [value for value in self.left.last if value.startswith("in[")]
-        self._copy([_copy(f"left[{self.left.put(value)}]", value) for value in inputs])
+        self._copy([_copy(f"left[{self.left.assign_place(value)}]", value) for value in inputs])
         text = ""
         for number, (kind, use) in enumerate(uses):
             if kind >= 0:
@@ -318,12 +542,12 @@ class _Calls:
         self._copy(list(self._results()))
         tables = [_table("unsigned", "at", self.at), _table("double", "c", self.numbers)]
         tables += ["(void)at;", "(void)c;"]
-        lines = [*tables, f"{self.real} left[{self.left.size}];", *self.lines]
+        lines = [*tables, _left_text(self.real, self.left.size), *self.lines]
         arguments = f"const {self.real} *in, {self.real} *out"
         return text + definition(self.name, arguments, lines, ("in", "out"), inline)
 
     def _copy(self, copies: Sequence[Assignment]) -> None:
-        """Copies between arrays, those of many as loops."""
+        """Add the statements that copy array elements, as loops if there are `MANY` or more."""
         if len(copies) < MANY:
             self._say(copies)
             return
@@ -335,28 +559,28 @@ class _Calls:
             self.lines.append(_loop(form, array, *zip(*(one.operands for one in own), strict=True)))
 
     def _say(self, assignments: Iterable[Assignment]) -> None:
-        self.lines += named(assignments, self._names)
+        self.lines += assignment_texts(assignments, self._names)
 
     def _call(self, piece: _Shared, use: _Use) -> None:
-        """The call of a piece that is shared, and what its table has for it."""
+        """Add the call of a shared function, and the operands of the range to its tables."""
         self.lines.append(f"{piece.name}(left, at + {len(self.at)}, c + {len(self.numbers)});")
-        kept = [self.left.put(value) for value in piece.kept_of(use)]
+        kept = [self.left.assign_place(value) for value in piece.kept_of(use)]
         read = [self.left.place[value] for value in piece.reads(use)]
         self.at += map(str, [*read, *kept])
         self.numbers += piece.numbers_of(use)
 
     def _rest(self, name: str, use: _Use) -> str:
-        """A piece that does not repeat, and its call."""
+        """Return the C code of a single-use function, and add its call."""
         self.lines.append(f"{name}(in, left);")
         lines = [
             f"const {self.real} {value} = left[{self.left.place[value]}];"
             for value in use.from_elsewhere()
         ]
         statements = use.statements
-        for one, text in zip(statements, named(statements, self._names), strict=True):
+        for one, text in zip(statements, assignment_texts(statements, self._names), strict=True):
             lines.append(text)
             kept = [target for target in one.targets if target in self.left.last]
-            lines += [f"left[{self.left.put(target)}] = {target};" for target in kept]
+            lines += [f"left[{self.left.assign_place(target)}] = {target};" for target in kept]
         arguments = f"const {self.real} *in, {self.real} *left"
         return APART + definition(name, arguments, lines, ("in", "left"))
 
@@ -367,12 +591,19 @@ class _Calls:
             yield one._replace(operands=tuple(operands))
 
 
+def _left_text(real: str, size: int) -> str:
+    """Return the declaration of the array `left` of values that later ranges read."""
+    if size > MOST_ON_STACK:
+        return f"RB_WORKSPACE(1, {real}, left, {size});"
+    return f"{real} left[{size}];"
+
+
 def _copy(target: str, value: str) -> Assignment:
     return Assignment((target,), "%s = %s;", (target, value))
 
 
 def _loop(form: str, array: str, targets: Sequence[str], values: Sequence[str]) -> str:
-    """Copies of one form into an array: from one array, or of numbers."""
+    """Return a C loop that copies constants or elements of another array."""
     into, places = targets[0].partition("[")[0], [_place(one) for one in targets]
     if array:
         source = _table("unsigned", "from", [_place(one) for one in values])
@@ -386,11 +617,11 @@ def _loop(form: str, array: str, targets: Sequence[str], values: Sequence[str]) 
 
 
 def _place(element: str) -> str:
-    """The index of an element of an array, as C has it."""
+    """Return the index expression of an element of a C array."""
     return element.partition("[")[2].rstrip("]")
 
 
 def _table(kind: str, name: str, entries: Sequence[str]) -> str:
     lines = (", ".join(entries[k : k + 12]) for k in range(0, len(entries), 12))
-    body = ",\n        ".join([*lines, "0"])  # C has no arrays of nothing
+    body = ",\n        ".join([*lines, "0"])  # C does not allow empty arrays
     return f"static const {kind} {name}[] = {{\n        {body}\n    }};"

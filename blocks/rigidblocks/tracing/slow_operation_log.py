@@ -1,7 +1,8 @@
-"""What a long wait is for, told while it lasts.
+"""Log messages about slow operations, written while the operations run.
 
-The logger `rigidblocks.waits` tells it at the level INFO, on stderr unless the program has set up
-logging of its own; `logging.getLogger("rigidblocks.waits").setLevel("WARNING")` silences it.
+The logger `rigidblocks.waits` writes the messages at the level INFO. If the program does not
+configure logging, the messages appear on stderr.
+`logging.getLogger("rigidblocks.waits").setLevel("WARNING")` suppresses them.
 """
 
 import logging
@@ -11,13 +12,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATIENCE = 1.0  # seconds before anything is said
+PATIENCE = 1.0  # seconds before the first message
 
 logger = logging.getLogger("rigidblocks.waits")
 
 
 class _LastResort(logging.Handler):
-    """Writes to the stderr of the moment what no handler of the program hears."""
+    """Handler that writes to stderr if the program has no log handler."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if not logging.getLogger("rigidblocks").hasHandlers():
@@ -30,13 +31,16 @@ if logger.level == logging.NOTSET:
 
 
 @contextmanager
-def told(what: str, forecast: str = "") -> Iterator[None]:
-    """Says what is done and how long that should take when it takes longer than a second, and how
-    long it took in the end.
+def log_if_slow(what: str, forecast: str = "") -> Iterator[None]:
+    """Log an operation that takes more than one second; log its duration at the end.
+
+    Args:
+        what: Description of the operation.
+        forecast: Expected duration for the first message.
     """
     start = time.perf_counter()
     timer = threading.Timer(PATIENCE, logger.info, (f"{what}{forecast and f', {forecast}'} ...",))
-    timer.daemon = True  # it keeps no program alive
+    timer.daemon = True  # the timer does not keep the program alive
     timer.start()
     try:
         yield

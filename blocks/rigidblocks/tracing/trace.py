@@ -1,53 +1,237 @@
-"""Tracing: one run of a NumPy function on symbols gives its expression graph.
+"""Tracing: one call of a NumPy function with symbols gives its expression graph and derivatives.
 
-A traced function is called with object arrays whose elements are `Traced` scalars around CasADi SX
-expressions. CasADi folds what is known (0 x, 1 x, x + 0), so the zeros of a model vanish: the
-symbolic simplification of RBDA 10.4. It also finds common subexpressions and exact derivatives.
+The tracer calls the function with object arrays of `Traced` scalars, which contain CasADi SX
+expressions. CasADi simplifies constant expressions (0 x, 1 x, x + 0), so the zeros of a model
+vanish (symbolic simplification of RBDA 10.4). It also finds common subexpressions and computes
+exact derivatives (`jacobian`, `directional`).
 """
 
+import gc
+import hashlib
 import itertools
 import linecache
 import os
 import sys
+import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
 
-from rigidblocks.algebra.scalar import is_number
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.explained import explained
-from rigidblocks.tracing.choices import (
-    Choice,
-    called,
-    choices_of_trace,
-    choose,
-    choosing_function,
-    is_tracing,
-    with_whole_laws,
-)
-from rigidblocks.tracing.collector import collector_waits
-from rigidblocks.tracing.tables import lookup
+from rigidblocks.common.doc_links import with_doc_link
+from rigidblocks.spatial.scalar import derivative_form, for_derivatives, is_number
+from rigidblocks.spatial.spatial import Array
+
+
+@contextmanager
+def collector_waits() -> Iterator[None]:
+    """Disable the cyclic garbage collector inside the context.
+
+    A trace creates about a hundred thousand objects and no cyclic garbage. The collector's searches
+    would increase the time of the trace by a third.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+_LINE = 5  # numbers per line of C code
+_ENTRY = """static double {name}(double index)
+{{
+    static const double table[{n}] = {{
+{numbers}
+    }};
+    if (!(index > 0.0))
+        return table[0];
+    return table[index < {last}.0 ? (long)index : {last}];
+}}
+"""
+_REACHED = """static double {name}(double x)
+{{
+    static const double grid[{n}] = {{
+{numbers}
+    }};
+    long low = 0, high = {n};
+    while (low < high) {{
+        const long middle = low + (high - low) / 2;
+        if (grid[middle] <= x)
+            low = middle + 1;
+        else
+            high = middle;
+    }}
+    return (double)low;
+}}
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Lookup table as a function of one scalar x.
+
+    If `searched` is True, the result is the number of entries that are at most x. Otherwise it is
+    the entry at the index x.
+    """
+
+    name: str
+    values: Array
+    searched: bool
+    function: ca.Function
+
+    def c_text(self) -> str:
+        """Return the C function; its include guard allows several copies in one file."""
+        texts = [repr(float(value)) for value in self.values]
+        lines = (", ".join(texts[k : k + _LINE]) for k in range(0, len(texts), _LINE))
+        body = (_REACHED if self.searched else _ENTRY).format(
+            name=self.name,
+            n=len(texts),
+            last=len(texts) - 1,
+            numbers=",\n".join(f"        {line}" for line in lines),
+        )
+        return f"#ifndef HAS_{self.name}\n#define HAS_{self.name}\n{body}#endif\n"
+
+
+_TABLES: dict[str, Table] = {}
+
+
+def table(values: Array, searched: bool) -> Table:
+    """Return a lookup table for these values; equal values return the same object."""
+    flat = np.ascontiguousarray(values, dtype=float)
+    digest = hashlib.sha256(flat.tobytes()).hexdigest()[:16]
+    name = f"{'reached' if searched else 'entry'}_{digest}"
+    if name not in _TABLES:
+        _TABLES[name] = Table(name, flat, searched, _function(name, flat, searched))
+    return _TABLES[name]
+
+
+def table_named(name: str) -> Table | None:
+    """Return the lookup table with this C name; None for its derivative, which is zero."""
+    return _TABLES.get(name)
+
+
+def lookup(values: Array, x: ca.SX, searched: bool) -> ca.SX:
+    """Return the call of a lookup table.
+
+    In CasADi's analysis, the result of a table does not depend on x. The additional test x >= -inf
+    makes the result depend on x.
+    """
+    return ca.if_else(x >= -np.inf, table(values, searched).function(x), 0.0)
+
+
+def _function(name: str, values: Array, searched: bool) -> ca.Function:
+    x = ca.MX.sym("x")
+    if searched:
+        padded = ca.DM([-np.inf, *values, np.inf])
+        result = ca.low(ca.MX(padded), x, {"lookup_mode": "binary"})
+    else:
+        result = ca.MX(ca.DM(values))[ca.fmin(ca.fmax(x, 0.0), float(len(values) - 1))]
+    return ca.Function(name, [x], [result], {"never_inline": True})
+
+
+class Choice(NamedTuple):
+    """Piecewise function in a trace (`spatial.scalar.piecewise`).
+
+    Attributes:
+        symbol: Symbol that represents the value.
+        margin: Margin whose sign selects the value.
+        above: Value if the margin is positive.
+        below: Value if the margin is zero or negative.
+        whole: Complete function, used outside model exchange.
+    """
+
+    symbol: ca.SX
+    margin: ca.SX
+    above: ca.SX
+    below: ca.SX
+    whole: ca.SX
+
+
+_LAW = len(Choice._fields) - 1  # number of expressions of a choice, without its symbol
+_tracing = threading.local()
+
+
+@contextmanager
+def choices_of_trace() -> Iterator[list[Choice]]:
+    """Collect the piecewise functions (choices) that are traced in this context, in order."""
+    before: list[Choice] | None = getattr(_tracing, "found", None)
+    _tracing.found = found = list[Choice]()
+    try:
+        yield found
+    finally:
+        _tracing.found = before
+
+
+def choose(choice: Choice) -> ca.SX:
+    """Register a piecewise function in the current trace and return its symbol."""
+    if not is_tracing():
+        return choice.whole
+    _tracing.found.append(choice)
+    return choice.symbol
+
+
+def is_tracing() -> bool:
+    """Return True in a trace that collects piecewise functions."""
+    return getattr(_tracing, "found", None) is not None
+
+
+def substitute_whole_laws(choices: Sequence[Choice], elements: ca.SX) -> ca.SX:
+    """Return the elements with each piecewise function's symbol replaced by the function."""
+    return substitute_laws(choices, [choice.whole for choice in choices], elements)
+
+
+def substitute_laws(choices: Sequence[Choice], laws: Sequence[ca.SX], elements: ca.SX) -> ca.SX:
+    """Return the elements with each piecewise function's symbol replaced by its item of `laws`."""
+    symbols = ca.vertcat(ca.SX(0, 1), *(choice.symbol for choice in choices))
+    while ca.depends_on(elements, symbols):  # one pass for each level of nested choices
+        elements = ca.substitute(elements, symbols, ca.vertcat(*laws))
+    return elements
+
+
+def choosing_function(
+    name: str, x: ca.SX, choices: Sequence[Choice], elements: ca.SX
+) -> ca.Function:
+    """Return a function of x and of the symbols of `choices` that computes elements and choices."""
+    laws = [expression for choice in choices for expression in choice[1:]]
+    symbols = ca.vertcat(*(choice.symbol for choice in choices))
+    return ca.Function(name, [x, symbols], [ca.cse(ca.vertcat(elements, *laws))])
+
+
+def call_choosing_function(function: ca.Function, x: ca.SX) -> ca.SX:
+    """Return the elements of a `choosing_function`; its choices join the current trace."""
+    symbols = ca.SX.sym("choice", function.size1_in(1))
+    flat = function(x, symbols)
+    size = flat.numel() - _LAW * symbols.numel()
+    for k in range(symbols.numel()):
+        law = range(size + _LAW * k, size + _LAW * (k + 1))
+        choose(Choice(symbols[k], *(flat[place] for place in law)))
+    return flat[:size, 0]
+
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-# the folders of this library and of NumPy
+# folders of this library and of NumPy
 _NOT_USERS = tuple(
     f"{Path(file).parents[k]}{os.sep}" for file, k in ((__file__, 1), (np.__file__, 0))
 )
 
 
 def element_names(shapes: Shapes) -> list[str]:
-    """The names of the elements of the flat vector: `q[1]`, `q[2]`, ... or `f[1,1]`, counted from
-    1 as those of ports are; a scalar has its own.
+    """Return the names of the elements of the flat vector: `q[1]`, `q[2]`, ... or `f[1,1]`.
+
+    The indices start at 1, as for ports. The name of a scalar has no index.
     """
     return [
         f"{name}[{','.join(str(k + 1) for k in index)}]" if shape else name
@@ -57,16 +241,14 @@ def element_names(shapes: Shapes) -> list[str]:
 
 
 class TraceError(TypeError):
-    """A traced function asked a traced value for something that only a number has."""
+    """A traced function uses a traced value where Python requires a number."""
 
 
 class Traced:
-    """A scalar of the expression graph, which NumPy treats as an opaque number inside object
-    arrays.
-    """
+    """Scalar of an expression graph, used as an element of NumPy object arrays."""
 
     __slots__ = ("sx",)
-    __hash__ = None  # type: ignore[assignment]  # == is traced, so a traced value is no key
+    __hash__ = None  # type: ignore[assignment]  # == is traced, so a value cannot be a key
 
     def __init__(self, sx: ca.SX):
         self.sx = sx
@@ -111,40 +293,44 @@ class Traced:
         return Traced(ca.floor(self.sx))
 
     def arctan2(self, other: Any) -> Any:
-        """What `np.arctan2` calls."""
+        """Return the angle of the point (other, self); `np.arctan2` calls this method."""
         return _apply(ca.OP_ATAN2, self, other)
 
     def select(self, a: Any, b: Any) -> "Traced":
-        """`a` where this condition holds, else `b`; what `rigidblocks.algebra.scalar.select`
-        calls.
+        """Return `a` if this condition is true, else `b`.
+
+        `rigidblocks.spatial.scalar.select` calls this method.
         """
         return Traced(ca.if_else(self.sx, _sx(a), _sx(b)))
 
     def minimum(self, other: "Traced") -> Any:
-        """The smaller of two, NaN where one of them is; what `rigidblocks.algebra.scalar.minimum`
-        calls.
+        """Return the smaller of two values, or NaN if one value is NaN.
+
+        `rigidblocks.spatial.scalar.minimum` calls this method.
         """
         return _apply(ca.OP_FMIN, self, other)
 
     def maximum(self, other: "Traced") -> Any:
-        """The larger of two, NaN where one of them is."""
+        """Return the larger of two values, or NaN if one value is NaN."""
         return _apply(ca.OP_FMAX, self, other)
 
     def choice(self, above: Any, below: Any, whole: Any) -> Any:
-        """The law that is `above` where this margin is positive and else `below`; what
-        `rigidblocks.algebra.scalar.piecewise` calls.
+        """Return `above` if this margin is positive, else `below`.
+
+        `rigidblocks.spatial.scalar.piecewise` calls this method.
         """
         law = (self.sx, _sx(above), _sx(below), _sx(whole))
         return _element(choose(Choice(ca.SX.sym("choice"), *law)))
 
-    def reached(self, grid: Array) -> Any:
-        """How many of the increasing numbers of a grid are at most this; what
-        `rigidblocks.algebra.tables.reached` calls.
+    def count_at_most(self, grid: Array) -> Any:
+        """Return the number of elements of an increasing grid that are at most this value.
+
+        `rigidblocks.spatial.piecewise_lookup.count_at_most` calls this method.
         """
         return Traced(lookup(grid, self.sx, searched=True))
 
     def entry(self, values: Array) -> Any:
-        """The entry of a table at this index."""
+        """Return the entry of `values` at this (traced) index."""
         return Traced(lookup(values, self.sx, searched=False))
 
     def __bool__(self) -> bool:
@@ -161,15 +347,15 @@ class Traced:
 
 def _refusal(wanted: str) -> TraceError:
     refused = TraceError(
-        f"{_asking_line()} needs the {wanted} of a traced value, which has none: write a "
-        "data-dependent `if` with rigidblocks.select(condition, a, b), a < b of arrays with "
-        "rigidblocks.less, and min, max and clip with rigidblocks.minimum, maximum and clip"
+        f"{_asking_line()} needs the {wanted} of a traced value, which is unknown: replace a "
+        "data-dependent `if` by select(condition, a, b), a < b of arrays by less, and min, max and "
+        "clip by minimum, maximum and clip, all of rigidblocks.spatial.scalar"
     )
-    return explained(refused, "what a traced function may do")
+    return with_doc_link(refused, "traced functions")
 
 
 def _asking_line() -> str:
-    """The line of the traced function that is being run: of the user's code where there is any."""
+    """Return the source line of user code at which a traced value was used wrongly."""
     frames = traceback.walk_stack(sys._getframe(3))
     inside = list(itertools.takewhile(lambda one: one[0].f_code is not trace.__code__, frames))
     of_user = (one for one in inside if not one[0].f_code.co_filename.startswith(_NOT_USERS))
@@ -184,24 +370,25 @@ def _sx(value: Any) -> ca.SX:
 
 
 def _element(sx: ca.SX) -> Any:
-    """An expression as an element of an array: a constant (x - x is 0) vanishes further on."""
+    """Return an expression as a traced scalar, or as a float if it is constant."""
     return float(sx) if sx.is_constant() else Traced(sx)
 
 
-_SCALARS = (Traced, float, Real)  # in the order of how often they come
+_SCALARS = (Traced, float, Real)  # the most frequent type first
 
 
 def _apply(code: int, a: Any, b: Any) -> Any:
-    """The operation of CasADi's `code` on two scalars, one of them traced."""
+    """Apply the CasADi operation `code` to two scalars; at least one scalar is traced."""
     if isinstance(a, _SCALARS) and isinstance(b, _SCALARS):
-        # casadi's operators look through all its types for this one, which takes five times as long
+        # SX.binary is five times as fast as CasADi's operators, which search all operand types
         return _element(ca.SX.binary(code, _sx(a), _sx(b)))
-    return NotImplemented  # an array: let NumPy broadcast
+    return NotImplemented  # the other operand is an array, so NumPy broadcasts
 
 
 def _define_operators() -> None:
-    """The comparisons, the logic and the functions that NumPy looks up by name on the elements of
-    an object array.
+    """Define the comparisons, the logical operators and the functions of `Traced`.
+
+    NumPy looks up the functions by name on the elements of an object array.
     """
     for name in ("lt", "le", "eq", "ne"):
         setattr(Traced, f"__{name}__", _binary(getattr(ca, f"OP_{name.upper()}")))
@@ -229,11 +416,17 @@ _define_operators()
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """The expression graph of a function from one flat vector to another.
+    """Expression graph of a function from a flat input vector to a flat output vector.
 
-    `inputs` and `outputs` name the parts of the two vectors, in order, with their shapes (C order).
-    Where the function chooses laws by margins (`algebra.scalar.piecewise`), `choosing` has them
-    beside it (`choices.choosing_function`).
+    Attributes:
+        name: Name of the function.
+        inputs: Shapes of the inputs by name, in the order of the input vector; elements in C order.
+        outputs: Shapes of the outputs by name, in the order of the output vector, as for inputs.
+        function: CasADi function of the flat vectors.
+        choosing: Function that also returns the piecewise functions (`choosing_function`); None if
+            the function does not use `spatial.scalar.piecewise`.
+        retrace: Function that traces the variant for derivatives
+            (`spatial.scalar.for_derivatives`); None if it equals the variant for values.
     """
 
     name: str
@@ -241,20 +434,29 @@ class Graph:
     outputs: Shapes
     function: ca.Function
     choosing: ca.Function | None = None
+    retrace: Callable[[], "Graph"] | None = None
+
+    @cached_property
+    def differentiable(self) -> "Graph":
+        """Graph with the same values and correct derivatives.
+
+        The derivatives are also correct at points where terms of the function are zero.
+        """
+        return self if self.retrace is None else self.retrace()
 
     @cached_property
     def operations(self) -> Counter[str]:
-        """How often each operation occurs; moves and constants are not operations."""
+        """Number of occurrences of each operation, except moves and constants."""
         return operations(self.function)
 
     @property
     def operation_count(self) -> int:
-        """The number of arithmetic operations, sines and cosines not counted (as in RBDA 10.3)."""
+        """Number of arithmetic operations, except sines and cosines (as in RBDA 10.3)."""
         return _arithmetic(self.operations)
 
     @cached_property
     def depends(self) -> Array:
-        """Which flat output (rows) reads which flat input (columns), as a matrix of booleans."""
+        """Boolean matrix: True if the flat output (row) depends on the flat input (column)."""
         sparsity = self.function.jac_sparsity(0, 0)
         matrix = np.zeros(sparsity.shape, dtype=bool)
         matrix[tuple(np.array(sparsity.get_triplet(), dtype=int))] = True
@@ -262,8 +464,8 @@ class Graph:
 
     @cached_property
     def copies(self) -> dict[int, int]:
-        """The flat outputs that are nothing but a flat input, and which."""
-        source: dict[int, int] = {}  # the input that each work variable holds
+        """Index of the equal flat input, by index of each flat output that copies an input."""
+        source: dict[int, int] = {}  # index of the input in each work variable
         copies = {}
         for code, inputs, outputs in instructions(self.function):
             if code == ca.OP_INPUT:
@@ -275,14 +477,17 @@ class Graph:
         return copies
 
     def __call__(self, values: Array) -> Array:
-        """The flat outputs of the flat inputs, by CasADi's own evaluation; of traced inputs, their
-        expressions.
+        """Return the flat outputs for flat inputs.
+
+        CasADi evaluates numeric inputs. If inputs are traced, the outputs are expressions.
         """
         if values.dtype != object:
             return np.array(self.function(values)).ravel()
+        if self.retrace is not None and for_derivatives(values):
+            return self.differentiable(values)
         flat = ca.vertcat(*map(_sx, values))
         if self.choosing is not None and is_tracing():
-            result = called(self.choosing, flat)
+            result = call_choosing_function(self.choosing, flat)
         else:
             result = self.function(flat)
         elements = np.empty(result.numel(), dtype=object)
@@ -299,7 +504,7 @@ _OPERATION_NAMES = {
 
 
 def instructions(function: ca.Function) -> Iterator[tuple[int, list[int], list[int]]]:
-    """The operation code of each instruction, and the work variables that it reads and writes."""
+    """Yield the operation code, the read and the written work variables of each instruction."""
     numbers = range(function.n_instructions())
     yield from zip(
         map(function.instruction_id, numbers),
@@ -310,13 +515,13 @@ def instructions(function: ca.Function) -> Iterator[tuple[int, list[int], list[i
 
 
 def operations(function: ca.Function) -> Counter[str]:
-    """How often each operation occurs; moves and constants are not operations."""
+    """Count the occurrences of each operation, except moves and constants."""
     counts = Counter(map(function.instruction_id, range(function.n_instructions())))
     return Counter({_OPERATION_NAMES[k]: n for k, n in counts.items() if k not in _MOVES})
 
 
 def operation_count(function: ca.Function) -> int:
-    """The number of arithmetic operations, sines and cosines not counted (as in RBDA 10.3)."""
+    """Return the number of arithmetic operations, except sines and cosines (as in RBDA 10.3)."""
     return _arithmetic(operations(function))
 
 
@@ -325,13 +530,34 @@ def _arithmetic(counts: Counter[str]) -> int:
 
 
 def trace(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes) -> Graph:
-    """The expression graph of `function`, called once with a traced array for each of `inputs`.
+    """Return the expression graph of a function.
 
-    The function takes the inputs by position and returns its outputs by name. Raises TraceError
-    where it branches on a traced value.
+    The tracer calls the function once, with a traced array for each input.
+
+    Args:
+        name: Name of the graph.
+        function: Function with the inputs as positional arguments; it returns its outputs by name.
+        inputs: Shapes of the inputs by name.
+
+    Raises:
+        TraceError: The function branches on a traced value.
+    """
+    graph, has_derivative_form = _traced_graph(name, function, inputs, False)
+    if not has_derivative_form:
+        return graph
+    return replace(graph, retrace=lambda: _traced_graph(name, function, inputs, True)[0])
+
+
+def _traced_graph(
+    name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes, derivatives: bool
+) -> tuple[Graph, bool]:
+    """Trace the variant of a function for derivatives or for values.
+
+    Returns:
+        The graph, and True if the two variants differ.
     """
     symbols = [ca.SX.sym(key, prod(shape)) for key, shape in inputs.items()]
-    with collector_waits(), choices_of_trace() as choices:
+    with collector_waits(), choices_of_trace() as choices, derivative_form(derivatives) as form:
         results = function(*map(_traced_array, symbols, inputs.values()))
     outputs = {key: np.asarray(value) for key, value in results.items()}
     elements = ca.SX(0, 1)
@@ -341,12 +567,97 @@ def trace(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shape
     x, choosing = ca.vertcat(*symbols), None
     if choices:
         choosing = choosing_function(name, x, choices, elements)
-        elements = with_whole_laws(choices, elements)
+        elements = substitute_whole_laws(choices, elements)
     flat_function = ca.Function(name, [x], [ca.cse(elements)])
-    return Graph(name, dict(inputs), shapes, flat_function, choosing)
+    return Graph(name, dict(inputs), shapes, flat_function, choosing), form.exists
 
 
 def _traced_array(symbol: ca.SX, shape: tuple[int, ...]) -> Any:
     elements = np.empty(prod(shape), dtype=object)
     elements[:] = [Traced(symbol[k]) for k in range(prod(shape))]
     return elements.reshape(shape) if shape else elements[0]
+
+
+class Evaluation:
+    """Numeric evaluation of the flat outputs of a graph for flat inputs.
+
+    The result is the same as from `Graph.__call__`, with a tenth of the overhead. Each thread needs
+    its own object.
+    """
+
+    def __init__(self, graph: Graph):
+        self._inputs = np.zeros(graph.function.nnz_in())
+        self._outputs = np.zeros(graph.function.nnz_out())
+        self._buffer, self._run = graph.function.buffer()
+        self._buffer.set_arg(0, memoryview(self._inputs))  # type: ignore[call-arg,arg-type]
+        self._buffer.set_res(0, memoryview(self._outputs))  # type: ignore[call-arg,arg-type]
+
+    def __call__(self, values: Array) -> Array:
+        self._inputs[:] = values
+        self._run()
+        return self._outputs.copy()
+
+
+def jacobian(graph: Graph, outputs: str | Iterable[str], inputs: str | Iterable[str]) -> Graph:
+    """Return the graph of the derivatives of selected outputs with respect to selected inputs.
+
+    The new graph has the same inputs as `graph`. For each pair of an output y and an input x, its
+    output `dy_dx` has the shape of y followed by the shape of x. The derivatives are exact and have
+    the unit of y per unit of x. If y does not depend on x, the derivative is exactly zero and costs
+    nothing; `graph.depends` shows the dependencies. The derivative of `select` is the derivative of
+    the selected branch. The derivatives include terms that the values omit because they are zero
+    (`Graph.differentiable`).
+
+    Raises:
+        KeyError: An output or input is unknown.
+    """
+    rows, columns = (
+        _places(graph, "output", graph.outputs, outputs),
+        _places(graph, "input", graph.inputs, inputs),
+    )
+    x = ca.SX.sym("x", graph.function.size1_in(0))
+    matrix = ca.jacobian(graph.differentiable.function(x), x)
+    blocks = {
+        f"d{y}_d{u}": (matrix[r, c], graph.outputs[y] + graph.inputs[u])
+        for y, r in rows
+        for u, c in columns
+    }
+    flat = ca.vertcat(*(ca.vec(ca.densify(block).T) for block, _ in blocks.values()))
+    shapes = {name: shape for name, (_, shape) in blocks.items()}
+    function = ca.Function(f"{graph.name}_jacobian", [x], [ca.cse(flat)])
+    return Graph(function.name(), graph.inputs, shapes, function)
+
+
+def directional(graph: Graph, n: int) -> Graph:
+    """Return the graph of the directional derivatives J V of all outputs along n directions.
+
+    The inputs are the inputs of `graph` and an input `change` (size, n), the directions V. The
+    output `change` (outputs, n) is J V. The derivatives are exact, as in `jacobian`; one pass in
+    forward mode computes all directions.
+    """
+    size = graph.function.size1_in(0)
+    x, V = ca.SX.sym("x", size), ca.SX.sym("V", n, size)
+    changes = ca.densify(ca.jtimes(graph.differentiable.function(x), x, V.T))
+    function = ca.Function(
+        f"{graph.name}_directional", [ca.vertcat(x, ca.vec(V))], [ca.cse(ca.vec(changes.T))]
+    )
+    shapes = {**graph.inputs, "change": (size, n)}
+    return Graph(function.name(), shapes, {"change": (changes.size1(), n)}, function)
+
+
+def _places(
+    graph: Graph, kind: str, shapes: Shapes, names: str | Iterable[str]
+) -> list[tuple[str, slice]]:
+    """Return the selected names and their slices in the flat vector."""
+    chosen = (names,) if isinstance(names, str) else tuple(names)
+    if unknown := [name for name in chosen if name not in shapes]:
+        raise KeyError(
+            f"{graph.name} has no {kind} {', '.join(unknown)}; it has: {', '.join(shapes)}"
+        )
+    places = _slices(shapes)
+    return [(name, places[name]) for name in chosen]
+
+
+def _slices(shapes: Shapes) -> Mapping[str, slice]:
+    ends = np.cumsum([0, *(prod(shape) for shape in shapes.values())]).tolist()
+    return {name: slice(a, b) for name, a, b in zip(shapes, ends, ends[1:], strict=False)}
