@@ -1,6 +1,4 @@
-"""The complementarity problem of contacts (RBDA 11.5): solutions against laws, quadratic programmes
-and SciPy.
-"""
+"""Complementarity problems of contact (RBDA 11.5) compared with quadratic programs and SciPy."""
 
 import numpy as np
 import pytest
@@ -16,16 +14,16 @@ from rigidblocks.contact import (
     projected_sweeps,
     pyramid_forces,
 )
-from rigidblocks.kernels.contact import compiled_sweeps
+from rigidblocks.contact.event_driven.gauss_seidel_kernel import compiled_sweeps
 
-# sums and solutions of up to some hundred numbers, relative to the largest: the pivots are not
-# below 1e-10 of the diagonal, and random normals stay far above that
+# rounding of sums and solutions of up to some hundred values, relative to the largest value. Pivots
+# are above 1e-10 of the diagonal, and random normals have much larger pivots
 RTOL = 1e-9
-SEARCH = 1e-5  # what a general minimizer, which stops where the gradient is small, leaves
+SEARCH = 1e-5  # error of a general minimizer, which stops at a small gradient
 
 
 def assert_solution(M, d, s):
-    """The three laws, the third for every contact."""
+    """Check lam >= 0, w >= 0 and lam_i w_i = 0 for every contact."""
     w, size = M @ s.lam + d, np.abs(d).max()
     assert s.feasible
     assert (s.lam >= 0).all()
@@ -35,8 +33,9 @@ def assert_solution(M, d, s):
 
 
 def residual(M, d, mu, lam, c=0.0):
-    """How far lam is from the pyramid's laws, written apart from the code: projections onto the
-    limits.
+    """Return the violation of the laws of the friction pyramid, by projections onto its limits.
+
+    It uses no code of the package.
     """
     k, n = len(mu), len(d) - 2 * len(mu)
     w = M @ lam + d
@@ -50,7 +49,7 @@ def residual(M, d, mu, lam, c=0.0):
 
 
 @pytest.mark.parametrize("d", [-3.0, 0.0, 2.0])
-def test_single_contact_has_the_closed_form(d):
+def test_complementarity_solution_of_one_contact_matches_the_analytic_solution(d):
     # RBDA Eq 11.10
     M = 0.7
     s = complementarity([[M]], [d])
@@ -58,17 +57,17 @@ def test_single_contact_has_the_closed_form(d):
 
 
 def slot(d):
-    """The disc in a slot of RBDA Example 11.1: two opposite normals."""
+    """Solve the disc in a slot of RBDA Example 11.1, with two opposite normals."""
     m = 2.0
     return complementarity([[m, -m], [-m, m]], d)
 
 
-def test_disc_in_a_narrowing_slot_has_no_solution():
+def test_contact_forces_on_a_disc_in_a_narrowing_slot_have_no_solution():
     for d in ([-1.0, 0.5], [0.2, -0.3], [-1.0, -1.0]):
         assert not slot(d).feasible
 
 
-def test_disc_against_one_wall_of_the_slot_has_one_solution():
+def test_contact_forces_on_a_disc_at_one_wall_of_a_slot_have_one_solution():
     s = slot([-1.0, 2.0])
     assert s.feasible
     assert s.unique
@@ -76,7 +75,7 @@ def test_disc_against_one_wall_of_the_slot_has_one_solution():
     assert_allclose(s.w, [0.0, 1.0], rtol=RTOL)
 
 
-def test_disc_between_straight_walls_has_many_solutions_with_one_difference_of_forces():
+def test_forces_of_two_parallel_walls_on_a_disc_are_not_unique_but_their_difference_is():
     s = slot([-1.0, 1.0])
     assert s.feasible
     assert not s.unique
@@ -89,13 +88,14 @@ def test_disc_between_straight_walls_has_many_solutions_with_one_difference_of_f
 # laws on random problems
 
 
-def test_solution_has_all_three_laws(rng):
+@pytest.mark.slow
+def test_complementarity_solution_satisfies_the_three_complementarity_conditions(rng):
     for _ in range(200):
         Y, d = random_problem(rng, rng.integers(1, 61), rng.integers(1, 40))
         assert_solution(Y.T @ Y, d, complementarity(Y.T @ Y, d))
 
 
-def test_no_force_is_needed_where_nothing_approaches(rng):
+def test_contact_force_is_zero_if_no_contact_closes(rng):
     for n in (1, 5, 30):
         Y, _ = random_problem(rng, n, 6)
         d = rng.uniform(0, 1, n)
@@ -104,7 +104,7 @@ def test_no_force_is_needed_where_nothing_approaches(rng):
         assert_allclose(s.w, d, rtol=1e-14)
 
 
-def test_solution_scales_with_the_problem_and_with_each_contact(rng):
+def test_complementarity_solution_scales_with_units_and_with_contact_normals(rng):
     for _ in range(20):
         Y, d = random_problem(rng, 12, 20)
         M, s = Y.T @ Y, complementarity(Y.T @ Y, d)
@@ -119,7 +119,7 @@ def test_solution_scales_with_the_problem_and_with_each_contact(rng):
         assert_allclose(Y @ (a * other.lam), Y @ s.lam, rtol=0, atol=RTOL * size)
 
 
-def test_order_of_the_contacts_changes_forces_only_where_they_are_not_unique(rng):
+def test_contact_order_does_not_change_unique_contact_forces(rng):
     for _ in range(50):
         Y, d = random_problem(rng, 10, rng.integers(3, 14))
         turned = rng.permutation(10)
@@ -137,12 +137,12 @@ def test_order_of_the_contacts_changes_forces_only_where_they_are_not_unique(rng
             )
 
 
-def test_solution_called_not_unique_has_another_one(rng):
+def test_contact_forces_that_are_reported_as_unique_have_no_second_solution(rng):
     found = 0
     for _ in range(60):
         Y, d = random_problem(rng, 9, rng.integers(2, 9))
         M, s = Y.T @ Y, complementarity(Y.T @ Y, d)
-        # another: the largest force of each contact in turn, with Y lam as it is
+        # search a second solution with the same Y lam and a larger force at contact i
         for i in range(9):
             rows = np.vstack([1e6 * Y, 1e6 * (s.w > 0) * np.eye(9), np.eye(9)[i]])
             other = nnls(rows, np.concatenate([1e6 * (Y @ s.lam), np.zeros(9), [s.lam[i] + 1.0]]))[
@@ -157,7 +157,7 @@ def test_solution_called_not_unique_has_another_one(rng):
     assert found
 
 
-def test_active_contacts_are_a_basis_of_those_that_stay_closed(rng):
+def test_active_contacts_are_a_maximal_independent_set_of_the_closed_contacts(rng):
     for _ in range(60):
         Y, d = random_problem(rng, rng.integers(4, 30), rng.integers(2, 10))
         s = complementarity(Y.T @ Y, d)
@@ -169,8 +169,8 @@ def test_active_contacts_are_a_basis_of_those_that_stay_closed(rng):
         assert_array_equal(s.redundant | s.active, closed)
 
 
-def test_contact_that_depends_positively_on_others_changes_nothing(rng):
-    # RBDA 11.6: its normal is a sum of others with positive weights, and so is its acceleration
+def test_contact_whose_normal_is_a_positive_combination_of_others_has_no_effect(rng):
+    # RBDA 11.6: normal and acceleration are sums of the others with positive weights
     for _ in range(30):
         Y, d = random_problem(rng, 8, 20)
         weights = rng.uniform(0, 1, (8, 3))
@@ -179,12 +179,12 @@ def test_contact_that_depends_positively_on_others_changes_nothing(rng):
         assert_allclose(more @ t.lam, Y @ s.lam, rtol=0, atol=RTOL * np.abs(d).max())
 
 
-def test_infeasible_problem_has_a_force_that_proves_it(rng):
+def test_infeasible_contact_problem_satisfies_farkas_lemma(rng):
     found = 0
     for _ in range(100):
         Y, d = random_problem(rng, 8, 4, solvable=False)
         s = complementarity(Y.T @ Y, d)
-        # Farkas: no lam exists exactly where some r >= 0 has Y r = 0 and d . r < 0
+        # Farkas: no lam exists if and only if some r >= 0 has Y r = 0 and d . r < 0
         r, rest = nnls(np.vstack([Y, d]), np.append(np.zeros(4), -1.0))
         assert s.feasible == (rest > 1e-7)
         found += not s.feasible
@@ -192,10 +192,10 @@ def test_infeasible_problem_has_a_force_that_proves_it(rng):
     assert 0 < found < 100
 
 
-# the quadratic programmes
+# quadratic programs
 
 
-def test_forces_minimize_the_first_programme(rng):
+def test_contact_forces_minimize_the_quadratic_programme_of_forces(rng):
     # RBDA Eq 11.43
     for n in (1, 4, 9):
         Y, d = random_problem(rng, n, 6)
@@ -211,8 +211,8 @@ def test_forces_minimize_the_first_programme(rng):
         assert_allclose(Y @ found.x, Y @ s.lam, rtol=0, atol=SEARCH * np.abs(d).max())
 
 
-def test_accelerations_minimize_the_constraint_of_gauss(rng):
-    # RBDA Eq 11.44: of all that is allowed the motion is next to the free one in the metric H
+def test_accelerations_satisfy_gauss_principle_of_least_constraint(rng):
+    # RBDA Eq 11.44: the motion is the admissible motion nearest to the free motion in the metric H
     for n in (1, 4, 8):
         L, T = rng.normal(size=(5, 5)) + 3 * np.eye(5), rng.normal(size=(5, n))
         H, free, bias = L.T @ L, rng.normal(size=5), rng.normal(size=n) if n < 5 else np.zeros(n)
@@ -237,7 +237,7 @@ def test_accelerations_minimize_the_constraint_of_gauss(rng):
 
 
 @pytest.mark.slow
-def test_solution_is_that_of_scipy_on_a_thousand_problems(rng):
+def test_complementarity_solution_matches_scipy_in_1000_problems(rng):
     for k in range(1000):
         n, rank = rng.integers(1, 61), rng.integers(1, 40)
         Y, d = random_problem(rng, n, rank)
@@ -255,7 +255,7 @@ def test_solution_is_that_of_scipy_on_a_thousand_problems(rng):
 # friction
 
 
-def test_pyramid_has_its_laws(rng):
+def test_friction_pyramid_solution_satisfies_coulombs_law(rng):
     for _ in range(150):
         n = rng.integers(1, 13)
         M, d, mu = frictional(rng, n, rng.integers(0, n + 1), rng.integers(1, 30))
@@ -268,14 +268,14 @@ def test_pyramid_has_its_laws(rng):
         )
 
 
-def test_pyramid_without_friction_is_the_problem_without_friction(rng):
+def test_friction_pyramid_with_zero_friction_equals_the_frictionless_solution(rng):
     for _ in range(30):
         Y, d = random_problem(rng, 12, 9)
         s, t = complementarity(Y.T @ Y, d), frictional_complementarity(Y.T @ Y, d, [])
         assert_allclose(Y @ t.lam, Y @ s.lam, rtol=0, atol=RTOL * np.abs(d).max())
 
 
-def test_friction_takes_power(rng):
+def test_friction_pyramid_forces_dissipate_power(rng):
     for _ in range(50):
         M, d, mu = frictional(rng, 8, 8, 12)
         lam = pyramid_forces(M, d, mu)
@@ -285,14 +285,14 @@ def test_friction_takes_power(rng):
 
 
 def brick(push):
-    """A mass on the ground, pushed sideways: w = (z, x, y)."""
+    """Return the problem of a mass on the ground with a lateral push: w = (z, x, y)."""
     m, g, mu = 2.0, 9.81, 0.5
     return np.eye(3) / m, np.array([-g, push / m, 0.0]), np.array([mu]), m * g
 
 
 @pytest.mark.parametrize("solve", [pyramid_forces, projected_sweeps])
 @pytest.mark.parametrize("push", [3.0, -3.0, 9.8, 20.0, -20.0])
-def test_brick_sticks_below_and_slips_above_the_limit_of_friction(solve, push):
+def test_brick_sticks_below_and_slips_above_the_friction_limit(solve, push):
     M, d, mu, weight = brick(push)
     lam = solve(M, d, mu)
     assert_allclose(
@@ -300,8 +300,8 @@ def test_brick_sticks_below_and_slips_above_the_limit_of_friction(solve, push):
     )
 
 
-def test_pyramid_of_many_contacts_of_few_freedoms_has_its_laws(rng):
-    # as feet: six points close to each other, of which three would do
+def test_forces_of_redundant_contacts_satisfy_coulombs_law(rng):
+    # feet of six points close together, of which three are sufficient
     for _ in range(30):
         feet = [rng.normal(size=(3, 18)) for _ in range(4)]
         turns = rng.normal(size=(4, 3, 18)) * 0.05
@@ -318,13 +318,13 @@ def test_pyramid_of_many_contacts_of_few_freedoms_has_its_laws(rng):
         assert residual(M, d, mu, s.lam) <= RTOL * np.abs(d).max() * max(1.0, np.abs(s.lam).max())
 
 
-# mistakes
+# invalid arguments
 
 
-def test_mistakes_are_named():
+def test_invalid_complementarity_arguments_are_rejected():
     with pytest.raises(ValueError, match=r"needs M \(n, n\) and d \(n,\), not shapes"):
         complementarity(np.eye(3), np.ones(2))
-    with pytest.raises(ValueError, match="finite numbers"):
+    with pytest.raises(ValueError, match="must be finite"):
         complementarity([[np.nan]], [1.0])
     with pytest.raises(ValueError, match="must be symmetric"):
         complementarity([[1.0, 0.5], [0.0, 1.0]], [1.0, 1.0])
@@ -334,13 +334,15 @@ def test_mistakes_are_named():
         ValueError, match=r"mu of a contact must be finite and not negative, not \[-0.5\]"
     ):
         frictional_complementarity(np.eye(3), np.ones(3), [-0.5])
-    with pytest.raises(ValueError, match="has room for 1 contacts with friction"):
+    with pytest.raises(
+        ValueError, match="needs one coefficient for each contact with friction, at most 1"
+    ):
         frictional_complementarity(np.eye(3), np.ones(3), [0.5, 0.5])
-    with pytest.raises(ValueError, match="need 0 <= k <= n contacts"):
+    with pytest.raises(ValueError, match="need n >= 1, 0 <= k <= n and"):
         compiled_sweeps(2, 3)
 
 
-def test_no_contacts_are_no_problem():
+def test_complementarity_problem_without_contacts_has_an_empty_solution():
     s = complementarity(np.zeros((0, 0)), np.zeros(0))
     assert s.feasible
     assert s.unique
@@ -351,7 +353,7 @@ def test_no_contacts_are_no_problem():
     )
 
 
-def test_contact_that_nothing_can_move_is_left_or_infeasible():
+def test_approaching_contact_of_an_immobile_body_is_infeasible():
     M = np.diag([1.0, 0.0])
     s = complementarity(M, [-1.0, 2.0])
     assert_array_equal(s.lam, [1.0, 0.0])

@@ -1,6 +1,4 @@
-"""Steps with rigid contact and friction at the level of velocities: stick, slip, bounce, rest;
-floats and traced.
-"""
+"""Contact steps at velocity level with friction: stick, slip, bounce, rest and tracing."""
 
 from dataclasses import replace
 
@@ -19,7 +17,6 @@ from contact_scenes import (
     unit,
 )
 from random_models import MODELS, random_state
-from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.contact import (
     JointLimit,
     PointContact,
@@ -28,14 +25,15 @@ from rigidblocks.contact import (
     pyramid_forces,
 )
 from rigidblocks.dynamics import aba, crba, energy, kinetic_energy, point_position, point_velocity
-from rigidblocks.joint import Prismatic
-from rigidblocks.model.configuration import integrate
-from rigidblocks.model.model import Model
-from rigidblocks.tracing.function import compiled
+from rigidblocks.joints import Prismatic
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import identity, mcI
+from rigidblocks.tracing.compiled_functions import compiled
 from rigidblocks.tracing.trace import trace
 
 
-def test_step_stops_a_joint_at_its_limit():
+def test_contact_step_stops_a_joint_at_its_limit():
     model = Model(
         "slide", (-1,), (Prismatic(),), (identity(),), (mcI(1.0, np.zeros(3), np.eye(3)),)
     )
@@ -48,7 +46,7 @@ def test_step_stops_a_joint_at_its_limit():
 
 
 def slid(angle, mu, steps=40, h=1e-3, solve=projected_sweeps, cone=True):
-    """The velocity along an incline of `angle` after some steps from rest, and the last step."""
+    """Return the velocity after steps from rest on an incline of `angle`, and the last step."""
     model = brick_model().with_gravity(G * np.array([np.sin(angle), 0.0, -np.cos(angle)]))
     q, qd, step = on_the_ground(), np.zeros(6), None
     for _ in range(steps):
@@ -59,6 +57,7 @@ def slid(angle, mu, steps=40, h=1e-3, solve=projected_sweeps, cone=True):
     return point_velocity(model, q, qd, 0, np.zeros(3)), step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("solve", "cone"),
     [(lambda *a: projected_sweeps(*a, sweeps=150), True), (pyramid_forces, False)],
@@ -77,8 +76,8 @@ def test_brick_sticks_below_and_slips_above_the_friction_angle(solve, cone):
 
 
 @pytest.mark.slow
-def test_sliding_brick_stops_after_the_distance_of_its_friction():
-    # v^2 / (2 mu g), to the first order of the step
+def test_sliding_brick_stops_after_the_analytic_distance():
+    # distance v^2 / (2 mu g), to first order in the step size
     model, v, mu, h = brick_model((0.4, 0.3, 1e-3)), 1.0, 0.5, 1e-3
     q, qd = on_the_ground(5e-4), np.array([0, 0, 0, v, 0, 0.0])
     for _ in range(250):
@@ -91,14 +90,16 @@ def test_sliding_brick_stops_after_the_distance_of_its_friction():
     assert_allclose(qd, np.zeros(6), rtol=0, atol=1e-9)
 
 
-def test_bounces_lose_height_by_the_square_of_the_restitution():
+def test_bounce_heights_decrease_by_the_square_of_the_restitution():
     model, e, h = ball_model(), 0.8, 1e-4
 
-    def stepped(q, qd):
+    def step_body(q, qd):
         contact = PointContact(0, np.array([0.0, 0.0, q[0]]), UP, gap=q[0])
-        return {"qd": contact_step(model, q, qd, np.zeros(1), [contact], h, e=e, solve=once).qd}
+        return {
+            "qd": contact_step(model, q, qd, np.zeros(1), [contact], h, e=e, solve=one_sweep).qd
+        }
 
-    step = compiled("bounce", stepped, {"q": (1,), "qd": (1,)})
+    step = compiled("bounce", step_body, {"q": (1,), "qd": (1,)})
     q, qd, tops = np.array([0.5]), np.zeros(1), []
     for _ in range(12000):
         before, qd = qd, step(q, qd)
@@ -108,11 +109,11 @@ def test_bounces_lose_height_by_the_square_of_the_restitution():
     assert_allclose(tops[:2], [0.5 * e**2, 0.5 * e**4], rtol=5e-3)
 
 
-def once(M, d, mu, start=None):
+def one_sweep(M, d, mu, start=None):
     return projected_sweeps(M, d, mu, sweeps=1, start=start)
 
 
-def test_contact_that_is_far_apart_does_nothing(rng):
+def test_contact_step_with_distant_contacts_gives_the_velocities_of_free_motion(rng):
     model = MODELS["six-axis"]()
     s, h = random_state(rng, model), 1e-3
     contacts = [replace(c, gap=10.0) for c in random_contacts(rng, model, mu=0.5)]
@@ -127,7 +128,7 @@ def test_contact_that_is_far_apart_does_nothing(rng):
     )
 
 
-def test_contact_closes_no_further_than_to_touch():
+def test_fast_ball_stops_at_the_surface_within_one_step():
     model, h = ball_model(), 0.01
     q = np.array([0.02])
     step = contact_step(
@@ -136,7 +137,7 @@ def test_contact_closes_no_further_than_to_touch():
     assert_allclose(q + h * step.qd, [0.0], rtol=0, atol=1e-15)
 
 
-def test_penetration_is_undone_a_part_a_step_but_no_faster_than_allowed():
+def test_penetration_correction_per_step_is_limited():
     model, h = ball_model(), 0.01
     for depth, expected in ((0.01, 0.2 * 0.01 / h), (1.0, 1.0)):
         contact = PointContact(0, -depth * UP, UP, gap=-depth)
@@ -144,8 +145,8 @@ def test_penetration_is_undone_a_part_a_step_but_no_faster_than_allowed():
         assert_allclose(step.qd, [expected], rtol=1e-12)
 
 
-def test_step_without_correction_and_restitution_adds_no_energy(rng):
-    # kinetic energy alone: no gravity, no forces, and a step so short that nothing moves
+def test_contact_step_without_correction_and_restitution_adds_no_energy(rng):
+    # kinetic energy only: no gravity, no forces, and a step so short that nothing moves
     for name in ("six-axis", "satellite", "all joints"):
         model = MODELS[name]().with_gravity(np.zeros(3))
         for _ in range(5):
@@ -166,12 +167,12 @@ def test_step_without_correction_and_restitution_adds_no_energy(rng):
 
 
 @pytest.mark.slow
-def test_no_step_of_ten_thousand_with_rebound_and_friction_adds_energy(rng):
-    # whatever the restitution, the friction and what few sweeps leave; without correction, which
-    # may add some
+def test_contact_steps_with_restitution_and_friction_add_no_energy(rng):
+    # for every restitution and friction, and few sweeps; the correction, which may add energy, is
+    # off
     model, h = brick_model(), 1e-3
 
-    def stepped(q, qd, e, mu, gaps):
+    def step_body(q, qd, e, mu, gaps):
         contacts = [replace(c, gap=gap) for c, gap in zip(lying(model, q, mu), gaps, strict=True)]
         step = contact_step(model, q, qd, np.zeros(6), contacts, h, e, correction=0.0, solve=few)
         free = qd + h * aba(model, q, qd, np.zeros(6))
@@ -180,7 +181,7 @@ def test_no_step_of_ten_thousand_with_rebound_and_friction_adds_energy(rng):
             "impulse": step.impulse,
         }
 
-    step = compiled("rebound", stepped, {"q": (7,), "qd": (6,), "e": (), "mu": (), "gaps": (4,)})
+    step = compiled("rebound", step_body, {"q": (7,), "qd": (6,), "e": (), "mu": (), "gaps": (4,)})
     gained = []
     for _ in range(10_000):
         q = np.concatenate([unit(rng.normal(size=4)), rng.normal(size=3)])
@@ -191,25 +192,25 @@ def test_no_step_of_ten_thousand_with_rebound_and_friction_adds_energy(rng):
         assert (impulse[:, 0] >= 0).all()
     gained = np.array(gained)
     assert gained.max() < 1e-12
-    assert ((gained != 0) & (gained > -1e-12)).sum() > 10  # more would have added some
+    assert ((gained != 0) & (gained > -1e-12)).sum() > 10  # the energy limit was active
 
 
 def few(M, d, mu):
     return projected_sweeps(M, d, mu, sweeps=3)
 
 
-def test_step_that_starts_with_its_own_impulses_keeps_them_whatever_order_the_contacts_have(rng):
+def test_warm_start_with_the_solution_converges_in_one_gauss_seidel_sweep(rng):
     model, h = MODELS["six-axis"](), 0.01
     s = random_state(rng, model)
     rough, smooth = random_contacts(rng, model, 2, mu=0.5), random_contacts(rng, model, 1)
     contacts = [*smooth, JointLimit(2, s.q[2] + 0.01), *rough]
     first = contact_step(model, s.q, s.qd, s.tau, contacts, h, solve=many)
-    again = contact_step(model, s.q, s.qd, s.tau, contacts, h, solve=once, start=first.impulse)
+    again = contact_step(model, s.q, s.qd, s.tau, contacts, h, solve=one_sweep, start=first.impulse)
     assert first.residual < 1e-9
     assert np.count_nonzero(first.impulse)
     assert_allclose(again.impulse, first.impulse, rtol=0, atol=1e-6 * np.abs(first.impulse).max())
     assert (
-        contact_step(model, s.q, s.qd, s.tau, contacts, h, solve=once).residual
+        contact_step(model, s.q, s.qd, s.tau, contacts, h, solve=one_sweep).residual
         > 1e3 * again.residual
     )
 
@@ -219,7 +220,7 @@ def many(M, d, mu):
 
 
 @pytest.mark.slow
-def test_dropped_brick_comes_to_rest_and_loses_its_energy():
+def test_dropped_brick_dissipates_energy_and_comes_to_rest():
     model, h = brick_model(), 2e-3
     q, qd = on_the_ground(0.25), np.array([0.5, 0.3, 0.1, 0.2, 0.0, 0.0])
     energies = []
@@ -235,12 +236,12 @@ def test_dropped_brick_comes_to_rest_and_loses_its_energy():
     assert_allclose(q[6], 0.1, rtol=0, atol=1e-3)
 
 
-def test_traced_step_is_the_same(rng):
+def test_traced_contact_step_matches_the_results_of_numpy(rng):
     model = MODELS["satellite"]()
     s, h = random_state(rng, model), 0.01
     gaps = np.array([-0.01, 0.02])
 
-    def stepped(q, qd, tau, gaps, mu):
+    def step_body(q, qd, tau, gaps, mu):
         tip = point_position(model, q, 3, np.array([0.1, 0.2, 0.3]))
         ground = PointContact(3, tip, UP, gap=gaps[0], mu=mu)
         wheel = PointContact(
@@ -258,10 +259,10 @@ def test_traced_step_is_the_same(rng):
     values = s.q, s.qd, s.tau, gaps, np.asarray(0.6)
     graph = trace(
         "step",
-        stepped,
+        step_body,
         dict(zip(("q", "qd", "tau", "gaps", "mu"), map(np.shape, values), strict=True)),
     )
-    flat, expected = graph(np.concatenate([np.ravel(v) for v in values])), stepped(*values)
+    flat, expected = graph(np.concatenate([np.ravel(v) for v in values])), step_body(*values)
     expected = np.concatenate([np.ravel(value) for value in expected.values()])
     assert_allclose(flat, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
     assert expected[model.nv :].any()

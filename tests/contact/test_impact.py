@@ -1,6 +1,4 @@
-"""Impacts of systems (RBDA 11.7): restitution, friction, many contacts at once; and none ever adds
-energy.
-"""
+"""Impacts of systems (RBDA 11.7): restitution, friction and several contacts; no energy gain."""
 
 from functools import partial
 
@@ -9,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from random_models import MODELS, random_state
-from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.contact import (
     JointLimit,
     PointContact,
@@ -21,14 +18,15 @@ from rigidblocks.contact import (
     pyramid_forces,
 )
 from rigidblocks.dynamics import crba, kinetic_energy, momentum
-from rigidblocks.joint import Prismatic
-from rigidblocks.model.model import Model
+from rigidblocks.joints import Prismatic
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import identity, mcI
 from rigidblocks.tracing.trace import trace
 
-# sums of some hundred products, and solutions with inertias of a condition up to some hundred
+# rounding of some hundred products, and of solutions with condition numbers of some hundred
 RTOL = 1e-10
-ENERGY = 1e-12  # rounding of an energy, in units of the energy before
-ROUNDING = 1e-13  # of a sum of some ten products, in units of the products
+ENERGY = 1e-12  # rounding of the energy, relative to the energy before the impact
+ROUNDING = 1e-13  # rounding of a sum of some ten products, relative to the products
 UP = np.array([0.0, 0.0, 1.0])
 
 
@@ -50,7 +48,7 @@ def random_contacts(rng, model, count, mu=None):
 
 
 @pytest.mark.parametrize("law", ["newton", "poisson"])
-def test_impact_is_the_impulsive_equation_of_motion_and_says_its_energy(model, rng, law):
+def test_impact_satisfies_the_impulsive_equation_of_motion(model, rng, law):
     # RBDA Eq 11.57
     s = random_state(rng, model)
     contacts = (
@@ -70,7 +68,7 @@ def test_impact_is_the_impulsive_equation_of_motion_and_says_its_energy(model, r
 
 
 @pytest.mark.parametrize("law", ["newton", "poisson", "sequence"])
-def test_single_contact_of_a_system_has_the_restitution_and_keeps_energy_at_one(model, rng, law):
+def test_single_contact_impact_matches_the_analytic_restitution_and_energy_loss(model, rng, law):
     for e in (0.0, 0.5, 1.0):
         s = random_state(rng, model)
         (contact,) = (
@@ -83,7 +81,7 @@ def test_single_contact_of_a_system_has_the_restitution_and_keeps_energy_at_one(
         hit = impact(model, s.q, qd, [contact], e, law)
         T, H = contact_matrix(model, s.q, [contact]), crba(model, s.q)
         mobility = (T.T @ np.linalg.solve(H, T))[0, 0]
-        if mobility < 1e-12:  # nothing can move this contact
+        if mobility < 1e-12:  # the contact is immovable
             continue
         loss = (1 - e * e) * hit.before[0] ** 2 / (2 * mobility)
         size = np.linalg.cond(H) * kinetic_energy(model, s.q, qd)
@@ -93,7 +91,7 @@ def test_single_contact_of_a_system_has_the_restitution_and_keeps_energy_at_one(
         assert_allclose(-hit.energy, loss, rtol=0, atol=1e-13 * size)
 
 
-def test_momentum_of_a_free_system_goes_through_impacts_among_its_bodies(rng):
+def test_internal_impacts_conserve_momentum_of_a_free_system(rng):
     model = MODELS["satellite"]()
     s = random_state(rng, model)
     contacts = [
@@ -106,7 +104,7 @@ def test_momentum_of_a_free_system_goes_through_impacts_among_its_bodies(rng):
     assert_allclose(after, before, rtol=0, atol=1e-11 * np.abs(before).max())
 
 
-def test_limit_that_is_hit_turns_the_joint_back():
+def test_joint_rebounds_at_its_limit_with_the_coefficient_of_restitution():
     model = Model(
         "slide", (-1,), (Prismatic(),), (identity(),), (mcI(2.0, np.zeros(3), np.eye(3)),)
     )
@@ -116,8 +114,8 @@ def test_limit_that_is_hit_turns_the_joint_back():
 
 
 @pytest.mark.parametrize("law", ["newton", "poisson"])
-def test_plastic_impact_is_the_nearest_allowed_velocity(rng, law):
-    # Gauss's principle for impulses: (qd+ - qd)^T H (qd+ - qd) is least among velocities that do
+def test_plastic_impact_gives_the_admissible_velocity_nearest_in_the_inertia_metric(rng, law):
+    # Gauss's principle for impulses: (qd+ - qd)^T H (qd+ - qd) is minimal among velocities that do
     # not approach
     model = MODELS["six-axis"]()
     for _ in range(20):
@@ -132,16 +130,16 @@ def test_plastic_impact_is_the_nearest_allowed_velocity(rng, law):
         assert (T.T @ (s.qd + hit.dqd) >= -1e-9).all()
 
 
-# several contacts at once
+# simultaneous contacts
 
 
 def cradle(n):
-    """M of n balls in a row that touch: w_i = v_(i+1) - v_i."""
+    """Return M and D of n touching balls in a row: w_i = v_(i+1) - v_i."""
     D = np.diff(np.eye(n), axis=0)
     return D @ D.T, D
 
 
-def test_sequence_of_collisions_is_newtons_cradle():
+def test_impact_law_of_successive_impacts_reproduces_newtons_cradle():
     for n in (2, 3, 5, 8):
         for hit in range(1, n):
             M, D = cradle(n)
@@ -154,9 +152,9 @@ def test_sequence_of_collisions_is_newtons_cradle():
 
 
 @pytest.mark.parametrize("law", ["newton", "poisson"])
-def test_balls_hit_at_once_share_what_they_get(law):
-    # the laws for all contacts at once: a third goes back, which keeps momentum and energy as the
-    # cradle does
+def test_impact_law_of_simultaneous_impacts_distributes_the_impulse_over_three_balls(law):
+    # these laws treat all contacts simultaneously: the first ball rebounds at a third of its speed,
+    # which conserves momentum and energy like the cradle
     M, D = cradle(3)
     v = np.array([1.0, 0, 0])
     assert_allclose(
@@ -165,9 +163,7 @@ def test_balls_hit_at_once_share_what_they_get(law):
 
 
 def random_impact(rng, friction):
-    """M and velocities of some contacts, by the inverse inertia and the velocities of a system; its
-    energy; mu; e.
-    """
+    """Return M, velocities, energy, mu and e of random contacts of a random system."""
     n, k = rng.integers(1, 5), 0
     k = n if friction else 0
     Y = rng.normal(size=(rng.integers(2, 14), n + 2 * k)) * np.exp(rng.normal(size=n + 2 * k) / 2)
@@ -181,7 +177,7 @@ def gain(M, w, lam):
 
 
 @pytest.mark.slow
-def test_energy_never_grows_in_ten_thousand_impacts(rng):
+def test_energy_does_not_increase_in_10000_random_impacts(rng):
     few = partial(projected_sweeps, sweeps=3)
     for i in range(10_000):
         law = ("newton", "poisson", "sequence")[i % 3]
@@ -189,7 +185,7 @@ def test_energy_never_grows_in_ten_thousand_impacts(rng):
         n = len(e)
         solve = few if i % 5 == 0 else pyramid_forces
         lam = impact_impulse(M, w, e, mu, law, solve)
-        flow = np.abs(M) @ np.abs(lam)  # what is summed up to a velocity
+        flow = np.abs(M) @ np.abs(lam)  # magnitude of the terms of the velocities
         assert gain(M, w, lam) <= ENERGY * energy + ROUNDING * (np.abs(lam) @ flow)
         assert (lam[:n] >= 0).all()
         limit = np.repeat(mu * lam[: len(mu)], 2)
@@ -204,11 +200,11 @@ def test_energy_never_grows_in_ten_thousand_impacts(rng):
 
 
 @pytest.mark.parametrize("law", ["newton", "poisson", "sequence"])
-def test_full_restitution_keeps_energy_without_friction_where_all_approach(rng, law):
+def test_elastic_impact_without_friction_conserves_energy(rng, law):
     for _ in range(100):
         Y = rng.normal(size=(8, 3))
         M, v = Y.T @ Y, rng.normal(size=8)
-        v = v - Y @ np.linalg.solve(M, Y.T @ v + rng.uniform(0.1, 1, 3))  # now all approach
+        v = v - Y @ np.linalg.solve(M, Y.T @ v + rng.uniform(0.1, 1, 3))  # all contacts approach
         w, energy = Y.T @ v, v @ v / 2
         assert (w < 0).all()
         lam = impact_impulse(M, w, np.ones(3), law=law)
@@ -217,7 +213,8 @@ def test_full_restitution_keeps_energy_without_friction_where_all_approach(rng, 
             assert_allclose(gain(M, w, lam), 0.0, rtol=0, atol=1e-9 * energy)
 
 
-def test_newtons_law_alone_would_add_energy_and_the_limit_holds_it(rng):
+@pytest.mark.slow
+def test_impact_impulse_is_reduced_if_newtons_law_would_add_energy(rng):
     limited = 0
     for _ in range(300):
         M, w, energy, mu, e = random_impact(rng, friction=True)
@@ -233,7 +230,7 @@ def test_newtons_law_alone_would_add_energy_and_the_limit_holds_it(rng):
     assert limited
 
 
-def test_passive_impulse_is_the_last_one_that_adds_no_energy(rng):
+def test_passive_impulse_is_the_longest_part_of_the_impulse_that_adds_no_energy(rng):
     for _ in range(200):
         Y = rng.normal(size=(6, 4))
         M, w = Y.T @ Y, Y.T @ rng.normal(size=6)
@@ -248,15 +245,15 @@ def test_passive_impulse_is_the_last_one_that_adds_no_energy(rng):
             assert gain(M, w, base + min(1.0, s + 1e-3) * (lam - base)) > 0
 
 
-def test_restitution_that_has_no_solution_is_plastic():
-    # a disc in a slot, thrown at one wall: it cannot come back from it, for the other wall is there
+def test_impact_is_plastic_if_no_impulse_satisfies_the_restitution_law():
+    # a disc in a slot is thrown at one wall: the other wall prevents a rebound
     M, w = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([-1.0, 1.0])
     lam = impact_impulse(M, w, np.array([0.5, 0.5]))
     assert_allclose(w + M @ lam, np.zeros(2), rtol=0, atol=1e-12)
 
 
-def test_resting_contact_that_a_hit_loads_is_loaded():
-    # a ball on the ground is hit from above by one of the same mass
+def test_plastic_impact_on_a_resting_ball_stops_both_balls():
+    # a ball on the ground is hit from above by a ball of the same mass
     D = np.array([[1.0, 0.0], [-1.0, 1.0]])  # ground and lower ball, lower and upper ball
     v = np.array([0.0, -1.0])
     for law in ("newton", "poisson", "sequence"):
@@ -265,7 +262,7 @@ def test_resting_contact_that_a_hit_loads_is_loaded():
 
 
 @pytest.mark.parametrize("law", ["newton", "poisson", "sequence"])
-def test_traced_impact_is_the_same(rng, law):
+def test_traced_impact_matches_the_velocities_of_numpy(rng, law):
     model = MODELS["six-axis"]()
     s = random_state(rng, model)
     contacts = random_contacts(rng, model, 2, None if law == "sequence" else 0.8)
@@ -293,24 +290,24 @@ def test_traced_impact_is_the_same(rng, law):
     )
 
 
-# mistakes
+# invalid arguments
 
 
-def test_mistakes_are_named():
+def test_invalid_impact_arguments_are_rejected():
     model = MODELS["planar2"]()
     q, qd, contacts = np.zeros(2), np.ones(2), [PointContact(1, UP, UP, mu=0.3)]
     with pytest.raises(ValueError, match=r"between 0 and 1, not \[-0.1\]"):
         impact(model, q, qd, contacts, [-0.1])
-    with pytest.raises(ValueError, match=r"one for each of 1 contacts, not shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"one value for each of 1 contacts, not shape \(2,\)"):
         impact(model, q, qd, contacts, [0.1, 0.2])
     with pytest.raises(
-        ValueError, match="no impact law 'stronge'; there are newton, poisson, sequence"
+        ValueError, match="unknown impact law 'stronge'; expected newton, poisson, sequence"
     ):
         impact(model, q, qd, contacts, law="stronge")
-    with pytest.raises(ValueError, match="in a sequence are without friction"):
+    with pytest.raises(ValueError, match="'sequence' does not support friction"):
         impact(model, q, qd, contacts, law="sequence")
 
 
-def test_no_contacts_change_nothing():
+def test_impact_without_contacts_does_not_change_the_velocities():
     model = MODELS["planar2"]()
     assert_array_equal(impact(model, np.zeros(2), np.ones(2), []).dqd, np.zeros(2))

@@ -1,6 +1,4 @@
-"""Rigid contact of multibody systems (RBDA 11.1 to 11.4): vectors, equation of motion, joint
-limits, states.
-"""
+"""Rigid contact of multibody systems (RBDA 11.1 to 11.4): contact normals, motion and limits."""
 
 from dataclasses import replace
 
@@ -10,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from contact_scenes import UP, G, brick_model, lying, on_the_ground, random_contacts, unit
 from random_models import MODELS, random_inertia, random_state
-from rigidblocks.algebra.spatial import crf, identity, mcI, xlt
 from rigidblocks.contact import (
     ContactState,
     JointLimit,
@@ -22,7 +19,7 @@ from rigidblocks.contact import (
     contact_step,
     rigid_contact,
 )
-from rigidblocks.contact.unilateral import contact_directions
+from rigidblocks.contact.event_driven.unilateral_constraints import contact_directions
 from rigidblocks.dynamics import (
     aba,
     body_poses,
@@ -31,26 +28,27 @@ from rigidblocks.dynamics import (
     point_velocity,
     rnea,
 )
-from rigidblocks.joint import Prismatic, Revolute, SixDoF
-from rigidblocks.model.configuration import neutral
-from rigidblocks.model.model import Model
+from rigidblocks.joints import Prismatic, Revolute, SixDoF
+from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import crf, identity, mcI, xlt
 
-# sums of some hundred products; what is solved with H or M loses cond times as much as one of them
+# rounding of some hundred products; a solution with H or M multiplies it by the condition number
 RTOL = 1e-10
 
 
 def to_body(model, q, body, point):
-    """A point (3,) of base coordinates in those of a body; -1 is the base."""
+    """Transform a point (3,) from base coordinates to body coordinates; -1 is the base."""
     if body < 0:
         return point
     X = body_poses(model, q)[body]
     return X.E @ (point - X.r)
 
 
-# the contact vectors
+# contact vectors
 
 
-def test_directions_of_a_contact_are_orthonormal_and_right_handed(rng):
+def test_contact_directions_are_orthonormal_and_right_handed(rng):
     for normal in (UP, -UP, *(unit(v) for v in rng.normal(size=(50, 3)))):
         D = contact_directions(normal)
         assert_allclose(D.T @ D, np.eye(3), rtol=0, atol=1e-14)
@@ -58,8 +56,8 @@ def test_directions_of_a_contact_are_orthonormal_and_right_handed(rng):
         assert_allclose(np.linalg.det(D[:, [1, 2, 0]]), 1.0)
 
 
-def test_separation_velocity_is_that_of_the_two_points(model, rng):
-    # RBDA Eq 11.27, 11.28; behind the normals are the sliding velocities
+def test_separation_velocity_equals_the_relative_point_velocity_along_the_normal(model, rng):
+    # RBDA Eq 11.27, 11.28; the tangential velocities follow the normal velocities
     s = random_state(rng, model)
     contacts = (
         random_contacts(rng, model, mu=0.5) if model.nb > 1 else [PointContact(0, UP, UP, mu=0.5)]
@@ -79,8 +77,8 @@ def test_separation_velocity_is_that_of_the_two_points(model, rng):
 
 
 def test_separation_acceleration_is_the_second_derivative_of_the_gap(model, rng):
-    # a point of the successor on a plane of the predecessor: phi = n . (p_s - p_p), so where the
-    # points meet its second derivative is n . (a_s - a_p) + 2 dn/dt . (v_s - v_p)
+    # a point of the successor on a plane of the predecessor has the gap phi = n . (p_s - p_p). At
+    # the contact its second derivative is n . (a_s - a_p) + 2 dn/dt . (v_s - v_p)
     s = random_state(rng, model)
     contacts = random_contacts(rng, model) if model.nb > 1 else [PointContact(0, UP, UP)]
     actual = contact_matrix(model, s.q, contacts).T @ s.qdd + contact_bias(
@@ -105,9 +103,9 @@ def test_separation_acceleration_is_the_second_derivative_of_the_gap(model, rng)
         )
 
 
-def test_rolling_ball_separates_as_its_centre_does(rng):
-    # the point of contact stays below the centre, so it moves as the centre does and not as the
-    # ball's material
+def test_separation_acceleration_of_a_rolling_ball_equals_the_acceleration_of_its_centre(rng):
+    # the contact point stays below the centre, so it moves like the centre, not like the material
+    # of the ball
     model, radius = brick_model(), 0.3
     q, qd, qdd = on_the_ground(radius), rng.normal(size=6), rng.normal(size=6)
     centre = point_velocity(model, q, qd, 0, np.zeros(3))
@@ -117,8 +115,8 @@ def test_rolling_ball_separates_as_its_centre_does(rng):
     assert_allclose(actual, [expected], rtol=0, atol=1e-14 + RTOL * abs(expected))
 
 
-def test_equation_is_the_dense_one(model, rng):
-    # RBDA Eq 11.35, 11.36; the code leaves out the zeros of H
+def test_sparse_contact_equation_equals_the_dense_formula(model, rng):
+    # RBDA Eq 11.35, 11.36; the code omits the zeros of H
     s = random_state(rng, model)
     contacts = random_contacts(rng, model) if model.nb > 1 else [PointContact(0, UP, UP)]
     T, M, d, bias, free, HinvT = contact_equation(model, s.q, s.qd, s.tau, contacts, s.f_ext)
@@ -137,11 +135,11 @@ def test_equation_is_the_dense_one(model, rng):
     )
 
 
-# the motion
+# motion
 
 
 def wrenches_of(model, contacts, lam):
-    """Those on the bodies (nb, 6) of the normal forces of contacts."""
+    """Return the wrenches (nb, 6) of the normal contact forces on the bodies."""
     f_ext = np.zeros((model.nb, 6))
     for c, force in zip(contacts, lam, strict=True):
         wrench = force * np.concatenate([np.cross(c.point, c.normal), c.normal])
@@ -151,8 +149,8 @@ def wrenches_of(model, contacts, lam):
     return f_ext
 
 
-def test_motion_is_that_of_the_contact_forces_and_has_the_laws(model, rng):
-    # rnea with the contact forces as external wrenches, which knows nothing of T
+def test_contact_motion_satisfies_the_equation_of_motion_and_contact_laws(model, rng):
+    # rnea with the contact forces as external wrenches does not use T
     s = random_state(rng, model)
     contacts = random_contacts(rng, model, 3) if model.nb > 1 else [PointContact(0, UP, UP)]
     motion = rigid_contact(model, s.q, s.qd, s.tau, contacts)
@@ -176,8 +174,8 @@ def test_motion_is_that_of_the_contact_forces_and_has_the_laws(model, rng):
 
 
 @pytest.mark.parametrize("pull", [0.0, 50.0])
-def test_single_contact_of_a_body_has_the_closed_form(rng, pull):
-    # RBDA Eq 11.8 to 11.10, in the coordinates of the body, which are those of the base here
+def test_force_and_acceleration_at_a_single_contact_match_the_analytic_solution(rng, pull):
+    # RBDA Eq 11.8 to 11.10, in body coordinates, which coincide with base coordinates here
     I = random_inertia(rng)
     model = Model("body", (-1,), (SixDoF(),), (identity(),), (I,), gravity=np.zeros(3))
     v, point = rng.uniform(-1, 1, 6), rng.uniform(-1, 1, 3)
@@ -194,7 +192,7 @@ def test_single_contact_of_a_body_has_the_closed_form(rng, pull):
     )
 
 
-def test_brick_at_rest_is_carried_whatever_contact_carries_how_much():
+def test_resting_brick_has_zero_acceleration_with_redundant_contacts():
     model, q = brick_model(), on_the_ground()
     motion = rigid_contact(model, q, np.zeros(6), np.zeros(6), lying(model, q))
     assert motion.feasible
@@ -205,8 +203,8 @@ def test_brick_at_rest_is_carried_whatever_contact_carries_how_much():
     assert_allclose(motion.qdd, np.zeros(6), rtol=0, atol=1e-12)
 
 
-def test_contact_within_an_edge_changes_nothing(rng):
-    # RBDA 11.6: its normal is positively dependent on those of the ends
+def test_contact_between_the_ends_of_an_edge_does_not_change_the_accelerations(rng):
+    # RBDA 11.6: its normal is positively dependent on the normals of the edge ends
     model, q, tau = brick_model(), on_the_ground(), rng.uniform(-3, 3, 6)
     contacts = lying(model, q)
     middle = replace(contacts[0], point=0.3 * contacts[0].point + 0.7 * contacts[1].point)
@@ -216,17 +214,18 @@ def test_contact_within_an_edge_changes_nothing(rng):
     assert_allclose(within.qdd, without.qdd, rtol=0, atol=1e-11)
 
 
-def test_falling_body_feels_no_contact_that_it_leaves():
+def test_separating_contact_of_a_lifted_body_has_no_force():
     model, q = brick_model(), on_the_ground()
-    tau = np.array([0, 0, 0, 0, 0, 3.0 * G])  # more than its weight
+    tau = np.array([0, 0, 0, 0, 0, 3.0 * G])  # the lifting force exceeds the weight
     motion = rigid_contact(model, q, np.zeros(6), tau, lying(model, q))
     assert not motion.lam.any()
     assert_allclose(motion.qdd, aba(model, q, np.zeros(6), tau), rtol=1e-13, atol=1e-13)
 
 
 def slot(speed, narrowing):
-    """A disc that slides along x between two walls, of which each turns by `narrowing` a metre
-    (RBDA Example 11.1).
+    """Return a disc that slides along x between two walls, each inclined by `narrowing` per metre.
+
+    It is RBDA Example 11.1.
     """
     model = Model(
         "disc",
@@ -244,7 +243,7 @@ def slot(speed, narrowing):
     return rigid_contact(model, np.zeros(2), np.array([speed, 0.0]), np.array([0.0, -5.0]), walls)
 
 
-def test_disc_in_a_narrowing_slot_cannot_go_on():
+def test_rigid_contact_of_a_disc_in_a_narrowing_slot_is_infeasible():
     assert slot(1.0, 0.0).feasible
     assert not slot(1.0, 0.0).unique
     assert not slot(1.0, 2.0).feasible
@@ -256,7 +255,7 @@ def test_disc_in_a_narrowing_slot_cannot_go_on():
 # joint limits
 
 
-def test_limit_carries_what_pushes_into_it_and_lets_go_of_what_pulls_away():
+def test_joint_limit_force_pushes_but_does_not_pull():
     for upper, sign in ((False, 1.0), (True, -1.0)):
         model = Model(
             "arm",
@@ -275,7 +274,7 @@ def test_limit_carries_what_pushes_into_it_and_lets_go_of_what_pulls_away():
         assert free.qdd[0] * sign > 0
 
 
-def test_limits_and_contacts_share_one_problem(rng):
+def test_accelerations_satisfy_joint_limits_and_contacts_together(rng):
     model = MODELS["six-axis"]()
     s = random_state(rng, model)
     contacts = [
@@ -293,10 +292,10 @@ def test_limits_and_contacts_share_one_problem(rng):
     )
 
 
-# states
+# contact states
 
 
-def test_states_are_those_of_the_book():
+def test_gap_and_separation_velocity_determine_the_contact_state_of_rbda_figure_11_4():
     # RBDA Fig 11.4
     assert contact_state(0.1, -1.0) is ContactState.APART
     assert contact_state(0.0, -1.0) is ContactState.IMPACT
@@ -306,13 +305,13 @@ def test_states_are_those_of_the_book():
     assert [state.value for state in ContactState] == ["1", "2a", "2b", "3"]
 
 
-# mistakes
+# invalid arguments
 
 
-def test_mistakes_are_named():
+def test_invalid_rigid_contact_arguments_are_rejected():
     with pytest.raises(
         ValueError,
-        match=r"the normal of a contact of body 0 with body -1 must have length 1; it was \[0.0",
+        match=r"the normal of a contact of body 0 with body -1 must have length 1, not \[0.0",
     ):
         PointContact(0, UP, np.zeros(3))
     with pytest.raises(
@@ -326,28 +325,30 @@ def test_mistakes_are_named():
         PointContact(2, np.zeros(2), UP, 1)
     with pytest.raises(ValueError, match=r"must be finite and not negative, not -0\.1"):
         PointContact(0, UP, UP, mu=-0.1)
-    with pytest.raises(ValueError, match="one of a body with itself"):
+    with pytest.raises(ValueError, match="needs two different bodies"):
         PointContact(1, UP, UP, 1)
     model, q = brick_model(), on_the_ground()
     with pytest.raises(
         ValueError,
-        match=r"contact 1 is of body 3; model 'brick' has the bodies 0 \.\. 0 and the base",
+        match=r"contact 1 has unknown body 3; model 'brick' has bodies 0 \.\. 0 and the base",
     ):
         contact_matrix(model, q, [PointContact(0, UP, UP), PointContact(3, UP, UP)])
     with pytest.raises(
         ValueError,
-        match="contact 0 limits joint1 of model 'brick', which has 6 freedoms; it needs 1",
+        match="limits joint joint1 of model 'brick' with 6 degrees of freedom; a limit needs",
     ):
         contact_matrix(model, q, [JointLimit(0, 0.0)])
-    with pytest.raises(ValueError, match=r"contact 0 limits joint 4; model 'brick' has 0 \.\. 0"):
+    with pytest.raises(
+        ValueError, match=r"contact 0 limits unknown joint 4; model 'brick' has joints 0"
+    ):
         contact_matrix(model, q, [JointLimit(4, 0.0)])
-    with pytest.raises(ValueError, match="friction is solved with velocities"):
+    with pytest.raises(ValueError, match="does not support friction"):
         rigid_contact(model, q, np.zeros(6), np.zeros(6), lying(model, q, 0.5))
     with pytest.raises(ValueError, match="mass 0"):
         replace(model, inertia=(mcI(0.0, np.zeros(3), np.zeros((3, 3))),))
 
 
-def test_no_contacts_leave_the_motion_free():
+def test_accelerations_without_contacts_match_the_forward_dynamics():
     model, q = brick_model(), on_the_ground()
     motion = rigid_contact(model, q, np.zeros(6), np.zeros(6), [])
     assert_allclose(motion.qdd, aba(model, q, np.zeros(6), np.zeros(6)), rtol=1e-14, atol=1e-14)

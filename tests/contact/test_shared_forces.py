@@ -1,21 +1,21 @@
-"""How redundant contacts share a load: the least elastic energy of their supports."""
+"""Shared forces of redundant contacts minimize the elastic energy of their supports."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import LinearConstraint, minimize
 
-from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.contact import complementarity, rigid_contact, shared_forces
-from rigidblocks.contact.unilateral import PointContact
-from rigidblocks.joint import SixDoF
-from rigidblocks.model.model import Model
+from rigidblocks.contact.event_driven.unilateral_constraints import PointContact
+from rigidblocks.joints import SixDoF
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import identity, mcI
 
-RTOL = 1e-9  # pivoting on a matrix of condition 1e3
+RTOL = 1e-9  # rounding of pivoting on a matrix with condition number 1e3
 
 
 def table_problem(corners, centre, mass=10.0):
-    """M and d of a rigid table on legs at (x, y), its weight at `centre`: z, roll and pitch."""
+    """Return T, M, d and the weight of a rigid table on legs at (x, y), with mass at `centre`."""
     x, y = np.transpose(corners)
     T = np.array([np.ones(len(x)), y, -x])
     inertia = np.diag([mass, 1.0, 2.0])
@@ -26,15 +26,15 @@ def table_problem(corners, centre, mass=10.0):
 SQUARE = [(0.5, 0.5), (-0.5, 0.5), (-0.5, -0.5), (0.5, -0.5)]
 
 
-def test_table_on_four_equal_legs_stands_on_all_of_them():
+def test_four_equal_table_legs_share_the_weight_equally():
     _, M, d, _ = table_problem(SQUARE, (0, 0))
     lam = complementarity(M, d).lam
-    assert np.count_nonzero(lam) < 4  # what pivoting finds is one of many
+    assert np.count_nonzero(lam) < 4  # pivoting finds one of many solutions
     assert_allclose(shared_forces(M, lam), 98.1 / 4, rtol=RTOL)
 
 
-def test_legs_off_the_centre_carry_as_springs_do():
-    # closed form: the load of a corner falls linearly with the distance of the weight
+def test_table_legs_share_an_eccentric_load_like_springs():
+    # analytic solution: the force on a corner is linear in the position of the weight
     T, M, d, weight = table_problem(SQUARE, (0.1, -0.05))
     forces = shared_forces(M, complementarity(M, d).lam, 1e5)
     expected = [98.1 / 4 * (1 + 4 * (x * 0.1 + y * -0.05)) for x, y in SQUARE]
@@ -42,17 +42,17 @@ def test_legs_off_the_centre_carry_as_springs_do():
     assert_allclose(T @ forces, -weight, rtol=RTOL)
 
 
-def test_softer_leg_carries_less():
+def test_softer_table_leg_carries_a_smaller_load():
     K = np.array([1e5, 1e5, 1e5, 2e4])
     T, M, d, weight = table_problem(SQUARE, (0, 0))
     forces = shared_forces(M, complementarity(M, d).lam, K)
-    # the plane that the table sinks to: T K T^T s = -weight
+    # deflection of the table: T K T^T s = -weight
     sunk = np.linalg.solve(T * K @ T.T, -weight)
     assert_allclose(forces, K * (T.T @ sunk), rtol=RTOL)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_forces_have_the_least_energy_of_all(seed):
+def test_shared_forces_minimize_elastic_energy(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(4, 9))
     corners, K = rng.uniform(-1, 1, (n, 2)), rng.uniform(1, 10, n)
@@ -69,13 +69,13 @@ def test_forces_have_the_least_energy_of_all(seed):
     assert_allclose(np.sum(forces**2 / K), best.fun, rtol=1e-6)
 
 
-def test_forces_of_independent_contacts_stay():
+def test_shared_forces_of_independent_contacts_equal_the_contact_forces():
     _, M, d, _ = table_problem(SQUARE[:3], (-0.1, 0.1))
     lam = complementarity(M, d).lam
     assert_allclose(shared_forces(M, lam), lam, rtol=RTOL)
 
 
-def test_block_on_four_corners_by_the_dynamics():
+def test_four_corner_contacts_of_a_block_share_its_weight_equally():
     block = Model(
         "block", (-1,), (SixDoF(),), (identity(),), (mcI(2.0, [0, 0, 0], 0.1 * np.eye(3)),)
     )
@@ -86,9 +86,9 @@ def test_block_on_four_corners_by_the_dynamics():
     assert_allclose(motion.qdd, 0, atol=1e-9)
 
 
-def test_wrong_stiffness_and_pulling_forces_are_refused():
+def test_nonpositive_stiffness_and_pulling_forces_are_rejected():
     _, M, _, _ = table_problem(SQUARE, (0, 0))
     with pytest.raises(ValueError, match="stiffness of supports must be positive, not"):
         shared_forces(M, np.ones(4), [1.0, 0.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="contacts can only push"):
+    with pytest.raises(ValueError, match="contact forces must not be negative"):
         shared_forces(M, -np.ones(4))

@@ -1,6 +1,4 @@
-"""The laws of soft contact: no energy from nowhere, the friction cone, restitution, sticking and
-slipping, stable steps.
-"""
+"""Compliant contact forces: energy, friction cone, restitution, stick, slip and stable steps."""
 
 import re
 from typing import NamedTuple
@@ -11,16 +9,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rigidblocks.contact import Contact, SoftLaw, Sphere, SurfaceState, contact, stable_step, wrench
-from rigidblocks.contact.soft import (
-    in_cone,
-    in_tangent_plane,
+from rigidblocks.contact.compliant_contact import (
     normal_force,
-    surface_after,
+    project_to_cone,
+    relaxed_surface,
     surface_rate,
+    tangential_part,
 )
 from rigidblocks.tracing.trace import trace
 
-EPS = 1e-12  # rounding of a few operations, relative to the size of what they are made of
+EPS = 1e-12  # rounding of a few operations, relative to the magnitude of their operands
 UP = np.array([0.0, 0.0, 1.0])
 
 LAWS = {
@@ -53,21 +51,23 @@ class State(NamedTuple):
 
 
 def random_states(rng, n):
-    """Contacts of all kinds: shallow and deep, with the surface at the body, above it and below,
-    fast and slow.
+    """Return random contacts, shallow and deep, slow and fast.
+
+    The contact surface is above or below the body.
     """
     normal = random_normals(rng, n)
     size = 10.0 ** rng.uniform(-6, -1, (n, 1))
     z = -size[:, 0] * rng.uniform(0, 1, n)
     p = np.where(rng.random(n) < 0.7, z, z + size[:, 0] * rng.normal(size=n))
     v = 10.0 ** rng.uniform(-4, 1, (n, 1)) * rng.normal(size=(n, 3))
-    x = in_tangent_plane(size * rng.normal(size=(n, 3)), normal)
+    x = tangential_part(size * rng.normal(size=(n, 3)), normal)
     return State(Contact(-p, normal, rng.normal(size=(n, 3))), v, x, z)
 
 
-def stored(law, z, x):
-    """The energy in the springs: of the normal one the integral of K g(z) z, 2/5 K |z|^2.5 where g
-    = sqrt(|z| / 1 m).
+def stored_energy(law, z, x):
+    """Return the energy of the contact springs.
+
+    The normal spring has the integral of K g(z) z, 2/5 K |z|^2.5 with g = sqrt(|z| / 1 m).
     """
     normal = (
         law.K * z**2 / 2
@@ -77,10 +77,10 @@ def stored(law, z, x):
     return normal + law.K_t * dot(x, x) / 2
 
 
-# forces
+# contact forces
 
 
-def test_surface_pushes_and_friction_is_in_the_cone(law, rng):
+def test_compliant_normal_force_only_pushes_and_friction_is_in_the_friction_cone(law, rng):
     s = random_states(rng, 10_000)
     for force in (law.force(s.touching, s.v, s.x, s.z), law.force(s.touching, s.v, s.x)):
         assert np.all(force.normal >= 0)
@@ -91,12 +91,12 @@ def test_surface_pushes_and_friction_is_in_the_cone(law, rng):
     assert np.count_nonzero(force.normal) > 1000
 
 
-def test_nothing_pulls_and_nothing_pushes_across_a_gap():
+def test_open_compliant_contact_has_no_force_and_closed_contact_never_pulls():
     assert_array_equal(
         normal_force(np.array([1e-9, 0.1]), -100.0, 0.0, 1e4, 20.0), 0.0
-    )  # fast, but not there yet
-    assert normal_force(-1e-3, 10.0, -1e-3, 1e4, 20.0) == 0.0  # the body outruns the surface
-    assert normal_force(-1e-3, -1.0, -2e-3, 1e4, 20.0) == 0.0  # the surface has not come back yet
+    )  # a fast body before contact
+    assert normal_force(-1e-3, 10.0, -1e-3, 1e4, 20.0) == 0.0  # the body is faster than the surface
+    assert normal_force(-1e-3, -1.0, -2e-3, 1e4, 20.0) == 0.0  # the surface is still below
     assert normal_force(-1e-3, -1.0, -1e-3, 1e4, 20.0) == 30.0
     touching = Contact(np.array([-1e-6]), UP[None, :], np.zeros((1, 3)))
     force = LAWS["linear"].force(
@@ -105,7 +105,7 @@ def test_nothing_pulls_and_nothing_pushes_across_a_gap():
     assert_array_equal(force.friction, 0.0)
 
 
-def test_force_goes_with_the_depth_to_the_power_of_three_halves():
+def test_normal_force_grows_with_depth_to_the_power_of_three_halves():
     law, d = LAWS["by depth"], np.array([1e-3, 4e-3])
     touching = Contact(d, np.tile(UP, (2, 1)), np.zeros((2, 3)))
     still, zero = np.zeros((2, 3)), -d
@@ -114,7 +114,7 @@ def test_force_goes_with_the_depth_to_the_power_of_three_halves():
     assert_allclose(sinking, law.K * d**1.5 + law.D * d**0.5 * 0.1, rtol=EPS)
 
 
-def test_mirrored_motion_has_mirrored_forces(law, rng):
+def test_mirrored_motion_has_mirrored_compliant_contact_forces(law, rng):
     s, mirror = random_states(rng, 1000), np.array([1.0, -1.0, 1.0])
     state, force = law.sampled(s.touching, s.v, SurfaceState(s.z, s.x), 1e-3)
     mirrored = Contact(s.touching.depth, s.touching.normal * mirror, s.touching.point * mirror)
@@ -124,16 +124,16 @@ def test_mirrored_motion_has_mirrored_forces(law, rng):
     assert_allclose(other_state.x, state.x * mirror, rtol=EPS)
 
 
-def test_reversed_slip_has_reversed_friction(law, rng):
+def test_reversed_sliding_velocity_reverses_the_friction_force(law, rng):
     s = random_states(rng, 1000)
     along = dot(s.v, s.touching.normal)[:, None] * s.touching.normal
     back = law.force(s.touching, 2 * along - s.v, -s.x, s.z)
     force = law.force(s.touching, s.v, s.x, s.z)
-    assert_allclose(back.normal, force.normal, rtol=1e-9)  # p' is found again from another sum
+    assert_allclose(back.normal, force.normal, rtol=1e-9)  # depth rate from a different sum
     assert_allclose(back.friction, -force.friction, rtol=1e-9, atol=1e-9)
 
 
-def test_wrenches_on_the_two_bodies_do_the_work_of_the_relative_motion(rng):
+def test_contact_wrenches_have_the_power_of_the_contact_force_in_the_relative_motion(rng):
     f, c = rng.normal(size=(2, 50, 3))
     on_body = wrench(f, c)
     twists = rng.normal(size=(2, 50, 6))
@@ -142,61 +142,63 @@ def test_wrenches_on_the_two_bodies_do_the_work_of_the_relative_motion(rng):
     assert_allclose(power, dot(f, velocities[0] - velocities[1]), atol=1e-13)
 
 
-# the surface
+# contact surface
 
 
-def test_free_surface_relaxes_by_the_closed_form_of_its_equation_of_motion(rng):
+def test_relaxation_of_a_free_surface_matches_the_analytic_solution(rng):
     K, D, z0 = 1e4, 20.0, -rng.uniform(0, 1e-2, 20)
     step = 1e-9
-    slope = (surface_after(z0, step, K, D) - z0) / step
+    slope = (relaxed_surface(z0, step, K, D) - z0) / step
     assert_allclose(
         slope, surface_rate(z0, 0.0, K, D), rtol=1e-6
-    )  # step K / D, and the rounding of z0 by step
+    )  # relative error step K / D, and rounding of z0 divided by step
     assert_allclose(
-        surface_after(surface_after(z0, 1e-3, K, D), 2e-3, K, D),
-        surface_after(z0, 3e-3, K, D),
+        relaxed_surface(relaxed_surface(z0, 1e-3, K, D), 2e-3, K, D),
+        relaxed_surface(z0, 3e-3, K, D),
         rtol=EPS,
     )
-    assert_array_equal(surface_after(z0, 1e-3, K, 0.0), 0.0)  # without a damper it is back at once
     assert_array_equal(
-        surface_after(z0, 1e-3, 1e9, 1e-6), 0.0
-    )  # and where it would be back long before
+        relaxed_surface(z0, 1e-3, K, 0.0), 0.0
+    )  # without a damper the surface returns immediately
+    assert_array_equal(
+        relaxed_surface(z0, 1e-3, 1e9, 1e-6), 0.0
+    )  # also if it relaxes long before the end of the step
 
 
-def test_surface_follows_the_body_in_contact_and_forgets_it_behind(law):
+def test_contact_surface_follows_a_touching_body_and_relaxes_after_separation(law):
     n = np.tile(UP, (1, 1))
     state, h = SurfaceState(np.zeros(1), np.zeros((1, 3))), 1e-3
-    for k in range(1, 4):  # pushed in and along
+    for k in range(1, 4):  # the body moves down and sideways
         touching = Contact(np.array([1e-3 * k]), n, np.zeros((1, 3)))
         state, force = law.sampled(touching, np.array([[0.05, 0.0, -1.0]]), state, h)
         assert state.z == -touching.depth
     if law.mu:
-        assert_allclose(state.x, [[3 * 0.05 * h, 0, 0]], rtol=EPS)  # sticks: it went along
+        assert_allclose(state.x, [[3 * 0.05 * h, 0, 0]], rtol=EPS)  # sticking: x follows the body
         assert force.friction[0, 0] < 0
-    touching = Contact(np.array([-1e-3]), n, np.zeros((1, 3)))  # off
+    touching = Contact(np.array([-1e-3]), n, np.zeros((1, 3)))  # separated
     left, force = law.sampled(touching, np.array([[0.0, 0.0, 4.0]]), state, h)
-    assert left.z == surface_after(state.z, h, law.K, law.D)
+    assert left.z == relaxed_surface(state.z, h, law.K, law.D)
     assert_array_equal(left.x, 0.0)
     assert_array_equal(force.normal, 0.0)
     back = Contact(
         np.array([1e-2]), n, np.zeros((1, 3))
-    )  # on again without sliding: no friction comes of the last contact
+    )  # new contact without sliding: the previous contact leaves no friction
     _, force = law.sampled(back, np.array([[0.0, 0.0, -10.0]]), left, h)
     assert force.normal > 0
     assert_array_equal(force.friction, 0.0)
 
 
-def test_patch_moves_with_the_body_where_it_sticks_and_stays_on_the_cone_where_it_slips(rng):
+def test_friction_is_inside_the_cone_if_a_contact_sticks_and_on_the_cone_if_it_slips(rng):
     law, s = LAWS["linear"], random_states(rng, 10_000)
     force = law.force(s.touching, s.v, s.x)
-    v_t = in_tangent_plane(s.v, s.touching.normal)
+    v_t = tangential_part(s.v, s.touching.normal)
     sticks = np.linalg.norm(force.friction, axis=1) < law.mu * force.normal * (1 - 1e-9)
     slips = (force.normal > 0) & ~sticks
     assert min(np.count_nonzero(sticks), np.count_nonzero(slips)) > 100
     rate = law.rate(s.touching, s.v, s.x)
     scale = 1 + np.abs(v_t) + law.K_t / law.D_t * np.abs(s.x)
     assert_allclose((rate / scale)[sticks], (v_t / scale)[sticks], atol=EPS)
-    slip = v_t - rate  # the friction is against the slip, on the cone
+    slip = v_t - rate  # friction opposes the slip and lies on the cone
     assert np.all(dot(force.friction, slip)[slips] <= 0)
     assert_allclose(
         np.linalg.norm(force.friction, axis=1)[slips], law.mu * force.normal[slips], rtol=1e-9
@@ -206,31 +208,31 @@ def test_patch_moves_with_the_body_where_it_sticks_and_stays_on_the_cone_where_i
 # energy
 
 
-def test_law_never_adds_energy_at_any_instant(law, rng):
-    # the power that it gives the body and the rate of what its springs hold, of the continuous
-    # form, whose surface is at min(p, 0)
+def test_continuous_compliant_contact_never_adds_energy(law, rng):
+    # power on the body plus rate of the spring energy <= 0, in the continuous form, whose surface
+    # is at min(p, 0)
     s = random_states(rng, 100_000)
     p, n = -s.touching.depth, s.touching.normal
     xdot, pdot = law.rate(s.touching, s.v, s.x), dot(s.v, n)
     stateless = law.force(s.touching, s.v, s.x)
     inside = np.minimum(p, 0)
-    spring = law.K * law.stiffening(inside) * inside * pdot
+    spring = law.K * law.stiffening_factor(inside) * inside * pdot
     size = np.abs(stateless.normal * pdot) + np.abs(spring)
     assert np.all(stateless.normal * pdot + spring <= EPS * size)
     patch = law.K_t * dot(s.x, xdot)
-    v_t = in_tangent_plane(s.v, n)
+    v_t = tangential_part(s.v, n)
     size = np.linalg.norm(s.x, axis=1) ** 2 * law.K_t**2 / law.D_t + law.D_t * dot(v_t, v_t)
     assert np.all(dot(stateless.friction, v_t) + patch <= 10 * EPS * size)
 
 
 @pytest.mark.parametrize("law", [law for law in LAWS.values() if law.D])
-def test_law_with_a_state_never_adds_energy_at_any_instant(law, rng):
-    # the same of the book's form, with its state z, which is not where the body is for damping
+def test_contact_law_with_surface_state_never_adds_energy(law, rng):
+    # the same with the state z of the book, which differs from the body position if damped
     s = random_states(rng, 100_000)
     p, pdot = -s.touching.depth, dot(s.v, s.touching.normal)
     force = law.force(s.touching, s.v, s.x, s.z)
     z = np.where(p <= s.z, p, s.z)
-    g = law.stiffening(z)
+    g = law.stiffening_factor(z)
     zdot = surface_rate(z, force.normal, law.K, law.D, g)
     spring = law.K * g * z * zdot
     size = np.abs(force.normal * pdot) + np.abs(spring) + g * (law.K * z) ** 2 / law.D
@@ -238,9 +240,9 @@ def test_law_with_a_state_never_adds_energy_at_any_instant(law, rng):
 
 
 @pytest.mark.parametrize("h", [1e-5, 1e-3, 1e-1])
-def test_sampled_law_never_adds_energy_on_ten_thousand_random_motions(law, h):
-    # motions that go with the sampled velocities, dr = h v, over a plane: the work is that of the
-    # force at each step's end
+def test_sampled_contact_law_never_adds_energy_in_random_motions(law, h):
+    # motions over a plane consistent with the sampled velocities, dr = h v; the work is that of the
+    # force at the end of each step
     rng = np.random.default_rng(11)
     n = 10_000
     normal = random_normals(rng, n)
@@ -250,31 +252,33 @@ def test_sampled_law_never_adds_energy_on_ten_thousand_random_motions(law, h):
     for _ in range(50):
         dr = (
             size * rng.normal(size=(n, 3)) - 0.3 * dot(r, normal)[:, None] * normal
-        )  # back to the surface again and again
+        )  # pulls the body back to the surface
         r = r + dr
         touching = Contact(-dot(r, normal), normal, r)
-        before = stored(law, state.z, state.x)
+        before = stored_energy(law, state.z, state.x)
         state, force = law.sampled(touching, dr / h, state, h)
         work = dot(force.normal[:, None] * normal + force.friction, dr)
-        given += work + stored(law, state.z, state.x) - before
+        given += work + stored_energy(law, state.z, state.x) - before
         scale = (
             before
-            + stored(law, state.z, state.x)
+            + stored_energy(law, state.z, state.x)
             + np.abs(force.normal) * np.linalg.norm(dr, axis=1)
         )
-        assert np.all(work + stored(law, state.z, state.x) - before <= 1e-11 * scale)
+        assert np.all(work + stored_energy(law, state.z, state.x) - before <= 1e-11 * scale)
         touched |= force.normal > 0
     assert np.all(given <= 0)
     assert touched.mean() > 0.99
 
 
-# steps
+# stable steps
 
 
 def spectral_radius(K, D, m, h, kind):
-    """Of one step of a held spring-damper force on a mass that is moved exactly: from the position
-    at the beginning of the step, from that half a step ahead, or from the patch of friction, which
-    moves by h v at the end of the step.
+    """Return the spectral radius of one step of a sampled spring-damper force on a mass.
+
+    The motion of the mass is exact. "held" evaluates the force at the start of the step, "lead"
+    half a step ahead. "friction" is the force of the friction patch, which moves by h v at the end
+    of the step.
     """
     force = np.array([-K, -(D + K * h / 2 if kind == "lead" else D)])
     v = np.array([0.0, 1.0]) + h / m * force
@@ -285,7 +289,7 @@ def spectral_radius(K, D, m, h, kind):
 
 
 @pytest.mark.parametrize("zeta", [0.01, 0.1, 0.3, 0.5, 0.7, 1.0, 3.0])
-def test_stable_step_is_where_the_spectral_radius_is_one(zeta):
+def test_spectral_radius_is_one_at_the_stable_step_limit(zeta):
     K, m = 3e4, 2.5
     D, w0 = 2 * zeta * np.sqrt(K * m), np.sqrt(K / m)
     h = stable_step(K, D, m)
@@ -305,7 +309,7 @@ def test_stable_step_is_where_the_spectral_radius_is_one(zeta):
         )
 
 
-def test_undamped_held_contact_has_no_stable_step_without_lead():
+def test_undamped_sampled_contact_is_stable_only_if_its_forces_are_extrapolated():
     assert stable_step(1e4, 0.0, 1.0) == 0.0
     assert spectral_radius(1e4, 0.0, 1.0, 1e-6, "held") > 1
     assert stable_step(1e4, 0.0, 1.0, lead=True) == pytest.approx(2e-2)
@@ -314,16 +318,16 @@ def test_undamped_held_contact_has_no_stable_step_without_lead():
 @pytest.mark.parametrize(
     "numbers", [(0.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, 0.0), (np.nan, 1.0, 1.0)]
 )
-def test_stable_step_refuses_what_is_no_contact(numbers):
+def test_stable_step_of_invalid_stiffness_damping_or_mass_is_rejected(numbers):
     with pytest.raises(
         ValueError, match=re.escape("a stable step needs a positive stiffness and mass")
     ):
         stable_step(*numbers)
 
 
-def test_forces_stay_bounded_however_stiff_the_surface_is_against_the_step():
-    # D / K far below the step: the surface is back within it, the patch has no memory, nothing
-    # overflows
+def test_sampled_contact_forces_stay_bounded_for_large_stiffness():
+    # D / K is much smaller than the step: the surface returns within the step, the patch has no
+    # memory, and no value overflows
     law = SoftLaw(1e9, 1e-3, 0.5, 1e9, 1e-3)
     touching = Contact(np.array([1e-6]), UP[None, :], np.zeros((1, 3)))
     state = SurfaceState(np.zeros(1), np.zeros((1, 3)))
@@ -335,12 +339,13 @@ def test_forces_stay_bounded_however_stiff_the_surface_is_against_the_step():
         assert np.linalg.norm(state.x) == pytest.approx(500.0 / 1e9, rel=1e-6)
 
 
-# traced
+# tracing
 
 
-def near_a_ball(s):
-    """The states as those of points near a ball of radius 1 m, and behind them three at rest: at
-    the gap's end, at the centre, far away.
+def states_near_ball(s):
+    """Return the states of points near a ball of radius 1 m, and of three points at rest.
+
+    The three points are at zero gap, at the centre, and far away.
     """
     centre = (1.0 - s.touching.depth)[:, None] * s.touching.normal
     special, still = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 2.0]]), np.zeros((3, 3))
@@ -349,10 +354,10 @@ def near_a_ball(s):
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_traced_law_is_that_of_numpy_and_has_derivatives_everywhere(name, rng):
+def test_traced_contact_law_matches_the_forces_of_numpy_and_has_finite_derivatives(name, rng):
     law, n = LAWS[name], 20
     ball = Sphere(1.0)
-    p, v, x, z = near_a_ball(random_states(rng, n))
+    p, v, x, z = states_near_ball(random_states(rng, n))
 
     def step(p, v, x, z):
         state, force = law.sampled(contact(ball, p), v, SurfaceState(z, x), 1e-3)
@@ -373,8 +378,8 @@ def test_traced_law_is_that_of_numpy_and_has_derivatives_everywhere(name, rng):
     assert np.all(np.isfinite(np.array(slopes(values))))
 
 
-def test_cone_keeps_what_is_in_it():
+def test_projection_to_the_friction_cone_does_not_change_forces_inside_the_cone():
     f = np.array([[3.0, 4.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 0.0]])
     assert_allclose(
-        in_cone(f, np.array([5.1, 2.5, 0.0])), [[3, 4, 0], [1.5, 2, 0], [0, 0, 0]], rtol=EPS
+        project_to_cone(f, np.array([5.1, 2.5, 0.0])), [[3, 4, 0], [1.5, 2, 0], [0, 0, 0]], rtol=EPS
     )

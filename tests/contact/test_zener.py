@@ -1,4 +1,4 @@
-"""The Zener element (RBDA 11.8): a spring and damper side by side, in series with a spring."""
+"""Zener element (RBDA 11.8): a spring in series with a spring-damper."""
 
 import numpy as np
 import pytest
@@ -6,14 +6,14 @@ from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 
 from rigidblocks.contact import zener_force
-from rigidblocks.contact.soft import normal_force, surface_rate
+from rigidblocks.contact.compliant_contact import normal_force, surface_rate
 
 K, D, K_S = 2e3, 30.0, 5e3
-RTOL = 1e-7  # of the integration
+RTOL = 1e-7  # error of the integration
 
 
 def relaxation(p, t):
-    """The force on a body held at p <= 0 that arrived at once."""
+    """Return the force on a body that is placed at p <= 0 at t = 0 and does not move."""
 
     def rate(_, y):
         return surface_rate(y, zener_force(p, y, K_S), K, D)
@@ -22,28 +22,28 @@ def relaxation(p, t):
     return zener_force(p, solution.y[0], K_S)
 
 
-def test_force_on_a_held_body_relaxes_as_the_closed_form():
-    # from both springs' share: K_s at once, K K_s / (K + K_s) at last, time constant D / (K + K_s)
+def test_relaxation_of_the_zener_force_on_a_fixed_body_matches_the_analytic_solution():
+    # stiffness K_s at t = 0 and K K_s / (K + K_s) at the end, with time constant D / (K + K_s)
     p, t = -0.01, np.linspace(0, 0.02, 20)
     final = K * K_S / (K + K_S)
     expected = -p * (final + (K_S - final) * np.exp(-t * (K + K_S) / D))
     assert_allclose(relaxation(p, t), expected, rtol=RTOL)
 
 
-def test_force_is_continuous_where_a_body_arrives_and_never_pulls():
+def test_zener_force_is_continuous_at_touchdown_and_never_pulls():
     assert zener_force(0.0, 0.0, K_S) == 0
     assert zener_force(1e-3, -1e-3, K_S) == 0
     assert zener_force(-1e-12, 0.0, K_S) == pytest.approx(0, abs=1e-8)
 
 
-def test_untouched_surface_comes_back_as_that_of_the_book():
+def test_relaxation_of_a_free_zener_surface_matches_rbda_eq_11_73():
     y = -0.004
     assert surface_rate(y, zener_force(0.0, y, K_S), K, D) == -K * y / D  # RBDA Eq 11.73
 
 
 @pytest.mark.parametrize("stiff", [1e6, 1e8])
-def test_stiff_spring_in_series_leaves_the_spring_and_damper(stiff):
-    # a body that dives in at a constant speed: y -> p, and f_n -> -(K p + D dp/dt)
+def test_zener_element_with_a_stiff_series_spring_approximates_a_spring_damper(stiff):
+    # a body moves down at constant speed: y -> p, and f_n -> -(K p + D dp/dt)
     speed, t = -0.3, 0.02
 
     def rate(s, y):
@@ -54,7 +54,7 @@ def test_stiff_spring_in_series_leaves_the_spring_and_damper(stiff):
     assert_allclose(zener_force(speed * t, y, stiff), expected, rtol=2 * K / stiff + 1e-6)
 
 
-def test_body_that_bounces_loses_energy():
+def test_bouncing_body_on_a_zener_element_loses_energy():
     m, v0 = 0.5, -1.0
 
     def rate(_, s):

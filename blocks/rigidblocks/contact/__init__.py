@@ -1,34 +1,25 @@
 """Contact and impact (RBDA chapter 11)."""
 
-from rigidblocks.contact.beginning import beginning_phase
-from rigidblocks.contact.between import (
-    ContactPair,
-    PairMotion,
-    PairPoints,
-    pair_motions,
-    pair_points,
+from rigidblocks.contact.compliant_contact import (
+    ContactForce,
+    SoftLaw,
+    SurfaceState,
+    wrench,
+    zener_force,
 )
-from rigidblocks.contact.complementarity import (
+from rigidblocks.contact.contact_points import BodyPoints, body_points, effective_mass, point_motion
+from rigidblocks.contact.contact_sensors import ContactSensor, ProximitySensor
+from rigidblocks.contact.event_driven.complementarity import (
     Complementarity,
     QuadraticProgramme,
     acceleration_programme,
     complementarity,
     force_programme,
+    frictional_complementarity,
+    pyramid_forces,
+    shared_forces,
 )
-from rigidblocks.contact.impact import (
-    Collision,
-    Impact,
-    collision,
-    collision_with_friction,
-    impact,
-    impact_impulse,
-)
-from rigidblocks.contact.pairs import plane_contacts, sphere_contacts
-from rigidblocks.contact.passive import passive_impulse
-from rigidblocks.contact.phase import Motion, Phase, phase_motion
-from rigidblocks.contact.points import BodyPoints, body_points, effective_mass, point_motion
-from rigidblocks.contact.pyramid import frictional_complementarity, pyramid_forces
-from rigidblocks.contact.rigid import (
+from rigidblocks.contact.event_driven.contact_dynamics import (
     ContactEquation,
     ContactMotion,
     ContactUnknowns,
@@ -38,38 +29,74 @@ from rigidblocks.contact.rigid import (
     contact_unknowns,
     rigid_contact,
 )
-from rigidblocks.contact.sensor_tables import ContactSensor
-from rigidblocks.contact.shared import shared_forces
-from rigidblocks.contact.soft import (
-    ContactForce,
-    SoftLaw,
-    SurfaceState,
-    stable_step,
-    wrench,
-    zener_force,
+from rigidblocks.contact.event_driven.contact_mode import (
+    Motion,
+    Phase,
+    beginning_phase,
+    phase_motion,
 )
-from rigidblocks.contact.step import ContactStep, contact_step
-from rigidblocks.contact.sweeps import contact_residual, projected_sweeps
-from rigidblocks.contact.unilateral import ContactState, JointLimit, PointContact, contact_state
-from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
-from rigidblocks.model.hull import hull_vertices
-from rigidblocks.model.material import Material, combined
-from rigidblocks.model.mesh import TriangleMesh
-from rigidblocks.model.shapes import (
+from rigidblocks.contact.event_driven.impact import (
+    Collision,
+    ContactStep,
+    Impact,
+    collision,
+    collision_with_friction,
+    contact_step,
+    impact,
+    impact_impulse,
+    passive_impulse,
+)
+from rigidblocks.contact.event_driven.projected_gauss_seidel import (
+    contact_residual,
+    projected_sweeps,
+)
+from rigidblocks.contact.event_driven.unilateral_constraints import (
+    ContactState,
+    JointLimit,
+    PointContact,
+    contact_state,
+    plane_contacts,
+    sphere_contacts,
+)
+from rigidblocks.contact.point_contact_blocks import (
+    BodyContact,
+    ContactForces,
+    ContactPair,
+    ContactPlant,
+    GroundContact,
+    PairMotion,
+    PairPoints,
+    PointKinematics,
+    pair_motions,
+    pair_points,
+)
+from rigidblocks.contact.rigid_contact_plant import BouncingBall, RigidContactPlant
+from rigidblocks.contact.soft_contact_blocks import SoftContact, SoftContactPlant
+from rigidblocks.contact.world import World
+from rigidblocks.dynamics.force_laws import stable_step
+from rigidblocks.robot.material import Material, combine_materials
+from rigidblocks.robot.shapes import (
     Box,
+    Capsule,
     Contact,
+    ConvexHull,
     Cylinder,
+    Ellipsoid,
     HeightField,
     Plane,
     PointSet,
     Shape,
     Sphere,
     Surface,
+    TriangleMesh,
     contact,
+    hull_vertices,
 )
 
 __all__ = [
+    "BodyContact",
     "BodyPoints",
+    "BouncingBall",
     "Box",
     "Capsule",
     "Collision",
@@ -77,8 +104,10 @@ __all__ = [
     "Contact",
     "ContactEquation",
     "ContactForce",
+    "ContactForces",
     "ContactMotion",
     "ContactPair",
+    "ContactPlant",
     "ContactSensor",
     "ContactState",
     "ContactStep",
@@ -86,6 +115,7 @@ __all__ = [
     "ConvexHull",
     "Cylinder",
     "Ellipsoid",
+    "GroundContact",
     "HeightField",
     "Impact",
     "JointLimit",
@@ -96,20 +126,26 @@ __all__ = [
     "Phase",
     "Plane",
     "PointContact",
+    "PointKinematics",
     "PointSet",
+    "ProximitySensor",
     "QuadraticProgramme",
+    "RigidContactPlant",
     "Shape",
+    "SoftContact",
+    "SoftContactPlant",
     "SoftLaw",
     "Sphere",
     "Surface",
     "SurfaceState",
     "TriangleMesh",
+    "World",
     "acceleration_programme",
     "beginning_phase",
     "body_points",
     "collision",
     "collision_with_friction",
-    "combined",
+    "combine_materials",
     "complementarity",
     "contact",
     "contact_bias",

@@ -1,4 +1,4 @@
-"""The points with which a model touches: which body has them, where they are, how they move."""
+"""Contact points of a model: bodies, positions, motion and effective mass."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,22 +6,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.spatial import Array, cross
-from rigidblocks.dynamics.jacobian import point_jacobian
-from rigidblocks.dynamics.kinematics import body_poses, body_velocities
-from rigidblocks.dynamics.operational import inverse_inertia
-from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
-from rigidblocks.model.hull import unit_normal
-from rigidblocks.model.model import Model
-from rigidblocks.model.shapes import Box, Cylinder, Shape, Sphere, Surface
+from rigidblocks.dynamics.kinematics import body_poses, body_velocities, point_jacobian
+from rigidblocks.dynamics.operational_space import inverse_inertia
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.shapes import (
+    Box,
+    Capsule,
+    ConvexHull,
+    Cylinder,
+    Ellipsoid,
+    Shape,
+    Sphere,
+    Surface,
+    unit_normal,
+)
+from rigidblocks.spatial.spatial import Array, cross
 
 
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
 class BodyPoints:
-    """The contact points of a model, in the order of its bodies and of their shapes.
+    """Contact points of a model, in the order of its bodies and of their shapes.
 
-    `body` (n,) has the numbers of the bodies; `position` (n, 3) [m] is in body coordinates; `reach`
-    (n,) [m] is the radius of the sphere about each point, zero but for a sphere.
+    `body` (n,) contains the body indices. `position` (n, 3) [m] is in body coordinates. `reach`
+    (n,) [m] is the radius of the sphere about each point; it is zero for all shapes except spheres.
     """
 
     body: tuple[int, ...]
@@ -30,14 +37,16 @@ class BodyPoints:
 
 
 def body_points(model: Model) -> BodyPoints:
-    """The contact points of the shapes in `model.contact`; raises ValueError where there are
-    none.
+    """Return the contact points of the shapes in `model.contact`.
+
+    Raises:
+        ValueError: The model has no shapes.
     """
     shapes = [(i, shape) for i, some in enumerate(model.contact) for shape in some]
     if not shapes:
         raise ValueError(
-            f"model '{model.name}' has no shapes to touch with: list them in its field `contact`, "
-            "body by body"
+            f"model '{model.name}' has no contact shapes; list the shapes of each body in its "
+            "field `contact`"
         )
     return BodyPoints(
         tuple(i for i, shape in shapes for _ in shape.points),
@@ -47,9 +56,18 @@ def body_points(model: Model) -> BodyPoints:
 
 
 def check_corners(model: Model, bodies: Iterable[int], surface: Surface) -> None:
-    """Raises ValueError for a shape of these bodies that soft contact may let pass through a
-    surface, because it knows of its points alone: one with edges and faces that is not smaller
-    than a box, or longer than a ball, which it is against.
+    """Check that the contact points of shapes can detect a surface.
+
+    Compliant contact checks only the points of a shape. A shape with edges and faces can therefore
+    penetrate a smaller box or sphere, and its points do not detect the contact.
+
+    Args:
+        model: The model.
+        bodies: Indices of the bodies with contact points.
+        surface: The surface that the bodies touch.
+
+    Raises:
+        ValueError: A shape is longer than a spherical surface, or not smaller than a box surface.
     """
     is_box = isinstance(surface, Box)
     if isinstance(surface, Box):
@@ -63,16 +81,15 @@ def check_corners(model: Model, bodies: Iterable[int], surface: Surface) -> None
             length = _length(shape)
             if length > width or (is_box and length == width):
                 raise ValueError(
-                    f"soft contact knows of a {type(shape).__name__} its points alone: that of "
-                    f"body '{name}', {length:g} m long, could pass through a "
-                    f"{type(surface).__name__} {width:g} m wide, whose edges and faces touch it "
-                    "between them; use RigidContactPlant, or list as PointSet the points that are "
-                    "to touch"
+                    "compliant contact checks only the contact points of the "
+                    f"{type(shape).__name__} on body '{name}'; these are up to {length:g} m apart "
+                    f"and can miss a {type(surface).__name__} with a width of {width:g} m; use "
+                    "RigidContactPlant or a PointSet"
                 )
 
 
 def _length(shape: Shape) -> float:
-    """The largest length of a shape with edges and faces, zero for points and balls."""
+    """Return the largest dimension of a shape with edges and faces; zero for points and spheres."""
     match shape:
         case Box():
             return float(np.max(shape.sides))
@@ -89,8 +106,10 @@ def _length(shape: Shape) -> float:
 def point_motion(
     model: Model, q: Array, qd: Array, points: BodyPoints
 ) -> tuple[Array, Array, Array]:
-    """The positions p (n, 3) [m] and velocities v (n, 3) [m/s] of the points and the angular
-    velocities w (n, 3) [rad/s] of their bodies, in base coordinates.
+    """Return the positions p, velocities v and angular velocities w, each (n, 3), of the points.
+
+    The units are m, m/s and rad/s. w is the angular velocity of the body of each point. All values
+    are in base coordinates.
     """
     X0, v = body_poses(model, q), body_velocities(model, q, qd)
     rows = []
@@ -102,10 +121,10 @@ def point_motion(
 
 
 def effective_mass(model: Model, q: Array, body: int, point: ArrayLike, normal: ArrayLike) -> float:
-    """The mass 1 / (n J H^-1 J^T n) [kg] that a contact feels at a body's point along the normal,
-    in base coordinates.
+    """Return the effective mass 1 / (n J H^-1 J^T n) [kg] of a contact at a point of a body.
 
-    `point` (3,) [m] is in body coordinates. Infinite where the point cannot move along the normal.
+    J is the Jacobian of the point, and H the joint-space inertia matrix. The unit normal n is in
+    base coordinates, and the point is in body coordinates.
     """
     n = unit_normal(normal)
     J = n @ point_jacobian(model, q, body, np.asarray(point))

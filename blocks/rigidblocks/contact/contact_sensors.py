@@ -1,27 +1,37 @@
-"""Sensors between two sides of a scene as the C text of tables, which the C of contact reads
-(`c/contact/felt.h`, `c/contact/nearest.h`).
-"""
+"""Contact sensors: their sides and ports, and a block that only measures distances."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
-from rigidblocks.contact.scene_tables import table
-from rigidblocks.contact.shape_rows import shape_rows
-from rigidblocks.model.mesh import TriangleMesh
-from rigidblocks.model.model import Model
-from rigidblocks.model.shapes import HeightField, Shape, Surface
+from rigidblocks.block.block import Port
+from rigidblocks.block.external_functions import WrittenBlock
+from rigidblocks.contact.contact_checks import as_ground
+from rigidblocks.contact.joint_tables import LoopTables, TreeTables, check_kinds
+from rigidblocks.contact.shape_tables import (
+    number_text,
+    scene_tables,
+    shape_count,
+    shape_rows,
+    table,
+    workspace_text,
+)
+from rigidblocks.library.common_ports import check_open, joint_ports
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.shapes import HeightField, Plane, Shape, Surface, TriangleMesh
+from rigidblocks.robot_description.robot_description import JointProperties
 
-GROUND = "ground"  # what is at rest
+GROUND = "ground"  # name of the fixed shapes
 
 
 @dataclass(frozen=True)
 class ContactSensor:
-    """What is felt where one side touches another one: `one` and `other` are names, or tuples of
-    several, of bodies, of materials of shapes, or "ground", what is at rest.
+    """Sensor of the contact between two sides, `one` and `other`.
 
-    A name that a body has is that of the body. With `distance` it also measures how far the two
-    sides are from each other. `name` begins the names of its outputs.
+    A side is a name or a tuple of names of bodies or shape materials; "ground" means the fixed
+    shapes. A body takes precedence over a material of the same name. If `distance` is True, the
+    sensor also measures the distance between the sides. `name` is the prefix of its outputs.
     """
 
     name: str
@@ -31,7 +41,7 @@ class ContactSensor:
 
     @property
     def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The names of both sides."""
+        """Names of the bodies and materials on the two sides of the sensor."""
         one, other = (
             (side,) if isinstance(side, str) else tuple(side) for side in (self.one, self.other)
         )
@@ -40,7 +50,7 @@ class ContactSensor:
 
 @dataclass(frozen=True, eq=False)
 class SensorTables:
-    """Which rows of the shapes of a scene each sensor is between."""
+    """C tables of the contact sensors: for each sensor, the shape table rows of its two sides."""
 
     model: Model
     ground: tuple[Shape | Surface, ...]
@@ -48,7 +58,7 @@ class SensorTables:
 
     @cached_property
     def _rows(self) -> tuple[tuple[int, Shape | Surface], ...]:
-        """The body, nb for what is at rest, and the shape of each row."""
+        """Body index and shape of each row of the shape table; fixed shapes have the index nb."""
         shapes: list[tuple[int, Shape | Surface]] = [
             (i, shape) for i, own in enumerate(self.model.contact) for shape in own
         ]
@@ -57,39 +67,45 @@ class SensorTables:
 
     @cached_property
     def sides(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-        """The rows of both sides of each sensor.
+        """Shape table rows of both sides of each sensor.
 
-        Raises ValueError for a name that nothing has, for sides that have a shape in common, and
-        for a name of a sensor that is taken.
+        Raises:
+            ValueError: A name is unknown, both sides contain the same shape, or two sensors have
+                the same name.
         """
         found = []
         for k, sensor in enumerate(self.sensors):
             if any(sensor.name == before.name for before in self.sensors[:k]):
-                raise ValueError(f"there are two sensors '{sensor.name}'")
+                raise ValueError(
+                    f"two sensors have the name '{sensor.name}'; sensor names must be unique"
+                )
             one, other = (self._side(sensor, names) for names in sensor.sides)
             if common := set(one) & set(other):
                 raise ValueError(
-                    f"sensor '{sensor.name}' has {len(common)} shapes on both sides: a shape does "
-                    "not touch itself"
+                    f"sensor '{sensor.name}' has {len(common)} shapes on both sides; its two "
+                    "sides must have no common shapes"
                 )
             ground = (HeightField, TriangleMesh)
             if sensor.distance and any(isinstance(self._rows[k][1], ground) for k in other):
                 raise ValueError(
-                    f"sensor '{sensor.name}' measures no distance to height fields and meshes"
+                    f"sensor '{sensor.name}' cannot measure distances to height fields and "
+                    "meshes; use convex shapes or planes"
                 )
             found.append((one, other))
         return tuple(found)
 
     def _side(self, sensor: ContactSensor, names: Sequence[str]) -> tuple[int, ...]:
-        rows = {row for name in names for row in self._named(sensor, name)}
+        """Return the sorted indices of the shape table rows on one side of a sensor."""
+        rows = {row for name in names for row in self._rows_of(sensor, name)}
         flat = [row for row in rows if not isinstance(self._rows[row][1], Shape)]
         if flat and sensor.sides[0] == names:
             raise ValueError(
-                f"sensor '{sensor.name}' has ground as its first side: that is what moves"
+                f"the first side of sensor '{sensor.name}' must be a body, not the ground"
             )
         return tuple(sorted(rows))
 
-    def _named(self, sensor: ContactSensor, name: str) -> list[int]:
+    def _rows_of(self, sensor: ContactSensor, name: str) -> list[int]:
+        """Return the indices of the shape table rows of a body or of a material."""
         bodies = (*self.model.body_names, GROUND)
         if name in bodies:
             found = [k for k, (i, _) in enumerate(self._rows) if i == bodies.index(name)]
@@ -97,19 +113,23 @@ class SensorTables:
             found = [k for k, (_, shape) in enumerate(self._rows) if _material(shape) == name]
         if not found:
             raise ValueError(
-                f"sensor '{sensor.name}' is between shapes, and '{name}' has none: take names of "
+                f"sensor '{sensor.name}': '{name}' has no shapes; expected names of "
                 f"{', '.join(self._names())}"
             )
         return found
 
     def _names(self) -> Iterator[str]:
+        """Yield the names of all bodies and materials that have shapes."""
         bodies = (*self.model.body_names, GROUND)
         yield from dict.fromkeys(bodies[i] for i, _ in self._rows)
         yield from dict.fromkeys(name for _, shape in self._rows if (name := _material(shape)))
 
     def text(self, at: Mapping[str, int]) -> str:
-        """The tables; `at` says where the states of each sensor start, by its name, and where its
-        distance does, by name_distance.
+        """Return the C tables of the contact sensors.
+
+        Args:
+            at: Index of the first state of each sensor, by sensor name. The key
+                `<name>_distance` is the index of the distance that the sensor measures.
         """
         near = [k for k, sensor in enumerate(self.sensors) if sensor.distance]
         rows, first = list[int](), list[tuple[int, int, int]]()
@@ -133,9 +153,186 @@ class SensorTables:
         return max(1, len(self._rows))
 
     def _signs(self, sides: tuple[tuple[int, ...], tuple[int, ...]]) -> list[int]:
+        """Return a sign for each shape table row: 1 on the first side, -1 on the second, else 0."""
         one, other = map(set, sides)
         return [(k in one) - (k in other) for k in range(self._count)]
 
 
 def _material(shape: Shape | Surface) -> str:
     return shape.material.name if shape.material is not None else ""
+
+
+# C headers of the narrow phase
+SHAPES_IN_C = ("vector", "shapes", "gjk_epa", "narrow_phase", "manifold", "terrain")
+
+
+_DISTANCES = ("broad_phase", "articulated_trees", "sensors")
+
+
+def sensor_ports(sensor: ContactSensor) -> Iterator[Port]:
+    """Yield the outputs of a sensor, in the order of `c/contact/sensors.h`."""
+    one, other = (" and ".join(names) for names in sensor.sides)
+    newton = ("N.m",) * 3 + ("N",) * 3
+    mean = f"of {one} on {other}, mean weighted by normal force"
+    yield _sensor_port(
+        sensor, "wrench", (6,), newton, f"[n; f] of {other} on {one}, base coordinates"
+    )
+    yield _sensor_port(
+        sensor, "normal_force", (), "N", f"sum of the normal forces of {other} on {one}", 0
+    )
+    yield _sensor_port(sensor, "in_contact", (), "1", f"1 if {other} pushes {one}", 0)
+    yield _sensor_port(sensor, "slip", (3,), "m/s", f"sliding velocity {mean}")
+    yield _sensor_port(
+        sensor,
+        "centre_of_pressure",
+        (3,),
+        "m",
+        f"centre of pressure of the forces of {other} on {one}",
+    )
+    if sensor.distance:
+        yield from distance_ports(sensor)
+
+
+def distance_ports(sensor: ContactSensor) -> Iterator[Port]:
+    """Yield the output ports of a sensor's distance [m] and nearest points [m]."""
+    one, other = (" and ".join(names) for names in sensor.sides)
+    yield _sensor_port(
+        sensor, "distance", (), "m", f"distance from {one} to {other}, negative if they overlap"
+    )
+    yield _sensor_port(sensor, "on_one", (3,), "m", f"nearest point of {one}, base coordinates")
+    yield _sensor_port(sensor, "on_other", (3,), "m", f"nearest point of {other}, base coordinates")
+
+
+def _sensor_port(
+    sensor: ContactSensor,
+    quantity: str,
+    shape: tuple[int, ...],
+    unit: str | tuple[str, ...],
+    text: str,
+    minimum: float | None = None,
+) -> Port:
+    """Return the port `<sensor>_<quantity>` of a sensor."""
+    maximum = 1 if quantity == "in_contact" else None
+    return Port(f"{sensor.name}_{quantity}", shape, unit, text, 0.0, min=minimum, max=maximum)
+
+
+def sensor_offsets(ports: Sequence[Port], sensors: Sequence[ContactSensor]) -> dict[str, int]:
+    """Return the index of the first value of each sensor, by sensor name.
+
+    The key `<name>_distance` maps to the index of the distance that the sensor measures.
+    """
+    places, k = dict[str, int](), 0
+    for port in ports:
+        places[port.name] = k
+        k += port.size
+    starts = {one.name: places.get(f"{one.name}_wrench", 0) for one in sensors}
+    near = {name: places[name] for one in sensors if (name := f"{one.name}_distance") in places}
+    return {**starts, **near}
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: a model has arrays
+class ProximitySensor(WrittenBlock):
+    """Distances between shapes of a robot and fixed shapes, measured every `sample_time` [s].
+
+    Each of the `sensors` has two sides, as in `ContactSensor`. The shapes of the sides are in the
+    model's field `contact` and in `ground`. The block supports the same joints and shapes as
+    `RigidContactPlant`. A sensor `hand` has these outputs, which the block holds between samples:
+
+    - hand_distance [m], the signed distance between the sides along the normal, negative if they
+      overlap;
+    - hand_on_one and hand_on_other (3,) [m], the nearest or deepest points, in base coordinates.
+
+    The distance is the minimum over all pairs of one shape from each side.
+
+    Raises:
+        ValueError: A name has no shapes.
+    """
+
+    model: Model
+    sensors: tuple[ContactSensor, ...]
+    sample_time: float
+    ground: tuple[Shape | Surface, ...] = (Plane(),)
+
+    def __post_init__(self) -> None:
+        check_open(replace(self.model, loops=()), "ProximitySensor")
+        check_kinds(self.model)
+        object.__setattr__(self, "ground", as_ground(self.ground))
+        object.__setattr__(self, "sensors", tuple(self.sensors))
+        if not self.sensors:
+            raise ValueError(
+                "`sensors` is empty; a proximity sensor needs one or more ContactSensor elements"
+            )
+        _ = self._tables.sides
+
+    @cached_property
+    def _tables(self) -> SensorTables:
+        near = (ContactSensor(one.name, one.one, one.other, True) for one in self.sensors)
+        return SensorTables(self.model, self.ground, tuple(near))
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Input q (nq,)."""
+        return joint_ports(self.model, q="joint positions")
+
+    @cached_property
+    def sampled(self) -> tuple[Port, ...]:
+        """Sampled states: the distance and the two nearest points of each sensor."""
+        return tuple(port for sensor in self.sensors for port in distance_ports(sensor))
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs: the same ports as `sampled`."""
+        return self.sampled
+
+    @property
+    def function(self) -> str:
+        return "proximity_step"
+
+    @property
+    def start_function(self) -> str:
+        return "proximity_step"
+
+    @property
+    def reads_at_once(self) -> bool:
+        return True
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return ("q",)
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        return tuple(f"contact/{name}.h" for name in (*SHAPES_IN_C, *_DISTANCES))
+
+    @cached_property
+    def tables(self) -> str:
+        count = shape_count(self.model, self.ground)
+        sizes = f"RB_BODIES = {self.model.nb}, RB_SHAPES = {count}, RB_PAIRS = 1"
+        return "\n".join(
+            [
+                "#define RB_TABLES_H",
+                workspace_text(1500 * self.model.nb + 1000 * count),
+                f"enum {{ {sizes} }};",
+                f"static const double RB_SCENE_STEP = {number_text(self.sample_time)};",
+                LoopTables(self.model).text(),
+                TreeTables(self.model, JointProperties.from_values(self.model.nv)).text(()),
+                scene_tables(self.model, self.ground),
+                self._tables.text(sensor_offsets(self.sampled, self.sensors)),
+                "",
+            ]
+        )
+
+
+def as_sensors(model: Model, ground: Any, sensors: Any) -> tuple[ContactSensor, ...]:
+    """Return the sensors as a tuple.
+
+    Raises:
+        TypeError: An element is not a ContactSensor.
+        ValueError: A sensor is invalid for the model (see `SensorTables`).
+    """
+    for sensor in sensors:
+        if not isinstance(sensor, ContactSensor):
+            raise TypeError(f"`sensors` needs ContactSensor elements, not {sensor!r}")
+    tables = SensorTables(model, ground, tuple(sensors))
+    _ = tables.sides
+    return tables.sensors

@@ -1,5 +1,7 @@
-"""The joints of a model as the C text of tables, which the C of rigid contact reads
-(`c/contact/trees.h`).
+"""C tables of the joints of a model, for the C code of rigid contact plants.
+
+`TreeTables` contains the joints of the trees, `LoopTables` the loop joints.
+`c/contact/articulated_trees.h` uses both tables.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,10 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.contact.scene_tables import table
-from rigidblocks.formats.description import Freedoms
-from rigidblocks.joint import (
+from rigidblocks.contact.shape_tables import body_centre, table
+from rigidblocks.joints import (
+    Cylindrical,
     Fixed,
     Helical,
     Joint,
@@ -21,7 +22,9 @@ from rigidblocks.joint import (
     SixDoF,
     Spherical,
 )
-from rigidblocks.model.model import Model
+from rigidblocks.robot.model import Model
+from rigidblocks.robot_description.robot_description import JointProperties
+from rigidblocks.spatial.spatial import Array, Transform
 
 KINDS: dict[type[Joint], int] = {
     Fixed: 0, Revolute: 1, Prismatic: 1, Helical: 1, Spherical: 2, SixDoF: 3, Planar: 4,
@@ -30,26 +33,27 @@ KINDS: dict[type[Joint], int] = {
 
 @dataclass(frozen=True, eq=False)
 class TreeTables:
-    """The bodies of a model on trees of joints, and those that are free: on a joint of six freedoms
-    to the base, at its origin, and without children.
+    """Bodies of a model: kinematic trees of joints, and free bodies.
+
+    A free body has a six-degree-of-freedom joint to the base, at the base origin, and no children.
     """
 
     model: Model
-    freedoms: Freedoms
+    freedoms: JointProperties
 
     @cached_property
     def free(self) -> tuple[bool, ...]:
-        """Of each body, whether it is free."""
+        """Flag of each body: True for a free body."""
         return free_bodies(self.model)
 
     @cached_property
     def links(self) -> tuple[int, ...]:
-        """The bodies that are not."""
+        """Indices of the bodies that are not free (links)."""
         return tuple(i for i, free in enumerate(self.free) if not free)
 
     @cached_property
     def dofs(self) -> tuple[tuple[int, int], ...]:
-        """The link of each freedom, and where it is in qd."""
+        """Link number and index in qd of each degree of freedom."""
         return tuple(
             (k, j)
             for k, i in enumerate(self.links)
@@ -58,13 +62,13 @@ class TreeTables:
 
     @cached_property
     def first(self) -> tuple[int, ...]:
-        """The first freedom of each link, or where it would be."""
+        """Index of the first degree of freedom at or after each link."""
         sizes = [self.model.joint[i].nv for i in self.links]
         return tuple(int(n) for n in np.cumsum([0, *sizes])[:-1])
 
     @cached_property
     def leaf(self) -> tuple[int, ...]:
-        """The last freedom that moves each body, and -1 for none and for free bodies."""
+        """Last degree of freedom that moves each body; -1 for free bodies and bodies at rest."""
         leaf: list[int] = []
         for i, p in enumerate(self.model.parent):
             if self.free[i]:
@@ -75,8 +79,8 @@ class TreeTables:
         return tuple(leaf)
 
     @cached_property
-    def before(self) -> tuple[int, ...]:
-        """The freedom before each, -1 for none (the expanded parents of RBDA 6.5)."""
+    def parent_dof(self) -> tuple[int, ...]:
+        """Index of the parent of each degree of freedom, or -1 (expanded parents, RBDA 6.5)."""
         found = []
         for d, (k, _) in enumerate(self.dofs):
             p = self.model.parent[self.links[k]]
@@ -85,35 +89,40 @@ class TreeTables:
 
     @cached_property
     def depth(self) -> tuple[int, ...]:
-        """How many freedoms are before each."""
+        """Number of ancestors of each degree of freedom in the expanded tree."""
         depth: list[int] = []
-        for p in self.before:
+        for p in self.parent_dof:
             depth.append(depth[p] + 1 if p >= 0 else 0)
         return tuple(depth)
 
     def _path(self, d: int) -> Iterator[int]:
-        """A freedom and those before it."""
+        """Yield the degree of freedom d and then its ancestors up to the root."""
         while d >= 0:
             yield d
-            d = self.before[d]
+            d = self.parent_dof[d]
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:
-        """The first freedom of the tree of each, and how many there are up to its last one."""
+        """First degree of freedom and length of the tree that contains each degree of freedom.
+
+        The length is the number of degrees of freedom from the first to the last of the tree. Trees
+        that are connected by loops count as one tree.
+        """
         root: list[int] = []
-        for d, p in enumerate(self.before):
+        for d, p in enumerate(self.parent_dof):
             root.append(root[p] if p >= 0 else d)
         last = {r: d for d, r in enumerate(root)}
         first = {r: r for r in last}
-        for one, other in self._looped(root):
+        for one, other in self._trees_joined_by_loops(root):
             low, high = min(first[one], first[other]), max(last[one], last[other])
             for r in (r for r in last if low <= first[r] and last[r] <= high):
                 first[r], last[r] = low, high
         return tuple((first[r], last[r] - first[r] + 1) for r in root)
 
-    def _looped(self, root: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """The first freedoms of two trees, for each loop between two, until all are named that one
-        after the other makes one.
+    def _trees_joined_by_loops(self, root: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield the root degrees of freedom of the two trees that each loop joint connects.
+
+        The function repeats the pairs, so that a chain of connected trees becomes one tree.
         """
         ends = [
             [self.leaf[i] for i in (loop.predecessor, loop.successor) if i >= 0]
@@ -125,8 +134,9 @@ class TreeTables:
 
     @cached_property
     def stops(self) -> tuple[tuple[int, int, float, float, float], ...]:
-        """Of each stop and each dry friction: the freedom, where it is in q, the least and the
-        greatest position, and the largest force.
+        """Degree of freedom, index in q, lower and upper position, and maximum force of each stop.
+
+        Dry friction has an element of its own, with infinite positions and the friction force.
         """
         n, found = self.freedoms, []
         for d, (k, j) in enumerate(self.dofs):
@@ -139,10 +149,14 @@ class TreeTables:
         return tuple(found)
 
     def text(self, apart: Sequence[tuple[int, int]]) -> str:
-        """All tables; `apart` are the pairs of bodies that do not touch, nb for what is at rest."""
+        """Return all C tables.
+
+        `apart` contains the pairs of body indices that have no contact; the index nb means the
+        ground.
+        """
         parts = (self._bodies(), self._links(), self._dofs(), self._stops())
         lines = (line for part in parts for line in part)
-        return "\n".join([self._counts, *lines, _apart(self.model.nb, apart)])
+        return "\n".join([self._counts, *lines, _excluded_pairs(self.model.nb, apart)])
 
     @property
     def _counts(self) -> str:
@@ -181,12 +195,12 @@ class TreeTables:
         yield table("int", "RB_LINK_TURNED", [*map(int, turned), 0])
 
     def _dofs(self) -> Iterator[str]:
-        """With one more of each, since C has no array without elements."""
+        """Yield the C tables of the degrees of freedom; a dummy row avoids empty arrays."""
         rows = np.cumsum([0, *(d + 1 for d in self.depth)])
         yield table("int", "RB_DOF_LINK", [*(k for k, _ in self.dofs), 0])
         yield table("int", "RB_DOF_QD", [*(j for _, j in self.dofs), 0])
-        yield table("int", "RB_DOF_Q", [*self._places(), 0])
-        yield table("int", "RB_DOF_PARENT", [*self.before, -1])
+        yield table("int", "RB_DOF_Q", [*self._q_indices(), 0])
+        yield table("int", "RB_DOF_PARENT", [*self.parent_dof, -1])
         yield table("int", "RB_DOF_DEPTH", [*self.depth, 0])
         yield table("int", "RB_DOF_ROW", map(int, rows))
         yield table(
@@ -200,19 +214,20 @@ class TreeTables:
             column = [*(float(values[j]) for _, j in self.dofs), 0.0]
             yield table("double", f"RB_DOF_{name.upper()}", column)
 
-    def _places(self) -> Iterator[int]:
-        """Where each freedom is in q."""
+    def _q_indices(self) -> Iterator[int]:
+        """Yield the index in q of each degree of freedom."""
         for k, j in self.dofs:
             i = self.links[k]
             yield self.model.q_slices[i].start + j - self.model.v_slices[i].start
 
     def _columns(self) -> Iterator[Array]:
+        """Yield the columns (6,) of the motion subspaces of all links."""
         for i in self.links:
             joint = self.model.joint[i]
             yield from joint.jcalc(joint.neutral(), np.zeros(joint.nv)).S.T
 
     def _stops(self) -> Iterator[str]:
-        """With one more, for the same reason."""
+        """Yield the C tables of joint stops and dry friction; a dummy row avoids empty arrays."""
         columns = zip(*self.stops, (0, 0, 0.0, 0.0, 0.0), strict=True)
         kinds = ("int", "int", "double", "double", "double")
         for kind, name, column in zip(
@@ -221,15 +236,17 @@ class TreeTables:
             yield table(kind, f"RB_STOP_{name}", column)
 
 
-def _apart(nb: int, pairs: Sequence[tuple[int, int]]) -> str:
+def _excluded_pairs(nb: int, pairs: Sequence[tuple[int, int]]) -> str:
     keys = sorted({min(pair) * (nb + 1) + max(pair) for pair in pairs})
     count = f"enum {{ RB_APARTS = {len(keys)} }};"
     return f"{count}\n{table('double', 'RB_APART', [*map(float, keys), 0.0])}"
 
 
 def free_bodies(model: Model) -> tuple[bool, ...]:
-    """Of each body, whether it is free: on a joint of six freedoms to the base, at its origin, and
-    without children and loops.
+    """Return a flag for each body, which is True for a free body.
+
+    A free body has a six-degree-of-freedom joint to the base, at the base origin, and no children
+    or loops.
     """
     parents = {
         *model.parent,
@@ -246,7 +263,10 @@ def free_bodies(model: Model) -> tuple[bool, ...]:
 
 
 def neighbours(model: Model) -> Iterator[tuple[int, int]]:
-    """The pairs of bodies that a joint connects, or joints with massless bodies between them."""
+    """Yield the pairs of adjacent bodies.
+
+    Adjacent bodies are connected by a joint, or by joints with massless bodies between them.
+    """
     yield from (
         (loop.predecessor, loop.successor)
         for loop in model.loops
@@ -262,11 +282,122 @@ def neighbours(model: Model) -> Iterator[tuple[int, int]]:
 
 
 def check_kinds(model: Model) -> None:
-    """Raises ValueError for joints that are not in `KINDS`."""
+    """Check that all joints have a type in `KINDS`.
+
+    Raises:
+        ValueError: A joint has another type.
+    """
     for name, joint in zip(model.joint_names, model.joint, strict=True):
         if type(joint) not in KINDS:
             known = ", ".join(kind.__name__ for kind in KINDS)
             raise ValueError(
-                f"joint '{name}' of model '{model.name}' is of type {type(joint).__name__}, and "
-                f"rigid contact knows {known}: take several of these, with massless bodies between"
+                f"joint '{name}' of model '{model.name}' is of type {type(joint).__name__}; "
+                f"rigid contact supports {known}; use a chain of these joints with massless bodies"
             )
+
+
+CLOSING: tuple[type[Joint], ...] = (Fixed, Revolute, Prismatic, Cylindrical, Spherical, Planar)
+
+
+@dataclass(frozen=True, eq=False)
+class LoopTables:
+    """Loop joints of a model and their constraint rows.
+
+    The rows constrain the motion of the frame F_s relative to the frame F_p. A row has an angular
+    and a linear part.
+    """
+
+    model: Model
+
+    def check(self) -> None:
+        """Check that rigid contact supports all loop joints.
+
+        Raises:
+            ValueError: A loop joint has another type.
+        """
+        for name, loop in zip(self.model.loop_names, self.model.loops, strict=False):
+            if type(loop.joint) not in CLOSING:
+                known = ", ".join(kind.__name__ for kind in CLOSING)
+                raise ValueError(
+                    f"loop joint '{name}' of model '{self.model.name}' is of type "
+                    f"{type(loop.joint).__name__}; rigid contact supports loops with {known}"
+                )
+
+    @cached_property
+    def rows(self) -> tuple[tuple[int, Array], ...]:
+        """Loop index, and angular and linear constraint direction (6,), of each constraint row."""
+        found = []
+        for k, loop in enumerate(self.model.loops):
+            S = _motion_subspace(loop.joint)
+            held = (
+                np.zeros((3, 0))
+                if _rotational_dofs(loop.joint) == 2
+                else _orthogonal_complement(S[:3])
+            )
+            found += [(k, np.array([*way, 0, 0, 0])) for way in held.T]
+            found += [(k, np.array([0, 0, 0, *way])) for way in _orthogonal_complement(S[3:]).T]
+        return tuple(found)
+
+    def text(self) -> str:
+        """Return the C tables of the loop joints; a dummy row avoids empty arrays."""
+        model, rows = self.model, self.rows
+        n, identity = model.nb, Transform(np.eye(3), np.zeros(3))
+        bodies = [
+            np.array([end if end >= 0 else n for end in (loop.predecessor, loop.successor)])
+            for loop in model.loops
+        ]
+        counts = {"CLOSURES": len(model.loops), "LOOP_ROWS": len(rows), "POSITIONS": model.nq}
+        axes = [_axis(loop.joint) for loop in model.loops]
+        return "\n".join(
+            [
+                f"enum {{ {', '.join(f'RB_{name} = {k}' for name, k in counts.items())} }};",
+                table("int", "RB_LOOP_BODY", [*bodies, np.array([n, n])]),
+                table("double", "RB_LOOP_FRAME", [*self._frames(), _row(identity)]),
+                table(
+                    "int",
+                    "RB_LOOP_TURN",
+                    [*(_rotational_dofs(loop.joint) for loop in model.loops), 0],
+                ),
+                table("double", "RB_LOOP_AXIS", [*axes, np.zeros(3)]),
+                table("int", "RB_ROW_LOOP", [*(k for k, _ in rows), 0]),
+                table("double", "RB_LOOP_ROW", [*(row for _, row in rows), np.zeros(6)]),
+            ]
+        )
+
+    def _frames(self) -> Iterator[Array]:
+        """Yield the frames of both sides of each loop joint, relative to the centres of mass."""
+        for loop in self.model.loops:
+            for body, X in ((loop.predecessor, loop.Xp), (loop.successor, loop.Xs)):
+                centre = body_centre(self.model.inertia[body]) if body >= 0 else np.zeros(3)
+                yield _row(Transform(X.E, X.r - centre))
+
+
+def _row(X: Transform) -> Array:
+    return np.array([*X.E.T.ravel(), *X.r])
+
+
+def _motion_subspace(joint: Joint) -> Array:
+    """Return the motion subspace (6, k) of a joint at its neutral position."""
+    return np.asarray(joint.jcalc(joint.neutral(), np.zeros(joint.nv)).S, dtype=float)
+
+
+def _rotational_dofs(joint: Joint) -> int:
+    """Return the number of rotation axes of a joint: 0, 1, or 2 if it has two or more."""
+    rank = int(np.linalg.matrix_rank(_motion_subspace(joint)[:3])) if joint.nv else 0
+    return 2 if rank > 1 else rank
+
+
+def _axis(joint: Joint) -> Array:
+    """Return the rotation axis (3,) of a joint, or zero if it has no unique axis."""
+    if _rotational_dofs(joint) != 1:
+        return np.zeros(3)
+    S = _motion_subspace(joint)[:3]
+    return np.asarray(S[:, np.argmax(np.linalg.norm(S, axis=0))])
+
+
+def _orthogonal_complement(S: Array) -> Array:
+    """Return orthonormal directions (3, k) that are orthogonal to the columns of S (3, n)."""
+    if not S.size or not S.any():
+        return np.eye(3)
+    U, sizes, _ = np.linalg.svd(S)
+    return np.asarray(U[:, int((sizes > 1e-9).sum()) :])

@@ -1,5 +1,6 @@
-"""The distance of two shapes, and where they touch, by the same C that a plant in rigid contact
-runs (`c/contact`).
+"""Distance and contact points of two shapes.
+
+The functions use the same C code (`c/contact`) as plants with rigid contact.
 """
 
 import ctypes
@@ -8,29 +9,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array, Transform
-from rigidblocks.contact.shape_rows import HALF_SPACE, shape_rows
-from rigidblocks.model.shapes import Shape, Surface
+from rigidblocks.block.external_functions import address
+from rigidblocks.contact.shape_tables import HALF_SPACE, shape_rows
+from rigidblocks.robot.shapes import Shape, Surface
+from rigidblocks.spatial.spatial import Array, Transform
 from rigidblocks.tracing.ccode import c_text
 from rigidblocks.tracing.compiler import shared_library
 
 GEOMETRY = (
     "vector.h",
-    "shape.h",
-    "gjk.h",
-    "edges.h",
-    "epa.h",
-    "polish.h",
-    "proximity.h",
-    "boxes.h",
+    "shapes.h",
+    "gjk_epa.h",
+    "narrow_phase.h",
     "manifold.h",
 )
 
 
 class Proximity(NamedTuple):
-    """How near two shapes are: `gap` [m], negative where they overlap, by which B could move along
-    -n until they touch; the unit `normal` (3,) out of B towards A; and the points of A and of B
-    (3,) [m] that are closest, or deepest.
+    """Signed distance of two shapes A and B, with normal and closest points.
+
+    `gap` [m] is the signed distance along `normal`, negative if the shapes overlap. The unit vector
+    `normal` (3,) points from B to A. `on_a` and `on_b` (3,) [m] are the closest points of A and B,
+    or the deepest points if the shapes overlap.
     """
 
     gap: float
@@ -40,8 +40,10 @@ class Proximity(NamedTuple):
 
 
 class ContactPoints(NamedTuple):
-    """Where two shapes touch: the unit `normal` (3,) out of B towards A, `point` (n, 3) [m] in the
-    middle between the surfaces, and `gap` (n,) [m] along the normal at each, n <= 4.
+    """Contact points of two shapes A and B.
+
+    The unit vector `normal` (3,) points from B to A. `point` (n, 3) [m] are the midpoints between
+    the surfaces. `gap` (n,) [m] is the distance along the normal at each point, n <= 4.
     """
 
     normal: Array
@@ -50,34 +52,58 @@ class ContactPoints(NamedTuple):
 
 
 def proximity(a: Shape | Surface, X_a: Transform, b: Shape | Surface, X_b: Transform) -> Proximity:
-    """The signed distance of two shapes, of which X_a and X_b take base coordinates to those of
-    their bodies; all results are in base coordinates.
+    """Return the signed distance of two shapes, in base coordinates.
 
-    In closed form where there is one, by GJK and, where the shapes overlap, EPA else, with Newton's
-    method where one of them is curved: to rounding. Where several normals or points are as good it
-    is one of them. Raises TypeError for a shape without a row
-    (`contact.shape_rows`), and ValueError for two planes and for a set of several points.
+    The result is exact except for rounding errors. Some pairs of shapes have a closed form. Other
+    pairs use GJK, EPA if the shapes overlap, and Newton's method if one shape is curved. If several
+    normals or points are equally close, the function returns one of them.
+
+    Args:
+        a: Shape A.
+        X_a: Transform from base coordinates to the coordinates of the body of A.
+        b: Shape B.
+        X_b: Transform from base coordinates to the coordinates of the body of B.
+
+    Raises:
+        TypeError: The C code does not support a shape (`contact.shape_tables`).
+        ValueError: Both shapes are planes, or one shape is a set of several points, a height field
+            or a triangle mesh.
     """
     out, (row_a, row_b), poses = np.zeros(10), _rows(a, b), np.zeros(24)
     poses[:12], poses[12:] = _pose(row_a[1], X_a), _pose(row_b[1], X_b)
-    _library().shapes_proximity(_at(row_a[0]), _at(row_b[0]), _at(poses), 1, _at(out))
+    _library().rb_shapes_proximity(
+        address(row_a[0]), address(row_b[0]), address(poses), 1, address(out)
+    )
     return Proximity(float(out[0]), out[1:4], out[4:7], out[7:10])
 
 
 def contact_points(
     a: Shape | Surface, X_a: Transform, b: Shape | Surface, X_b: Transform, margin: float = 0.0
 ) -> ContactPoints:
-    """Where two shapes touch, or are closer than `margin` [m]: up to four points. Arguments and
-    errors are those of `proximity`.
+    """Return up to four points at which two shapes touch or are closer than `margin`.
 
-    Boxes touch with faces and edges, by their separating axes; of two shapes that only just touch
-    the normal is that of a small overlap.
+    For boxes, the separating axes determine the faces and edges in contact. If two shapes just
+    touch, the normal is the normal of a small overlap.
+
+    Args:
+        a: Shape A.
+        X_a: Transform from base coordinates to the coordinates of the body of A.
+        b: Shape B.
+        X_b: Transform from base coordinates to the coordinates of the body of B.
+        margin: Largest gap [m] of a contact point.
+
+    Raises:
+        TypeError, ValueError: As in `proximity`.
     """
     out, (row_a, row_b), poses = np.zeros(19), _rows(a, b), np.zeros(24)
     poses[:12], poses[12:] = _pose(row_a[1], X_a), _pose(row_b[1], X_b)
     library = _library()
-    n = library.shapes_collide(
-        _at(row_a[0]), _at(row_b[0]), _at(poses), ctypes.c_double(margin), _at(out)
+    n = library.rb_shapes_collide(
+        address(row_a[0]),
+        address(row_b[0]),
+        address(poses),
+        ctypes.c_double(margin),
+        address(out),
     )
     points = out[3 : 3 + 4 * n].reshape(n, 4)
     return ContactPoints(out[:3], points[:, :3], points[:, 3])
@@ -87,7 +113,7 @@ def contact_points(
 def _library() -> Any:
     sources = {name: c_text(f"contact/{name}") for name in (*GEOMETRY, "proximity.c")}
     library = ctypes.CDLL(str(shared_library(sources, "proximity.c")))
-    library.shapes_proximity.restype = None
+    library.rb_shapes_proximity.restype = None
     return library
 
 
@@ -96,20 +122,22 @@ def _rows(a: Shape | Surface, b: Shape | Surface) -> tuple[tuple[Array, Transfor
     for shape in (a, b):
         rows = list(shape_rows(shape))
         if len(rows) > 1:
-            raise ValueError(f"take the points one by one: a set of {len(rows)} has no distance")
+            raise ValueError(
+                f"a point set of {len(rows)} points is not supported; call the function for "
+                "each point"
+            )
         found += rows
     if any(row[0] > HALF_SPACE for row, _ in found):
-        raise ValueError("height fields and triangle meshes are ground: no distance is measured")
+        raise ValueError("distances to height fields and triangle meshes are not supported")
     if all(row[0] == HALF_SPACE for row, _ in found):
-        raise ValueError("two planes have no distance")
+        raise ValueError("the distance between two planes is not supported")
     return tuple(found)
 
 
 def _pose(own: Transform, X: Transform) -> Array:
-    """The rotation, by rows, and the place of the shape's frame in base coordinates."""
+    """Return the pose of a shape in base coordinates: rotation by rows, then position (12,).
+
+    `own` transforms body to shape coordinates, and X base to body coordinates.
+    """
     whole = own @ X
     return np.concatenate([whole.E.T.ravel(), whole.r])
-
-
-def _at(array: Array) -> Any:
-    return ctypes.c_void_p(array.ctypes.data)

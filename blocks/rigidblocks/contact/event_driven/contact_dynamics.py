@@ -1,9 +1,8 @@
-"""The equation of rigid contact of multibody systems, and its motion without friction (RBDA 11.1 to
-11.4).
-
-    H qdd + C = tau + T lam,  w = T^T qdd + (dT/dt)^T qd = M lam + d,  M = T^T H^-1 T
+"""Contact equation of multibody systems and motion without friction (RBDA 11.1 to 11.4).
 
 Column i of T is the contact normal in joint space.
+
+    H qdd + C = tau + T lam,  w = T^T qdd + (dT/dt)^T qd = M lam + d,  M = T^T H^-1 T
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,40 +11,41 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.sparse import ltl, mpy_li, mpy_lit
-from rigidblocks.algebra.spatial import Array, cross
-from rigidblocks.contact.complementarity import complementarity
-from rigidblocks.contact.shared import shared_forces
-from rigidblocks.contact.unilateral import (
+from rigidblocks.contact.event_driven.complementarity import complementarity, shared_forces
+from rigidblocks.contact.event_driven.unilateral_constraints import (
     AnyContact,
     JointLimit,
     PointContact,
     check_contacts,
     contact_directions,
 )
+from rigidblocks.dynamics.forward import crba, expanded_parent
 from rigidblocks.dynamics.inverse import bias_force
-from rigidblocks.dynamics.jacobian import body_jacobian
-from rigidblocks.dynamics.joint_space import crba, expanded_parent
-from rigidblocks.dynamics.kinematics import body_accelerations, body_poses, body_velocities
-from rigidblocks.dynamics.sweeps import check_lengths
-from rigidblocks.model.model import Model
+from rigidblocks.dynamics.joint_kinematics import check_lengths
+from rigidblocks.dynamics.kinematics import (
+    body_accelerations,
+    body_jacobian,
+    body_poses,
+    body_velocities,
+)
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.branch_sparsity import ltl, mpy_li, mpy_lit
+from rigidblocks.spatial.spatial import Array, cross
 
 
 class ContactUnknowns(NamedTuple):
-    """The order of the unknowns: normals of the contacts with friction, of the others, then (x, y)
-    of those with friction.
+    """Order of the unknowns of a contact problem.
 
-    `order` (n,) says which of the given contacts each normal is of; `mu` (k,) are the coefficients
-    of the first k.
+    The unknowns are the normals of the contacts with friction, then the other normals, then (x, y)
+    of the contacts with friction. `order` (n,) contains the contact index of each normal. `mu` (k,)
+    contains the coefficients of the k contacts with friction.
     """
 
     order: tuple[int, ...]
     mu: Array
 
-    def by_contact(self, lam: Array) -> Array:
-        """Normal and friction forces (n, 3) in the order in which the contacts were given, as (z,
-        x, y).
-        """
+    def to_contacts(self, lam: Array) -> Array:
+        """Return the unknowns lam (n + 2k,) as forces (n, 3) = (z, x, y) of the contacts."""
         n, k = len(self.order), len(self.mu)
         forces = np.zeros((n, 3), dtype=lam.dtype)
         for row, i in enumerate(self.order):
@@ -53,14 +53,14 @@ class ContactUnknowns(NamedTuple):
             forces[i, 1:] = lam[n + 2 * row : n + 2 * row + 2] if row < k else 0.0
         return forces
 
-    def by_unknown(self, forces: Array) -> Array:
-        """lam (n + 2k,) of forces (n, 3) in the order in which the contacts were given."""
+    def to_unknowns(self, forces: Array) -> Array:
+        """Return forces (n, 3) = (z, x, y) as unknowns lam (n + 2k,)."""
         rows = np.asarray(forces)[list(self.order)]
         return np.concatenate([rows[:, 0], rows[: len(self.mu), 1:].ravel()])
 
 
 def contact_unknowns(contacts: Sequence[AnyContact]) -> ContactUnknowns:
-    """The order in which the unknowns of the contacts stand."""
+    """Return the order of the unknowns of n contacts: contacts with friction come first."""
     order = sorted(range(len(contacts)), key=lambda i: not contacts[i].has_friction)
     return ContactUnknowns(
         tuple(order),
@@ -71,12 +71,22 @@ def contact_unknowns(contacts: Sequence[AnyContact]) -> ContactUnknowns:
 def contact_matrix(
     model: Model, q: Array, contacts: Sequence[AnyContact], friction: bool = True
 ) -> Array:
-    """T (nv, n), or (nv, n + 2k) with friction: what a unit of each contact force is in joint space
-    (RBDA Eq 11.25, 11.31).
+    """Return T, the joint-space forces of unit contact forces (RBDA Eq 11.25, 11.31).
 
-    The columns are in the order of `contact_unknowns`, or that of the contacts without friction.
-    T^T qd are the separation velocities, and behind them the sliding velocities. Raises ValueError
-    for a body or joint that the model has not.
+    T^T qd are the separation velocities, followed by the sliding velocities.
+
+    Args:
+        model: The model.
+        q: Configuration (nq,).
+        contacts: The contacts.
+        friction: True to include the tangents, with columns in the order of `contact_unknowns`.
+            False for the normals only, in the order of the contacts.
+
+    Returns:
+        T (nv, n + 2k) if `friction` is True, else T (nv, n).
+
+    Raises:
+        ValueError: A contact has a body or joint that is not in the model.
     """
     check_lengths(model, q=q)
     check_contacts(model, contacts)
@@ -94,7 +104,7 @@ def contact_matrix(
 
 
 def _jacobians(model: Model, q: Array, contacts: Sequence[AnyContact]) -> dict[int, Array]:
-    """Those of all bodies at contact, by their numbers."""
+    """Return the Jacobian (6, nv) of each body in contact, by body index."""
     points = [c for c in contacts if isinstance(c, PointContact)]
     bodies = {body for c in points for body in (c.successor, c.predecessor) if body >= 0}
     return {body: body_jacobian(model, q, body) for body in bodies}
@@ -103,33 +113,48 @@ def _jacobians(model: Model, q: Array, contacts: Sequence[AnyContact]) -> dict[i
 def _joint_forces(
     contact: PointContact, D: Array, poses: Sequence[Any], J: Mapping[int, Array]
 ) -> Array:
-    """What unit forces along the columns of D (3, k) are in joint space (nv, k)."""
+    """Return the joint forces (nv, k) of unit contact forces along the columns of D (3, k)."""
     N = np.concatenate([cross(contact.point, D), D])
     sides = ((contact.successor, 1.0), (contact.predecessor, -1.0))
     return np.asarray(sum(s * (J[b].T @ poses[b].force(N)) for b, s in sides if b >= 0))
 
 
 def contact_bias(model: Model, q: Array, qd: Array, contacts: Sequence[AnyContact]) -> Array:
-    """dT/dt^T qd (n,) [m/s^2]: the separation accelerations at qdd = 0, n . a^vp + dn/dt . v (RBDA
-    Eq 11.30).
+    """Return dT/dt^T qd (n,) [m/s^2], the separation accelerations at qdd = 0 (RBDA Eq 11.30).
+
+        n . a^vp + dn/dt . v
+
+    n is the normal of a contact, and v and a^vp are the relative velocity and velocity-product
+    acceleration of the two bodies at the contact.
+
+    Args:
+        model: The model.
+        q: Configuration (nq,).
+        qd: Velocity (nv,).
+        contacts: The n contacts.
     """
     check_contacts(model, contacts)
     X = [pose.inverse() for pose in body_poses(model, q)]
 
-    def in_base(motions: Iterable[Array]) -> list[Array]:
-        # the base itself, -1, is last
+    def to_base_frame(motions: Iterable[Array]) -> list[Array]:
+        # index -1, the base, is the last element
         return [*(x @ m for x, m in zip(X, motions, strict=True)), np.zeros(6)]
 
-    v = in_base(body_velocities(model, q, qd))
-    a = in_base(body_accelerations(model, q, qd, np.zeros(model.nv)))
+    v = to_base_frame(body_velocities(model, q, qd))
+    a = to_base_frame(body_accelerations(model, q, qd, np.zeros(model.nv)))
     return np.array(
         [0.0 if isinstance(c, JointLimit) else _separation_bias(c, v, a) for c in contacts]
     )
 
 
 def _separation_bias(c: PointContact, v: Sequence[Array], a: Sequence[Array]) -> Any:
-    """The separation acceleration at qdd = 0, of the velocities and accelerations of all bodies."""
+    """Return the separation acceleration [m/s^2] of a contact at qdd = 0.
+
+    v and a are the velocities and the velocity-product accelerations of all bodies, in base
+    coordinates.
+    """
     s, p = c.successor, c.predecessor
+    # n6 = [c x n; n] is the unit force, so the bias is n6 . (a_s - a_p) + dn6/dt . (v_s - v_p)
     cdot = v[s][3:] + cross(v[s][:3], c.point) if c.point_rate is None else c.point_rate
     ndot = cross(v[p][:3], c.normal) if c.normal_rate is None else c.normal_rate
     n6 = np.concatenate([cross(c.point, c.normal), c.normal])
@@ -138,11 +163,10 @@ def _separation_bias(c: PointContact, v: Sequence[Array], a: Sequence[Array]) ->
 
 
 class ContactEquation(NamedTuple):
-    """w = M lam + d of contacts without friction (RBDA Eq 11.34 to 11.36), and the motion without
-    them.
+    """Equation w = M lam + d of frictionless contacts, and the motion without contact forces.
 
-    T (nv, n), M (n, n), d (n,), `bias` = dT/dt^T qd (n,), `free` = H^-1 (tau - C) (nv,), and H^-1 T
-    (nv, n).
+    The fields are T (nv, n), M (n, n), d (n,) and `bias` = dT/dt^T qd (n,). The other fields are
+    `free` = H^-1 (tau - C) (nv,) and H^-1 T (nv, n) (RBDA Eq 11.34 to 11.36).
     """
 
     T: Array
@@ -162,23 +186,32 @@ def contact_equation(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> ContactEquation:
-    """The equation of the contacts' accelerations, without friction (RBDA 11.3).
+    """Return the equation of the contact accelerations without friction (RBDA 11.3).
 
-    By H = L^T L, of which M = Y^T Y with Y = L^-T T leaves out the branch-induced zeros.
+    The factorization H = L^T L gives M = Y^T Y with Y = L^-T T. It skips the branch-induced zeros.
+
+    Args:
+        model: The model.
+        q: Configuration (nq,).
+        qd: Velocity (nv,).
+        tau: Joint forces (nv,).
+        contacts: The n contacts.
+        f_ext: External wrenches (nb, 6) in base coordinates.
+        gravity: Gravity (3,) [m/s^2]; default: gravity of the model.
     """
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
     T = contact_matrix(model, q, contacts, friction=False)
     bias = contact_bias(model, q, qd, contacts)
-    M, HinvT, free = through_inertia(model, q, T, tau - bias_force(model, q, qd, f_ext, gravity))
+    M, HinvT, free = delassus_factors(model, q, T, tau - bias_force(model, q, qd, f_ext, gravity))
     return ContactEquation(T, M, T.T @ free + bias, bias, free, HinvT)
 
 
 class ContactMotion(NamedTuple):
-    """The motion under rigid contact: qdd (nv,), the normal forces lam (n,) and the separation
-    accelerations (n,).
+    """Motion with rigid contact: qdd (nv,), normal forces and separation accelerations (n,).
 
-    `active`, `redundant`, `feasible` and `unique` are those of `Complementarity`. qdd and zeta_dot
-    are unique even where lam is not; they mean nothing where `feasible` is False.
+    `active`, `redundant`, `feasible` and `unique` are as in `Complementarity`. qdd and zeta_dot are
+    unique even if the normal forces lam are not. If `feasible` is False, qdd, lam and zeta_dot have
+    no meaning.
     """
 
     qdd: Array
@@ -200,19 +233,30 @@ def rigid_contact(
     gravity: Array | None = None,
     stiffness: ArrayLike | None = None,
 ) -> ContactMotion:
-    """Forward dynamics with contacts without friction, in numbers: exactly, by pivoting (RBDA 11.3,
-    11.5).
+    """Return the forward dynamics with frictionless contacts, by pivoting (RBDA 11.3, 11.5).
 
-    Where more contacts carry than there have to, their forces are some of those that give the
-    motion, which is the same for all; with `stiffness` [N/m], a number or (n,), they are the ones
-    of supports that yield so much (`shared_forces`). The contacts are those in
-    `ContactState.CONTACT`: gap and separation velocity are zero. Raises ValueError for a contact
-    with friction, whose forces are found from velocities: `contact_step`.
+    The solution is exact. All contacts are in state `ContactState.CONTACT`: gap and separation
+    velocity are zero.
+
+    Args:
+        model: The model.
+        q: Configuration (nq,).
+        qd: Velocity (nv,).
+        tau: Joint forces (nv,).
+        contacts: The contacts, without friction.
+        f_ext: External wrenches (nb, 6) in base coordinates.
+        gravity: Gravity (3,) [m/s^2]; default: gravity of the model.
+        stiffness: Stiffness of the supports, a scalar or (n,) [N/m]. It determines the forces of
+            dependent contacts (`shared_forces`). If it is None, these forces are one of many
+            solutions.
+
+    Raises:
+        ValueError: A contact has friction. `contact_step` solves friction at velocity level.
     """
     if any(contact.has_friction for contact in contacts):
         raise ValueError(
-            "rigid_contact is without friction; friction is solved with velocities: contact_step, "
-            "impact"
+            "rigid_contact does not support friction; use contact_step or impact, which solve "
+            "for velocities"
         )
     equation = contact_equation(model, q, qd, tau, contacts, f_ext, gravity)
     solution = complementarity(equation.M, equation.d)
@@ -225,9 +269,13 @@ def rigid_contact(
     )
 
 
-def through_inertia(model: Model, q: Array, T: Array, tau: Array) -> tuple[Array, Array, Array]:
-    """T^T H^-1 T, H^-1 T and H^-1 tau, without the branch-induced zeros (RBDA 6.5)."""
+def delassus_factors(model: Model, q: Array, T: Array, tau: Array) -> tuple[Array, Array, Array]:
+    """Return the Delassus matrix T^T H^-1 T (n, n), H^-1 T (nv, n) and H^-1 tau (nv,).
+
+    The factorization of H skips its branch-induced zeros (RBDA 6.5).
+    """
     parent = expanded_parent(model)
+    # H = L^T L, Y = L^-T T: T^T H^-1 T = Y^T Y and H^-1 T = L^-1 Y
     L = ltl(crba(model, q), parent)
     Y, z = mpy_lit(L, parent, T), mpy_lit(L, parent, tau)
     return Y.T @ Y, mpy_li(L, parent, Y), mpy_li(L, parent, z)

@@ -1,49 +1,59 @@
-"""Sweeps over many contacts as C that does not grow with their number: sweeps over the traced laws
-of one contact.
+"""Gauss-Seidel sweeps over many contacts in C.
+
+The C code loops over the contacts and calls the traced equations of one contact. Therefore the code
+size does not depend on the number of contacts.
 """
 
 from functools import partial
 
 import numpy as np
 
-from rigidblocks.contact.sweeps import contact_error, contact_forces, contact_rates, goes_on
-from rigidblocks.tracing.ccode import c_function, c_text
-from rigidblocks.tracing.function import CompiledFunction
+from rigidblocks.block.block import MOST_IN_C
+from rigidblocks.contact.event_driven.projected_gauss_seidel import (
+    conjugate_factor,
+    contact_error,
+    contact_forces,
+    contact_rates,
+)
+from rigidblocks.tracing.ccode import WrittenFunction, c_function, c_text
+from rigidblocks.tracing.compiled_functions import CompiledFunction
 from rigidblocks.tracing.trace import trace
-from rigidblocks.tracing.written import WrittenFunction
 
 
 def compiled_sweeps(n: int, k: int, sweeps: int = 30, cone: bool = True) -> CompiledFunction:
-    """The compiled `contact.projected_sweeps` for n contacts, the first k with friction.
+    """Compile `contact.projected_sweeps` for n contacts, the first k with friction.
 
-    It takes (M, d, mu, c, start) to lam, w and the residual: M (n + 2k, n + 2k), d and start (n +
-    2k,), mu and c (k,); w = M lam + d, and the residual is that of `contact.contact_residual`. The
-    time of a call depends on the values only in that a contact that stays open costs little. Raises
-    ValueError where not 0 <= k <= n.
+    The arguments of the compiled function are (M, d, mu, c, start). Their shapes are M (n + 2k,
+    n + 2k), d and start (n + 2k,), mu and c (k,). The function returns lam, w = M lam + d, and the
+    residual as computed by `contact.contact_residual`.
+    The duration of a call does not depend on the values, except that open contacts take less time.
+
+    Raises:
+        ValueError: k is not in the range 0 <= k <= n.
     """
     return CompiledFunction(contact_sweeps(n, k, sweeps, cone))
 
 
 def contact_sweeps(n: int, k: int, sweeps: int, cone: bool) -> WrittenFunction:
-    """The C text of the sweeps."""
-    if not 0 <= k <= n or n < 1 or sweeps < 0:
+    """Return the C function that makes `sweeps` Gauss-Seidel sweeps over n contacts."""
+    if not (0 <= k <= n and n >= 1 and 0 <= sweeps <= MOST_IN_C):
         raise ValueError(
-            f"sweeps need 0 <= k <= n contacts, at least one, not n = {n}, k = {k}, sweeps = "
-            f"{sweeps}"
+            f"Gauss-Seidel sweeps need n >= 1, 0 <= k <= n and sweeps >= 0, not n = {n}, k = {k}, "
+            f"sweeps = {sweeps}"
         )
     size = n + 2 * k
     shapes = {"M": (size, size), "d": (size,), "mu": (k,), "c": (k,), "start": (size,)}
-    text = contacts_header(n, k, sweeps, cone) + c_text("algorithms/sweeps.h")
+    text = contacts_header(n, k, sweeps, cone) + c_text("algorithms/gauss_seidel.h")
     return WrittenFunction(
         "sweeps", shapes, {"lam": (size,), "w": (size,), "residual": ()}, text, 20 * n + 6 * size
     )
 
 
 def contacts_header(n: int, k: int, sweeps: int, cone: bool) -> str:
-    """The C text that c/algorithms/sweeps.h needs before it: the laws of one contact."""
+    """Return the C text in front of gauss_seidel.h: array sizes, and functions of one contact."""
     factor = trace(
         "goes_on",
-        lambda size, last: {"factor": np.asarray(goes_on(size, last))},
+        lambda size, last: {"factor": np.asarray(conjugate_factor(size, last))},
         {"size": (), "last": ()},
     )
     names = f"RB_N = {n + 2 * k}, RB_COUNT = {n}, RB_FRICTION = {k}, RB_SWEEPS = {sweeps}"
@@ -59,7 +69,7 @@ def contacts_header(n: int, k: int, sweeps: int, cone: bool) -> str:
 
 
 def _laws(size: int, cone: bool) -> str:
-    """The C functions of a contact with `size` unknowns."""
+    """Return the C functions that solve one contact with `size` unknowns, 3 if it has friction."""
     block, vector = (size, size), (size,)
     inputs = {"A": block, "rates": vector, "w": vector, "lam": vector, "mu": (), "c": ()}
 

@@ -1,14 +1,14 @@
-"""Contacts with dry friction solved by a fixed number of projected Gauss-Seidel sweeps; runs on
-floats and when traced.
+"""Projected Gauss-Seidel sweeps for contacts with dry friction, for floats and traced scalars.
 
-Between the sweeps the forces go on the way they went, by the factors of conjugate gradients
-(Silcowitz, Niebe and Erleben 2010, "A nonsmooth nonlinear conjugate gradient method for interactive
-contact force problems"). Fewer sweeps do with that. Where friction goes from stick to slip some
-lose what was gained; the forces after the one that changed least are taken.
+The number of sweeps is fixed. Between sweeps the method extrapolates the forces along the previous
+direction with the factors of conjugate gradients, which improves the convergence. The source is
+Silcowitz, Niebe and Erleben 2010, "A nonsmooth nonlinear conjugate gradient method for interactive
+contact force problems". Near transitions from stick to slip an extrapolation can increase the
+error, so the result is the iterate with the smallest change in its sweep.
 
-The unknowns are those of `pyramid`: n normal forces, then two tangential forces (x, y) for each of
-the first len(mu) contacts. Friction is within the pyramid, |lam_x| and |lam_y| <= mu lam_z + c, or
-within Coulomb's cone, |lam_t| <= mu lam_z + c; forces on the limit are opposite to the sliding
+The unknowns are the same as in `complementarity`: n normal forces, then two tangential forces (x,
+y) for each of the first len(mu) contacts. Friction is limited by the pyramid, |lam_x|, |lam_y| <=
+mu lam_z + c, or by Coulomb's cone, |lam_t| <= mu lam_z + c. Forces on the limit oppose the sliding
 velocity w_t.
 """
 
@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import less, maximum, minimum, select
-from rigidblocks.algebra.spatial import Array
+from rigidblocks.spatial.scalar import less, maximum, minimum, select
+from rigidblocks.spatial.spatial import Array
 
-_TINY = 1e-200  # keeps a division from being by zero where its result is not used
+_TINY = 1e-200  # avoids a division by zero whose result is not used
 
 
 def projected_sweeps(
@@ -32,12 +32,25 @@ def projected_sweeps(
     cone: bool = True,
     start: Array | None = None,
 ) -> Array:
-    """lam (n + 2k,) after that of `sweeps` sweeps that changed it least; they begin with `start`
-    (zero unless given).
+    """Return the contact forces after a fixed number of projected Gauss-Seidel sweeps.
 
-    M (n + 2k, n + 2k), d (n + 2k,), mu (k,), c (k,) or one number. `contact_residual` says how far
-    it has come; values are not checked. A sweep goes from the first contact to the last; each is
-    solved for its normal force, then for its friction with that, all others as they are.
+        lam_i' = P(lam_i - w_i / M_ii),  w = M lam + d,  P the projection on the friction cone
+
+    A sweep solves the contacts in order: first the normal force of a contact, then its friction
+    with this normal force. The function does not check its arguments; `contact_residual` measures
+    the error.
+
+    Args:
+        M: Matrix T^T H^-1 T (n + 2k, n + 2k).
+        d: Velocities (n + 2k,) for zero contact forces.
+        mu: Coefficients of friction of the first k contacts (k,).
+        c: Adhesive part of the friction limit, a scalar or (k,).
+        sweeps: Number of sweeps.
+        cone: True for Coulomb's cone, False for the pyramid.
+        start: Initial forces (n + 2k,), by default zero.
+
+    Returns:
+        The forces lam (n + 2k,) after the sweep with the smallest change.
     """
     contacts = _blocks(M, mu, c, cone)
     lam = np.zeros(len(d), dtype=np.result_type(float, M, d, np.asarray(mu), np.asarray(c)))
@@ -49,18 +62,18 @@ def projected_sweeps(
         after, w_after = _sweep(M, contacts, lam, w, cone)
         step, w_step = after - lam, w_after - w
         size = step @ step
-        # NaN is not below the least, nor is the least below NaN
+        # comparisons with NaN are false, so the order of the arguments determines the result
         best = after if k == 0 else select(less(least, size), best, after)
         least = size if k == 0 else minimum(size, least)
-        # on along the way of all sweeps so far
-        factor = 0.0 if k == 0 else goes_on(size, last)
+        # extrapolate along the direction p of all sweeps: p' = beta p + step
+        factor = 0.0 if k == 0 else conjugate_factor(size, last)
         lam, w, last = after + factor * way, w_after + factor * w_way, size
         way, w_way = factor * way + step, factor * w_way + w_step
     return best
 
 
 class _Block(NamedTuple):
-    """A contact by itself: its `rows`, its block A of M, its rates, and its friction mu and c."""
+    """Data of one contact: its rows and block A of M, relaxation factors, friction mu and c."""
 
     rows: list[int]
     A: Array
@@ -70,7 +83,7 @@ class _Block(NamedTuple):
 
 
 def _blocks(M: Array, mu: Any, c: Any, cone: bool) -> list[_Block]:
-    """All contacts of a problem with k = len(mu) of them with friction."""
+    """Return the data of all contacts; the first k = len(mu) contacts have friction."""
     k, extra, blocks = len(mu), np.broadcast_to(np.asarray(c), (len(mu),)), list[_Block]()
     for i in range(len(M) - 2 * k):
         rows = contact_rows(i, len(M), k)
@@ -83,7 +96,7 @@ def _blocks(M: Array, mu: Any, c: Any, cone: bool) -> list[_Block]:
 def _sweep(
     M: Array, contacts: Sequence[_Block], lam: Array, w: Array, cone: bool
 ) -> tuple[Array, Array]:
-    """lam and w after each contact was solved for its own forces, one behind the other."""
+    """Return the forces lam and the velocities w = M lam + d after one sweep over all contacts."""
     lam = lam.copy()
     for rows, A, rates, mu, c in contacts:
         after = contact_forces(A, rates, w[rows], lam[rows], mu, c, cone)
@@ -92,27 +105,35 @@ def _sweep(
     return lam, w
 
 
-def goes_on(size: Any, last: Any) -> Any:
-    """How much of the way before a sweep is gone again after it, of squared steps: none where they
-    have grown.
+def conjugate_factor(size: Any, last: Any) -> Any:
+    """Return the extrapolation factor beta = |step|^2 / |last step|^2, or 0 if beta >= 1.
+
+    Args:
+        size: Squared norm of this step.
+        last: Squared norm of the previous step.
     """
     return select(less(size, last), size / maximum(last, _TINY), 0.0)
 
 
 def contact_rows(i: int, size: int, k: int) -> list[int]:
-    """Where contact i has its forces (z, x, y) among `size` unknowns, k contacts of which have
-    friction.
+    """Return the rows of the forces (z, x, y) of contact i among `size` unknowns.
+
+    k of the contacts have friction; a contact without friction has one row.
     """
     n = size - 2 * k
     return [i, n + 2 * i, n + 2 * i + 1] if i < k else [i]
 
 
 def contact_rates(A: Array, cone: bool = True) -> Array:
-    """How far a force goes for a unit of velocity, for z, x and y of a contact with the block A (3,
-    3) or (1, 1) of M.
+    """Return the relaxation factors of z, x and y: force per velocity.
 
-    For x and y on the cone it is the inverse of the largest eigenvalue of their block, with which a
-    step never goes too far.
+    The factor is 1 / A_ii. For x and y on the cone it is the inverse of the largest eigenvalue of
+    their block, so that a step never overshoots. This eigenvalue is (A_xx + A_yy) / 2 + sqrt((A_xx
+    - A_yy)^2 / 4 + A_xy^2).
+
+    Args:
+        A: Block (3, 3) or (1, 1) of M.
+        cone: True for Coulomb's cone.
     """
     diagonal = np.array([A[i, i] for i in range(len(A))])
     if cone and len(A) == 3:
@@ -124,10 +145,20 @@ def contact_rates(A: Array, cone: bool = True) -> Array:
 def contact_forces(
     A: Array, rates: Array, w: Array, lam: Array, mu: Any = 0.0, c: Any = 0.0, cone: bool = True
 ) -> Array:
-    """The forces (z, x, y) of a contact, or (z,) without friction, in the place of `lam`, all other
-    contacts as they are.
+    """Return the new forces (z, x, y) of a contact, or (z,) if the contact has no friction.
 
-    A (3, 3) is its block of M, w (3,) its velocities with the forces lam (3,).
+    The forces of all other contacts are fixed.
+
+        z' = max(0, z - r_z w_z),  t' = P(t - r_t (w_t + A_tz (z' - z))),  |t'| <= mu z' + c
+
+    Args:
+        A: Block (3, 3) of M.
+        rates: Relaxation factors r (3,).
+        w: Velocities with the current forces (3,).
+        lam: Current forces (3,).
+        mu: Coefficient of friction.
+        c: Adhesive part of the friction limit.
+        cone: True for Coulomb's cone, False for the pyramid.
     """
     z = maximum(lam[0] - rates[0] * w[0], 0.0)
     if len(lam) == 1:
@@ -135,21 +166,21 @@ def contact_forces(
     limit = mu * z + c
     x, y = lam[1:] - rates[1:] * (w[1:] + A[1:, 0] * (z - lam[0]))
     if cone:
-        short = shortening(x, y, limit)
+        short = shortening_factor(x, y, limit)
         return np.array([z, short * x, short * y])
-    x = _within(x, limit)
-    y = _within(y - rates[2] * A[2, 1] * (x - lam[1]), limit)
+    x = _clamp(x, limit)
+    y = _clamp(y - rates[2] * A[2, 1] * (x - lam[1]), limit)
     return np.array([z, x, y])
 
 
-def _within(x: Any, limit: Any) -> Any:
-    """x limited to [-limit, limit]; NaN where one of them is, traced too."""
-    # NaN stands last where it may be x, and is not above -1 where it is the limit
+def _clamp(x: Any, limit: Any) -> Any:
+    """Return x limited to [-limit, limit]; NaN if x or the limit is NaN, also for traced values."""
+    # a NaN of x passes through as the last argument; a NaN limit fails the comparison with -1
     return select(less(-1.0, limit), minimum(limit, maximum(-limit, x)), limit)
 
 
-def shortening(x: Any, y: Any, limit: Any) -> Any:
-    """The factor that makes a vector (x, y) no longer than `limit`."""
+def shortening_factor(x: Any, y: Any, limit: Any) -> Any:
+    """Return the factor min(1, limit / |(x, y)|), which shortens a vector (x, y) to the limit."""
     length = np.sqrt(x * x + y * y)
     return select(less(length, limit), 1.0, limit / maximum(length, _TINY))
 
@@ -157,12 +188,20 @@ def shortening(x: Any, y: Any, limit: Any) -> Any:
 def contact_residual(
     M: Array, d: Array, lam: Array, mu: Any = (), c: Any = 0.0, cone: bool = True
 ) -> Any:
-    """How far lam is from a solution: the largest of the velocities (or accelerations) by which a
-    contact's laws fail.
+    """Return the largest velocity (or acceleration) by which a contact violates its constraints.
 
-    It is |min(w_z, M_zz lam_z)| for normals; for friction it is how far a step against the sliding
-    velocity would still move the force within its limit, in units of w. Zero at a solution, and
-    only there.
+        |min(w_z, M_zz lam_z)| for normals,  |P(lam_t - r_t w_t) - lam_t| / r_t for friction
+
+    w = M lam + d, P is the projection on the friction limit, and r_t are the relaxation factors
+    (`contact_rates`). The residual is zero only at a solution.
+
+    Args:
+        M: Matrix T^T H^-1 T (n + 2k, n + 2k).
+        d: Velocities (n + 2k,) for zero contact forces.
+        lam: Contact forces (n + 2k,).
+        mu: Coefficients of friction of the first k contacts (k,).
+        c: Adhesive part of the friction limit, a scalar or (k,).
+        cone: True for Coulomb's cone, False for the pyramid.
     """
     w, worst = d + M @ lam, 0.0
     for rows, A, rates, mu_i, c_i in _blocks(M, mu, c, cone):
@@ -173,14 +212,14 @@ def contact_residual(
 def contact_error(
     A: Array, rates: Array, w: Array, lam: Array, mu: Any = 0.0, c: Any = 0.0, cone: bool = True
 ) -> Any:
-    """The part of one contact in `contact_residual`."""
+    """Return the residual [velocity] of one contact, as defined in `contact_residual`."""
     error = abs(minimum(w[0], A[0, 0] * lam[0]))
     if len(lam) == 1:
         return error
     limit = mu * lam[0] + c
     x, y = lam[1:] - rates[1:] * w[1:]
-    inside = shortening(x, y, limit) if cone else 1.0
+    inside = shortening_factor(x, y, limit) if cone else 1.0
     for t, before, rate in zip((x, y), lam[1:], rates[1:], strict=True):
-        moved = (inside * t if cone else _within(t, limit)) - before
+        moved = (inside * t if cone else _clamp(t, limit)) - before
         error = maximum(error, abs(moved) / maximum(rate, _TINY))
     return error

@@ -1,8 +1,8 @@
-"""The inequality constraints of rigid contact: contacts at points and joint limits, each a gap >= 0
-(RBDA 11.1, 11.4).
+"""Inequality constraints of rigid contact: point contacts and joint limits (RBDA 11.1, 11.4).
 
-A contact is between two bodies of the model, or of a body with the base; it is given where the
-bodies are now, in base coordinates. All may be traced but which bodies touch.
+Each constraint is a gap >= 0 between two bodies of the model, or between a body and the base. Its
+quantities refer to the current configuration, in base coordinates. All quantities except the body
+indices may be traced.
 """
 
 from collections.abc import Sequence
@@ -13,24 +13,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.algebra.scalar import less, select
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.model.model import Model
+from rigidblocks.contact.contact_points import body_points, point_motion
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.shapes import Plane, Sphere
+from rigidblocks.spatial.scalar import less, select
+from rigidblocks.spatial.spatial import Array
 
 
 @dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
 class PointContact:
-    """Body `successor` against body `predecessor` (-1, the base, unless given) at one point (RBDA
-    11.3).
+    """Contact of body `successor` with body `predecessor` (-1, the base, by default) at one point.
 
-    `point` (3,) [m] and the unit `normal` (3,), from the predecessor to the successor, are in base
-    coordinates, and so are their rates: the velocity of the point at which the surfaces touch and
-    the derivative of the normal. Unless given they are those of a point of the successor on a plane
-    of the predecessor. `gap` [m] is the distance of the surfaces, negative where they penetrate;
-    `mu` the coefficient of friction, none where it is the number 0.
+    Point, normal and their derivatives are in base coordinates (RBDA 11.3).
 
-    Raises ValueError for wrong shapes, for a number that is not finite, for a normal of another
-    length than 1, for a negative mu, and for a body against itself.
+    Args:
+        successor: Index of the first body.
+        point: Contact point (3,) [m].
+        normal: Unit normal (3,) from the predecessor to the successor.
+        predecessor: Index of the second body.
+        mu: Coefficient of friction; the float 0 means no friction.
+        gap: Distance between the surfaces [m], negative if they penetrate.
+        point_rate: Velocity (3,) of the geometric contact point. The default is the velocity of a
+            point fixed to the successor.
+        normal_rate: Derivative (3,) of the normal. The default is the derivative for a plane fixed
+            to the predecessor.
+
+    Raises:
+        ValueError: A shape is wrong, a value is not finite, the length of the normal is not 1, mu
+            is negative, or a body is in contact with itself.
     """
 
     successor: int
@@ -49,35 +59,34 @@ class PointContact:
                 object.__setattr__(self, name, _vector(value, f"the {name} of {where}"))
         if self.normal.dtype != object and abs(self.normal @ self.normal - 1.0) > 1e-6:
             raise ValueError(
-                f"the normal of {where} must have length 1; it was {self.normal.tolist()}"
+                f"the normal of {where} must have length 1, not {self.normal.tolist()}"
             )
         if isinstance(self.mu, float | int) and not 0 <= self.mu < np.inf:
             raise ValueError(f"mu of {where} must be finite and not negative, not {self.mu}")
         if self.successor == self.predecessor:
-            raise ValueError(f"{where} is one of a body with itself")
+            raise ValueError(f"{where} needs two different bodies, not one body twice")
 
     @property
     def has_friction(self) -> bool:
-        """Whether there are friction forces to be found."""
+        """True if mu is a traced value or not zero."""
         return not (isinstance(self.mu, float | int) and self.mu == 0)
 
 
-def _vector(value: ArrayLike, what: str) -> Array:
-    """A vector (3,) as an array; raises ValueError for another shape and what is not finite."""
+def _vector(value: ArrayLike, label: str) -> Array:
+    """Return the value as a vector (3,); raise ValueError if it is not finite or not a vector."""
     vector = np.asarray(value)
     if vector.shape != (3,):
-        raise ValueError(f"{what} needs shape (3,), not {vector.shape}")
+        raise ValueError(f"{label} needs shape (3,), not {vector.shape}")
     if vector.dtype != object and not np.all(np.isfinite(vector)):
-        raise ValueError(f"{what} must be finite, not {vector.tolist()}")
+        raise ValueError(f"{label} must be finite, not {vector.tolist()}")
     return vector
 
 
 @dataclass(frozen=True)
 class JointLimit:
-    """A joint that cannot go below `limit`, or above it where `upper`: a contact with t = +-e_j
-    (RBDA 11.4).
+    """Lower limit of a joint, or upper limit if `upper`: a contact with t = +-e_j (RBDA 11.4).
 
-    The joint has one variable; the gap [rad or m] is its distance to the limit.
+    The joint has one variable. The gap [rad or m] is its distance to the limit.
     """
 
     joint: int
@@ -87,14 +96,12 @@ class JointLimit:
 
     @property
     def sign(self) -> float:
-        """The direction in which the limit pushes the joint."""
+        """Sign of the joint force of the limit: 1 for a lower limit, -1 for an upper limit."""
         return -1.0 if self.upper else 1.0
 
 
 class ContactState(Enum):
-    """What an inequality constraint gap >= 0 is in (RBDA Fig 11.4): apart, in collision,
-    separating, or in contact.
-    """
+    """State of an inequality constraint gap >= 0 (RBDA Fig 11.4)."""
 
     APART = "1"
     IMPACT = "2a"
@@ -105,8 +112,13 @@ class ContactState(Enum):
 def contact_state(
     gap: float, rate: float, gap_tolerance: float = 0.0, rate_tolerance: float = 0.0
 ) -> ContactState:
-    """The state of a contact from its gap [m] and the rate of it [m/s], where the tolerances count
-    as zero (RBDA 11.4).
+    """Return the state of a contact from its gap and the derivative of its gap (RBDA 11.4).
+
+    Args:
+        gap: Gap [m].
+        rate: Time derivative of the gap [m/s].
+        gap_tolerance: Gap [m] up to which the bodies touch.
+        rate_tolerance: Magnitude of `rate` [m/s] up to which it counts as zero.
     """
     if gap > gap_tolerance:
         return ContactState.APART
@@ -119,17 +131,16 @@ AnyContact = PointContact | JointLimit
 
 
 def contact_gap(model: Model, q: Array, contact: AnyContact) -> Any:
-    """The distance of a contact's surfaces, or of a joint to its limit."""
+    """Return the gap of a contact: distance of the surfaces [m], or of the joint from its limit."""
     if isinstance(contact, PointContact):
         return contact.gap
     return contact.sign * (q[model.q_slices[contact.joint]][0] - contact.limit)
 
 
 def contact_directions(normal: Array) -> Array:
-    """The columns z, x, y (3, 3) of a contact: the unit normal and two unit tangents, without a
-    branch.
+    """Return the columns z, x, y (3, 3) of a contact: the unit normal and two unit tangents.
 
-    (Duff et al. 2017, "Building an orthonormal basis, revisited".)
+    The formula has no branch (Duff et al. 2017, "Building an orthonormal basis, revisited").
     """
     x, y, z = normal
     sign = select(less(z, 0.0), -1.0, 1.0)
@@ -141,22 +152,103 @@ def contact_directions(normal: Array) -> Array:
 
 
 def check_contacts(model: Model, contacts: Sequence[AnyContact]) -> None:
-    """Raises ValueError for a contact of a body or joint that the model has not."""
+    """Check the bodies and joints of contacts.
+
+    Raises:
+        ValueError: A body or joint is not in the model.
+    """
     for i, contact in enumerate(contacts):
         if isinstance(contact, JointLimit):
             if not 0 <= contact.joint < model.nb:
                 raise ValueError(
-                    f"contact {i} limits joint {contact.joint}; model '{model.name}' has 0 .. "
-                    f"{model.nb - 1}"
+                    f"contact {i} limits unknown joint {contact.joint}; model '{model.name}' has "
+                    f"joints 0 .. {model.nb - 1}"
                 )
             if (nv := model.joint[contact.joint].nv) != 1:
                 name = model.joint_names[contact.joint]
                 raise ValueError(
-                    f"contact {i} limits {name} of model '{model.name}', which has {nv} freedoms; "
-                    "it needs 1"
+                    f"contact {i} limits joint {name} of model '{model.name}' with {nv} degrees "
+                    "of freedom; a limit needs a joint with one degree of freedom"
                 )
         elif bad := [b for b in (contact.successor, contact.predecessor) if not -1 <= b < model.nb]:
             raise ValueError(
-                f"contact {i} is of body {bad[0]}; model '{model.name}' has the bodies 0 .. "
+                f"contact {i} has unknown body {bad[0]}; model '{model.name}' has bodies 0 .. "
                 f"{model.nb - 1} and the base, -1"
             )
+
+
+def plane_contacts(
+    model: Model, q: Array, qd: Array, ground: Plane | None = None, mu: Any = 0.0
+) -> list[PointContact]:
+    """Return the contacts of all points and spheres of a model with a plane of the base.
+
+    A sphere touches the plane at a point that moves with the centre of the sphere (RBDA 11.6).
+
+    Args:
+        model: The model.
+        q: Configuration (nq,); may be traced.
+        qd: Velocity (nv,); may be traced.
+        ground: The plane; default: z = 0.
+        mu: Coefficient of friction.
+
+    Returns:
+        The contacts, in the order of `body_points`.
+    """
+    ground = Plane() if ground is None else ground
+    points, n = body_points(model), np.asarray(ground.normal)
+    p, v, _ = point_motion(model, q, qd, points)
+    gaps = [
+        n @ p_i - n @ np.asarray(ground.point) - reach
+        for p_i, reach in zip(p, points.reach, strict=True)
+    ]
+    return [
+        PointContact(
+            body, p_i - reach * n, n, mu=mu, gap=gap,
+            point_rate=v_i if reach else None, normal_rate=np.zeros(3),
+        )
+        for body, p_i, v_i, gap, reach in zip(points.body, p, v, gaps, points.reach, strict=True)
+    ]  # fmt: skip
+
+
+def sphere_contacts(
+    model: Model, q: Array, qd: Array, pairs: Sequence[tuple[int, int]], mu: Any = 0.0
+) -> list[PointContact]:
+    """Return the contacts between the spheres of pairs of contact points.
+
+    Args:
+        model: The model.
+        q: Configuration (nq,); may be traced.
+        qd: Velocity (nv,); may be traced.
+        pairs: Pairs of contact point indices in `body_points`. The normal points from the first
+            point to the second point.
+        mu: Coefficient of friction.
+
+    Raises:
+        ValueError: Neither point of a pair has a sphere, so the pair has no normal.
+    """
+    points = body_points(model)
+    p, v, _ = point_motion(model, q, qd, points)
+    found = []
+    for a, b in pairs:
+        r_a, r_b = points.reach[a], points.reach[b]
+        if not r_a + r_b > 0:
+            raise ValueError(
+                f"contact points {a} and {b} of model '{model.name}' have no radius; one of them "
+                "must be the centre of a sphere"
+            )
+        gap, n = Sphere(float(r_a + r_b)).gap(p[b] - p[a])
+        rate = v[b] - v[a]
+        n_rate = (rate - (n @ rate) * n) / (gap + r_a + r_b)
+        found.append(
+            PointContact(
+                points.body[b],
+                p[a] + r_a * n,
+                n,
+                points.body[a],
+                mu,
+                gap,
+                v[a] + r_a * n_rate,
+                n_rate,
+            )
+        )
+    return found

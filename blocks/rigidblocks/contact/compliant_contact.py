@@ -1,0 +1,365 @@
+"""Compliant contact (RBDA 11.8): forces from positions and velocities.
+
+The surface is a massless patch with one spring-damper along the normal and one in the tangent
+plane. The symbols follow the book:
+
+- p is the negative of the depth [m];
+- z <= 0 is the position of the surface along the normal [m];
+- x (..., 3) is the displacement of the patch in the tangent plane [m];
+- v (..., 3) is the velocity of the body's material point relative to the ground [m/s].
+
+The functions accept one contact or an array of contacts (...), as floats or traced values.
+
+The contact law has two forms. The *sampled* form, `SoftLaw.sampled`, stores z and x between samples
+and is stable for every D / K. It computes z in closed form and x by the implicit Euler formula,
+which dissipates energy. The *continuous* form, `SoftLaw.force` and `SoftLaw.rate`, has only the
+state x. Its surface follows a separating body immediately, z = min(p, 0). The two forms differ if a
+body returns faster than the surface. The continuous form is exact without events.
+"""
+
+import abc
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.block.block import Block, Port, Record, Values, call
+from rigidblocks.dynamics.force_laws import stable_step
+from rigidblocks.dynamics.operational_space import inverse_inertia
+from rigidblocks.library.plants import Plant
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.shapes import Contact
+from rigidblocks.spatial.scalar import (
+    is_number,
+    is_traced,
+    less,
+    maximum,
+    minimum,
+    piecewise,
+    select,
+    square_root,
+)
+from rigidblocks.spatial.spatial import Array
+
+# smallest ratio of depth to reference depth; keeps derivatives of square roots finite
+_LEAST = 1e-24
+_TINY = 1e-200  # [N^2], smaller than the square of any sliding friction force
+
+
+class ContactForce(NamedTuple):
+    """Contact forces on the body [N].
+
+    `normal` (...) acts along the normal, and `friction` (..., 3) acts in the tangent plane.
+    """
+
+    normal: Any
+    friction: Array
+
+
+class SurfaceState(NamedTuple):
+    """State of the surface at the contacts [m].
+
+    `z` (...) is the position along the normal, and `x` (..., 3) is the displacement in the tangent
+    plane.
+    """
+
+    z: Any
+    x: Array
+
+
+def normal_force(p: Any, pdot: Any, z: Any, K: Any, D: Any, g: Any = 1.0) -> Any:
+    """Return the force of the surface on the body [N], never negative (RBDA Eq 11.74).
+
+    f_n = 0 if p > z,  else max(0, -g (K p + D dp/dt))
+    """
+    return select(less(z, p), 0.0, maximum(0.0, -(g * (K * p + D * pdot))))
+
+
+def surface_rate(z: Any, f_n: Any, K: Any, D: Any, g: Any = 1.0) -> Any:
+    """Return the surface velocity dz/dt = -(K z + f_n / g) / D [m/s] (RBDA Eq 11.73)."""
+    return -(K * z + f_n / g) / D
+
+
+def relaxed_surface(z: Any, h: Any, K: Any, D: Any) -> Any:
+    """Return z exp(-K h / D) [m], the surface position after the time h [s] without load.
+
+    If D is zero, the result is 0.
+    """
+    # exp(-1000) is 0, so the lower bound of D avoids a division by zero without changing the result
+    return z * np.exp(-K * h / maximum(D, 1e-3 * K * h))
+
+
+def zener_force(p: Any, y: Any, K_s: Any) -> Any:
+    """Return the normal force of a Zener element: a spring K_s in series with a spring-damper.
+
+        f_n = max(0, K_s (y - p)),  dy/dt of `surface_rate`                            (RBDA 11.8)
+
+    y <= 0 is the position of the node between the spring K_s [N/m] and the spring-damper. The force
+    does not depend on velocities, so it is continuous at impact. It converges to `normal_force` for
+    large K_s.
+    """
+    return maximum(0.0, K_s * (y - p))
+
+
+def stick_force(x: Array, v: Array, K_t: Any, D_t: Any) -> Array:
+    """Return the friction force -K_t x - D_t v (..., 3) [N] that prevents slip (RBDA Eq 11.78)."""
+    force: Array = -(K_t * x + D_t * v)
+    return force
+
+
+def project_to_cone(f: Array, limit: Any) -> Array:
+    """Return the force f (..., 3), scaled to the length `limit` (...) if it is longer.
+
+        f' = f min(1, limit / |f|)                            (RBDA Eq 11.79 in two dimensions)
+
+    In model exchange, the start and end of sliding are events, unless `limit` is zero.
+    """
+    squared = _dot(f, f)
+    slipping = limit / square_root(maximum(squared, _TINY))  # nonzero argument: finite derivative
+    # an open contact has zero force and zero limit and does not stick
+    part = select(less(squared, limit * limit), 1.0, slipping)
+    if is_traced(squared, limit):
+        room = select(less(0.0, limit), (squared - limit * limit) / (squared + limit * limit), 1.0)
+        part = piecewise(room, slipping, 1.0, part)
+    shortened: Array = np.asarray(part)[..., None] * f
+    return shortened
+
+
+def patch_rate(x: Array, f_t: Array, K_t: Any, D_t: Any) -> Array:
+    """Return the patch velocity dx/dt = -(K_t x + f_t) / D_t (RBDA Eq 11.77); v if it sticks."""
+    rate: Array = -(K_t * x + f_t) / D_t
+    return rate
+
+
+def tangential_part(v: Array, normal: Array) -> Array:
+    """Return the component v - (v . n) n of v (..., 3) in the plane normal to the unit vector n."""
+    tangential: Array = v - np.asarray(_dot(v, normal))[..., None] * normal
+    return tangential
+
+
+def wrench(force: Array, point: Array) -> Array:
+    """Return [c x f; f] (..., 6), the spatial force about the origin of a force f at a point c.
+
+    The wrench on the other body is the negative of this wrench.
+    """
+    x, y, z = point[..., 0], point[..., 1], point[..., 2]
+    a, b, c = force[..., 0], force[..., 1], force[..., 2]
+    return np.stack([y * c - z * b, z * a - x * c, x * b - y * a, a, b, c], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
+class SoftLaw:
+    """Compliant contact law with Coulomb friction mu.
+
+    K and D are the stiffness [N/m] and damping [N s/m] along the normal; K_t and D_t are the values
+    in the tangent plane. If `depth_ref` [m] is given, the normal stiffness and damping are
+    multiplied by g = sqrt(depth / depth_ref). The normal force is then proportional to depth^1.5,
+    as between round bodies, and the damping force is zero at depth zero. The tangential spring and
+    damper stay linear, because a tangential stiffness that grows with the depth would generate
+    energy. The coefficients may be traced values.
+    """
+
+    K: Any
+    D: Any
+    mu: Any
+    K_t: Any
+    D_t: Any
+    depth_ref: float | None = None
+
+    def stiffening_factor(self, p: Any) -> Any:
+        """Return the factor g of the normal stiffness: sqrt(-p / depth_ref), or 1."""
+        if self.depth_ref is None:
+            return 1.0
+        return square_root(maximum(-p / self.depth_ref, _LEAST))
+
+    def force(self, contact: Contact, v: Array, x: Array, z: Any = 0.0) -> ContactForce:
+        """Return the contact force on the body, for surface states x (..., 3) and z (...) [m]."""
+        p, n = -contact.depth, contact.normal
+        pdot, g = _dot(v, n), self.stiffening_factor(p)
+        f_n = normal_force(p, pdot, z, self.K, self.D, g)
+        if is_traced(p, pdot) and is_number(z, 0.0):  # the continuous form
+            push = -(g * (self.K * p + self.D * pdot))
+            f_n = piecewise(self.margin(contact, v), push, 0.0, f_n)
+        f_stick = stick_force(tangential_part(x, n), tangential_part(v, n), self.K_t, self.D_t)
+        return ContactForce(f_n, project_to_cone(f_stick, self.mu * f_n))
+
+    def margin(self, contact: Contact, v: Array) -> Any:
+        """Return the margin of a contact (...) [m], positive if the continuous form has a force.
+
+            min(-p, -(p + D / K dp/dt))
+
+        If the body does not touch the surface, the margin is minus the gap, unless the body moves
+        away.
+        """
+        depth = contact.depth
+        return minimum(depth, depth - self.D / self.K * _dot(v, contact.normal))
+
+    def rate(self, contact: Contact, v: Array, x: Array) -> Array:
+        """Return dx/dt (..., 3) [m/s]; in an open contact, x decays to zero."""
+        return patch_rate(
+            tangential_part(x, contact.normal),
+            self.force(contact, v, x).friction,
+            self.K_t,
+            self.D_t,
+        )
+
+    def sampled(
+        self, contact: Contact, v: Array, state: SurfaceState, h: float
+    ) -> tuple[SurfaceState, ContactForce]:
+        """Return the surface state after the time h, and the contact force for the next interval.
+
+        If the contact is open, x is zero, so a returning body touches an undisplaced surface.
+
+            z = min(p, relaxed z),
+            x = (D_t x - h f_t) / (D_t + h K_t), which is x + h v if the point sticks
+        """
+        z = relaxed_surface(state.z, h, self.K, self.D)
+        x = tangential_part(state.x, contact.normal)
+        force = self.force(contact, v, x + h * tangential_part(v, contact.normal), z)
+        x = (self.D_t * x - h * force.friction) / (self.D_t + h * self.K_t)
+        return SurfaceState(
+            minimum(-contact.depth, z),
+            select(np.asarray(less(0.0, force.normal))[..., None], x, 0.0),
+        ), force
+
+
+def _dot(a: Array, b: Array) -> Any:
+    return a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
+
+
+def law_ports(
+    K: float, D: float, mu: float, K_t: Any, D_t: Any, *, damped: bool
+) -> tuple[Port, ...]:
+    """Return the parameter ports K, D, mu, K_t and D_t; `damped` requires a positive D_t."""
+    return (
+        Port("K", (), "N/m", "stiffness along the normal", K, min=0.0, positive=True),
+        Port("D", (), "N.s/m", "damping along the normal", D, min=0.0),
+        Port("mu", (), "1", "coefficient of friction", mu, min=0.0),
+        Port("K_t", (), "N/m", "stiffness in the tangent plane", K_t, min=0.0, positive=True),
+        Port("D_t", (), "N.s/m", "damping in the tangent plane", D_t, min=0.0, positive=damped),
+    )
+
+
+def law_from_parameters(p: Record, depth_ref: float | None) -> SoftLaw:
+    """Return the contact law with the coefficients that the parameters p contain."""
+    return SoftLaw(p.K, p.D, p.mu, p.K_t, p.D_t, depth_ref)
+
+
+def patch_port(n: int) -> Port:
+    """Return the state port x (n, 3) [m]: displacements of the surface at n contact points."""
+    return Port(
+        "x",
+        (n, 3),
+        "m",
+        "tangential displacement of the surface at each point",
+        0.0,
+    )
+
+
+def total_force(force: ContactForce, touching: Contact) -> Array:
+    """Return the contact forces (n, 3) [N]: the sum of the normal and the friction forces."""
+    f: Array = np.asarray(force.normal)[:, None] * touching.normal + force.friction
+    return f
+
+
+def contact_flags(force: ContactForce) -> Any:
+    """Return flags (n,) of the contacts: 1 if a contact force acts, otherwise 0."""
+    return select(less(0.0, force.normal), 1.0, 0.0)
+
+
+def stable_hold(model: Model, q: Array, J: Array, law: SoftLaw, *, lead: bool = False) -> float:
+    """Return the longest stable hold time [s] of contact forces at the configuration q.
+
+    The limit is the `stable_step` of the law along the normal and, if mu > 0, in the tangent plane.
+    1 / m_eff is the largest eigenvalue of J H^-1 J^T, with the Jacobian J (3n, nv) of the points.
+    `lead` is True if the normal force is evaluated at extrapolated positions, as in `stable_step`.
+    """
+    m_eff = 1 / float(np.linalg.eigvalsh(inverse_inertia(model, q, J))[-1])
+    normal = stable_step(law.K, law.D, m_eff, lead=lead)
+    return min(normal, stable_step(law.K_t, law.D_t, m_eff, lead=True)) if law.mu else normal
+
+
+def check_depth(depth_ref: float | None) -> None:
+    """Check the reference depth, if it is given.
+
+    Raises:
+        ValueError: The reference depth is not positive.
+    """
+    if depth_ref is not None and not (np.isfinite(depth_ref) and depth_ref > 0):
+        raise ValueError(f"depth_ref [m] must be positive, not {depth_ref}")
+
+
+def check_spatial(model: Any) -> None:
+    """Check that a model is spatial.
+
+    Raises:
+        TypeError: The model is planar.
+    """
+    if not isinstance(model, Model):
+        raise TypeError(f"contact needs a spatial model; model '{model.name}' is planar")
+
+
+class CompliantPlant(Block):
+    """Robot with compliant contact forces, which are evaluated at every stage of the integrator.
+
+    A subclass has the field `robot`, and computes the contact wrenches with its block `contact`.
+
+    Raises:
+        TypeError: The robot is a block of another type, or its model is planar.
+    """
+
+    robot: Plant
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.robot, Plant):
+            raise TypeError(
+                f"the robot of a {type(self).__name__} must be a RobotPlant, FloatingBasePlant or "
+                f"ClosedLoopPlant, not {self.robot!r}"
+            )
+        check_spatial(self.robot.model)
+
+    @property
+    @abc.abstractmethod
+    def contact(self) -> Block:
+        """Block of the contact forces for the model of the robot."""
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs of the robot, including f_ext if the robot has this input."""
+        return self.robot.inputs
+
+    @cached_property
+    def states(self) -> tuple[Port, ...]:
+        """States of the robot, and surface displacements x of the contact if it has friction."""
+        return (*self._robot.states, *self.contact.states)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters of the robot and of the contact law."""
+        return (*self._robot.parameters, *self.contact.parameters)
+
+    def project(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        return call(self._robot, "project", t, x, u, p)
+
+    def suspects(self, x: Record) -> Any:
+        return self.robot.suspects(x)
+
+    @cached_property
+    def _robot(self) -> Plant:
+        return self.robot.with_wrenches()
+
+    @property
+    def _model(self) -> Model:
+        """Model of the robot for `configuration`."""
+        model = self.robot.configuration_model
+        assert isinstance(model, Model)
+        return model
+
+    def _robot_values(
+        self, function: str, t: Any, x: Record, u: Record, p: Record, f_contact: Any
+    ) -> Values:
+        """Return the values of a function of the robot under the contact wrenches (nb, 6)."""
+        given = vars(u)
+        f_ext = given["f_ext"] + f_contact if "f_ext" in given else f_contact
+        return call(self._robot, function, t, x, Record({**given, "f_ext": f_ext}), p)

@@ -1,0 +1,151 @@
+"""Checks and default values of plants with contact: joints, loops, names, joint properties."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.contact.joint_tables import LoopTables, check_kinds, free_bodies, neighbours
+from rigidblocks.dynamics.loops.assembly import closure_errors, consistent_velocity
+from rigidblocks.joints import SixDoF
+from rigidblocks.library.common_ports import check_open
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.shapes import Shape, Sphere, Surface
+from rigidblocks.robot_description.robot_description import JointProperties
+from rigidblocks.spatial.spatial import Array
+
+CLOSED = 1e-6  # tolerance of loop errors of the initial configuration [rad, m]; found by trial
+
+MANY = 400  # number of bodies above which default_max_contacts is smaller; found by trial
+
+
+def check_joints(model: Model) -> None:
+    """Check that rigid contact supports all joints, including loop joints.
+
+    Raises:
+        ValueError: A joint is not supported.
+    """
+    check_open(replace(model, loops=()), "RigidContactPlant")
+    LoopTables(model).check()
+    check_kinds(model)
+
+
+def as_ground(given: Any) -> tuple[Shape | Surface, ...]:
+    """Return the ground `given`, one shape or a sequence of shapes, as a tuple.
+
+    Raises:
+        TypeError: An element is not a shape or surface.
+    """
+    shapes = (given,) if isinstance(given, Shape | Surface | str) else given
+    if not isinstance(shapes, Iterable):
+        raise TypeError(f"`ground` must be shapes or surfaces, such as Plane(), not {given!r}")
+    ground = tuple(shapes)
+    for shape in ground:
+        if not isinstance(shape, Shape | Surface):
+            raise TypeError(
+                f"`ground` must be shapes or surfaces, such as Plane(), not {shape!r:.60}"
+            )
+    return ground
+
+
+def consistent_start_velocity(model: Model, q0: Array, qd0: Array) -> Array:
+    """Return the velocity nearest to qd0 that satisfies the loop constraints.
+
+    If this velocity differs from qd0, the function issues a warning.
+
+    Raises:
+        ValueError: q0 does not close the loops.
+    """
+    open_ = {name: e for name, e in closure_errors(model, q0).items() if max(e) > CLOSED}
+    if open_:
+        name, (angle, way) = next(iter(open_.items()))
+        raise ValueError(
+            f"q0 leaves loop joint '{name}' of model '{model.name}' open by {angle:.3g} rad and "
+            f"{way:.3g} m; use assemble(model, q0) to close the loops"
+        )
+    return consistent_velocity(model, q0, qd0)
+
+
+def as_exclusions(
+    model: Model, given: Iterable[tuple[str, str]], only_with_shapes: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """Return the collision exclusions `given` as a tuple of pairs of body names.
+
+    Raises:
+        ValueError: A body is unknown, or `only_with_shapes` is True and a body has no shapes.
+    """
+    exclusions = tuple((a, b) for a, b in given)
+    bodies = zip(model.body_names, model.contact, strict=True)
+    names = (*(name for name, shapes in bodies if shapes or not only_with_shapes), "ground")
+    for name in (name for pair in exclusions for name in pair):
+        if name not in names:
+            which = " with shapes" if only_with_shapes else ""
+            raise ValueError(
+                f"unknown body{which} '{name}' of model '{model.name}' in `collision_exclusions`; "
+                f"expected two of {', '.join(names)}"
+            )
+    return exclusions
+
+
+def excluded_pairs(
+    model: Model, exclusions: Sequence[tuple[str, str]]
+) -> tuple[tuple[int, int], ...]:
+    """Return pairs of body indices without contact: adjacent bodies and collision exclusions.
+
+    The fixed shapes have the index nb.
+    """
+    names = (*model.body_names, "ground")
+    named = ((names.index(a), names.index(b)) for a, b in exclusions)
+    return (*neighbours(model), *named)
+
+
+def check_freedoms(model: Model, freedoms: JointProperties) -> None:
+    """Check the joint properties of a plant with rigid contact.
+
+    Raises:
+        ValueError: The number of elements is not nv. A joint with nq > nv has stops, friction or
+            springs. A six-degree-of-freedom joint has rotor inertia along its translations. A free
+            body has rotor inertia or damping.
+    """
+    if len(freedoms.lower) != model.nv:
+        raise ValueError(
+            f"`joint_properties` has {len(freedoms.lower)} degrees of freedom, but model "
+            f"'{model.name}' has {model.nv}"
+        )
+    held = (
+        np.isfinite(freedoms.lower)
+        | np.isfinite(freedoms.upper)
+        | (freedoms.friction > 0)
+        | (freedoms.stiffness > 0)
+    )
+    is_free = free_bodies(model)
+    for i, (name, joint) in enumerate(zip(model.joint_names, model.joint, strict=True)):
+        if held[model.v_slices[i]].any() and joint.nq > joint.nv:
+            raise ValueError(
+                f"joint '{name}' of model '{model.name}' has nq > nv; it supports dampers and "
+                "rotors, but no stops, dry friction or springs"
+            )
+        of = model.v_slices[i]
+        if isinstance(joint, SixDoF) and (
+            np.any(freedoms.armature[of][3:])
+            or (is_free[i] and np.any([freedoms.armature[of], freedoms.damping[of]]))
+        ):
+            raise ValueError(
+                f"rigid contact does not support rotor inertia or damping of the free joint "
+                f"'{name}' of model '{model.name}'; use compliant contact"
+            )
+
+
+def default_max_contacts(model: Model) -> int:
+    """Return the default maximum number of contacts, which is sufficient for a pile of the bodies.
+
+    A close-packed sphere has twelve contacts, and two spheres share each contact. The maximum for
+    spheres is therefore six contacts per sphere. Heaps of more than `MANY` spheres have about four
+    contacts per sphere. The maximum for other shapes is twelve contacts per body.
+    """
+    of_ball = 6 if model.nb <= MANY else 4
+    return sum(
+        of_ball if all(isinstance(shape, Sphere) for shape in shapes) else 12
+        for shapes in model.contact
+    )

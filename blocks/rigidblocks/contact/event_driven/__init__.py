@@ -1,0 +1,1 @@
+"""Contact and impact as complementarity problems (RBDA chapter 11)."""

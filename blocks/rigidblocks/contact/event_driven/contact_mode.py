@@ -1,0 +1,612 @@
+"""Contact modes of rigid contact, and the motion between two events (RBDA 11.5).
+
+A closed contact is an equality constraint. A contact with friction sticks or slips. The constraints
+are linear in the accelerations, so the motion within a mode is smooth. A mode ends when one of its
+margins reaches zero. The margins are normal forces, distances of friction forces from their cone,
+sliding velocities along their direction, and gaps of open contacts. `beginning_phase` selects the
+mode after an event.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from rigidblocks.contact.event_driven.complementarity import complementarity
+from rigidblocks.contact.event_driven.contact_dynamics import (
+    contact_bias,
+    contact_matrix,
+    delassus_factors,
+)
+from rigidblocks.contact.event_driven.projected_gauss_seidel import projected_sweeps
+from rigidblocks.contact.event_driven.unilateral_constraints import (
+    AnyContact,
+    PointContact,
+    contact_directions,
+    contact_gap,
+)
+from rigidblocks.dynamics.inverse import bias_force
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import Array
+
+# returns all possible contacts at (q, qd), always in the same order
+Contacts = Callable[[Array, Array], Sequence[AnyContact]]
+# tolerances of zero, all found by trial
+WITHIN = 1e-9  # relative to the largest force, and to max(largest acceleration, 1 m/s^2)
+STILL = 1e-9  # sliding velocity [m/s]
+TOUCHING = 1e-13  # gap [m]
+_DEPENDENT = 1e-10  # singular value of dependent contacts, relative to the largest
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
+class Phase:
+    """Contact mode between two events.
+
+    `closed` contains the indices of the closed contacts. `pressed` contains the indices of the
+    active contacts among them, which transmit the force (RBDA Table 11.1). The other closed
+    contacts open or depend on active contacts. `slip` contains the sliding directions (3,). The
+    friction force of a slipping contact acts against its sliding direction.
+
+    The factors `share`, derived from the normal forces, distribute friction among dependent
+    contacts. Alternatively, `near` contains forces (z, x, y), and the solution is the nearest to
+    these forces. `force` and `acceleration` are the scales of the zero tolerances. Below the speed
+    `slow` [m/s], friction does not follow the sliding direction.
+    """
+
+    closed: tuple[int, ...] = ()
+    pressed: tuple[int, ...] = ()
+    slip: Mapping[int, Array] = field(default_factory=dict)
+    share: Mapping[int, float] = field(default_factory=dict)
+    near: Mapping[int, Array] = field(default_factory=dict)
+    force: float = 1.0
+    acceleration: float = 1.0
+    slow: float = STILL
+
+    @property
+    def sticking(self) -> tuple[int, ...]:
+        """Pressed contacts that do not slip, including contacts without friction.
+
+        `directions` has no tangents for the contacts without friction.
+        """
+        return tuple(i for i in self.pressed if i not in self.slip)
+
+
+class Motion(NamedTuple):
+    """Motion in a contact mode: qdd (nv,), and forces, velocities and accelerations of n contacts.
+
+    The forces, velocities and accelerations are (n, 3) as (z, x, y), with zeros for open contacts.
+    """
+
+    qdd: Array
+    force: Array
+    velocity: Array
+    acceleration: Array
+
+
+class Surfaces(NamedTuple):
+    """Geometry and friction of n contacts.
+
+    The fields are gaps (n,) [m or rad], tangents (n, 3, 2), which are zero for joint limits, and
+    coefficients of friction (n,).
+    """
+
+    gap: Array
+    tangents: Array
+    mu: Array
+
+
+def surfaces(model: Model, q: Array, contacts: Sequence[AnyContact]) -> Surfaces:
+    """Return the gaps, the tangents and the friction coefficients of the contacts."""
+    tangents = [
+        contact_directions(c.normal)[:, 1:] if isinstance(c, PointContact) else np.zeros((3, 2))
+        for c in contacts
+    ]
+    mu = [c.mu if isinstance(c, PointContact) else 0.0 for c in contacts]
+    gap = [contact_gap(model, q, c) for c in contacts]
+    return Surfaces(np.array(gap), np.array(tangents).reshape(-1, 3, 2), np.array(mu))
+
+
+class Directions(NamedTuple):
+    """Indices of the r directions of some contacts.
+
+    `z[i]` is the index of the normal of contact i. `xy[i]` is the slice of its tangents, if the
+    contact has friction.
+    """
+
+    z: dict[int, int]
+    xy: dict[int, slice]
+
+    def tangents(self, i: int) -> range:
+        """Return the indices of the tangential directions of contact i; none without friction."""
+        where = self.xy.get(i, slice(0, 0))
+        return range(where.start, where.stop)
+
+    def rows(self, i: int) -> list[int]:
+        """Return the indices of the normal and the tangential directions of contact i."""
+        return [self.z[i], *self.tangents(i)]
+
+
+def directions(rubs: Sequence[bool], chosen: Sequence[int]) -> Directions:
+    """Return the directions of the chosen contacts, with the tangents after each normal.
+
+    `rubs` contains a flag for each contact: True if the contact has friction.
+    """
+    z, xy, r = dict[int, int](), dict[int, slice](), 0
+    for i in chosen:
+        z[i], r = r, r + 1
+        if rubs[i]:
+            xy[i], r = slice(r, r + 2), r + 2
+    return Directions(z, xy)
+
+
+def each_direction(contacts: Sequence[AnyContact]) -> list[AnyContact]:
+    """Return a frictionless contact for each of the r directions, with the direction as normal."""
+    each = list[AnyContact]()
+    for c in contacts:
+        each.append(c)
+        if isinstance(c, PointContact) and c.has_friction:
+            each.extend(
+                _tangent_contact(c, tangent) for tangent in contact_directions(c.normal).T[1:]
+            )
+    return each
+
+
+def _tangent_contact(contact: PointContact, tangent: Array) -> PointContact:
+    """Return a contact at the same point; its normal is the tangent of the given contact."""
+    # a sticking contact does not slide, so the term with the tangent's derivative is zero
+    return replace(contact, normal=tangent, mu=0.0, gap=0.0, normal_rate=np.zeros(3))
+
+
+class PhaseEquation(NamedTuple):
+    """Equation a = M lam + d of the directions D of some contacts.
+
+    a and lam (r,) are the accelerations and forces along these directions. `surfaces` describes all
+    n contacts. w = T^T qd (r,) are the velocities, `free` = H^-1 (tau - C) (nv,), and HinvT = H^-1
+    T (nv, r) (RBDA Eq 11.34 to 11.36).
+    """
+
+    surfaces: Surfaces
+    D: Directions
+    M: Array
+    d: Array
+    w: Array
+    HinvT: Array
+    free: Array
+
+    def to_contacts(self, values: Array) -> Array:
+        """Return values (r,) along the directions as (n, 3) values (z, x, y) of n contacts."""
+        rows = np.zeros((len(self.surfaces.gap), 3))
+        for i, k in self.D.z.items():
+            rows[i, 0] = values[k]
+            rows[i, 1:] = values[self.D.xy[i]] if i in self.D.xy else 0.0
+        return rows
+
+    def mu(self, i: int) -> float:
+        """Return the coefficient of friction of contact i."""
+        return float(self.surfaces.mu[i])
+
+    def select(self, chosen: Sequence[int]) -> "PhaseEquation":
+        """Return the equation along the directions of the contacts `chosen` only."""
+        rows = [k for i in chosen for k in self.D.rows(i)]
+        D = directions([i in self.D.xy for i in range(len(self.surfaces.gap))], chosen)
+        M, d, w, HinvT = self.M[np.ix_(rows, rows)], self.d[rows], self.w[rows], self.HinvT[:, rows]
+        return PhaseEquation(self.surfaces, D, M, d, w, HinvT, self.free)
+
+
+def phase_equation(
+    model: Model,
+    q: Array,
+    qd: Array,
+    tau: Array,
+    contacts: Sequence[AnyContact],
+    closed: Sequence[int],
+) -> PhaseEquation:
+    """Return the equation a = M lam + d along the normals and tangents of the contacts `closed`."""
+    each = each_direction([contacts[i] for i in closed])
+    T = contact_matrix(model, q, each, friction=False)
+    M, HinvT, free = delassus_factors(model, q, T, tau - bias_force(model, q, qd))
+    bias = contact_bias(model, q, qd, each) if each else np.zeros(0)
+    D = directions([c.has_friction for c in contacts], closed)
+    here = surfaces(model, q, contacts)
+    return PhaseEquation(here, D, M, T.T @ free + bias, T.T @ qd, HinvT, free)
+
+
+def phase_motion(
+    model: Model, q: Array, qd: Array, tau: Array, contacts: Sequence[AnyContact], phase: Phase
+) -> Motion:
+    """Return the motion in a contact mode, with its closed contacts as equality constraints.
+
+    The arguments must not be traced; the function does not check them.
+    """
+    return motion_of(phase_equation(model, q, qd, tau, contacts, phase.closed), phase)
+
+
+def motion_of(equation: PhaseEquation, phase: Phase) -> Motion:
+    """Return accelerations, forces and velocities in a mode, from the equation of its contacts."""
+    lam, a = phase_forces(equation, phase)
+    qdd = equation.free + equation.HinvT @ lam
+    return Motion(qdd, *map(equation.to_contacts, (lam, equation.w, a)))
+
+
+def phase_forces(equation: PhaseEquation, phase: Phase) -> tuple[Array, Array]:
+    """Return forces lam (r,) and accelerations a (r,) along all directions in a mode.
+
+    The accelerations along the constrained directions c are zero. With lam = G y, the unknowns y
+    solve
+
+        (M G)_c y = -d_c
+
+    by least squares. If contacts are dependent, the result is the solution nearest to `near`.
+    """
+    normal, tangent = _normal_columns(equation, phase), _tangent_columns(equation, phase)
+    rows, columns, near = zip(*normal, *tangent, strict=True) if normal else ((), (), ())
+    still = list(rows)
+    # y' = y + pinv(A) (-d_c - A y), A = (M G)_c: the least-squares solution nearest to `near`
+    G = np.array(columns).reshape(len(still), len(equation.d)).T
+    y, A = np.array(near), (equation.M @ G)[still]
+    y = y + np.linalg.lstsq(A, -equation.d[still] - A @ y, rcond=_DEPENDENT)[0]
+    lam = G @ y
+    return lam, equation.M @ lam + equation.d
+
+
+# constraint row of an unknown, forces (r,) per unit of the unknown, and its value from `near`
+_Column = tuple[int, Array, float]
+
+
+def _normal_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
+    """Return one column per pressed contact: a unit normal force and its sliding friction."""
+    columns, D = list[_Column](), equation.D
+    for i in phase.pressed:
+        column = np.zeros(len(equation.d))
+        column[D.z[i]] = 1.0
+        if i in phase.slip:
+            begun = phase.slip[i] @ equation.surfaces.tangents[i]
+            way = _friction_direction(begun, equation.w[D.xy[i]], phase.slow)
+            column[D.xy[i]] = -equation.mu(i) * way
+        near = float(phase.near[i][0]) if i in phase.near else 0.0
+        columns.append((D.z[i], column, near))
+    return columns
+
+
+def _tangent_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
+    """Return two columns per sticking contact: unit friction forces, times `phase.share`."""
+    columns, D = list[_Column](), equation.D
+    for i in (i for i in phase.sticking if i in D.xy):
+        share = phase.share.get(i, 1.0)
+        near = phase.near[i][1:] / share if i in phase.near else np.zeros(2)
+        for row, value in zip(D.tangents(i), near, strict=True):
+            columns.append((row, share * np.eye(len(equation.d))[row], float(value)))
+    return columns
+
+
+def _friction_direction(begun: Array, xy: Array, slow: float) -> Array:
+    """Return the direction (x, y) opposite to the friction force of a slipping contact.
+
+        s = (v + max(slow - |v|, 0) s0) / |...|
+
+    v is the sliding velocity `xy`, and s0 is the initial direction `begun`. Below the speed `slow`
+    [m/s], s0 contributes to the result, because friction
+    rotates the velocity faster than an integrator step can follow. On a straight path the result
+    does not depend on s0.
+    """
+    speed = np.hypot(*xy)
+    xy = xy + max(slow - speed, 0.0) * begun
+    return np.asarray(xy / max(np.hypot(*xy), 1e-300))
+
+
+def margin(here: Surfaces, phase: Phase, motion: Motion) -> float:
+    """Return the smallest margin of a mode, which is positive while the mode lasts.
+
+    The margins are the gaps of open contacts and the normal forces of pressed contacts. A sticking
+    contact also has the friction reserve mu z - |t| as a margin, and a slipping contact the sliding
+    velocity. Each margin includes its zero tolerance.
+    """
+    margins = [np.inf]
+    for i, gap in enumerate(here.gap):
+        if i not in phase.closed:
+            margins.append(float(gap) + TOUCHING)
+        elif i in phase.pressed:
+            margins += _pressed_margins(i, here, phase, motion)
+    return float(min(margins))
+
+
+def _pressed_margins(i: int, here: Surfaces, phase: Phase, motion: Motion) -> list[float]:
+    """Return the margins of pressed contact i: normal force, and friction reserve or sliding."""
+    z, xy, mu = motion.force[i, 0], motion.force[i, 1:], float(here.mu[i])
+    margins = [z + 2 * WITHIN * phase.force]
+    if i in phase.slip:
+        speed = phase.slip[i] @ here.tangents[i] @ motion.velocity[i, 1:]
+        margins.append(float(speed) + STILL)
+    elif mu > 0.0:
+        margins.append(mu * z - np.hypot(*xy) + 3 * WITHIN * phase.force)
+    return margins
+
+
+# the following values were found by trial
+_TURNS = 20  # maximum number of changes of sliding directions from rest before Gauss-Seidel sweeps
+_SWEEPS = 1000  # Gauss-Seidel sweeps
+_STOPPED = 1e-3  # speed of a stopped contact, relative to the speed `Phase.slow`
+_MISFIT = 1e-6  # admissible violation, relative to the scales of forces and accelerations
+
+
+def beginning_phase(
+    model: Model,
+    q: Array,
+    qd: Array,
+    tau: Array,
+    contacts: Sequence[AnyContact],
+    closed: Sequence[int],
+    h: float = 0.0,
+) -> Phase:
+    """Return the contact mode that begins after an event (RBDA 11.5).
+
+    The contacts `closed` touch and do not approach. The mode determines which of these contacts
+    open, transmit force, stick and slip. If no contact has friction, the mode is the solution of
+    RBDA Eq 11.42. Otherwise the search starts with a mode in which all contacts without sliding
+    velocity stick. Contacts with impossible forces then open or begin to slip, one at a time.
+
+    Args:
+        model: The model.
+        q: Configuration (nq,).
+        qd: Velocity (nv,).
+        tau: Joint forces (nv,).
+        contacts: All contacts.
+        closed: Indices of the closed contacts.
+        h: Step size of the integrator [s]. A contact loses a certain speed in two steps. The
+            integrator resolves friction only above about this speed.
+
+    Raises:
+        ArithmeticError: The search finds no possible mode: no forces prevent penetration, or the
+            friction problem of the rigid bodies has no solution.
+    """
+    return select_contact_modes(phase_equation(model, q, qd, tau, contacts, closed), closed, h)
+
+
+def select_contact_modes(equation: PhaseEquation, closed: Sequence[int], h: float = 0.0) -> Phase:
+    """Return the contact mode after an event, from the equation along the closed contacts."""
+    phase = (_mode_with_friction if equation.D.xy else _mode_without_friction)(
+        equation, _initial_phase(equation, closed, h)
+    )
+    _, a = phase_forces(equation, phase)
+    stay = [
+        i
+        for i in phase.closed
+        if i in phase.pressed or a[equation.D.z[i]] <= WITHIN * phase.acceleration
+    ]
+    return replace(phase, closed=tuple(stay))
+
+
+def _initial_phase(equation: PhaseEquation, closed: Sequence[int], h: float) -> Phase:
+    """Return the initial mode of the search: all contacts pressed, all sliding contacts slip."""
+    still = slow_contacts(equation, h)
+    slip = {
+        i: _tangent_direction(equation.surfaces.tangents[i], equation.w[xy])
+        for i, xy in equation.D.xy.items()
+        if i not in still
+    }
+    size, slow = _acceleration_scale(equation), _slow_speed(equation, h)
+    return Phase(tuple(closed), tuple(closed), slip, acceleration=size, slow=slow)
+
+
+def slow_contacts(equation: PhaseEquation, h: float) -> list[int]:
+    """Return the contacts with friction whose sliding velocity is below the zero tolerance."""
+    least = max(10 * STILL, _STOPPED * _slow_speed(equation, h))
+    return [i for i, xy in equation.D.xy.items() if np.hypot(*equation.w[xy]) <= least]
+
+
+def _acceleration_scale(equation: PhaseEquation) -> float:
+    """Return the scale of the accelerations, max(1, max |d|), for zero tolerances."""
+    return float(np.abs(equation.d).max(initial=1.0))
+
+
+def _slow_speed(equation: PhaseEquation, h: float) -> float:
+    """Return the speed 2 h max |d| [m/s] that a contact may lose in two steps of length h [s]."""
+    return max(2.0 * h * _acceleration_scale(equation), STILL)
+
+
+def _mode_without_friction(equation: PhaseEquation, phase: Phase) -> Phase:
+    """Return the mode if no contact has friction; the active contacts are pressed (Eq 11.42)."""
+    solution = complementarity(equation.M, equation.d)
+    if not solution.feasible:
+        raise ArithmeticError(_impossible_text(phase.closed))
+    pressed = (i for i, active in zip(phase.closed, solution.active, strict=True) if active)
+    return replace(phase, pressed=tuple(pressed), force=_force_scale(equation, solution.lam, phase))
+
+
+def _mode_with_friction(equation: PhaseEquation, first: Phase) -> Phase:
+    """Return the mode with friction: change one contact at a time, else use Gauss-Seidel sweeps."""
+    phase, possible = _pivot_modes(equation, first)
+    if not (possible or first.slip):
+        phase = _sweep_modes(equation, phase)
+    if _is_impossible(equation, phase):
+        raise ArithmeticError(_impossible_text(phase.closed))
+    return phase
+
+
+def _is_impossible(equation: PhaseEquation, phase: Phase) -> bool:
+    """Return True if a contact pulls, penetrates, or moves although it is pressed or sticks."""
+    D, (lam, a) = equation.D, phase_forces(equation, phase)
+    pressed = [D.z[i] for i in phase.pressed]
+    still = pressed + [row for i in phase.sticking for row in D.tangents(i)]
+    pulls = lam[pressed] < -_MISFIT * phase.force
+    moves = np.abs(a[still]) > _MISFIT * phase.acceleration
+    penetrates = a[list(D.z.values())] < -_MISFIT * phase.acceleration
+    return bool(pulls.any() or moves.any() or penetrates.any())
+
+
+def _pivot_modes(equation: PhaseEquation, phase: Phase) -> tuple[Phase, bool]:
+    """Correct the contact with the largest violation repeatedly.
+
+    Returns the last mode, and True if it is possible.
+    """
+    turns = 0
+    for _ in range(20 + _TURNS + 10 * len(phase.closed)):
+        lam, a = phase_forces(equation, phase)
+        phase = replace(phase, force=_force_scale(equation, lam, phase))
+        changed = _correct_phase(equation, phase, lam, a)
+        if changed is None:
+            return phase, True
+        turns += _differ_only_in_directions(phase, changed)
+        if turns == _TURNS:
+            break
+        phase = changed
+    return phase, False
+
+
+def _differ_only_in_directions(first: Phase, second: Phase) -> bool:
+    """Return True if two modes differ only in the sliding directions of their contacts."""
+    return (
+        second.slip.keys() == first.slip.keys()
+        and second.pressed == first.pressed
+        and second.share == first.share
+    )
+
+
+def _correct_phase(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
+    """Return the mode after the correction of one violation, or None without a violation."""
+    for change in (
+        _release_contact,
+        _press_contact,
+        _share_friction,
+        _start_slipping,
+        _turn_friction,
+    ):
+        if (changed := change(equation, phase, lam, a)) is not None:
+            return changed
+    return None
+
+
+def _release_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
+    """Return the mode without the pressed contact that has the largest pulling force."""
+    del a
+    z = {i: float(lam[equation.D.z[i]]) for i in phase.pressed}
+    if min(z.values(), default=0.0) < -WITHIN * phase.force:
+        worst = min(z, key=lambda i: z[i])
+        return replace(phase, pressed=tuple(i for i in phase.pressed if i != worst))
+    return None
+
+
+def _press_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
+    """Return the mode that also presses the contact with the largest penetrating acceleration."""
+    del lam
+    resting = {i: a[k] for i, k in equation.D.z.items() if i not in phase.pressed}
+    if min(resting.values(), default=0.0) < -WITHIN * phase.acceleration:
+        return replace(phase, pressed=(*phase.pressed, min(resting, key=lambda i: resting[i])))
+    return None
+
+
+def _share_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
+    """Distribute friction in proportion to normal forces if the sticking contacts changed.
+
+        share_i = sqrt(max(z_i / mean(z), 1e-6))
+
+    The lower bound 1e-6, found by trial, keeps the shares positive.
+    """
+    del a
+    sticking = _sticking_contacts(equation, phase)
+    if phase.share.keys() == set(sticking):
+        return None
+    normal = [float(lam[equation.D.z[i]]) for i in sticking]
+    mean = sum(normal) / max(1, len(normal))
+    share = {
+        i: float(np.sqrt(max(f / mean, 1e-6))) if mean > WITHIN * phase.force else 1.0
+        for i, f in zip(sticking, normal, strict=True)
+    }
+    return replace(phase, share=share)
+
+
+def _start_slipping(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
+    """Return the mode in which the contacts farthest outside their friction cone begin to slip."""
+    del a
+    D, sticking = equation.D, _sticking_contacts(equation, phase)
+    loads = {
+        i: np.hypot(*lam[D.xy[i]]) / (equation.mu(i) * max(lam[D.z[i]], 0.0) + WITHIN * phase.force)
+        for i in sticking
+    }
+    if (worst := max(loads.values(), default=0.0)) <= 1.0:
+        return None
+    # contacts with equal loads, within 1e-6 (found by trial), begin to slip together
+    begin = [i for i in sticking if loads[i] > (1.0 - 1e-6) * worst]
+    way = {i: _tangent_direction(equation.surfaces.tangents[i], -lam[D.xy[i]]) for i in begin}
+    return replace(phase, slip={**phase.slip, **way})
+
+
+def _turn_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
+    """Return the mode with corrected sliding directions of contacts that begin to slip, or None."""
+    del lam
+    xy = equation.D.xy
+    way = {
+        i: _tangent_direction(equation.surfaces.tangents[i], a[xy[i]])
+        for i in phase.slip
+        if i in phase.pressed
+        and np.hypot(*equation.w[xy[i]]) <= STILL
+        and np.hypot(*a[xy[i]]) > WITHIN * phase.acceleration
+    }
+    if all(np.abs(way[i] - phase.slip[i]).max() <= 1e-6 for i in way):
+        return None
+    # under-relaxation s' = s + a / 4, because a rotation of the friction rotates the acceleration
+    # by a larger angle; the factor was found by trial
+    part = {i: phase.slip[i] + 0.25 * way[i] for i in way}
+    unit = {i: s / np.linalg.norm(s) for i, s in part.items()}
+    return replace(phase, slip={**phase.slip, **unit})
+
+
+def _sweep_modes(equation: PhaseEquation, phase: Phase) -> Phase:
+    """Return the mode that begins from rest, by Gauss-Seidel sweeps.
+
+    The sweeps solve the contact problem in accelerations. The function is for contacts whose
+    friction forces change the sliding directions.
+    """
+    D, lam = equation.D, _swept_forces(equation)
+    force = _force_scale(equation, lam, phase)
+    pressed = [i for i in D.z if lam[D.z[i]] > WITHIN * force]
+    near = {i: lam[[D.z[i], *D.tangents(i)]] for i in pressed}
+    slip = {
+        i: _tangent_direction(equation.surfaces.tangents[i], -lam[D.xy[i]])
+        for i in pressed
+        if i in D.xy and np.hypot(*lam[D.xy[i]]) > (1.0 - 1e-6) * equation.mu(i) * lam[D.z[i]]
+    }
+    return replace(phase, pressed=tuple(pressed), slip=slip, share={}, near=near, force=force)
+
+
+def _swept_forces(equation: PhaseEquation) -> Array:
+    """Return lam (r,) along all directions by projected Gauss-Seidel sweeps.
+
+    `projected_sweeps` expects contacts with friction first and tangents last.
+    """
+    order = sorted(equation.D.z, key=lambda i: i not in equation.D.xy)
+    rows = [equation.D.z[i] for i in order]
+    rows += [row for i in order for row in equation.D.tangents(i)]
+    mu = [equation.mu(i) for i in order if i in equation.D.xy]
+    lam = np.zeros(len(rows))
+    M, d = equation.M[np.ix_(rows, rows)], equation.d[rows]
+    lam[rows] = projected_sweeps(M, d, mu, sweeps=_SWEEPS)
+    return lam
+
+
+def _sticking_contacts(equation: PhaseEquation, phase: Phase) -> list[int]:
+    """Return the indices of the sticking contacts that have friction."""
+    return [i for i in phase.sticking if i in equation.D.xy]
+
+
+def _force_scale(equation: PhaseEquation, lam: Array, phase: Phase) -> float:
+    """Return the scale of the forces.
+
+    The result is the larger of two forces: the largest contact force, and the force that gives a
+    contact an acceleration equal to the acceleration scale.
+    """
+    mobility = float(equation.M.diagonal().max(initial=0.0))
+    return max(float(np.abs(lam).max(initial=0.0)), phase.acceleration / max(mobility, 1e-300))
+
+
+def _tangent_direction(tangents: Array, xy: Array) -> Array:
+    """Return the unit vector (3,) of a tangential vector with the components xy (2,)."""
+    return np.asarray(tangents @ xy / max(np.hypot(*xy), 1e-300))
+
+
+def _impossible_text(closed: Sequence[int]) -> str:
+    return (
+        f"contacts {', '.join(map(str, closed))} have no possible motion: no forces prevent "
+        "penetration, or friction is too strong for rigid bodies"
+    )

@@ -1,0 +1,452 @@
+"""Tables of shapes and their materials for the C contact solver, as arrays and as C code.
+
+The C code reads them in `c/contact/shapes.h`, `c/contact/terrain.h` (terrain) and
+`c/contact/time_step.h` (materials). The tables also contain the planes and faces of polytopes for
+the pressure model (`c/contact/compliant_forces.h`).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rigidblocks.robot.material import Material, static_friction
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.shapes import (
+    Box,
+    Capsule,
+    ConvexHull,
+    Cylinder,
+    Ellipsoid,
+    HeightField,
+    Plane,
+    PointSet,
+    Shape,
+    Sphere,
+    Surface,
+    TriangleMesh,
+)
+from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity
+
+FIELD, MESH = 7, 8
+AROUND = 1e3  # width of the level ground around a height field, in field sides; found by trial
+
+
+def field_row(field: HeightField) -> Array:
+    """Return the row of the shape table for a height field."""
+    heights, spacing = np.asarray(field.heights), np.asarray(field.spacing)
+    around = AROUND * float(((np.array(heights.shape) - 1) * spacing).max())
+    head = [FIELD, 0, 0, 0, 0, 0, np.inf, 0, *heights.shape]
+    return np.array([*head, *np.asarray(field.first), *spacing, around, *heights.ravel()])
+
+
+def mesh_row(mesh: TriangleMesh) -> tuple[Array, Array]:
+    """Return the row of the shape table for a mesh, and the centre (3,) [m] of its vertices."""
+    vertices, triangles = np.asarray(mesh.vertices), np.asarray(mesh.triangles)
+    low, high = vertices.min(axis=0), vertices.max(axis=0)
+    middle = (low + high) / 2
+    corner, size, count, starts, lists = _grid(mesh.faces - middle)
+    row = [
+        np.array([MESH, *(high - middle), 0, 0, np.inf, 0, len(vertices), len(triangles), *count]),
+        corner,
+        size,
+        (vertices - middle).ravel(),
+        np.hstack([triangles, mesh.adjacent_triangles]).ravel(),
+        starts,
+        lists,
+    ]
+    return np.concatenate(row), middle
+
+
+def _grid(faces: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """Return a horizontal grid over the triangles `faces`, with about one triangle per cell.
+
+    The results are the corner, the cell size, the cell counts, the start index of each cell list,
+    and the concatenated cell lists.
+    """
+    low, high = faces.min(axis=1)[:, :2], faces.max(axis=1)[:, :2]
+    corner = low.min(axis=0)
+    sides = np.maximum(high.max(axis=0) - corner, 1e-9)
+    size = max(float(np.sqrt(sides.prod() / len(faces))), float(sides.max() / len(faces)))
+    count = np.maximum(np.ceil(sides / size).astype(int), 1)
+    cell = sides / count
+    first, last = (
+        np.clip(np.floor((x - corner) / cell).astype(int), 0, count - 1) for x in (low, high)
+    )
+    cells = _cells(first, last, count)
+    starts = np.cumsum([0, *map(len, cells)])
+    return corner, cell, count, starts, np.array([k for one in cells for k in one])
+
+
+def _cells(first: Array, last: Array, count: Array) -> list[list[int]]:
+    """Return the triangles in each grid cell; triangle i covers cells `first[i]` to `last[i]`."""
+    cells: list[list[int]] = [[] for _ in range(int(count.prod()))]
+    for k, ((i0, j0), (i1, j1)) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+        for i in range(i0, i1 + 1):
+            for j in range(j0, j1 + 1):
+                cells[i * int(count[1]) + j].append(k)
+    return cells
+
+
+MOST_CORNERS = 64  # maximum number of vertices of a hull with pressure; found by trial
+MOST_SIDES = 12  # maximum number of sides of a convex face piece; found by trial
+
+
+def polytope_row(row: Array) -> Array | None:
+    """Return the planes and faces of a box or of a hull of at most 64 vertices, in its own frame.
+
+    `row` is a table row from `shape_rows`. The result is None for other shapes.
+    """
+    if row[0] == BOX:
+        signs = np.array(np.meshgrid(*[(-1, 1)] * 3)).reshape(3, 8).T
+        corners = signs * row[1:4]
+    elif row[0] == HULL and row[5] <= MOST_CORNERS:
+        corners = row[8:].reshape(-1, 3)
+    else:
+        return None
+    planes = _planes(corners)
+    faces, areas = [], []
+    for k, plane in enumerate(planes):
+        loop = _loop(corners, plane)
+        areas.append(_area(loop, plane[:3]))
+        faces += [np.array([k, len(piece), *piece.ravel()]) for piece in _pieces(loop)]
+    return np.concatenate([[len(planes), len(faces), max(areas)], planes.ravel(), *faces])
+
+
+def _planes(corners: Array) -> Array:
+    """Return the face planes (n, 4) of a convex hull: unit outward normal and distance from 0."""
+    a, b, c = (corners[list(k)] for k in zip(*combinations(range(len(corners)), 3), strict=True))
+    n = np.cross(b - a, c - a)
+    length = np.linalg.norm(n, axis=1)
+    size = float(np.ptp(corners, axis=0).max())
+    wide = length > 1e-9 * size**2
+    n, a = n[wide] / length[wide, None], a[wide]
+    height = n @ corners.T - np.sum(n * a, axis=1)[:, None]
+    dust = 1e-9 * size
+    below, above = (height < dust).all(axis=1), (height > -dust).all(axis=1)
+    n = np.where(above[:, None], -n, n)[below ^ above]
+    return np.array([[*normal, (corners @ normal).max()] for normal in _distinct(n)])
+
+
+def _distinct(normals: Array) -> list[Array]:
+    """Return the distinct unit normals, in the order of their first occurrence."""
+    found = np.unique(np.round(normals, 7), axis=0, return_index=True)[1]
+    kept: list[Array] = []
+    for normal in normals[np.sort(found)]:
+        if all(normal @ other < 1 - 1e-12 for other in kept):
+            kept.append(normal)
+    return kept
+
+
+def _loop(corners: Array, plane: Array) -> Array:
+    """Return the corners (n, 3) on a plane, counter-clockwise about its normal."""
+    n, s = plane[:3], plane[3]
+    on = corners[corners @ n > s - 1e-9 * np.ptp(corners, axis=0).max()]
+    u = np.cross(n, np.eye(3)[np.argmin(np.abs(n))])
+    v, arm = np.cross(n, u), on - on.mean(axis=0)
+    return np.asarray(on[np.argsort(np.arctan2(arm @ v, arm @ u), kind="stable")])
+
+
+def _area(loop: Array, n: Array) -> float:
+    return float(n @ np.cross(loop, np.roll(loop, -1, axis=0)).sum(axis=0)) / 2
+
+
+def _pieces(loop: Array) -> list[Array]:
+    """Return a face with the corners `loop` (n, 3), divided into convex pieces with few corners."""
+    if len(loop) <= MOST_SIDES:
+        return [loop]
+    first, rest = loop[:MOST_SIDES], loop[[0, *range(MOST_SIDES - 1, len(loop))]]
+    return [first, *_pieces(rest)]
+
+
+POINT, SEGMENT, BOX, CYLINDER, ELLIPSOID, HULL, HALF_SPACE = range(7)
+
+
+def shape_rows(shape: Shape | Surface) -> Iterator[tuple[Array, Transform]]:
+    """Yield the table rows of a shape, with the transform from body to shape coordinates.
+
+    A shape has one row; a `PointSet` has one row for each point.
+
+    Raises:
+        TypeError: The contact solver does not support the shape.
+    """
+    match shape:
+        case Sphere():
+            yield _row(POINT, (0, 0, 0), shape.radius, 2 * shape.radius), _translation(shape.centre)
+        case Capsule():
+            half = (0, 0, shape.height / 2)
+            yield _row(SEGMENT, half, shape.radius, 2 * shape.radius), shape.placement
+        case Box():
+            sides = np.asarray(shape.sides)
+            yield _row(BOX, sides / 2, 0.0, sides.min()), shape.placement
+        case Cylinder():
+            r, h = shape.radius, shape.height
+            yield _row(CYLINDER, (r, r, h / 2), 0.0, min(2 * r, h)), shape.placement
+        case Ellipsoid():
+            axes = np.asarray(shape.semi_axes)
+            yield _row(ELLIPSOID, axes, 0.0, 2 * axes.min()), shape.placement
+        case ConvexHull():
+            yield _hull(shape.points)
+        case Plane():
+            yield _row(HALF_SPACE, (0, 0, 0), 0.0, np.inf), _plane(shape)
+        case HeightField():
+            yield field_row(shape), identity()
+        case TriangleMesh():
+            row, middle = mesh_row(shape)
+            yield row, _translation(middle)
+        case PointSet():
+            for point in shape.points:
+                yield _row(POINT, (0, 0, 0), 0.0, 0.0), _translation(point)
+        case _:
+            raise TypeError(
+                f"unsupported contact shape {shape!r}; expected a sphere, capsule, box, cylinder, "
+                f"ellipsoid, convex hull, point set, plane, height field or triangle mesh"
+            )
+
+
+def _row(kind: int, half: ArrayLike, radius: float, size: float, vertices: ArrayLike = ()) -> Array:
+    """Return a shape table row: type, half sizes, radius, number of vertices, size and vertices."""
+    flat = np.ravel(np.asarray(vertices, dtype=float))
+    return np.array([kind, *np.asarray(half, dtype=float), radius, flat.size // 3, size, 0, *flat])
+
+
+def _translation(point: ArrayLike) -> Transform:
+    return Transform(np.eye(3), np.asarray(point, dtype=float))
+
+
+def _plane(plane: Plane) -> Transform:
+    """Return the frame of a plane: its z axis is the normal, its xy plane is the surface."""
+    z = np.asarray(plane.normal)
+    x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
+    x = x / np.linalg.norm(x)
+    return Transform(np.array([x, np.cross(z, x), z]), np.asarray(plane.point))
+
+
+def _hull(vertices: Array) -> tuple[Array, Transform]:
+    """Return the table row of a hull about the mean of its vertices, and its frame.
+
+    The size in the row is the smallest width along the principal axes.
+    """
+    middle = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
+    around = vertices - middle
+    axes = np.linalg.svd(around - around.mean(axis=0))[2]
+    width = float(np.ptp(around @ axes.T, axis=0).min())
+    return _row(HULL, (0, 0, 0), 0.0, width, around), Transform(identity().E, middle)
+
+
+MOST_ON_STACK = 2**15  # workspace limit [bytes]: threads may have only 128 kB of stack
+
+
+def scene_tables(model: Model, ground: Sequence[Shape | Surface]) -> str:
+    """Return the C tables of the bodies of a model and of all shapes.
+
+    The shapes are in the model's field `contact` and in `ground`, which is in base coordinates.
+    """
+    centres = [body_centre(body) for body in model.inertia]
+    rows = list(placed_rows(model, ground, centres))
+    inertias = [_about_centre(body) for body in model.inertia]
+    isotropic = [np.ptp(np.linalg.eigvalsh(I)) <= 1e-12 * np.trace(I) for I in inertias]
+    return "\n".join(
+        [
+            table("double", "RB_MASS", [body.m for body in model.inertia]),
+            table("double", "RB_CENTRE", centres),
+            table("double", "RB_INERTIA", [I.ravel() for I in inertias]),
+            table("int", "RB_ISOTROPIC", map(int, isotropic)),
+            shape_tables(rows),
+            table("double", "RB_SHAPE_REACH", [_reach(row, X) for _, row, X in rows]),
+        ]
+    )
+
+
+def shape_tables(rows: Sequence[tuple[int, Array, Transform]]) -> str:
+    """Return the C tables of the shapes that `placed_rows` yields."""
+    starts = np.cumsum([0, *(len(row) for _, row, _ in rows)])[:-1]
+    kinds = {int(row[0]) for _, row, _ in rows}
+    if kinds & {FIELD, MESH}:
+        kinds.add(SEGMENT)  # the edges of terrain are segments
+    return "\n".join(
+        [
+            f"#define RB_KINDS_PRESENT {sum(1 << kind for kind in kinds)}",
+            table("double", "RB_SHAPE_TABLE", np.concatenate([row for _, row, _ in rows])),
+            table("int", "RB_SHAPE_AT", map(int, starts)),
+            table("int", "RB_SHAPE_BODY", [body for body, _, _ in rows]),
+            table("double", "RB_SHAPE_POSE", [np.array([*X.E.T.ravel(), *X.r]) for *_, X in rows]),
+        ]
+    )
+
+
+def shape_count(model: Model, ground: Sequence[Shape | Surface]) -> int:
+    """Return the number of shape table rows of the model and the ground."""
+    return len(list(placed_rows(model, ground, [np.zeros(3)] * model.nb)))
+
+
+def placed_rows(
+    model: Model, ground: Sequence[Shape | Surface], centres: Sequence[Array]
+) -> Iterator[tuple[int, Array, Transform]]:
+    """Yield the body index, table row and frame of each shape.
+
+    The frame is relative to the centre (3,) of the body, in body coordinates. The body index is
+    `nb` for fixed shapes.
+    """
+    for i, shapes in enumerate(model.contact):
+        for shape in shapes:
+            for row, X in shape_rows(shape):
+                yield i, row, Transform(X.E, X.r - centres[i])
+    for surface in ground:
+        for row, X in shape_rows(surface):
+            yield model.nb, row, X
+
+
+def body_centre(body: RigidInertia) -> Array:
+    """Return the centre of mass of a body, or the origin for a massless body."""
+    return np.asarray(body.h / body.m if body.m > 0 else np.zeros(3))
+
+
+def _about_centre(body: RigidInertia) -> Array:
+    """Return the rotational inertia (3, 3) about the centre of mass c: I - m (c . c 1 - c c^T)."""
+    c = body_centre(body)
+    return np.asarray(body.I - body.m * (c @ c * np.eye(3) - np.outer(c, c)))
+
+
+def _reach(row: Array, X: Transform) -> float:
+    """Return the radius [m] of the sphere about the centre of mass that contains the shape."""
+    kind, half, radius = int(row[0]), row[1:4], row[4]
+    if kind in (HALF_SPACE, FIELD, MESH):
+        return 0.0
+    if kind == HULL:
+        far = float(np.linalg.norm(row[8:].reshape(-1, 3), axis=1).max())
+    elif kind == CYLINDER:
+        far = float(np.hypot(half[0], half[2]))
+    else:
+        far = float(half[2] if kind == SEGMENT else np.linalg.norm(half))
+    return float(np.linalg.norm(X.r)) + far + float(radius)
+
+
+def workspace_text(size: int) -> str:
+    """Return the C definition RB_LARGE_SCENE, 1 if `size` [bytes] exceeds the stack limit.
+
+    See `c/kernel/workspace.h`.
+    """
+    return f"#define RB_LARGE_SCENE {int(size > MOST_ON_STACK)}"
+
+
+def table(kind: str, name: str, rows: Iterable[object]) -> str:
+    """Return the definition of a C array, with one element or row for each item of `rows`."""
+    values = [np.asarray(row) for row in rows]
+    width = f"[{values[0].size}]" if values[0].ndim else ""
+    texts = (
+        "{" + ", ".join(map(number_text, value)) + "}" if value.ndim else number_text(value[()])
+        for value in values
+    )
+    return f"static const {kind} {name}[{len(values)}]{width} = {{{', '.join(texts)}}};"
+
+
+def number_text(value: object) -> str:
+    """Return the C literal of a number; infinite values become 1e300 or -1e300."""
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    number = float(value)  # type: ignore[arg-type]
+    return repr(number) if np.isfinite(number) else ("1e300" if number > 0 else "-1e300")
+
+
+MaterialPair = tuple[str, str, Material]
+COEFFICIENTS = ("mu", "mu_static", "e", "torsional", "rolling")
+
+
+@dataclass(frozen=True, eq=False)
+class MaterialTables:
+    """Materials of bodies, shapes and pairs.
+
+    First come the materials of the bodies and of the ground, for shapes without a material. The
+    distinct materials of shapes follow. The last are the materials of `pairs`, each for two
+    material names.
+    """
+
+    model: Model
+    ground: tuple[Shape | Surface, ...]
+    pairs: tuple[MaterialPair, ...]
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[int, Shape | Surface], ...]:
+        """Body index and shape of all shapes; the body index of a fixed shape is nb."""
+        own = [(i, shape) for i, shapes in enumerate(self.model.contact) for shape in shapes]
+        return (*own, *((self.model.nb, surface) for surface in self.ground))
+
+    @cached_property
+    def own(self) -> tuple[Material, ...]:
+        """Distinct materials of the shapes, in the order of their first occurrence."""
+        return tuple(dict.fromkeys(s.material for _, s in self.shapes if s.material is not None))
+
+    @property
+    def bodies(self) -> int:
+        """Number of bodies plus one for the ground; each of them has a default material."""
+        return self.model.nb + 1
+
+    @cached_property
+    def pair_materials(self) -> tuple[tuple[int, int, Material], ...]:
+        """Indices of the two materials of each pair, and the material of the pair."""
+        places: dict[str, list[int]] = {}
+        for k, material in enumerate(self.own):
+            places.setdefault(material.name, []).append(self.bodies + k)
+        found: dict[tuple[int, int], Material] = {}
+        for a, b, material in self.pairs:
+            for name in (a, b):
+                if not name or name not in places:
+                    raise ValueError(
+                        f"unknown material '{name}' in `material_pairs`; shapes of model "
+                        f"'{self.model.name}' and of `ground` have the materials "
+                        f"{', '.join(filter(None, places)) or '(none has a name)'}"
+                    )
+            for i in places[a]:
+                for j in places[b]:
+                    if (key := (min(i, j), max(i, j))) in found:
+                        raise ValueError(f"`material_pairs` lists the pair ('{a}', '{b}') twice")
+                    found[key] = material
+        return tuple((i, j, material) for (i, j), material in found.items())
+
+    def coefficient_values(self, name: str, of_bodies: Any) -> Array:
+        """Return a coefficient of all materials.
+
+        `of_bodies` contains the values of the bodies and the ground, as a scalar or (nb + 1,).
+        """
+        first = np.broadcast_to(np.asarray(of_bodies, dtype=float), (self.bodies,))
+        others = [*self.own, *(material for *_, material in self.pair_materials)]
+        rest = [static_friction(m) if name == "mu_static" else getattr(m, name) for m in others]
+        return np.array([*first, *rest])
+
+    def text(self) -> str:
+        """Return the C tables: number of materials, material of each shape, material pairs."""
+        n, pairs = self.bodies + len(self.own), self.pair_materials
+        keys = [float(i * n + j) for i, j, _ in pairs]
+        return "\n".join(
+            [
+                f"enum {{ RB_MATERIALS = {n}, RB_NAMED_PAIRS = {len(keys)} }};",
+                table("int", "RB_SHAPE_MATERIAL", list(self._row_materials())),
+                table("double", "RB_NAMED_PAIR", [*keys, 0.0]),
+            ]
+        )
+
+    def _row_materials(self) -> Iterator[int]:
+        """Yield the index of the material of each shape table row."""
+        for body, shape in self.shapes:
+            at = body if shape.material is None else self.bodies + self.own.index(shape.material)
+            yield from (at for _ in shape_rows(shape))
+
+
+def as_material_pairs(pairs: Sequence[MaterialPair]) -> tuple[MaterialPair, ...]:
+    """Return the pairs as a tuple.
+
+    Raises:
+        TypeError: A pair does not consist of two names and a material.
+    """
+    for pair in pairs:
+        if len(pair) != 3 or not isinstance(pair[2], Material):
+            raise TypeError(
+                "an element of `material_pairs` must be two names and a Material, such as "
+                f"('rubber', 'ice', Material(mu=0.1)), not {pair!r}"
+            )
+    return tuple((str(a), str(b), material) for a, b, material in pairs)
