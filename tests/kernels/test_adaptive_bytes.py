@@ -1,5 +1,6 @@
-"""Adaptive steps are the same to the last bit whatever compiles them, for only operations that are
-exact decide on them.
+"""Adaptive steps are bitwise equal with all compilers.
+
+Only operations with exact rounding determine the step size.
 """
 
 import ctypes
@@ -11,11 +12,11 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from rigidblocks.block.adaptive import METHODS, memory_for
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.kernel import KERNEL, model_header
+from rigidblocks.block.adaptive_methods import METHODS, memory_for
+from rigidblocks.kernels.model_header import KERNEL, model_header
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import ClosedLoopPlant
-from rigidblocks.mechanisms import five_bar
+from rigidblocks.robot.robots import five_bar
 from rigidblocks.tracing.ccode import c_text
 from rigidblocks.tracing.compiler import PORTABLE_FLAGS
 
@@ -29,22 +30,22 @@ COMPILERS = {
 
 
 def rows(folder, name, memory):
-    """The memory of the block in `folder` after each of 200 steps through a singular pose."""
+    """Return the memory after each of 200 steps through a singular configuration."""
     library = folder / f"{name.replace(' ', '_')}.so"
     flags = ["-shared", "-fPIC", str(folder / "kernel.c"), "-o", str(library), "-lm"]
     subprocess.run([*COMPILERS[name], *PORTABLE_FLAGS, *flags], check=True)
     kernel, m, done = ctypes.CDLL(str(library)), memory.start(), ctypes.c_int()
     values = np.zeros((200, memory.size))
     at, start, dt = ctypes.c_void_p(m.ctypes.data), ctypes.c_double(0.0), ctypes.c_double(0.01)
-    assert kernel.block_initialize(at, start) == 0
+    assert kernel.rb_block_initialize(at, start) == 0
     to = ctypes.c_void_p(values.ctypes.data)
-    assert kernel.block_run(at, start, dt, 0, len(values), to, ctypes.byref(done)) == 0
+    assert kernel.rb_block_run(at, start, dt, 0, len(values), to, ctypes.byref(done)) == 0
     return values
 
 
 @pytest.mark.interop
 @pytest.mark.parametrize("method", ["adaptive", "stiff"])
-def test_every_compiler_takes_the_same_steps_to_the_last_bit(tmp_path, method):
+def test_results_of_adaptive_steps_are_bitwise_equal_for_all_compilers(tmp_path, method):
     mechanism, chosen = five_bar(), METHODS[method]
     memory = memory_for(ClosedLoopPlant(mechanism.model, mechanism.q0), chosen)
     (tmp_path / "model.h").write_text(model_header(TracedEvaluator(memory), chosen, np.inf))

@@ -1,4 +1,4 @@
-"""Dynamics in lanes: what NumPy computes row by row, the same bits whatever the lanes."""
+"""Batched dynamics agree with NumPy and do not depend on the number of SIMD lanes."""
 
 import numpy as np
 import pytest
@@ -9,27 +9,24 @@ from random_models import MODELS, random_state
 from rigidblocks import (
     aba,
     auto_tree,
-    closed_loop_dynamics,
-    compiled,
     compiled_dynamics,
     crba,
     derivatives,
-    equivalent,
     rnea,
 )
-from rigidblocks.kernels.body_sweeps import body_sweeps
-from rigidblocks.kernels.dynamics import MOST_BODIES_IN_LANES
-from rigidblocks.tracing.batch import CompiledBatch
-from rigidblocks.tracing.lanes import LANES
-from rigidblocks.tracing.notation import IN_LANES
+from rigidblocks.dynamics import equivalent
+from rigidblocks.dynamics.loops import closed_loop_dynamics
+from rigidblocks.kernels.compiled_dynamics import MOST_BODIES_IN_LANES, body_sweeps
+from rigidblocks.tracing.c_notation import IN_LANES
+from rigidblocks.tracing.compiled_functions import LANES, CompiledBatch, compiled
 
-RTOL = 1e-12  # of the largest element, and of the condition of H where it is solved with
+RTOL = 1e-12  # relative to the largest element, times the condition number of H for solutions
 FUNCTIONS = {"aba": aba, "rnea": rnea, "crba": crba}
-ROWS = 11  # no multiple of the lanes
+ROWS = 11  # not a multiple of the number of lanes
 
 
 def arguments(model, algorithm, rng):
-    """Rows of what an algorithm takes."""
+    """Return rows of arguments of an algorithm."""
     states = [random_state(rng, model) for _ in range(ROWS)]
     names = {"aba": ("q", "qd", "tau"), "rnea": ("q", "qd", "qdd"), "crba": ("q",)}[algorithm]
     return [np.array([getattr(state, name) for state in states]) for name in names]
@@ -41,7 +38,7 @@ def close(actual, expected, condition=1.0):
 
 
 def check(model, algorithm, batch, rng):
-    """A batch against NumPy."""
+    """Compare a batch with NumPy."""
     values = arguments(model, algorithm, rng)
     result = batch(*values)
     for k, row in enumerate(zip(*values, strict=True)):
@@ -52,14 +49,14 @@ def check(model, algorithm, batch, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", FUNCTIONS)
 @pytest.mark.parametrize("name", ["six-axis", "all joints", "satellite"])
-def test_a_batch_is_the_algorithm_in_numpy(name, algorithm, rng):
+def test_batched_dynamics_match_the_results_of_numpy(name, algorithm, rng):
     model = MODELS[name]()
     check(model, algorithm, compiled_dynamics(model, algorithm, batch=True), rng)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["aba", "rnea"])
-def test_loops_over_the_bodies_run_in_lanes(algorithm, rng):
+def test_c_code_with_loops_over_bodies_matches_numpy_for_any_number_of_simd_lanes(algorithm, rng):
     model = auto_tree(4, 2, 0.7)
     loops = body_sweeps(equivalent(model), algorithm, IN_LANES)
     one, other = (CompiledBatch(loops, lanes=n) for n in (2, 8))
@@ -69,14 +66,16 @@ def test_loops_over_the_bodies_run_in_lanes(algorithm, rng):
 
 
 @pytest.mark.slow
-def test_large_models_are_loops_in_a_batch_too(rng):
+def test_batched_dynamics_of_models_with_many_bodies_match_the_results_of_numpy(rng):
     model = auto_tree(MOST_BODIES_IN_LANES + 1, 2, 0.7)
     check(model, "rnea", compiled_dynamics(model, "rnea", batch=True), rng)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["aba", "rnea"])
-def test_derivatives_run_in_lanes(algorithm, rng):
+def test_batched_derivatives_match_derivatives_of_single_states_for_any_number_of_lanes(
+    algorithm, rng
+):
     model = auto_tree(3, 2, 0.7)
     scalar = derivatives(model, algorithm)
     batches = [derivatives(model, algorithm, batch=True, lanes=n) for n in LANES]
@@ -91,7 +90,7 @@ def test_derivatives_run_in_lanes(algorithm, rng):
 
 
 @pytest.mark.slow
-def test_dynamics_with_loops_run_in_lanes(rng):
+def test_batched_closed_loop_dynamics_match_numpy_for_any_number_of_simd_lanes(rng):
     model = four_bar()
     q = closed(model, np.array([1.2, -0.9, -0.6]))
 

@@ -1,6 +1,4 @@
-"""Derivatives of closed-loop dynamics: against differences, automatic differentiation, identities
-of mechanics, and Pinocchio.
-"""
+"""Derivatives of closed-loop dynamics match differences, traced derivatives and Pinocchio."""
 
 from dataclasses import replace
 
@@ -16,9 +14,9 @@ from loop_models import (
     with_loops,
 )
 from pinocchio_trees import in_pinocchio
-from rigidblocks.algebra.spatial import rotx, xlt
 from rigidblocks.dynamics import crba
-from rigidblocks.joint import (
+from rigidblocks.dynamics.loops import closed_loop_dynamics, loop_constraints, project
+from rigidblocks.joints import (
     Fixed,
     Helical,
     LoopJoint,
@@ -29,17 +27,15 @@ from rigidblocks.joint import (
     StringConstraint,
     Universal,
 )
-from rigidblocks.kernels.derivatives import derivatives
-from rigidblocks.loops import closed_loop_dynamics, loop_constraints, project
-from rigidblocks.mechanisms import bennett, stewart_platform
-from rigidblocks.model.configuration import difference, integrate
-from rigidblocks.robots import auto_tree
-from rigidblocks.tracing.differentiate import jacobian
-from rigidblocks.tracing.lanes import LANES
-from rigidblocks.tracing.trace import trace
+from rigidblocks.kernels.compiled_dynamics import derivatives
+from rigidblocks.robot.configuration import difference, integrate
+from rigidblocks.robot.robots import auto_tree, bennett, stewart_platform
+from rigidblocks.spatial.spatial import rotx, xlt
+from rigidblocks.tracing.compiled_functions import LANES
+from rigidblocks.tracing.trace import jacobian, trace
 
-RTOL = 1e-12  # of two exact ways, of the largest element, times the condition
-# central differences: eps / STEP and STEP^2, times what the higher derivatives are larger
+RTOL = 1e-12  # of two exact methods, relative to the largest element, times the condition number
+# central differences: eps / STEP and STEP^2, times the magnitude of higher derivatives
 STEP, DIFFERENCES = 1e-6, 1e-7
 NAME = "closed_loop_dynamics"
 
@@ -50,7 +46,7 @@ def close(actual, expected, tolerance, condition=1.0):
 
 
 def differences(model, s, part, directions):
-    """The change of the accelerations along directions of q, qd or tau, by central differences."""
+    """Return central differences of the accelerations along directions of q, qd or tau."""
 
     def moved(step):
         parts = [np.zeros(model.nv)] * 3
@@ -64,14 +60,14 @@ def differences(model, s, part, directions):
 
 
 def closing(model, s):
-    """The directions (nv, p) that keep the loops closed."""
+    """Return the velocity directions (nv, p) that keep the loops closed."""
     K = loop_constraints(model, s.q, s.qd).K
     _, sizes, V = np.linalg.svd(K)
     return V[int(np.sum(sizes > 1e-9 * sizes[0])) :].T
 
 
 def check_in_all_directions(model, s, rng):
-    """Where no constraint depends on others."""
+    """Check the derivatives in all directions; the constraints must be independent."""
     qdd, *by_all = derivatives(model, NAME)(s.q, s.qd, s.tau)
     close(qdd, closed_loop_dynamics(model, s.q, s.qd, s.tau).qdd, RTOL, 100.0)
     directions = rng.normal(size=(model.nv, 2))
@@ -80,7 +76,7 @@ def check_in_all_directions(model, s, rng):
 
 
 def check_on_the_way(model, s, rng):
-    """Along a motion through states that keep the loops closed."""
+    """Check the derivatives along a motion through states with closed loops."""
     qdd, dq, dqd, _ = derivatives(model, NAME)(s.q, s.qd, s.tau)
     close(qdd, closed_loop_dynamics(model, s.q, s.qd, s.tau).qdd, RTOL, 100.0)
     N = closing(model, s)
@@ -95,7 +91,7 @@ def check_on_the_way(model, s, rng):
 
 
 def check_mechanics(model, s):
-    """Forces do not open loops, and accelerate what is left free as its own inertia says."""
+    """Check that torques do not open loops, and the inertia in the free directions."""
     dtau, N = derivatives(model, NAME)(s.q, s.qd, s.tau)[3], closing(model, s)
     K, H = loop_constraints(model, s.q, s.qd).K, crba(model, s.q)
     condition = np.linalg.cond(H)
@@ -104,7 +100,8 @@ def check_mechanics(model, s):
     close(dtau, N @ np.linalg.solve(N.T @ H @ N, N.T), RTOL, condition)
 
 
-def test_a_linkage_with_dependent_constraints(rng):
+@pytest.mark.slow
+def test_derivatives_of_a_linkage_with_redundant_constraints_match_finite_differences(rng):
     model, s = loop_model("spatial four-bar")
     check_on_the_way(model, s, rng)
     check_mechanics(model, s)
@@ -112,7 +109,7 @@ def test_a_linkage_with_dependent_constraints(rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["floating loops", "doubled", "welded"])
-def test_derivatives_are_the_limit_of_differences(name, rng):
+def test_closed_loop_derivatives_match_finite_differences(name, rng):
     model, s = loop_model(name)
     check_mechanics(model, s)
     if name in INDEPENDENT:
@@ -122,7 +119,7 @@ def test_derivatives_are_the_limit_of_differences(name, rng):
 
 
 @pytest.mark.slow
-def test_derivatives_with_a_string_around_bodies_and_the_base(rng):
+def test_derivatives_with_a_string_constraint_match_finite_differences(rng):
     tree = auto_tree(4, 2.0, skew=0.7)
     points = tuple((body, rng.uniform(-1, 1, 3)) for body in (-1, 1, 0, 3, 2))
     model = replace(tree, strings=(StringConstraint(points, 9.0, closed=True),))
@@ -134,8 +131,8 @@ def test_derivatives_with_a_string_around_bodies_and_the_base(rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("joint", [Fixed(), Spherical(), Universal()])
-def test_a_loop_between_bodies_that_move_about_all_axes(joint, rng):
-    """What the algorithm makes of the frames of bodies goes for the loops between them, too."""
+def test_derivatives_of_a_loop_between_rotating_bodies_match_finite_differences(joint, rng):
+    """The derivatives in body frames are also correct for loops between rotating bodies."""
     axes = [(0, 0, 1), (1, 0, 0), (0, -1, 0), (0, 0.6, 0.8), (0, 0, -1), (0.6, 0, 0.8)]
     joints = (*(Revolute(axis) for axis in axes), Prismatic((0, 1, 0)), Revolute(), Helical(0.1))
     X = tuple(
@@ -151,9 +148,10 @@ def test_a_loop_between_bodies_that_move_about_all_axes(joint, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [bennett(), stewart_platform()])
-def test_derivatives_of_mechanisms(mechanism, rng):
-    """Bennett's linkage, whose constraints depend on each other while it is closed alone, and a
-    platform on legs.
+def test_derivatives_of_published_mechanisms_match_finite_differences(mechanism, rng):
+    """The mechanisms are Bennett's linkage and a Stewart platform.
+
+    The constraints of the linkage are redundant only while it is closed.
     """
     model = mechanism.model
     s = closed_state(model, np.asarray(mechanism.q0, dtype=float), rng)
@@ -163,8 +161,8 @@ def test_derivatives_of_mechanisms(mechanism, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["universal"])
-def test_derivatives_are_those_of_the_trace(name, rng):
-    """Automatic differentiation through the whole algorithm, with a loop of every kind."""
+def test_closed_loop_derivatives_match_automatic_differentiation(name, rng):
+    """Automatic differentiation uses the trace of the whole algorithm, with a universal joint."""
     joint = SPATIAL_LOOP_JOINTS[name]
     tree = auto_tree(8, skew=0.7)
     q = rng.normal(size=8)
@@ -184,10 +182,8 @@ def test_derivatives_are_those_of_the_trace(name, rng):
 @pytest.mark.parametrize(
     ("name", "lanes"), [("floating loops", (None,)), ("spatial four-bar", LANES)]
 )
-def test_a_batch_is_the_scalar_form_row_by_row(name, lanes):
-    """Of states of their own, with one that is not finite among them; the same bits whatever the
-    lanes.
-    """
+def test_batched_closed_loop_derivatives_match_derivatives_of_single_states(name, lanes):
+    """Each row has its own state, and one row is not finite; lanes do not change the bits."""
     model, _ = loop_model(name)
     states = [loop_model(name)[1]]
     rng = np.random.default_rng(7)
@@ -206,7 +202,7 @@ def test_a_batch_is_the_scalar_form_row_by_row(name, lanes):
 
 
 @pytest.mark.slow
-def test_nothing_moves_where_no_freedom_is_left():
+def test_derivatives_of_accelerations_by_torques_are_zero_for_an_immobile_mechanism():
     model, s = loop_model("welded")
     qdd, dq, dqd, dtau = derivatives(model, NAME)(s.q, s.qd, s.tau)
     assert np.max(np.abs(dtau)) < RTOL * np.linalg.cond(crba(model, s.q))
@@ -215,13 +211,12 @@ def test_nothing_moves_where_no_freedom_is_left():
 
 @pytest.mark.interop
 @pytest.mark.parametrize(("bodies", "predecessor"), [(8, -1), (12, 2)])
-def test_derivatives_equal_pinocchios(bodies, predecessor, rng):
-    """Of frames held together, to the base or to another body: in all directions, also in those
-    that open the loop.
+def test_closed_loop_derivatives_match_pinocchio(bodies, predecessor, rng):
+    """Loop joints fix a frame to the base or to another body.
+
+    The check includes all directions, also the directions that open the loop.
     """
-    pin = pytest.importorskip(
-        "pinocchio", reason="Pinocchio is not installed (`pip install rigidblocks[interop]`)"
-    )
+    pin = pytest.importorskip("pinocchio", reason="Pinocchio is not installed (`pip install pin`)")
     tree, q = auto_tree(bodies, skew=0.7), rng.normal(size=bodies)
     model = with_loops(tree, q, [(Fixed(), predecessor, bodies - 1)], rng)
     s, (other, data) = closed_state(model, q, rng), in_pinocchio(pin, model)
@@ -237,7 +232,7 @@ def test_derivatives_equal_pinocchios(bodies, predecessor, rng):
 
 
 def held_frames(pin, loop, other):
-    """A loop joint without freedom as Pinocchio's constraint, and its data."""
+    """Return a fixed loop joint as a Pinocchio constraint, and its data."""
     held = pin.StdVec_RigidConstraintModel()
     places = [pin.SE3(X.E.T, np.asarray(X.r, dtype=float)) for X in (loop.Xs, loop.Xp)]
     held.append(
@@ -256,7 +251,7 @@ def held_frames(pin, loop, other):
     return held, of_held
 
 
-def test_models_without_loops_are_refused():
+def test_closed_loop_derivatives_of_models_without_loops_are_rejected():
     tree = auto_tree(2)
     loop = LoopJoint(SixDoF(), -1, 1, tree.Xtree[0], tree.Xtree[0])
     for model in (tree, replace(tree, loops=(loop,))):

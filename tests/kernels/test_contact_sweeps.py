@@ -1,6 +1,4 @@
-"""Projected sweeps for contacts with friction: against the exact forces and the laws, on floats,
-traced and compiled.
-"""
+"""Projected Gauss-Seidel sweeps for contacts with friction converge to the exact contact forces."""
 
 import numpy as np
 import pytest
@@ -8,15 +6,16 @@ from numpy.testing import assert_allclose
 
 from contact_scenes import frictional, random_problem
 from rigidblocks.contact import complementarity, contact_residual, projected_sweeps, pyramid_forces
-from rigidblocks.kernels.contact import compiled_sweeps
+from rigidblocks.contact.event_driven.gauss_seidel_kernel import compiled_sweeps
 from rigidblocks.tracing.trace import trace
 
-# sums and solutions of up to some hundred numbers, relative to the largest
+# rounding of sums and solutions of up to some hundred values, relative to the largest
 RTOL = 1e-9
 
 
-def test_sweeps_come_further_together_than_one_by_one(rng):
-    # one by one they are Gauss-Seidel sweeps without the conjugate gradients between them
+@pytest.mark.slow
+def test_accelerated_gauss_seidel_sweeps_converge_faster_than_plain_sweeps(rng):
+    # single calls are plain Gauss-Seidel sweeps, without conjugate gradients between them
     left = []
     for _ in range(12):
         M, d, mu = frictional(rng, 12, 12, 12)
@@ -29,8 +28,9 @@ def test_sweeps_come_further_together_than_one_by_one(rng):
     assert together < 0.5 * alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cone", [False, True])
-def test_sweeps_converge_to_a_solution(rng, cone):
+def test_residual_of_gauss_seidel_sweeps_with_friction_converges_to_zero(rng, cone):
     for _ in range(8):
         M, d, mu = frictional(rng, 4, 3, 40)
         lam = projected_sweeps(M, d, mu, sweeps=300, cone=cone)
@@ -40,7 +40,8 @@ def test_sweeps_converge_to_a_solution(rng, cone):
             assert contact_residual(M, d, exact, mu, cone=False) <= RTOL * np.abs(d).max()
 
 
-def test_sweeps_without_friction_find_the_exact_forces(rng):
+@pytest.mark.slow
+def test_gauss_seidel_sweeps_without_friction_converge_to_the_exact_forces(rng):
     for _ in range(4):
         Y, d = random_problem(rng, 5, 30)
         exact = complementarity(Y.T @ Y, d)
@@ -52,7 +53,8 @@ def test_sweeps_without_friction_find_the_exact_forces(rng):
         )
 
 
-def test_cone_friction_is_within_it_and_against_the_sliding(rng):
+@pytest.mark.slow
+def test_friction_forces_of_gauss_seidel_sweeps_are_in_the_cone_and_oppose_sliding(rng):
     for _ in range(8):
         M, d, mu = frictional(rng, 3, 3, 30)
         lam = projected_sweeps(M, d, mu, sweeps=500)
@@ -70,7 +72,7 @@ def test_cone_friction_is_within_it_and_against_the_sliding(rng):
         )
 
 
-def test_exact_forces_stay_where_they_are_under_sweeps(rng):
+def test_gauss_seidel_sweeps_that_start_at_exact_contact_forces_do_not_change_them(rng):
     for _ in range(20):
         M, d, mu = frictional(rng, 6, 6, 9)
         exact = pyramid_forces(M, d, mu)
@@ -78,7 +80,7 @@ def test_exact_forces_stay_where_they_are_under_sweeps(rng):
         assert_allclose(swept, exact, rtol=0, atol=1e3 * RTOL * np.abs(exact).max())
 
 
-def test_residual_is_zero_at_solutions_only(rng):
+def test_contact_residual_is_zero_only_for_exact_contact_forces(rng):
     M, d, mu = frictional(rng, 4, 4, 20)
     exact = pyramid_forces(M, d, mu)
     assert contact_residual(M, d, exact, mu, cone=False) <= RTOL * np.abs(d).max()
@@ -91,7 +93,7 @@ def test_residual_is_zero_at_solutions_only(rng):
 
 
 @pytest.mark.parametrize("cone", [False, True])
-def test_traced_sweeps_are_the_same(rng, cone):
+def test_traced_and_numpy_results_of_gauss_seidel_sweeps_agree(rng, cone):
     M, d, mu = frictional(rng, 3, 2, 6)
     shapes = {"M": M.shape, "d": d.shape, "mu": mu.shape, "c": (2,)}
 
@@ -106,9 +108,10 @@ def test_traced_sweeps_are_the_same(rng, cone):
     assert_allclose(flat[-1], expected["residual"], rtol=0, atol=RTOL * np.abs(d).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cone", [False, True])
 @pytest.mark.parametrize(("n", "k"), [(5, 5), (5, 2), (3, 0)])
-def test_compiled_sweeps_are_the_same(rng, n, k, cone):
+def test_results_of_gauss_seidel_sweeps_in_numpy_and_in_c_agree(rng, n, k, cone):
     M, d, mu = frictional(rng, n, k, 9)
     c, start = rng.uniform(0, 0.2, k), rng.uniform(0, 1, n + 2 * k)
     lam, w, left = compiled_sweeps(n, k, 12, cone)(M, d, mu, c, start)

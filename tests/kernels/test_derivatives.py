@@ -1,5 +1,7 @@
-"""Derivatives: exact, against differences, identities of mechanics, a second algorithm and
-Pinocchio.
+"""Derivatives of dynamics match finite differences, identities, tracing and Pinocchio.
+
+The identities come from mechanics, such as the inertia matrix as a derivative of inverse
+dynamics. The traced derivatives come from automatic differentiation of the algorithms.
 """
 
 import numpy as np
@@ -8,26 +10,25 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from pinocchio_trees import in_pinocchio
 from random_models import random_parents, random_state, random_tree
-from rigidblocks.algebra.scalar import clip
 from rigidblocks.dynamics import aba, crba, energy, kinetic_energy, potential_energy, rnea
-from rigidblocks.joint import Helical, Prismatic, Revolute, Spherical
-from rigidblocks.kernels.derivatives import derivatives
-from rigidblocks.model.configuration import integrate
-from rigidblocks.robots import auto_tree
-from rigidblocks.tracing.differentiate import jacobian
-from rigidblocks.tracing.function import CompiledFunction
-from rigidblocks.tracing.trace import trace
+from rigidblocks.joints import Helical, Prismatic, Revolute, Spherical
+from rigidblocks.kernels.compiled_dynamics import derivatives
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.robots import auto_tree
+from rigidblocks.spatial.scalar import clip
+from rigidblocks.tracing.compiled_functions import CompiledFunction
+from rigidblocks.tracing.trace import jacobian, trace
 
-# exact derivatives: rounding, scaled by the condition of H where a solution with it is behind
+# exact derivatives: rounding, times the condition number of H for solutions with H
 RTOL = 1e-11
-# central differences with STEP: the error of rounding eps / STEP and that of the method STEP^2,
-# with room for the size of higher derivatives
+# central differences with STEP: rounding eps / STEP and method error STEP^2, times the magnitude of
+# higher derivatives
 STEP = 1e-5
 DIFFERENCES = 1e-7
 
 
 def differences(function, x):
-    """The derivative of a function of a vector by central differences, its index last."""
+    """Return the derivative of a vector function by central differences, with its index last."""
     steps = STEP * np.eye(len(x))
     return np.stack([(function(x + h) - function(x - h)) / (2 * STEP) for h in steps], axis=-1)
 
@@ -42,7 +43,7 @@ def close(actual, expected, tolerance, condition=1.0):
 
 
 def by_parts(graph, *values):
-    """The outputs of a graph by name."""
+    """Return the outputs of a graph by name."""
     flat, parts, k = graph(np.concatenate([np.ravel(value) for value in values])), {}, 0
     for name, shape in graph.outputs.items():
         parts[name] = flat[k : k + int(np.prod(shape))].reshape(shape)
@@ -54,10 +55,10 @@ def shapes(**values):
     return {name: np.shape(value) for name, value in values.items()}
 
 
-# jacobian of any traced function
+# Jacobians of traced functions
 
 
-def test_jacobian_of_inverse_dynamics_by_the_accelerations_is_the_inertia_matrix(model, rng):
+def test_derivative_of_inverse_dynamics_by_acceleration_is_the_inertia_matrix(model, rng):
     s = random_state(rng, model)
     graph = trace("rnea", lambda *a: {"tau": rnea(model, *a)}, shapes(q=s.q, qd=s.qd, qdd=s.qdd))
     close(
@@ -67,7 +68,7 @@ def test_jacobian_of_inverse_dynamics_by_the_accelerations_is_the_inertia_matrix
     )
 
 
-def test_jacobian_of_the_kinetic_energy_by_the_velocities_is_the_momentum(model, rng):
+def test_velocity_gradient_of_kinetic_energy_is_the_generalized_momentum(model, rng):
     s = random_state(rng, model)
     graph = trace(
         "energy", lambda q, qd: {"T": kinetic_energy(model, q, qd)}, shapes(q=s.q, qd=s.qd)
@@ -75,7 +76,7 @@ def test_jacobian_of_the_kinetic_energy_by_the_velocities_is_the_momentum(model,
     close(by_parts(jacobian(graph, "T", "qd"), s.q, s.qd)["dT_dqd"], crba(model, s.q) @ s.qd, RTOL)
 
 
-def test_jacobian_of_the_potential_energy_is_the_gravity_force(model, rng):
+def test_position_gradient_of_potential_energy_is_the_gravity_torque(model, rng):
     s = random_state(rng, model)
     still = np.zeros(model.nv)
 
@@ -86,7 +87,7 @@ def test_jacobian_of_the_potential_energy_is_the_gravity_force(model, rng):
     close(by_parts(graph, s.q, still)["dV_ddq"], rnea(model, s.q, still, still), RTOL)
 
 
-def test_jacobian_has_a_block_for_each_output_and_input(rng):
+def test_jacobian_of_a_function_has_a_block_for_each_pair_of_output_and_input(rng):
     def f(a, b):
         return {"y": a * b[0] + np.sin(b[1]), "z": a[0, 1] * b}
 
@@ -110,16 +111,16 @@ def test_jacobian_has_a_block_for_each_output_and_input(rng):
     )
 
 
-def test_what_cannot_depend_is_an_exact_zero_without_operations():
+def test_derivative_with_respect_to_an_input_without_influence_is_exactly_zero():
     graph = trace(
         "f", lambda a: {"y": np.array([a[0] * a[1], np.sin(a[2]), 2.0 * a[3]])}, {"a": (4,)}
     )
     derivative = jacobian(graph, "y", "a")
-    assert derivative.operation_count == 0  # two moves and a cosine
+    assert derivative.operation_count == 0  # no arithmetic: constants and a cosine
     assert_array_equal(derivative(np.array([3.0, 5.0, 0.0, 1.0])).reshape(3, 4) != 0, graph.depends)
 
 
-def test_jacobian_of_a_jacobian_is_symmetric(rng):
+def test_hessian_of_a_traced_energy_is_symmetric(rng):
     model = auto_tree(3, 1, 0.7)
     s = random_state(rng, model)
     graph = trace("energy", lambda q, qd: {"E": energy(model, q, qd)}, shapes(q=s.q, qd=s.qd))
@@ -133,12 +134,12 @@ def test_jacobian_of_a_jacobian_is_symmetric(rng):
     )
 
 
-def test_derivative_at_a_limit_is_that_of_the_branch_taken():
+def test_derivative_of_the_clip_function_is_the_derivative_of_its_active_branch():
     graph = jacobian(trace("f", lambda a: {"y": clip(3 * a, -1.0, 1.0)}, {"a": (3,)}), "y", "a")
     assert_array_equal(graph(np.array([0.1, 2.0, -5.0])).reshape(3, 3), np.diag([3, 0, 0]))
 
 
-def test_jacobian_of_what_there_is_not_is_refused():
+def test_jacobian_with_respect_to_an_unknown_input_is_rejected():
     graph = trace("f", lambda a: {"y": a}, {"a": (2,)})
     with pytest.raises(KeyError, match="f has no output z; it has: y"):
         jacobian(graph, ("y", "z"), "a")
@@ -151,7 +152,7 @@ def test_jacobian_of_what_there_is_not_is_refused():
 
 @pytest.fixture(params=range(4))
 def pair(request):
-    """A random tree of joints of all types, and a state of it."""
+    """Return a random tree of joints of all types, and a random state."""
     rng = np.random.default_rng(request.param)
     model = random_tree(rng, random_parents(rng, int(rng.integers(2, 5))))
     return model, random_state(rng, model)
@@ -162,7 +163,7 @@ ALGORITHMS = {"aba": (aba, "qdd", "tau"), "rnea": (rnea, "tau", "qdd")}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_derivatives_equal_those_of_the_traced_algorithm(algorithm, pair):
+def test_dynamics_derivatives_match_automatic_differentiation(algorithm, pair):
     model, s = pair
     function, y, u = ALGORITHMS[algorithm]
 
@@ -183,8 +184,9 @@ def test_derivatives_equal_those_of_the_traced_algorithm(algorithm, pair):
         close(actual, wanted, RTOL, condition)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_derivatives_equal_differences(algorithm, model, rng):
+def test_dynamics_derivatives_match_finite_differences(algorithm, model, rng):
     s = random_state(rng, model)
     function, _, u = ALGORITHMS[algorithm]
     given = getattr(s, u)
@@ -203,7 +205,7 @@ def test_derivatives_equal_differences(algorithm, model, rng):
 
 
 @pytest.mark.slow
-def test_derivatives_of_forward_and_inverse_dynamics_cancel(pair):
+def test_derivatives_of_forward_and_inverse_dynamics_are_related_by_the_chain_rule(pair):
     # rnea(q, qd, aba(q, qd, tau)) = tau for all q, qd and tau
     model, s = pair
     qdd, *forward = derivatives(model, "aba")(s.q, s.qd, s.tau)
@@ -216,8 +218,8 @@ def test_derivatives_of_forward_and_inverse_dynamics_cancel(pair):
 
 
 @pytest.mark.slow
-def test_what_no_joint_path_connects_is_an_exact_zero():
-    # three arms on one base: nothing in one depends on another
+def test_dynamics_derivatives_between_joints_of_different_branches_are_exactly_zero():
+    # three arms on one base do not depend on each other
     rng = np.random.default_rng(3)
     model = random_tree(rng, (-1, -1, -1, 0, 1, 2), (Revolute(),) * 6)
     s = random_state(rng, model)
@@ -229,27 +231,29 @@ def test_what_no_joint_path_connects_is_an_exact_zero():
 
 
 @pytest.mark.slow
-def test_numbers_are_the_same_whatever_vectors_the_processor_has(monkeypatch, rng):
+def test_dynamics_derivatives_do_not_depend_on_the_simd_vector_width(monkeypatch, rng):
     model = auto_tree(6, 2, 0.7)
     s = random_state(rng, model)
     wide = derivatives(model, "aba")(s.q, s.qd, s.tau)
-    monkeypatch.setattr("rigidblocks.tracing.function.wide_flags", tuple)
+    monkeypatch.setattr("rigidblocks.tracing.compiled_functions.wide_flags", tuple)
     for one, other in zip(wide, derivatives(model, "aba")(s.q, s.qd, s.tau), strict=True):
         assert_array_equal(one, other)
 
 
-def test_derivatives_of_another_algorithm_are_refused():
+def test_derivatives_of_unsupported_dynamics_algorithms_are_rejected():
     with pytest.raises(
-        ValueError, match="derivatives are those of aba, rnea or closed_loop_dynamics"
+        ValueError,
+        match=r"the derivatives of '.*' are not available; expected aba, rnea or "
+        r"closed_loop_dynamics",
     ):
         derivatives(auto_tree(2), "crba")
 
 
-# against Pinocchio, whose bodies are numbered depth first
+# comparison with Pinocchio, which numbers bodies depth first
 
 
 def depth_first_parents(rng, nb):
-    """Random parents such that each body comes right behind its whole elder siblings' subtrees."""
+    """Return random parents of bodies that are numbered depth first."""
     parent = [-1]
     for i in range(1, nb):
         path = [i - 1]
@@ -260,7 +264,7 @@ def depth_first_parents(rng, nb):
 
 
 def scalar_last(model, q):
-    """The configuration with its quaternions as Pinocchio has them."""
+    """Return the configuration with quaternions in Pinocchio's scalar-last order."""
     return np.concatenate(
         [np.roll(q[k], -1) if k.stop - k.start == 4 else q[k] for k in model.q_slices]
     )
@@ -268,10 +272,8 @@ def scalar_last(model, q):
 
 @pytest.mark.interop
 @pytest.mark.parametrize("seed", range(4))
-def test_derivatives_equal_pinocchios(seed):
-    pin = pytest.importorskip(
-        "pinocchio", reason="Pinocchio is not installed (`pip install rigidblocks[interop]`)"
-    )
+def test_dynamics_derivatives_match_pinocchio(seed):
+    pin = pytest.importorskip("pinocchio", reason="Pinocchio is not installed (`pip install pin`)")
     rng = np.random.default_rng(seed)
     parent, types = (
         depth_first_parents(rng, int(rng.integers(2, 8))),

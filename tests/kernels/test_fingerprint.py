@@ -1,4 +1,4 @@
-"""A kernel is found by what its block is, and a digest that is the same stands for the same C."""
+"""The digest of a block identifies its kernel in the cache: equal digests mean equal C code."""
 
 import os
 import time
@@ -10,7 +10,6 @@ import pytest
 import rigidblocks
 from planar2ctrl import parts, wired
 from rigidblocks import (
-    RK4,
     Block,
     FusedSystem,
     PDController,
@@ -20,12 +19,13 @@ from rigidblocks import (
     auto_tree,
     planar2,
 )
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels import stepper
-from rigidblocks.kernels.fingerprint import fingerprint
-from rigidblocks.kernels.stepper import kernel_library
-from rigidblocks.system.part import component_of
-from rigidblocks.tracing import cache
+from rigidblocks.block.integrators import RK4
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.cosim.graph.part import component_of
+from rigidblocks.kernels import compiled_stepper as stepper
+from rigidblocks.kernels.block_digest import INTERVAL, fingerprint
+from rigidblocks.kernels.compiled_stepper import kernel_library
+from rigidblocks.tracing import compiler
 
 
 def no_trace(*_):
@@ -39,12 +39,12 @@ def fresh_cache(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("fresh_cache")
-def test_what_was_compiled_once_is_found_without_a_trace(monkeypatch):
+def test_cached_kernel_is_reused_without_tracing(monkeypatch):
     block = Sine([1.0, 2.0], [1.0, 0.5])
     first = kernel_library(Memory(block), RK4, 1e-3)
     pairs = component_of(block)[1]
     monkeypatch.setattr(stepper, "model_header", no_trace)
-    monkeypatch.setattr("rigidblocks.kernels.feedthrough.after_sample", no_trace)
+    monkeypatch.setattr("rigidblocks.kernels.traced_evaluator.sample_graph", no_trace)
     again = Sine([1.0, 2.0], [1.0, 0.5])
     assert kernel_library(Memory(again), RK4, 1e-3) == first
     assert component_of(again)[1] == pairs
@@ -52,8 +52,9 @@ def test_what_was_compiled_once_is_found_without_a_trace(monkeypatch):
         kernel_library(Memory(again), RK4, 2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_cache")
-def test_a_library_that_is_gone_or_damaged_is_made_anew(fresh_cache):
+def test_missing_or_damaged_kernel_library_is_rebuilt(fresh_cache):
     memory = Memory(Sine())
     path = kernel_library(memory, RK4, 1e-3)
     path.unlink()
@@ -63,11 +64,12 @@ def test_a_library_that_is_gone_or_damaged_is_made_anew(fresh_cache):
     for text in fresh_cache.glob("*.txt"):
         text.write_text("another key")
     assert kernel_library(memory, RK4, 1e-3) == path
-    assert cache.clear(fresh_cache) >= 2
+    assert compiler.clear_cache(fresh_cache) >= 2
     assert list(fresh_cache.iterdir()) == []
 
 
-def test_blocks_that_differ_have_other_digests():
+@pytest.mark.slow
+def test_blocks_with_different_parameters_or_code_have_different_digests():
     things = [
         Memory(RobotPlant(planar2())),
         Memory(RobotPlant(planar2()), ()),
@@ -89,7 +91,7 @@ def test_blocks_that_differ_have_other_digests():
     assert fingerprint(Memory(FusedSystem(wired(parts()), 1e-3))) == digests[8]
 
 
-def test_use_does_not_change_a_digest():
+def test_digest_of_a_block_does_not_change_after_its_memory_is_used():
     memory = Memory(FusedSystem(wired(parts()), 1e-3))
     before = fingerprint(memory)
     memory.start()
@@ -99,7 +101,7 @@ def test_use_does_not_change_a_digest():
 
 @dataclass(frozen=True)
 class Own(Block):
-    """A block of somebody else, whose code may change from run to run."""
+    """A block of user code, which may change from run to run."""
 
     outputs = (Port("y"),)
 
@@ -107,7 +109,7 @@ class Own(Block):
         return {"y": 2.0 * t}
 
 
-def test_code_from_elsewhere_has_no_digest(monkeypatch):
+def test_block_with_user_code_has_no_digest(monkeypatch):
     assert fingerprint(Memory(Own())) is None
     assert fingerprint(replace(RK4), lambda: 1.0) is None
     system = wired(parts())
@@ -117,9 +119,11 @@ def test_code_from_elsewhere_has_no_digest(monkeypatch):
     assert fingerprint(Memory(Sine())) is None
 
 
-def test_sources_that_changed_after_they_were_loaded_have_no_digest(monkeypatch):
+def test_block_whose_source_file_changed_after_import_has_no_digest(monkeypatch):
     assert fingerprint(1.0) is not None
     monkeypatch.setattr(rigidblocks, "__loaded__", os.path.getmtime(rigidblocks.__file__) - 1.0)
+    time.sleep(INTERVAL)
     assert fingerprint(1.0) is None
     monkeypatch.setattr(rigidblocks, "__loaded__", time.time())
+    time.sleep(INTERVAL)
     assert fingerprint(1.0) is not None

@@ -1,6 +1,4 @@
-"""Generated C: the same text as the golden files, and FMUs of the same bytes whatever the process
-that made them is like.
-"""
+"""Generated C equals the golden files, and exported FMUs do not depend on the environment."""
 
 import hashlib
 import os
@@ -11,15 +9,16 @@ import pytest
 
 from golden import REFERENCE, assert_golden
 from planar2ctrl import parts, wired
-from rigidblocks import RK4, FusedSystem
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.kernel import model_header
+from rigidblocks import FusedSystem
+from rigidblocks.block.integrators import RK4
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.model_header import model_header
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 
 GOLDEN = {
     "planar2_robot": lambda: parts()["robot"],
     "planar2_pd": lambda: parts()["pd"],
-    "planar2ctrl_fused": lambda: FusedSystem(wired(parts()).wiring().stepped_by(RK4, None), 1e-3),
+    "planar2ctrl_fused": lambda: FusedSystem(wired(parts()).wiring().with_method(RK4, None), 1e-3),
 }
 HERE = """
 import hashlib, sys
@@ -30,12 +29,12 @@ print(hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_generated_c_is_the_golden_file(name, request):
+def test_generated_c_equals_the_stored_reference_file(name, request):
     text = model_header(TracedEvaluator(Memory(GOLDEN[name]())), RK4, 1e-3)
     assert_golden(text, REFERENCE / f"{name}.h", request.config.getoption("--update-golden"))
 
 
-def test_other_c_than_the_golden_file_is_told_by_its_first_line(tmp_path):
+def test_error_for_changed_generated_c_names_the_first_different_line(tmp_path):
     golden = tmp_path / "a.h"
     golden.write_text("one\ntwo\nthree\n")
     with pytest.raises(
@@ -48,7 +47,7 @@ def test_other_c_than_the_golden_file_is_told_by_its_first_line(tmp_path):
 
 
 def source_fmu(folder, name, **environment):
-    """The digest of a source FMU made by a process of its own in a folder."""
+    """Return the digest of a source FMU that a separate process exports in a folder."""
     folder.mkdir(parents=True)
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", HERE, str(folder / name)],
@@ -63,9 +62,9 @@ def source_fmu(folder, name, **environment):
 
 
 @pytest.mark.slow
-def test_fmus_made_under_other_circumstances_are_byte_identical(tmp_path):
-    # another order of sets, another clock, language and file mode, and a processor without the
-    # newest vector instructions
+def test_fmus_exported_in_different_environments_are_byte_identical(tmp_path):
+    # other set order, clock, language and file mode, and a processor without the newest vector
+    # instructions
     strange = {
         "PYTHONHASHSEED": "1",
         "TZ": "Asia/Tokyo",

@@ -1,7 +1,8 @@
-"""The laws of a block between two events: on the sides on which it is they are the block's own, and
-beyond them they go on as they are.
+"""Functions of a block between two events, with fixed branches of its piecewise functions.
 
-The traced laws are the same operations in another order: a rounding apart, relative to the largest.
+In the current state the branch functions equal the block functions. Beyond a switching point they
+continue the fixed branch. Traced functions order their operations differently, so they differ by
+rounding, relative to the largest value.
 """
 
 import numpy as np
@@ -11,29 +12,27 @@ from numpy.testing import assert_allclose
 from element_models import ELEMENTS, PLANTS
 from held_laws import sides_at
 from library_blocks import BLOCKS
-from rigidblocks import Block, ContinuousSystem, Port, System, piecewise
-from rigidblocks.algebra.scalar import excess, within
-from rigidblocks.block.composite import Composite
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.staged import StagedBlock
-from rigidblocks.block.written import WrittenBlock
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.events import Events
-from rigidblocks.kernels.tangent import tangent
+from rigidblocks import Block, ContinuousSystem, Port, System
+from rigidblocks.block.external_functions import StagedBlock, WrittenBlock
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.nested_blocks import Composite
+from rigidblocks.kernels.event_indicators import Events, Tangents
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import DeadZone, LookupTable, Saturation
+from rigidblocks.spatial.scalar import clip_with_events, excess, piecewise
 from signal_blocks import SIGNALS
 
 SAME = 1e-12
 CONTINUOUS = {
     name: block
     for name, (block, _) in BLOCKS.items()
-    if not isinstance(block, Composite | WrittenBlock | StagedBlock)  # of which laws are in C
+    if not isinstance(block, Composite | WrittenBlock | StagedBlock)  # these have laws in C
 } | {f"{name} with elements": make(ELEMENTS) for name, make in PLANTS.items()}
 WITH_EVENTS = {"ground", "contact of bodies", "actuator", "bouncing ball"}
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
-def test_on_the_sides_on_which_it_is_the_held_law_is_the_block_s_own(name, rng):
+def test_fixed_branch_functions_match_the_block_functions_at_the_current_state(name, rng):
     evaluator = TracedEvaluator(Memory(CONTINUOUS[name]))
     events, memory = Events(evaluator), evaluator.memory
     assert events.count or name not in WITH_EVENTS
@@ -52,7 +51,7 @@ def test_on_the_sides_on_which_it_is_the_held_law_is_the_block_s_own(name, rng):
 
 
 class Wall(Block):
-    """Whatever is beyond 0 is pushed back, by a law that says where it begins."""
+    """A `piecewise` law that pushes back every state above 0."""
 
     states = (Port("x", (2,), start=0.0),)
     outputs = (Port("push", (2,)),)
@@ -64,9 +63,9 @@ class Wall(Block):
         return {"push": piecewise(-x.x, -3.0 * x.x, 0.0)}
 
 
-def test_a_side_that_is_held_goes_on_beyond_its_end():
+def test_branch_of_a_piecewise_function_is_evaluated_beyond_its_switching_point():
     events = Events(TracedEvaluator(Memory(Wall())))
-    assert events.count == 2  # the same in the rates and in the outputs
+    assert events.count == 2  # derivatives and outputs share their indicators
     m = np.array([0.0, 0.5, -0.5, 0.0, 0.0])
     rates, _, indicators = events.graphs
     assert_allclose(rates(np.array([*m, 1.0, -1.0])), (-1.5, 0.0))
@@ -74,9 +73,9 @@ def test_a_side_that_is_held_goes_on_beyond_its_end():
     assert_allclose(indicators(np.array([*m, 1.0, 1.0])), (-0.5, 0.5))
 
 
-def test_margins_of_a_block_are_indicators_where_no_law_has_the_same():
+def test_switching_function_that_is_already_an_event_indicator_is_not_added_twice():
     class Watched(Wall):
-        def margins(self, x):
+        def switching_functions(self, x):
             return np.array([-x.x[0], x.x[0] + x.x[1]])
 
     events = Events(TracedEvaluator(Memory(Watched())))
@@ -85,7 +84,7 @@ def test_margins_of_a_block_are_indicators_where_no_law_has_the_same():
     assert_allclose(events.graphs[2](both), (-0.5, -0.25, 0.75))
 
 
-def test_laws_of_the_parts_of_a_system_are_its_own():
+def test_system_has_the_event_indicators_of_all_its_parts():
     system = System()
     system.add("wall", Wall())
     system.add("limit", Saturation(-1.0, 1.0, shape=(2,)))
@@ -93,10 +92,10 @@ def test_laws_of_the_parts_of_a_system_are_its_own():
     system.connect("wall.push", "limit.u")
     system.connect("limit.y", "zone.u")
     events = Events(TracedEvaluator(Memory(ContinuousSystem(system))))
-    assert events.count == 10  # one of each element of the wall, two of each of the others
+    assert events.count == 10  # one per element of the wall, two per element of the other parts
 
 
-def test_a_law_reads_a_table_and_a_table_a_law():
+def test_saturations_and_a_lookup_table_in_series_have_the_correct_output():
     system = System()
     system.add("before", Saturation(-1.0, 1.0), start={"u": 0.0})
     system.add("table", LookupTable((-1.0, 0.0, 2.0), (0.0, 1.0, -0.5)))
@@ -104,7 +103,7 @@ def test_a_law_reads_a_table_and_a_table_a_law():
     system.connect("before.y", "table.u")
     system.connect("table.y", "after.u")
     evaluator = TracedEvaluator(Memory(ContinuousSystem(system)))
-    assert Events(evaluator).count == 7  # two of each limit, one of each corner of the table
+    assert Events(evaluator).count == 7  # two per limit, one per breakpoint of the table
     m = evaluator.memory.start()
     for u, y in ((-3.0, 0.0), (-0.5, 0.5), (0.1, 0.8), (0.9, 0.325), (5.0, 0.25)):
         m[evaluator.memory.u] = u
@@ -113,11 +112,11 @@ def test_a_law_reads_a_table_and_a_table_a_law():
 
 
 @pytest.mark.parametrize("name", SIGNALS)
-def test_directional_derivatives_are_quotients_of_small_changes(name, rng):
+def test_directional_derivatives_of_fixed_branch_functions_match_finite_differences(name, rng):
     block = SIGNALS[name][0]
     evaluator = TracedEvaluator(Memory(block))
     events, memory = Events(evaluator), evaluator.memory
-    graph = tangent(events)
+    graph = Tangents(events).first
     nx, ny = (part.stop - part.start for part in (memory.x, memory.y))
     assert graph.function.numel_out() == nx + ny
     m, v = memory.start(), np.zeros(memory.size)
@@ -135,29 +134,29 @@ def test_directional_derivatives_are_quotients_of_small_changes(name, rng):
     assert_allclose(found, np.concatenate(change), atol=1e-6)
 
 
-def test_a_constant_is_on_one_side_for_ever():
+def test_switching_function_with_a_constant_value_has_no_event_indicator():
     class Constant(Wall):
         def output(self, x):
-            return {"push": within(x.x, -np.inf, 2.0)}
+            return {"push": clip_with_events(x.x, -np.inf, 2.0)}
 
     assert Events(TracedEvaluator(Memory(Constant()))).count == 2
 
 
 @pytest.mark.parametrize(("a", "b"), [(2.0, 1.0), (1.0, 1.0), (-1e300, 1e300), (0.0, np.inf)])
-def test_an_excess_has_the_sign_of_a_difference_and_is_of_the_order_of_one(a, b):
+def test_event_indicator_of_a_limit_has_the_sign_of_the_difference_and_is_bounded(a, b):
     found = excess(a, b)
     assert abs(found) <= 1.0
     assert np.isinf(b) or np.sign(found) == np.sign(a - b)
 
 
-def test_a_limit_that_is_not_there_is_in_no_law():
+def test_infinite_limit_of_a_saturation_has_no_event_indicator():
     for lower, upper in ((-1.0, None), (None, 1.0)):
         evaluator = TracedEvaluator(Memory(Saturation(lower, upper)))
         assert Events(evaluator).count == 1
         assert evaluator.graph("output").operation_count == 1
 
 
-def test_numbers_are_chosen_at_once():
+def test_piecewise_and_clip_functions_return_numbers_if_their_arguments_are_not_traced():
     assert piecewise(0.0, 1.0, 2.0) == 2.0
     assert_allclose(piecewise(np.array([1.0, -1.0]), 3.0, np.array([4.0, 5.0])), (3.0, 5.0))
-    assert_allclose(within(np.array([-3.0, 0.5, 9.0]), -1.0, 1.0), (-1.0, 0.5, 1.0))
+    assert_allclose(clip_with_events(np.array([-3.0, 0.5, 9.0]), -1.0, 1.0), (-1.0, 0.5, 1.0))

@@ -1,6 +1,4 @@
-"""The operations of the traced algorithms, as the C text has them, against the book's best figures
-(RBDA Table 10.1).
-"""
+"""Operation counts of the traced algorithms in C do not exceed RBDA Table 10.1."""
 
 import re
 
@@ -8,17 +6,17 @@ import numpy as np
 import pytest
 
 from random_models import random_inertia, random_transform
-from rigidblocks.algebra.spatial import Transform, rx, xlt
 from rigidblocks.dynamics import aba, aba_floating, hybrid_dynamics
-from rigidblocks.joint import Revolute
-from rigidblocks.kernels.dynamics import straight_line
-from rigidblocks.model.floating_chain import floating_base
-from rigidblocks.model.model import Model
+from rigidblocks.dynamics.floating_base import floating_base
+from rigidblocks.joints import Revolute
+from rigidblocks.kernels.compiled_dynamics import straight_line
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import Transform, rx, xlt
 from rigidblocks.tracing.ccode import c_function
 from rigidblocks.tracing.trace import trace
 
-# multiplications and additions for an unbranched robot of n revolute joints, sines and cosines not
-# counted
+# multiplications and additions for an unbranched robot of n revolute joints, without sines and
+# cosines
 BOOK = {
     "rnea": lambda n: (93 * n - 108) + (81 * n - 100),
     "crba": lambda n: (10 * n**2 + 22 * n - 32) + (6 * n**2 + 37 * n - 43),
@@ -27,9 +25,7 @@ BOOK = {
 
 
 def denavit_hartenberg(rng: np.random.Generator) -> Transform:
-    """A twist alpha and a length a along x, and then an offset d along z, all general (RBDA
-    4.3).
-    """
+    """Return a link with general twist alpha, length a and offset d (RBDA 4.3)."""
     alpha, a, d = rng.uniform(0.2, 1.0, 3)
     offset, twist = xlt([0.0, 0.0, d]), Transform(rx(alpha), np.array([a, 0.0, 0.0]))
     return offset @ twist
@@ -48,8 +44,9 @@ def chain(n, geometry):
 
 
 def arithmetic(graph):
-    """The number of arithmetic operators in the C text; a division that is written as a reciprocal
-    has its own.
+    """Return the number of arithmetic operators in the C text.
+
+    A division by a shared reciprocal counts the reciprocal separately.
     """
     statements = [line.split("=")[1] for line in c_function(graph).splitlines() if "=" in line]
     return sum(
@@ -60,14 +57,14 @@ def arithmetic(graph):
 @pytest.mark.parametrize("geometry", [denavit_hartenberg, random_transform])
 @pytest.mark.parametrize("n", range(2, 13))
 @pytest.mark.parametrize("algorithm", BOOK)
-def test_general_revolute_chain_takes_no_more_operations_than_in_the_book(algorithm, n, geometry):
+def test_operation_counts_of_a_revolute_chain_do_not_exceed_rbda_table_10_1(algorithm, n, geometry):
     graph = straight_line(chain(n, geometry), algorithm)
     assert arithmetic(graph) <= BOOK[algorithm](n)
-    assert 0 <= arithmetic(graph) - graph.operation_count <= n  # the shared reciprocals
+    assert 0 <= arithmetic(graph) - graph.operation_count <= n  # shared reciprocals
 
 
 @pytest.mark.parametrize(("algorithm", "order"), [("rnea", 1), ("crba", 2), ("aba", 1)])
-def test_operations_grow_with_the_order_of_the_algorithm(algorithm, order):
+def test_operation_counts_of_chains_are_polynomials_in_the_number_of_bodies(algorithm, order):
     counts = [
         arithmetic(straight_line(chain(n, denavit_hartenberg), algorithm)) for n in range(5, 11)
     ]
@@ -75,12 +72,12 @@ def test_operations_grow_with_the_order_of_the_algorithm(algorithm, order):
 
 
 def forces_to_motion(function):
-    """The operations of a function of q, qd and tau for a chain of seven joints."""
+    """Return the operation count of a function of q, qd and tau for a chain of seven joints."""
     shapes = dict.fromkeys(("q", "qd", "tau"), (7,))
     return trace("forward", lambda *values: {"qdd": function(*values)}, shapes).operation_count
 
 
-def test_hybrid_dynamics_with_all_forces_given_costs_what_forward_dynamics_does():
+def test_hybrid_dynamics_with_all_joint_forces_known_has_the_operation_count_of_aba():
     model, still = chain(7, denavit_hartenberg), np.zeros(7)
     forward = forces_to_motion(lambda q, qd, tau: aba(model, q, qd, tau))
     hybrid = forces_to_motion(
@@ -89,7 +86,7 @@ def test_hybrid_dynamics_with_all_forces_given_costs_what_forward_dynamics_does(
     assert hybrid == forward
 
 
-def test_articulated_bodies_on_a_floating_base_cost_less_than_behind_its_joints():
+def test_floating_base_aba_needs_fewer_operations_than_aba_with_six_base_joints():
     model = floating_base(chain(7, denavit_hartenberg))
     joints = {"q": (model.nq,), "qd": (model.nv,), "tau": (model.nv,)}
     behind_joints = trace("aba", lambda *values: {"qdd": aba(model, *values)}, joints)

@@ -1,25 +1,22 @@
-"""Derivatives of planar models: those of the traced planar algorithms, and of the same mechanism in
-space.
-"""
+"""Derivatives of planar models equal traced derivatives and the derivatives of spatial models."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from planar_models import embedded, random_planar_state, random_planar_tree
-from rigidblocks.algebra.planar import identity, mcI, xlt
 from rigidblocks.dynamics import aba, crba, rnea
-from rigidblocks.joint import PlanarPrismatic, PlanarRevolute, Reversed, Rheonomic
-from rigidblocks.joint.planar import spatial_joint
-from rigidblocks.kernels.derivatives import derivatives, second_derivatives
-from rigidblocks.loops import closed_loop_dynamics, loop_constraints
-from rigidblocks.mechanisms import five_bar, four_bar, slider_crank
-from rigidblocks.model.planar import PlanarModel
-from rigidblocks.tracing.differentiate import jacobian
-from rigidblocks.tracing.lanes import LANES
-from rigidblocks.tracing.trace import trace
+from rigidblocks.dynamics.loops import closed_loop_dynamics, loop_constraints
+from rigidblocks.joints import PlanarPrismatic, PlanarRevolute, Reversed, Rheonomic
+from rigidblocks.joints.planar import spatial_joint
+from rigidblocks.kernels.compiled_dynamics import derivatives, second_derivatives
+from rigidblocks.robot.model import PlanarModel
+from rigidblocks.robot.robots import five_bar, four_bar, slider_crank
+from rigidblocks.spatial.planar import identity, mcI, xlt
+from rigidblocks.tracing.compiled_functions import LANES
+from rigidblocks.tracing.trace import jacobian, trace
 
-RTOL = 1e-12  # of two exact ways, of the largest element, times the condition of H
+RTOL = 1e-12  # of two exact methods, relative to the largest element, times the condition of H
 ALGORITHMS = {"rnea": (rnea, "tau", "qdd"), "aba": (aba, "qdd", "tau")}
 PARENT = (-1, 0, 1, 0, 3, 3, -1, 6)
 
@@ -30,7 +27,7 @@ def close(actual, expected, condition=1.0):
 
 
 def of_the_trace(function, y, names, model, values):
-    """y and its derivatives by the inputs of these names, by automatic differentiation."""
+    """Return y and its derivatives by the named inputs, by automatic differentiation."""
     shapes = {name: value.shape for name, value in zip(names, values, strict=True)}
     graph = trace("f", lambda *a: {y: function(model, *a)}, shapes)
     flat = jacobian(graph, y, names)(np.concatenate(values))
@@ -46,14 +43,15 @@ def check(model, s, algorithm):
         close(actual, wanted, condition)
 
 
-def test_derivatives_of_inverse_dynamics_are_those_of_the_trace(rng):
+@pytest.mark.slow
+def test_planar_inverse_dynamics_derivatives_match_automatic_differentiation(rng):
     model = random_planar_tree(rng, PARENT)
     check(model, random_planar_state(rng, model), "rnea")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_those_of_random_trees_too(seed):
+def test_derivatives_of_random_planar_trees_match_automatic_differentiation(seed):
     rng = np.random.default_rng(seed)
     model = random_planar_tree(rng, tuple(int(rng.integers(-1, i)) for i in range(2 + 3 * seed)))
     for algorithm in ALGORITHMS:
@@ -61,7 +59,7 @@ def test_those_of_random_trees_too(seed):
 
 
 @pytest.mark.slow
-def test_those_of_reversed_and_of_driven_joints_too(rng):
+def test_derivatives_of_reversed_and_driven_joints_match_automatic_differentiation(rng):
     drive = Rheonomic(PlanarRevolute(), PlanarPrismatic("y"), lambda t: 0.3 * t * t)
     joints = (Reversed(PlanarPrismatic("y")), drive, Reversed(PlanarRevolute()), PlanarRevolute())
     model = random_planar_tree(rng, (-1, 0, 1, 1), joints).at(0.7)
@@ -70,8 +68,8 @@ def test_those_of_reversed_and_of_driven_joints_too(rng):
 
 
 @pytest.mark.slow
-def test_they_are_those_in_space(rng):
-    """A chain that is long, whose numbers have grown."""
+def test_planar_and_spatial_dynamics_derivatives_agree(rng):
+    """The chain of 29 bodies is long, so that its values are large."""
     model = random_planar_tree(rng, tuple(range(-1, 29)))
     s = random_planar_state(rng, model)
     condition = np.linalg.cond(crba(model, s.q))
@@ -83,7 +81,7 @@ def test_they_are_those_in_space(rng):
 
 
 @pytest.mark.slow
-def test_a_batch_is_the_scalar_form_row_by_row_in_any_lanes(rng):
+def test_batched_planar_derivatives_match_derivatives_of_single_states(rng):
     model = random_planar_tree(rng, PARENT)
     states = [random_planar_state(rng, model) for _ in range(9)]
     q, qd, tau = (np.array([getattr(s, name) for s in states]) for name in ("q", "qd", "tau"))
@@ -100,7 +98,7 @@ def test_a_batch_is_the_scalar_form_row_by_row_in_any_lanes(rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [five_bar(), four_bar(), slider_crank()])
-def test_derivatives_with_loops_are_those_of_the_trace(mechanism, rng):
+def test_planar_closed_loop_derivatives_match_automatic_differentiation(mechanism, rng):
     model, q, _ = mechanism
     K = loop_constraints(model, q, np.zeros(model.nv)).K
     free = np.linalg.svd(K)[2][np.linalg.matrix_rank(K) :].T
@@ -118,7 +116,7 @@ def test_derivatives_with_loops_are_those_of_the_trace(mechanism, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_second_derivatives_are_those_of_the_trace(algorithm, rng):
+def test_planar_second_derivatives_match_automatic_differentiation(algorithm, rng):
     model = random_planar_tree(rng, (-1, 0, 1, 0))
     s, n = random_planar_state(rng, model), model.nv
     function, y, u = ALGORITHMS[algorithm]
@@ -135,7 +133,7 @@ def test_second_derivatives_are_those_of_the_trace(algorithm, rng):
         close(mine, theirs, condition)
 
 
-def test_a_massless_body_stays_massless_in_space():
+def test_planar_model_with_a_massless_body_becomes_a_spatial_model_with_this_massless_body():
     bodies = (mcI(0.0, np.zeros(2), 0.0), mcI(2.0, [0.3, 0.1], 0.05))
     model = PlanarModel(
         "cross",
@@ -152,8 +150,8 @@ def test_a_massless_body_stays_massless_in_space():
     close(aba(model.in_space(), q, qd, tau), aba(model, q, qd, tau), 10.0)
 
 
-def test_a_joint_of_another_kind_has_none_in_space():
+def test_derivatives_of_a_planar_joint_without_spatial_equivalent_are_rejected():
     joint = PlanarRevolute()
     assert spatial_joint(Reversed(joint)) == Reversed(spatial_joint(joint))
-    with pytest.raises(ValueError, match="no joint in space is known for"):
+    with pytest.raises(ValueError, match="no spatial joint exists for"):
         spatial_joint(spatial_joint(joint))

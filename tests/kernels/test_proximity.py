@@ -1,18 +1,15 @@
-"""The distance of shapes and the points at which they touch: closed forms, certificates of
-optimality, and another library.
-"""
+"""Distances and contact points of shapes match analytic solutions and optimality conditions."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from rigidblocks.algebra.spatial import Transform, identity, rx, ry, rz, xlt
 from rigidblocks.contact import HeightField, Plane, PointSet, Sphere
-from rigidblocks.contact.shape_rows import shape_rows
-from rigidblocks.kernels.proximity import contact_points, proximity
-from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
-from rigidblocks.model.shapes import Box, Cylinder
+from rigidblocks.contact.shape_distance import contact_points, proximity
+from rigidblocks.contact.shape_tables import shape_rows
+from rigidblocks.robot.shapes import Box, Capsule, ConvexHull, Cylinder, Ellipsoid
+from rigidblocks.spatial.spatial import Transform, identity, rx, ry, rz, xlt
 
 HERE = identity()
 CORNERS = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
@@ -46,7 +43,7 @@ def random_pose(rng, spread=0.5):
 
 
 def reach(shape, X, d):
-    """How far a shape goes along d, from its definition."""
+    """Return the extent of a shape along d, from the definition of the shape."""
     local = X.E @ d
     match shape:
         case Sphere():
@@ -67,7 +64,7 @@ def reach(shape, X, d):
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_the_gap_is_the_one_along_the_normal_and_no_plane_parts_the_shapes_more(pair):
+def test_gap_between_convex_shapes_is_their_largest_separation_over_all_directions(pair):
     rng = np.random.default_rng(5)
     a, b = (SHAPES[name] for name in pair)
     exact = set(pair) <= set(FLAT)
@@ -80,14 +77,14 @@ def test_the_gap_is_the_one_along_the_normal_and_no_plane_parts_the_shapes_more(
         if gap > 0 or exact:
             assert on_a == pytest.approx(on_b + gap * n, abs=1e-11)
         if "plane" not in pair:
-            for d in rng.normal(size=(20, 3)):  # the farthest plane where apart, the least depth
+            for d in rng.normal(size=(20, 3)):  # no direction separates the shapes more
                 d /= np.linalg.norm(d)
                 assert gap >= -reach(a, X_a, -d) - reach(b, X_b, d) - 1e-8
 
 
 @pytest.mark.parametrize("other", ["sphere", "ellipsoid", "cylinder"])
-def test_the_points_of_curved_shapes_lie_on_the_normal(other):
-    """Farthest along it on both, and nothing is left across it: so the normal is that of both."""
+def test_nearest_points_of_curved_shapes_lie_on_the_common_normal(other):
+    """Both points are extreme along the normal, and their difference is parallel to it."""
     rng, across, pair = np.random.default_rng(9), 0, ("ellipsoid", other)
     a, b = (SHAPES[name] for name in pair)
     for _ in range(300):
@@ -102,7 +99,7 @@ def test_the_points_of_curved_shapes_lie_on_the_normal(other):
     assert across == 0
 
 
-def test_where_the_shapes_are_turned_round_the_answer_is():
+def test_gap_between_two_shapes_does_not_depend_on_their_order():
     rng = np.random.default_rng(6)
     for names in PAIRS:
         a, b = (SHAPES[name] for name in names)
@@ -125,15 +122,16 @@ ALIGNED = {
     "an ellipsoid that touches a box": ("ellipsoid", STRAIGHT, (0, 0, 0.65), "box"),
     "a ball in an ellipsoid": ("sphere", STRAIGHT, (0, 0, 0.1), "ellipsoid"),
     "a box on a hull": ("box", STRAIGHT, (0, 0, 1.25), "cube"),
-    "a cylinder beside a hull": ("cylinder", LYING, (1.3, 0.1, 0.2), "cube"),
+    "a cylinder next to a hull": ("cylinder", LYING, (1.3, 0.1, 0.2), "cube"),
 }
 
 
 @pytest.mark.parametrize("case", ALIGNED)
 @pytest.mark.parametrize("turned", [0.0, 0.7])
-def test_where_many_answers_are_as_good_it_is_one_of_them(case, turned):
-    """Its normal has the gap, and the points are farthest along it; aligned to rounding where the
-    whole is turned.
+def test_nearest_points_of_aligned_shapes_are_one_of_the_valid_solutions(case, turned):
+    """The gap belongs to the normal, and both points are extreme along the normal.
+
+    The rotated case is aligned to rounding.
     """
     name, E, r, other = ALIGNED[case]
     a, b = SHAPES[name], ConvexHull(CORNERS) if other == "cube" else SHAPES[other]
@@ -159,7 +157,7 @@ BRICKS = {"box": CUBE, "hull": ConvexHull(CORNERS / 2)}
 
 @pytest.mark.parametrize("kind", BRICKS)
 @pytest.mark.parametrize("gap", [-1e-3, -1e-9, 0.0, 1e-12, 1e-4])
-def test_equal_cubes_touch_with_the_corners_of_their_faces(kind, gap):
+def test_equal_cubes_have_contact_points_at_their_face_corners(kind, gap):
     touching = contact_points(BRICKS[kind], xlt((0, 0, 1 + gap)), BRICKS[kind], HERE, 1e-3)
     assert touching.normal == pytest.approx(UP, abs=1e-9)
     assert touching.gap == pytest.approx([gap] * 4, abs=1e-9)
@@ -167,13 +165,13 @@ def test_equal_cubes_touch_with_the_corners_of_their_faces(kind, gap):
     assert sorted_points(touching) == pytest.approx(expected[np.lexsort(expected.T)], abs=1e-9)
 
 
-def test_a_block_on_a_ledge_touches_where_it_is_over_the_ledge():
+def test_contact_points_of_a_block_on_a_ledge_are_above_the_ledge():
     touching = contact_points(Box((2, 1, 1)), xlt((0.7, 0, 1)), CUBE, HERE, 1e-6)
     assert touching.normal == pytest.approx(UP, abs=1e-12)
     assert sorted(set(touching.point[:, 0].round(9))) == [-0.3, 0.5]
 
 
-def test_crossed_beams_touch_in_the_square_of_their_crossing():
+def test_contact_points_of_crossed_beams_are_the_corners_of_their_overlap():
     beam = Box((4, 0.2, 0.2))
     across = Transform(rz(np.pi / 2), np.array([0, 0, 0.2]))
     touching = contact_points(beam, across, beam, HERE, 1e-6)
@@ -181,7 +179,7 @@ def test_crossed_beams_touch_in_the_square_of_their_crossing():
     assert np.abs(touching.point[:, :2]) == pytest.approx(np.full((4, 2), 0.1), abs=1e-9)
 
 
-def test_a_peg_across_a_smaller_cube_touches_with_its_side():
+def test_contact_points_of_a_bar_on_a_cube_are_the_corners_of_their_overlap():
     touching = contact_points(
         Box((2, 0.1, 0.1)), xlt((0, 0, 0.15)), Box((0.2, 0.2, 0.2)), HERE, 1e-6
     )
@@ -190,7 +188,7 @@ def test_a_peg_across_a_smaller_cube_touches_with_its_side():
     assert np.abs(touching.point[:, 1]) == pytest.approx(np.full(4, 0.05))
 
 
-def test_edges_that_cross_touch_in_one_point():
+def test_crossing_cube_edges_have_one_contact_point():
     on_edge = Transform(rx(np.pi / 4), np.zeros(3))
     over = Transform(rx(np.pi / 4) @ rz(np.pi / 2), np.array([0, 0, np.sqrt(2) - 1e-6]))
     touching = contact_points(CUBE, over, CUBE, on_edge)
@@ -200,7 +198,7 @@ def test_edges_that_cross_touch_in_one_point():
 
 
 @pytest.mark.parametrize("ground", [Plane(), Box((4, 4, 2), xlt((0, 0, -1)))])
-def test_round_things_touch_the_ground_along_lines_and_rims(ground):
+def test_cylinders_and_capsules_touch_the_ground_along_lines_and_rims(ground):
     lying = Transform(rx(np.pi / 2), np.array([0.1, 0.2, 0.3]))
     line = contact_points(Cylinder(0.3, 0.5), lying, ground, HERE, 1e-6)
     assert sorted_points(line) == pytest.approx(
@@ -218,7 +216,7 @@ def test_round_things_touch_the_ground_along_lines_and_rims(ground):
     assert abs(sorted_points(ends)[:, 1]) == pytest.approx([0.3, 0.3])
 
 
-def test_parallel_capsules_touch_along_what_they_share():
+def test_contact_points_of_parallel_capsules_span_their_overlap():
     lying = rx(np.pi / 2)
     one = Transform(lying, np.array([0, 0.3, 0.2]))
     touching = contact_points(
@@ -228,10 +226,10 @@ def test_parallel_capsules_touch_along_what_they_share():
     assert touching.gap == pytest.approx([0, 0], abs=1e-12)
 
 
-def test_what_has_no_row_is_refused():
+def test_collision_detection_rejects_unsupported_shape_pairs():
     with pytest.raises(TypeError, match="height"):
         list(shape_rows("floor"))
-    with pytest.raises(ValueError, match="ground: no distance"):
+    with pytest.raises(ValueError, match="distances to height fields"):
         proximity(Plane(), HERE, HeightField(np.zeros((2, 2)), (1.0, 1.0)), HERE)
     with pytest.raises(ValueError, match="planes"):
         proximity(Plane(), HERE, Plane(), HERE)

@@ -1,4 +1,4 @@
-"""What is not pure, or branches on what is traced, is found where a block is traced, and named."""
+"""Tracing rejects impure functions and branches on traced values, with the function name."""
 
 import itertools
 import re
@@ -10,13 +10,12 @@ import pytest
 
 from rigidblocks import Block, Port, System
 from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.kernel import model_header
-from rigidblocks.kernels.purity import ImpureBlockError
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.cosim.graph.fused_system import FusedSystem
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.kernels.model_header import model_header
+from rigidblocks.kernels.traced_evaluator import ImpureBlockError, TracedEvaluator
 from rigidblocks.library import PDController
-from rigidblocks.system.fused import FusedSystem
 from rigidblocks.tracing.trace import TraceError
 from traced_lines import ADVICE
 
@@ -25,7 +24,7 @@ PURE = "for the same memory: a block's functions must be pure"
 
 
 class Noisy(Block):
-    """A filter of which one function is not pure: `what` makes its value."""
+    """A filter with one impure function, whose value contains `what()`."""
 
     inputs = (Port("u", (2,), "m", "input", 0.0),)
     outputs = (Port("y", (2,), "m", "output"),)
@@ -61,7 +60,9 @@ class Noisy(Block):
     [lambda: RANDOM.uniform(), lambda: float(next(COUNT)), time.time, time.perf_counter],
     ids=["random", "counter", "time", "perf_counter"],
 )
-def test_what_is_not_pure_is_named(function, element, what):
+def test_error_for_an_impure_block_function_names_the_function_and_the_output_element(
+    function, element, what
+):
     number = r"[-+.e\d]+"
     expected = (
         rf"Noisy\.{function}, called twice, gives {re.escape(element)} = {number} and {number} "
@@ -70,8 +71,8 @@ def test_what_is_not_pure_is_named(function, element, what):
         model_header(TracedEvaluator(Memory(Noisy(function, what))), RK4, 1e-3)
 
 
-def test_what_is_otherwise_when_it_is_traced_is_named():
-    def first_time(calls=[]):  # noqa: B006  # it remembers on purpose
+def test_error_for_different_traced_and_numpy_values_names_the_block_function():
+    def first_time(calls=[]):  # noqa: B006  # the mutable default is intended
         calls.append(None)
         return float(len(calls) == 1)
 
@@ -80,22 +81,22 @@ def test_what_is_otherwise_when_it_is_traced_is_named():
         TracedEvaluator(Memory(Noisy("output", first_time))).graph("output")
 
 
-def test_pure_block_is_pure_and_its_functions_may_be_not_finite():
+def test_block_whose_pure_functions_return_nonfinite_values_is_accepted():
     for value in (0.0, np.inf):
         TracedEvaluator(Memory(Noisy("output", lambda value=value: value))).graph("output")
 
 
-def test_system_refuses_what_is_not_pure_and_names_the_part():
+def test_error_for_an_impure_part_of_a_system_names_the_part():
     with pytest.raises(
         ImpureBlockError, match=r"^cannot add 'filter': Noisy\.update, called twice,"
     ):
         System().add("filter", Noisy("update", time.time))
 
 
-def test_fused_system_names_the_part():
+def test_error_for_an_impure_part_of_a_fused_system_names_the_part():
     system = System()
     noisy = Noisy("derivative", time.time)
-    system.add("filter", noisy, method="rk4")  # adding evaluates no derivative
+    system.add("filter", noisy, method="rk4")  # adding a part evaluates no derivative
     evaluator = TracedEvaluator(Memory(FusedSystem(system, 0.1)))
     expected = r"^FusedSystem\.update, called twice, gives filter\.x\[2\]"
     with pytest.raises(ImpureBlockError, match=expected):
@@ -103,7 +104,7 @@ def test_fused_system_names_the_part():
 
 
 class Chooser(Block):
-    """Branches on its input."""
+    """A block with a branch on its input."""
 
     inputs = (Port("u", (), "m", "input", 0.0),)
     outputs = (Port("y", (), "m", "output"),)
@@ -121,13 +122,13 @@ BRANCHES = (
 )
 
 
-def test_if_in_a_block_names_block_function_and_line():
+def test_error_for_a_branch_on_a_traced_value_names_the_function_and_line():
     with pytest.raises(TraceError) as error:
         compiled_stepper(Memory(Chooser()))
     assert str(error.value) == BRANCHES
 
 
-def test_if_in_a_part_names_part_block_function_and_line():
+def test_error_for_a_branch_on_a_traced_value_in_a_part_names_the_part():
     system = System()
     system.add("controller", PDController((1.0,), (0.1,)))
     with pytest.raises(TraceError) as error:
@@ -136,7 +137,7 @@ def test_if_in_a_part_names_part_block_function_and_line():
 
 
 class Undefined(Block):
-    """Has a constant that is not a number."""
+    """A block with a NaN constant."""
 
     inputs = (Port("u", (), "m", "input", 0.0),)
     outputs = (Port("y", (2,), "m", "output"),)
@@ -145,6 +146,8 @@ class Undefined(Block):
         return {"y": np.array([u.u, u.u + np.nan])}
 
 
-def test_constant_that_is_not_a_number_names_the_port():
-    with pytest.raises(ValueError, match=r"output has the constant NaN in y\[2\]: something in it"):
+def test_error_for_a_nan_constant_names_the_output():
+    with pytest.raises(
+        ValueError, match=r"output has the constant NaN in y\[2\]: the NaN does not"
+    ):
         model_header(TracedEvaluator(Memory(Undefined())), RK4, 1e-3)

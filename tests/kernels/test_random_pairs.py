@@ -1,4 +1,4 @@
-"""Random pairs of shapes: nothing that another library or a search finds is nearer."""
+"""Distances of random pairs of shapes match the library coal and a numerical search."""
 
 import itertools
 
@@ -22,12 +22,12 @@ def pairs():
 
 @pytest.mark.interop
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
-def test_the_distance_the_normal_and_the_points_are_right_to_1e_9(pairs, pair):
+def test_distances_normals_and_nearest_points_of_random_shapes_have_errors_below_1e_9(pairs, pair):
     found = pairs.together(pairs.batches(pair, 300, seed=8))
-    assert np.max(found.beaten) < 1e-9  # by coal's normal
+    assert np.max(found.beaten) < 1e-9  # separation along the normal of coal
     assert np.max(found.searched, initial=0) < 1e-9
     assert np.max(found.off) < 1e-9
     assert np.max(found.bent) < 1e-9
-    if not set(pair) & CURVED or "plane" in pair:  # where coal has it to rounding
+    if not set(pair) & CURVED or "plane" in pair:  # coal is exact to rounding for these pairs
         assert np.max(abs(found.gap - found.coal)) < 1e-9
         assert np.max(found.turned[found.gap > 0]) < 1e-9

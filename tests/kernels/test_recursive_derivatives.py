@@ -1,5 +1,6 @@
-"""Recursive derivatives of inverse dynamics and of Jacobians: against differences, a second
-algorithm, and identities.
+"""Recursive derivatives of inverse dynamics and of Jacobians.
+
+The references are finite differences, identities of mechanics and the compiled derivatives.
 """
 
 import numpy as np
@@ -8,10 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from planar_models import random_planar_state, random_planar_tree
 from random_models import joints_of_all_types, random_state, random_transform, random_tree
-from rigidblocks.algebra.spatial import cross_force, cross_motion
 from rigidblocks.dynamics import body_jacobian, crba, rnea
 from rigidblocks.dynamics.recursive_derivatives import jacobian_derivatives, rnea_derivatives
-from rigidblocks.joint import (
+from rigidblocks.joints import (
     Cylindrical,
     Fixed,
     Helical,
@@ -22,20 +22,21 @@ from rigidblocks.joint import (
     Spherical,
     Universal,
 )
-from rigidblocks.kernels.derivatives import derivatives
-from rigidblocks.model.configuration import integrate
+from rigidblocks.kernels.compiled_dynamics import derivatives
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.spatial.spatial import cross_force, cross_motion
 from rigidblocks.tracing.trace import trace
 
-SAME = 1e-12  # two exact algorithms: rounding
-# central differences: eps / STEP and STEP^2, times what the higher derivatives are larger
+SAME = 1e-12  # rounding of two exact algorithms
+# central differences: eps / STEP and STEP^2, times the magnitude of higher derivatives
 STEP = 1e-5
 DIFFERENCES = 2e-8
-# of differences of differences: sqrt(eps) of the value
+# second differences: sqrt(eps) of the value
 SECOND_STEP = 1e-4
 SECOND_DIFFERENCES = 3e-6
 
 JOINTS = {
-    "one freedom": (
+    "one degree of freedom": (
         Revolute((1.0, 2.0, 0.5)),
         Prismatic((0.0, 1.0, 1.0)),
         Helical(0.3),
@@ -43,7 +44,7 @@ JOINTS = {
         Prismatic(),
         Revolute(),
     ),
-    "several freedoms": (
+    "several degrees of freedom": (
         SixDoF(),
         Spherical(),
         Cylindrical(),
@@ -74,17 +75,17 @@ def close(actual, expected, tolerance):
 
 
 def differences(function, n, step=STEP):
-    """The derivative of a function of a change (n,), at zero, its index last."""
+    """Return the derivative by a displacement (n,) at zero, with its index last."""
     return np.stack([(function(h) - function(-h)) / (2 * step) for h in step * np.eye(n)], axis=-1)
 
 
-# the rules that the recursions are made of (Spencer 2004, Eq A.1 to A.4)
+# product rules of the recursions (Spencer 2004, Eq A.1 to A.4)
 
 
 @pytest.mark.parametrize(
     "joint", [Revolute((1.0, 2.0, 0.5)), Helical(0.3), Cylindrical(), Spherical(), SixDoF()]
 )
-def test_product_rules_of_transforms(joint):
+def test_derivatives_of_transformed_vectors_satisfy_the_product_rule(joint):
     """d(X m)/dq = -S x X m and d(X^T f)/dq = X^T (S x* f), for each column of S."""
     rng = np.random.default_rng(37)
     q, m, f = joint.random(rng), rng.normal(size=6), rng.normal(size=6)
@@ -100,10 +101,8 @@ def test_product_rules_of_transforms(joint):
     close(forces, np.array([X.T @ cross_force(s, f) for s in S.T]).T, DIFFERENCES)
 
 
-def test_product_rules_of_cross_products():
-    """X (a x b) = X a x X b, and the same of forces; they are linear in both (RBDA Table 2.4;
-    Spencer 2004, Eq A.3, A.4).
-    """
+def test_spatial_cross_products_commute_with_transforms():
+    """X (a x b) = X a x X b, also for forces (RBDA Table 2.4; Spencer 2004, Eq A.3, A.4)."""
     rng = np.random.default_rng(39)
     X, (a, b, f) = random_transform(rng), rng.normal(size=(3, 6))
     close(X @ cross_motion(a, b), cross_motion(X @ a, X @ b), SAME)
@@ -114,7 +113,7 @@ def test_product_rules_of_cross_products():
 
 
 @MODELS
-def test_derivatives_of_inverse_dynamics_are_its_differences(model, state):
+def test_recursive_rnea_derivatives_match_finite_differences(model, state):
     q, qd, qdd, _, _ = state
     found = rnea_derivatives(model, q, qd, qdd)
     close(found.tau, rnea(model, q, qd, qdd), SAME)
@@ -128,8 +127,8 @@ def test_derivatives_of_inverse_dynamics_are_its_differences(model, state):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JOINTS)
-def test_they_are_those_of_the_other_algorithm(name):
-    """The compiled derivatives are made of composite bodies, not of these recursions."""
+def test_recursive_and_compiled_rnea_derivatives_agree(name):
+    """The compiled derivatives use composite bodies, which is a different algorithm."""
     rng = np.random.default_rng(43)
     model = random_tree(rng, PARENT, JOINTS[name])
     q, qd, qdd, _, _ = random_state(rng, model)
@@ -139,7 +138,7 @@ def test_they_are_those_of_the_other_algorithm(name):
 
 
 @MODELS
-def test_gravity_is_that_given(model, state):
+def test_recursive_rnea_derivatives_use_the_gravity_argument(model, state):
     q, qd, qdd, _, _ = state
     gravity = np.random.default_rng(1).uniform(-5, 5, len(model.gravity))
     close(
@@ -150,9 +149,10 @@ def test_gravity_is_that_given(model, state):
 
 
 @MODELS
-def test_at_rest_the_derivative_by_velocity_is_zero_and_that_of_gravity_a_hessian(model, state):
-    """Without velocity there is no Coriolis force to first order; the gravity forces of a tree have
-    a potential.
+def test_rnea_derivatives_at_rest_are_symmetric_in_position_and_zero_in_velocity(model, state):
+    """At rest the Coriolis torques are zero to first order.
+
+    The gravity torques of a tree have a potential.
     """
     still = np.zeros(model.nv)
     found = rnea_derivatives(model, state.q, still, still)
@@ -165,14 +165,14 @@ def test_at_rest_the_derivative_by_velocity_is_zero_and_that_of_gravity_a_hessia
 
 
 @MODELS
-def test_jacobians_are_those_of_the_bodies(model, state):
+def test_jacobians_returned_with_jacobian_derivatives_equal_the_body_jacobians(model, state):
     found = jacobian_derivatives(model, *state[:3])
     for i in range(model.nb):
         close(found.J[i], body_jacobian(model, state.q, i), SAME)
 
 
 @MODELS
-def test_derivatives_of_jacobians_are_their_differences(model, state):
+def test_jacobian_derivatives_match_finite_differences(model, state):
     found = jacobian_derivatives(model, *state[:3])
     for i in range(model.nb):
         along = differences(
@@ -182,14 +182,14 @@ def test_derivatives_of_jacobians_are_their_differences(model, state):
 
 
 @MODELS
-def test_rates_of_jacobians_are_their_derivatives_along_the_motion(model, state):
-    """dJ/dt = sum dJ/dq_j qd_j, and the rates of a motion with qdd are differences in time."""
+def test_jacobian_derivatives_times_joint_velocities_equal_the_time_derivative(model, state):
+    """dJ/dt = sum dJ/dq_j qd_j; the rates of an accelerated motion match differences in time."""
     q, qd, qdd, _, _ = state
     found = jacobian_derivatives(model, q, qd, qdd)
     close(found.Jdot, found.dJ @ qd, SAME)
 
     def rate(t):
-        # the velocity grows by qdd t; to second order in t the joints are where its mean leads them
+        # to second order in t, the mean velocity qd + qdd t / 2 gives the configuration
         return jacobian_derivatives(
             model, integrate(model, q, qd * t + qdd * t * t / 2), qd + qdd * t, qdd
         ).Jdot
@@ -202,7 +202,7 @@ def test_rates_of_jacobians_are_their_derivatives_along_the_motion(model, state)
 
 
 @MODELS
-def test_bodies_that_a_joint_does_not_move_have_no_derivatives_by_it(model, state):
+def test_body_jacobian_does_not_depend_on_joints_that_do_not_move_the_body(model, state):
     found = jacobian_derivatives(model, *state[:3])
     for i in range(model.nb):
         moves, k = set(), i
@@ -214,17 +214,17 @@ def test_bodies_that_a_joint_does_not_move_have_no_derivatives_by_it(model, stat
 
 
 @MODELS
-def test_inertia_is_the_sum_over_bodies_by_these_jacobians(model, state):
+def test_joint_space_inertia_equals_the_sum_of_projected_body_inertias(model, state):
     """H = sum J^T I J (RBDA Eq 4.7 of a body, 8.1 of a tree)."""
     J = jacobian_derivatives(model, *state[:3]).J
     H = sum(J[i].T @ (model.inertia[i] @ J[i]) for i in range(model.nb))
     close(crba(model, state.q), H, SAME)
 
 
-# traced, and refusals
+# tracing and invalid arguments
 
 
-def test_traced_derivatives_are_the_same():
+def test_traced_and_numpy_values_of_recursive_derivatives_agree():
     rng = np.random.default_rng(47)
     model = random_tree(rng, (-1, 0, 0), (Revolute(), Spherical(), Helical(0.2)))
     state = random_state(rng, model)
@@ -248,7 +248,7 @@ def test_traced_derivatives_are_the_same():
         )
 
 
-def test_joints_whose_axes_move_are_refused():
+def test_derivatives_of_joints_with_variable_axes_are_rejected():
     rng = np.random.default_rng(53)
     refused = {"universal", "skew universal", "euler spherical", "rack and pinion"}
     for name, joint in joints_of_all_types(rng).items():

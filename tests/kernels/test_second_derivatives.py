@@ -1,5 +1,6 @@
-"""Second derivatives of inverse and forward dynamics: second algorithms, differences, and laws of
-mechanics.
+"""Second derivatives of dynamics.
+
+The references are automatic differentiation, finite differences and identities of mechanics.
 """
 
 from collections import namedtuple
@@ -11,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import joints_of_all_types, random_parents, random_state, random_tree
 from rigidblocks.dynamics import aba, crba, rnea
 from rigidblocks.dynamics.recursive_derivatives import rnea_derivatives
-from rigidblocks.joint import (
+from rigidblocks.joints import (
     Cylindrical,
     Fixed,
     Helical,
@@ -22,15 +23,14 @@ from rigidblocks.joint import (
     SixDoF,
     Spherical,
 )
-from rigidblocks.kernels.derivatives import derivatives, second_derivatives
-from rigidblocks.model.configuration import integrate
-from rigidblocks.robots import auto_tree
-from rigidblocks.tracing.differentiate import jacobian
-from rigidblocks.tracing.trace import trace
+from rigidblocks.kernels.compiled_dynamics import derivatives, second_derivatives
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.robots import auto_tree
+from rigidblocks.tracing.trace import jacobian, trace
 
-RTOL = 1e-12  # of two exact ways, of the largest element
-# central differences of the first derivatives: eps / STEP and STEP^2, times what the higher
-# derivatives are larger
+RTOL = 1e-12  # of two exact methods, relative to the largest element
+# central differences of the first derivatives: eps / STEP and STEP^2, times the magnitude of higher
+# derivatives
 STEP, DIFFERENCES = 1e-5, 1e-8
 
 Second = namedtuple("Second", "tau dq dqd H qq qv qa vv")  # in the order of the outputs
@@ -64,9 +64,7 @@ def second(model, s):
 
 
 def by_another_recursion(model, s):
-    """The same by Spencer's recursions for the first derivatives, and automatic differentiation of
-    these.
-    """
+    """Return the derivatives by automatic differentiation of Spencer's recursions."""
 
     def first(dq, q, qd, qdd):
         return rnea_derivatives(model, integrate(model, q, dq), qd, qdd)._asdict()
@@ -88,14 +86,14 @@ def check(model, s):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("joints", [ONE_FREEDOM, SEVERAL_FREEDOMS])
-def test_second_derivatives_are_those_of_another_recursion(joints, rng):
+def test_second_derivatives_match_automatic_differentiation_of_recursive_derivatives(joints, rng):
     model = random_tree(rng, PARENT, joints)
     check(model, random_state(rng, model))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_of_random_trees_too(seed):
+def test_second_derivatives_of_random_trees_match_automatic_differentiation(seed):
     rng = np.random.default_rng(seed)
     parent = random_parents(rng, int(rng.integers(3, 7)))
     kinds = ONE_FREEDOM + SEVERAL_FREEDOMS
@@ -106,7 +104,7 @@ def test_of_random_trees_too(seed):
 
 
 @pytest.mark.slow
-def test_they_are_the_limit_of_differences(rng):
+def test_second_derivatives_match_finite_differences(rng):
     model = random_tree(rng, PARENT, SEVERAL_FREEDOMS)
     s, first = random_state(rng, model), derivatives(model, "rnea")
 
@@ -128,8 +126,8 @@ def test_they_are_the_limit_of_differences(rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("joints", [ONE_FREEDOM[:4], SEVERAL_FREEDOMS[1:5]])
-def test_those_of_forward_dynamics_are_those_of_the_traced_algorithm(joints, rng):
-    """Automatic differentiation through RBDA Table 7.1, twice: q moved by variable k, then by j."""
+def test_second_derivatives_of_aba_match_automatic_differentiation(joints, rng):
+    """Automatic differentiation of RBDA Table 7.1, applied twice: by coordinate k, then by j."""
     model = random_tree(rng, (-1, 0, 1, 1), joints)
     s, still = random_state(rng, model), np.zeros(model.nv)
 
@@ -151,14 +149,14 @@ def test_those_of_forward_dynamics_are_those_of_the_traced_algorithm(joints, rng
 
 
 @pytest.mark.slow
-def test_those_of_forward_and_inverse_dynamics_cancel(rng):
-    """rnea(q, qd, aba(q, qd, tau)) = tau, whose second derivative along any motion is zero."""
+def test_second_derivatives_of_forward_and_inverse_dynamics_are_related_by_the_chain_rule(rng):
+    """The second derivative of rnea(q, qd, aba(q, qd, tau)) = tau along any motion is zero."""
     model = auto_tree(9, 2, 0.7)
     s = random_state(rng, model)
     forward = second_derivatives(model, "aba")(s.q, s.qd, s.tau)
     qdd, A, B, _, qq, qv, _, vv = forward
     inverse = Second(*second_derivatives(model, "rnea")(s.q, s.qd, qdd))
-    x, y = rng.normal(size=(2, model.nv))  # of q and of qd
+    x, y = rng.normal(size=(2, model.nv))  # directions of q and qd
     change = A @ x + B @ y
     curve = qq @ x @ x + 2 * (qv @ y @ x) + vv @ y @ y
     bent = inverse.qq @ x @ x + 2 * (inverse.qv @ y @ x) + inverse.vv @ y @ y
@@ -168,11 +166,13 @@ def test_those_of_forward_and_inverse_dynamics_cancel(rng):
     close(qq, qq.transpose(0, 2, 1), RTOL * condition)
 
 
-# laws
+# laws of mechanics
 
 
-def test_forces_are_quadratic_in_velocities_and_those_are_christoffels(rng):
-    """C - gravity's = qd^T (ddtau_dqd_dqd / 2) qd, whose elements are Christoffel's symbols of H,
+@pytest.mark.slow
+def test_second_derivatives_with_respect_to_velocity_are_the_christoffel_symbols(rng):
+    """C - gravity torques = qd^T (ddtau_dqd_dqd / 2) qd with the Christoffel symbols of H.
+
     2 G_ijk = dH_ij/dq_k + dH_ik/dq_j - dH_jk/dq_i.
     """
     model = auto_tree(3, skew=0.7)
@@ -188,7 +188,7 @@ def test_forces_are_quadratic_in_velocities_and_those_are_christoffels(rng):
 
 
 @pytest.mark.slow
-def test_gravity_at_rest_has_a_potential_whose_third_derivatives_change_places(rng):
+def test_second_derivatives_of_gravity_torques_are_symmetric(rng):
     model = random_tree(rng, PARENT, ONE_FREEDOM)
     s, still = random_state(rng, model), np.zeros(model.nv)
     qq = Second(*second_derivatives(model)(s.q, still, still)).qq
@@ -198,9 +198,10 @@ def test_gravity_at_rest_has_a_potential_whose_third_derivatives_change_places(r
 
 @pytest.mark.slow
 @pytest.mark.parametrize("joint", [Spherical(), SixDoF()])
-def test_order_of_variables_of_a_ball_matters_by_their_bracket(joint, rng):
-    """[j, k] - [k, j] of the derivatives by q is that along S_k x S_j, and what is symmetric of
-    them is the Hessian along motions with a constant velocity.
+def test_second_derivatives_of_ball_joints_commute_up_to_the_lie_bracket(joint, rng):
+    """[j, k] - [k, j] of the derivatives by q is the derivative along S_k x S_j.
+
+    The symmetric part is the Hessian along motions of constant velocity.
     """
     model = random_tree(rng, (-1, 0, 1), (Revolute(), joint, Revolute()))
     s = random_state(rng, model)
@@ -213,13 +214,13 @@ def test_order_of_variables_of_a_ball_matters_by_their_bracket(joint, rng):
     by_bracket = np.einsum("il,ljk->ijk", found.dq, bracket)
     close(found.qq - found.qq.transpose(0, 2, 1), by_bracket)
     assert_array_equal(found.vv, found.vv.transpose(0, 2, 1))
-    u, h = rng.normal(size=model.nv), 1e-4  # the error of rounding is eps / h^2
+    u, h = rng.normal(size=model.nv), 1e-4  # rounding error eps / h^2
     one, other = (rnea(model, integrate(model, s.q, w * u), s.qd, s.qdd) for w in (h, -h))
     close(found.qq @ u @ u, (one - 2 * found.tau + other) / h**2, 1e-6)
 
 
 @pytest.mark.slow
-def test_what_no_joint_path_connects_is_an_exact_zero():
+def test_second_derivatives_between_joints_of_different_branches_are_exactly_zero():
     rng = np.random.default_rng(3)
     model = random_tree(rng, (-1, -1, 0, 1), (Revolute(),) * 4)
     arm = np.array([0, 1, 0, 1])
@@ -232,7 +233,7 @@ def test_what_no_joint_path_connects_is_an_exact_zero():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["rnea", "aba"])
-def test_a_batch_is_the_scalar_form_row_by_row_in_any_lanes(algorithm, rng):
+def test_batched_second_derivatives_match_second_derivatives_of_single_states(algorithm, rng):
     model = random_tree(rng, (-1, 0, 0), (Revolute(), Spherical(), Revolute()))
     states = [random_state(rng, model) for _ in range(11)]
     given = {"rnea": "qdd", "aba": "tau"}[algorithm]
@@ -248,17 +249,17 @@ def test_a_batch_is_the_scalar_form_row_by_row_in_any_lanes(algorithm, rng):
             close(batched[k], one, rtol)
 
 
-# refusals
+# invalid arguments
 
 
-def test_what_has_no_second_derivatives_is_refused(rng):
-    with pytest.raises(ValueError, match="second derivatives are those of aba or rnea"):
+def test_unsupported_second_derivatives_are_rejected(rng):
+    with pytest.raises(ValueError, match="the second derivatives of 'crba' are not available"):
         second_derivatives(auto_tree(2), "crba")
     moved = random_tree(rng, (-1,), (Rheonomic(Revolute(), Revolute(), lambda t: 0.3 * t),))
-    with pytest.raises(ValueError, match=r"joint1 of .*, which time moves; second derivatives are"):
+    with pytest.raises(ValueError, match=r"joint1 of .*, which depends on time; second der"):
         second_derivatives(moved.at(0.5))
     refused = {"universal", "skew universal", "euler spherical", "rack and pinion"}
     for name in refused:
         joint = joints_of_all_types(rng)[name]
-        with pytest.raises(ValueError, match=r"joint1 of .*, whose S changes with its position"):
+        with pytest.raises(ValueError, match=r"joint1 of .*, whose S depends on its position"):
             second_derivatives(random_tree(rng, (-1,), (joint,)))

@@ -1,4 +1,4 @@
-"""Every algorithm, traced, is the same function."""
+"""Traced algorithms equal their NumPy form."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,12 @@ from numpy.testing import assert_allclose
 
 from random_models import MODELS, random_state, random_transform
 from rigidblocks import dynamics as d
-from rigidblocks.algebra.spatial import Transform, mcI
-from rigidblocks.model.floating_chain import floating_base_coordinates, floating_base_kinematics
+from rigidblocks.dynamics.floating_base import floating_base_coordinates, floating_base_kinematics
+from rigidblocks.spatial.spatial import Transform, mcI
 from rigidblocks.tracing.trace import trace
 
-# tracing folds constants and shares subexpressions: some thousand operations in another order,
-# behind a solution with H
+# tracing folds constants and shares subexpressions: rounding of some thousand operations, amplified
+# by a solution with H
 RTOL = 1e-10
 
 ALGORITHMS = {
@@ -142,11 +142,11 @@ def same(function, *values):
 
 @pytest.mark.parametrize("model", ["mixed", "all joints", "satellite"], indirect=True)
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_traced_algorithm_equals_numpy(name, model, rng):
+def test_traced_dynamics_algorithms_match_the_results_of_numpy(name, model, rng):
     same(*ALGORITHMS[name](model, random_state(rng, model)))
 
 
-def test_traced_accelerations_equal_numpy(rng):
+def test_traced_conversion_of_accelerations_matches_the_results_of_numpy(rng):
     same(
         lambda a, v: d.spatial_acceleration(2.0 * d.classical_acceleration(a, v), v),
         *rng.uniform(-1, 1, (2, 6)),
@@ -154,7 +154,7 @@ def test_traced_accelerations_equal_numpy(rng):
 
 
 @pytest.mark.slow
-def test_traced_floating_base_equals_numpy(rng):
+def test_traced_floating_base_dynamics_match_the_results_of_numpy(rng):
     model, X, v = MODELS["satellite"](), random_transform(rng), rng.uniform(-1, 1, 6)
     s = random_state(rng, model)
     q, qd, qdd, tau = s.q[7:], s.qd[6:], s.qdd[6:], s.tau[6:]
@@ -183,7 +183,7 @@ def test_traced_floating_base_equals_numpy(rng):
         same(lambda q, k=k: d.crba_floating(model, q)[k], q)
 
 
-def test_traced_chain_kinematics_equal_numpy(rng):
+def test_traced_kinematics_of_a_chain_match_the_results_of_numpy(rng):
     q, qd, qdd = (rng.uniform(-1, 1, 6) for _ in range(3))
     X, v, a = floating_base_kinematics(q, qd, qdd)
     same(lambda *x: np.concatenate(floating_base_kinematics(*x)[1:]), q, qd, qdd)
@@ -196,7 +196,7 @@ def test_traced_chain_kinematics_equal_numpy(rng):
     )
 
 
-def test_traced_assembly_equals_numpy(rng):
+def test_traced_assembly_of_articulated_bodies_matches_the_results_of_numpy(rng):
     one, two = (mcI(m, rng.uniform(-1, 1, 3), np.diag([1.0, 2, 2])).matrix() for m in (2.0, 3.0))
     S, T, c, p, tau = (
         np.eye(6)[:, :2],
@@ -210,21 +210,21 @@ def test_traced_assembly_equals_numpy(rng):
         inverse = (
             d.InverseHandle(I1, p),
             d.InverseHandle(I2, p),
-        )  # any two symmetric matrices will do
+        )  # any two symmetric matrices are suitable
         pair = d.TwoHandles(I1, I2, I1, p, c), d.TwoHandles(I2, I1, I2, c, p)
         return np.vstack(
             [
-                *d.assembled(*bodies, S, c, tau),
-                *d.assembled_by_constraint(*bodies, T, S, c, tau),
-                *d.assembled_inverse(*inverse, T, S, c, tau),
-                *d.assembled_two_handles(*pair, T, c),
+                *d.assemble_handle(*bodies, S, c, tau),
+                *d.assemble_by_constraint(*bodies, T, S, c, tau),
+                *d.assemble_inverse(*inverse, T, S, c, tau),
+                *d.assemble_two_handles(*pair, T, c),
             ]
         )
 
     same(all_ways, one, two, p, c, tau)
 
 
-def test_traced_gears_and_friction_equal_numpy(rng):
+def test_traced_gears_and_friction_match_the_results_of_numpy(rng):
     model = MODELS["mixed"]()
     coupling = d.gears(model, {1: {0: 3.0}, 4: {0: -1.0, 2: 0.5}})
     y, yd, ydd, tau = *rng.uniform(-1, 1, (3, 5)), rng.uniform(-1, 1, 7)

@@ -1,1 +1,1 @@
-"""Blocks and algorithms as C: what is traced, printed and compiled for them."""
+"""C code of blocks and algorithms: tracing, printing and compilation."""

@@ -1,30 +1,58 @@
-"""What the joint-space inertia matrix and the derivatives of dynamics are made of: columns that
-belong to velocity variables, by passes over the bodies.
+"""Columns of the joint-space inertia matrix and of first and second derivatives of dynamics.
 
-All is in base coordinates. A change of variable j gives the bodies that it supports, seen from
-them, one velocity dv and the acceleration da + dv x v, so that it takes the force F = I^c da + 2
-B^c dv on all of them (Carpentier and Mansard 2018; Singh, Russell and Wensing 2022), where for one
-body
+Each column belongs to a velocity variable. Passes over the bodies compute the columns. They read
+the paths of the velocity variables in the tree from C tables (`structure_header`).
+
+All quantities are in base coordinates. Variable j moves the bodies that it supports. Relative to
+these bodies, a change of variable j changes their velocities by dv and their accelerations by
+da + dv x v. The change requires the force F = I^c da + 2 B^c dv on these bodies (Carpentier and
+Mansard 2018; Singh, Russell and Wensing 2022). For one body
 
     B dv = (I (dv x v) + dv x* I v + v x* I dv) / 2 = [B1 dw; dw x p],  p = the linear momentum
     B1   = w x (I - tr(I)/2 1) + (h . vO) 1 - vO h^T
 
-so that the force on a body on its own is I a + B v. Then dtau_i = S_i . F for a joint i that j
-supports, R_i . X_j with R = [B^T S; I^c S] and X = [2 dw; da]; and for one that supports j it is
-S_i . G_j with G = F + S_j x* f^c for q, whose change turns the force with the bodies.
+so that the force on a single body is I a + B v. If j supports joint i, dtau_i = S_i . F = R_i . X_j
+with R = [B^T S; I^c S] and X = [2 dw; da]. If i supports j, dtau_i = S_i . G_j. For q,
+G = F + S_j x* f^c, because the change of q rotates the force with the bodies.
 
-Forward dynamics are differentiated at the qdd that H gives, H = L^T L (RBDA 6.5), which the
-derivatives need anyway:
+Derivatives of forward dynamics are evaluated at the qdd from the factorization H = L^T L (RBDA
+6.5), which the derivatives also require:
 
     dqdd/dq = -H^-1 dtau/dq,  dqdd/dqd = -H^-1 dtau/dqd        at qdd = H^-1 (tau - C)
+
+Second derivatives require joints with a constant S. A change of variable k changes the velocities
+of the supported bodies by dv and their accelerations by da + dv x v, relative to any body. The
+subtree of d therefore requires the force F = I^c da + 2 B^c dv. In base coordinates, a variable d
+outward of k does not change the column of k. It changes I^c and B^c of the bodies that d supports
+(Singh, Russell and Wensing 2022). A change of qd changes B^c by B(I, S). A change of q rotates I^c
+and B^c with the bodies. B^c is linear in the velocities,
+
+    dI = S x* I - I S x,    dB = S x* B - B S x + B(I, dv)
+
+so that d(F_k) = M_d X_k. M has the form of [B I], and X = [2 dw; da] is unchanged. A variable j
+inward of a force changes its covector R = [B^T S; I^c S] by
+
+    dR = [w_j x B^T S + B(I, dv_j)^T S; S_j x* I^c S],    B(I, dv)^T S = Z dw + dvO x l
+
+where I^c S = [n; l], and Z is the matrix of the angular part. Second derivatives of forward
+dynamics are evaluated at the resulting qdd. They follow from the derivatives of H qdd + C = tau
+with respect to x and y:
+
+    H ddqdd/dxdy = -(ddtau/dxdy + ddtau/dxdqdd dqdd/dy + ddtau/dydqdd dqdd/dx)
 """
 
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
 
-from rigidblocks.algebra.spatial import (
+from rigidblocks.dynamics.joint_kinematics import to_body
+from rigidblocks.joints import Joint
+from rigidblocks.kernels.per_body_functions import Algorithm, Pass
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import (
     Array,
     RigidInertia,
     Transform,
@@ -33,35 +61,29 @@ from rigidblocks.algebra.spatial import (
     cross_motion,
     skew,
 )
-from rigidblocks.dynamics.sweeps import to_body
-from rigidblocks.joint import Joint
-from rigidblocks.kernels.leaves import Algorithm, Pass
-from rigidblocks.model.model import Model
 from rigidblocks.tracing.trace import Traced
 
 Results = tuple[Any, ...]
 
 
-# steps of the passes
+# functions of the passes
 
 
-def placed(model: Model, i: int, q: Array, X0_p: Transform) -> Results:
-    """Outward: X0, S and the inertia of body i."""
+def place_body(model: Model, i: int, q: Array, X0_p: Transform) -> Results:
+    """Outward pass: return X0, the motion subspace S and the inertia I of body i in base axes."""
     XJ, S, _, _ = model.joint[i].jcalc(q, np.zeros(model.joint[i].nv))
     X0 = to_body(model, i, XJ, q) @ X0_p
     return X0, _to_base(X0, S), model.inertia[i].to_parent(X0)
 
 
-def joined(model: Model, i: int, S: Array, I: RigidInertia) -> Results:
-    """Inward: the momenta I^c S of the subtree, and its inertia for the parent."""
+def accumulate_inertia(model: Model, i: int, S: Array, I: RigidInertia) -> Results:
+    """Inward pass: return the columns I^c S of body i, and I^c as a summand for the parent."""
     del model, i
     return I @ S, I
 
 
 class Moving(NamedTuple):
-    """Body i that moves: X0, S, v_p x S, v, v_p x vJ + cJ, and of the body on its own I, B1, p and
-    B v.
-    """
+    """Motion of body i in base coordinates, with its inertia and velocity-product terms."""
 
     X0: Transform
     S: Array
@@ -74,11 +96,11 @@ class Moving(NamedTuple):
     Bv: Array
 
 
-def moving(model: Model, i: int, q: Array, qd: Array, X0_p: Transform, v_p: Array) -> Moving:
-    """What the velocities alone make of body i."""
+def body_motion(model: Model, i: int, q: Array, qd: Array, X0_p: Transform, v_p: Array) -> Moving:
+    """Return pose, velocity, inertia and velocity-product terms of body i, in base coordinates."""
     XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
     X0 = to_body(model, i, XJ, q) @ X0_p
-    beyond = _to_base(X0, vJ - S @ qd)  # nothing but where the joint depends on time
+    beyond = _to_base(X0, vJ - S @ qd)  # zero unless the joint depends on time
     S = _to_base(X0, S)
     swept = cross_motion(v_p, S)
     v = v_p + S @ qd + beyond
@@ -89,24 +111,24 @@ def moving(model: Model, i: int, q: Array, qd: Array, X0_p: Transform, v_p: Arra
     return Moving(X0, S, swept, v, c, I, B1, P, Bv)
 
 
-def at_rest(
+def static_body_force(
     model: Model, i: int, q: Array, qd: Array, X0_p: Transform, v_p: Array, a_p: Array
 ) -> Results:
-    """Outward: body i, and the force on it on its own, where no joint accelerates."""
-    body = moving(model, i, q, qd, X0_p, v_p)
+    """Outward pass: return the motion of body i, and the force that it requires at qdd = 0."""
+    body = body_motion(model, i, q, qd, X0_p, v_p)
     a = a_p + body.c
     return *body, body.I0, a, body.I0 @ a + body.Bv
 
 
-def biased(
+def propagate_bias_force(
     model: Model, i: int, S: Array, I: RigidInertia, B1: Array, P: Array, f: Array
 ) -> Results:
-    """Inward: the force of joint i, R, and what its parent feels of the subtree."""
+    """Inward pass: return the joint force, the covectors R, and the subtree sums for the parent."""
     del model, i
     return S.T @ f, _covectors(I, B1, P, S), I, B1, P, f
 
 
-def accelerated(
+def propagate_acceleration(
     model: Model,
     i: int,
     q: Array,
@@ -122,8 +144,10 @@ def accelerated(
     v_p: Array,
     a_p: Array,
 ) -> Results:
-    """Outward: the acceleration of body i, the force on it, X, how S changes, and the linear part
-    of dv by q.
+    """Compute the acceleration of body i and its derivatives (outward pass).
+
+    The results are the acceleration, the force on the body, the columns X = [2 dw; da] for q and
+    qd, the derivative dS/dq, and the linear part of dv for q. `swept` is v_p x S.
     """
     dvJ, daJ, dcJ, dS = (_to_base(X0, m) for m in _joint_changes(model.joint[i], q, qd, qdd))
     a = a_p + S @ qdd + c
@@ -133,7 +157,7 @@ def accelerated(
     return a, I0 @ a + Bv, np.vstack(by_q + by_qd), dS, dv[3:]
 
 
-def changed(
+def propagate_force_derivative(
     model: Model,
     i: int,
     S: Array,
@@ -144,8 +168,10 @@ def changed(
     X: Array,
     dS: Array,
 ) -> Results:
-    """Inward: the force of joint i, G, what a change of S alone does to it, and the force for the
-    parent.
+    """Compute the force of joint i and its derivatives (inward pass).
+
+    The results are the joint force, the columns G for q and qd, the term f . dS/dq of the joint
+    force, and the force on the subtree, for the parent.
     """
     nv = model.joint[i].nv
     by_q = _force(I, B1, P, X[:9]) + cross_force(S, f)
@@ -153,17 +179,17 @@ def changed(
     return S.T @ f, G, (f @ dS).reshape(nv, nv), f
 
 
-def driven(
+def propagate_given_acceleration(
     model: Model, i: int, q: Array, qd: Array, qdd: Array, X0_p: Transform, v_p: Array, a_p: Array
 ) -> Results:
-    """Outward: `moving` and `accelerated`, where qdd is given."""
-    body = moving(model, i, q, qd, X0_p, v_p)
+    """Outward pass: the results of `body_motion` and `propagate_acceleration` at the given qdd."""
+    body = body_motion(model, i, q, qd, X0_p, v_p)
     X0, S, swept, v, c, I0, B1, P, Bv = body
-    *moved, _ = accelerated(model, i, q, qd, qdd, X0, S, swept, v, c, I0, Bv, v_p, a_p)
+    *moved, _ = propagate_acceleration(model, i, q, qd, qdd, X0, S, swept, v, c, I0, Bv, v_p, a_p)
     return S, I0, B1, P, X0, v, *moved
 
 
-def supported(
+def propagate_bias_and_derivative(
     model: Model,
     i: int,
     S: Array,
@@ -174,19 +200,22 @@ def supported(
     X: Array,
     dS: Array,
 ) -> Results:
-    """Inward: `biased` and `changed` at once."""
-    _, G, own, _ = changed(model, i, S, I, B1, P, f, X, dS)
-    return *biased(model, i, S, I, B1, P, f), G, own
+    """Inward pass: the results of `propagate_bias_force` and `propagate_force_derivative`."""
+    _, G, own, _ = propagate_force_derivative(model, i, S, I, B1, P, f, X, dS)
+    return *propagate_bias_force(model, i, S, I, B1, P, f), G, own
 
 
 def _to_base(X: Transform, m: Array) -> Array:
-    """The motion vector or columns X^-1 m, where X takes base to body coordinates."""
+    """Return X^-1 m: the motion vector m, or each column of m, in base coordinates."""
     w = X.E.T @ m[:3]
     return np.concatenate([w, X.E.T @ m[3:] + cross(X.r, w)])
 
 
 def coriolis(I: RigidInertia, v: Array) -> Array:
-    """B1 = w x (I - tr(I)/2 1) + (h . vO) 1 - vO h^T, of a body on its own."""
+    """Return the matrix B1 (3, 3) of the velocity products of a single body with the velocity v.
+
+    B1 = w x (I - tr(I)/2 1) + (h . vO) 1 - vO h^T,    v = [w; vO]
+    """
     w, vO = v[:3], v[3:]
     one = np.eye(3)
     B1: Array = skew(w) @ (I.I - 0.5 * np.trace(I.I) * one) + (I.h @ vO) * one - np.outer(vO, I.h)
@@ -194,44 +223,51 @@ def coriolis(I: RigidInertia, v: Array) -> Array:
 
 
 def _force(I: RigidInertia, B1: Array, P: Array, X: Array) -> Array:
-    """F = I^c da + 2 B^c dv (6, nv) of X = [2 dw; da]."""
+    """Return the derivatives of the force on a subtree, F = I^c da + 2 B^c dv (6, nv).
+
+    X = [2 dw; da] stacks the changes of motion. I is the composite inertia I^c. B1 and P, the
+    linear momentum, define B^c. dw is the angular part of dv; its linear part has no effect on B^c
+    dv.
+    """
     dw, da = X[:3], X[3:]
     F: Array = I @ da + np.concatenate([B1 @ dw, cross(dw, P)])
     return F
 
 
 def _covectors(I: RigidInertia, B1: Array, P: Array, S: Array) -> Array:
-    """R = [B^T S; I^c S] (9, nv), of B^T S the part that works on dw."""
+    """Return the covectors R = [B^T S; I^c S] (9, nv); B^T S has only the rows that multiply dw."""
     return np.vstack([B1.T @ S[:3] + cross(P, S[3:]), I @ S])
 
 
 def _joint_changes(
     joint: Joint, q: Array, qd: Array, qdd: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """How a joint's own vectors change, in F_s coordinates, with its nv variables: exact zeros
-    where S is constant.
+    """Return the derivatives of vJ, S qdd + cJ, cJ and S of a joint, in F_s coordinates.
 
-    vJ by q (6, nv), S qdd + cJ by q (6, nv), cJ by qd and vJ x S (6, nv), and S by q (6, nv nv),
-    the column of S first.
+    The first three results (6, nv) are d vJ/dq, d(S qdd + cJ)/dq and d cJ/dqd + vJ x S. The last
+    result is dS/dq (6, nv nv) with the column of S as the first index. All results are exact zeros
+    if S is constant.
     """
     nv = joint.nv
     dq, dqd = ca.SX.sym("dq", nv), ca.SX.sym("dqd", nv)
-    _, S, vJ, cJ = joint.jcalc(joint.integrate(q, _traced(dq)), qd + _traced(dqd))
+    _, S, vJ, cJ = joint.jcalc(joint.integrate(q, traced_elements(dq)), qd + traced_elements(dqd))
     dvJ, daJ = (_derivative(m, dq, dqd) for m in (vJ, S @ qdd + cJ))
     still = joint.jcalc(q, qd)
     dcJ = _derivative(cJ, dqd, dq) + cross_motion(still.vJ, still.S)
     return dvJ, daJ, dcJ, _derivative(S, dq, dqd).reshape(6, nv * nv)
 
 
-def _traced(symbol: ca.SX) -> Array:
+def traced_elements(symbol: ca.SX) -> Array:
+    """Return the elements of a symbol as traced scalars."""
     elements = np.empty(symbol.numel(), dtype=object)
     elements[:] = [Traced(symbol[k]) for k in range(symbol.numel())]
     return elements
 
 
 def _derivative(values: Array, symbol: ca.SX, other: ca.SX) -> Array:
-    """The derivatives of traced values by a symbol (its index is the last), where that one and the
-    other are zero.
+    """Return the derivatives of values w.r.t. `symbol`, at zero values of `symbol` and `other`.
+
+    The last index of the result is the index of the element of `symbol`.
     """
     flat = ca.vertcat(
         *(
@@ -250,7 +286,7 @@ def _derivative(values: Array, symbol: ca.SX, other: ca.SX) -> Array:
     return result.reshape(*np.shape(values), symbol.numel())
 
 
-# the algorithms: their passes, and the loops in C between and after them
+# algorithms: the passes, and the C loops between and after the passes
 
 _ROWS = {"S": 6, "R": 9, "X": 18, "G": 12, "own": 0}
 
@@ -258,8 +294,10 @@ _ROWS = {"S": 6, "R": 9, "X": 18, "G": 12, "own": 0}
 def _forward(
     accelerations: str, derivatives: str, *texts: str, forces: str = "", linear: int = 0
 ) -> Algorithm:
-    """Derivatives of forward dynamics, by what is done in C between and after the passes, with so
-    many `linear` rows of dv.
+    """Return the algorithm for the derivatives of forward dynamics.
+
+    `accelerations`, `forces` and `derivatives` are the C statements after the passes, and `texts`
+    the C files. `linear` is the number of rows of the linear part of dv.
     """
     return Algorithm(
         inputs=("q", "qd", "tau"),
@@ -267,18 +305,20 @@ def _forward(
         shared=("X0", "v", "a", "I", "B1", "P", "f"),
         passes=(
             Pass(
-                at_rest,
+                static_body_force,
                 ("X0", "S", "swept", "v", "c", "I0", "B1", "P", "Bv", "I", "a", "f"),
             ),
             Pass(
-                biased,
+                propagate_bias_force,
                 ("tau0", "R", "I_p", "B1_p", "P_p", "f_p"),
                 outward=False,
                 after=accelerations,
             ),
-            Pass(accelerated, ("a", "f", "X", "dS", "V" if linear else ""), after=forces),
             Pass(
-                changed,
+                propagate_acceleration, ("a", "f", "X", "dS", "V" if linear else ""), after=forces
+            ),
+            Pass(
+                propagate_force_derivative,
                 ("tau0", "G", "own", "f_p"),
                 outward=False,
                 after=derivatives,
@@ -286,7 +326,7 @@ def _forward(
         ),
         columns={"tau0": 1, **_ROWS, "V": linear},
         matrices=("dqdd_dq", "dqdd_dqd", "dqdd_dtau"),
-        texts=("algorithms/inertia.h", "algorithms/derivatives.h", *texts),
+        texts=("algorithms/tree_matrices.h", *texts),
         scratch=5,
     )
 
@@ -296,21 +336,23 @@ MATRICES = {
         inputs=("q",),
         shared=("X0", "I"),
         passes=(
-            Pass(placed, ("X0", "S", "I")),
-            Pass(joined, ("F", "I_p"), outward=False, after="inertia_matrix(m, out);"),
+            Pass(place_body, ("X0", "S", "I")),
+            Pass(accumulate_inertia, ("F", "I_p"), outward=False, after="inertia_matrix(m, out);"),
         ),
         columns={"S": 6, "F": 6},
         matrices=("H",),
-        texts=("algorithms/inertia.h",),
+        texts=("algorithms/tree_matrices.h",),
     ),
     "drnea": Algorithm(
         inputs=("q", "qd", "qdd"),
         output="tau",
         shared=("X0", "v", "a", "I", "B1", "P", "f"),
         passes=(
-            Pass(driven, ("S", "I", "B1", "P", "X0", "v", "a", "f", "X", "dS")),
             Pass(
-                supported,
+                propagate_given_acceleration, ("S", "I", "B1", "P", "X0", "v", "a", "f", "X", "dS")
+            ),
+            Pass(
+                propagate_bias_and_derivative,
                 ("tau", "R", "I_p", "B1_p", "P_p", "f_p", "G", "own"),
                 outward=False,
                 after="force_derivatives(m, out + RB_N);",
@@ -318,7 +360,7 @@ MATRICES = {
         ),
         columns=_ROWS,
         matrices=("dtau_dq", "dtau_dqd", "dtau_dqdd"),
-        texts=("algorithms/inertia.h", "algorithms/derivatives.h"),
+        texts=("algorithms/tree_matrices.h",),
     ),
     "daba": _forward(
         "accelerations(m, tau, work, qdd);",
@@ -332,3 +374,181 @@ MATRICES = {
         linear=3,
     ),
 }
+
+
+def driven_twice(
+    model: Model, i: int, q: Array, qd: Array, qdd: Array, X0_p: Transform, v_p: Array, a_p: Array
+) -> Results:
+    """Outward pass: the results of `propagate_given_acceleration`, with the linear part of dv."""
+    dv = body_motion(model, i, q, qd, X0_p, v_p).swept
+    return *propagate_given_acceleration(model, i, q, qd, qdd, X0_p, v_p, a_p), dv[3:]
+
+
+def supported_twice(
+    model: Model,
+    i: int,
+    S: Array,
+    I: RigidInertia,
+    B1: Array,
+    P: Array,
+    f: Array,
+    X: Array,
+    dS: Array,
+    V: Array,
+) -> Results:
+    """Inward pass: `propagate_bias_and_derivative`, with the second-derivative terms Z, M, N."""
+    return *propagate_bias_and_derivative(
+        model, i, S, I, B1, P, f, X, dS
+    ), *_second_derivative_terms(S, I, B1, P, X, V)
+
+
+def changed_twice(
+    model: Model,
+    i: int,
+    S: Array,
+    I: RigidInertia,
+    B1: Array,
+    P: Array,
+    f: Array,
+    X: Array,
+    dS: Array,
+    V: Array,
+) -> Results:
+    """Inward pass: `propagate_force_derivative`, with the second-derivative terms Z, M, N."""
+    return *propagate_force_derivative(model, i, S, I, B1, P, f, X, dS), *_second_derivative_terms(
+        S, I, B1, P, X, V
+    )
+
+
+def _second_derivative_terms(
+    S: Array, I: RigidInertia, B1: Array, P: Array, X: Array, V: Array
+) -> Results:
+    """Return Z / 2, M and N (see module) of a joint, one column for each of its variables."""
+    dv = np.vstack([0.5 * X[:3], V])
+    Z = [0.5 * _angular_momentum_map(I, s).ravel() for s in S.T]
+    M = [_inertia_derivative(I, B1, P, s, d).ravel() for s, d in zip(S.T, dv.T, strict=True)]
+    N = [np.vstack([coriolis(I, s), -skew(_momentum(I, s))]).ravel() for s in S.T]
+    return np.transpose(Z), np.transpose(M), np.transpose(N)
+
+
+def _angular_momentum_map(I: RigidInertia, S: Array) -> Array:
+    """Return Z (3, 3), the angular part in B(I, dv)^T S = Z dw + dvO x l."""
+    w, sO = S[:3], S[3:]
+    one = np.eye(3)
+    Z: Array = (I.I - 0.5 * np.trace(I.I) * one) @ skew(w) - (I.h @ sO) * one + np.outer(I.h, sO)
+    return Z
+
+
+def _inertia_derivative(I: RigidInertia, B1: Array, P: Array, S: Array, dv: Array) -> Array:
+    """Return M (6, 9), the change of [B I] of a subtree due to a motion S and a velocity dv."""
+    w, sO = S[:3], S[3:]
+    W, U, h = skew(w), skew(sO), skew(I.h)
+    dh = skew(cross(w, I.h) + I.m * sO)
+    dI = W @ I.I - I.I @ W - U @ h - h @ U
+    dB = W @ B1 - B1 @ W + (sO @ P) * np.eye(3) - np.outer(P, sO) + coriolis(I, dv)
+    dP = skew(cross(w, P) + _momentum(I, dv))
+    return np.vstack([np.hstack([dB, dI, dh]), np.hstack([-dP, -dh, np.zeros((3, 3))])])
+
+
+def _momentum(I: RigidInertia, v: Array) -> Array:
+    """Return the linear momentum p (3,) = m vO - h x w of a body with the velocity v."""
+    p: Array = I.m * v[3:] - cross(I.h, v[:3])
+    return p
+
+
+_INVERSE, _FORWARD = MATRICES["drnea"], MATRICES["daba"]
+_MADE = {"V": 3, "Z": 9, "M": 54, "N": 18}
+_TEXT = "algorithms/second_derivatives.h"
+
+
+def _inward(step: Callable[..., Results], first: Pass, after: str) -> Pass:
+    """Return the inward pass `first` with the function `step` and the results Z, M and N."""
+    return Pass(step, (*first.results, "Z", "M", "N"), outward=False, after=after)
+
+
+TENSORS = {
+    "ddrnea": replace(
+        _INVERSE,
+        passes=(
+            Pass(driven_twice, (*_INVERSE.passes[0].results, "V")),
+            _inward(
+                supported_twice, _INVERSE.passes[1], "second_force_derivatives(m, out + RB_N);"
+            ),
+        ),
+        columns={**_INVERSE.columns, **_MADE},
+        tensors=("ddtau_dq_dq", "ddtau_dq_dqd", "ddtau_dq_dqdd", "ddtau_dqd_dqd"),
+        texts=(*_INVERSE.texts, _TEXT),
+    ),
+    "ddaba": replace(
+        _FORWARD,
+        passes=(
+            *_FORWARD.passes[:2],
+            Pass(propagate_acceleration, ("a", "f", "X", "dS", "V")),
+            _inward(
+                changed_twice,
+                _FORWARD.passes[3],
+                "second_motion_derivatives(m, tau, work, out);",
+            ),
+        ),
+        columns={**_FORWARD.columns, **_MADE},
+        tensors=("ddqdd_dq_dq", "ddqdd_dq_dqd", "ddqdd_dq_dtau", "ddqdd_dqd_dqd"),
+        texts=(*_FORWARD.texts, _TEXT),
+    ),
+}
+
+
+def structure_header(model: Model, own: int, in_plane: bool = False) -> str:
+    """Return the C tables of the variables of a model, for c/algorithms/tree_matrices.h.
+
+    Args:
+        model: The model.
+        own: Largest nv of all joints if S of any joint depends on its position, else 0.
+        in_plane: True if vectors have the three elements of planar vectors.
+    """
+    joint = [i for i, s in enumerate(model.v_slices) for _ in range(s.start, s.stop)]
+    last = [model.v_slices[i].stop for i in joint]
+    before = _variables_before(model)
+    run = list(range(model.nv))
+    for k in range(1, model.nv):
+        if before[k] == k - 1:
+            run[k] = run[k - 1]
+    end = [k + 1 for k in range(model.nv)]
+    for k in reversed(range(model.nv)):
+        if before[k] >= 0:
+            end[before[k]] = max(end[before[k]], end[k])
+    return "\n".join(
+        [
+            "#ifndef RB_STRUCTURE_H\n#define RB_STRUCTURE_H\n",
+            *(["#define RB_IN_PLANE 1"] if in_plane else []),
+            f"enum {{ RB_N = {model.nv}, RB_OWN = {own} }};",
+            _table("FIRST", (model.v_slices[i].start for i in joint)),
+            _table("LAST", last),
+            _table("BEFORE", before),
+            _table("RUN", run),
+            _table("END", end),
+            "\n#endif\n",
+        ]
+    )
+
+
+def _variables_before(model: Model) -> list[int]:
+    """Return, for each variable, the previous variable on its path from the base, or -1."""
+    last = last_variables(model)
+    return [
+        last[p] if k == s.start else k - 1
+        for p, s in zip(model.parent, model.v_slices, strict=True)
+        for k in range(s.start, s.stop)
+    ]
+
+
+def last_variables(model: Model) -> dict[int, int]:
+    """Return, for each body, the last variable on the path to it, or -1; -1 is the base."""
+    last = {-1: -1}
+    for i, p in enumerate(model.parent):
+        s = model.v_slices[i]
+        last[i] = s.stop - 1 if s.stop > s.start else last[p]
+    return last
+
+
+def _table(name: str, numbers: Iterable[int]) -> str:
+    return f"static const int RB_{name}[RB_N] = {{{', '.join(map(str, numbers))}}};"

@@ -1,5 +1,10 @@
-"""The laws of a block between two events, as graphs: a side of each is held, and event indicators
-tell where it ends.
+"""Graphs of a block for model exchange: event indicators, state derivatives, outputs, derivatives.
+
+Between two events, each piecewise function keeps its active branch. A sign change of its event
+indicator is an event, after which the other branch is active.
+
+The generated C header `tangent.h` contains the exact directional derivatives of the state
+derivatives and outputs, and optionally the second derivatives of the outputs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,50 +14,68 @@ from functools import cached_property
 import casadi as ca
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator
-from rigidblocks.block.staged import StagedBlock
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.kernel import memory_names, named_elements
-from rigidblocks.tracing.ccode import c_functions
-from rigidblocks.tracing.choices import Choice, called, choices_of_trace, with_laws
-from rigidblocks.tracing.trace import Graph, trace
+from rigidblocks.block.block import state_outputs
+from rigidblocks.block.evaluators import Evaluator, NumpyEvaluator
+from rigidblocks.block.external_functions import StagedBlock
+from rigidblocks.kernels.model_header import memory_names, named_elements
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.c_notation import c_comment
+from rigidblocks.tracing.ccode import c_function, c_functions
+from rigidblocks.tracing.trace import (
+    Choice,
+    Graph,
+    call_choosing_function,
+    choices_of_trace,
+    substitute_laws,
+    trace,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """What model exchange knows of the events of a block.
+    """Event indicators of a block, and its functions with held branches, for model exchange.
 
-    The indicators are the margins of the laws that its rates and outputs choose between
-    (`algebra.scalar.piecewise`), and behind them those of `Block.margins` that are none of these.
-    The graphs read [memory | sides], where a side is 1 or -1 for each indicator.
+    The first indicators are the margins of the piecewise functions in the state derivatives and
+    outputs (`spatial.scalar.piecewise`). The other values of `Block.switching_functions` follow.
+    The inputs of the graphs are the memory vector and a side for each indicator: 1 or -1, the
+    current branch of its piecewise function. The graphs follow from `flow`, the graph of the state
+    derivatives, outputs and margins. If `flow` is None, the evaluator is traced.
     """
 
     evaluator: Evaluator
+    flow: Graph | None = None
+
+    @cached_property
+    def differentiable(self) -> "Events":
+        """The same events, with graphs whose derivatives are correct (`Graph.differentiable`)."""
+        flow = self._flow.differentiable
+        return self if flow is self._flow else replace(self, flow=flow)
 
     @cached_property
     def count(self) -> int:
-        """The number of event indicators; of a block with a stage in C, whose laws are in it, that
-        of its margins.
+        """Number of event indicators.
+
+        For a block with a C stage it is the number of switching functions.
         """
         if self.staged:
-            return self.evaluator.margin_count
+            return self.evaluator.switching_count
         return int(self._held[2].numel())
 
     @property
     def staged(self) -> bool:
-        """Whether a stage of the block is in C, so that nothing is held in it."""
+        """True if the block has a C stage, so that the branch of its equations cannot be held."""
         return isinstance(self.evaluator.memory.block, StagedBlock)
 
     @cached_property
     def graphs(self) -> tuple[Graph, ...]:
-        """held_rates, held_outputs, and indicators: the margins."""
+        """Graphs with held branches: state derivatives, outputs, and switching functions."""
         names = ("held_rates", "held_outputs", "indicators")
         return tuple(map(self._graph, names, self._held))
 
     @cached_property
     def reads(self) -> Array:
-        """Which indicator (rows) reads which element of the memory."""
+        """Boolean matrix: true if an indicator (row) depends on a memory element (column)."""
         if not self.count:
             return np.zeros((0, self.evaluator.memory.size), dtype=bool)
         if self.staged:
@@ -61,13 +84,16 @@ class Events:
 
     @property
     def _margins_read(self) -> Array:
-        """Which margin reads which element of the memory, all of what the C writes reading all that
-        it gets.
+        """Boolean matrix: true if a margin (row) depends on a memory element (column).
+
+        Every value that the C stage writes counts as dependent on all inputs of the stage.
         """
         memory = self.evaluator.memory
         assert isinstance(memory.block, StagedBlock)
         known = NumpyEvaluator(replace(memory, block=memory.block.structure()))
-        margins = trace("margins", lambda m: {"out": known.margins(m)}, {"memory": (memory.size,)})
+        margins = trace(
+            "margins", lambda m: {"out": known.switching_functions(m)}, {"memory": (memory.size,)}
+        )
         return margins.depends
 
     def _graph(self, name: str, elements: ca.SX) -> Graph:
@@ -85,30 +111,32 @@ class Events:
 
     @cached_property
     def _sides(self) -> list[ca.SX]:
-        """More symbols than there are indicators."""
+        """Symbols of the current branches; there may be more symbols than indicators."""
         return [
             ca.SX.sym("side") for _ in range(len(self._choices) + self._flow.outputs["margins"][0])
         ]
 
     @cached_property
     def _flow(self) -> Graph:
-        """The rates, outputs and margins by the memory."""
+        """Graph from the memory vector to state derivatives, outputs and switching functions."""
         e = self.evaluator
+        if self.flow is not None:
+            return self.flow
 
         def flow(m: Array) -> dict[str, Array]:
-            margins = e.margins(m) if e.margin_count else np.zeros(0)
+            margins = e.switching_functions(m) if e.switching_count else np.zeros(0)
             return {"rates": e.derivative(m), "outputs": e.output(m), "margins": margins}
 
         return trace("flow", flow, {"memory": (e.memory.size,)})
 
     @cached_property
     def _traced(self) -> tuple[ca.SX, list[Choice]]:
-        """The elements of the flow, and the choices in them, each once."""
+        """Elements of `_flow`, and the piecewise functions in them without duplicates."""
         flow = self._flow
         if flow.choosing is None:
             return flow.function(self._m), []
         with choices_of_trace() as choices:
-            elements = called(flow.choosing, self._m)
+            elements = call_choosing_function(flow.choosing, self._m)
         return _each_once(elements, choices)
 
     @property
@@ -117,27 +145,27 @@ class Events:
 
     @cached_property
     def _held(self) -> tuple[ca.SX, ca.SX, ca.SX]:
-        """Rates, outputs and margins with a side of each choice held."""
+        """State derivatives, outputs and switching functions, each with its held branches."""
         elements, choices = self._traced
         n_rates, n_outputs = (self._flow.outputs[name][0] for name in ("rates", "outputs"))
         end = n_rates + n_outputs
-        flow, declared = elements[:end, 0], elements[end:, 0]  # columns, of one element too
-        choices = list(_needed(flow, choices))
+        flow, declared = elements[:end, 0], elements[end:, 0]  # a column also for a single element
+        choices = list(_choices_read_by(flow, choices))
         laws = [
             ca.if_else(side > 0, choice.above, choice.below)
             for side, choice in zip(self._sides, choices, strict=False)
         ]
         margins = ca.vertcat(ca.SX(0, 1), *(choice.margin for choice in choices))
-        held = with_laws(choices, laws, ca.vertcat(flow, margins)) if choices else flow
+        held = substitute_laws(choices, laws, ca.vertcat(flow, margins)) if choices else flow
         whole = [choice.whole for choice in choices]
-        others = _others(with_laws(choices, whole, ca.vertcat(margins, declared)), len(choices))
+        others = _others(
+            substitute_laws(choices, whole, ca.vertcat(margins, declared)), len(choices)
+        )
         return held[:n_rates, 0], held[n_rates:end, 0], ca.vertcat(held[end:, 0], *others)
 
 
 def events_header(events: Events) -> str:
-    """The text of events.h: the numbers of event indicators, and the functions where there are
-    any.
-    """
+    """Return the code of events.h: the number of event indicators and their functions."""
     memory = events.evaluator.memory
     elements = memory_names(memory)
     read = (*elements, *(f"side of indicator {k + 1}" for k in range(events.count)))
@@ -154,7 +182,8 @@ def events_header(events: Events) -> str:
         functions = c_functions(events.graphs, names, inline=True)
     return "\n".join(
         [
-            f"/* Events of {memory.name}: the laws between two of them, and their indicators. */\n",
+            f"/* Events of {c_comment(memory.name)}: the laws between two of them, and their "
+            "indicators. */\n",
             "#ifndef RB_EVENTS_H\n#define RB_EVENTS_H\n\n#include <math.h>\n",
             f"#define RB_INDICATORS {events.count}\n",
             functions,
@@ -163,7 +192,7 @@ def events_header(events: Events) -> str:
     )
 
 
-# of a block whose laws are in C, which go on beyond their ends
+# functions of a block with a C stage: state derivatives and outputs are not held on one side
 _STAGED = """
 static inline void held_rates(const double *in, double *out)
 {
@@ -177,7 +206,7 @@ static inline void held_outputs(const double *in, double *out)
 
 static inline void indicators(const double *in, double *out)
 {
-    double whole[RB_SIZE + STAGE_SIZE];
+    RB_WORKSPACE(RB_LARGE, double, whole, RB_SIZE + STAGE_SIZE);
     with_stage(in, whole);
     indicators_after(whole, out);
 }
@@ -185,18 +214,22 @@ static inline void indicators(const double *in, double *out)
 
 
 def _staged_functions(events: Events) -> str:
-    """The functions of a block with a stage in C, whose indicators are its margins."""
+    """Return the C functions of a block with a C stage; its margins are the event indicators."""
     evaluator = events.evaluator
     block = evaluator.memory.block
     assert isinstance(evaluator, TracedEvaluator)
     assert isinstance(block, StagedBlock)
-    after = evaluator.after_stage("margins", "indicators_after")
+    after = evaluator.after_stage("switching_functions", "indicators_after")
     text = c_functions([after], [named_elements("in", memory_names(evaluator.memory))], inline=True)
-    return '#include "block.h"\n' + text + _STAGED.replace("STAGE_SIZE", str(block.stage_size))
+    return (
+        '#include "model_interface.h"\n'
+        + text
+        + _STAGED.replace("STAGE_SIZE", str(block.stage_size))
+    )
 
 
 def _each_once(elements: ca.SX, choices: Sequence[Choice]) -> tuple[ca.SX, list[Choice]]:
-    """The same with one choice in the place of all that are the same choice."""
+    """Return the elements and their piecewise functions, with equal functions merged into one."""
     width = len(Choice._fields) - 1
     while True:
         laws = [expression for choice in choices for expression in choice[1:]]
@@ -221,8 +254,8 @@ def _each_once(elements: ca.SX, choices: Sequence[Choice]) -> tuple[ca.SX, list[
             return elements, list(choices)
 
 
-def _needed(elements: ca.SX, choices: Sequence[Choice]) -> Iterator[Choice]:
-    """The choices that the elements read, directly or through others."""
+def _choices_read_by(elements: ca.SX, choices: Sequence[Choice]) -> Iterator[Choice]:
+    """Yield the piecewise functions on which the elements depend, also indirectly."""
     read = {one.element_hash() for one in ca.symvar(elements)}
     needed = []
     for choice in reversed(choices):
@@ -233,10 +266,194 @@ def _needed(elements: ca.SX, choices: Sequence[Choice]) -> Iterator[Choice]:
 
 
 def _others(margins: ca.SX, n: int) -> Iterator[ca.SX]:
-    """The margins behind the first n that are none of these, each once."""
+    """Yield the margins after the first n, without constants and repeated margins."""
     flat = ca.cse(margins)
     known = {flat[k].element_hash() for k in range(n)}
     for k in range(n, flat.numel()):
         if flat[k].element_hash() not in known and not flat[k].is_constant():
             known.add(flat[k].element_hash())
             yield flat[k]
+
+
+FEW_OPERATIONS = 100  # first derivatives of this size: second ones add under 4 % to the code
+HIGHEST = 2  # order of output derivatives
+
+# optimized for size, which halves the compile time; co-simulation steps need no derivatives
+_SMALL = """
+#ifndef RB_TANGENT_H
+#define RB_TANGENT_H
+
+#include <math.h>
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
+#elif defined(__GNUC__)
+#pragma GCC push_options
+#pragma GCC optimize("Os")
+#endif
+{functions}
+#if defined(__clang__)
+#pragma clang attribute pop
+#elif defined(__GNUC__)
+#pragma GCC pop_options
+#endif
+
+#endif
+"""
+
+
+# difference quotients, used if a part of the block is not traced
+_QUOTIENTS = """
+static inline void tangent(const double *in, double *out)
+{
+    const double *change = in + RB_SIZE;
+    double most = 0.0, size = 1.0;
+    RB_WORKSPACE(RB_LARGE, double, m, RB_SIZE);
+    RB_WORKSPACE(RB_LARGE, double, high, RB_NX + RB_NY + 1);
+    RB_WORKSPACE(RB_LARGE, double, low, RB_NX + RB_NY + 1);
+    for (int k = 0; k < RB_SIZE; k++) {
+        most = fmax(most, fabs(change[k]));
+        size = fmax(size, fabs(in[k]));
+    }
+    const double step = most > 0.0 ? 6e-6 * size / most : 1.0;
+    for (int k = 0; k < RB_SIZE; k++)
+        m[k] = in[k] + step * change[k];
+    derivative(m, high);
+    output(m, high + RB_NX);
+    for (int k = 0; k < RB_SIZE; k++)
+        m[k] = in[k] - step * change[k];
+    derivative(m, low);
+    output(m, low + RB_NX);
+    for (int k = 0; k < RB_NX + RB_NY; k++)
+        out[k] = (high[k] - low[k]) / (2.0 * step);
+}
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Tangents:
+    """First and second derivatives of the state derivatives and outputs of a block.
+
+    The derivatives are with respect to the memory. Piecewise functions keep their active branches.
+    """
+
+    events: Events
+
+    @property
+    def staged(self) -> bool:
+        """True if the block has a C stage; its derivatives are then central differences."""
+        return isinstance(self.events.evaluator.memory.block, StagedBlock)
+
+    @cached_property
+    def first(self) -> Graph:
+        """Graph of J v; J is the Jacobian of the state derivatives and computed outputs.
+
+        The inputs are the memory vector, the direction v, and the active branches of the piecewise
+        functions. The branches do not change.
+        """
+        return self._graph("tangent", ("rates", "outputs"), 1)
+
+    @cached_property
+    def second(self) -> Graph:
+        """Graph of D2g(v, v), the second derivative of the computed outputs g along v.
+
+        The inputs are as for `first`.
+        """
+        return self._graph("curvature", ("outputs",), 2)
+
+    def output_order(self, wanted: int | None, has_input_rates: bool) -> int:
+        """Return the highest order of the time derivatives of the outputs that an FMU provides.
+
+        Args:
+            wanted: Requested order. If None, the order is 2 for a block whose second derivatives
+                need little code, else 1. It is 0 if no output changes between samples.
+            has_input_rates: True if the inputs may have time derivatives.
+
+        Raises:
+            ValueError: The block does not have derivatives of the requested order.
+        """
+        if wanted is not None and wanted not in range(HIGHEST + 1):
+            raise ValueError(f"output_derivatives must be from 0 to {HIGHEST}, not {wanted!r}")
+        possible = HIGHEST if self._changes(has_input_rates) else 0
+        possible = min(possible, 1) if self.staged else possible
+        if wanted is None:
+            return possible if possible < HIGHEST or self._is_small else 1
+        if wanted > possible:
+            reason = (
+                "its first derivatives are central differences"
+                if possible
+                else "no output changes between samples"
+            )
+            raise ValueError(
+                f"{self.events.evaluator.memory.name} has output derivatives up to order "
+                f"{possible}, not {wanted}: {reason}"
+            )
+        return wanted
+
+    @property
+    def _is_small(self) -> bool:
+        memory = self.events.evaluator.memory
+        return memory.y.start == memory.y.stop or self.first.operation_count <= FEW_OPERATIONS
+
+    def _changes(self, has_input_rates: bool) -> bool:
+        """Return True if an output depends on the time, a continuous state or a varying input."""
+        memory = self.events.evaluator.memory
+        if any(memory.where[name].start in _range(memory.x) for name in self._state_outputs):
+            return True
+        if self.staged or memory.y.start == memory.y.stop:
+            return self.staged
+        reads = self.first.depends[-self.first.outputs["outputs"][0] :, memory.size :]
+        moving = [0, *_range(memory.x), *(_range(memory.u) if has_input_rates else ())]
+        return bool(reads[:, moving].any())
+
+    @property
+    def _state_outputs(self) -> tuple[str, ...]:
+        return tuple(state_outputs(self.events.evaluator.memory.block))
+
+    def _graph(self, name: str, functions: tuple[str, ...], order: int) -> Graph:
+        size = self.events.evaluator.memory.size
+        known = dict(zip(("rates", "outputs"), self.events.differentiable.graphs, strict=False))
+        m, v, sides = (
+            ca.SX.sym(symbol, n)
+            for symbol, n in (("m", size), ("v", size), ("s", self.events.count))
+        )
+        held = ca.vertcat(m, sides)
+        values = ca.vertcat(*(known[one].function(held) for one in functions))
+        for _ in range(order):
+            values = ca.jtimes(values, m, v)
+        function = ca.Function(name, [ca.vertcat(m, v, sides)], [ca.cse(ca.densify(values))])
+        inputs = {"memory": (size,), "change": (size,), "sides": (self.events.count,)}
+        return Graph(name, inputs, {one: known[one].outputs["out"] for one in functions}, function)
+
+
+def _range(place: slice) -> range:
+    return range(place.start, place.stop)
+
+
+def tangent_header(tangents: Tangents, order: int) -> str:
+    """Return the code of tangent.h, with output derivatives up to an order.
+
+    A block with a C stage uses central differences.
+    """
+    events = tangents.events
+    memory = events.evaluator.memory
+    name = c_comment(memory.name)
+    provided = f"\n#define RB_OUTPUT_ORDER {order} /* highest order of output derivatives */\n"
+    if tangents.staged:
+        head = f"/* Derivatives of {name}, by central differences. */\n"
+        return head + _SMALL.format(functions=provided + _QUOTIENTS)
+    graphs = [tangents.first, *[tangents.second] * (order > 1)]
+    counts = ", ".join(str(graph.operation_count) for graph in graphs)
+    head = f"/* Derivatives of {name}, traced to C. Operations: {counts}. */\n"
+    elements = memory_names(memory)
+    changes = [f"change of {name}" for name in elements]
+    rates = [f"change of der({name})" for name in elements[memory.x]]
+    curved = [f"second change of {name}" for name in elements[memory.y]]
+    sides = [f"side of indicator {k + 1}" for k in range(events.count)]
+    read = named_elements("in", (*elements, *changes, *sides))
+    written = ((*rates, *changes[memory.y]), curved)
+    functions = provided + "".join(
+        c_function(graph, inline=True, names=read | named_elements("out", out))
+        for graph, out in zip(graphs, written, strict=False)
+    )
+    return head + _SMALL.format(functions=functions)

@@ -1,10 +1,13 @@
-"""The constraints of loop joints and strings and their changes as C, traced for the bodies at their
-ends alone; what joints make of them are loops along the paths to these.
+"""C code of the loop-joint and string constraints, and of their derivatives.
 
-An end is a body, whose place X0, velocity v and acceleration a are known in base coordinates, as if
-it were free. A change xi of its place, dv of its velocity and da + dv x v of its acceleration, seen
-from it, are those that the columns of `columns` have of each joint variable. What moves all ends of
-a constraint alike changes nothing, so joints that support them all are not in its rows.
+Only the bodies at the ends of the constraints are traced. C loops along the paths to these bodies
+then compute the effect of the joints.
+
+An end is a body with known pose X0, velocity v and acceleration a in base coordinates, treated as a
+free body. A change of the end, relative to the end, changes its pose by xi, its velocity by dv and
+its acceleration by da + dv x v. The matrix `columns` contains these changes for each joint
+variable. A common change of all ends of a constraint has no effect. The rows of a constraint
+therefore have no elements for the joints that support all ends of the constraint.
 """
 
 from collections.abc import Iterable
@@ -16,62 +19,66 @@ from typing import NamedTuple
 import casadi as ca
 import numpy as np
 
-from rigidblocks.algebra.factored import Factor
-from rigidblocks.algebra.spatial import Array, Transform, cross, cross_motion, skew
 from rigidblocks.dynamics import body_poses
-from rigidblocks.joint import LoopJoint, StringConstraint
-from rigidblocks.kernels.structure import last_variables
-from rigidblocks.loops.constraints import (
+from rigidblocks.dynamics.loops.constraints import (
     LoopConstraints,
     TreeMotion,
-    constraints_of,
     loop_constraints,
     nearest_common_ancestor,
+    tree_constraints,
 )
-from rigidblocks.model.configuration import neutral, random_configuration
-from rigidblocks.model.model import Model
+from rigidblocks.joints import LoopJoint, StringConstraint
+from rigidblocks.kernels.derivative_columns import last_variables, traced_elements
+from rigidblocks.robot.configuration import neutral, random_configuration
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import Array, Factor, Transform, cross, cross_motion, skew
+from rigidblocks.tracing.c_notation import SCALAR, Notation
 from rigidblocks.tracing.ccode import c_functions
-from rigidblocks.tracing.notation import SCALAR, Notation
 from rigidblocks.tracing.trace import Graph, Traced
 
-STATE = 24  # numbers that a body keeps of X0, v and a
+STATE = 24  # number of elements of X0, v and a of a body
 CHANGES = 18  # xi, twice the angular part of dv, da, the linear part of dv
-NOTHING = 1e-12  # of the largest element: below it is a row that is zero
+NOTHING = 1e-12  # relative to the largest element of K; smaller rows count as zero
 
 
 class LoopRows(NamedTuple):
-    """The C text that c/algorithms/closed_loops.h needs before it, and how many numbers this keeps
-    at work.
-    """
+    """C code to include before c/algorithms/closed_loops.h, and its workspace size in doubles."""
 
     text: str
     room: int
 
 
 class _End(NamedTuple):
-    """A body at the end of a constraint, -1 the base, and the rows of that among those that are
-    kept.
-    """
+    """Body at one end of a constraint (-1: base), and the indices of the constraint's rows."""
 
     body: int
     rows: range
 
 
-_Group = range  # the ends of one constraint, by their numbers
+_Group = range  # indices of the ends of one constraint
 
 
 def loop_rows(model: Model, tree: Model, notation: Notation = SCALAR) -> LoopRows:
-    """Of a model with loops K qdd = k and its position errors, and what a change of q and of qd
-    makes of K qdd - k and of K^T lam at given accelerations and lam; `tree` is an equivalent of its
-    tree, whose bodies are asked.
+    """Return the C code of the loop constraints of a model and of their derivatives.
 
-    A constraint that no joint can violate has no row. Raises ValueError where there is no other.
+        K qdd = k
+
+    The code also computes the position errors and the derivatives of K qdd - k and K^T lam. The
+    derivatives are with respect to q and qd, at given accelerations and lam. A constraint that no
+    joint can violate has no row.
+
+    Args:
+        model: Model with loops.
+        tree: Equivalent tree of `model`; its bodies provide the states of the ends.
+        notation: C notation of the values.
+
+    Raises:
+        ValueError: No joint can violate any constraint.
     """
-    some = _violable(model)
+    some = _nontrivial_rows(model)
     if not some:
         raise ValueError(
-            f"no loop of model '{model.name}' constrains its joints; its derivatives are those of "
-            "aba"
+            f"no loop of model '{model.name}' constrains its joints; use the derivatives of 'aba'"
         )
     ends, of_all = _ends(model, some)
     free, groups = _free(model, tree, ends, of_all), [group for group in of_all if group]
@@ -79,7 +86,7 @@ def loop_rows(model: Model, tree: Model, notation: Notation = SCALAR) -> LoopRow
     graphs, blocks = _graphs(free, ends, groups, some)
     functions = c_functions(graphs, [{}, {}], inline=True, notation=notation)
     n, nc, values = model.nv, len(some), max(graph.function.numel_out(0) for graph in graphs)
-    room = nc * (4 * n + nc + 4) + values + STATE * len(tips) + 6 * n  # of struct loops
+    room = nc * (4 * n + nc + 4) + values + STATE * len(tips) + 6 * n  # size of struct loops
     sizes = {"NC": nc, "TIPS": len(tips), "BLOCKS": len(blocks)}
     sizes |= {"VALUES": values, "LOOP_ROOM": room}
     enum = ", ".join(f"RB_{name} = {size}" for name, size in sizes.items())
@@ -91,10 +98,8 @@ def loop_rows(model: Model, tree: Model, notation: Notation = SCALAR) -> LoopRow
     return LoopRows("\n".join([head, *tables, functions, "#endif\n"]), room)
 
 
-def _violable(model: Model) -> list[int]:
-    """The constraints that some joint can violate: those with an element in K that is not zero in
-    some of three configurations.
-    """
+def _nontrivial_rows(model: Model) -> list[int]:
+    """Return the rows of K that are not zero in some of three random configurations."""
     rng = np.random.default_rng(0)
     still = np.zeros(model.nv)
     K = np.array(
@@ -105,7 +110,11 @@ def _violable(model: Model) -> list[int]:
 
 
 def _ends(model: Model, some: list[int]) -> tuple[list[_End], list[_Group]]:
-    """The ends of all loops and strings, and those of each together, none of one without a row."""
+    """Return the ends of all constraints, and for each constraint the indices of its ends.
+
+    `some` contains the indices of the nonzero rows of K. Constraints without such rows have no
+    ends.
+    """
     of_loops = [[loop.successor, loop.predecessor] for loop in model.loops]
     of_strings = [[body for body, _ in string.points] for string in model.strings]
     ends, groups = list[_End](), list[_Group]()
@@ -118,9 +127,7 @@ def _ends(model: Model, some: list[int]) -> tuple[list[_End], list[_Group]]:
 
 
 def _free(model: Model, tree: Model, ends: list[_End], groups: list[_Group]) -> SimpleNamespace:
-    """A model of free bodies, the ends in their places with the frames of `tree`, which has the
-    loops and strings of `model`.
-    """
+    """Return a model in which the ends of the constraints are free bodies."""
     frames = _frames(model, tree)
     at = iter([{ends[e].body: e for e in group} for group in groups])
     loops = tuple(_loop_between(loop, next(at), frames) for loop in model.loops)
@@ -134,14 +141,14 @@ def _free(model: Model, tree: Model, ends: list[_End], groups: list[_Group]) -> 
 
 
 def _frames(model: Model, tree: Model) -> list[Transform]:
-    """Those of the bodies of `tree` from those of `model`, and the base's, which is both's."""
+    """Return the transforms from body frames of `model` to body frames of `tree`; base last."""
     q = neutral(model)
     places = zip(body_poses(tree, q), body_poses(model, q), strict=True)
     return [*(there @ here.inverse() for there, here in places), model.algebra.identity()]
 
 
 def _loop_between(loop: LoopJoint, at: dict[int, int], frames: list[Transform]) -> LoopJoint:
-    """The loop joint between ends, which are `at` their bodies."""
+    """Return the loop joint in the model of the ends; `at` maps bodies to ends."""
     s, p = loop.successor, loop.predecessor
     Xs, Xp = loop.Xs @ frames[s].inverse(), loop.Xp @ frames[p].inverse()
     return replace(loop, successor=at.get(s, -1), predecessor=at.get(p, -1), Xs=Xs, Xp=Xp)
@@ -150,7 +157,7 @@ def _loop_between(loop: LoopJoint, at: dict[int, int], frames: list[Transform]) 
 def _string_between(
     string: StringConstraint, at: dict[int, int], frames: list[Transform]
 ) -> StringConstraint:
-    """The same of a string."""
+    """Return the string in the model of the ends; `at` maps bodies to ends."""
     points = (
         (at.get(b, -1), frames[b].E @ (np.asarray(point) - frames[b].r))
         for b, point in string.points
@@ -159,27 +166,29 @@ def _string_between(
 
 
 class _Expressions(NamedTuple):
-    """The constraints that are kept, of the states of the ends, and what they are after a change of
-    these: K (nc, 6 e) and k (nc,), and the forces (6 e,) at the ends of lam.
+    """Expressions of the nonzero constraint rows as functions of the states of the e ends.
+
+    k (nc,) and `force` (6 e,), the constraint forces K^T lam on the ends, also depend on `change`,
+    the small changes of the ends. K (nc, 6 e) and `still` are evaluated at zero change.
     """
 
     states: ca.SX
     change: ca.SX  # (CHANGES e,)
     lam: ca.SX
-    still: list[ca.SX]  # k and the position errors without a change
-    K: ca.SX  # the same, too
+    still: list[ca.SX]  # k and the position errors at zero change
+    K: ca.SX  # at zero change
     k: ca.SX
     force: ca.SX
 
-    def by(self, values: ca.SX, e: int, size: int) -> ca.SX:
-        """The derivative by the first changes of end e."""
+    def derivative_by(self, values: ca.SX, e: int, size: int) -> ca.SX:
+        """Return d(values)/d(change of end e), for the first `size` elements of this change."""
         one = self.change[CHANGES * e : CHANGES * e + size]
         zero = ca.SX.zeros(self.change.numel())
         return ca.substitute(ca.jacobian(values, one), self.change, zero)
 
 
 class _Part(NamedTuple):
-    """What a constraint has of one of its ends: -K^T, its changes k and the force there."""
+    """Terms of a constraint at one of its ends: -K^T, the derivatives of k, and the force."""
 
     end: int
     rows: ca.SX
@@ -190,8 +199,11 @@ class _Part(NamedTuple):
 def _graphs(
     free: SimpleNamespace, ends: list[_End], groups: list[_Group], some: list[int]
 ) -> tuple[list[Graph], list[tuple[int, int]]]:
-    """The functions loop_rows, of the ends' states -K, k and delta; and loop_changes, of these
-    states and lam, d k, the forces K^T lam at the ends, and the blocks of how these turn.
+    """Return the graphs loop_rows and loop_changes, and the end pairs of the derivative blocks.
+
+    loop_rows computes -K, k and delta from the states of the ends. loop_changes has these states
+    and lam as inputs. It computes the derivatives of k, the forces K^T lam on the ends, and the
+    derivatives of these forces with respect to the poses of the ends, one block per pair of ends.
     """
     all_of = _expressions(free, ends, some)
     moving = [end.body >= 0 for end in ends]
@@ -204,7 +216,7 @@ def _graphs(
     ]
     blocks: dict[tuple[int, int], ca.SX] = {}
     for group, f_of in zip(groups, forces, strict=True):
-        blocks |= _turned(group, _turns(all_of, group), f_of)
+        blocks |= _end_cross_derivative(group, _turns(all_of, group), f_of)
     blocks = {
         at: block for at, block in blocks.items()
         if ca.sparsify(block).nnz() and all(moving[e] for e in at)
@@ -225,11 +237,11 @@ def _graphs(
 def _expressions(free: SimpleNamespace, ends: list[_End], some: list[int]) -> _Expressions:
     symbols = [ca.SX.sym("state", STATE) for end in ends if end.body >= 0]
     given = iter(symbols)
-    states = [_traced(next(given)) if end.body >= 0 else _still(free) for end in ends]
+    states = [traced_elements(next(given)) if end.body >= 0 else _base_state(free) for end in ends]
     change = ca.SX.sym("change", CHANGES * len(ends))
     lam = ca.SX.sym("lam", len(some))
     rows = _constraints(free, states, np.zeros((len(ends), CHANGES)))
-    moved = _constraints(free, states, _traced(change).reshape(len(ends), CHANGES))
+    moved = _constraints(free, states, traced_elements(change).reshape(len(ends), CHANGES))
     return _Expressions(
         ca.vertcat(ca.SX(0, 1), *symbols), change, lam,
         [_matrix(rows.k[some]), _matrix(rows.delta[some])], _matrix(rows.K[some]),
@@ -238,20 +250,22 @@ def _expressions(free: SimpleNamespace, ends: list[_End], some: list[int]) -> _E
 
 
 def _rows_of_ends(all_of: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
-    """K of each end of a constraint."""
-    return _closed([all_of.K[rows.start : rows.stop, 6 * e : 6 * e + 6] for e in group[:-1]])
+    """Return, for each end of a constraint, the columns of K that belong to this end."""
+    return _append_balancing_part(
+        [all_of.K[rows.start : rows.stop, 6 * e : 6 * e + 6] for e in group[:-1]]
+    )
 
 
 def _forces(all_of: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
-    """Those of a constraint on each of its ends."""
+    """Return the constraint force K^T lam on each end of a constraint."""
     lam = all_of.lam[rows.start : rows.stop]
     return [ca.mtimes(K.T, lam) for K in _rows_of_ends(all_of, group, rows)]
 
 
 def _parts(all_of: _Expressions, group: _Group, rows: range, forces: list[ca.SX]) -> list[_Part]:
-    """Of all ends of a constraint."""
+    """Return the `_Part` of each end of a constraint."""
     k = all_of.k[rows.start : rows.stop]
-    changes = _closed([all_of.by(k, e, CHANGES) for e in group[:-1]])
+    changes = _append_balancing_part([all_of.derivative_by(k, e, CHANGES) for e in group[:-1]])
     return [
         _Part(e, -K.T, change.T, force)
         for e, K, change, force in zip(
@@ -261,33 +275,38 @@ def _parts(all_of: _Expressions, group: _Group, rows: range, forces: list[ca.SX]
 
 
 def _turns(all_of: _Expressions, group: _Group) -> dict[tuple[int, int], ca.SX]:
-    """How the force on each end but the last changes with the place of each other one."""
+    """Return the derivatives of the forces on the ends with respect to the poses of the ends."""
     return {
-        (b, c): all_of.by(all_of.force[6 * b : 6 * b + 6], c, 6)
+        (b, c): all_of.derivative_by(all_of.force[6 * b : 6 * b + 6], c, 6)
         for b in group[:-1]
         for c in group
         if c != b
     }
 
 
-def _closed(parts: list[ca.SX]) -> list[ca.SX]:
-    """The parts of all ends of a constraint: they add up to zero, for what moves all of them alike
-    changes nothing.
+def _append_balancing_part(parts: list[ca.SX]) -> list[ca.SX]:
+    """Append the expression of the last end: the negative sum of the expressions of all other ends.
+
+    The expressions of all ends add up to zero, because a common change of all ends has no effect.
     """
     return [*parts, -reduce(lambda x, y: x + y, parts)]
 
 
-def _turned(
+def _end_cross_derivative(
     group: _Group, P: dict[tuple[int, int], ca.SX], f_of: list[ca.SX]
 ) -> dict[tuple[int, int], ca.SX]:
-    """By two ends, what a change of the second makes of the force on the first beyond that this
-    turns with it, with the opposite sign.
+    """Return the derivatives of the force on one end with respect to the pose of another end.
 
-    Where all ends turn, so do the forces: dF_b by xi_b is xi x* f_b less what all others make.
+    The keys are the pairs (end of the force, end of the pose). The derivative excludes the rotation
+    of the force with its end, and has the opposite sign. If
+    all ends rotate together, the forces rotate with them. Therefore the derivative of F_b with
+    respect to xi_b is xi x* f_b minus the sum of the derivatives with respect to all other ends.
     """
     last, first = group[-1], list(group[:-1])
     own = {b: -sum((P[b, c] for c in group if c != b), ca.SX(6, 6)) for b in first}
-    whole = {b: own[b] + _turning(f) for b, f in zip(first, f_of, strict=False)}  # all of dF_b
+    whole = {
+        b: own[b] + _force_cross_matrix(f) for b, f in zip(first, f_of, strict=False)
+    }  # complete dF_b
     of_last = {c: -whole[c] - sum((P[b, c] for b in first if b != c), ca.SX(6, 6)) for c in first}
     beyond = {(b, b): own[b] for b in first} | P
     beyond |= {(last, c): block for c, block in of_last.items()}
@@ -295,29 +314,30 @@ def _turned(
     return {at: -block for at, block in beyond.items()}
 
 
-def _turning(f: ca.SX) -> ca.SX:
-    """The matrix (6, 6) that takes xi to xi x* f."""
+def _force_cross_matrix(f: ca.SX) -> ca.SX:
+    """Return the matrix (6, 6) of the product xi x* f as a function of the motion xi."""
     n, m = ca.skew(f[:3]), ca.skew(f[3:])
     return -ca.vertcat(ca.horzcat(n, m), ca.horzcat(m, ca.SX(3, 3)))
 
 
 def _constraints(free: SimpleNamespace, states: list[Array], changes: Array) -> LoopConstraints:
-    """Those on the free bodies, of which K has the forces in base coordinates; k is at their
-    accelerations.
+    """Return the constraints of the free bodies.
+
+    K maps to forces in base coordinates; k is evaluated at the accelerations of the bodies.
     """
     one, nothing = np.eye(6), np.zeros(6)
-    bodies = [_moved(*both) for both in zip(states, changes, strict=True)]
+    bodies = [_perturbed_end(*both) for both in zip(states, changes, strict=True)]
     motion = TreeMotion(
         [X for X, _, _ in bodies],
         [X @ one for X, _, _ in bodies],
         [*(X @ v for X, v, _ in bodies), nothing],
         [*(X @ a for X, _, a in bodies), nothing],
     )
-    return constraints_of(free, motion, object)
+    return tree_constraints(free, motion, object)
 
 
-def _moved(state: Array, change: Array) -> tuple[Factor, Array, Array]:
-    """X0, v and a of an end after a change that is small of the first order."""
+def _perturbed_end(state: Array, change: Array) -> tuple[Factor, Array, Array]:
+    """Return pose, velocity and acceleration of an end after a small change."""
     E, r, v, a = state[:9].reshape(3, 3), state[9:12], state[12:18], state[18:]
     xi, da = change[:6], change[9:15]
     dv = np.concatenate([0.5 * change[6:9], change[15:]])
@@ -325,14 +345,19 @@ def _moved(state: Array, change: Array) -> tuple[Factor, Array, Array]:
     return X, v + dv + cross_motion(xi, v), a + da + cross_motion(dv, v) + cross_motion(xi, a)
 
 
-def _still(free: SimpleNamespace) -> Array:
-    """The state of the base."""
+def _base_state(free: SimpleNamespace) -> Array:
+    """Return pose, velocity and acceleration of the base; the acceleration replaces gravity."""
     return np.concatenate([np.eye(3).ravel(), np.zeros(9), np.zeros(3), -free.gravity])
 
 
 def _paths(model: Model, ends: list[_End], groups: list[_Group]) -> dict[str, list[int]]:
-    """Of each tip its body, the last variable on the path to it, that on the path to all ends of
-    its constraint, and its first row and how many.
+    """Return the tables of the tips, which are the moving ends; each tip has one entry per table.
+
+    * TIP_BODY: the body
+    * TIP_LAST: the last variable on the path to the body
+    * TIP_STOP: the last variable on the common path to all ends of the constraint
+    * TIP_ROW: the first row of the constraint
+    * TIP_ROWS: the number of rows
     """
     last, rows = last_variables(model), []
     for group in groups:
@@ -347,14 +372,8 @@ def _paths(model: Model, ends: list[_End], groups: list[_Group]) -> dict[str, li
     return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
 
-def _traced(symbol: ca.SX) -> Array:
-    elements = np.empty(symbol.numel(), dtype=object)
-    elements[:] = [Traced(symbol[k]) for k in range(symbol.numel())]
-    return elements
-
-
 def _matrix(values: Array) -> ca.SX:
-    """An array of traced values and floats, its exact zeros left out."""
+    """Convert an array of traced values and floats to a matrix without its exact zeros."""
     columns = values.reshape(len(values), -1)
     matrix = ca.SX(*columns.shape)
     for (row, column), value in np.ndenumerate(columns):
@@ -366,7 +385,7 @@ def _matrix(values: Array) -> ca.SX:
 
 
 def _graph(name: str, inputs: dict[str, ca.SX], values: list[ca.SX]) -> Graph:
-    """The graph of all elements of these values."""
+    """Return a graph with one flat output that contains all elements of the values."""
     flat = ca.cse(ca.densify(ca.vertcat(*(ca.vec(value) for value in values))))
     function = ca.Function(name, [ca.vertcat(*inputs.values())], [flat])
     shapes = {key: (symbol.numel(),) for key, symbol in inputs.items()}

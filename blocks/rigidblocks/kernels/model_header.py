@@ -1,67 +1,190 @@
-"""The generated C header `model.h` of a block: its traced functions and the layout of its
-memory.
-"""
+"""Generated C header `model.h` of a block: its traced functions and its memory layout."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from rigidblocks.block.adaptive import (
-    ENOUGH_SIGNS,
-    MOST_PATIENCE,
-    MOST_TRIES,
-    SCREEN_PAUSE,
-    STABLE,
-    TEST_TRIES,
+from rigidblocks.block.adaptive_methods import (
+    ENOUGH_VOTES,
+    FIRST_RETRY,
+    LAST_RETRY,
+    MAX_PATIENCE,
+    MAX_TRIES,
+    PROBATION_TRIES,
+    SCREEN_INTERVAL,
+    STABILITY_LIMIT,
     Adaptive,
     Method,
+    MethodCosts,
     chooses_steps,
-    has_exact_slopes,
     is_implicit,
     linearly_implicit_part,
     longest_step,
+    needs_exact_jacobian,
     nominal_values,
 )
 from rigidblocks.block.block import Block
-from rigidblocks.block.choice import FIRST_TRUST, MOST_TRUST, Prices
-from rigidblocks.block.collocation import CONTRACTION, LOOSE, REACH, SLOPES_AT, START_PART, close
-from rigidblocks.block.collocation import MOST_TRIES as MOST_NEWTON
-from rigidblocks.block.composite import Composite, InnerBlock
+from rigidblocks.block.external_functions import STAGED, BlockInC, StagedBlock, WrittenBlock
 from rigidblocks.block.integrators import EULER, Collocation, Integrator
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.staged import STAGED, StagedBlock
-from rigidblocks.block.written import BlockInC, WrittenBlock
-from rigidblocks.kernels.composite import constants_text, of_its_own, sample_text, start_text
-from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.nested_blocks import Composite, Copy, InnerBlock
+from rigidblocks.block.radau import (
+    INITIAL_CHANGE,
+    JACOBIAN_FRACTION,
+    LOOSE_TOLERANCE,
+    MAX_CONTRACTION,
+    MAX_EXTRAPOLATION,
+    MAX_ITERATIONS,
+    newton_tolerance,
+)
+from rigidblocks.kernels.traced_evaluator import C_NAMES, SWITCHING, TracedEvaluator
+from rigidblocks.tracing.c_notation import c_comment
 from rigidblocks.tracing.ccode import c_functions, c_number, c_text
-from rigidblocks.tracing.waits import told
+from rigidblocks.tracing.slow_operation_log import log_if_slow
+
+_DEFINED = re.compile(
+    r"^static (?:inline )?(?:const )?(?:struct )?\w+ \*?(\w+)\(|^\} (\w+);|^struct (\w+) \{"
+    r"|^typedef \w+ (\w+)\[",
+    re.MULTILINE,
+)
+
+
+class Numbers(NamedTuple):
+    """C notation for the memory of inner block k.
+
+    Attributes:
+        real: C type of a value.
+        large: Macro that is true for a large memory.
+        begin: C code that initializes the memory from constants.
+        step: C code of a step of dt [s] that ends at the time in[0].
+    """
+
+    real: str
+    large: str
+    begin: str
+    step: str
+
+
+ALONE = Numbers(
+    "double",
+    "RB_LARGE",
+    "memcpy(m{k}, RB_B{k}_CONSTANTS, RB_B{k}_SIZE * sizeof *m{k});",
+    "b{k}_step(m{k}, in[RB_T] - {dt}, {dt}, NULL);",
+)
+ABREAST = Numbers(  # in SIMD lanes
+    "real",
+    "RB_LARGE_LANES",
+    "for (int i = 0; i < RB_B{k}_SIZE; i++)\n        m{k}[i] = lanes(RB_B{k}_CONSTANTS[i]);",
+    "m{k}[0] = in[0] - lanes({dt});\n    b{k}_advance(m{k}, next{k});\n"
+    "    memcpy(m{k}, next{k}, RB_B{k}_SIZE * sizeof *m{k});",
+)
+
+
+def prefix_symbols(text: str, number: int) -> str:
+    """Return C code with a prefix `number` before all names that it defines."""
+    names = {name for found in _DEFINED.findall(text) for name in found if name}
+    text = re.sub(r"\b(RB|HAS)_(?!LANES\b)", rf"\1_B{number}_", remove_includes(text))
+    return re.sub(rf"\b({'|'.join(sorted(names))})\b", rf"b{number}_\1", text)
+
+
+def remove_includes(text: str) -> str:
+    """Return C code without the #include lines of files that the code already contains."""
+    return re.sub(r'^#include ".*"\n', "", text, flags=re.MULTILINE)
+
+
+def constants_text(blocks: Sequence[InnerBlock]) -> str:
+    """Return the C constants with the initial memory vectors of the inner blocks."""
+    return "\n".join(
+        f"static const double RB_B{k}_CONSTANTS[] = "
+        f"{{{', '.join(c_number(value) for value in block.constants)}}};"
+        for k, block in enumerate(blocks)
+    )
+
+
+def start_text(blocks: Sequence[InnerBlock], order: Sequence[int]) -> str:
+    """Return the C code of `initial`, which initializes the inner blocks in the given order."""
+    lines = list(_memories(blocks, ALONE))
+    for k in order:
+        lines += _copy_wired_inputs(k, blocks[k], ALONE)
+        lines.append(f"b{k}_initialize(m{k}, in[RB_T]);")
+    return _function("initial", [*lines, *_copy_to_outer_states(blocks, ALONE)], ALONE)
+
+
+def sample_text(
+    blocks: Sequence[InnerBlock],
+    sample_time: float,
+    simultaneous: bool,
+    name: str = "update",
+    numbers: Numbers = ALONE,
+) -> str:
+    """Return the C code of `update`, which steps the inner blocks in sequence."""
+    lines = list(_memories(blocks, numbers))
+    wired = [list(_copy_wired_inputs(k, block, numbers)) for k, block in enumerate(blocks)]
+    if simultaneous:
+        lines += [line for group in wired for line in group]
+    for k, group in enumerate(wired):
+        lines += [] if simultaneous else group
+        lines.append(numbers.step.format(k=k, dt=c_number(sample_time)))
+    return _function(name, [*lines, *_copy_to_outer_states(blocks, numbers)], numbers)
+
+
+def _memories(blocks: Sequence[InnerBlock], numbers: Numbers) -> Iterator[str]:
+    """Yield the C declarations of the inner memory vectors, and copies from the outer vector."""
+    for k, block in enumerate(blocks):
+        yield f"/* {c_comment(block.name)} */"
+        for name in ("m", "next") if numbers is ABREAST else ("m",):
+            yield f"RB_WORKSPACE({numbers.large}, {numbers.real}, {name}{k}, RB_B{k}_SIZE);"
+        yield numbers.begin.format(k=k)
+        yield from _copy_statements(f"m{k}", "in", block.reads, numbers)
+
+
+def _copy_to_outer_states(blocks: Sequence[InnerBlock], numbers: Numbers) -> Iterator[str]:
+    for k, block in enumerate(blocks):
+        yield from _copy_statements("out", f"m{k}", block.leaves, numbers)
+
+
+def _function(name: str, lines: Sequence[str], numbers: Numbers) -> str:
+    body = "\n".join(f"    {line}" for line in lines)
+    real = numbers.real
+    return f"static inline void {name}(const {real} *in, {real} *out)\n{{\n{body}\n}}\n"
+
+
+def _copy_wired_inputs(number: int, block: InnerBlock, numbers: Numbers) -> Iterator[str]:
+    for other, copy in block.wires:
+        yield from _copy_statements(f"m{number}", f"m{other}", [copy], numbers)
+
+
+def _copy_statements(to: str, start: str, runs: Iterable[Copy], numbers: Numbers) -> Iterator[str]:
+    for run in runs:
+        size = f"{run.length} * sizeof({numbers.real})"
+        yield f"memcpy({to} + {run.to}, {start} + {run.start}, {size});"
+
 
 KERNEL = (
-    "block.h",
-    "course.h",
-    "implicit.h",
-    "margins.h",
-    "stiffness.h",
-    "choice.h",
-    "trial.h",
-    "length.h",
-    "methods.h",
+    "workspace.h",
+    "model_interface.h",
+    "integrators.h",
     "collocation.h",
-    "inner.h",
-    "control.h",
-    "step.h",
-)  # each may use those before
+    "adaptive_step.h",
+    "block_step.h",
+)  # each file may use the preceding files
+MOST_ON_STACK = 2**15  # limit of workspaces on the stack [bytes]; a thread may have only 128 kB
 FUNCTIONS = ("derivative", "initial", "update", "output")
-PROJECTION = "project"  # a fifth, for the blocks that have one
-MARGINS = "margins"  # a sixth, where an adaptive method ends its steps at them
+PROJECTION = "project"  # additional function of blocks with a projection
 
 
 def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
-    """The text of model.h for a block stepped by `method` with inner steps of at most `h` [s],
-    which must be positive.
+    """Return the C code of model.h.
+
+    Args:
+        evaluator: Traced functions of the block.
+        method: Integration method.
+        h: Largest inner step [s], positive.
     """
-    longest_step(method, h)  # refuses one that is none
-    memory, projects = evaluator.memory, evaluator.projects
+    longest_step(method, h)  # rejects an h that is not positive
+    memory, projects = evaluator.memory, evaluator.has_projection
     block = memory.block
     inner = block.inner_blocks(memory) if isinstance(block, Composite) else ()
     written = isinstance(block, WrittenBlock)
@@ -69,23 +192,26 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
     own = {"update"} if written or inner else set()
     own |= {"initial"} if written or starting else set()
     names = [name for name in FUNCTIONS if name not in own]
-    margins = evaluator.margin_count if chooses_steps(method, block) else 0
-    names += [PROJECTION] * projects + [MARGINS] * bool(margins)
+    margins = evaluator.switching_count if chooses_steps(method, block) else 0
+    large = _workspace(evaluator, method) > MOST_ON_STACK
+    names += [PROJECTION] * projects + [SWITCHING] * bool(margins)
     staged = STAGED if isinstance(block, StagedBlock) else ()
     graphs = [evaluator.stage_numbers] if staged else []
     graphs += [evaluator.after_stage(n) if n in staged else evaluator.graph(n) for n in names]
-    graphs += [evaluator.rate_slopes] if has_exact_slopes(method, block) else []
+    graphs += [evaluator.rate_slopes] if needs_exact_jacobian(method, block) else []
     counts = ", ".join(f"{graph.name} {graph.operation_count}" for graph in graphs)
-    with told(f"writing the C of {memory.name}, operations: {counts}"):
+    with log_if_slow(f"writing the C code of {memory.name}, operations: {counts}"):
         elements = [_element_names(memory, graph.name) for graph in graphs]
         functions = c_functions(graphs, elements, inline=True)
     return "\n".join(
         [
-            f"/* {memory.name}, traced to C. Operations: {counts}.\n",
-            *memory_table(memory),
+            f"/* {c_comment(memory.name)}, traced to C. Operations: {counts}.\n",
+            *map(c_comment, memory_table(memory)),
             "*/\n",
             "#ifndef RB_MODEL_H\n#define RB_MODEL_H\n\n#include <math.h>\n",
             _layout(memory),
+            f"#define RB_LARGE {int(large)}",
+            *[c_text("kernel/workspace.h")] * bool(large or inner or staged),
             f"#define RB_PROJECTS {int(projects)}",
             *[f"#define RB_MARGINS {margins}"] * bool(margins),
             f"static const double RB_SAMPLE_TIME = {c_number(memory.block.sample_time or 0.0)};",
@@ -101,16 +227,28 @@ def model_header(evaluator: TracedEvaluator, method: Method, h: float) -> str:
     )
 
 
+def _workspace(evaluator: TracedEvaluator, method: Method) -> int:
+    """Return an upper bound [bytes] of the arrays that a step needs at the same time."""
+    memory, block = evaluator.memory, evaluator.memory.block
+    nx = memory.x.stop - memory.x.start
+    numbers = 3 * memory.size + 60 * nx
+    if is_implicit(method):
+        numbers += 8 * nx * nx
+    if isinstance(block, StagedBlock):
+        numbers += memory.size + evaluator.stage_numbers.function.nnz_out() + block.stage_size
+    if isinstance(block, Composite):
+        numbers += 2 * sum(inner.memory.size for inner in block.inner_blocks(memory))
+    return 8 * int(numbers)
+
+
 def _inner_text(
     inner: Sequence[InnerBlock], block: Block, starting: Sequence[int]
 ) -> Iterator[str]:
-    """The C of inner blocks, of their start in this order, and of the sample that is their steps,
-    where there are any.
-    """
+    """Yield the C code of the functions, the initialization and the step of inner blocks."""
     for number, one in enumerate(inner):
         text = model_header(TracedEvaluator(one.memory), one.method, one.h)
         text += "".join(c_text(f"kernel/{name}") for name in KERNEL)
-        yield of_its_own(text, number)
+        yield prefix_symbols(text, number)
     if inner:
         assert isinstance(block, Composite)
         assert block.sample_time is not None
@@ -128,9 +266,7 @@ def _written_text(memory: Memory) -> Iterator[str]:
 
 
 def _staged_text(evaluator: TracedEvaluator, names: Sequence[str]) -> Iterator[str]:
-    """The C of the functions of a block with a stage: what is before it, the stage, what is
-    after.
-    """
+    """Yield the C functions of a block with a C stage: call the stage, then the graphs."""
     block = evaluator.memory.block
     if not isinstance(block, StagedBlock):
         return
@@ -138,24 +274,25 @@ def _staged_text(evaluator: TracedEvaluator, names: Sequence[str]) -> Iterator[s
     yield f"""
 static inline void with_stage(const double *in, double *whole)
 {{
-    double numbers[{numbers}];
+    RB_WORKSPACE(RB_LARGE, double, numbers, {numbers});
     memcpy(whole, in, RB_SIZE * sizeof *in);
     stage_numbers(in, numbers);
     {block.function}(numbers, whole + RB_SIZE);
 }}"""
     for name in names:
         if name in STAGED:
+            function = C_NAMES.get(name, name)
             yield f"""
-static inline void {name}(const double *in, double *out)
+static inline void {function}(const double *in, double *out)
 {{
-    double whole[RB_SIZE + {block.stage_size}];
+    RB_WORKSPACE(RB_LARGE, double, whole, RB_SIZE + {block.stage_size});
     with_stage(in, whole);
-    {name}_after(whole, out);
+    {function}_after(whole, out);
 }}"""
 
 
 def memory_table(memory: Memory) -> Iterator[str]:
-    """The lines of a table of the memory: the index, port, element and unit of each number."""
+    """Yield a comment table: index, port, element and unit of each memory element."""
     kinds = {
         "continuous states": memory.x,
         "sampled states": memory.z,
@@ -178,12 +315,12 @@ def memory_table(memory: Memory) -> Iterator[str]:
 
 
 def memory_names(memory: Memory) -> tuple[str, ...]:
-    """The name of each element of the memory."""
+    """Return the name of each element of the memory vector."""
     return ("t", *(name for port in memory.ports for name in port.element_names))
 
 
 def _element_names(memory: Memory, function: str) -> dict[str, str]:
-    """What the elements of `in` and `out` of a function of a block are."""
+    """Return the names of the elements of the C arrays `in` and `out` of a block function."""
     elements = memory_names(memory)
     x, z, y = elements[memory.x], elements[memory.z], elements[memory.y]
     rates = [f"der({name})" for name in x]
@@ -192,7 +329,7 @@ def _element_names(memory: Memory, function: str) -> dict[str, str]:
         "stage_numbers": [],
         "derivative": rates,
         PROJECTION: x,
-        MARGINS: [],
+        C_NAMES[SWITCHING]: [],
         "initial": z,
         "update": z,
         "output": y,
@@ -203,7 +340,7 @@ def _element_names(memory: Memory, function: str) -> dict[str, str]:
 
 
 def named_elements(array: str, names: Iterable[str]) -> dict[str, str]:
-    """The names by the C text of the elements of an array."""
+    """Return the names by C expression, such as in[0], for documentation comments."""
     return {f"{array}[{k}]": name for k, name in enumerate(names)}
 
 
@@ -218,7 +355,7 @@ def _layout(memory: Memory) -> str:
 
 
 def _tableau(memory: Memory, method: Method) -> Iterable[str]:
-    """The tableaux with b as their last row, and how the length of a step is chosen."""
+    """Yield the C constants of the integrator: Butcher tableaux and step size control."""
     stiff, collocation = linearly_implicit_part(method), None
     if isinstance(method, Adaptive):
         explicit = method.explicit
@@ -228,7 +365,7 @@ def _tableau(memory: Memory, method: Method) -> Iterable[str]:
             collocation = method.collocation
         yield from _control(memory, method)
         if explicit is stiff is collocation is None:
-            explicit = EULER  # of no states: collocation has nothing to choose the steps of
+            explicit = EULER  # collocation steps require states
     else:
         explicit = method if stiff is None else None
     yield f"#define RB_ADAPTIVE {int(chooses_steps(method, memory.block))}"
@@ -236,7 +373,7 @@ def _tableau(memory: Memory, method: Method) -> Iterable[str]:
     yield f"#define RB_IMPLICIT {int(is_implicit(method))}"
     yield f"#define RB_LINEARLY_IMPLICIT {int(stiff is not None)}"
     yield f"#define RB_COLLOCATION {int(collocation is not None)}"
-    yield f"#define RB_EXACT_SLOPES {int(has_exact_slopes(method, memory.block))}"
+    yield f"#define RB_EXACT_SLOPES {int(needs_exact_jacobian(method, memory.block))}"
     if explicit is not None:
         yield from _explicit_tableau(memory, explicit)
     if stiff is not None:
@@ -244,13 +381,13 @@ def _tableau(memory: Memory, method: Method) -> Iterable[str]:
     if collocation is not None:
         assert collocation.collocation is not None
         yield from _collocation_tableau(collocation, collocation.collocation)
-        yield from _prices(memory.x.stop - memory.x.start)
+        yield from _method_costs(memory.x.stop - memory.x.start)
         assert isinstance(method, Adaptive)
-        yield f"static const double RB_NEWTON_CLOSE = {c_number(close(method.rtol))};"
+        yield f"static const double RB_NEWTON_CLOSE = {c_number(newton_tolerance(method.rtol))};"
 
 
 def _explicit_tableau(memory: Memory, method: Integrator) -> Iterable[str]:
-    """The tableau, and that of the states that are positions."""
+    """Yield the C constants of an explicit Butcher tableau, and of its tableau for positions."""
     a_position, b_position = method.position_tableau
     flags = ", ".join(str(int(flag)) for flag in (*memory.position, False))
     yield f"enum {{ RB_STAGES = {method.stages} }};"
@@ -270,19 +407,22 @@ def _collocation_tableau(method: Integrator, nodes: Collocation) -> Iterable[str
     yield _matrix("RB_THERE", nodes.there)
     yield _matrix("RB_BACK", nodes.back)
     yield _array("RB_NODE_ERROR", nodes.error)
-    yield f"enum {{ RB_MOST_NEWTON = {MOST_NEWTON} }};"
-    yield f"static const double RB_LOOSE = {c_number(LOOSE)};"
-    yield f"static const double RB_CONTRACTION = {c_number(CONTRACTION)};"
-    yield f"static const double RB_REACH = {c_number(REACH)};"
-    yield f"static const double RB_SLOPES_AT = {c_number(SLOPES_AT)};"
-    yield f"static const double RB_START_PART = {c_number(START_PART)};"
+    yield f"enum {{ RB_MOST_NEWTON = {MAX_ITERATIONS} }};"
+    yield f"static const double RB_LOOSE = {c_number(LOOSE_TOLERANCE)};"
+    yield f"static const double RB_CONTRACTION = {c_number(MAX_CONTRACTION)};"
+    yield f"static const double RB_REACH = {c_number(MAX_EXTRAPOLATION)};"
+    yield f"static const double RB_SLOPES_AT = {c_number(JACOBIAN_FRACTION)};"
+    yield f"static const double RB_START_PART = {c_number(INITIAL_CHANGE)};"
 
 
-def _prices(n: int) -> Iterable[str]:
-    """What the choice between two implicit methods goes by."""
-    prices = Prices.of(n)
-    numbers = {f"price_of_{name}": price for name, price in prices._asdict().items()}
-    numbers |= {"window": prices.window, "first_trust": FIRST_TRUST, "most_trust": MOST_TRUST}
+def _method_costs(n: int) -> Iterable[str]:
+    """Yield the C constants that select between two implicit methods."""
+    costs = MethodCosts.for_states(n)
+    numbers = {
+        f"price_of_{'slopes' if name == 'jacobian' else name}": cost
+        for name, cost in costs._asdict().items()
+    }
+    numbers |= {"window": costs.window, "first_trust": FIRST_RETRY, "most_trust": LAST_RETRY}
     for name, value in numbers.items():
         yield f"static const double RB_{name.upper()} = {c_number(value)};"
 
@@ -298,26 +438,26 @@ def _implicit_tableau(method: Integrator) -> Iterable[str]:
 
 
 def _control(memory: Memory, method: Adaptive) -> Iterable[str]:
-    """The tolerance, and what the choice of the steps goes by."""
-    absolute = (*method.absolute(memory.block.states), 1.0)
+    """Yield the C constants of the tolerances and of step size control."""
+    absolute = (*method.absolute_tolerances(memory.block.states), 1.0)
     yield f"static const double RB_RTOL = {c_number(method.rtol)};"
     yield _array("RB_ATOL", absolute)
     yield from _choice(memory, method)
     yield f"enum {{ RB_MAX_INNER_STEPS = {method.max_inner_steps or 0}, "
-    yield f"       RB_ENOUGH_SIGNS = {ENOUGH_SIGNS}, RB_SCREEN_PAUSE = {SCREEN_PAUSE},"
-    yield f"       RB_MOST_TRIES = {MOST_TRIES}, RB_TEST_TRIES = {TEST_TRIES} }};"
+    yield f"       RB_ENOUGH_SIGNS = {ENOUGH_VOTES}, RB_SCREEN_PAUSE = {SCREEN_INTERVAL},"
+    yield f"       RB_MOST_TRIES = {MAX_TRIES}, RB_TEST_TRIES = {PROBATION_TRIES} }};"
 
 
 def _choice(memory: Memory, method: Adaptive) -> Iterable[str]:
-    """What the choice between an explicit and a linearly implicit method goes by."""
+    """Yield the C constants that select between an explicit and an implicit method."""
     if method.explicit is not None:
-        yield f"static const double RB_STABLE = {c_number(STABLE)};"
-    if is_implicit(method) and not method.exact:
+        yield f"static const double RB_STABLE = {c_number(STABILITY_LIMIT)};"
+    if is_implicit(method) and not method.exact_jacobian:
         yield _array("RB_USUAL", (*nominal_values(memory.block.states), 1.0))
     if method.explicit is not None and method.stiff is not None:
         n = memory.x.stop - memory.x.start
-        yield f"static const double RB_DEARNESS = {c_number(method.dearness(n))};"
-        yield f"static const double RB_MOST_PATIENCE = {c_number(MOST_PATIENCE)};"
+        yield f"static const double RB_DEARNESS = {c_number(method.relative_cost(n))};"
+        yield f"static const double RB_MOST_PATIENCE = {c_number(MAX_PATIENCE)};"
 
 
 def _matrix(name: str, rows: tuple[tuple[float, ...], ...]) -> str:

@@ -1,9 +1,8 @@
-"""Leaf functions: the passes of a recursive algorithm traced once for each type of body, not for
-each body.
+"""Leaf functions: the passes of a recursive algorithm, traced once for each body type.
 
-The C text of an algorithm then does not grow with the model: loops over the bodies call the leaves.
-A type is a joint with the pattern of zeros and ones in the numbers of its body; the other numbers
-are read from a table.
+C loops over the bodies call the leaf functions, so code size does not depend on the number of
+bodies. A body type is a joint type together with the pattern of zeros and ones in the parameters of
+the body. A table contains the other parameters.
 """
 
 from collections import Counter
@@ -19,33 +18,35 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from rigidblocks.algebra.factored import Factor, Factors
-from rigidblocks.algebra.spatial import (
+from rigidblocks.dynamics.forward import acceleration, articulated_step, outward_step
+from rigidblocks.dynamics.inverse import net_force, transmitted_force
+from rigidblocks.dynamics.joint_kinematics import minus_gravity
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import (
     Array,
     ArticulatedInertia,
+    Factor,
+    Factors,
     RigidInertia,
     Transform,
     identity,
 )
-from rigidblocks.dynamics.forward import acceleration, behind_joint, body_alone
-from rigidblocks.dynamics.inverse import net_force, transmitted
-from rigidblocks.dynamics.sweeps import minus_gravity
-from rigidblocks.model.model import Model
+from rigidblocks.tracing.c_notation import SCALAR, Notation
 from rigidblocks.tracing.ccode import statements
-from rigidblocks.tracing.notation import SCALAR, Notation
 from rigidblocks.tracing.trace import Traced, operation_count
 
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass of an algorithm over the bodies: a function of (model, i, ...) and the names of its
-    results.
+    """Pass of an algorithm over the bodies: a function of (model, i, ...) and its result names.
 
-    Its other arguments are named: q, qd, qdd and tau are the joint's variables, a name with `_p` is
-    the parent's value, any other is the body's own. A result with `_p` is added to the parent's
-    value, one without a name is not kept; qdd and tau are what the algorithm computes. `after` the
-    pass comes a statement in C, in which {cells} is how many numbers a body has in `cells` and {f}
-    where its force is among them.
+    The names of the arguments define their values. q, qd, qdd and tau are the variables of the
+    joint. A name with `_p` is a value of the parent; any other name is a value of the body. A
+    result with `_p` is added to the value of the parent; a result without a name is discarded. The
+    results qdd and tau are the output of the algorithm.
+
+    `after` is a C statement that follows the pass. In this statement, {cells} is the number of
+    values that a body stores in `cells`. {f} is the index of the body force in these values.
     """
 
     step: Callable[..., tuple[Any, ...]]
@@ -56,12 +57,13 @@ class Pass:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The passes of an algorithm, its inputs, its output, and what the bodies see of each other.
+    """Passes of an algorithm, its inputs, its output, and the values that bodies share.
 
-    Some results are `columns` (rows, nv) by the joint's velocity variables, with so many rows, of
-    which the C in the files `texts` makes the `matrices` (nv, nv) behind the output and the
-    `tensors` (nv, nv, nv) behind them, with room for `scratch` more matrices. `in_plane` all bodies
-    move parallel to z = 0, and only what is not known of it is kept.
+    Some results have one column per velocity variable; `columns` contains their numbers of rows.
+    From these columns the C files `texts` compute the `matrices` (nv, nv) and the `tensors` (nv,
+    nv, nv), which follow the output in this order. The C code has workspace for `scratch`
+    additional matrices. If `in_plane` is true, all bodies move parallel to z = 0. Only elements
+    that are not constant in the plane are then stored.
     """
 
     inputs: tuple[str, ...]
@@ -82,8 +84,8 @@ ALGORITHMS = {
         output="qdd",
         shared=("v", "a", "pA", "IA"),
         passes=(
-            Pass(body_alone, ("Xup", "S", "v", "c", "IA", "pA")),
-            Pass(behind_joint, ("UDinv", "qdd0", "IA_p", "pA_p"), outward=False),
+            Pass(outward_step, ("Xup", "S", "v", "c", "IA", "pA")),
+            Pass(articulated_step, ("UDinv", "qdd0", "IA_p", "pA_p"), outward=False),
             Pass(acceleration, ("qdd", "a")),
         ),
     ),
@@ -93,24 +95,24 @@ ALGORITHMS = {
         shared=("v", "a", "f"),
         passes=(
             Pass(net_force, ("Xup", "S", "v", "a", "f")),
-            Pass(transmitted, ("tau", "f_p"), outward=False),
+            Pass(transmitted_force, ("tau", "f_p"), outward=False),
         ),
     ),
 }
 
 _TRIANGLE = np.array(
     [[0, 1, 3], [1, 2, 4], [3, 4, 5]]
-)  # where a symmetric matrix keeps its elements
+)  # indices at which a symmetric matrix stores its elements
 _SQUARE = np.arange(9).reshape(3, 3)
 
 
 def _about_z(place: int) -> Array:
-    """The places of a matrix (3, 3) of which all elements but the last are zero."""
+    """Return the storage indices of a matrix (3, 3) whose only element (2, 2) is at `place`."""
     return np.array([[-1, -1, -1], [-1, -1, -1], [-1, -1, place]])
 
 
-# the values that bodies share and that are not vectors (6,): what makes them, and the places of the
-# elements of their parts, counted from the first
+# constructors of shared values that are not vectors (6,), and the storage indices of the elements
+# of their parts, relative to the first index
 _Places = tuple[Callable[..., Any], list[Array]]
 _SHARED: Mapping[str, _Places] = {
     "IA": (ArticulatedInertia, [_TRIANGLE, 6 + _SQUARE, 15 + _TRIANGLE]),
@@ -123,7 +125,7 @@ _SHARED: Mapping[str, _Places] = {
     "P": (np.asarray, [np.arange(3)]),
 }
 _VECTOR: _Places = (np.asarray, [np.arange(6)])
-# the same of what moves parallel to z = 0, where _ZERO and _ONE are elements that are known
+# shared values for motion parallel to z = 0; _ZERO and _ONE mark elements with constant values
 _ZERO, _ONE = -1, -2
 _IN_PLANE: Mapping[str, _Places] = {
     "I": (_SHARED["I"][0], [np.arange(1), np.array([1, 2, _ZERO]), _about_z(3)]),
@@ -132,7 +134,7 @@ _IN_PLANE: Mapping[str, _Places] = {
     "P": (np.asarray, [np.array([0, 1, _ZERO])]),
 }
 _VECTOR_IN_PLANE: _Places = (np.asarray, [np.array([-1, -1, 0, 1, 2, -1])])
-# the rows of columns that are not zero there
+# nonzero rows of columns for motion parallel to z = 0
 ROWS_IN_PLANE = {
     "tau0": (0,),
     "S": (2, 3, 4),
@@ -143,52 +145,52 @@ ROWS_IN_PLANE = {
 
 
 def _size(places: list[Array]) -> int:
-    """How many doubles keep a value that bodies share."""
+    """Return the number of doubles that a shared value needs."""
     return 1 + max(int(part.max()) for part in places)
 
 
 @dataclass(eq=False)
 class BodyType:
-    """The leaves of an algorithm for the bodies of one type, while they are traced.
+    """Leaf functions of an algorithm for the bodies of one type, during their trace.
 
-    `cells` is the number of doubles that a body keeps between the passes, `operations` that of the
-    leaves' operations.
+    `cells` is the number of doubles that a body stores between the passes. `operations` is the
+    number of arithmetic operations of the leaf functions.
     """
 
     algorithm: Algorithm
     joint: Any
     inertia: RigidInertia
     Xtree: Transform
-    names: dict[int, str]  # the C name of each symbol, by its node
+    names: dict[int, str]  # C name of each symbol, by its node
     notation: Notation = SCALAR
-    base: Mapping[str, Any] | None = None  # what the parent has, where it is the fixed base
+    base: Mapping[str, Any] | None = None  # values of the parent if it is the fixed base
     cells: int = 0
     operations: int = 0
     values: dict[str, Any] = field(default_factory=dict)
     symbols: list[ca.SX] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Lays out what the bodies share, the same for all types."""
+        """Assign a storage index to each shared value; the indices are equal for all body types."""
         self.offsets = {}
         for name in self.algorithm.shared:
             self.offsets[name] = self.cells
             self.cells += _size(self._places(name)[1])
 
     def _places(self, name: str) -> _Places:
-        """What makes a value that bodies share, and where its elements are."""
+        """Return the constructor of a shared value, and the storage index of each element."""
         if self.algorithm.in_plane:
             return _IN_PLANE.get(name, _VECTOR_IN_PLANE)
         return _SHARED.get(name, _VECTOR)
 
     def symbol(self, name: str) -> Traced:
-        """A new symbol that C knows by `name`."""
+        """Return a new symbol with the C name `name`."""
         sx = ca.SX.sym(name)
         self.symbols.append(sx)
         self.names[sx.element_hash()] = name
         return Traced(sx)
 
     def leaf(self, step: Pass) -> str:
-        """The C statements of one pass at a body of this type."""
+        """Return the C statements of one pass of the algorithm for bodies of this type."""
         model = SimpleNamespace(
             joint=(self.joint,), Xtree=(self.Xtree,), inertia=(self.inertia,), algebra=Model.algebra
         )
@@ -202,7 +204,7 @@ class BodyType:
         function, used = _function(assignments, self.symbols)
         self.operations += operation_count(function)
         places = [self.names[sx.element_hash()] for sx in used]
-        return _assigned(function, places, list(assignments), self.notation)
+        return _assignment_statements(function, places, list(assignments), self.notation)
 
     def _argument(self, name: str) -> Any:
         if name in ("q", "qd", "qdd", "tau"):
@@ -217,18 +219,16 @@ class BodyType:
         make, parts = self._places(name)
         first = self.offsets[name]
         cells = [self.symbol(f"{owner}[{first + k}]") for k in range(_size(parts))]
-        elements = [*cells, 1.0, 0.0]  # _ONE and _ZERO are the last ones
+        elements = [*cells, 1.0, 0.0]  # _ONE and _ZERO index the last two
         return make(
             *(_array([elements[k] for k in part.ravel()]).reshape(part.shape) for part in parts)
         )
 
     def _keep(self, name: str, value: Any) -> Iterator[tuple[str, ca.SX]]:
-        """The assignments that keep a result of a pass where later passes, other bodies or the
-        caller find it.
-        """
+        """Yield the assignments that store a result for other passes, bodies or the caller."""
         key = name.removesuffix("_p")
         if name.endswith("_p"):
-            if not self.base:  # which feels no force
+            if not self.base:  # no force is stored for the base
                 yield from self._share(key, self._cells_of(key, "p") + value, "p")
         elif key == self.algorithm.output:
             yield from ((f"{key}[{k}]", _sx(element)) for k, element in enumerate(value))
@@ -248,7 +248,10 @@ class BodyType:
                     yield f"{owner}[{self.offsets[key] + place}]", _sx(element)
 
     def _column(self, key: str, value: Array) -> Iterator[tuple[str, ca.SX]]:
-        """Columns stay where the C after the passes has them, and later passes read them there."""
+        """Yield the C assignments that store a result with one column per velocity variable.
+
+        The C code after the passes, and later passes, read the columns from the same memory.
+        """
         columns = self.algorithm.columns
         first = sum(columns[name] for name in takewhile(lambda name: name != key, columns))
         here, symbols = value.copy(), {}
@@ -264,9 +267,7 @@ class BodyType:
         self.values[key] = here
 
     def _cell(self, element: Any, kept: dict[int, tuple[Traced, ca.SX]]) -> Any:
-        """A constant or a number of the body as it is; anything else as the symbol of the cell that
-        keeps it.
-        """
+        """Return the symbol that stores an element between passes; constants need no symbol."""
         if not isinstance(element, Traced) or self.names.get(
             element.sx.element_hash(), "w"
         ).startswith("k"):
@@ -297,7 +298,7 @@ def _sx(element: Any) -> ca.SX:
 
 
 def _each(value: Any, function: Callable[[Any], Any]) -> Any:
-    """The same array or transform with `function` applied to its elements."""
+    """Apply `function` to each element of an array, a transform or an inertia."""
     if isinstance(value, Factors):
         return Factors(*(_each(X, function) for X in value.factors))
     if isinstance(value, Transform):
@@ -310,28 +311,29 @@ def _each(value: Any, function: Callable[[Any], Any]) -> Any:
 def _function(
     assignments: Mapping[str, ca.SX], symbols: list[ca.SX]
 ) -> tuple[ca.Function, list[ca.SX]]:
-    """The function that computes what is assigned, and the symbols that it reads."""
+    """Return the CasADi function of the assigned values, and the symbols that it reads."""
     results = ca.cse(ca.densify(ca.vertcat(*assignments.values())))
     used = [sx for sx in symbols if ca.depends_on(results, sx)]
     return ca.Function("leaf", [ca.vertcat(*used)], [results]), used
 
 
-def _assigned(
+def _assignment_statements(
     function: ca.Function, places: list[str], targets: list[str], notation: Notation
 ) -> str:
-    """The C statements of the assignments; everything is read before anything is written."""
+    """Return the C statements of the assignments; all values are read before one is written."""
     values = [notation.number(one) if one.startswith("k") else one for one in places]
     lines = [f"const {notation.real} x{k} = {value};" for k, value in enumerate(values)]
     lines += statements(function, [f"x{k}" for k in range(len(places))], targets, notation)
     return "\n".join(f"    {line}" for line in lines)
 
 
-# types of bodies
+# body types
 
 
 def body_numbers(model: Model, i: int) -> Array:
-    """The numbers of body i that are not alike in all bodies: Xtree, inertia and the real
-    parameters of the joint.
+    """Return the parameters of body i as a flat array.
+
+    The parameters are Xtree, the inertia and the real parameters of the joint.
     """
     X, body = model.Xtree[i], model.inertia[i]
     moments = body.I[np.tril_indices(3)]
@@ -350,19 +352,19 @@ def _parameters(joint: Any) -> dict[str, float]:
 
 
 def _kind(joint: Any) -> Any:
-    """What joints of one kind have in common: everything but their real parameters."""
+    """Return the fields that define a joint type; real parameters are excluded."""
     return type(joint), tuple(
         getattr(joint, f.name) for f in fields(joint) if f.name not in _parameters(joint)
     )
 
 
 def body_types(model: Model, most: int = 4) -> tuple[list[int], list[tuple[int, Array]]]:
-    """The type of each body, and for each type a body of it and its pattern: a number that all
-    have, or NaN.
+    """Return the type index of each body, and for each type an example body and its pattern.
 
-    Bodies with one kind of joint are of one type each pattern of zeros and ones, or all of one type
-    where there would be more than `most`. Those that hang on the fixed base are of other types than
-    those that do not.
+    The pattern contains the parameters that all bodies of the type have in common, and NaN for the
+    other parameters. Bodies with the same joint type have one body type for each pattern of zeros
+    and ones. If a joint type would have more than `most` body types, its bodies have a single type.
+    Bodies on the fixed base have separate types.
     """
     numbers = [body_numbers(model, i) for i in range(model.nb)]
     kinds = [(_kind(joint), p < 0) for joint, p in zip(model.joint, model.parent, strict=True)]
@@ -382,22 +384,20 @@ def body_types(model: Model, most: int = 4) -> tuple[list[int], list[tuple[int, 
 
 
 def _common(patterns: list[Array]) -> Array:
-    """The numbers that all patterns have, NaN for the others."""
+    """Return the parameters that are equal in all patterns; NaN marks other parameters."""
     return reduce(lambda one, two: np.where(one == two, one, np.nan), patterns)
 
 
 def traced_body(
     model: Model, i: int, pattern: Array, algorithm: Algorithm, notation: Notation
 ) -> BodyType:
-    """The type of body i with the numbers of the pattern as they are, and the others as symbols
-    k[0], k[1], ...
-    """
+    """Return the traced body type of body i; the NaNs of `pattern` become the symbols k[0], ..."""
     symbols = [ca.SX.sym(f"k[{k}]") for k in range(int(np.isnan(pattern).sum()))]
     names = {sx.element_hash(): f"k[{k}]" for k, sx in enumerate(symbols)}
     unknown = map(Traced, symbols)
     numbers = [next(unknown) if np.isnan(number) else float(number) for number in pattern]
 
-    # as `body_numbers` has them
+    # in the order of `body_numbers`
     E, r, m, h = numbers[:9], numbers[9:12], numbers[12], numbers[13:16]
     moments, parameters = numbers[16:22], numbers[22:]
     Xtree = Transform(_array(E).reshape(3, 3), _array(r))

@@ -1,0 +1,405 @@
+"""Digests that identify blocks: blocks with equal fingerprints give the same C code.
+
+A fingerprint covers the types and fields of objects. It also covers the sources of this package,
+which contain the functions of these types. Objects that run other code have no fingerprint.
+
+`content_digest` also covers code outside this package. Objects that compute different values have
+different digests.
+"""
+
+import _thread
+import dis
+import hashlib
+import os
+import platform
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache, cached_property
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
+from typing import Any
+
+import numpy as np
+
+import rigidblocks
+from rigidblocks.block.block import FUNCTIONS, Block
+
+_PACKAGE = Path(rigidblocks.__file__).parent
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+
+
+class _UnknownError(Exception):
+    """Error: the code that an object runs is unknown."""
+
+
+def fingerprint(*things: Any) -> str | None:
+    """Return the digest of objects as a hex string, or None if part of their code is unknown."""
+    sources = _sources()
+    if sources is None:
+        return None
+    try:
+        return _Digest().of((sources, *things)).hex()
+    except _UnknownError:
+        return None
+
+
+def content_digest(*things: Any) -> str:
+    """Return the digest of objects and of all code and constants that determine their values.
+
+    The digest identifies the code of installed libraries by their versions. It identifies functions
+    and classes of the program by their instructions, constants, defaults, closures and globals.
+    `package_digest` is the digest of this package. If the content of an object cannot be read, for
+    example of a socket, the digest is valid only in this process.
+    """
+    return _ContentDigest().of(things).hex()
+
+
+def package_digest() -> str:
+    """Return the digest of this package and of the versions of its dependencies.
+
+    If a source file has changed since it was loaded, the digest is valid only in this process.
+    """
+    return (_sources() or _HERE).hex()
+
+
+class _Digest:
+    """Digests of objects; the digest of each object is computed once."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Any, bytes]] = {}  # refers to the object, so its id is unique
+
+    def of(self, thing: Any) -> bytes:
+        """Return the digest of an object."""
+        known = self._made.get(id(thing))
+        if known is not None:
+            if not known[1]:
+                raise _UnknownError  # the object contains itself
+            return known[1]
+        self._made[id(thing)] = thing, b""
+        made = hashlib.sha256(b"\0".join(self._pieces(thing))).digest()
+        self._made[id(thing)] = thing, made
+        return made
+
+    def _pieces(self, thing: Any) -> Iterator[bytes]:
+        yield f"{type(thing).__module__}.{type(thing).__qualname__}".encode()
+        if type(thing) in _PLAIN:
+            yield repr(thing).encode()
+        elif isinstance(thing, np.generic | np.ndarray):
+            yield from self._numbers(np.asarray(thing))
+        elif isinstance(thing, tuple | list):
+            yield from map(self.of, thing)
+        elif isinstance(thing, Mapping):
+            yield from map(self.of, (one for item in thing.items() for one in item))
+        elif isinstance(thing, set | frozenset):
+            yield from sorted(map(self.of, thing))
+        elif isinstance(thing, FunctionType | type | ModuleType):
+            yield _name(thing).encode()
+        else:
+            yield from self._fields(thing)
+
+    def _numbers(self, array: Any) -> Iterator[bytes]:
+        yield f"{array.dtype.str} {array.shape}".encode()
+        if array.dtype.hasobject:
+            yield from map(self.of, array.ravel().tolist())
+        else:
+            yield array.tobytes()
+
+    def _fields(self, thing: Any) -> Iterator[bytes]:
+        """Yield the digests of the class and of the fields of an object of this package."""
+        cls = type(thing)
+        yield _name(cls).encode()
+        if isinstance(thing, Block):
+            _check_functions(cls)
+        if not _has_fields(thing):
+            raise _UnknownError
+        for name in _field_names(thing):
+            yield name.encode()
+            yield self.of(getattr(thing, name))
+
+
+class _ContentDigest(_Digest):
+    """Digests of objects and of the code that they run, including code outside this package."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entered = list[ModuleType]()  # modules in progress; modules may import each other
+
+    def of(self, thing: Any) -> bytes:
+        known = self._made.get(id(thing))
+        if known is not None and not known[1]:
+            return b"contains itself"
+        return super().of(thing)
+
+    def _pieces(self, thing: Any) -> Iterator[bytes]:
+        if isinstance(thing, MethodType):
+            yield from map(self.of, (thing.__func__, thing.__self__))
+        elif isinstance(thing, FunctionType):
+            yield from self._function(thing)
+        elif isinstance(thing, type):
+            yield from self._class(thing)
+        elif isinstance(thing, ModuleType):
+            yield _library_name(thing.__name__) or _source(thing.__name__)
+        elif isinstance(thing, CodeType):
+            yield from self._code(thing)
+        elif isinstance(thing, BuiltinFunctionType | MethodWrapperType):
+            yield thing.__qualname__.encode()
+            owner = thing.__self__
+            yield from () if isinstance(owner, ModuleType) else [self.of(owner)]
+        elif isinstance(thing, property):
+            yield from map(self.of, (thing.fget, thing.fset))
+        elif isinstance(thing, staticmethod | classmethod | cached_property):
+            yield self.of(thing.func if isinstance(thing, cached_property) else thing.__func__)
+        else:
+            yield from super()._pieces(thing)
+
+    def _function(self, function: FunctionType) -> Iterator[bytes]:
+        """Yield the digests of a function's code and of all values that the function reads."""
+        yield from map(self.of, (function.__defaults__, function.__kwdefaults__))
+        for cell in function.__closure__ or ():
+            try:
+                yield self.of(cell.cell_contents)
+            except ValueError:  # the variable has no value yet
+                yield b"empty"
+        if library := _library_code(function):
+            yield library
+            return
+        yield self.of(function.__code__)
+        names = sorted(set(_names(function.__code__)))
+        for name in sorted(set(_globals_read_by(function.__code__)) & function.__globals__.keys()):
+            if not name.startswith("__"):
+                yield name.encode()
+                yield self._global(function.__globals__[name], names)
+        for name in sorted(set(_modules_imported_by(function.__code__))):
+            yield _library_name(name) or _source(name)
+
+    def _global(self, value: Any, names: list[str]) -> bytes:
+        """Return the digest of a global value; if it is a module, of its attributes `names`."""
+        if not isinstance(value, ModuleType) or _library_name(value.__name__):
+            return self.of(value)
+        if value in self._entered:
+            return value.__name__.encode()
+        self._entered.append(value)
+        found = [name for name in names if name in vars(value) and not name.startswith("__")]
+        digests = [(name, self._global(vars(value)[name], names)) for name in found]
+        self._entered.remove(value)
+        return self.of(digests)
+
+    def _code(self, code: CodeType) -> Iterator[bytes]:
+        yield code.co_code
+        yield repr((code.co_names, code.co_varnames, code.co_freevars, code.co_flags)).encode()
+        yield from map(self.of, code.co_consts)
+
+    def _class(self, cls: type) -> Iterator[bytes]:
+        if library := _library_name(cls.__module__):
+            yield library + cls.__qualname__.encode()
+            return
+        yield cls.__qualname__.encode()
+        yield from map(self.of, cls.__bases__)
+        for name, value in sorted(vars(cls).items()):
+            if name not in _NO_CONTENT and not hasattr(type(value), "__objclass__"):
+                yield name.encode()
+                yield self.of(value)
+
+    def _fields(self, thing: Any) -> Iterator[bytes]:
+        cls = type(thing)
+        yield self.of(cls)
+        if isinstance(thing, Block):
+            functions = (getattr(cls, name) for name in FUNCTIONS)
+            yield from (self.of(one) for one in functions if not _is_own(one))
+        if hasattr(thing, "__wrapped__"):  # for example by functools.lru_cache
+            yield self.of(thing.__wrapped__)
+        elif cls.__module__.partition(".")[0] == "rigidblocks" and _has_fields(thing):
+            for name in _field_names(thing):
+                yield name.encode()
+                yield self.of(getattr(thing, name, None))
+        elif not isinstance(thing, _LOCKS):
+            yield from self._pickle_content(thing)
+
+    def _pickle_content(self, thing: Any) -> Iterator[bytes]:
+        """Yield the digests of the state that pickle would store for the object."""
+        try:
+            reduced = thing.__reduce_ex__(2)
+        except Exception:  # classes raise various errors if pickle fails
+            yield _HERE + str(id(thing)).encode()
+            return
+        if isinstance(reduced, str):
+            yield reduced.encode()
+            return
+        make, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+        if isinstance(state, dict):
+            state = {k: v for k, v in state.items() if not _is_cached(type(thing), k)}
+        for one in (make, arguments, state, list(items or ()), list(pairs or ())):
+            yield self.of(one)
+
+
+_NO_CONTENT = {
+    *("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__match_args__"),
+    *("__dataclass_fields__", "__dataclass_params__", "__abstractmethods__", "_abc_impl"),
+    *("__firstlineno__", "__static_attributes__", "__annotate_func__", "__annotations_cache__"),
+    *(
+        "__replace__",
+        "__signature__",
+        "__parameters__",
+        "__orig_bases__",
+        "__hash__",
+        "__slotnames__",
+    ),
+}  # class attributes that do not affect values
+_LOCKS = (_thread.LockType, _thread.RLock)
+_HERE = os.urandom(16)  # identifies this process
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
+
+
+def _library_name(module: str | None) -> bytes:
+    """Return the library name and version of a module; empty for modules of the program."""
+    top = (module or "").partition(".")[0]
+    if top in ("builtins", *sys.stdlib_module_names):
+        return b"" if top == "__main__" else (module or "").encode()
+    if top == "rigidblocks":
+        return (module or "").encode()
+    loaded = sys.modules.get(top)
+    file = getattr(loaded, "__file__", None) or next(iter(getattr(loaded, "__path__", ())), "")
+    if not str(file).startswith((*_LIBRARIES, *_INSTALLED)):
+        return b""
+    return f"{module} {getattr(loaded, '__version__', '')}".encode()
+
+
+def _library_code(function: FunctionType) -> bytes:
+    """Return the name of a library function; empty for functions of the program."""
+    file = function.__code__.co_filename
+    if file.startswith((str(_PACKAGE) + os.sep, *_LIBRARIES, *_INSTALLED)):
+        return _library_name(function.__module__) + function.__qualname__.encode()
+    return b""
+
+
+def _is_own(function: Any) -> bool:
+    """Return True if a function belongs to this package."""
+    code = getattr(function, "__code__", None)
+    return code is None or Path(code.co_filename).is_relative_to(_PACKAGE)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code object and the code objects of the functions in it."""
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _codes(one)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield the names of globals and attributes in a code object."""
+    return (name for one in _codes(code) for name in one.co_names)
+
+
+def _globals_read_by(code: CodeType) -> Iterator[str]:
+    """Yield the names of the globals that the code reads."""
+    for one in _codes(code):
+        for step in dis.get_instructions(one):
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                yield step.argval
+
+
+def _modules_imported_by(code: CodeType) -> Iterator[str]:
+    """Yield the names of the modules that the code imports when it runs."""
+    for one in _codes(code):
+        for step in dis.get_instructions(one):
+            if step.opname == "IMPORT_NAME" and step.argval:
+                yield step.argval
+
+
+def _source(module: str) -> bytes:
+    """Return the source code of a program module, or its name if it has no source code."""
+    try:
+        spec = find_spec(module)
+        return Path((spec and spec.origin) or "").read_bytes()
+    except (ImportError, ValueError, AttributeError, OSError):
+        return module.encode()
+
+
+def _has_fields(thing: Any) -> bool:
+    return is_dataclass(thing) or hasattr(thing, "__dict__")
+
+
+def _field_names(thing: Any) -> list[str]:
+    """Return the field names of an object of this package."""
+    if is_dataclass(thing):
+        return [field.name for field in fields(thing)]
+    return sorted(name for name in vars(thing) if not _is_cached(type(thing), name))
+
+
+def _is_cached(cls: type, name: str) -> bool:
+    return isinstance(getattr(cls, name, None), cached_property)
+
+
+def _name(thing: Any) -> str:
+    """Return the full name of a class, function or module of this package."""
+    if isinstance(thing, ModuleType):
+        if thing.__name__.partition(".")[0] != "rigidblocks":
+            raise _UnknownError
+        return thing.__name__
+    found: Any = sys.modules.get(thing.__module__)
+    if thing.__module__.partition(".")[0] != "rigidblocks":
+        raise _UnknownError
+    for name in thing.__qualname__.split("."):
+        found = getattr(found, name, None)
+    if found is not thing:
+        raise _UnknownError
+    return f"{thing.__module__}.{thing.__qualname__}"
+
+
+def _check_functions(cls: type) -> None:
+    """Raise _UnknownError if a block class has a function from outside this package."""
+    for name in (*FUNCTIONS, "inputs", "outputs", "states", "sampled", "parameters"):
+        function = getattr(cls, name)
+        code = getattr(getattr(function, "fget", function), "__code__", None)
+        if code is not None and not _is_in_package(code.co_filename):
+            raise _UnknownError
+
+
+@cache
+def _is_in_package(file: str) -> bool:
+    return Path(file).is_relative_to(_PACKAGE)
+
+
+INTERVAL = 0.1  # time between two searches for changed source files; a search takes 8 ms [s]
+_digests: dict[float, bytes] = {}  # digest of the sources by the time of their last change
+_last: list[tuple[float, bytes | None]] = []  # time and result of the last search
+
+
+def _sources() -> bytes | None:
+    """Return the digest of the sources of this package and of the versions of its dependencies.
+
+    The result is None if a source file has changed since it was loaded.
+    """
+    now = time.monotonic()
+    if not (_last and now - _last[0][0] < INTERVAL):
+        _last[:] = [(now, _search_sources())]
+    return _last[0][1]
+
+
+def _search_sources() -> bytes | None:
+    files = (os.path.join(folder, name) for folder, _, names in os.walk(_PACKAGE) for name in names)
+    paths = [path for path in files if path.endswith((".py", ".h", ".c"))]
+    changed = max(os.stat(path).st_mtime for path in paths)
+    if changed > rigidblocks.__loaded__:
+        return None
+    if changed not in _digests:
+        versions = (platform.python_version(), np.__version__, version("casadi"))
+        digest = hashlib.sha256("\0".join((*versions, sys.platform, platform.machine())).encode())
+        for path in map(Path, sorted(paths)):
+            digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes())
+        _digests[changed] = digest.digest()
+    return _digests[changed]
