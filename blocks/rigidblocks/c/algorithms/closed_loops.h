@@ -1,21 +1,23 @@
-/* Forward dynamics of a tree whose loops are closed, and their derivatives (kernels/columns.py).
+/* Forward dynamics of a tree with closed loops, and its derivatives
+   (kernels/derivative_columns.py).
 
-   In coordinates in which the inertia is 1, w = L qdd with H = L^T L, the constraints are Q R of Y
-   = L^-T K^T by Gram and Schmidt, where what is left of a row that depends on those before it is
-   dropped. So with P = 1 - Q Q^T
+   In unit-inertia coordinates w = L qdd with H = L^T L, the constraint rows are Y = L^-T K^T = Q R
+   by Gram-Schmidt; dependent rows are dropped. With P = 1 - Q Q^T
 
        w = P L^-T f + Q g,  R^T g = k,  R lam = g - Q^T L^-T f
        d qdd = -L^-1 (P L^-T B + Q R^-T E) at these qdd and lam,
        B = d(ID - K^T lam), E = d(K qdd - k)
 
-   The generated text before this has NC constraints between TIPS bodies in all: of each tip its
-   BODY, the LAST variable on the path to it, the one at which the paths to all ends of its
-   constraints STOP to be the same, and its ROW, the first of ROWS. loop_rows, of the X0, v and a of
-   all tips, gives -K of six directions in which a tip moves for each of its rows, then k and the
-   position errors; loop_changes, of these and lam, the changes of k - K qdd for each of its rows
-   (CHANGES of them: the place, twice the angular velocity, the acceleration, the linear velocity),
-   then the forces on the tips, and for each BLOCK of two tips -P: the force on the first changes by
-   P xi, beyond that it turns with it, where the second moves by xi. */
+   The generated text before this file defines NC constraints between TIPS bodies (tips). Each tip
+   has its BODY, the LAST variable on the path to it, and its ROW, the first of its ROWS. At the
+   variable STOP the paths to all ends of its constraints join.
+
+   From X0, v and a of all tips, loop_rows computes -K for the six directions of each tip and row.
+   It also computes k and the position errors. loop_changes computes from the same values and lam
+   three results. The first are the changes of k - K qdd for each row (CHANGES: position, twice the
+   angular velocity, acceleration, linear velocity). The second are the forces on the tips. The
+   third are the matrices -P for each BLOCK of two tips: if the second tip moves by xi, the force on
+   the first one changes by P xi, in addition to its rotation with the body. */
 
 #ifndef RB_CLOSED_LOOPS_H
 #define RB_CLOSED_LOOPS_H
@@ -24,11 +26,11 @@
 #error "constraints are in space"
 #endif
 
-#if !defined(RB_DERIVATIVES_H)
-#include "derivatives.h"
+#if !defined(RB_TREE_MATRICES_H)
+#include "tree_matrices.h"
 #endif
 
-#if !defined(RB_LOOPS_H) /* unless it is before this in one text */
+#if !defined(RB_LOOPS_H) /* if the generated rows are in another file */
 #include "loops.h"
 #endif
 
@@ -59,25 +61,28 @@ static inline double minimum(double a, double b)
 }
 #endif
 
-enum { RB_TIP_STATE = 24, RB_CHANGES = 18 };
+enum {
+    RB_TIP_STATE = 24, /* numbers of a tip: X0 (12), v (6), a (6) */
+    RB_CHANGES = 18    /* changes of a row: position, angular velocity, acceleration, velocity */
+};
 
-/* Rows Q, U = L^-1 Q, the columns T of what becomes of E, and R with its reciprocal diagonal, 0 of
-   what is dropped. */
+/* Rows Q, U = L^-1 Q, the columns T that result from E, and R with its reciprocal diagonal (0 for
+   dropped rows). */
 struct loops {
     real Q[RB_NC][RB_N], U[RB_NC][RB_N], T[RB_NC][2 * RB_N], R[RB_NC][RB_NC], inverse[RB_NC],
         g[RB_NC], left[RB_NC],
-        /* state: of the tips, then lam */
+        /* state of the tips, followed by lam */
         values[RB_VALUES], state[RB_TIPS * RB_TIP_STATE + RB_NC], turned[6][RB_N];
 };
 
 typedef char loops_have_room[sizeof(struct loops) == RB_LOOP_ROOM * sizeof(real) ? 1 : -1];
 
-static inline struct loops *loops_behind(real *work)
+static inline struct loops *loop_workspace(real *work)
 {
     return (void *)(work + 5 * RB_N * RB_N);
 }
 
-/* L^-T x in place, and L^-1 x. */
+/* Compute L^-T x (to_unit_inertia) and L^-1 x (from_unit_inertia) in place. */
 static inline void to_unit_inertia(const struct factors *f, real *x)
 {
     for (int i = RB_N - 1; i >= 0; i--) {
@@ -110,8 +115,9 @@ static inline void add(real *y, real c, const real *x)
         y[i] += c * x[i];
 }
 
-/* Q and R of the rows Y, below `tolerance` of the largest of which what is left of one is dropped.
-   Each is made orthogonal twice, which is enough (Parlett 1998, 6.9). */
+/* Compute Q and R of the rows Y. A row is dropped if its remainder is smaller than `tolerance`
+   times the largest row. Each row is orthogonalized twice, which is sufficient
+   (Parlett 1998, 6.9). */
 static inline void orthogonalize(struct loops *l, real tolerance)
 {
     real largest = number(0.0);
@@ -132,10 +138,10 @@ static inline void orthogonalize(struct loops *l, real tolerance)
     }
 }
 
-/* y -= sum of c[k stride] rows[k], count rows of N, for the variables on the path to a tip that not
-   all ends have. */
-static inline void along_path(int tip, real *y, const real *c, int stride, const real *rows,
-                              int count)
+/* y -= sum_k c[k stride] rows[k], for `count` rows of N elements. Only the variables on the path to
+   a tip that are not on the paths to all ends of its constraints change. */
+static inline void subtract_along_path(int tip, real *y, const real *c, int stride,
+                                       const real *rows, int count)
 {
     const int stop = RB_TIP_STOP[tip];
     for (int k = RB_TIP_LAST[tip]; k > stop; k = RB_BEFORE[RB_RUN[k]]) {
@@ -151,8 +157,8 @@ static inline void get_states(const real *cells, int stride, struct loops *l)
                RB_TIP_STATE * sizeof *cells);
 }
 
-/* The constraints of the tips: Q, R and g. Where loops are open, what depends on others when they
-   are closed is independent by as much, of which nothing may be made. */
+/* Compute the constraints of the tips: Q, R and g. Position errors make rows independent that are
+   dependent if the loops are closed; the tolerance excludes these rows. */
 static inline void constrain(const struct columns *w, const struct factors *f, struct loops *l)
 {
     const real *row = l->values;
@@ -161,7 +167,7 @@ static inline void constrain(const struct columns *w, const struct factors *f, s
     memset(l->Q, 0, sizeof l->Q);
     for (int tip = 0; tip < RB_TIPS; tip++)
         for (int c = RB_TIP_ROW[tip]; c < RB_TIP_ROW[tip] + RB_TIP_ROWS[tip]; c++, row += 6)
-            along_path(tip, l->Q[c], row, 1, w->S[0], 6);
+            subtract_along_path(tip, l->Q[c], row, 1, w->S[0], 6);
     const real *k = row, *delta = k + RB_NC;
     for (int c = 0; c < RB_NC; c++) {
         to_unit_inertia(f, l->Q[c]);
@@ -176,12 +182,13 @@ static inline void constrain(const struct columns *w, const struct factors *f, s
     }
 }
 
-/* qdd of the joint forces tau and the constraints; the first of the columns are the forces C. */
+/* Compute qdd from the joint forces tau and the constraints. The first column is the bias
+   force C. */
 static inline void closed_accelerations(const real *cells, int stride, const real *columns,
                                         const real *tau, real *work, real *qdd)
 {
     struct factors *f = (void *)work;
-    struct loops *l = loops_behind(work);
+    struct loops *l = loop_workspace(work);
     tree_factors(columns, f);
     for (int i = 0; i < RB_N; i++)
         qdd[i] = tau[i] - columns[i];
@@ -202,8 +209,8 @@ static inline void closed_accelerations(const real *cells, int stride, const rea
     }
 }
 
-/* Adds to the accelerations what the forces that they take, the first of the columns, lack of tau
-   and the constraint forces. */
+/* Refine the accelerations by the residual of the joint forces: tau minus the first column. That
+   column is the required force, minus the constraint forces. */
 static inline void refine_closed(const real *columns, const real *tau, const struct factors *f,
                                  const struct loops *l, real *qdd)
 {
@@ -218,8 +225,9 @@ static inline void refine_closed(const real *columns, const real *tau, const str
         qdd[i] += rest[i];
 }
 
-/* Where the changes of the tips' rows, the forces on them and the blocks are. */
-static inline const real *forces_of(const struct loops *l)
+/* Return the position of the forces on the tips in `values`; the changes of the rows precede
+   them. */
+static inline const real *tip_force_places(const struct loops *l)
 {
     const real *forces = l->values;
     for (int tip = 0; tip < RB_TIPS; tip++)
@@ -227,20 +235,19 @@ static inline const real *forces_of(const struct loops *l)
     return forces;
 }
 
-/* The forces of the constraints on the bodies that accelerate so, taken off those that accelerate
-   them. */
+/* Subtract the constraint forces from the forces that accelerate the bodies. */
 static inline void pull_bodies(real *cells, int stride, int at, real *work)
 {
-    struct loops *l = loops_behind(work);
+    struct loops *l = loop_workspace(work);
     get_states(cells, stride, l);
     loop_changes(l->state, l->values);
-    const real *force = forces_of(l);
+    const real *force = tip_force_places(l);
     for (int tip = 0; tip < RB_TIPS; tip++)
         for (int k = 0; k < 6; k++)
             cells[RB_TIP_BODY[tip] * stride + at + k] -= *force++;
 }
 
-/* T = E, a change of K qdd - k by each variable. */
+/* T = E: the derivatives of K qdd - k with respect to each variable. */
 static inline void change_rows(const real *columns, struct loops *l)
 {
     const struct columns *w = (const void *)(columns + RB_N);
@@ -249,30 +256,30 @@ static inline void change_rows(const real *columns, struct loops *l)
     for (int tip = 0; tip < RB_TIPS; tip++)
         for (int c = RB_TIP_ROW[tip]; c < RB_TIP_ROW[tip] + RB_TIP_ROWS[tip];
              c++, row += RB_CHANGES) {
-            along_path(tip, l->T[c], row, 1, w->S[0], 6);
-            along_path(tip, l->T[c], row + 6, 1, w->X[0][0], 9);
-            along_path(tip, l->T[c], row + 15, 1, linear, 3);
-            along_path(tip, l->T[c] + RB_N, row + 6, 1, w->X[1][0], 9);
-            along_path(tip, l->T[c] + RB_N, row + 15, 1, w->S[3], 3);
+            subtract_along_path(tip, l->T[c], row, 1, w->S[0], 6);
+            subtract_along_path(tip, l->T[c], row + 6, 1, w->X[0][0], 9);
+            subtract_along_path(tip, l->T[c], row + 15, 1, linear, 3);
+            subtract_along_path(tip, l->T[c] + RB_N, row + 6, 1, w->X[1][0], 9);
+            subtract_along_path(tip, l->T[c] + RB_N, row + 15, 1, w->S[3], 3);
         }
 }
 
-/* Takes off B what forces change by that do not turn with the bodies they are on. */
+/* Subtract from B the changes of constraint forces that do not rotate with their bodies. */
 static inline void turn_forces(const real *columns, struct factors *f, struct loops *l)
 {
     const struct columns *w = (const void *)(columns + RB_N);
-    const real *P = forces_of(l) + 6 * RB_TIPS;
+    const real *P = tip_force_places(l) + 6 * RB_TIPS;
     for (int block = 0; block < RB_BLOCKS; block++, P += 36) {
         const int one = RB_BLOCK[2 * block], other = RB_BLOCK[2 * block + 1];
         memset(l->turned, 0, sizeof l->turned);
         for (int k = 0; k < 6; k++)
-            along_path(other, l->turned[k], P + 6 * k, 1, w->S[0], 6);
+            subtract_along_path(other, l->turned[k], P + 6 * k, 1, w->S[0], 6);
         for (int i = RB_TIP_LAST[one]; i >= 0; i = RB_BEFORE[i])
-            along_path(other, f->B[i] + RB_N, &w->S[0][i], RB_N, l->turned[0], 6);
+            subtract_along_path(other, f->B[i] + RB_N, &w->S[0][i], RB_N, l->turned[0], 6);
     }
 }
 
-/* T = R^-T E, of which U^T B is taken off. */
+/* T = R^-T E - U^T B. */
 static inline void change_loops(const real *columns, struct factors *f, struct loops *l)
 {
     change_rows(columns, l);
@@ -288,12 +295,11 @@ static inline void change_loops(const real *columns, struct factors *f, struct l
         subtract(l->T[c], l->U[c], 1, f->B[0] + RB_N, 3 * RB_N, RB_N, 2 * RB_N);
 }
 
-/* The derivatives of the accelerations by q, qd and tau behind the accelerations, which are
-   refined. */
+/* Write the refined accelerations, then their derivatives with respect to q, qd and tau. */
 static inline void closed_derivatives(const real *columns, const real *tau, real *work, real *out)
 {
     struct factors *f = (void *)work;
-    struct loops *l = loops_behind(work);
+    struct loops *l = loop_workspace(work);
     refine_closed(columns, tau, f, l, out);
     changes_to_solve(columns, f);
     change_loops(columns, f, l);

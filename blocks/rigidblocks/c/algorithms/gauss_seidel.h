@@ -1,23 +1,28 @@
-/* Projected Gauss-Seidel sweeps over contacts: a fixed number, with conjugate gradients between
-   them.
+/* Projected Gauss-Seidel: a fixed number of sweeps over contacts, with conjugate directions.
 
-   The generated text before this has N unknowns: COUNT normals, then two tangents of each of the
-   first FRICTION contacts; SWEEPS; and the functions of one contact with friction (forces3, rates3,
-   error3) and without (forces1, rates1, error1). Their inputs are its block of M (by rows), rates,
-   w and lam, in the order z, x, y, then mu and c. */
+   The generated text before this defines
 
-#ifndef RB_SWEEPS_H
-#define RB_SWEEPS_H
+     N                            unknowns: COUNT normals, then two tangents of each of the first
+                                  FRICTION contacts
+     SWEEPS                       number of sweeps
+     forces3, rates3, error3      functions of one contact with friction
+     forces1, rates1, error1      functions of one contact without friction
+
+   Inputs of these functions: the contact's block of M (by rows), rates, w and lam in the order
+   z, x, y, then mu and c. */
+
+#ifndef RB_GAUSS_SEIDEL_H
+#define RB_GAUSS_SEIDEL_H
 
 #include <math.h>
 #include <string.h>
 
-#if !defined(RB_CONTACTS_H) /* unless it is before this in one text */
+#if !defined(RB_CONTACTS_H) /* if the generated functions are in another file */
 #include "contacts.h"
 #endif
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3") /* the loops become vector operations; clang makes them so anyway */
+#pragma GCC optimize("O3") /* vectorizes the loops; clang does so anyway */
 #endif
 
 enum {
@@ -33,8 +38,8 @@ enum {
     RB_LAM1 = 3
 };
 
-/* Where contact i has its unknowns, and how many. */
-static inline int places(int i, int at[3])
+/* Compute the indices of the unknowns of contact i. Returns their number. */
+static inline int contact_unknowns(int i, int at[3])
 {
     at[0] = i;
     at[1] = RB_COUNT + 2 * i;
@@ -42,7 +47,7 @@ static inline int places(int i, int at[3])
     return i < RB_FRICTION ? 3 : 1;
 }
 
-/* w += M change, where the n unknowns of a contact change. */
+/* w += M change, where `change` holds the n unknowns of one contact. */
 static inline void add(double *restrict w, const double *restrict M, int n, const int at[3],
                        const double *change)
 {
@@ -57,12 +62,12 @@ static inline void add(double *restrict w, const double *restrict M, int n, cons
         w[j] += change[0] * z[j] + change[1] * x[j] + change[2] * y[j];
 }
 
-/* The constants of all contacts: their blocks of M, rates and limits. */
+/* Compute the constants of all contacts: blocks of M, rates and limits. */
 static inline void prepare(const double *M, const double *mu, const double *c,
                            double known[RB_COUNT][20])
 {
     for (int i = 0, at[3]; i < RB_COUNT; i++) {
-        const int n = places(i, at);
+        const int n = contact_unknowns(i, at);
         for (int j = 0; j < n; j++)
             for (int k = 0; k < n; k++)
                 known[i][n * j + k] = M[RB_N * at[j] + at[k]];
@@ -75,9 +80,9 @@ static inline void prepare(const double *M, const double *mu, const double *c,
     }
 }
 
-/* Contact i with what is the case now. */
-static inline void look(double known[20], int n, const int at[3], const double *w,
-                        const double *lam)
+/* Copy w and lam of contact i into the inputs of its functions. */
+static inline void select_contact_case(double known[20], int n, const int at[3], const double *w,
+                                       const double *lam)
 {
     for (int j = 0; j < n; j++) {
         known[(n == 3 ? RB_W3 : RB_W1) + j] = w[at[j]];
@@ -85,13 +90,13 @@ static inline void look(double known[20], int n, const int at[3], const double *
     }
 }
 
-/* Solves one contact after the other. */
+/* Do one sweep: solve one contact after the other. */
 static inline void sweep(const double *M, double known[RB_COUNT][20], double *lam, double *w)
 {
     double after[3], change[3];
     for (int i = 0, at[3]; i < RB_COUNT; i++) {
-        const int n = places(i, at);
-        look(known[i], n, at, w, lam);
+        const int n = contact_unknowns(i, at);
+        select_contact_case(known[i], n, at, w, lam);
         if (n == 3)
             forces3(known[i], after);
         else
@@ -102,14 +107,14 @@ static inline void sweep(const double *M, double known[RB_COUNT][20], double *la
             lam[at[j]] = after[j];
             changed |= change[j] != 0.0;
         }
-        if (changed) /* what stays open costs little */
+        if (changed) /* skip the product for open contacts */
             add(w, M, n, at, change);
     }
 }
 
-/* x += factor way, where x, lam and w, is before + the last step; way = factor way + step. */
-static inline void go_on(double *restrict x, double *restrict way, const double *restrict before,
-                         double factor)
+/* Extrapolate x (lam and w): x = x_before + step + factor way, then way = factor way + step. */
+static inline void extrapolate_sweep(double *restrict x, double *restrict way,
+                                     const double *restrict before, double factor)
 {
     for (int j = 0; j < 2 * RB_N; j++) {
         const double step = x[j] - before[j], more = factor * way[j];
@@ -118,7 +123,7 @@ static inline void go_on(double *restrict x, double *restrict way, const double 
     }
 }
 
-/* The squared change of lam since `before`. */
+/* Return the squared norm of the change of lam. */
 static inline double squared_step(const double *lam, const double *before)
 {
     double sum = 0.0;
@@ -127,8 +132,8 @@ static inline double squared_step(const double *lam, const double *before)
     return sum;
 }
 
-/* Leaves the forces that a sweep changed least in `best`, with their w behind them; `x` has those
-   of now, then room. */
+/* Store the forces of the sweep with the smallest change in `best`, followed by their w. `x` holds
+   the current forces and w, followed by workspace. */
 static inline void run_sweeps(const double *M, double known[RB_COUNT][20], double *x, double *best)
 {
     double *lam = x, *w = lam + RB_N, *way = w + RB_N, *before = way + 2 * RB_N,
@@ -139,12 +144,12 @@ static inline void run_sweeps(const double *M, double known[RB_COUNT][20], doubl
         memcpy(before, x, 2 * RB_N * sizeof *x);
         sweep(M, known, lam, w);
         size[0] = squared_step(lam, before);
-        if (k == 0 || !(least < size[0])) { /* so that NaN is taken */
+        if (k == 0 || !(least < size[0])) { /* this form also accepts NaN */
             least = size[0];
             memcpy(best, x, 2 * RB_N * sizeof *x);
         }
         goes_on(size, &factor);
-        go_on(x, way, before, k ? factor : 0.0);
+        extrapolate_sweep(x, way, before, k ? factor : 0.0);
         size[1] = size[0];
     }
 }
@@ -159,7 +164,7 @@ static inline void sweeps(const double *in, double *cells, double *out)
     memcpy(x, start, RB_N * sizeof *x);
     memcpy(x + RB_N, d, RB_N * sizeof *x);
     for (int i = 0, at[3]; i < RB_COUNT; i++) {
-        const int n = places(i, at);
+        const int n = contact_unknowns(i, at);
         for (int j = 0; j < n; j++)
             change[j] = start[at[j]];
         add(x + RB_N, M, n, at, change);
@@ -167,8 +172,8 @@ static inline void sweeps(const double *in, double *cells, double *out)
     run_sweeps(M, known, x, out);
     *residual = 0.0;
     for (int i = 0, at[3]; i < RB_COUNT; i++) {
-        const int n = places(i, at);
-        look(known[i], n, at, w, lam);
+        const int n = contact_unknowns(i, at);
+        select_contact_case(known[i], n, at, w, lam);
         if (n == 3)
             error3(known[i], &error);
         else

@@ -1,8 +1,8 @@
-/* Second derivatives of joint forces and of accelerations from the columns that they are made of
-   (kernels/second_columns.py).
+/* Second derivatives of joint forces and of accelerations from their columns
+   (kernels/derivative_columns.py).
 
-   Three variables on one path matter, of which d is the furthest from the base: either the joint
-   force is that of d, or it is that of a variable before d, whose subtree d changes. */
+   A term has three variables on one path. d is the variable farthest from the base. The joint force
+   is the force of d, or of a variable before d, where d changes the force of its subtree. */
 
 #ifndef RB_SECOND_DERIVATIVES_H
 #define RB_SECOND_DERIVATIVES_H
@@ -11,23 +11,25 @@
 #error "second derivatives are in space"
 #endif
 
-#if !defined(RB_DERIVATIVES_H)
-#include "derivatives.h"
+#if !defined(RB_TREE_MATRICES_H)
+#include "tree_matrices.h"
 #endif
 
-/* Those of the first derivatives; the linear part of dv by q; Z / 2; and what a variable makes of
-   the force of its subtree, by q and by qd. */
+/* Columns: the columns of the first derivatives; the linear part of dv by q; Z / 2; and the effect
+   of a variable on the force of its subtree, by q and by qd. */
 struct second_columns {
     real S[6][RB_N], R[9][RB_N], X[2][9][RB_N], G[2][6][RB_N], V[3][RB_N], Z[3][3][RB_N],
         M[6][9][RB_N], N[6][3][RB_N];
 };
 
-/* The change [i][j][k] of the joint force i by q (j) and q, qd or qdd (k), and by qd and qd. */
+/* Second derivatives [i][j][k] of the joint force i: with respect to q (j) and q, qd or qdd (k),
+   and with respect to qd and qd. */
 struct tensors {
     real qq[RB_N][RB_N][RB_N], qv[RB_N][RB_N][RB_N], qa[RB_N][RB_N][RB_N], vv[RB_N][RB_N][RB_N];
 };
 
-/* y += the columns of x times one vector, a cross product, for elements `first` to `last`. */
+/* y += cross products of the columns of x with one vector, for the elements `first` to
+   `last` - 1. */
 static inline void add_cross(real (*restrict y)[RB_N], const real (*restrict x)[RB_N],
                              const real *restrict c, int first, int last)
 {
@@ -39,7 +41,8 @@ static inline void add_cross(real (*restrict y)[RB_N], const real (*restrict x)[
     }
 }
 
-/* y += S x* the force c, for the variables `first` to `last`. */
+/* y += S x* c: the cross products of the motions S with one force c, for the variables `first` to
+   `last` - 1. */
 static inline void add_turned(real (*y)[RB_N], const real (*S)[RB_N], const real *c, int first,
                               int last)
 {
@@ -48,8 +51,8 @@ static inline void add_turned(real (*y)[RB_N], const real (*S)[RB_N], const real
     add_cross(y + 3, S, c + 3 * RB_N, first, last);
 }
 
-/* The changes of R of variable d by the variables that support it, by q and, of its first three
-   elements, by qd. */
+/* Compute the changes of R of variable d for each variable on its path: all elements by q, the
+   first three elements by qd. */
 static inline void covector_changes(const struct second_columns *w, int d, real (*by_q)[RB_N],
                                     real (*by_qd)[RB_N])
 {
@@ -67,9 +70,9 @@ static inline void covector_changes(const struct second_columns *w, int d, real 
     }
 }
 
-/* The second derivatives of the force of variable i by the speed of variable d and, of the
-   variables `first` to `last`, the positions and the speeds; of two speeds in one joint the mean of
-   both orders. */
+/* Store second derivatives of the force of variable i. The first derivative is with respect to the
+   velocity of variable d, the second to the positions and velocities of the variables `first` to
+   `last` - 1. For two velocities of one joint, the result is the mean over both orders. */
 static inline void put_speeds(struct tensors *t, int i, int d, const real *positions,
                               const real *speeds, int first, int last)
 {
@@ -84,8 +87,8 @@ static inline void put_speeds(struct tensors *t, int i, int d, const real *posit
     }
 }
 
-/* The second derivatives of the force of variable d by what supports it, of two variables j the one
-   behind. */
+/* Compute the second derivatives of the force of variable d with respect to the variables on its
+   path. Of two variables, j is the later one. */
 static inline void second_of_own_force(const struct second_columns *w, int d, struct tensors *t)
 {
     real by_q[9][RB_N], by_qd[3][RB_N], mixed[RB_N], fast[RB_N];
@@ -108,8 +111,8 @@ static inline void second_of_own_force(const struct second_columns *w, int d, st
     }
 }
 
-/* What variable d makes of the forces that its subtree takes for a change of a variable k that
-   supports it: of q and then q, qd and qdd, and of qd and then q and qd. */
+/* Effect of variable d on the forces of its subtree if a variable k on its path changes: by q of d
+   and q, qd or qdd of k, and by qd of d and q or qd of k. */
 struct changed_forces {
     real qq[6][RB_N], qv[6][RB_N], qa[6][RB_N], vq[6][RB_N], vv[6][RB_N];
 };
@@ -127,7 +130,8 @@ static inline void change_forces(const struct second_columns *w, int d, struct c
         }
 }
 
-/* The variables of a joint turn the forces by d, too, for those who look from before it. */
+/* Add the rotation of the forces of d by the variables of a joint; it affects forces at variables
+   before this joint. */
 static inline void turn_forces(const struct second_columns *w, int d, int joint,
                                struct changed_forces *f)
 {
@@ -135,8 +139,8 @@ static inline void turn_forces(const struct second_columns *w, int d, int joint,
     add_turned(f->vq, w->S, &w->G[1][0][d], RB_FIRST[joint], RB_LAST[joint]);
 }
 
-/* The second derivatives of the force of variable i, which supports d, by d and what supports
-   it. */
+/* Compute the second derivatives of the force of variable i with respect to d and the variables on
+   the path of d. Variable i is also on this path. */
 static inline void second_of_force(const struct second_columns *w, const struct changed_forces *f,
                                    int d, int i, struct tensors *t)
 {
@@ -156,7 +160,7 @@ static inline void second_of_force(const struct second_columns *w, const struct 
         t->qq[i][k][d] = t->qq[i][d][k];
 }
 
-/* The second derivatives of the joint forces, a tensor that is zero before. */
+/* Compute the second derivatives of the joint forces; the tensors are zero at first. */
 static inline void second_derivatives(const struct second_columns *w, struct tensors *t)
 {
     for (int d = 0; d < RB_N; d++) {
@@ -172,7 +176,8 @@ static inline void second_derivatives(const struct second_columns *w, struct ten
     }
 }
 
-/* The derivatives of the joint forces by q, qd and qdd, and the second ones behind them. */
+/* Write the derivatives of the joint forces with respect to q, qd and qdd, then the second
+   derivatives. */
 static inline void second_force_derivatives(const real *columns, real *out)
 {
     struct tensors *t = (void *)(out + 3 * RB_N * RB_N);
@@ -181,9 +186,9 @@ static inline void second_force_derivatives(const real *columns, real *out)
     second_derivatives((const void *)columns, t);
 }
 
-/* Of two variables i and j on one path, d being the further one: what the changes of the
-   accelerations (`motion`) add to those of force i, in tensors of the negative sign; those by q and
-   qdd become those by q and tau. */
+/* Add the contribution of the changes of the accelerations (`motion`) to the changes of force i, in
+   tensors with negative sign. Variables i and j are on one path; d is the one farther from the
+   base. Derivatives by q and qdd become derivatives by q and tau. */
 static inline void add_accelerations(struct tensors *t, const real *motion, int i, int j, int d)
 {
     const real *dq = motion, *dqd = dq + RB_N * RB_N, *dtau = dqd + RB_N * RB_N;
@@ -204,7 +209,7 @@ static inline void add_accelerations(struct tensors *t, const real *motion, int 
     }
 }
 
-/* H^-1 x in place, for RB_N right sides in rows that are N^2 apart. */
+/* Compute H^-1 x in place for RB_N right-hand sides; the rows of x are N^2 apart. */
 static inline void solve_rows(const struct factors *f, real *x)
 {
     const int width = RB_N * RB_N;
@@ -223,8 +228,8 @@ static inline void solve_rows(const struct factors *f, real *x)
     }
 }
 
-/* The derivatives of the accelerations, which are refined, by q, qd and tau, and the second ones
-   behind them. */
+/* Write the refined accelerations, their derivatives with respect to q, qd and tau, and the second
+   derivatives. */
 static inline void second_motion_derivatives(const real *columns, const real *tau, real *work,
                                              real *out)
 {

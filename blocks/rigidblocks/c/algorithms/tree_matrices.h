@@ -1,24 +1,109 @@
-/* From the columns that dynamics derivatives are made of to the derivatives themselves
-   (kernels/columns.py). */
+/* Matrices over the velocity variables of a tree from their columns
+   (kernels/derivative_columns.py), by loops along its paths: the joint-space inertia matrix, its
+   factors, the accelerations, and the derivatives of joint forces and of accelerations.
 
-#ifndef RB_DERIVATIVES_H
-#define RB_DERIVATIVES_H
+   The generated text before this file defines N velocity variables, and for each variable:
 
-#if !defined(RB_INERTIA_H)
-#include "inertia.h"
+     FIRST, LAST   first variable of its joint, and one past the last one
+     BEFORE        previous variable on the path from the base, or -1
+     RUN           first of the consecutively numbered variables before it on its path
+     END           one past the last variable of its subtree
+
+   Matrices are N x N in C order; columns are stored in rows of N. */
+
+#ifndef RB_TREE_MATRICES_H
+#define RB_TREE_MATRICES_H
+
+#include <math.h>
+#include <string.h>
+
+#if !defined(RB_STRUCTURE_H) /* if the generated structure is in another file */
+#include "structure.h"
 #endif
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3") /* vectorizes the loops; clang does so anyway */
+#endif
+
+/* Numbers are scalars, or vectors of lanes (c/lanes). */
+#ifdef RB_LANES
+#define number lanes
+#else
+typedef double real;
+static inline double number(double x)
+{
+    return x;
+}
+
+static inline double square_root(double x)
+{
+    return sqrt(x);
+}
+#endif
+
+/* y = sum_k c[k N] row_k for six rows and the elements `first` to `last` - 1. */
+static inline void six_rows(real *restrict y, const real *restrict c, const real *restrict rows,
+                            int first, int last)
+{
+    const real c0 = c[0], c1 = c[RB_N], c2 = c[2 * RB_N], c3 = c[3 * RB_N], c4 = c[4 * RB_N],
+               c5 = c[5 * RB_N];
+    const real *restrict r1 = rows + RB_N, *restrict r2 = r1 + RB_N, *restrict r3 = r2 + RB_N,
+                         *restrict r4 = r3 + RB_N, *restrict r5 = r4 + RB_N;
+    for (int j = first; j < last; j++)
+        y[j] =
+            ((c0 * rows[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j])) + (c4 * r4[j] + c5 * r5[j]);
+}
+
+/* y = sum_k c[k N] row_k for three rows and the elements `first` to `last` - 1. */
+static inline void three_rows(real *restrict y, const real *restrict c, const real *restrict rows,
+                              int first, int last)
+{
+    const real c0 = c[0], c1 = c[RB_N], c2 = c[2 * RB_N];
+    for (int j = first; j < last; j++)
+        y[j] = c0 * rows[j] + (c1 * rows[RB_N + j] + c2 * rows[2 * RB_N + j]);
+}
+
+/* Spatial or planar vectors have SPACE elements; TURNS of them are angular. */
+#ifdef RB_IN_PLANE
+enum { RB_TURNS = 1, RB_SPACE = 3 };
+#define space_rows three_rows
+#else
+enum { RB_TURNS = 3, RB_SPACE = 6 };
+#define space_rows six_rows
+#endif
+
+/* Compute row i of the lower triangle of the joint-space inertia matrix: S^T F, with F = I^c S for
+   variable i. */
+static inline void inertia_row(const real *S, const real *F, int i, real *row)
+{
+    memset(row, 0, (size_t)(i + 1) * sizeof *row);
+    for (int k = i; k >= 0; k = RB_BEFORE[RB_RUN[k]])
+        space_rows(row, F + i, S, RB_RUN[k], k + 1);
+}
+
+/* Compute the joint-space inertia matrix from the columns S and F. */
+static inline void inertia_matrix(const real *columns, real *H)
+{
+    for (int i = 0; i < RB_N; i++) {
+        inertia_row(columns, columns + RB_SPACE * RB_N, i, H + i * RB_N);
+        for (int j = 0; j < i; j++)
+            H[j * RB_N + i] = H[i * RB_N + j];
+    }
+}
+
+/* ---- derivatives of joint forces, and the factors of H ---- */
 
 enum { RB_CHANGE = RB_TURNS + RB_SPACE };
 
-/* Motion subspaces, their covectors, what a variable changes at the bodies that it supports (for q,
-   then for qd), the force that this takes, and what a change of S on its own does, a row for each
-   variable of the joint. */
+/* Columns, one row for each variable of a joint: motion subspaces S and their covectors R; the
+   changes X of the bodies that a variable moves (by q, then by qd), and the force G of these
+   changes; the effect of a change of S itself. */
 struct columns {
     real S[RB_SPACE][RB_N], R[RB_CHANGE][RB_N], X[2][RB_CHANGE][RB_N], G[2][RB_SPACE][RB_N],
         own[RB_OWN > 0 ? RB_OWN : 1][RB_N];
 };
 
-/* y = the sum of c[k N] times row k of nine, for elements `first` to `last`. */
+/* y = sum_k c[k N] row_k for nine rows and the elements `first` to `last` - 1. */
 static inline void nine_rows(real *restrict y, const real *restrict c, const real *restrict rows,
                              int first, int last)
 {
@@ -29,7 +114,7 @@ static inline void nine_rows(real *restrict y, const real *restrict c, const rea
         y[j] += c6 * r6[j] + (c7 * r7[j] + c8 * r8[j]);
 }
 
-/* The same of four. */
+/* y = sum_k c[k N] row_k for four rows. */
 static inline void four_rows(real *restrict y, const real *restrict c, const real *restrict rows,
                              int first, int last)
 {
@@ -45,8 +130,9 @@ static inline void four_rows(real *restrict y, const real *restrict c, const rea
 #define covector_rows nine_rows
 #endif
 
-/* The derivative of the joint forces by q (part 0) or qd (part 1), a matrix that is zero before,
-   its rows `width` apart: along the path of variable i its row, and its column above its joint. */
+/* Compute the derivative of the joint forces with respect to q (part 0) or qd (part 1). `matrix` is
+   zero at first and has rows `width` apart. The function sets row i along the path of variable i,
+   and column i above the joint of variable i. */
 static inline void force_derivative(const struct columns *w, int i, int part, real *matrix,
                                     int width)
 {
@@ -63,7 +149,7 @@ static inline void force_derivative(const struct columns *w, int i, int part, re
             matrix[i * width + j] += w->own[i - RB_FIRST[i]][j];
 }
 
-/* The derivatives of the joint forces by q, qd and qdd. */
+/* Compute the derivatives of the joint forces with respect to q, qd and qdd. */
 static inline void force_derivatives(const real *columns, real *out)
 {
     const struct columns *w = (const void *)columns;
@@ -79,12 +165,12 @@ static inline void force_derivatives(const real *columns, real *out)
     }
 }
 
-/* H = L^T L, the reciprocal diagonal of L, and the derivatives that H^-1 is applied to. */
+/* Factor L of H = L^T L, its reciprocal diagonal, and the matrices B to which H^-1 is applied. */
 struct factors {
     real L[RB_N][RB_N], B[RB_N][3 * RB_N], inverse[RB_N];
 };
 
-/* y -= sum of c[k stride] rows[k], of `length` elements each; the rows are `width` apart. */
+/* y -= sum_k c[k stride] rows[k], of `length` elements each; the rows are `width` apart. */
 static inline void subtract(real *restrict y, const real *c, int stride, const real *restrict rows,
                             int width, int count, int length)
 {
@@ -101,7 +187,7 @@ static inline void subtract(real *restrict y, const real *c, int stride, const r
             y[j] -= c[0] * rows[j];
 }
 
-/* H = L^T L in place, and the reciprocal diagonal of L (RBDA Table 6.3). */
+/* Factorize H = L^T L in place, and compute the reciprocal diagonal of L (RBDA Table 6.3). */
 static inline void factorize(real (*L)[RB_N], real *inverse)
 {
     for (int i = RB_N - 1; i >= 0; i--) {
@@ -113,7 +199,7 @@ static inline void factorize(real (*L)[RB_N], real *inverse)
     }
 }
 
-/* H^-1 x in place (RBDA Table 6.5). */
+/* Compute H^-1 x in place (RBDA Table 6.5). */
 static inline void solve_one(const struct factors *f, real *x)
 {
     for (int i = RB_N - 1; i >= 0; i--) {
@@ -128,7 +214,7 @@ static inline void solve_one(const struct factors *f, real *x)
     }
 }
 
-/* H = L^T L of the columns. */
+/* Compute H from the columns and factorize it: H = L^T L. */
 static inline void tree_factors(const real *columns, struct factors *f)
 {
     const struct columns *w = (const void *)(columns + RB_N);
@@ -137,7 +223,7 @@ static inline void tree_factors(const real *columns, struct factors *f)
     factorize(f->L, f->inverse);
 }
 
-/* qdd = H^-1 (tau - C), C being the first of the columns. */
+/* Compute qdd = H^-1 (tau - C); C is the first column. */
 static inline void accelerations(const real *columns, const real *tau, real *work, real *qdd)
 {
     struct factors *f = (void *)work;
@@ -147,8 +233,8 @@ static inline void accelerations(const real *columns, const real *tau, real *wor
     solve_one(f, qdd);
 }
 
-/* H^-1 B in place, the first N columns of B being the identity, of whose image the upper triangle
-   is computed. */
+/* Compute H^-1 B in place. The first N columns of B are the identity. Only the upper triangle of
+   their result is computed. */
 static inline void solve(struct factors *f)
 {
     for (int i = RB_N - 1; i >= 0; i--) {
@@ -166,7 +252,7 @@ static inline void solve(struct factors *f)
     }
 }
 
-/* B = [-1, the derivatives of the joint forces by q and by qd]. */
+/* B = [-1, derivatives of the joint forces with respect to q and qd]. */
 static inline void changes_to_solve(const real *columns, struct factors *f)
 {
     const struct columns *w = (const void *)(columns + RB_N);
@@ -178,7 +264,7 @@ static inline void changes_to_solve(const real *columns, struct factors *f)
     }
 }
 
-/* The derivatives -B by q, qd and tau behind the accelerations. */
+/* Write the derivatives -B with respect to q, qd and tau after the accelerations. */
 static inline void write_derivatives(const struct factors *f, real *out)
 {
     real *dq = out + RB_N, *dqd = dq + RB_N * RB_N, *dtau = dqd + RB_N * RB_N;
@@ -192,8 +278,8 @@ static inline void write_derivatives(const struct factors *f, real *out)
     }
 }
 
-/* The derivatives of the accelerations by q, qd and tau behind the accelerations, which are
-   refined: the first of the columns are the forces that they take. */
+/* Refine the accelerations by the force that they require, which is the first column. Then write
+   their derivatives with respect to q, qd and tau. */
 static inline void motion_derivatives(const real *columns, const real *tau, real *work, real *out)
 {
     struct factors *f = (void *)work;

@@ -1,86 +1,89 @@
-/* Bodies with shapes, and the pairs of shapes that may touch.
+/* Bodies with shapes, and the broad phase: pairs of shapes that may touch. model_interface.h lists
+   the generated tables. */
 
-   The generated text before this has RB_BODIES and their tables RB_MASS, RB_CENTRE (3 each, centre
-   of mass), RB_INERTIA (9 each, about it), RB_ISOTROPIC, RB_Q_AT and RB_QD_AT (where each has its
-   variables); what trees.h asks for; RB_APART and RB_APARTS, pairs of bodies that do not touch, as
-   a RB_BODIES + 1 times the one with the smaller number and the other, in order; RB_SHAPES and
-   theirs: RB_SHAPE_TABLE with the rows of shape.h, RB_SHAPE_AT (where each row starts),
-   RB_SHAPE_BODY (RB_BODIES for what is at rest), RB_SHAPE_POSE (9 + 3 each, about the centre of
-   mass) and RB_SHAPE_REACH (the radius about it); RB_CONTACTS, the most contacts; and RB_PAIRS, the
-   most pairs. */
+#ifndef RB_BROAD_PHASE_H
+#define RB_BROAD_PHASE_H
 
-#ifndef RB_SCENE_H
-#define RB_SCENE_H
-
-#include "patches.h"
-
-#if !defined(RB_TABLES_H) /* unless they are before this in one text */
+#if !defined(RB_TABLES_H) /* else the generated tables precede this header */
 #include "tables.h"
 #endif
 
-/* A body: centre of mass, rotation, velocities in base coordinates, what a unit of impulse changes,
-   and by how much it turns faster over the step than at its start. What is at rest is one more
-   body, which nothing moves. */
-struct body {
+#include "terrain.h"
+#include "workspace.h"
+
+typedef double rb_three_numbers[3];
+typedef double rb_six_numbers[6];
+
+/* A body, in base coordinates. The array of bodies has one additional static body.
+
+     x, r                     centre of mass [m], rotation matrix
+     v, w                     linear and angular velocity
+     push_v, push_w           velocities of the penetration correction
+     before_v, before_w       velocities before the step
+     inverse_mass             [1/kg]
+     inverse_inertia          3 x 3, about the centre of mass [1/(kg m^2)]
+     rate                     mean angular velocity over the step minus its initial value [rad/s] */
+struct rb_body {
     double x[3], r[9], v[3], w[3], push_v[3], push_w[3], before_v[3], before_w[3];
-    double lightness, turning[9], rate[3];
-    double slow, fast; /* its speed before the step, and that with the forces of the step */
+    double inverse_mass, inverse_inertia[9], rate[3];
+    double slow, fast; /* speed before the step, and after the applied forces of the step [m/s] */
 };
 
-/* A link of a tree: the origin of its frame and its velocity, accelerations of both at rest of the
-   joints, the force and the moment that it needs, with all that hangs on it mass, centre of mass
-   and inertia about it, and the inertia of its own. */
-struct link {
+/* A link of a tree: origin and velocity of its frame, accelerations at qdd = 0, required force and
+   moment; mass, centre of mass and inertia of its subtree; its own inertia. */
+struct rb_link {
     double o[3], v[3], turning[3], speeding[3], f[3], n[3];
-    double arm[3], centre[3]; /* from the origin of its parent to its own, and on to its centre */
+    double arm[3],
+        centre[3]; /* from the parent origin to the link origin, and on to the centre of mass */
     double mass, middle[3], inertia[9], own[9];
 };
 
-/* Bounds of a shape along the axes, with what it may move in a step, and the way that its own speed
-   would take it. */
-struct bounds {
+/* Axis-aligned bounds of a shape with their margin, and the displacement of the shape in a step
+   [m]. */
+struct rb_bounds {
     double low[3], high[3], margin, way;
 };
 
-/* Two shapes that may touch, how much they overlap, as a gap, a normal of b between them, zero
-   where there are several, and how many of their points found no room, of those that touch now, and
-   of those that would at the end of the step. */
-struct pair {
+/* A pair of shapes that may touch. `gap` is the smallest gap if they overlap, otherwise 0. `n` is
+   the contact normal towards a, or zero if there are several. `left_out` counts the contact points
+   that did not fit into the list, at the start and at the end of the step. */
+struct rb_shape_pair {
     int a, b, left_out[2];
     double gap, n[3];
 };
 
-/* The directions in which loops hold, in coordinates of unit inertia, the row that each comes from,
-   and the parts of the rows. */
-struct loops {
+/* Orthonormal constraint directions of the loops in unit-inertia coordinates, the constraint row of
+   each direction, and the coefficients of the rows. */
+struct rb_loop_rows {
     double way[RB_LOOP_ROWS + 1][RB_DOFS + 1], part[RB_LOOP_ROWS + 1][RB_LOOP_ROWS + 1];
     int row[RB_LOOP_ROWS + 1], taken[RB_LOOP_ROWS + 1], count;
 };
 
-/* L of a symmetric matrix L^T L with the branches of the trees, by rows, and the inverse of its
-   diagonal. */
-struct factor {
+/* Factor L of a symmetric matrix L^T L with the branch-induced sparsity of the trees, stored by
+   rows, and the inverse of its diagonal. */
+struct rb_factor {
     double row[RB_ROWS + 1], inverse[RB_DOFS + 1];
 };
 
-struct scene {
-    struct body body[RB_BODIES + 1];
-    struct placed shape[RB_SHAPES], coming[RB_SHAPES]; /* now, and at the end of the step */
-    struct bounds bounds[RB_SHAPES];
-    struct pair pair[RB_PAIRS];
-    int order[RB_SHAPES], pairs, left_out, first; /* whether it is the first step of all */
-    struct link link[RB_LINKS + 1];               /* the last is the base */
+struct rb_scene {
+    struct rb_body body[RB_BODIES + 1];
+    struct rb_placed_shape shape[RB_SHAPES],
+        coming[RB_SHAPES]; /* poses at the start and at the end of the step */
+    struct rb_bounds bounds[RB_SHAPES];
+    struct rb_shape_pair pair[RB_PAIRS];
+    int order[RB_SHAPES], pairs, left_out, first; /* `first`: 1 in the first step of the run */
+    struct rb_link link[RB_LINKS + 1];            /* the last one is the base */
     double column[RB_DOFS + 1][6], qd[RB_DOFS + 1];
-    struct factor inertia;
-    /* L qd, in which the inertia is 1, and what moves trees apart in the same */
+    struct rb_factor inertia;
+    /* unit-inertia coordinates z = L qd of the velocities and of the penetration correction */
     double z[RB_DOFS + 1], push_z[RB_DOFS + 1];
-    /* L qd as the step starts, and qd expected for its middle */
+    /* L qd at the start of the step, and predicted qd at its middle */
     double before_z[RB_DOFS + 1], middle[RB_DOFS + 1];
-    struct loops loops;
+    struct rb_loop_rows loops;
 };
 
-/* The rotation of a unit quaternion, scalar first, from body to base coordinates. */
-static inline void rotation_of(const double *q, double *r)
+/* Compute the rotation matrix of a unit quaternion, scalar first, from body to base coordinates. */
+static inline void rb_rotation_of_quaternion(const double *q, double *r)
 {
     const double w = q[0], x = q[1], y = q[2], z = q[3];
     r[0] = 1.0 - 2.0 * (y * y + z * z);
@@ -94,18 +97,22 @@ static inline void rotation_of(const double *q, double *r)
     r[8] = 1.0 - 2.0 * (x * x + y * y);
 }
 
-/* The tangent of half an angle by the angle, of its square: as a series, exact to 1e-12 below a
-   tenth of a radian. */
+/* Return tan(a / 2) / a for `squared` = a^2 by its series. Below 0.1 rad the error is at most
+   1e-12:
+
+     tan(x) / x = 1 + x^2 / 3 + 2 x^4 / 15 + 17 x^6 / 315 + ..,   x = a / 2 */
 static inline double half_tangent(double squared)
 {
     const double s = 0.25 * squared;
     return 0.5 * (1.0 + s * (1.0 / 3.0 + s * (2.0 / 15.0 + s * 17.0 / 315.0)));
 }
 
-/* A quaternion turned by the vector `angle`, in base coordinates. */
-static inline void turned_by(const double *q, const double *angle, double *out)
+/* Rotate a quaternion by the rotation vector `angle` (base coordinates):
+
+     q' = normalize([1, tan(a / 2) / a angle] q),   a = |angle| */
+static inline void rb_rotate_quaternion(const double *q, const double *angle, double *out)
 {
-    const double c = half_tangent(dot(angle, angle));
+    const double c = half_tangent(rb_dot(angle, angle));
     const double x = c * angle[0], y = c * angle[1], z = c * angle[2];
     const double p[4] = {
         q[0] - x * q[1] - y * q[2] - z * q[3], q[1] + x * q[0] + y * q[3] - z * q[2],
@@ -115,83 +122,88 @@ static inline void turned_by(const double *q, const double *angle, double *out)
         out[i] = p[i] / length;
 }
 
-/* R M R^T of a symmetric matrix. */
-static inline void turned_matrix(const double *r, const double *m, double *out)
+/* Compute R M R^T for a symmetric matrix M. */
+static inline void rb_rotate_matrix(const double *r, const double *m, double *out)
 {
     double left[9];
-    product(r, m, left);
-    out[0] = dot(left, r);
-    out[1] = out[3] = dot(left, r + 3);
-    out[2] = out[6] = dot(left, r + 6);
-    out[4] = dot(left + 3, r + 3);
-    out[5] = out[7] = dot(left + 3, r + 6);
-    out[8] = dot(left + 6, r + 6);
+    rb_multiply3(r, m, left);
+    out[0] = rb_dot(left, r);
+    out[1] = out[3] = rb_dot(left, r + 3);
+    out[2] = out[6] = rb_dot(left, r + 6);
+    out[4] = rb_dot(left + 3, r + 3);
+    out[5] = out[7] = rb_dot(left + 3, r + 6);
+    out[8] = rb_dot(left + 6, r + 6);
 }
 
-/* The inverse of a symmetric positive definite matrix. */
-static inline void inverse_of(const double *m, double *out)
+/* Invert a symmetric positive definite matrix by cofactors: row 0 of the inverse is m_1 x m_2 /
+   det, det = m_0 . (m_1 x m_2), with the rows m_0, m_1, m_2. */
+static inline void rb_invert_symmetric(const double *m, double *out)
 {
-    cross(m + 3, m + 6, out);
-    cross(m + 6, m, out + 3);
-    cross(m, m + 3, out + 6);
-    const double det = dot(m, out);
+    rb_cross(m + 3, m + 6, out);
+    rb_cross(m + 6, m, out + 3);
+    rb_cross(m, m + 3, out + 6);
+    const double det = rb_dot(m, out);
     for (int i = 0; i < 9; i++)
         out[i] /= det;
 }
 
-/* The angular momentum of a free body about its centre of mass. */
-static inline void momentum_of(const struct scene *s, int k, double *out)
+/* Compute the angular momentum of a free body about its centre of mass. */
+static inline void rb_angular_momentum(const struct rb_scene *s, int k, double *out)
 {
-    turn_back(s->body[k].r, s->body[k].w, out);
-    turn(RB_INERTIA[k], out, out);
-    turn(s->body[k].r, out, out);
+    rb_rotate_back(s->body[k].r, s->body[k].w, out);
+    rb_rotate(RB_INERTIA[k], out, out);
+    rb_rotate(s->body[k].r, out, out);
 }
 
-/* The mean angular velocity of a body over the step: a turn by it leaves the angular momentum where
-   it is, and the energy as it is (Simo and Wong 1991), for it goes with the mean x of the momentum
-   as the body sees it before and after,
+/* Compute the mean angular velocity w of a body over the step. A rotation by it conserves the
+   angular momentum and the energy (Simo and Wong 1991). x is the mean of the momentum in the body
+   frame before and after the step, L the initial momentum. Fixed-point iteration solves
+
        x + tan(h w / 2) / w (w x x) = L,  w = I^-1 x. */
-static inline void mean_rate(const struct scene *s, int k, double *w)
+static inline void rb_mean_angular_velocity(const struct rb_scene *s, int k, double *w)
 {
-    const struct body *body = &s->body[k];
+    const struct rb_body *body = &s->body[k];
     double momentum[3], x[3], change = 1.0;
     memcpy(w, body->w, sizeof body->w);
     if (!RB_FREE[k] || RB_ISOTROPIC[k])
         return;
-    momentum_of(s, k, momentum);
+    rb_angular_momentum(s, k, momentum);
     memcpy(x, momentum, sizeof x);
+    /* until the relative change is below the rounding error; 20 iterations bound the work */
     for (int i = 0; i < 20 && change > 1e-16; i++) {
         double next[3], u[3];
-        cross(w, x, u);
-        along(momentum, -RB_SCENE_STEP * half_tangent(RB_SCENE_STEP * RB_SCENE_STEP * dot(w, w)), u,
-              next);
-        difference(next, x, u);
-        change = norm(u) / (norm(x) + DBL_MIN);
+        rb_cross(w, x, u);
+        rb_axpy(momentum,
+                -RB_SCENE_STEP * half_tangent(RB_SCENE_STEP * RB_SCENE_STEP * rb_dot(w, w)), u,
+                next);
+        rb_subtract(next, x, u);
+        change = rb_norm(u) / (rb_norm(x) + DBL_MIN);
         memcpy(x, next, sizeof x);
-        turn(body->turning, x, w);
+        rb_rotate(body->inverse_inertia, x, w);
     }
 }
 
-/* The most that a point of a shape moves in a unit of time. */
-static inline double speed_of(const struct scene *s, int k)
+/* Return the largest speed of a shape's points [m/s], before the step or now. */
+static inline double rb_shape_speed(const struct rb_scene *s, int k)
 {
-    const struct body *body = &s->body[RB_SHAPE_BODY[k]];
-    const double now = norm(body->v) + norm(body->w) * RB_SHAPE_REACH[k];
-    const double before = norm(body->before_v) + norm(body->before_w) * RB_SHAPE_REACH[k];
-    return more_of(now, before);
+    const struct rb_body *body = &s->body[RB_SHAPE_BODY[k]];
+    const double now = rb_norm(body->v) + rb_norm(body->w) * RB_SHAPE_REACH[k];
+    const double before = rb_norm(body->before_v) + rb_norm(body->before_w) * RB_SHAPE_REACH[k];
+    return rb_max(now, before);
 }
 
-/* Of the size of a shape: what may hit it comes in many steps. */
-static const double RB_LITTLE_WAY = 0.02;
+/* Displacement of a slow step, relative to the size of a shape. Found by trial. */
+static const double RB_SMALL_DISPLACEMENT = 0.02;
 
-/* By how much the bounds of a shape are wider than itself, for the way that it may come. */
-static inline double margin_for(int k, double way)
+/* Return the margin of the bounds of a shape for the displacement `way`. The additional 1e-4 of its
+   size covers rounding errors. */
+static inline double rb_bounds_margin(int k, double way)
 {
     return way + 1e-4 * RB_SHAPE_TABLE[RB_SHAPE_AT[k] + RB_SHAPE_SIZE];
 }
 
-/* The bounds of a shape wider by so much. */
-static inline void widen(struct bounds *bounds, double more)
+/* Widen the bounds of a shape. */
+static inline void rb_widen_bounds(struct rb_bounds *bounds, double more)
 {
     for (int i = 0; i < 3; i++) {
         bounds->low[i] -= more;
@@ -200,45 +212,43 @@ static inline void widen(struct bounds *bounds, double more)
     bounds->margin += more;
 }
 
-/* Where the shapes are, and their bounds: with the way that they may come in a step, hit by the
-   fastest or not. Returns whether that is far for some, which then have what is little for their
-   size. */
-static inline int place_shapes(struct scene *s, double h)
+/* Place the shapes and their bounds. The margin covers the displacement of a step, even if the
+   fastest body hits the shape, but at least a small fraction of the size. Returns 1 if the margin
+   of some shapes does not cover such a hit. */
+static inline int rb_place_shapes(struct rb_scene *s, double h)
 {
     double fastest = 0.0;
     int far = 0;
     for (int k = 0; k < RB_SHAPES; k++)
-        fastest = more_of(fastest, s->bounds[k].way = h * speed_of(s, k));
+        fastest = rb_max(fastest, s->bounds[k].way = h * rb_shape_speed(s, k));
     for (int k = 0; k < RB_SHAPES; k++) {
-        const struct body *body = &s->body[RB_SHAPE_BODY[k]];
-        struct placed *shape = &s->shape[k];
-        struct bounds *bounds = &s->bounds[k];
+        const struct rb_body *body = &s->body[RB_SHAPE_BODY[k]];
+        struct rb_placed_shape *shape = &s->shape[k];
+        struct rb_bounds *bounds = &s->bounds[k];
         const double radius = RB_SHAPE_TABLE[RB_SHAPE_AT[k] + RB_SHAPE_RADIUS];
         const double size = RB_SHAPE_TABLE[RB_SHAPE_AT[k] + RB_SHAPE_SIZE];
-        shape->shape = RB_SHAPE_TABLE + RB_SHAPE_AT[k];
-        product(body->r, RB_SHAPE_POSE[k], shape->r);
-        turn(body->r, RB_SHAPE_POSE[k] + 9, shape->p);
-        along(body->x, 1.0, shape->p, shape->p);
+        rb_place_shape(RB_SHAPE_TABLE + RB_SHAPE_AT[k], rb_pose_of(RB_SHAPE_POSE[k]), body->r,
+                       body->x, shape);
         bounds->margin = 0.0;
         if (RB_SHAPE_BODY[k] < RB_BODIES) {
-            const double way = fmin(0.5 * fastest, RB_LITTLE_WAY * size);
-            bounds->margin = margin_for(k, more_of(bounds->way, way));
+            const double way = fmin(0.5 * fastest, RB_SMALL_DISPLACEMENT * size);
+            bounds->margin = rb_bounds_margin(k, rb_max(bounds->way, way));
             far |= 0.5 * fastest > way;
         }
         for (int i = 0; i < 3; i++) {
-            if (kind_of(shape->shape) == RB_HALF_SPACE || kind_of(shape->shape) == RB_FIELD) {
+            if (rb_is_kind(shape->shape, RB_HALF_SPACE) || rb_is_kind(shape->shape, RB_FIELD)) {
                 bounds->low[i] = -INFINITY;
                 bounds->high[i] = INFINITY;
                 continue;
             }
             const double *to = shape->r + 3 * i, back[3] = {-to[0], -to[1], -to[2]};
             double top[3];
-            local_support(shape->shape, to, top);
-            const double high = dot(to, top);
-            double low = -high; /* all shapes but hulls are as far the other way */
-            if (kind_of(shape->shape) == RB_HULL) {
-                local_support(shape->shape, back, top);
-                low = dot(to, top);
+            rb_local_support(shape->shape, to, top);
+            const double high = rb_dot(to, top);
+            double low = -high; /* all shapes except hulls are symmetric */
+            if (rb_is_kind(shape->shape, RB_HULL)) {
+                rb_local_support(shape->shape, back, top);
+                low = rb_dot(to, top);
             }
             bounds->high[i] = shape->p[i] + high + radius + bounds->margin;
             bounds->low[i] = shape->p[i] + low - radius - bounds->margin;
@@ -247,8 +257,10 @@ static inline int place_shapes(struct scene *s, double h)
     return far;
 }
 
-/* The axis along which the shapes are spread most. */
-static inline int widest_axis(const struct scene *s)
+/* Return the axis along which the positions of the bodies have the largest variance:
+
+     n var = sum x^2 - (sum x)^2 / n */
+static inline int widest_axis(const struct rb_scene *s)
 {
     double spread[3] = {0.0, 0.0, 0.0};
     for (int i = 0; i < 3; i++) {
@@ -262,8 +274,9 @@ static inline int widest_axis(const struct scene *s)
     return spread[0] >= spread[1] && spread[0] >= spread[2] ? 0 : (spread[1] >= spread[2] ? 1 : 2);
 }
 
-/* Sorts `n` numbers of things by the key of each, those with the same key by their numbers. */
-static inline void sort_by(int *order, int n, const double *key)
+/* Sort n indices by their keys, equal keys by index. Shell sort with gaps that shrink by 5 / 11 and
+   end with 2, 1 (Gonnet and Baeza-Yates 1991) needs no additional memory. */
+static inline void sort_by_key(int *order, int n, const double *key)
 {
     for (int gap = n / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {
         for (int k = gap; k < n; k++) {
@@ -279,7 +292,7 @@ static inline void sort_by(int *order, int n, const double *key)
     }
 }
 
-/* Whether two bodies may touch. */
+/* Return 1 if two bodies may touch: they are different and have no collision exclusion. */
 static inline int may_touch(int a, int b)
 {
     const double key = (double)(a < b ? a : b) * (RB_BODIES + 1) + (a < b ? b : a);
@@ -294,21 +307,20 @@ static inline int may_touch(int a, int b)
     return a != b && (low == RB_APARTS || RB_APART[low] > key);
 }
 
-/* Whether a shape comes no nearer to the plane of a half-space than its reach about its centre of
-   mass. */
-static inline int is_above(const struct scene *s, int k, int plane)
+/* Return 1 if a half-space plane is farther below a shape than its reach and the margins. */
+static inline int is_above(const struct rb_scene *s, int k, int plane)
 {
-    const struct placed *ground = &s->shape[plane];
+    const struct rb_placed_shape *ground = &s->shape[plane];
     double up[3], way[3];
-    if (kind_of(ground->shape) != RB_HALF_SPACE)
+    if (!rb_is_kind(ground->shape, RB_HALF_SPACE))
         return 0;
-    axis_of(ground, 2, up);
-    difference(s->body[RB_SHAPE_BODY[k]].x, ground->p, way);
-    return dot(up, way) > RB_SHAPE_REACH[k] + s->bounds[k].margin + s->bounds[plane].margin;
+    rb_shape_axis(ground, 2, up);
+    rb_subtract(s->body[RB_SHAPE_BODY[k]].x, ground->p, way);
+    return rb_dot(up, way) > RB_SHAPE_REACH[k] + s->bounds[k].margin + s->bounds[plane].margin;
 }
 
-/* A pair whose bounds meet, unless it may not touch. */
-static inline void add_pair(struct scene *s, int one, int other)
+/* Add a pair of shapes with overlapping bounds, unless contact is excluded. */
+static inline void add_pair(struct rb_scene *s, int one, int other)
 {
     const int a = one < other ? one : other, b = one < other ? other : one;
     if (!may_touch(RB_SHAPE_BODY[a], RB_SHAPE_BODY[b]) || is_above(s, a, b) || is_above(s, b, a))
@@ -321,37 +333,38 @@ static inline void add_pair(struct scene *s, int one, int other)
     s->pair[s->pairs++].b = b;
 }
 
-/* A shape that the sweep is in: where it ends along its axis, and its bounds along the two
-   others. */
-struct swept {
+/* A shape in the sweep: its upper end along the axis, and its bounds along the other axes. */
+struct rb_sweep_entry {
     double end, low[2], high[2];
     int shape;
 };
 
-static inline struct swept swept_of(const struct scene *s, int k, int axis)
+static inline struct rb_sweep_entry sweep_entry(const struct rb_scene *s, int k, int axis)
 {
-    const struct bounds *bounds = &s->bounds[k];
+    const struct rb_bounds *bounds = &s->bounds[k];
     const int one = axis == 0, other = axis == 2 ? 1 : 2;
-    const struct swept found = {bounds->high[axis],
-                                {bounds->low[one], bounds->low[other]},
-                                {bounds->high[one], bounds->high[other]},
-                                k};
+    const struct rb_sweep_entry found = {bounds->high[axis],
+                                         {bounds->low[one], bounds->low[other]},
+                                         {bounds->high[one], bounds->high[other]},
+                                         k};
     return found;
 }
 
-/* Whether the bounds meet along the two other axes: without branches, for it is no more likely than
-   not. */
-static inline int meet_across(const struct swept *a, const struct swept *b)
+/* Return 1 if the bounds overlap along the other axes. The function avoids branches, because
+   processors cannot predict their outcome. */
+static inline int overlap_across_axis(const struct rb_sweep_entry *a,
+                                      const struct rb_sweep_entry *b)
 {
     return (a->low[0] <= b->high[0]) & (b->low[0] <= a->high[0]) & (a->low[1] <= b->high[1]) &
            (b->low[1] <= a->high[1]);
 }
 
-/* Pairs in the order of the numbers of their a or their b, by counting; those with the same stay as
-   they are. */
-static inline void in_order(const struct pair *from, int n, int by_b, struct pair *to)
+/* Sort pairs by the index of a or b (stable counting sort). */
+static inline void sort_pairs(const struct rb_shape_pair *from, int n, int by_b,
+                              struct rb_shape_pair *to)
 {
-    int at[RB_SHAPES + 1] = {0};
+    RB_WORKSPACE(RB_LARGE_SCENE, int, at, RB_SHAPES + 1);
+    memset(at, 0, (RB_SHAPES + 1) * sizeof *at);
     for (int k = 0; k < n; k++)
         at[(by_b ? from[k].b : from[k].a) + 1]++;
     for (int k = 0; k < RB_SHAPES; k++)
@@ -360,36 +373,39 @@ static inline void in_order(const struct pair *from, int n, int by_b, struct pai
         to[at[by_b ? from[k].b : from[k].a]++] = from[k];
 }
 
-/* The pairs whose bounds meet, by a sweep along the widest axis, in the order of their numbers. */
-static inline void find_pairs(struct scene *s)
+/* Find the pairs with overlapping bounds by sweep and prune along the widest axis: in the order of
+   their lower ends, compare each shape with the active ones, whose upper ends are not passed yet.
+   The pairs are sorted by their indices. */
+static inline void rb_find_pairs(struct rb_scene *s)
 {
     const int axis = widest_axis(s);
-    double key[RB_SHAPES];
-    struct swept active[RB_SHAPES] = {{0.0, {0.0, 0.0}, {0.0, 0.0}, 0}};
-    struct pair found[RB_PAIRS];
     int count = 0;
+    RB_WORKSPACE(RB_LARGE_SCENE, double, key, RB_SHAPES);
+    RB_WORKSPACE(RB_LARGE_SCENE, struct rb_sweep_entry, active, RB_SHAPES);
+    RB_WORKSPACE(RB_LARGE_SCENE, struct rb_shape_pair, found, RB_PAIRS);
+    memset(active, 0, RB_SHAPES * sizeof *active);
     for (int k = 0; k < RB_SHAPES; k++) {
         s->order[k] = k;
         key[k] = s->bounds[k].low[axis];
     }
-    sort_by(s->order, RB_SHAPES, key);
+    sort_by_key(s->order, RB_SHAPES, key);
     s->pairs = 0;
     for (int k = 0; k < RB_SHAPES; k++) {
-        const struct swept one = swept_of(s, s->order[k], axis);
+        const struct rb_sweep_entry one = sweep_entry(s, s->order[k], axis);
         const double start = s->bounds[one.shape].low[axis];
         for (int i = 0; i < count;) {
-            if (active[i].end < start) { /* what the sweep has left makes room */
+            if (active[i].end < start) { /* the sweep has passed this shape */
                 active[i] = active[--count];
                 continue;
             }
-            if (meet_across(&active[i], &one))
+            if (overlap_across_axis(&active[i], &one))
                 add_pair(s, active[i].shape, one.shape);
             i++;
         }
         active[count++] = one;
     }
-    in_order(s->pair, s->pairs, 1, found);
-    in_order(found, s->pairs, 0, s->pair);
+    sort_pairs(s->pair, s->pairs, 1, found);
+    sort_pairs(found, s->pairs, 0, s->pair);
 }
 
 #endif

@@ -1,14 +1,16 @@
-/* Convex shapes as rows of a table of doubles.
+/* Collision shapes: support points, inner spheres and feature edges. */
 
-   A row is [kind, a, b, c, radius, number of vertices, size, 0 | vertices]. A shape is its core
-   with all that is not farther from it than `radius`; a, b and c are the half lengths of the core
-   along the axes of its frame. `size` is the smallest length of the whole shape: small things are
-   small beside it. Ground of triangles has rows of its own (ground.h). */
-
-#ifndef RB_SHAPE_H
-#define RB_SHAPE_H
+#ifndef RB_SHAPES_H
+#define RB_SHAPES_H
 
 #include "vector.h"
+
+/* ---- shapes as rows of a table of doubles ----
+
+   A row is [kind, a, b, c, radius, number of vertices, size, 0 | vertices]. A shape is its core,
+   inflated by `radius`; a, b and c are the half lengths of the core along the axes of its frame.
+   `size` is the smallest length of the whole shape; tolerances are relative to it. Terrain rows
+   differ (terrain.h). */
 
 enum {
     RB_POINT,
@@ -23,33 +25,63 @@ enum {
     RB_SHAPE_KINDS
 };
 enum { RB_SHAPE_RADIUS = 4, RB_SHAPE_COUNT = 5, RB_SHAPE_SIZE = 6, RB_SHAPE_VERTICES = 8 };
-enum { RB_FACE = 12 };                  /* the most vertices of a face that is clipped */
+enum { RB_FACE = 12 };                  /* largest number of vertices of a clipped face */
 #define RB_HALF_ROOT 0.7071067811865476 /* sqrt(1/2) */
+/* A cap of a cylinder touches if the cosine of the angle between axis and normal is larger, else
+   its side. It is about the cosine of 45 degrees. */
+#define RB_CAP_COSINE 0.7
+#define RB_COINCIDENT 1e-9 /* relative to the size: closer points are equal up to rounding errors */
+/* Thickness of a hull facet relative to the size. Coplanar vertices differ by the rounding errors
+   of their description. Found by trial. */
+#define RB_FACET_THICKNESS 1e-3
 
-/* A shape in space: x = R x_shape + p. */
-struct placed {
+/* A placed shape: x = R x_shape + p. */
+struct rb_placed_shape {
     const double *shape;
     double r[9], p[3];
 };
 
-static inline int kind_of(const double *shape)
+/* Place the shape of a table row that has this pose in a body with the rotation matrix r and the
+   position x. */
+static inline void rb_place_shape(const double *row, const struct rb_pose *pose, const double *r,
+                                  const double *x, struct rb_placed_shape *out)
+{
+    out->shape = row;
+    rb_multiply3(r, pose->r, out->r);
+    rb_rotate(r, pose->p, out->p);
+    rb_axpy(x, 1.0, out->p, out->p);
+}
+
+/* Set of the kinds of shapes of a scene, one bit for each kind. The generated tables define it, so
+   that the compiler leaves out the code for other kinds. */
+#ifndef RB_KINDS_PRESENT
+#define RB_KINDS_PRESENT ((1 << RB_SHAPE_KINDS) - 1)
+#endif
+
+static inline int rb_shape_kind(const double *shape)
 {
     return (int)shape[0];
 }
 
-static inline double radius_of(const double *shape)
+/* Return 1 if the shape is of this kind; 0 at compile time if the scene has no shape of it. */
+static inline int rb_is_kind(const double *shape, int kind)
+{
+    return (RB_KINDS_PRESENT & 1 << kind) && rb_shape_kind(shape) == kind;
+}
+
+static inline double rb_shape_radius(const double *shape)
 {
     return shape[RB_SHAPE_RADIUS];
 }
 
-/* The number of the vertex of a hull that is farthest along d, the first of several. */
+/* Return the index of the hull vertex farthest along d, the first one if there are several. */
 static inline int farthest_vertex(const double *shape, const double *d)
 {
     const int n = (int)shape[RB_SHAPE_COUNT];
     int best = 0;
-    double most = dot(shape + RB_SHAPE_VERTICES, d);
+    double most = rb_dot(shape + RB_SHAPE_VERTICES, d);
     for (int k = 1; k < n; k++) {
-        const double s = dot(shape + RB_SHAPE_VERTICES + 3 * k, d);
+        const double s = rb_dot(shape + RB_SHAPE_VERTICES + 3 * k, d);
         if (s > most) {
             most = s;
             best = k;
@@ -58,69 +90,72 @@ static inline int farthest_vertex(const double *shape, const double *d)
     return best;
 }
 
-static inline double with_sign(double length, double d)
+static inline double rb_copy_sign(double length, double d)
 {
     return d < 0.0 ? -length : length;
 }
 
-/* The point of a core that is farthest along `toward`, in the frame of the shape. */
-static inline void local_support(const double *shape, const double *toward, double *out)
+/* Compute the support point of a core along d = `toward`, in the frame of the shape:
+
+     segment, box   x_i = half_i sign(d_i)
+     cylinder       (x, y) = radius (d_x, d_y) / |(d_x, d_y)|,  z = half_z sign(d_z)
+     ellipsoid      x_i = a_i w_i,  w = normalize(a_1 d_1, a_2 d_2, a_3 d_3)
+     hull           the vertex with the largest d . x
+
+   If d is parallel to the axis of a cylinder up to rounding errors (1e-14), the result is the
+   centre of the cap. */
+static inline void rb_local_support(const double *shape, const double *toward, double *out)
 {
     const double *half = shape + 1, d[3] = {toward[0], toward[1], toward[2]};
-    double rim, w[3];
     out[0] = out[1] = out[2] = 0.0;
-    switch (kind_of(shape)) {
-    case RB_SEGMENT: out[2] = with_sign(half[2], d[2]); break;
-    case RB_BOX:
-    case RB_MESH: /* what it is in */
-        for (int i = 0; i < 3; i++)
-            out[i] = with_sign(half[i], d[i]);
-        break;
-    case RB_CYLINDER:
-        rim = sqrt(d[0] * d[0] + d[1] * d[1]);
+    if (rb_is_kind(shape, RB_SEGMENT)) {
+        out[2] = rb_copy_sign(half[2], d[2]);
+    } else if (rb_is_kind(shape, RB_BOX) || rb_is_kind(shape, RB_MESH)) {
+        for (int i = 0; i < 3; i++) /* for a mesh: its bounding box */
+            out[i] = rb_copy_sign(half[i], d[i]);
+    } else if (rb_is_kind(shape, RB_CYLINDER)) {
+        const double rim = sqrt(d[0] * d[0] + d[1] * d[1]);
         out[0] = rim > 1e-14 * fabs(d[2]) ? half[0] * (d[0] / rim) : 0.0;
         out[1] = rim > 1e-14 * fabs(d[2]) ? half[0] * (d[1] / rim) : 0.0;
-        out[2] = with_sign(half[2], d[2]);
-        break;
-    case RB_ELLIPSOID:
+        out[2] = rb_copy_sign(half[2], d[2]);
+    } else if (rb_is_kind(shape, RB_ELLIPSOID)) {
+        double w[3];
         for (int i = 0; i < 3; i++)
             w[i] = half[i] * d[i];
-        normalize(w);
+        rb_normalize(w);
         for (int i = 0; i < 3; i++)
             out[i] = half[i] * w[i];
-        break;
-    case RB_HULL:
+    } else if (rb_is_kind(shape, RB_HULL)) {
         memcpy(out, shape + RB_SHAPE_VERTICES + 3 * farthest_vertex(shape, d), 3 * sizeof *out);
-        break;
-    default: break;
     }
 }
 
-/* The same in space. */
-static inline void support(const struct placed *a, const double *d, double *out)
+/* Compute the support point in base coordinates. */
+static inline void rb_support(const struct rb_placed_shape *a, const double *d, double *out)
 {
     double local[3];
-    turn_back(a->r, d, local);
-    local_support(a->shape, local, local);
-    turn(a->r, local, out);
-    along(out, 1.0, a->p, out);
+    rb_rotate_back(a->r, d, local);
+    rb_local_support(a->shape, local, local);
+    rb_rotate(a->r, local, out);
+    rb_axpy(out, 1.0, a->p, out);
 }
 
-/* The vertex of a hull to which it falls off least from `from`, by the drop along d for the way
-   across it: the other end of an edge. With `side`, of those on one side of the line along `edge`
-   alone; -1 where there is none. */
-static inline int flattest(const double *shape, const double *from, const double *d,
-                           const double *side)
+/* Return the other end of the hull edge from the vertex `from` that descends least along d. The
+   slope is the distance along -d per distance perpendicular to d. If `side` is given, the function
+   uses the distance along `side` and only vertices on that side. Returns -1 if no such vertex
+   exists. */
+static inline int least_sloped_vertex(const double *shape, const double *from, const double *d,
+                                      const double *side)
 {
     int best = -1;
     double most = -INFINITY;
     for (int k = 0; k < (int)shape[RB_SHAPE_COUNT]; k++) {
         double way[3], flat[3];
-        difference(shape + RB_SHAPE_VERTICES + 3 * k, from, way);
-        const double drop = dot(way, d);
-        along(way, -drop, d, flat);
-        const double length = side ? dot(way, side) : norm(flat);
-        if (!(length > 1e-9 * shape[RB_SHAPE_SIZE]))
+        rb_subtract(shape + RB_SHAPE_VERTICES + 3 * k, from, way);
+        const double drop = rb_dot(way, d);
+        rb_axpy(way, -drop, d, flat);
+        const double length = side ? rb_dot(way, side) : rb_norm(flat);
+        if (!(length > RB_COINCIDENT * shape[RB_SHAPE_SIZE]))
             continue;
         const double slope = drop / length;
         if (slope > most) {
@@ -131,50 +166,52 @@ static inline int flattest(const double *shape, const double *from, const double
     return best;
 }
 
-/* The unit normal of the facet of a hull at the vertex farthest along d that faces d most. */
+/* Compute the unit normal of a hull facet at the support vertex along d: the facet whose normal is
+   closest to d. The facet contains the edge that descends least. Its third vertex descends least
+   perpendicular to this edge, on one of the two sides (gift wrapping). */
 static inline void facet_normal(const double *shape, const double *d, double *out)
 {
     const double *vertex = shape + RB_SHAPE_VERTICES,
                  *from = vertex + 3 * farthest_vertex(shape, d);
-    const int other = flattest(shape, from, d, NULL);
+    const int other = least_sloped_vertex(shape, from, d, NULL);
     double edge[3], up[3], side[3], best = -INFINITY;
     memcpy(out, d, 3 * sizeof *out);
     if (other < 0)
         return;
-    difference(vertex + 3 * other, from, edge);
-    normalize(edge);
-    along(d, -dot(d, edge), edge, up);
-    if (!(normalize(up) > 0.0))
+    rb_subtract(vertex + 3 * other, from, edge);
+    rb_normalize(edge);
+    rb_axpy(d, -rb_dot(d, edge), edge, up);
+    if (!(rb_normalize(up) > 0.0))
         return;
     for (int way = 0; way < 2; way++) {
         double arm[3], n[3];
-        cross(edge, up, side);
-        times(way ? -1.0 : 1.0, side, side);
-        const int third = flattest(shape, from, up, side);
+        rb_cross(edge, up, side);
+        rb_scale(way ? -1.0 : 1.0, side, side);
+        const int third = least_sloped_vertex(shape, from, up, side);
         if (third < 0)
             continue;
-        difference(vertex + 3 * third, from, arm);
-        cross(edge, arm, n);
-        normalize(n);
-        if (dot(n, d) < 0.0)
-            times(-1.0, n, n);
-        if (dot(n, d) > best) {
-            best = dot(n, d);
+        rb_subtract(vertex + 3 * third, from, arm);
+        rb_cross(edge, arm, n);
+        rb_normalize(n);
+        if (rb_dot(n, d) < 0.0)
+            rb_scale(-1.0, n, n);
+        if (rb_dot(n, d) > best) {
+            best = rb_dot(n, d);
             memcpy(out, n, sizeof n);
         }
     }
 }
 
-/* The vertices of a hull less than `thick` below the farthest one along d, the highest where there
-   are many, around d. */
+/* Collect the hull vertices that are less than `thick` below the support vertex along d, ordered by
+   angle about d (insertion sort). If there are more than RB_FACE, keep the highest. */
 static inline int hull_face(const double *shape, const double *d, double thick, double (*out)[3])
 {
     const double *vertex = shape + RB_SHAPE_VERTICES;
-    const double top = dot(vertex + 3 * farthest_vertex(shape, d), d);
+    const double top = rb_dot(vertex + 3 * farthest_vertex(shape, d), d);
     double u[3], v[3], middle[3] = {0.0, 0.0, 0.0}, angle[RB_FACE];
     int n = 0;
     for (int k = 0; k < (int)shape[RB_SHAPE_COUNT]; k++) {
-        const double *p = vertex + 3 * k, height = dot(p, d);
+        const double *p = vertex + 3 * k, height = rb_dot(p, d);
         int lowest = 0;
         if (height < top - thick)
             continue;
@@ -183,18 +220,18 @@ static inline int hull_face(const double *shape, const double *d, double thick, 
             continue;
         }
         for (int i = 1; i < n; i++)
-            if (dot(out[i], d) < dot(out[lowest], d))
+            if (rb_dot(out[i], d) < rb_dot(out[lowest], d))
                 lowest = i;
-        if (dot(out[lowest], d) < height)
+        if (rb_dot(out[lowest], d) < height)
             memcpy(out[lowest], p, sizeof *out);
     }
     for (int k = 0; k < n; k++)
-        along(middle, 1.0 / n, out[k], middle);
-    across(d, u, v);
+        rb_axpy(middle, 1.0 / n, out[k], middle);
+    rb_tangent_basis(d, u, v);
     for (int k = 0; k < n; k++) {
         double arm[3], kept[3];
-        difference(out[k], middle, arm);
-        const double turned = turn_about(dot(arm, u), dot(arm, v));
+        rb_subtract(out[k], middle, arm);
+        const double turned = rb_pseudo_angle(rb_dot(arm, u), rb_dot(arm, v));
         int at = k;
         memcpy(kept, out[k], sizeof kept);
         for (; at > 0 && angle[at - 1] > turned; at--) {
@@ -207,73 +244,164 @@ static inline int hull_face(const double *shape, const double *d, double thick, 
     return n;
 }
 
-/* The corners of the face of a box that faces d most. */
+/* Compute the corners of the box face whose normal is closest to d. */
 static inline int box_face(const double *half, const double *d, double (*out)[3])
 {
     const double x = fabs(d[0]), y = fabs(d[1]), z = fabs(d[2]);
     const int i = x >= y && x >= z ? 0 : (y >= z ? 1 : 2), j = (i + 1) % 3, k = (i + 2) % 3;
     for (int corner = 0; corner < 4; corner++) {
-        out[corner][i] = with_sign(half[i], d[i]);
+        out[corner][i] = rb_copy_sign(half[i], d[i]);
         out[corner][j] = corner == 0 || corner == 3 ? half[j] : -half[j];
         out[corner][k] = corner < 2 ? half[k] : -half[k];
     }
     return 4;
 }
 
-/* Eight points of the cap of a cylinder that faces d, the first where d points to, or the line
-   along its side. */
+/* Compute eight points of the cylinder cap that faces d, beginning with the point in the direction
+   of d. If the side faces d, compute the two ends of the line along the side. */
 static inline int cylinder_face(const double *half, const double *d, double (*out)[3])
 {
     static const double c[8] = {1.0,  RB_HALF_ROOT,  0.0, -RB_HALF_ROOT,
                                 -1.0, -RB_HALF_ROOT, 0.0, RB_HALF_ROOT};
     const double rim = sqrt(d[0] * d[0] + d[1] * d[1]);
+    /* the direction of a shorter vector would consist of rounding errors: any direction will do */
     const double x = rim > 1e-9 ? d[0] / rim : 1.0, y = rim > 1e-9 ? d[1] / rim : 0.0;
-    const int count = fabs(d[2]) > 0.7 ? 8 : 2;
+    const int count = fabs(d[2]) > RB_CAP_COSINE ? 8 : 2;
     for (int k = 0; k < count; k++) {
         const double cosine = count == 8 ? c[k] : 1.0, sine = count == 8 ? c[(k + 6) % 8] : 0.0;
         out[k][0] = half[0] * (cosine * x - sine * y);
         out[k][1] = half[0] * (cosine * y + sine * x);
-        out[k][2] = count == 8 ? with_sign(half[2], d[2]) : (k == 0 ? half[2] : -half[2]);
+        out[k][2] = count == 8 ? rb_copy_sign(half[2], d[2]) : (k == 0 ? half[2] : -half[2]);
     }
     return count;
 }
 
-/* The face, edge or point of a core that is farthest along the unit vector d: its vertices in
-   space, in order. Of a hull the facet that faces d most, or with `thick` all vertices that are
-   less below the farthest one. */
-static inline int face(const struct placed *a, const double *d, double thick, double (*out)[3])
+/* Compute the support feature of a core along the unit vector d: the ordered vertices of a face, an
+   edge or a point, in base coordinates. For a hull with `thick` = 0 it is the facet whose normal is
+   closest to d. For `thick` > 0 it is all vertices less than `thick` below the support vertex. */
+static inline int rb_support_face(const struct rb_placed_shape *a, const double *d, double thick,
+                                  double (*out)[3])
 {
     const double *shape = a->shape;
     double local[3], up[3];
     int n = 1;
-    turn_back(a->r, d, local);
+    rb_rotate_back(a->r, d, local);
     memcpy(up, local, sizeof up);
-    if (kind_of(shape) == RB_HULL && !(thick > 0.0))
+    if (rb_is_kind(shape, RB_HULL) && !(thick > 0.0))
         facet_normal(shape, local, up);
-    if (kind_of(shape) == RB_BOX)
+    if (rb_is_kind(shape, RB_BOX))
         n = box_face(shape + 1, local, out);
-    else if (kind_of(shape) == RB_CYLINDER)
+    else if (rb_is_kind(shape, RB_CYLINDER))
         n = cylinder_face(shape + 1, local, out);
-    else if (kind_of(shape) == RB_HULL)
-        n = hull_face(shape, up, fmax(thick, 1e-3 * shape[RB_SHAPE_SIZE]), out);
+    else if (rb_is_kind(shape, RB_HULL))
+        n = hull_face(shape, up, fmax(thick, RB_FACET_THICKNESS * shape[RB_SHAPE_SIZE]), out);
     else
-        local_support(shape, local, out[0]);
-    if (kind_of(shape) == RB_SEGMENT) {
+        rb_local_support(shape, local, out[0]);
+    if (rb_is_kind(shape, RB_SEGMENT)) {
         n = 2;
         memcpy(out[1], out[0], sizeof *out);
         out[1][2] = -out[0][2];
     }
     for (int k = 0; k < n; k++) {
-        turn(a->r, out[k], out[k]);
-        along(out[k], 1.0, a->p, out[k]);
+        rb_rotate(a->r, out[k], out[k]);
+        rb_axpy(out[k], 1.0, a->p, out[k]);
     }
     return n;
 }
 
-static inline void axis_of(const struct placed *a, int i, double *out)
+static inline void rb_shape_axis(const struct rb_placed_shape *a, int i, double *out)
 {
     for (int k = 0; k < 3; k++)
         out[k] = a->r[3 * k + i];
+}
+
+/* ---- edges of cores that are nearly perpendicular to a normal ---- */
+
+enum { RB_EDGES = 3 }; /* largest number of edges of one core */
+/* [rad] edges with a smaller sine are parallel: their cross product gives no accurate normal */
+#define RB_PARALLEL 1e-3
+
+static inline int add_edge(const double *from, const double *to, const double *d, double most,
+                           double (*edge)[3], int count)
+{
+    rb_subtract(to, from, edge[count]);
+    rb_normalize(edge[count]);
+    return count + (fabs(rb_dot(edge[count], d)) < most);
+}
+
+/* Collect the hull edges at the support vertex along d: the edge that descends least, and its
+   neighbours on both sides. */
+static inline int hull_edges(const struct rb_placed_shape *a, const double *d, double most,
+                             double (*edge)[3])
+{
+    const double *shape = a->shape, *vertex = shape + RB_SHAPE_VERTICES,
+                 *from = vertex + 3 * farthest_vertex(shape, d);
+    const int first = least_sloped_vertex(shape, from, d, NULL);
+    double up[3], side[3];
+    int count = first < 0 ? 0 : add_edge(from, vertex + 3 * first, d, most, edge, 0);
+    if (count == 0)
+        return 0;
+    rb_axpy(d, -rb_dot(d, edge[0]), edge[0], up);
+    rb_normalize(up);
+    rb_cross(edge[0], up, side);
+    for (int way = 0; way < 2; way++) {
+        const int next = least_sloped_vertex(shape, from, up, side);
+        if (next >= 0)
+            count = add_edge(from, vertex + 3 * next, d, most, edge, count);
+        rb_scale(-1.0, side, side);
+    }
+    for (int k = 0; k < count; k++)
+        rb_rotate(a->r, edge[k], edge[k]);
+    return count;
+}
+
+/* Collect the edges and face directions that may touch along n, as unit vectors. The cosine of
+   their angle with n is below `most`. */
+static inline int rb_candidate_edges(const struct rb_placed_shape *a, const double *n, double most,
+                                     double (*edge)[3])
+{
+    const int kind = rb_shape_kind(a->shape);
+    double d[3];
+    int count = 0;
+    rb_rotate_back(a->r, n, d);
+    if (kind == RB_HULL)
+        return hull_edges(a, d, most, edge);
+    const int lies = kind == RB_SEGMENT || (kind == RB_CYLINDER && fabs(d[2]) < RB_HALF_ROOT);
+    for (int i = lies ? 2 : 0; i < (kind == RB_CYLINDER && !lies ? 2 : 3); i++)
+        if (kind != RB_ELLIPSOID && fabs(d[i]) < most)
+            rb_shape_axis(a, i, edge[count++]);
+    return count;
+}
+
+/* Rotate n so that it is perpendicular to one unit vector e or to two, e and f. Returns 0 if both
+   are parallel.
+
+     n' = normalize(n - (n . e) e),   or n' = +- normalize(e x f) */
+static inline int rb_rotate_to_edges(const double (*edge)[3], int kept, double *n)
+{
+    if (kept == 1)
+        rb_axpy(n, -rb_dot(n, edge[0]), edge[0], n);
+    if (kept == 2) {
+        double up[3];
+        rb_cross(edge[0], edge[1], up);
+        if (rb_norm(up) < RB_PARALLEL)
+            return 0;
+        rb_scale(rb_dot(up, n) < 0.0 ? -1.0 : 1.0, up, n);
+    }
+    rb_normalize(n);
+    return 1;
+}
+
+/* Return the number of edges of a core that are perpendicular to n, up to rounding errors. `edge`
+   receives the first one. */
+static inline int rb_perpendicular_edges(const struct rb_placed_shape *a, const double *n,
+                                         double *edge)
+{
+    double found[RB_EDGES][3];
+    const int count = rb_candidate_edges(a, n, 1e-9, found); /* cosine of a right angle */
+    if (count > 0)
+        memcpy(edge, found[0], sizeof *found);
+    return count;
 }
 
 #endif

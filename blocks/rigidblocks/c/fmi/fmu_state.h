@@ -1,24 +1,25 @@
-/* Saved states: copies of all that a run remembers, and bytes of them. */
+/* Saved states: copies of the state of a run, and their serialization. */
 
-#ifndef RB_SAVED_H
-#define RB_SAVED_H
+#ifndef RB_FMU_STATE_H
+#define RB_FMU_STATE_H
 
 #include <stdint.h>
 
 #include "instance.h"
 
-/* The list that has a saved state with this address, if there is one. */
-static inline Saved **list_of(const SavedStates *states, const void *saved)
+/* Return the hash list for the address of a saved state. */
+static inline Saved **hash_list(const SavedStates *states, const void *saved)
 {
     const uintptr_t key = (uintptr_t)saved / sizeof(double);
     return &states->lists[(key ^ key >> 7 ^ key >> 17) & (states->n_lists - 1)];
 }
 
-/* Where its list points to this saved state; the end of the list when it is none of the instance.
-   Nothing is read there: it may be any address. */
-static inline Saved **place_of(const SavedStates *states, const void *saved)
+/* Return the pointer in a list that points to this saved state. If the instance does not own the
+   state, return the end of the list. The state itself is not read, because the address may be
+   invalid. */
+static inline Saved **saved_link(const SavedStates *states, const void *saved)
 {
-    Saved **place = list_of(states, saved);
+    Saved **place = hash_list(states, saved);
     while (*place && *place != saved)
         place = &(*place)->next;
     return place;
@@ -26,17 +27,17 @@ static inline Saved **place_of(const SavedStates *states, const void *saved)
 
 static inline void insert(SavedStates *states, Saved *saved)
 {
-    Saved **list = list_of(states, saved);
+    Saved **list = hash_list(states, saved);
     saved->next = *list;
     *list = saved;
 }
 
-/* Four times as many lists when there are twice as many states as lists, if there is memory for
-   them. */
+/* Make the table four times as large when it has twice as many states as lists, if there is memory
+   for it. */
 static inline void spread(Instance *fmu)
 {
 #if defined(FIXED_INSTANCES)
-    (void)fmu; /* the states are few */
+    (void)fmu; /* there are only few states */
 #else
     SavedStates *states = &fmu->saved, old = *states;
     if (states->n < 2 * states->n_lists)
@@ -59,15 +60,15 @@ static inline void spread(Instance *fmu)
 static inline int is_saved(Instance *fmu, const char *function, const void *saved)
 {
     if (!saved)
-        report(fmu, RB_FAILURE, "%s: there is no state", function);
-    else if (!*place_of(&fmu->saved, saved))
-        report(fmu, RB_FAILURE, "%s: this is no state that the instance has saved", function);
+        report(fmu, RB_FAILURE, "%s: the FMU state is null", function);
+    else if (!*saved_link(&fmu->saved, saved))
+        report(fmu, RB_FAILURE, "%s: the instance has not saved this state", function);
     else
         return 1;
     return 0;
 }
 
-/* Copies a state to *saved, which is allocated unless there is one to use again. */
+/* Save a state to *saved. The function allocates memory unless *saved can be reused. */
 static inline Status save(Instance *fmu, const char *function, const State *state, void **saved)
 {
     if (*saved && !is_saved(fmu, function, *saved))
@@ -87,14 +88,14 @@ static inline Status save(Instance *fmu, const char *function, const State *stat
 
 static inline Status get_state(Instance *fmu, const char *function, void **saved)
 {
-    if (!allowed(fmu, function, RB_ANY) || !given(fmu, function, saved, 1))
+    if (!is_allowed(fmu, function, RB_ANY) || !is_given(fmu, function, saved, 1))
         return RB_FAILURE;
     return save(fmu, function, &fmu->now, saved);
 }
 
 static inline Status set_state(Instance *fmu, const char *function, const void *saved)
 {
-    if (!allowed(fmu, function, RB_ANY) || !is_saved(fmu, function, saved))
+    if (!is_allowed(fmu, function, RB_ANY) || !is_saved(fmu, function, saved))
         return RB_FAILURE;
     memcpy(&fmu->now, &((const Saved *)saved)->state, sizeof(State));
     return RB_OK;
@@ -102,13 +103,13 @@ static inline Status set_state(Instance *fmu, const char *function, const void *
 
 static inline Status free_state(Instance *fmu, const char *function, void **saved)
 {
-    if (!allowed(fmu, function, RB_ANY))
+    if (!is_allowed(fmu, function, RB_ANY))
         return RB_FAILURE;
     if (!saved || !*saved)
         return RB_OK;
     if (!is_saved(fmu, function, *saved))
         return RB_FAILURE;
-    Saved **place = place_of(&fmu->saved, *saved);
+    Saved **place = saved_link(&fmu->saved, *saved);
     fmu->saved.n--;
     *place = (*place)->next;
     release(&fmu->host, *saved);
@@ -116,16 +117,16 @@ static inline Status free_state(Instance *fmu, const char *function, void **save
     return RB_OK;
 }
 
-/* Whether it is one of the modes of the instance. */
+/* Return 1 if the mode is valid for the instance. */
 static inline int is_mode(const Instance *fmu, int mode)
 {
     return mode > 0 && mode <= RB_ANY && (mode & (mode - 1)) == 0 && (mode & fmu->modes);
 }
 
-/* A serialized state is the guid, the state as it is in memory, and the checksum of both. */
+/* Serialized state: the guid, the state as in memory, and the checksum of both. */
 enum { RB_CHECKED_SIZE = sizeof RB_GUID + sizeof(State), RB_SERIALIZED_SIZE = RB_CHECKED_SIZE + 4 };
 
-/* The checksum CRC-32 of IEEE 802.3, bit by bit. */
+/* Return the CRC-32 of IEEE 802.3, computed bit by bit. */
 static inline uint32_t checksum(const void *bytes)
 {
     const unsigned char *byte = (const unsigned char *)bytes;
@@ -138,7 +139,7 @@ static inline uint32_t checksum(const void *bytes)
     return ~crc;
 }
 
-/* Writes the checksum of a serialized state behind it. */
+/* Append the checksum of a serialized state. */
 static inline void seal(void *bytes)
 {
     const uint32_t crc = checksum(bytes);
@@ -153,7 +154,7 @@ static inline int is_sealed(const void *bytes)
 
 static inline Status serialized_size(const Instance *fmu, const char *function, size_t *size)
 {
-    if (!allowed(fmu, function, RB_ANY) || !given(fmu, function, size, 1))
+    if (!is_allowed(fmu, function, RB_ANY) || !is_given(fmu, function, size, 1))
         return RB_FAILURE;
     *size = RB_SERIALIZED_SIZE;
     return RB_OK;
@@ -162,8 +163,8 @@ static inline Status serialized_size(const Instance *fmu, const char *function, 
 static inline Status serialize(Instance *fmu, const char *function, const void *saved, void *bytes,
                                size_t size)
 {
-    if (!allowed(fmu, function, RB_ANY) || !is_saved(fmu, function, saved) ||
-        !given(fmu, function, bytes, 1))
+    if (!is_allowed(fmu, function, RB_ANY) || !is_saved(fmu, function, saved) ||
+        !is_given(fmu, function, bytes, 1))
         return RB_FAILURE;
     if (size < RB_SERIALIZED_SIZE)
         return report(fmu, RB_FAILURE, "a serialized state needs %d bytes, not %lu",
@@ -178,8 +179,8 @@ static inline Status deserialize(Instance *fmu, const char *function, const void
                                  size_t size, void **saved)
 {
     State state;
-    if (!allowed(fmu, function, RB_ANY) || !given(fmu, function, bytes, 1) ||
-        !given(fmu, function, saved, 1))
+    if (!is_allowed(fmu, function, RB_ANY) || !is_given(fmu, function, bytes, 1) ||
+        !is_given(fmu, function, saved, 1))
         return RB_FAILURE;
     if (size != RB_SERIALIZED_SIZE || memcmp(bytes, RB_GUID, sizeof RB_GUID) != 0)
         return report(fmu, RB_FAILURE, "these %lu bytes are not a serialized state of this FMU",

@@ -1,12 +1,67 @@
-/* What FMI 3.0 is to the files that it shares with FMI 2.0: its status, its value references and
-   its host. */
+/* Types and functions of the FMI version: status, value references and functions of the host.
+
+   RB_FMI is 2 or 3; fmi2.c and fmi3.c define it. All other files use the names below for both
+   versions. */
 
 #ifndef RB_HOST_H
 #define RB_HOST_H
 
+#if RB_FMI == 2
+
+/* ---- FMI 2.0 ---- */
+
+#include "fmi2Functions.h"
+
+/* If a program links several FMUs, -DFMI2_FUNCTION_PREFIX=arm_ changes the names to
+   arm_fmi2Instantiate and so on, as in the standard's fmi2Functions.h. FMPy's copy of that file
+   never adds the prefix. */
+
+#if defined(FMI2_FUNCTION_PREFIX)
+#undef fmi2FullName
+#define fmi2Join(a, b) a##b
+#define fmi2JoinExpanded(a, b) fmi2Join(a, b)
+#define fmi2FullName(name) fmi2JoinExpanded(FMI2_FUNCTION_PREFIX, name)
+#endif
+
+#define RB_OK fmi2OK
+#define RB_WARNING fmi2Warning
+#define RB_DISCARD fmi2Discard
+#define RB_FAILURE fmi2Error
+#define RB_TOKEN "guid"        /* FMI's term for the unique name of an FMU */
+#define RB_INPUT_DERIVATIVES 1 /* hosts may give input derivatives */
+
+typedef fmi2Status Status;
+typedef fmi2ValueReference Reference;
+typedef fmi2Integer Order; /* order of a derivative */
+
+/* Functions of the host. */
+typedef fmi2CallbackFunctions Host;
+
+static inline void host_log(const Host *host, const char *instance, Status status,
+                            const char *category, const char *text)
+{
+    if (host->logger)
+        host->logger(host->componentEnvironment, instance, status, category, text);
+}
+
+/* Allocate zeroed memory; NULL if this fails. */
+static inline void *host_allocate(const Host *host, size_t size)
+{
+    return host->allocateMemory(1, size);
+}
+
+static inline void host_free(const Host *host, void *memory)
+{
+    host->freeMemory(memory);
+}
+
+#else
+
+/* ---- FMI 3.0 ---- */
+
 #include <stdlib.h>
 
-/* the header of the standard has two types of functions without prototypes */
+/* the standard's header declares two function types without prototypes */
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #if !defined(__cplusplus)
@@ -22,18 +77,19 @@
 #define RB_WARNING fmi3Warning
 #define RB_DISCARD fmi3Discard
 #define RB_FAILURE fmi3Error
-#define RB_TOKEN "instantiation token" /* what FMI calls the name of an FMU that no other FMU has */
-#define RB_INPUT_DERIVATIVES 0         /* whether a host may give derivatives of inputs */
+#define RB_TOKEN "instantiation token" /* FMI's term for the unique name of an FMU */
+#define RB_INPUT_DERIVATIVES 0         /* hosts cannot set input derivatives */
 
 typedef fmi3Status Status;
 typedef fmi3ValueReference Reference;
+typedef fmi3Int32 Order; /* order of a derivative */
 
-/* What the host of an instance gave. */
+/* Functions of the host. */
 typedef struct {
     fmi3InstanceEnvironment environment;
     fmi3LogMessageCallback log;
-    fmi3IntermediateUpdateCallback update; /* NULL when the host takes no part in steps */
-    int early_return;                      /* whether a step may end before its end */
+    fmi3IntermediateUpdateCallback update; /* NULL if the host uses no intermediate updates */
+    int early_return;                      /* 1 if a step may return early */
 } Host;
 
 static inline void host_log(const Host *host, const char *instance, Status status,
@@ -44,7 +100,7 @@ static inline void host_log(const Host *host, const char *instance, Status statu
         host->log(host->environment, status, category, text);
 }
 
-/* Memory of zeros, NULL when there is none. */
+/* Allocate zeroed memory; NULL if this fails. */
 static inline void *host_allocate(const Host *host, size_t size)
 {
     (void)host;
@@ -56,5 +112,7 @@ static inline void host_free(const Host *host, void *memory)
     (void)host;
     free(memory);
 }
+
+#endif
 
 #endif

@@ -1,18 +1,18 @@
-/* An instance of an FMU, its modes and its messages, the same for FMI 2.0 and FMI 3.0.
+/* An instance of an FMU: state, modes, memory and messages, for FMI 2.0 and FMI 3.0.
 
-   host.h    what a version of FMI is to the files that both share block.h   what the C of a block
-   provides: model.h                                generated step.h    the start and the step of a
-   run on its memory events.h  its laws between two events of model exchange
-   generated sides.h   which of these hold tangent.h the derivatives of its rates and outputs
-   generated fmu.h     the guid, the name of each variable, when it may be set, its bounds
-   generated state.h   an instance and what it remembers pool.h    memory for instances without
-   allocation, if that is wanted
+     host.h            FMI version: status, value references, host functions
+     block_step.h      start and step of a block on its memory
+     events.h          generated: event indicators, and the block with held sides
+     tangent.h         generated: derivatives of the state derivatives and outputs
+     fmu.h             generated: guid; names, causalities and bounds of the variables
 
-   A value reference is an index into the memory and, behind it, the rates of the continuous states
-   and the event indicators; in FMI 3.0 that of the first element. A call that is refused says why
-   in the log and changes nothing. The memory is finite at all times: what is not finite is refused
-   when it is set, and a step that makes such a value is undone. Everything lives in the instance;
-   memory is allocated for instances and saved states only. */
+   A value reference is an index. It counts the elements of the memory, then the derivatives of the
+   continuous states, then the event indicators. In FMI 3.0 it is the index of the first element of
+   an array.
+
+   A rejected call logs the reason and changes nothing. The memory is finite at all times: a value
+   that is not finite cannot be set, and a step with such a result is undone. All data is in the
+   instance; only instances and saved states allocate memory. */
 
 #ifndef RB_INSTANCE_H
 #define RB_INSTANCE_H
@@ -22,8 +22,323 @@
 #include <stdio.h>
 #endif
 
+#include "events.h"
 #include "fmu.h"
-#include "pool.h"
+#include "host.h"
+#include "block_step.h"
+#if defined(RB_XCP)
+#include RB_XCP /* the generated XCP configuration */
+#endif
+
+/* ---- sides of the switching functions between two events of model exchange ----
+
+   Each event indicator belongs to a switching function. The side of a switching function is 1 if it
+   is positive and else -1. The side is held until the next event, so that the host's solver gets
+   smooth derivatives. The event indicator is the switching function plus RB_SHIFT times the side.
+   It is therefore never zero after an event. It changes its sign only when the switching function
+   is beyond zero by RB_SHIFT. */
+
+#define RB_SHIFT 1e-12 /* for switching functions of magnitude 1 */
+
+enum { RB_SIDES = RB_INDICATORS + 1 }; /* array length, never 0 */
+
+#if RB_INDICATORS > 0
+
+enum { RB_BOTH = RB_SIZE + RB_INDICATORS };
+
+/* Copy the memory and then the sides into one vector. */
+static inline void put_beside(double in[RB_BOTH], const double *m, const double *side)
+{
+    store(in, m, RB_SIZE);
+    store(in + RB_SIZE, side, RB_INDICATORS);
+}
+
+/* Compute the state derivatives, RB_NX. Their code is long, so it is compiled once for all
+   callers. */
+RB_NOT_INLINED static void rates_on(const double *m, const double *side, double *rates)
+{
+    RB_WORKSPACE(RB_LARGE, double, in, RB_BOTH);
+    put_beside(in, m, side);
+    held_rates(in, rates);
+}
+
+/* Compute the outputs, RB_NY. */
+static inline void outputs_on(const double *m, const double *side, double *y)
+{
+    RB_WORKSPACE(RB_LARGE, double, in, RB_BOTH);
+    put_beside(in, m, side);
+    held_outputs(in, y);
+}
+
+/* Compute the switching functions plus `shift` times their sides. */
+static inline void indicators_on(const double *m, const double *side, double shift, double *z)
+{
+    RB_WORKSPACE(RB_LARGE, double, in, RB_BOTH);
+    put_beside(in, m, side);
+    indicators(in, z);
+    for (int i = 0; i < RB_INDICATORS; i++)
+        z[i] += shift * side[i];
+}
+
+/* Update all sides from the switching functions. Returns 1 if any side has changed. A switching
+   function may depend on the sides of earlier ones, so each round makes at least one more side
+   final. */
+static inline int change_sides(const double *m, double *side, double shift)
+{
+    int any = 0, changed = 1;
+    for (int round = 0; changed && round <= RB_INDICATORS; round++) {
+        RB_WORKSPACE(RB_LARGE, double, z, RB_INDICATORS);
+        changed = 0;
+        indicators_on(m, side, shift, z);
+        for (int i = 0; i < RB_INDICATORS; i++) {
+            const double now = z[i] > 0.0 ? 1.0 : -1.0;
+            changed |= (now > 0.0) != (side[i] > 0.0);
+            side[i] = now;
+        }
+        any |= changed;
+    }
+    return any;
+}
+
+#else
+
+RB_NOT_INLINED static void rates_on(const double *m, const double *side, double *rates)
+{
+    (void)side;
+    derivative(m, rates);
+}
+
+static inline void outputs_on(const double *m, const double *side, double *y)
+{
+    (void)side;
+    output(m, y);
+}
+
+static inline void indicators_on(const double *m, const double *side, double shift, double *z)
+{
+    (void)m, (void)side, (void)shift, (void)z;
+}
+
+static inline int change_sides(const double *m, double *side, double shift)
+{
+    (void)m, (void)side, (void)shift;
+    return 0;
+}
+
+#endif
+
+/* Compute all sides at the start of a run, or for another state. */
+static inline void find_sides(const double *m, double *side)
+{
+    for (int i = 0; i < RB_SIDES; i++)
+        side[i] = -1.0;
+    change_sides(m, side, 0.0);
+}
+
+/* ---- state of an instance: all data is in the instance; only instances and saved states
+   allocate ---- */
+
+/* number of readable values: memory, state derivatives, event indicators */
+enum { RB_COUNT = RB_SIZE + RB_NX + RB_INDICATORS };
+enum { RB_SLOPES = RB_INPUT_DERIVATIVES * RB_COURSE_ORDER * RB_NU };
+
+/* Modes of an instance, and sets of modes. */
+enum {
+    RB_INSTANTIATED = 1,
+    RB_INITIALIZATION = 2,
+    RB_STEPPING = 4,
+    RB_FAILED = 8,
+    RB_TERMINATED = 16,
+    RB_EVENT = 32,
+    RB_CONTINUOUS = 64,
+    RB_INTERMEDIATE = 128, /* intermediate update within a step */
+    RB_ACTIVATION = 256,   /* scheduled execution: the host runs the model partition */
+    RB_BEFORE_THE_RUN = RB_INSTANTIATED | RB_INITIALIZATION,
+    RB_CO_SIMULATION = RB_BEFORE_THE_RUN | RB_STEPPING | RB_FAILED | RB_TERMINATED,
+    RB_MODEL_EXCHANGE = RB_BEFORE_THE_RUN | RB_EVENT | RB_CONTINUOUS | RB_TERMINATED,
+    RB_SCHEDULED_EXECUTION = RB_BEFORE_THE_RUN | RB_ACTIVATION | RB_FAILED | RB_TERMINATED,
+    RB_ANY = RB_CO_SIMULATION | RB_MODEL_EXCHANGE | RB_ACTIVATION
+};
+
+/* Input derivatives: none, for the next step, or at the end of the last step. The derivatives of
+   the last step count only for output derivatives; the inputs are held in the next step. */
+enum { RB_NO_SLOPES, RB_NEXT_SLOPES, RB_PAST_SLOPES };
+
+/* Condition numbers of a loop so far, and the values that have been logged. */
+typedef struct {
+    double least;      /* smallest condition number; 0 before the first */
+    double rank;       /* largest rank */
+    double largest, t; /* largest condition number above its limit, and its time */
+    double reported;   /* largest condition number in the log so far */
+} Passage;
+
+/* State of a run. Before the start the memory holds the start values. */
+typedef struct {
+    double m[RB_SIZE];
+    /* first, second, ... derivatives of the inputs at the current time */
+    double slope[RB_SLOPES + 1];
+    double stop_time;
+    /* allowed drift of states from their constraints in model exchange, relative to their size */
+    double drift;
+    /* multiple of the sample time of the next sample, if samples are events */
+    double next_sample;
+    double side[RB_SIDES]; /* sides of the switching functions, in model exchange */
+    Passage passages[RB_LOOPS + 1];
+    int slopes; /* RB_NO_SLOPES, RB_NEXT_SLOPES or RB_PAST_SLOPES */
+    int mode;
+} State;
+
+/* A saved state; an element of one of the hash lists of the instance. */
+typedef struct Saved {
+    struct Saved *next;
+    State state;
+} Saved;
+
+enum { RB_FEWEST_LISTS = 8 }; /* lists of the smallest hash table; a power of 2 */
+
+/* Hash table of the saved states by their address. The number of lists is a power of 2 and grows
+   with the number of states. */
+typedef struct {
+    Saved *first[RB_FEWEST_LISTS]; /* lists of the smallest table */
+    Saved **lists;
+    size_t n_lists, n;
+} SavedStates;
+
+typedef struct {
+    State now;
+    /* possible modes: RB_CO_SIMULATION (optionally with RB_EVENT), RB_MODEL_EXCHANGE, or
+       RB_SCHEDULED_EXECUTION */
+    int modes;
+    Host host;
+    SavedStates saved;
+    int inputs_wanted;                /* 1 if inputs can be set in an intermediate update */
+    unsigned char required[RB_COUNT]; /* variables that the host uses in intermediate updates */
+    char *name;                       /* stored after the instance */
+#if defined(RB_BINARY)
+    unsigned char encoded[RB_COUNT * sizeof(double)]; /* binary values for the host */
+#endif
+#if defined(RB_XCP)
+    /* `service` points to `own_service`, so that a const instance can use it too */
+    Service *service, own_service;
+#endif
+} Instance;
+
+/* Return the instance of a host's handle. */
+static inline Instance *instance_of(void *component)
+{
+    return (Instance *)component;
+}
+
+/* RB_LOCKED: a call with exclusive access to the memory. RB_SAMPLED: such a call that does a
+   step. */
+#if defined(RB_XCP)
+
+static inline void lock_memory(const Instance *fmu)
+{
+    if (fmu)
+        (void)pthread_mutex_lock(&fmu->service->lock);
+}
+
+static inline Status unlock_memory(const Instance *fmu, Status status)
+{
+    if (fmu)
+        (void)pthread_mutex_unlock(&fmu->service->lock);
+    return status;
+}
+
+/* After a step, send the signals that an XCP master requested. */
+static inline Status send_sample(const Instance *fmu, Status status)
+{
+    if (fmu && status == RB_OK && fmu->service->is_on)
+        send_signals(&fmu->service->server, fmu->now.m[RB_T]);
+    return status;
+}
+
+#define RB_LOCKED(fmu, call) (lock_memory(fmu), unlock_memory(fmu, call))
+#define RB_SAMPLED(fmu, call) send_sample(fmu, call)
+
+#else
+
+#define RB_LOCKED(fmu, call) (call)
+#define RB_SAMPLED(fmu, call) (call)
+
+#endif
+
+static inline const char *mode_name(int mode)
+{
+    switch (mode) {
+    case RB_INSTANTIATED: return "before initialization";
+    case RB_INITIALIZATION: return "in initialization mode";
+    case RB_STEPPING: return "during a run";
+    case RB_FAILED: return "after a failed step";
+    case RB_EVENT: return "in event mode";
+    case RB_INTERMEDIATE: return "in an intermediate update";
+    case RB_CONTINUOUS: return "in continuous-time mode";
+    case RB_ACTIVATION: return "in clock activation mode";
+    default: return "after termination";
+    }
+}
+
+/* ---- static slots for instances and saved states ----
+
+   A build with -DFIXED_INSTANCES=n has n slots, which instances and saved states share. It never
+   calls the host's allocator. Each slot has room for a name of 200 characters. All instances of the
+   FMU in a program share the slots without a lock. Only one thread at a time may therefore create,
+   save and free. */
+
+#if defined(FIXED_INSTANCES)
+
+#define RB_LONGEST_NAME 200 /* bytes of the name of an instance in a static slot */
+#define RB_TEXT_OF(number) RB_DIGITS(number)
+#define RB_DIGITS(number) #number
+#define RB_NO_MEMORY(what)                                                                  \
+    "all " RB_TEXT_OF(FIXED_INSTANCES) " slots for instances and saved states are in use; " \
+                                       "no slot for " what
+
+typedef union {
+    Instance instance;
+    Saved saved;
+    char room[sizeof(Instance) + RB_LONGEST_NAME + 1];
+} Slot;
+
+static Slot slots[FIXED_INSTANCES];
+static unsigned char taken[FIXED_INSTANCES];
+
+/* Return a zeroed slot; NULL if none is free or the size is too large. */
+static inline void *allocate(const Host *host, size_t size)
+{
+    (void)host;
+    for (size_t i = 0; i < FIXED_INSTANCES && size <= sizeof(Slot); i++)
+        if (!taken[i]) {
+            taken[i] = 1;
+            return memset(&slots[i], 0, sizeof(Slot));
+        }
+    return NULL;
+}
+
+static inline void release(const Host *host, const void *slot)
+{
+    (void)host;
+    for (size_t i = 0; i < FIXED_INSTANCES; i++)
+        if (slot == &slots[i])
+            taken[i] = 0;
+}
+
+#else
+
+#define RB_NO_MEMORY(what) "not enough memory for " what
+
+static inline void *allocate(const Host *host, size_t size)
+{
+    return host_allocate(host, size);
+}
+
+static inline void release(const Host *host, void *memory)
+{
+    host_free(host, memory);
+}
+
+#endif
 
 /* ---- messages ---- */
 
@@ -35,9 +350,9 @@ static inline void log_text(const Host *host, const char *instance, Status statu
 
 #if defined(PLAIN_MESSAGES)
 
-/* The text of a format with its strings, and "..." in the place of its numbers: their digits take
+/* Format a message with its strings. Numbers become "...", because the formatting of digits needs
    much code. */
-static inline void fill(char *text, size_t size, const char *format, va_list values)
+static inline void format_text(char *text, size_t size, const char *format, va_list values)
 {
     size_t n = 0;
     while (*format && n + 1 < size) {
@@ -61,21 +376,21 @@ static inline void fill(char *text, size_t size, const char *format, va_list val
 
 #else
 
-static inline void fill(char *text, size_t size, const char *format, va_list values)
+static inline void format_text(char *text, size_t size, const char *format, va_list values)
 {
     (void)vsnprintf(text, size, format, values);
 }
 
 #endif
 
-/* Logs a message and returns the status. Hosts take the finished text for a format: it must not
-   look like one. */
+/* Log a message and return the status. Hosts use the text as a printf format, so it must not
+   contain a '%'. */
 static inline Status report(const Instance *fmu, Status status, const char *format, ...)
 {
     char text[512];
     va_list values;
     va_start(values, format);
-    fill(text, sizeof text, format, values);
+    format_text(text, sizeof text, format, values);
     va_end(values);
     for (char *c = text; *c; c++)
         if (*c == '%')
@@ -84,16 +399,16 @@ static inline Status report(const Instance *fmu, Status status, const char *form
     return status;
 }
 
-/* Whether the function may be called in the mode that the instance is in. */
-static inline int allowed(const Instance *fmu, const char *function, int modes)
+/* Return 1 if the function may be called in the current mode. */
+static inline int is_allowed(const Instance *fmu, const char *function, int modes)
 {
     if (fmu && !(fmu->now.mode & modes))
         report(fmu, RB_FAILURE, "%s is not allowed %s", function, mode_name(fmu->now.mode));
     return fmu && (fmu->now.mode & modes);
 }
 
-/* Whether the host gave the address of `n` values, which may be nowhere when there are none. */
-static inline int given(const Instance *fmu, const char *function, const void *address, size_t n)
+/* Return 1 if the host passed an address for `n` values. NULL is allowed for n = 0. */
+static inline int is_given(const Instance *fmu, const char *function, const void *address, size_t n)
 {
     if (fmu && n && !address)
         report(fmu, RB_FAILURE, "%s: an argument is NULL", function);
@@ -105,23 +420,24 @@ static inline Status not_provided(const Instance *fmu, const char *function)
     return fmu ? report(fmu, RB_FAILURE, "%s is not provided by this FMU", function) : RB_FAILURE;
 }
 
-/* Whether there is a variable of each of the value references. */
-static inline int known(const Instance *fmu, const char *function, const Reference vr[], size_t n)
+/* Return 1 if all value references are valid. */
+static inline int are_known(const Instance *fmu, const char *function, const Reference vr[],
+                            size_t n)
 {
-    if (!given(fmu, function, vr, n))
+    if (!is_given(fmu, function, vr, n))
         return 0;
     for (size_t i = 0; i < n; i++)
         if (vr[i] >= RB_COUNT || RB_LENGTH[vr[i]] == 0) {
-            report(fmu, RB_FAILURE, "%s: there is no variable %lu; the last is %d", function,
+            report(fmu, RB_FAILURE, "%s: unknown variable %lu; the last is %d", function,
                    (unsigned long)vr[i], RB_LAST_VARIABLE);
             return 0;
         }
     return 1;
 }
 
-/* Whether there are as many values as the variables, which are known, have elements. */
-static inline int fits(const Instance *fmu, const char *function, const Reference vr[], size_t n,
-                       size_t n_values)
+/* Return 1 if the number of values equals the number of elements of the variables. */
+static inline int has_fitting_count(const Instance *fmu, const char *function, const Reference vr[],
+                                    size_t n, size_t n_values)
 {
     size_t elements = 0;
     for (size_t i = 0; i < n; i++)
@@ -133,11 +449,11 @@ static inline int fits(const Instance *fmu, const char *function, const Referenc
     return elements == n_values;
 }
 
-/* ---- XCP, where it was built with that (xcp_service.h) ---- */
+/* ---- XCP service, if the FMU is built with it (xcp_udp.h) ---- */
 
 #if defined(RB_XCP)
 
-/* Lets the service be as the host wants it; what hinders it is said, and stops nothing. */
+/* Apply the host's settings of the XCP service. An error is logged, but the run continues. */
 static inline void apply_settings(Instance *fmu)
 {
     if (fmu->modes & RB_CONTINUOUS)
@@ -204,18 +520,19 @@ static inline int first_not_finite(const double *values, int n)
     return i;
 }
 
-/* ---- the life of an instance ---- */
+/* ---- life cycle of an instance ---- */
 
 static inline void forget_slopes(Instance *fmu)
 {
-    if (fmu->now.slopes_given)
+    if (fmu->now.slopes != RB_NO_SLOPES)
         memset(fmu->now.slope, 0, sizeof fmu->now.slope);
-    fmu->now.slopes_given = 0;
+    fmu->now.slopes = RB_NO_SLOPES;
 }
 
-/* How far states may drift from where they belong, relative to their size, before a host's solver
-   of this tolerance is asked for an event. An event starts the solver anew, which costs more than
-   it mends until the errors of many steps have added up. */
+/* Return the allowed drift of states from their constraints, relative to their size, for a host's
+   solver with this tolerance. If the drift is larger, the FMU requests an event. An event restarts
+   the solver. The correction is worth that cost only after the errors of many steps have
+   accumulated. */
 static inline double allowed_drift(double tolerance)
 {
     return fmin(100.0 * tolerance, 1e-3);
@@ -234,8 +551,27 @@ static inline void restart(Instance *fmu)
     fmu->now.mode = RB_INSTANTIATED;
 }
 
-/* A new instance that can be in `modes`; without any it is refused. */
-static inline Instance *create(const Host *host, const char *name, const char *token, int modes)
+/* Return 1 if the FMU has the interface type with these modes: only scheduled execution, or all
+   others. With binary variables, which are not continuous, the others are co-simulation without
+   event mode. */
+static inline int has_interface(int modes)
+{
+#if defined(RB_BINARY)
+    if (!RB_SCHEDULED)
+        return modes == RB_CO_SIMULATION;
+#endif
+    return modes && (modes == RB_SCHEDULED_EXECUTION) == RB_SCHEDULED;
+}
+
+#if defined(RB_BINARY)
+#define RB_OTHER_INTERFACES "this FMU supports only co-simulation without event mode"
+#else
+#define RB_OTHER_INTERFACES "this FMU supports only co-simulation and model exchange"
+#endif
+
+/* Create an instance with these modes. The call is rejected if the FMU does not have them. */
+static inline Instance *create_instance(const Host *host, const char *name, const char *token,
+                                        int modes)
 {
     const char *refusal = NULL;
     Instance *fmu = NULL;
@@ -246,8 +582,8 @@ static inline Instance *create(const Host *host, const char *name, const char *t
         refusal =
             "a slot has no room for a name of more than " RB_TEXT_OF(RB_LONGEST_NAME) " characters";
 #endif
-    else if (!modes)
-        refusal = "this FMU is for co-simulation and for model exchange, and nothing else";
+    else if (!has_interface(modes))
+        refusal = RB_SCHEDULED ? "this FMU supports only scheduled execution" : RB_OTHER_INTERFACES;
     else if (!token || strcmp(token, RB_GUID) != 0)
         refusal = "the " RB_TOKEN " is not the one of this FMU, " RB_GUID;
     else if (!(fmu = (Instance *)allocate(host, sizeof(Instance) + strlen(name) + 1)))
@@ -266,8 +602,8 @@ static inline Instance *create(const Host *host, const char *name, const char *t
     return fmu;
 }
 
-/* Frees the instance and the states that it still has saved. */
-static inline void discard(Instance *fmu)
+/* Free the instance and its saved states. */
+static inline void free_instance(Instance *fmu)
 {
     if (fmu && fmu->now.mode == RB_INTERMEDIATE)
         report(fmu, RB_FAILURE, "an instance cannot be freed in an intermediate update");
@@ -285,21 +621,20 @@ static inline void discard(Instance *fmu)
     }
 }
 
-/* Errors, discarded steps and warnings are all that is logged, and they always are: there is
-   nothing to switch. */
+/* Errors, discarded steps and warnings are always logged, so the call has no effect. */
 static inline Status check_categories(const Instance *fmu, const char *function, size_t n,
                                       const char *const categories[])
 {
-    if (!allowed(fmu, function, RB_ANY) || !given(fmu, function, categories, n))
+    if (!is_allowed(fmu, function, RB_ANY) || !is_given(fmu, function, categories, n))
         return RB_FAILURE;
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;
-        if (!given(fmu, function, categories[i], 1))
+        if (!is_given(fmu, function, categories[i], 1))
             return RB_FAILURE;
         while (RB_LOG_CATEGORIES[k] && strcmp(RB_LOG_CATEGORIES[k], categories[i]) != 0)
             k++;
         if (!RB_LOG_CATEGORIES[k])
-            return report(fmu, RB_FAILURE, "there is no log category '%s'", categories[i]);
+            return report(fmu, RB_FAILURE, "unknown log category '%s'", categories[i]);
     }
     return RB_OK;
 }

@@ -1,24 +1,26 @@
-/* Reading and setting the variables of an instance, and their derivatives by each other. */
+/* Access to the variables of an instance: reading, setting, derivatives. */
 
-#ifndef RB_VALUES_H
-#define RB_VALUES_H
+#ifndef RB_VARIABLE_ACCESS_H
+#define RB_VARIABLE_ACCESS_H
 
 #include "instance.h"
 #include "tangent.h"
 
-/* Whether the sides of laws are held, which they are from one event of model exchange to the
-   next. */
+/* ---- values ---- */
+
+/* Return 1 if the sides of the switching functions are held, between two events of model
+   exchange. */
 static inline int holds_sides(const Instance *fmu)
 {
     return fmu->modes == RB_MODEL_EXCHANGE && !(fmu->now.mode & RB_BEFORE_THE_RUN);
 }
 
-/* What can be read now: the memory, the outputs in it computed where they are not kept, and the
-   rates and indicators if they are asked for. In initialization mode, what the run would start
-   with. */
+/* Compute the readable values: the memory with up-to-date outputs. If `rates` is 1, also compute
+   the state derivatives and event indicators. In initialization mode, compute the values with which
+   the run would start. */
 static inline void compute(const Instance *fmu, int rates, double *values)
 {
-    double side[RB_SIDES];
+    RB_WORKSPACE(RB_LARGE, double, side, RB_SIDES);
     store(values, fmu->now.m, RB_SIZE);
     if (fmu->now.mode == RB_INITIALIZATION)
         initialize(values, values[RB_T]);
@@ -44,9 +46,10 @@ static inline Status not_finite(const Instance *fmu, int variable)
                   fmu->now.m[RB_T]);
 }
 
-/* Whether the host has said that it uses the variables in intermediate updates, if it is in one. */
-static inline int required(const Instance *fmu, const char *function, const Reference vr[],
-                           size_t n)
+/* In an intermediate update, return 1 if the host declared that it uses these variables. In all
+   other modes, return 1. */
+static inline int is_required(const Instance *fmu, const char *function, const Reference vr[],
+                              size_t n)
 {
     for (size_t i = 0; i < n && fmu->now.mode == RB_INTERMEDIATE; i++)
         if (!fmu->required[vr[i]]) {
@@ -58,14 +61,14 @@ static inline int required(const Instance *fmu, const char *function, const Refe
     return 1;
 }
 
-static inline Status get(const Instance *fmu, const char *function, const Reference vr[], size_t n,
-                         double values[], size_t n_values)
+static inline Status get_values(const Instance *fmu, const char *function, const Reference vr[],
+                                size_t n, double values[], size_t n_values)
 {
-    double computed[RB_COUNT];
+    RB_WORKSPACE(RB_LARGE, double, computed, RB_COUNT);
     int rates = 0;
-    if (!allowed(fmu, function, (RB_ANY & ~RB_INSTANTIATED) | RB_INTERMEDIATE) ||
-        !known(fmu, function, vr, n) || !fits(fmu, function, vr, n, n_values) ||
-        !given(fmu, function, values, n_values) || !required(fmu, function, vr, n))
+    if (!is_allowed(fmu, function, (RB_ANY & ~RB_INSTANTIATED) | RB_INTERMEDIATE) ||
+        !are_known(fmu, function, vr, n) || !has_fitting_count(fmu, function, vr, n, n_values) ||
+        !is_given(fmu, function, values, n_values) || !is_required(fmu, function, vr, n))
         return RB_FAILURE;
     for (size_t i = 0; i < n; i++)
         rates |= vr[i] >= RB_SIZE;
@@ -83,22 +86,23 @@ static inline Status get(const Instance *fmu, const char *function, const Refere
     return RB_OK;
 }
 
-/* The modes in which a variable may be set, by its entry in RB_SETTABLE of fmu.h. */
-static inline int settable_in(int kind)
+/* Return the modes in which a variable may be set, from RB_SETTABLE of fmu.h. */
+static inline int settable_modes(int kind)
 {
     switch (kind) {
     case RB_START_VALUE: return RB_BEFORE_THE_RUN;
-    case RB_TUNABLE: return RB_BEFORE_THE_RUN | RB_STEPPING | RB_EVENT;
+    case RB_TUNABLE: return RB_BEFORE_THE_RUN | RB_STEPPING | RB_EVENT | RB_ACTIVATION;
     case RB_ALWAYS:
-        return RB_BEFORE_THE_RUN | RB_STEPPING | RB_EVENT | RB_CONTINUOUS | RB_INTERMEDIATE;
+        return RB_BEFORE_THE_RUN | RB_STEPPING | RB_EVENT | RB_CONTINUOUS | RB_INTERMEDIATE |
+               RB_ACTIVATION;
     default: return 0;
     }
 }
 
-/* Whether a parameter or start value keeps its bounds. Inputs of a run are not asked: what drives
-   them may be beyond theirs by rounding. What must be positive has the smallest normal number as
-   its bound. */
-static inline int bounded(const Instance *fmu, Reference k, double value)
+/* Return 1 if a parameter or start value is within its bounds. Inputs during a run are not checked,
+   because rounding errors of their sources may exceed the bounds. A lower bound of DBL_MIN means
+   "positive". */
+static inline int is_in_bounds(const Instance *fmu, Reference k, double value)
 {
     const int above = value >= RB_MIN[k], below = value <= RB_MAX[k];
     if (RB_SETTABLE[k] == RB_ALWAYS && !(fmu->now.mode & RB_BEFORE_THE_RUN))
@@ -112,75 +116,78 @@ static inline int bounded(const Instance *fmu, Reference k, double value)
     return above && below;
 }
 
-static inline int settable(const Instance *fmu, Reference k, double value)
+static inline int is_settable(const Instance *fmu, Reference k, double value)
 {
     if (RB_SETTABLE[k] == RB_NEVER)
         report(fmu, RB_FAILURE, "%s is computed and cannot be set", RB_NAMES[k]);
-    else if (!(settable_in(RB_SETTABLE[k]) & fmu->now.mode))
+    else if (!(settable_modes(RB_SETTABLE[k]) & fmu->now.mode))
         report(fmu, RB_FAILURE, "%s %s, which cannot be set %s", RB_NAMES[k],
                RB_SETTABLE[k] == RB_TUNABLE ? "is a parameter" : "has a start value",
                mode_name(fmu->now.mode));
     else if (!isfinite(value))
         report(fmu, RB_FAILURE, "%s must be finite, not %g", RB_NAMES[k], value);
     else
-        return bounded(fmu, k, value);
+        return is_in_bounds(fmu, k, value);
     return 0;
 }
 
-static inline Status set(Instance *fmu, const char *function, const Reference vr[], size_t n,
-                         const double values[], size_t n_values)
+static inline Status set_values(Instance *fmu, const char *function, const Reference vr[], size_t n,
+                                const double values[], size_t n_values)
 {
     const double *value = values;
-    if (!allowed(fmu, function, settable_in(RB_ALWAYS)) || !known(fmu, function, vr, n) ||
-        !fits(fmu, function, vr, n, n_values) || !given(fmu, function, values, n_values) ||
-        !required(fmu, function, vr, n))
+    if (!is_allowed(fmu, function, settable_modes(RB_ALWAYS)) || !are_known(fmu, function, vr, n) ||
+        !has_fitting_count(fmu, function, vr, n, n_values) ||
+        !is_given(fmu, function, values, n_values) || !is_required(fmu, function, vr, n))
         return RB_FAILURE;
     if (fmu->now.mode == RB_INTERMEDIATE && !fmu->inputs_wanted)
-        return report(fmu, RB_FAILURE, "%s: at the end of a step no inputs are wanted", function);
+        return report(fmu, RB_FAILURE, "%s: inputs cannot be set at the end of a step", function);
     for (size_t i = 0; i < n; i++)
         for (Reference k = vr[i]; k < vr[i] + RB_LENGTH[vr[i]]; k++)
-            if (!settable(fmu, k, *value++))
+            if (!is_settable(fmu, k, *value++))
                 return RB_FAILURE;
     for (size_t i = 0; i < n; values += RB_LENGTH[vr[i++]])
         store(fmu->now.m + vr[i], values, RB_LENGTH[vr[i]]);
     return RB_OK;
 }
 
-/* ---- derivatives, exact: those of the rates and the computed outputs are traced, tangent.h
-   ---- */
+/* ---- exact derivatives of state derivatives and outputs (generated tangent.h) ---- */
 
-static inline int within(Reference k, int start, int n)
+static inline int is_change_within(Reference k, int start, int n)
 {
     return k >= (Reference)start && k < (Reference)(start + n);
 }
 
-/* Whether there are derivatives of `unknowns` by `knowns`, and as many values as they have
-   elements. Samples are not differentiated: between them, sampled states are constants. */
-static inline int differentiable(const Instance *fmu, const char *function,
-                                 const Reference unknowns[], size_t n_unknowns,
-                                 const Reference knowns[], size_t n_knowns)
+/* Return 1 if derivatives of `unknowns` with respect to `knowns` exist. Samples are not
+   differentiated, because the sampled states are constant between samples. */
+static inline int is_differentiable(const Instance *fmu, const char *function,
+                                    const Reference unknowns[], size_t n_unknowns,
+                                    const Reference knowns[], size_t n_knowns)
 {
-    if (!allowed(fmu, function, RB_INITIALIZATION | RB_STEPPING | RB_EVENT | RB_CONTINUOUS) ||
-        !known(fmu, function, unknowns, n_unknowns) || !known(fmu, function, knowns, n_knowns))
+    if (!is_allowed(fmu, function,
+                    RB_INITIALIZATION | RB_STEPPING | RB_EVENT | RB_CONTINUOUS | RB_ACTIVATION) ||
+        !are_known(fmu, function, unknowns, n_unknowns) ||
+        !are_known(fmu, function, knowns, n_knowns))
         return 0;
     if (fmu->now.mode == RB_INITIALIZATION && (RB_NZ > 0 || RB_PROJECTS)) {
         report(
             fmu, RB_FAILURE,
-            "%s is not provided in initialization mode for states that are computed at the start",
+            "%s is not available in initialization mode for states that are computed at the start",
             function);
         return 0;
     }
     for (size_t i = 0; i < n_unknowns; i++)
-        if (!within(unknowns[i], RB_X, RB_NX + RB_NZ) && !within(unknowns[i], RB_Y, RB_NY) &&
-            !within(unknowns[i], RB_SIZE, RB_NX)) {
-            report(fmu, RB_FAILURE, "%s: %s is neither an output nor a rate", function,
+        if (!is_change_within(unknowns[i], RB_X, RB_NX + RB_NZ) &&
+            !is_change_within(unknowns[i], RB_Y, RB_NY) &&
+            !is_change_within(unknowns[i], RB_SIZE, RB_NX)) {
+            report(fmu, RB_FAILURE, "%s: %s is neither an output nor a state derivative", function,
                    RB_NAMES[unknowns[i]]);
             return 0;
         }
     for (size_t i = 0; i < n_knowns; i++)
-        if (!within(knowns[i], RB_X, RB_NX) && !within(knowns[i], RB_U, RB_NU + RB_NP)) {
-            report(fmu, RB_FAILURE, "%s: %s is no input, continuous state or parameter", function,
-                   RB_NAMES[knowns[i]]);
+        if (!is_change_within(knowns[i], RB_X, RB_NX) &&
+            !is_change_within(knowns[i], RB_U, RB_NU + RB_NP)) {
+            report(fmu, RB_FAILURE, "%s: %s is not an input, continuous state or parameter",
+                   function, RB_NAMES[knowns[i]]);
             return 0;
         }
     return 1;
@@ -188,11 +195,17 @@ static inline int differentiable(const Instance *fmu, const char *function,
 
 enum { RB_SEEDED = 2 * RB_SIZE + RB_INDICATORS };
 
-/* What derivatives are taken at: the memory, no change of it, and the sides of laws that hold
-   now. */
-static inline void put_unseeded(const Instance *fmu, double in[RB_SEEDED])
+/* Compute `tangent`, whose code is long, in one place for all callers. */
+RB_NOT_INLINED static void differentiate(const double in[RB_SEEDED], double *out)
 {
-    double side[RB_SIDES];
+    tangent(in, out);
+}
+
+/* Set the linearization point: memory, zero seed, and the current sides of the switching
+   functions. */
+static inline void set_linearization_point(const Instance *fmu, double in[RB_SEEDED])
+{
+    RB_WORKSPACE(RB_LARGE, double, side, RB_SIDES);
     store(side, fmu->now.side, RB_SIDES);
     if (!holds_sides(fmu))
         find_sides(fmu->now.m, side);
@@ -202,24 +215,29 @@ static inline void put_unseeded(const Instance *fmu, double in[RB_SEEDED])
         in[2 * RB_SIZE + i] = side[i];
 }
 
-/* The change of unknowns that a change of knowns, the seed, makes. */
-static inline Status directional(const Instance *fmu, const char *function,
-                                 const Reference unknowns[], size_t n_unknowns,
-                                 const Reference knowns[], size_t n_knowns, const double seed[],
-                                 size_t n_seed, double sensitivity[], size_t n_sensitivity)
+/* Compute the directional derivative of the unknowns for a seed of the knowns. */
+static inline Status directional_derivative(const Instance *fmu, const char *function,
+                                            const Reference unknowns[], size_t n_unknowns,
+                                            const Reference knowns[], size_t n_knowns,
+                                            const double seed[], size_t n_seed,
+                                            double sensitivity[], size_t n_sensitivity)
 {
-    double in[RB_SEEDED], d[RB_COUNT + 1] = {0}; /* d = changes of [memory | rates] */
-    double out[RB_NX + RB_NY + 1];
-    if (!fmu || !differentiable(fmu, function, unknowns, n_unknowns, knowns, n_knowns) ||
-        !fits(fmu, function, knowns, n_knowns, n_seed) ||
-        !fits(fmu, function, unknowns, n_unknowns, n_sensitivity) ||
-        !given(fmu, function, seed, n_seed) || !given(fmu, function, sensitivity, n_sensitivity))
+    RB_WORKSPACE(RB_LARGE, double, in, RB_SEEDED);
+    /* derivatives of the memory, then of the state derivatives */
+    RB_WORKSPACE(RB_LARGE, double, d, RB_COUNT + 1);
+    RB_WORKSPACE(RB_LARGE, double, out, RB_NX + RB_NY + 1);
+    memset(d, 0, (RB_COUNT + 1) * sizeof *d);
+    if (!fmu || !is_differentiable(fmu, function, unknowns, n_unknowns, knowns, n_knowns) ||
+        !has_fitting_count(fmu, function, knowns, n_knowns, n_seed) ||
+        !has_fitting_count(fmu, function, unknowns, n_unknowns, n_sensitivity) ||
+        !is_given(fmu, function, seed, n_seed) ||
+        !is_given(fmu, function, sensitivity, n_sensitivity))
         return RB_FAILURE;
-    put_unseeded(fmu, in);
+    set_linearization_point(fmu, in);
     for (size_t i = 0; i < n_knowns; i++)
         for (int k = 0; k < RB_LENGTH[knowns[i]]; k++)
             in[RB_SIZE + knowns[i] + (Reference)k] += *seed++;
-    tangent(in, out);
+    differentiate(in, out);
     store(d, in + RB_SIZE, RB_SIZE);
     store(d + RB_SIZE, out, RB_NX);
     store(d + RB_Y, out + RB_NX, RB_NY);
@@ -232,5 +250,182 @@ static inline Status directional(const Instance *fmu, const char *function,
         store(sensitivity, d + unknowns[i], RB_LENGTH[unknowns[i]]);
     return RB_OK;
 }
+
+/* ---- time derivatives of the outputs at the current time, for co-simulation ----
+
+   Along the solution the memory m changes at the rate v = (1, f, 0, u') for m = (t, x, z, u).
+   Sampled states and parameters are constant between samples. The derivatives of the states x and
+   of the computed outputs y = g(m) are
+
+       x' = f,  x'' = Df v,  y' = Dg v,  y'' = D2g(v, v) + Dg (0, x'', 0, u'')
+
+   `tangent` computes the products with Df and Dg, `curvature` computes D2g(v, v). */
+
+#if RB_OUTPUT_ORDER > 0
+
+enum { RB_MOVING = RB_NX + RB_NY + 1 }; /* array length, never 0 */
+
+/* Set the direction that follows the memory: change of the time, the states and the inputs, which
+   have derivatives of this order. */
+static inline void set_direction(const Instance *fmu, double in[RB_SEEDED], double t,
+                                 const double *x, int order)
+{
+    double *v = in + RB_SIZE;
+    v[RB_T] = t;
+    for (int i = 0; i < RB_NX; i++)
+        v[RB_X + i] = x[i];
+    for (int i = 0; i < RB_NU && RB_SLOPES > 0; i++)
+        v[RB_U + i] = fmu->now.slope[(order - 1) * RB_NU + i];
+}
+
+/* Compute the first and second derivatives of the states and of the computed outputs. */
+static inline void follow_outputs(const Instance *fmu, double first[RB_MOVING],
+                                  double second[RB_MOVING])
+{
+    RB_WORKSPACE(RB_LARGE, double, in, RB_SEEDED);
+    RB_WORKSPACE(RB_LARGE, double, out, RB_MOVING);
+    set_linearization_point(fmu, in);
+    rates_on(in, in + 2 * RB_SIZE, first);
+    set_direction(fmu, in, 1.0, first, 1);
+    differentiate(in, out);
+    for (int i = 0; i < RB_NY; i++)
+        first[RB_NX + i] = out[RB_NX + i];
+    for (int i = 0; i < RB_NX; i++)
+        second[i] = out[i];
+#if RB_OUTPUT_ORDER > 1
+    curvature(in, second + RB_NX);
+    set_direction(fmu, in, 0.0, second, 2);
+    differentiate(in, out);
+    for (int i = 0; i < RB_NY; i++)
+        second[RB_NX + i] += out[RB_NX + i];
+#endif
+}
+
+/* Return 1 if all variables are outputs with derivatives of these orders. */
+static inline int have_derivatives(const Instance *fmu, const char *function, const Reference vr[],
+                                   size_t n, const Order order[])
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!RB_IS_OUTPUT[vr[i]]) {
+            report(fmu, RB_FAILURE, "%s: %s is not an output", function, RB_NAMES[vr[i]]);
+            return 0;
+        }
+        if (order[i] < 1 || order[i] > RB_OUTPUT_ORDER) {
+            report(fmu, RB_FAILURE,
+                   "%s: the order of a derivative of %s must be at least 1 and at most %d, not %d",
+                   function, RB_NAMES[vr[i]], RB_OUTPUT_ORDER, (int)order[i]);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Return the derivative of element k of the memory; sampled states do not change. */
+static inline double derivative_of(const double moving[RB_MOVING], Reference k)
+{
+    if (is_change_within(k, RB_X, RB_NX))
+        return moving[(int)k - RB_X];
+    return is_change_within(k, RB_Y, RB_NY) ? moving[(int)k - RB_Y + RB_NX] : 0.0;
+}
+
+/* Return the index after the last element of the variable that begins at `start`. */
+static inline Reference end_of_variable(Reference start)
+{
+    return start < RB_COUNT ? start + (Reference)RB_LENGTH[start] : start;
+}
+
+static inline Status output_derivatives(const Instance *fmu, const char *function,
+                                        const Reference vr[], size_t n, const Order order[],
+                                        double values[], size_t n_values)
+{
+    RB_WORKSPACE(RB_LARGE, double, first, RB_MOVING);
+    RB_WORKSPACE(RB_LARGE, double, second, RB_MOVING);
+    if (fmu && fmu->modes == RB_MODEL_EXCHANGE)
+        return report(fmu, RB_FAILURE, "%s is not allowed in model exchange", function);
+    if (!fmu ||
+        !is_allowed(fmu, function,
+                    RB_STEPPING | RB_FAILED | RB_TERMINATED | RB_EVENT | RB_INTERMEDIATE) ||
+        !are_known(fmu, function, vr, n) || !is_given(fmu, function, order, n) ||
+        !has_fitting_count(fmu, function, vr, n, n_values) ||
+        !is_given(fmu, function, values, n_values) || !is_required(fmu, function, vr, n) ||
+        !have_derivatives(fmu, function, vr, n, order))
+        return RB_FAILURE;
+    follow_outputs(fmu, first, second);
+    for (size_t i = 0; i < n; i++)
+        for (Reference k = vr[i]; k < end_of_variable(vr[i]); k++) {
+            *values = derivative_of(order[i] == 1 ? first : second, k);
+            if (!isfinite(*values++))
+                return report(fmu, RB_DISCARD, "%s: the derivative of %s is not finite", function,
+                              RB_NAMES[k]);
+        }
+    return RB_OK;
+}
+
+#else
+
+static inline Status output_derivatives(const Instance *fmu, const char *function,
+                                        const Reference vr[], size_t n, const Order order[],
+                                        double values[], size_t n_values)
+{
+    (void)vr, (void)n, (void)order, (void)values, (void)n_values;
+    return not_provided(fmu, function);
+}
+
+#endif
+
+/* ---- XCP variables: the host sets whether and where XCP listens; not compiled without XCP ---- */
+
+#if defined(RB_XCP)
+
+/* Return 1 if all references are the only variable of this type, and if the mode allows the
+   call. */
+static inline int are_setting(const Instance *fmu, const char *function, const Reference vr[],
+                              size_t n, const void *values, int setting, int modes)
+{
+    if (!is_allowed(fmu, function, modes) || !is_given(fmu, function, vr, n) ||
+        !is_given(fmu, function, values, n))
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if (vr[i] != (Reference)(RB_COUNT + setting)) {
+            report(fmu, RB_FAILURE, "%s: the variable %lu is unknown or of another type", function,
+                   (unsigned long)vr[i]);
+            return 0;
+        }
+    return 1;
+}
+
+static inline int are_read(const Instance *fmu, const char *function, const Reference vr[],
+                           size_t n, const void *values, int setting)
+{
+    return are_setting(fmu, function, vr, n, values, setting, RB_ANY);
+}
+
+static inline int are_set(const Instance *fmu, const char *function, const Reference vr[], size_t n,
+                          const void *values, int setting)
+{
+    return are_setting(fmu, function, vr, n, values, setting, RB_BEFORE_THE_RUN);
+}
+
+static inline Status set_port(const Instance *fmu, const char *function, long port)
+{
+    if (port < -1 || port > 65535)
+        return report(fmu, RB_FAILURE, "%s: %ld is not a port number or -1 (no port)", function,
+                      port);
+    fmu->service->wanted.port = (int)port;
+    return RB_OK;
+}
+
+static inline Status set_address(const Instance *fmu, const char *function, const char *address)
+{
+    struct in_addr number;
+    if (!address || strlen(address) > RB_LONGEST_ADDRESS ||
+        inet_pton(AF_INET, address, &number) != 1)
+        return report(fmu, RB_FAILURE, "%s: '%.40s' is not an IP address such as 127.0.0.1",
+                      function, address ? address : "");
+    memcpy(fmu->service->wanted.address, address, strlen(address) + 1);
+    return RB_OK;
+}
+
+#endif
 
 #endif

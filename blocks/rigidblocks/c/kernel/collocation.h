@@ -1,10 +1,13 @@
-/* The step of a collocation method: what block/collocation.py does, by the same arithmetic in the
-   same order.
+/* Step of a collocation method (Radau IIA). block/radau.py does the same arithmetic in the same
+   order.
 
-   The stages x + z_i are where z_i = h sum a_ij f(t + c_j h, x + z_j), found by Newton's method
-   with the Jacobian of a place in the step, or in one before as long as that converges. In the
-   coordinates RB_THERE z its linear equations are one real system and two complex ones of n
-   unknowns each (Hairer and Wanner II, IV.8; 1999). */
+   The stages x + z_i solve
+
+     z_i = h sum_j a_ij f(t + c_j h, x + z_j)
+
+   by Newton's method. The Jacobian is from a point inside the step, or from an earlier step as long
+   as the iterations converge. In the coordinates RB_THERE z, the linear equations of Newton's
+   method are one real and two complex systems of n unknowns (Hairer and Wanner II, IV.8; 1999). */
 
 #ifndef RB_COLLOCATION_H
 #define RB_COLLOCATION_H
@@ -12,30 +15,27 @@
 #include <float.h>
 #include <math.h>
 
-#include "course.h"
-#include "implicit.h"
-#include "stiffness.h"
-#include "trial.h"
+#include "integrators.h"
 
 #if RB_ADAPTIVE && RB_COLLOCATION
 
 enum { RB_NODES = 5, RB_PAIRS = 2 };
 
-/* What is known on the way through a communication step, from one inner step to the next. */
+/* Stage data that are kept between the inner steps of a communication step. */
 typedef struct {
     double slopes[RB_NX * RB_NX + RB_NX + 1];
-    int have_slopes; /* 2 of this inner step, 1 of one before, 0 none that do */
+    int have_slopes; /* Jacobian: 2 from this inner step, 1 from an earlier one, 0 unusable */
     double real[RB_NX + 1][RB_NX + 1], re[RB_PAIRS][RB_NX + 1][RB_NX + 1],
         im[RB_PAIRS][RB_NX + 1][RB_NX + 1];
     int pivot[1 + RB_PAIRS][RB_NX + 1];
-    double factored; /* the length that the factors are for, 0 without */
+    double factored; /* step size of the stored factors [s], 0 without factors */
     double z[RB_NODES][RB_NX + 1], last[RB_NODES][RB_NX + 1];
-    double last_length; /* 0 without */
-    /* of Newton's method: what is left after a step of it in steps of it, and its contraction */
+    double last_length; /* step size of the last step [s], 0 before the first step */
+    /* Newton's method: remaining error relative to the last change, and contraction factor */
     double rest, rate;
-    double contraction; /* of its first two steps, which rounding hardly touches */
+    double contraction; /* contraction of the first two iterations: few rounding errors */
     int tries;
-    double spent; /* of the last step that was tried */
+    double spent; /* cost of the last trial */
 } Stages;
 
 static inline void start_stages(Stages *stages)
@@ -46,7 +46,7 @@ static inline void start_stages(Stages *stages)
     stages->rate = stages->contraction = stages->spent = 0.0;
 }
 
-/* The factors of re + i im in their place, as `factorize` has them. */
+/* Factorize the complex matrix re + i im in place, in the form that `factorize` uses. */
 RB_NOT_INLINED
 static void factorize_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_NX + 1],
                            int *pivot)
@@ -74,12 +74,12 @@ static void factorize_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1]
                 im[i][c] -= p * im[j][c] + q * re[j][c];
             }
         }
-        re[j][j] = a; /* the inverse of the pivot */
+        re[j][j] = a; /* inverse pivot */
         im[j][j] = b;
     }
 }
 
-/* (re + i im)^-1 (a + i b) in the place of a and b. */
+/* Solve (re + i im) (x + i y) = a + i b in place of a and b. */
 RB_NOT_INLINED
 static void solve_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_NX + 1],
                        const int *pivot, double *a, double *b)
@@ -106,7 +106,7 @@ static void solve_pair(double re[RB_NX + 1][RB_NX + 1], double im[RB_NX + 1][RB_
     }
 }
 
-/* The factors of 1 - h root J for each root. */
+/* Factorize 1 - h root J for each root. */
 RB_NOT_INLINED
 static void factorize_stages(Stages *stages, double h)
 {
@@ -125,10 +125,10 @@ static void factorize_stages(Stages *stages, double h)
     }
 }
 
-/* Where the polynomial of the step before comes to in the part `place` of a step of length h, from
-   its start. */
+/* Evaluate the collocation polynomial of the last step at the fraction `place` of a new step of
+   size h (Lagrange's formula). The result is relative to the start of the new step. */
 RB_NOT_INLINED
-static void go_on(const Stages *stages, double place, double h, double *z)
+static void extrapolate_stages(const Stages *stages, double place, double h, double *z)
 {
     double at[RB_NODES + 1] = {0.0};
     for (int i = 0; i < RB_NODES; i++)
@@ -146,12 +146,15 @@ static void go_on(const Stages *stages, double place, double h, double *z)
     }
 }
 
-/* Newton's step of all stages: dz from the rates there. */
+/* Do one Newton iteration for all stages: compute the changes dz from the state derivatives f_j.
+
+     r_i = h sum_j a_ij f_j - z_i,   b = RB_THERE r
+     (1 - h root_k J) w_k = b_k,   dz = RB_BACK w */
 RB_NOT_INLINED
 static void newton_step(Stages *stages, double h, double rates[RB_NODES][RB_NX + 1],
                         double dz[RB_NODES][RB_NX + 1])
 {
-    double b[RB_NODES][RB_NX + 1];
+    RB_WORKSPACE(RB_LARGE, state_row, b, RB_NODES);
     for (int i = 0; i < RB_NX; i++) {
         double missing[RB_NODES];
         for (int s = 0; s < RB_NODES; s++) {
@@ -177,11 +180,21 @@ static void newton_step(Stages *stages, double h, double rates[RB_NODES][RB_NX +
         }
 }
 
-/* Whether Newton's method converges, or will within its tries, told by its contraction. */
+/* Return 1 if Newton's method converges. Stop early if its contraction is too slow for the
+   remaining iterations. With the change d_k of iteration k
+
+     theta = d_k / d_{k-1},   error <= eta d_k,   eta = theta / (1 - theta)
+
+   It has converged if eta d_k <= RB_NEWTON_CLOSE. It cannot converge in the remaining iterations
+   if eta d_k theta^remaining > RB_NEWTON_CLOSE, or if theta >= 0.99. The first iteration has no
+   theta: it uses eta^(3/4) of the last step, which needs only square roots; Hairer and Wanner
+   use eta^0.8. */
 RB_NOT_INLINED
-static int found_stages(double *m, Trial *trial, Stages *stages, const Course *course)
+static int store_stages(double *m, TrialStep *trial, Stages *stages, const InputPolynomials *course)
 {
-    double rates[RB_NODES][RB_NX + 1], dz[RB_NODES][RB_NX + 1], before = 0.0;
+    double before = 0.0;
+    RB_WORKSPACE(RB_LARGE, state_row, rates, RB_NODES);
+    RB_WORKSPACE(RB_LARGE, state_row, dz, RB_NODES);
     stages->rest = sqrt(stages->rest) * sqrt(sqrt(stages->rest));
     stages->rate = stages->contraction = 0.0;
     for (stages->tries = 1; stages->tries <= RB_MOST_NEWTON; stages->tries++) {
@@ -190,11 +203,11 @@ static int found_stages(double *m, Trial *trial, Stages *stages, const Course *c
         for (int s = 0; s < RB_NODES; s++) {
             for (int i = 0; i < RB_NX; i++)
                 trial->y[i] = trial->x[i] + stages->z[s][i];
-            rates_at(m, trial->t + RB_NODE_TIMES[s] * trial->h, trial->y, course, rates[s]);
+            evaluate_rates(m, trial->t + RB_NODE_TIMES[s] * trial->h, trial->y, course, rates[s]);
         }
         newton_step(stages, trial->h, rates, dz);
         for (int s = 0; s < RB_NODES; s++) {
-            distance = larger(distance, in_tolerances(dz[s], trial->x, trial->x));
+            distance = max_of(distance, error_norm(dz[s], trial->x, trial->x));
             for (int i = 0; i < RB_NX; i++)
                 stages->z[s][i] += dz[s][i];
         }
@@ -204,8 +217,9 @@ static int found_stages(double *m, Trial *trial, Stages *stages, const Course *c
             stages->rate = distance / before;
             if (stages->tries == 2)
                 stages->contraction = stages->rate;
+            /* at a rate near 1, Newton's method does not converge; 1e-16 keeps `rest` positive */
             const int slow = stages->rate >= 0.99;
-            stages->rest = slow ? 1.0 : larger(stages->rate / (1.0 - stages->rate), 1e-16);
+            stages->rest = slow ? 1.0 : max_of(stages->rate / (1.0 - stages->rate), 1e-16);
             double left = stages->rest * distance;
             for (int k = stages->tries; k < RB_MOST_NEWTON; k++)
                 left *= stages->rate;
@@ -219,34 +233,36 @@ static int found_stages(double *m, Trial *trial, Stages *stages, const Course *c
     return 0;
 }
 
-/* The Jacobian in the part RB_SLOPES_AT of the step, where the polynomial of the step before comes
-   to: most stages are nearer to it than to the start, and Newton's method contracts the faster. */
+/* Compute the Jacobian at the fraction RB_SLOPES_AT of the step, on the extrapolated collocation
+   polynomial. Most stages are closer to this point than to the start of the step, so Newton's
+   method converges faster. */
 RB_NOT_INLINED
-static void renew_slopes(double *m, const Trial *trial, Stages *stages, const Course *course)
+static void renew_slopes(double *m, const TrialStep *trial, Stages *stages,
+                         const InputPolynomials *course)
 {
     const double place = stages->last_length > 0.0 ? RB_SLOPES_AT : 0.0;
-    double x[RB_NX + 1];
-    go_on(stages, place, trial->h, x);
+    RB_WORKSPACE(RB_LARGE, double, x, RB_NX + 1);
+    extrapolate_stages(stages, place, trial->h, x);
     for (int i = 0; i < RB_NX; i++)
         m[RB_X + i] = x[i] + trial->x[i];
     m[RB_T] = trial->t + place * trial->h;
-    follow(course, m, m[RB_T]);
+    evaluate_inputs(course, m, m[RB_T]);
 #if RB_EXACT_SLOPES
-    slopes_at(m, trial->h, trial->f, stages->slopes);
+    jacobian_at(m, trial->h, trial->f, stages->slopes);
 #else
     derivative(m, x);
-    state_slopes_at(m, x, stages->slopes);
+    state_jacobian_at(m, x, stages->slopes);
 #endif
     stages->spent += RB_PRICE_OF_SLOPES;
     stages->have_slopes = 2;
     stages->factored = 0.0;
 }
 
-/* The difference to a method of order 5, what decays fast taken out of it, in tolerances. It is
-   taken out once: twice would hide what swings fast, as on a stiff contact, which the stages only
-   damp. */
+/* Return the error norm: the difference from a method of order 5, filtered once by (1 - h
+   RB_ROOTS[0] J)^-1. A second filtering would hide fast oscillations, for example of a stiff
+   contact, that the stages only damp. */
 RB_NOT_INLINED
-static double error_of_stages(const Trial *trial, Stages *stages, double *e)
+static double stage_error(const TrialStep *trial, Stages *stages, double *e)
 {
     for (int i = 0; i < RB_NX; i++) {
         double sum = 0.0;
@@ -255,15 +271,16 @@ static double error_of_stages(const Trial *trial, Stages *stages, double *e)
         e[i] = trial->h * RB_ROOTS[0] * trial->f[i] + sum;
     }
     solve(stages->real, stages->pivot[0], e);
-    return in_tolerances(e, trial->x, trial->y);
+    return error_norm(e, trial->x, trial->y);
 }
 
-/* A step of the collocation method: trial->y and its error. One of 16, which halves the step, where
-   there are no stages. */
+/* Try a step of the collocation method. Returns its error norm. If Newton's method fails, returns
+   16, for which rejected_step_size gives 0.45 h. */
 RB_NOT_INLINED
-static double try_stages(double *m, Trial *trial, Stages *stages, const Course *course)
+static double try_stages(double *m, TrialStep *trial, Stages *stages,
+                         const InputPolynomials *course)
 {
-    double e[RB_NX + 1];
+    RB_WORKSPACE(RB_LARGE, double, e, RB_NX + 1);
     trial->next_known = 0;
     stages->spent = 0.0;
     if (trial->h > RB_REACH * stages->last_length) {
@@ -275,8 +292,8 @@ static double try_stages(double *m, Trial *trial, Stages *stages, const Course *
             renew_slopes(m, trial, stages, course);
         factorize_stages(stages, trial->h);
         for (int i = 0; i < RB_NODES; i++)
-            go_on(stages, RB_NODE_TIMES[i], trial->h, stages->z[i]);
-        found = found_stages(m, trial, stages, course);
+            extrapolate_stages(stages, RB_NODE_TIMES[i], trial->h, stages->z[i]);
+        found = store_stages(m, trial, stages, course);
         const int fresh = stages->have_slopes == 2;
         if (!found)
             stages->have_slopes = 0;
@@ -285,14 +302,17 @@ static double try_stages(double *m, Trial *trial, Stages *stages, const Course *
     }
     for (int i = 0; i < RB_NX; i++)
         trial->y[i] = trial->x[i] + stages->z[RB_NODES - 1][i];
-    const double error = error_of_stages(trial, stages, e);
+    const double error = stage_error(trial, stages, e);
     if (error > 1.0 && stages->have_slopes == 1)
         stages->have_slopes = 0;
-    return error <= 1.0 ? larger(error, arrive(m, trial, course)) : error;
+    return error <= 1.0 ? max_of(error, project_end_state(m, trial, course)) : error;
 }
 
-/* Keeps what a step that is taken leaves; returns the length of the next one, given that by its
-   error. */
+/* Store the stages of an accepted step. Returns the next step size; `next` is the step size that
+   the error control proposes. The Jacobian is kept if the contraction was at most 1e-3. The step
+   size is kept if it would grow by less than 20 %, because new factors cost more. Both bounds are
+   those of RADAU5 (Hairer and Wanner). The contraction is proportional to the step size, so the
+   next step size is at most h RB_CONTRACTION / contraction. */
 RB_NOT_INLINED
 static double keep_stages(Stages *stages, double h, double next)
 {
@@ -301,7 +321,7 @@ static double keep_stages(Stages *stages, double h, double next)
     stages->last_length = h;
     stages->have_slopes = stages->have_slopes != 0 && !(stages->contraction > 1e-3);
     if (stages->contraction * next > RB_CONTRACTION * h)
-        next = coarse(RB_CONTRACTION * h / stages->contraction);
+        next = round_to_nine_bits(RB_CONTRACTION * h / stages->contraction);
     return stages->have_slopes && next >= h && next < 1.2 * h ? h : next;
 }
 

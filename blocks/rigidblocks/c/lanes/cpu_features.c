@@ -1,5 +1,5 @@
-/* How many doubles the processor and the system at hand take in one operation, of those that the
-   lanes are made for. */
+/* Detection of the vector width: the largest number of doubles that the processor and the operating
+   system support in one operation. */
 
 #if defined(_WIN32)
 #define RB_EXPORT __declspec(dllexport)
@@ -7,13 +7,13 @@
 #define RB_EXPORT __attribute__((visibility("default")))
 #endif
 
-RB_EXPORT int widest(void);
+RB_EXPORT int rb_widest(void);
 
 #if defined(__x86_64__)
 
 #include <cpuid.h>
 
-/* The registers that the system keeps (XCR0). */
+/* Return the set of registers that the operating system saves (XCR0). */
 static unsigned kept(void)
 {
     unsigned low, high;
@@ -21,13 +21,13 @@ static unsigned kept(void)
     return low;
 }
 
-RB_EXPORT int widest(void)
+RB_EXPORT int rb_widest(void)
 {
     const unsigned avx = 1u << 28, osxsave = 1u << 27, fma = 1u << 12, movbe = 1u << 22,
                    f16c = 1u << 29;
-    /* with BMI1 and BMI2 */
+    /* AVX2 needs BMI1 and BMI2 too */
     const unsigned avx2 = 1u << 5 | 1u << 3 | 1u << 8;
-    /* F, DQ, CD, BW, VL */
+    /* AVX-512 subsets F, DQ, CD, BW, VL */
     const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
     const unsigned v3 = avx | osxsave | fma | movbe | f16c;
     unsigned a, b, c, d;
@@ -40,7 +40,7 @@ RB_EXPORT int widest(void)
 
 #else
 
-RB_EXPORT int widest(void)
+RB_EXPORT int rb_widest(void)
 {
     return 2;
 }

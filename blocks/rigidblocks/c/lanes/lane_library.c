@@ -1,15 +1,24 @@
-/* Many runs of a block, RB_LANES of them at once.
+/* Shared library that computes in lanes, RB_LANES at once: a function for many arguments, or many
+   runs of a block.
 
-   The generated steps.h has RB_SIZE, the numbers of the memory, of which the first is the time; the
-   functions `begin`, from a memory to that at the start of a run, and `advance`, to that after a
-   step; and the step RB_DT. */
+   For a function, the generated function.h defines `evaluate`, and RB_IN and RB_OUT, the numbers of
+   its input and output values. It also defines RB_READ(row) and RB_WRITE(row), which call `read`
+   and `write` for each input or output array. Their arguments are the index of the array, the
+   length of its rows, and its position among all inputs or outputs.
 
-#include "rows.h"
+   For runs (-DRB_RUNS), the generated steps.h defines RB_SIZE, the length of the memory, whose
+   first number is the time. It also defines the step size RB_DT. The function `begin` computes the
+   memory at the start of a run, and `advance` the memory after a step. */
+
+#include "lanes.h"
+
+#ifdef RB_RUNS
+
 #include "steps.h"
 
-/* What is kept of n runs: of each a row of `width` numbers, those at the `places` of its memory,
-   after every `every`-th step; how many steps it has taken when a number of it is no longer finite,
-   -1 before that. */
+/* Records of n runs. After each `every`-th step, a run records a row of `width` numbers from the
+   `places` of its memory. For each run there is also the number of steps before a number was not
+   finite, or -1. */
 struct record {
     long width, every, rows;
     const long *places;
@@ -26,7 +35,7 @@ static inline void keep(const struct record *record, long run, int count, long r
     }
 }
 
-/* 0 in the lanes whose numbers are all finite, else NaN. */
+/* Return 0 in the lanes whose numbers are all finite, else NaN. */
 static inline real not_finite(const real *m)
 {
     real sum = lanes(0.0);
@@ -35,7 +44,7 @@ static inline real not_finite(const real *m)
     return sum;
 }
 
-/* Marks the runs that have failed; returns how many of them have not. */
+/* Mark failed runs. Returns the number of runs that have not failed. */
 static inline int still_finite(const struct record *record, long run, int count, long steps,
                                const real *m)
 {
@@ -52,15 +61,15 @@ static inline int still_finite(const struct record *record, long run, int count,
     return good;
 }
 
-RB_EXPORT void run(double *memories, long first, long last, double t, long steps,
-                   const struct record *record);
+RB_EXPORT void rb_run(double *memories, long first, long last, double t, long steps,
+                      const struct record *record);
 
-/* The runs from `first` on and before `last`, from t on, with their memories one behind the
-   other. */
-RB_EXPORT void run(double *memories, long first, long last, double t, long steps,
-                   const struct record *record)
+/* Do the runs from `first` to `last` - 1, beginning at t; their memories are contiguous. */
+RB_EXPORT void rb_run(double *memories, long first, long last, double t, long steps,
+                      const struct record *record)
 {
-    real m[RB_SIZE], next[RB_SIZE];
+    RB_WORKSPACE(RB_LARGE_LANES, real, m, RB_SIZE);
+    RB_WORKSPACE(RB_LARGE_LANES, real, next, RB_SIZE);
     for (long at = first; at < last; at += RB_LANES) {
         const int count = last - at < RB_LANES ? (int)(last - at) : RB_LANES;
         read_rows(memories + at * RB_SIZE, RB_SIZE, count, next);
@@ -80,3 +89,32 @@ RB_EXPORT void run(double *memories, long first, long last, double t, long steps
         write_rows(memories + at * RB_SIZE, RB_SIZE, count, m);
     }
 }
+
+#else
+
+#include "function.h"
+
+RB_EXPORT void rb_evaluate_rows(const double *const *inputs, double *const *outputs, long first,
+                                long last, real *work);
+
+/* Evaluate the rows from `first` to `last` - 1. `work` has room for RB_IN + RB_OUT numbers and the
+   workspace of `evaluate`. */
+RB_EXPORT void rb_evaluate_rows(const double *const *inputs, double *const *outputs, long first,
+                                long last, real *work)
+{
+    real *in = work, *out = in + RB_IN;
+    long row = first;
+    for (; row + RB_LANES <= last; row += RB_LANES) {
+        RB_READ(RB_LANES)
+        evaluate(in, out, out + RB_OUT);
+        RB_WRITE(RB_LANES)
+    }
+    if (row < last) {
+        const int count = (int)(last - row);
+        RB_READ(count)
+        evaluate(in, out, out + RB_OUT);
+        RB_WRITE(count)
+    }
+}
+
+#endif

@@ -1,10 +1,10 @@
-/* Sine and cosine in lanes, by additions, products and comparisons alone: at most 1 ulp from the
-   true values, and the same bits with every number of lanes, compiler and C library.
+/* Sine and cosine in lanes, computed only by additions, products and comparisons. The error is at
+   most 1 ulp. The bits are the same for every number of lanes, compiler and C library.
 
-   An angle is brought to y in [-pi/4, pi/4], a sum of two numbers, by subtracting a multiple n of
-   pi/2: as three parts, of which n times the first two is exact (Cody and Waite), or for a large
-   angle by the digits of 2/pi that matter for it (Payne and Hanek 1983). There sine and cosine are
-   polynomials, the best of their degree (Remez). */
+   The argument reduction subtracts a multiple n of pi/2, so that y is in [-pi/4, pi/4], as the sum
+   of two numbers. For moderate angles pi/2 has three parts, and n times the first two is exact
+   (Cody and Waite). For large angles only some digits of 2/pi are used (Payne and Hanek 1983). The
+   sine and cosine of y are minimax polynomials (Remez). */
 
 #ifndef RB_SINE_H
 #define RB_SINE_H
@@ -14,9 +14,9 @@
 
 #include "lanes.h"
 
-#define RB_LARGE_ANGLE 102943.0 /* n < 2^16 below */
+#define RB_LARGE_ANGLE 102943.0 /* for smaller angles n < 2^16 */
 
-/* The digits of 2/pi after the point, to the base 2^32. */
+/* Digits of 2/pi after the point, in base 2^32. */
 static const uint32_t RB_TWO_OVER_PI[] = {
     0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab,
     0xdebbc561, 0xb7246e3a, 0x424dd2e0, 0x06492eea, 0x09d1921c, 0xfe1deb1c, 0xb129a73e,
@@ -27,8 +27,9 @@ static const uint32_t RB_TWO_OVER_PI[] = {
 
 enum { RB_DIGITS = 7, RB_PRODUCT = RB_DIGITS + 2 };
 
-/* The mantissa of x times the digits of 2/pi that do not only add whole turns, the lowest first;
-   returns how many bits of the product are after the point. */
+/* Multiply the mantissa of x by the digits of 2/pi; leading digits that add only whole turns are
+   left out. The lowest digit of the product is first. Returns the number of its bits after the
+   point. */
 static inline int turns(double x, uint32_t product[RB_PRODUCT])
 {
     uint64_t mantissa;
@@ -56,8 +57,8 @@ static inline int bit(const uint32_t *product, int k)
     return (int)(product[k / 32] >> k % 32 & 1);
 }
 
-/* The part of a product after the point, or what is missing to the next whole number where that
-   `is_nearer`: hi + lo. */
+/* Compute the part of a product after the point as hi + lo. If `is_nearer`, compute the distance to
+   the next integer instead. */
 static inline void fraction(const uint32_t *product, int after, int is_nearer, double *hi,
                             double *lo)
 {
@@ -78,7 +79,7 @@ static inline void fraction(const uint32_t *product, int after, int is_nearer, d
     }
 }
 
-/* y0 + y1 = (hi + lo) pi/2, the product of the first parts by halves of theirs (Dekker 1971). */
+/* Compute y0 + y1 = (hi + lo) pi/2 in double-double arithmetic (Dekker 1971). */
 static inline void in_radians(double hi, double lo, double *y0, double *y1)
 {
     const double half_pi = 0x1.921fb54442d18p+0, rest = 0x1.1a62633145c07p-54,
@@ -92,7 +93,7 @@ static inline void in_radians(double hi, double lo, double *y0, double *y1)
     *y1 = (product - *y0) + small;
 }
 
-/* The lanes of a large angle, or one that is not finite, brought to y0 + y1; the multiples of pi/2
+/* Reduce the lanes with a large or non-finite angle to y0 + y1. n receives the multiple of pi/2
    modulo 4. */
 #if defined(__GNUC__)
 __attribute__((noinline, cold))
@@ -120,7 +121,7 @@ static void reduce_large(const real *x, real *y0, real *y1, bits *n)
     }
 }
 
-/* x = y0 + y1 + n pi/2; n in its two lowest bits. */
+/* Reduce x to y0 + y1, where x = y0 + y1 + n pi/2; only the two lowest bits of n are valid. */
 static inline void reduce(real x, real *y0, real *y1, bits *n)
 {
     const real shift = lanes(0x1.8p52);
@@ -132,7 +133,7 @@ static inline void reduce(real x, real *y0, real *y1, bits *n)
     *y1 = (b - *y0) - rest;
     *n = (bits)shifted;
     const bits large = ~(bits)(magnitude(x) <= lanes(RB_LARGE_ANGLE));
-    if (any(large)) { /* copies, so that the others need not be in memory */
+    if (any(large)) { /* copies, so that the other variables can stay in registers */
         real angle = x, first = *y0, second = *y1;
         bits quarters = *n;
         reduce_large(&angle, &first, &second, &quarters);
@@ -158,8 +159,8 @@ static inline void sine_and_cosine(real x, real *sine, real *cosine)
     const real sin_y =
         y - ((z * (lanes(0.5) * y1 - cube * s) - y1) - cube * lanes(-0.16666666666666632));
     const real cos_y = w + (((one - w) - half) + (zz * c - y * y1));
-    /* in an odd quarter they change places, and their signs turn in the third and fourth, and the
-       second and third */
+    /* for odd n, sine and cosine exchange places; the sign of the sine changes for n = 2, 3, that
+       of the cosine for n = 1, 2 (modulo 4) */
     const bits exchanged = -(n & all_bits(1)) & ((bits)sin_y ^ (bits)cos_y),
                top = all_bits((long long)(1ULL << 63));
     *sine = (real)((bits)sin_y ^ exchanged ^ (n << 62 & top));

@@ -1,37 +1,39 @@
-/* The steps of a system without an operating system: what a timer calls. */
+/* Steps of a system without an operating system, to be called by a timer. */
 
-#include "core.h"
+#define STATIC_WORKSPACES /* there is only one thread and one memory */
 
-#include "step.h"
+#include "bare_metal_step.h"
+
+#include "block_step.h"
 
 static double memory[RB_SIZE];
 
-double *runner_memory(void)
+double *rb_runner_memory(void)
 {
     return memory;
 }
 
-int runner_start(double t)
+int rb_runner_start(double t)
 {
     store(memory, RB_START, RB_SIZE);
     return initialize(memory, t);
 }
 
-int runner_outputs(double t)
+int rb_runner_outputs(double t)
 {
     return initialize(memory, t);
 }
 
-int runner_begin(void)
+int rb_runner_begin(void)
 {
     return RUNNER_OK;
 }
 
-int runner_step(double t)
+int rb_runner_step(double t)
 {
     return step(memory, t, RUNNER_DT, NULL);
 }
 
-void runner_end(void)
+void rb_runner_end(void)
 {
 }

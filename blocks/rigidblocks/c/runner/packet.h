@@ -1,14 +1,14 @@
-/* The packet that a runner and its partner send each other by UDP, for both sides.
+/* The UDP packet that a runner and its partner exchange. Both sides use this header.
 
        bytes   0 to 3    "RBLK"
                4, 5      version
                6, 7      n, the number of values
-               8 to 11   sequence: 1 for the first packet of a side, one more for each; never 0
+               8 to 11   sequence: 1 for the first packet of a side, then one more for each; never 0
               12 to 15   echo: the sequence of the last packet received, 0 before the first
-              16 to 23   time of the simulation [s]
+              16 to 23   simulation time [s]
               24 on      n values
 
-   All numbers are little-endian, time and values doubles of IEEE 754. */
+   All numbers are little-endian. Time and values are IEEE 754 doubles. */
 
 #ifndef RB_PACKET_H
 #define RB_PACKET_H
@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* the magic is "RBLK" */
+/* the magic number is "RBLK"; RB_PACKET_HEADER: bytes before the values */
 enum { RB_PACKET_MAGIC = 0x4b4c4252, RB_PACKET_VERSION = 1, RB_PACKET_HEADER = 24 };
 
 typedef struct {
@@ -26,7 +26,7 @@ typedef struct {
     double time;
 } RbPacket;
 
-/* What is wrong with bytes that came. */
+/* Error of a received packet. */
 enum {
     RB_PACKET_OK,
     RB_PACKET_FOREIGN,
@@ -64,7 +64,7 @@ static inline double rb_get_double(const uint8_t *from)
     return value;
 }
 
-/* Writes a packet of n values, RB_PACKET_HEADER + 8 n bytes; returns their number. */
+/* Write a packet of n values, RB_PACKET_HEADER + 8 n bytes. Returns its length. */
 static inline size_t rb_packet_write(uint8_t *bytes, const RbPacket *packet, const double *values,
                                      int n)
 {
@@ -79,8 +79,7 @@ static inline size_t rb_packet_write(uint8_t *bytes, const RbPacket *packet, con
     return RB_PACKET_HEADER + 8 * (size_t)n;
 }
 
-/* Reads a packet of n values from `size` bytes. Where anything is wrong, which is returned, nothing
-   is written. */
+/* Read a packet of n values from `size` bytes. If it returns an error, nothing is written. */
 static inline int rb_packet_read(const uint8_t *bytes, size_t size, RbPacket *packet,
                                  double *values, int n)
 {

@@ -1,25 +1,29 @@
-/* XCP on UDP: a thread waits for commands, the loop answers them between two steps and sends the
-   signals after one. So a step without a connection only looks at a number. */
+/* XCP on UDP, in a real-time program or in an FMU instance.
+
+   A thread receives commands. The loop answers them between two steps and sends signals after a
+   step. Without a connection, a step only checks one number. */
 
 #ifndef RB_XCP_UDP_H
 #define RB_XCP_UDP_H
 
 #if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE /* for Linux's own calls; NOLINT(bugprone-reserved-identifier) */
+#define _GNU_SOURCE /* for Linux-specific calls; NOLINT(bugprone-reserved-identifier) */
 #endif
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include "address.h"
-#include "xcp_daq.h"
+#include "xcp.h"
 
-/* commands that may wait, a power of 2; the bytes of a datagram; and of the head of a message, its
-   length and its number */
+/* number of waiting commands (a power of 2); bytes of a datagram; bytes of a message header (length
+   and counter) */
 enum { XCP_WAITING = 64, XCP_DATAGRAM = 1400, XCP_MESSAGE = 4 };
 
 typedef struct {
@@ -33,14 +37,14 @@ typedef struct {
     int socket, over;
     struct sockaddr_in master;
     uint16_t sequence;
-    uint64_t written, taken; /* commands, by the thread and by the loop */
-    /* counted: refused is what was answered by an error */
+    uint64_t written, taken; /* commands written by the thread and taken by the loop */
+    /* counters; `refused` counts commands that were answered by an error */
     uint64_t commands, foreign, refused, sent, unsent;
-    /* commands that found no room, by the thread */
+    /* number of commands that the thread dropped */
     uint64_t lost;
     int filled;
     uint8_t datagram[XCP_DATAGRAM];
-    XcpCommand waiting[XCP_WAITING + 1]; /* the last is for one that finds no room */
+    XcpCommand waiting[XCP_WAITING + 1]; /* the last element receives dropped commands */
     pthread_t thread;
 } XcpServer;
 
@@ -67,7 +71,7 @@ static inline void *await_commands(void *argument)
     return NULL;
 }
 
-/* Binds a socket to an address; -1 where that fails. */
+/* Bind a socket to an address. Returns -1 on failure. */
 static inline int open_xcp(XcpServer *server, const XcpPlan *plan, const struct sockaddr_in *own,
                            double *memory)
 {
@@ -79,19 +83,12 @@ static inline int open_xcp(XcpServer *server, const XcpPlan *plan, const struct 
     return bind(server->socket, (const struct sockaddr *)own, sizeof *own);
 }
 
-/* Listens at an address; -1, with a message, where that fails. */
-static inline int start_xcp(XcpServer *server, const XcpPlan *plan, const char *address,
+/* Listen at an address and start the thread. Returns a nonzero value on failure. */
+static inline int start_xcp(XcpServer *server, const XcpPlan *plan, const struct sockaddr_in *own,
                             double *memory)
 {
-    struct sockaddr_in own;
-    if (parse_address(address, &own) != 0) {
-        (void)fprintf(stderr, "--xcp is an address such as 127.0.0.1:5555, not '%s'\n", address);
+    if (open_xcp(server, plan, own, memory) != 0)
         return -1;
-    }
-    if (open_xcp(server, plan, &own, memory) != 0) {
-        (void)fprintf(stderr, "XCP cannot listen on %s: %s\n", address, strerror(errno));
-        return -1;
-    }
     return pthread_create(&server->thread, NULL, await_commands, server);
 }
 
@@ -116,8 +113,8 @@ static inline void send_messages(XcpServer *server)
     server->filled = 0;
 }
 
-/* Where the next message of up to n bytes goes in the datagram, which is sent before when it is
-   full. */
+/* Return the address in the datagram for the next message of up to n bytes. If the datagram is
+   full, send it first. */
 static inline uint8_t *message_room(XcpServer *server, int n)
 {
     if (server->filled + XCP_MESSAGE + n > XCP_DATAGRAM)
@@ -139,7 +136,7 @@ static inline int is_master(const XcpServer *server, const XcpCommand *command)
            command->from.sin_addr.s_addr == server->master.sin_addr.s_addr;
 }
 
-/* Answers a command of the master; who connects becomes the master. */
+/* Answer a command of the master. A client that connects becomes the master. */
 static inline void answer_command(XcpServer *server, const XcpCommand *command)
 {
     const uint8_t *packet = command->bytes + XCP_MESSAGE;
@@ -162,7 +159,7 @@ static inline void answer_command(XcpServer *server, const XcpCommand *command)
     }
 }
 
-/* Before a step: the commands that have come. */
+/* Answer the waiting commands, before a step. */
 static inline void serve_xcp(XcpServer *server)
 {
     uint64_t next = server->taken;
@@ -173,7 +170,7 @@ static inline void serve_xcp(XcpServer *server)
     }
 }
 
-/* After a step, at t: the signals that the master asked for. */
+/* Send the requested signals, after a step at t. */
 static inline void send_signals(XcpServer *server, double t)
 {
     Xcp *xcp = &server->xcp;
@@ -199,6 +196,125 @@ static inline void report_xcp(FILE *file, const XcpServer *server)
                   (unsigned long long)server->commands, (unsigned long long)server->refused,
                   (unsigned long long)server->foreign, (unsigned long long)server->lost,
                   (unsigned long long)server->sent, (unsigned long long)server->unsent);
+}
+
+/* ---- XCP in an FMU instance ----
+
+   A thread answers the commands of a master while no call of the instance is active. Requested
+   signals are sent after each co-simulation step. */
+
+/* Variables of FMI-LS-XCP; their value references follow the value references of the block. */
+enum { RB_XCP_ENABLED, RB_XCP_PORT, RB_XCP_ADDRESS, RB_SERVICES };
+enum { RB_LONGEST_ADDRESS = 15 };
+
+/* Address of the service. */
+typedef struct {
+    int enabled, port; /* -1: no port */
+    char address[RB_LONGEST_ADDRESS + 1];
+} ServiceAddress;
+
+typedef struct {
+    ServiceAddress wanted, tried; /* address that the host requested; address tried last */
+    int is_tried, is_on;
+    int wake[2]; /* pipe that wakes the thread and ends it */
+    pthread_mutex_t lock;
+    pthread_t thread;
+    XcpServer server;
+} Service;
+
+static inline void *answer_commands(void *argument)
+{
+    Service *service = argument;
+    struct pollfd ready[] = {{service->server.socket, POLLIN, 0}, {service->wake[0], POLLIN, 0}};
+    XcpCommand command;
+    while (!ready[1].revents) {
+        if (poll(ready, 2, -1) <= 0 || !ready[0].revents)
+            continue;
+        socklen_t length = sizeof command.from;
+        command.size = (int)recvfrom(service->server.socket, command.bytes, sizeof command.bytes,
+                                     MSG_TRUNC, (struct sockaddr *)&command.from, &length);
+        if (command.size < 0)
+            continue;
+        (void)pthread_mutex_lock(&service->lock);
+        answer_command(&service->server, &command);
+        (void)pthread_mutex_unlock(&service->lock);
+    }
+    return NULL;
+}
+
+/* Initialize the stopped service of a new FMU instance. The lock is recursive, because a host may
+   call the FMU in an intermediate update. */
+static inline void make_service(Service *service, const ServiceAddress *address)
+{
+    pthread_mutexattr_t attributes;
+    (void)pthread_mutexattr_init(&attributes);
+    (void)pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(&service->lock, &attributes);
+    (void)pthread_mutexattr_destroy(&attributes);
+    service->wanted = *address;
+}
+
+static inline void stop_service(Service *service)
+{
+    if (service->is_on) {
+        (void)!write(service->wake[1], "", 1);
+        (void)pthread_join(service->thread, NULL);
+        (void)close(service->wake[0]);
+        (void)close(service->wake[1]);
+        (void)close(service->server.socket);
+    }
+    service->is_on = service->is_tried = 0;
+}
+
+/* Listen and start the thread. Returns 0, or an error number. */
+static inline int listen_at(Service *service, const struct sockaddr_in *own, const XcpPlan *plan,
+                            double *memory)
+{
+    memset(&service->server, 0, sizeof service->server);
+    if (open_xcp(&service->server, plan, own, memory) != 0) {
+        const int error = errno;
+        if (service->server.socket >= 0)
+            (void)close(service->server.socket);
+        return error;
+    }
+    if (pipe(service->wake) != 0) {
+        const int error = errno;
+        (void)close(service->server.socket);
+        return error;
+    }
+    const int error = pthread_create(&service->thread, NULL, answer_commands, service);
+    service->is_on = error == 0;
+    if (error) {
+        (void)close(service->wake[0]);
+        (void)close(service->wake[1]);
+        (void)close(service->server.socket);
+    }
+    return error;
+}
+
+/* Start, stop or move the service as the host requests. Returns NULL, or the reason of a
+   failure. */
+static inline const char *apply_service(Service *service, const XcpPlan *plan, double *memory)
+{
+    const ServiceAddress *wanted = &service->wanted;
+    struct sockaddr_in own;
+    const int is_same = wanted->enabled == service->tried.enabled &&
+                        wanted->port == service->tried.port &&
+                        strcmp(wanted->address, service->tried.address) == 0;
+    if (service->is_tried && is_same)
+        return NULL;
+    stop_service(service);
+    service->tried = *wanted;
+    service->is_tried = 1;
+    if (!wanted->enabled || wanted->port == -1)
+        return NULL;
+    memset(&own, 0, sizeof own);
+    own.sin_family = AF_INET;
+    own.sin_port = htons((uint16_t)wanted->port);
+    if (inet_pton(AF_INET, wanted->address, &own.sin_addr) != 1)
+        return "this is not an IP address such as 127.0.0.1";
+    const int error = listen_at(service, &own, plan, memory);
+    return error ? strerror(error) : NULL;
 }
 
 #endif
