@@ -1,4 +1,4 @@
-"""The states inside a step, and the moment at which something happens in it (RBDA 11.5)."""
+"""States within an integrator step, and the time of an event within a step (RBDA 11.5)."""
 
 from dataclasses import dataclass, replace
 
@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import solve_ivp
 
 from rigidblocks.block.block import Block, Port
-from rigidblocks.block.dense import first_event, interpolant
-from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.dense_output import first_event, interpolant
+from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.integrators import (
     EULER,
     HEUN,
@@ -20,14 +20,14 @@ from rigidblocks.block.integrators import (
     Integrator,
     integrate,
 )
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.step import advance, initialize
-from rigidblocks.kernels.evaluator import numpy_evaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.stepper import advance, initialize
+from rigidblocks.kernels.traced_evaluator import numpy_evaluator
 from rigidblocks.library import PDController, RobotPlant
-from rigidblocks.robots import planar2
+from rigidblocks.robot.robots import planar2
 
-ORDER = 0.1  # how far the fitted slope of log error over log step may be from the order
-ROUNDING = 1e-14  # a few operations on numbers of size one
+ORDER = 0.1  # tolerance of the fitted slope of log error over log step
+ROUNDING = 1e-14  # rounding of a few operations on values of magnitude 1
 ALL = pytest.mark.parametrize("method", INTEGRATORS.values(), ids=lambda method: method.name)
 EXPLICIT = pytest.mark.parametrize(
     "method",
@@ -50,12 +50,12 @@ def pendulum(t, x):
 
 
 def inside(method, derivative=pendulum, t=0.3, x=(1.2, -0.5), h=0.1, position=POSITION):
-    """The interpolant of a step."""
+    """Return the interpolant of one step."""
     return interpolant(method, derivative, t, np.array(x), h, position)
 
 
 def slope(states, delta, h=0.1):
-    """The rate of an interpolant of degree three at most, for which this difference is exact."""
+    """Return the slope of an interpolant of degree three or less, by an exact difference."""
     e = 0.1
     values = [states(delta + s * e) for s in (-2, -1, 1, 2)]
     return (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * e * h)
@@ -65,14 +65,14 @@ def slope(states, delta, h=0.1):
 
 
 @EXPLICIT
-def test_interpolant_is_the_state_at_the_ends_of_the_step(method):
+def test_interpolant_equals_the_integrator_states_at_both_ends_of_the_step(method):
     states = inside(method)
     assert_array_equal(states(0.0), [1.2, -0.5])
     expected = integrate(method, pendulum, 0.3, np.array([1.2, -0.5]), 0.1, POSITION)
     assert_allclose(states(1.0), expected, rtol=ROUNDING)
 
 
-def test_interpolants_have_the_rates_of_the_stages():
+def test_slope_of_the_interpolant_equals_the_state_derivatives_of_the_stages():
     for method, places in (
         (EULER, {0.0: 0, 1.0: 0}),
         (HEUN, {0.0: 0, 1.0: 1}),
@@ -81,7 +81,7 @@ def test_interpolants_have_the_rates_of_the_stages():
         states = inside(method)
         for delta, stage in places.items():
             assert_allclose(slope(states, delta), states.k[stage], rtol=1e-12)
-    states = inside(RK4)  # a parabola, as Simpson's rule integrates
+    states = inside(RK4)  # its slope is the parabola of Simpson's rule
     for delta, rate in (
         (0.0, states.k[0]),
         (0.5, (states.k[1] + states.k[2]) / 2),
@@ -90,13 +90,13 @@ def test_interpolants_have_the_rates_of_the_stages():
         assert_allclose(slope(states, delta), rate, rtol=1e-12)
 
 
-def test_positions_of_semi_implicit_euler_go_with_the_new_velocities():
+def test_semi_implicit_euler_interpolates_positions_with_the_new_velocity():
     states = inside(SEMI_IMPLICIT_EULER)
     for delta in (0.25, 0.8):
         assert_allclose(states(delta)[0], 1.2 + delta * 0.1 * states(1.0)[1], rtol=ROUNDING)
 
 
-def test_interpolant_of_the_books_heun_method_is_its_formula():
+def test_interpolant_of_heun_2_3_matches_rbda_equation_11_51():
     # RBDA Eq 11.51
     states, x, h = inside(HEUN_OF_THE_BOOK), np.array([1.2, -0.5]), 0.1
     k_1, k_2 = states.k
@@ -108,7 +108,7 @@ def test_interpolant_of_the_books_heun_method_is_its_formula():
 @pytest.mark.parametrize(
     ("method", "degree"), [(EULER, 1), (HEUN, 2), (HEUN_OF_THE_BOOK, 2), (RK4, 3)]
 )
-def test_interpolant_is_exact_on_polynomials_in_time_up_to_its_degree(method, degree):
+def test_interpolant_is_exact_for_polynomials_up_to_its_degree(method, degree):
     # dx/dt = degree t^(degree - 1)
     t, h = 0.3, 0.7
     states = inside(
@@ -126,7 +126,7 @@ def test_interpolant_is_exact_on_polynomials_in_time_up_to_its_degree(method, de
 @pytest.mark.parametrize(
     ("method", "degree"), [(EULER, 1), (SEMI_IMPLICIT_EULER, 1), (HEUN, 2), (RK4, 3)]
 )
-def test_error_inside_a_step_falls_one_order_above_the_interpolants_degree(method, degree):
+def test_order_of_the_interpolation_error_is_the_polynomial_degree_plus_one(method, degree):
     steps, errors = 0.2 / 2.0 ** np.arange(4, 8), []
     for h in steps:
         states = inside(method, h=h)
@@ -146,11 +146,11 @@ def test_error_inside_a_step_falls_one_order_above_the_interpolants_degree(metho
     assert fitted > degree + 1 - ORDER
 
 
-def test_method_without_an_interpolant_is_named():
+def test_event_location_with_a_method_without_interpolant_is_rejected():
     for method in (ROS2, replace(RK4, dense=None)):
         with pytest.raises(
             ValueError,
-            match=f"'{method.name}' has no interpolant: the states inside a step are those of",
+            match=f"'{method.name}' has no interpolant for states inside a step",
         ):
             inside(method)
 
@@ -160,8 +160,9 @@ def test_method_without_an_interpolant_is_named():
 
 @dataclass(frozen=True, eq=False)
 class Ball(Block):
-    """A ball in air, thrown up; its direction of flight is a unit vector beside it, which is put
-    back to length one.
+    """A ball that is thrown up in air.
+
+    A second state is a unit vector, which a projection normalizes.
     """
 
     drag: float = 1.0
@@ -190,7 +191,7 @@ class Ball(Block):
 
 
 def gap(t, x, u, p):
-    """How far the ball is from the floor [m]."""
+    """Return the distance of the ball from the floor [m]."""
     del t, u
     return x.z - p.floor
 
@@ -207,7 +208,7 @@ def begun(**values):
 
 
 def landing():
-    """The exact time at which the ball lands."""
+    """Return the exact time at which the ball lands."""
 
     def rates(t, x):
         m = begun(f=5.0)
@@ -225,9 +226,10 @@ def landing():
     return found.t_events[0][0]
 
 
+@pytest.mark.slow
 @ALL
-def test_error_of_the_events_time_falls_at_the_order_of_the_method(method):
-    # every time the event is at 0.4 of its step, for the error is not the same everywhere in a step
+def test_event_time_error_has_the_order_of_the_method(method):
+    # all events are at 0.4 of their step, because the error depends on the position in the step
     exact = landing()
     counts = np.array([80, 120, 180, 280]) if method.order < 5 else np.array([8, 12, 18, 28])
     steps = exact / (counts + 0.4)
@@ -240,24 +242,24 @@ def test_error_of_the_events_time_falls_at_the_order_of_the_method(method):
 
 
 @ALL
-def test_event_is_a_zero_to_rounding_and_not_before_it(method):
+def test_event_state_is_at_or_just_after_the_zero_crossing(method):
     t, m, happened = first_event(BALL, begun(), 0.0, 1.5, gap, method, 0.05)
     assert happened
     assert m[0] == t
     assert -1e-14 < m[FLAT.where["z"]][0] <= 0.0
     assert_allclose(np.linalg.norm(m[FLAT.where["n"]]), 1.0, rtol=ROUNDING)
-    assert m[FLAT.where["gap"]] == m[FLAT.where["z"]]  # the outputs are those of that moment
+    assert m[FLAT.where["gap"]] == m[FLAT.where["z"]]  # outputs are evaluated at the event time
 
 
 @ALL
-def test_steps_up_to_the_event_are_those_of_a_run(method):
+def test_step_that_searches_events_but_finds_none_has_the_result_of_a_plain_step(method):
     t, m, happened = first_event(BALL, begun(), 0.0, 0.2, gap, method, 0.03)
     assert (t, happened) == (0.2, False)
     assert_array_equal(m, advance(BALL, begun(), 0.0, 0.2, method, 0.03))
 
 
-def test_run_goes_on_from_an_event_which_does_not_happen_again():
-    # bounces with a loss: each flight is shorter than the one before
+def test_run_that_continues_from_an_event_does_not_locate_this_event_again():
+    # bounces with loss: each flight is shorter than the previous flight
     m, t, bounces = begun(), 0.0, []
     while t < 3.0:
         t, m, happened = first_event(BALL, m, t, 3.0 - t, gap, RK4, 0.01)
@@ -270,7 +272,7 @@ def test_run_goes_on_from_an_event_which_does_not_happen_again():
     assert np.all(flights > 0.1)
 
 
-def test_first_of_several_events_is_found():
+def test_first_of_several_events_in_a_step_is_located():
     def summit_or_floor(t, x, u, p):
         return min(x.v, gap(t, x, u, p))
 
@@ -279,20 +281,21 @@ def test_first_of_several_events_is_found():
     assert summit.t < first_event(BALL, begun(), 0.0, 1.5, gap, RK4, 0.01).t
 
 
-def test_event_may_depend_on_the_time_and_on_a_jump():
+def test_time_events_and_jumps_of_event_functions_are_located():
     at = first_event(BALL, begun(), 0.0, 0.5, lambda t, *_: 0.123 - t, RK4, 0.01)
     assert_allclose(at.t, 0.123, rtol=ROUNDING)
     jump = first_event(BALL, begun(), 0.0, 0.5, lambda t, *_: 1.0 if t < 0.321 else -1.0, RK4, 0.01)
     assert_allclose(jump.t, 0.321, rtol=ROUNDING)
 
 
-def test_event_at_the_end_of_the_step_happens_then():
+def test_event_at_the_end_of_a_step_is_located_at_this_end():
     end = first_event(BALL, begun(), 0.0, 0.25, lambda t, *_: 0.25 - t, RK4, 0.25)
     assert (end.t, end.happened) == (0.25, True)
     assert_array_equal(end.m, advance(BALL, begun(), 0.0, 0.25, RK4, 0.25))
 
 
-def test_robot_is_stopped_where_its_elbow_is_stretched():
+@pytest.mark.slow
+def test_event_function_locates_the_singular_configuration_of_an_elbow():
     flat = Memory(RobotPlant(planar2(), q0=(0.2, 0.5), qd0=(0.0, -1.0)))
     m = initialize(NumpyEvaluator(flat), flat.start(), 0.0)
     kept = m.copy()
@@ -303,13 +306,13 @@ def test_robot_is_stopped_where_its_elbow_is_stretched():
     assert abs(m[flat.where["q"]][1]) < 1e-14
     assert_allclose(
         advance(NumpyEvaluator(flat), kept, 0.0, t, RK4, 0.01)[flat.x], m[flat.x], atol=1e-8
-    )  # h^4
+    )  # error of h^4
 
 
-def test_block_that_samples_is_refused():
+def test_event_location_of_a_sampled_block_is_rejected():
     flat = Memory(PDController((60.0, 30.0), (8.0, 4.0), sample_time=2e-3))
     with pytest.raises(
         ValueError,
-        match=r"events are located between samples, and PDController samples every 0.002 s",
+        match=r"requires a block without a sample time, but PDController samples every 0.002 s",
     ):
         first_event(NumpyEvaluator(flat), flat.start(), 0.0, 2e-3, lambda *_: 1.0)

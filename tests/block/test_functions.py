@@ -1,11 +1,11 @@
-"""The functions of a block take what they name of t, x, u and p."""
+"""Block functions read t, x, u and p by the names of their arguments."""
 
 import itertools
 import re
 
 import pytest
 
-from rigidblocks.block.block import Block, Port, Record, call, takes
+from rigidblocks.block.block import Block, Port, Record, argument_names, call
 
 GIVEN = {"t": 1.0, "x": Record({"q": 2.0}), "u": Record({"f": 3.0}), "p": Record({"k": 5.0})}
 
@@ -15,16 +15,16 @@ GIVEN = {"t": 1.0, "x": Record({"q": 2.0}), "u": Record({"f": 3.0}), "p": Record
     [names for n in range(5) for names in itertools.permutations("txup", n)],
     ids=lambda names: "".join(names) or "none",
 )
-def test_function_gets_what_it_names_in_any_order(names):
+def test_block_function_accepts_its_arguments_in_any_order(names):
     scope = {}
     values = "".join(f"{name}, " for name in names)
     exec(f"def output(self, {values}): return {{'y': ({values})}}", scope)
     block = type("Any", (Block,), {"output": scope["output"]})()
-    assert takes(type(block).output) == names
+    assert argument_names(type(block).output) == names
     assert call(block, "output", *GIVEN.values()) == {"y": tuple(GIVEN[name] for name in names)}
 
 
-def test_start_is_one_update_unless_a_block_says_otherwise():
+def test_default_initial_states_are_the_result_of_one_update():
     class Counter(Block):
         sample_time = 1e-3
         sampled = (Port("n", start=0.0),)
@@ -45,20 +45,20 @@ def method(source):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("def output(self, time): ...", "Wrong.output takes 'time'"),
-        ("def output(self, x, u, q): ...", "Wrong.output takes 'q'"),
-        ("def output(self, *values): ...", "Wrong.output takes '*values'"),
-        ("def output(self, **values): ...", "Wrong.output takes '**values'"),
-        ("def output(self, x, /): ...", "Wrong.output takes 'x'"),
+        ("def output(self, time): ...", "Wrong.output has the argument 'time'"),
+        ("def output(self, x, u, q): ...", "Wrong.output has the argument 'q'"),
+        ("def output(self, *values): ...", "Wrong.output has the argument '*values'"),
+        ("def output(self, **values): ...", "Wrong.output has the argument '**values'"),
+        ("def output(self, x, /): ...", "Wrong.output has the argument 'x'"),
     ],
 )
-def test_function_that_takes_something_else_is_refused_where_its_class_is_made(source, message):
-    rest = "; a function of a block takes self and what it uses of t, x, u, p"
+def test_block_function_with_unknown_arguments_is_rejected(source, message):
+    rest = "; the arguments of a block function must be self and any of t, x, u, p"
     with pytest.raises(TypeError, match=f"^{re.escape(message + rest)}$"):
         type("Wrong", (Block,), {"output": method(source)})
 
 
-def test_function_without_self_is_named():
-    message = "Wrong.output has no self; its first argument is self, then some of t, x, u, p"
+def test_block_function_without_self_is_rejected():
+    message = "Wrong.output has no argument self; its arguments must be self and any of t, x, u, p"
     with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
         type("Wrong", (Block,), {"output": method("def output(x, u): ...")})

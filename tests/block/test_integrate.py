@@ -1,20 +1,20 @@
-"""Each integrator against its declared order, and the step that a block takes with it."""
+"""Integrators have their declared order, and divide communication steps into inner steps."""
 
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from rigidblocks.block.implicit import integrate_implicitly
 from rigidblocks.block.integrators import (
     EULER,
     INTEGRATORS,
     SEMI_IMPLICIT_EULER,
     integrate,
+    integrate_implicitly,
 )
-from rigidblocks.block.step import inner_steps
+from rigidblocks.block.stepper import inner_steps
 
-# of a method of order 5 rounding leaves little between long steps and itself: twice as far
-ORDER = 0.1  # how far the fitted slope of log error over log step may be from the order
+# for order 5 rounding limits the range of step sizes, so that its tolerance is twice as large
+ORDER = 0.1  # tolerance of the fitted slope of log error over log step
 PENDULUM_POSITION = np.array([True, False])
 EXPLICIT = [method for method in INTEGRATORS.values() if method.implicit is None]
 
@@ -57,7 +57,7 @@ def fitted_order(error, method):
 
 
 @pytest.mark.parametrize("method", INTEGRATORS.values(), ids=lambda method: method.name)
-def test_error_falls_at_the_declared_order_on_a_pendulum(method):
+def test_integration_error_of_a_pendulum_decreases_at_the_declared_order(method):
     x0, t_stop = [1.2, -0.5], 1.0
     exact = solve_ivp(pendulum, (0, t_stop), x0, "DOP853", rtol=1e-13, atol=1e-14).y[:, -1]
 
@@ -68,7 +68,7 @@ def test_error_falls_at_the_declared_order_on_a_pendulum(method):
 
 
 @pytest.mark.parametrize("method", INTEGRATORS.values(), ids=lambda method: method.name)
-def test_error_falls_at_the_declared_order_when_the_rate_depends_on_time(method):
+def test_integration_error_of_a_time_dependent_problem_decreases_at_the_declared_order(method):
     def error(n):
         return abs(end(method, driven, [1.0], 1.0, n, np.array([False]))[0] - np.exp(np.sin(1.0)))
 
@@ -76,7 +76,7 @@ def test_error_falls_at_the_declared_order_when_the_rate_depends_on_time(method)
 
 
 @pytest.mark.parametrize("method", EXPLICIT, ids=lambda method: method.name)
-def test_tableau_is_explicit_and_consistent(method):
+def test_explicit_butcher_tableau_is_lower_triangular_and_consistent(method):
     for a, b in ((method.a, method.b), method.position_tableau):
         assert sum(b) == pytest.approx(1, rel=1e-15)
         assert len(a) == len(b) == len(method.c) == method.stages
@@ -84,7 +84,7 @@ def test_tableau_is_explicit_and_consistent(method):
     assert [sum(row) for row in method.a] == pytest.approx(list(method.c), rel=1e-15)
 
 
-def test_integrators_go_by_their_names():
+def test_integrators_are_registered_under_their_names():
     explicit = {"euler", "semi-implicit euler", "heun", "rk4", "dormand-prince"}
     assert {method.name for method in EXPLICIT} == explicit
     implicit = {"linearly implicit euler", "ros2", "rodas3", "rodas4p"}
@@ -101,9 +101,9 @@ def energies(method, n, h):
 
 
 @pytest.mark.slow
-def test_semi_implicit_euler_keeps_the_energy_bounded_where_euler_gains():
-    # about a hundred swings: a symplectic method's error oscillates at the order of h, an explicit
-    # one's accumulates
+def test_energy_error_grows_with_euler_but_is_bounded_with_semi_implicit_euler():
+    # about a hundred swings: the energy error of a symplectic method oscillates with amplitude
+    # O(h), that of an explicit method accumulates
     n, h = 20_000, 0.01
     symplectic, explicit = energies(SEMI_IMPLICIT_EULER, n, h), energies(EULER, n, h)
     depth = 9.81 * (1 - np.cos(1.0))
@@ -112,7 +112,7 @@ def test_semi_implicit_euler_keeps_the_energy_bounded_where_euler_gains():
     assert explicit[n // 10] > depth
 
 
-def test_semi_implicit_euler_moves_positions_with_the_new_velocities():
+def test_semi_implicit_euler_integrates_positions_with_the_new_velocities():
     h, x = 0.1, np.array([0.7, 0.3])
     velocity = x[1] - h * 9.81 * np.sin(x[0])
     expected = [x[0] + h * velocity, velocity]
@@ -132,6 +132,6 @@ def test_semi_implicit_euler_moves_positions_with_the_new_velocities():
         (0.1, 1e-3, 100),
     ],
 )
-def test_inner_steps_divide_the_step_and_none_is_longer(dt, h, n):
+def test_inner_steps_divide_the_communication_step_and_are_not_longer_than_h(dt, h, n):
     assert inner_steps(dt, h) == n
     assert dt / n <= h * (1 + 1e-9)

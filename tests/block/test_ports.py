@@ -1,6 +1,4 @@
-"""What a port says of its values: bounds, orders of magnitude and units to read them in, and where
-FMUs say it.
-"""
+"""Bounds, nominal values and display units of ports, and their attributes in FMUs."""
 
 import ctypes
 import math
@@ -16,14 +14,15 @@ from fmu_blocks import BLOCKS
 from model_exchange_host import FixedStepHost
 from rigidblocks import FloatingBasePlant, FusedSystem, PDController, RobotPlant, System
 from rigidblocks.block.block import Block, Port, flatten
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.port import WHOLE
 from rigidblocks.block.units import display_unit
-from rigidblocks.fmi.native import native_fmu
+from rigidblocks.fmi.native_fmu import native_fmu
 
 
 @dataclass(frozen=True, eq=False)
 class Tank(Block):
-    """A level that sinks, and an angle."""
+    """A tank with a decreasing level and an angle."""
 
     inputs = (Port("inflow", (), "m/s", "inflow", min=0.5, max=2.0),)
     outputs = (
@@ -44,7 +43,7 @@ class Tank(Block):
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["fmi2", "fmi3"])
 def made(request, tmp_path_factory):
-    """The version of FMI, the FMU of a tank and the folder that it is unpacked to."""
+    """Return the FMI version, the FMU of a tank and the folder of its unpacked files."""
     folder = tmp_path_factory.mktemp("tank")
     path = native_fmu(Tank(), folder / "tank.fmu", fmi=request.param)
     return request.param, path, fmpy.extract(str(path), str(folder / "unpacked"))
@@ -78,23 +77,23 @@ def description(made):
         ),
     ],
 )
-def test_bounds_that_a_start_value_does_not_keep_are_refused(given, message):
+def test_start_value_outside_the_bounds_of_its_port_is_rejected(given, message):
     with pytest.raises(ValueError, match=message):
         Port("a", unit="m", **given)
 
 
-def test_a_port_that_says_nothing_is_unbounded_and_of_magnitude_one():
+def test_default_port_has_no_bounds_and_the_nominal_value_one():
     port = Port("a", (2,))
     assert_array_equal([port.min, port.max, port.nominal], [[-np.inf] * 2, [np.inf] * 2, [1.0] * 2])
 
 
-def test_what_has_no_start_value_starts_within_its_bounds():
+def test_default_start_value_of_a_port_is_within_its_bounds():
     flat = Memory(Tank())
     assert flat.start()[flat.u] == [0.5]
     assert flat.start()[0] == 0.0
 
 
-def test_what_a_system_remembers_starts_within_its_bounds():
+def test_start_value_of_an_output_of_a_fused_system_is_within_its_bounds():
     system = System()
     system.add("tank", Tank(), start={"inflow": 1.0})
     fused = {port.name: port for port in FusedSystem(system, 1e-3).sampled}
@@ -105,7 +104,7 @@ def test_what_a_system_remembers_starts_within_its_bounds():
 @pytest.mark.parametrize(
     ("unit", "shown"), [("rad", "deg"), ("rad/s", "deg/s"), ("rad/s2", "deg/s2")]
 )
-def test_angles_are_read_in_degrees(unit, shown):
+def test_display_unit_of_angles_is_degrees(unit, shown):
     name, factor = display_unit(unit)
     assert name == shown
     assert math.pi * factor == pytest.approx(180, rel=1e-15)
@@ -114,34 +113,37 @@ def test_angles_are_read_in_degrees(unit, shown):
 @pytest.mark.parametrize(
     "unit", ["1", "m", "m/s", "N.m", "N.m/rad", "N.m.s/rad", "rad/m", "rad2", "1/rad", "kg.m2/s"]
 )
-def test_other_units_are_read_as_they_are(unit):
+def test_units_without_angle_have_no_display_unit(unit):
     assert display_unit(unit) is None
 
 
-def test_an_fmu_says_what_its_ports_say(made, description):
+@pytest.mark.slow
+def test_fmu_variable_attributes_match_the_ports(made, description):
     fmi, path, _ = made
     assert validate_fmu(str(path)) == []
-    told = {v.name: (v.min, v.max, v.nominal, v.displayUnit) for v in description.modelVariables}
-    told = {
-        name: tuple(float(a) if a and k < 3 else a for k, a in enumerate(v))
-        for name, v in told.items()
+    reported = {
+        v.name: (v.min, v.max, v.nominal, v.displayUnit) for v in description.modelVariables
     }
-    assert told["inflow"] == (0.5, 2.0, None, None)
-    assert told["level"] == (0.0, None, 100.0, None)
-    assert told["speed"] == (None, None, 3.0, "deg/s")
-    assert told["der(level)"] == (None, None, None, None)
+    reported = {
+        name: tuple(float(a) if a and k < 3 else a for k, a in enumerate(v))
+        for name, v in reported.items()
+    }
+    assert reported["inflow"] == (0.5, 2.0, None, None)
+    assert reported["level"] == (0.0, None, 100.0, None)
+    assert reported["speed"] == (None, None, 3.0, "deg/s")
+    assert reported["der(level)"] == (None, None, None, None)
     if fmi == 2:
-        assert [told["fill[1]"], told["fill[2]"]] == [
+        assert [reported["fill[1]"], reported["fill[2]"]] == [
             (0.25, 1.0, None, None),
             (0.25, 2.0, None, None),
         ]
-        assert told["angles[2]"] == (-math.pi, math.pi, 0.01, "deg")
-    else:  # one value for a whole array, or none
-        assert told["fill"] == (0.25, None, None, None)
-        assert told["angles"] == (-math.pi, math.pi, None, "deg")
+        assert reported["angles[2]"] == (-math.pi, math.pi, 0.01, "deg")
+    else:  # FMI 3 has at most one value for a whole array
+        assert reported["fill"] == (0.25, None, None, None)
+        assert reported["angles"] == (-math.pi, math.pi, None, "deg")
 
 
-def test_the_units_to_read_angles_in_are_defined(description):
+def test_fmu_defines_the_display_units_of_angles(description):
     shown = {
         unit.name: [(d.name, float(d.factor), float(d.offset)) for d in unit.displayUnits]
         for unit in description.unitDefinitions
@@ -152,7 +154,7 @@ def test_the_units_to_read_angles_in_are_defined(description):
 
 
 @pytest.mark.slow
-def test_the_nominal_values_of_the_states_are_those_of_their_ports(made):
+def test_fmu_nominal_values_of_states_equal_the_nominal_values_of_their_ports(made):
     fmi, path, folder = made
     host = FixedStepHost(lambda _name, _fmi: (path, folder), "tank", fmi)
     host.initialize()
@@ -166,11 +168,11 @@ def test_the_nominal_values_of_the_states_are_those_of_their_ports(made):
 
 
 def bounds(block):
-    """The bounds of all ports by name."""
+    """Return the bounds of all ports by name."""
     return {port.name: (port.min, port.max) for port in Memory(block).ports}
 
 
-def test_the_elements_of_unit_quaternions_are_at_most_one():
+def test_quaternion_ports_have_the_bounds_plus_and_minus_one():
     free, inf = BLOCKS["free bodies"], np.inf
     low, high = bounds(free)["q"]
     quaternions = [unit == "1" for unit in free.states[0].units]
@@ -180,7 +182,7 @@ def test_the_elements_of_unit_quaternions_are_at_most_one():
     assert_array_equal(bounds(FloatingBasePlant(free.model))["quaternion"], [[-1.0] * 4, [1.0] * 4])
 
 
-def test_gains_are_not_negative():
+def test_negative_controller_gain_is_rejected():
     assert_array_equal(bounds(PDController([1.0], [1.0]))["kp"][0], [0.0])
     with pytest.raises(
         ValueError, match=r"the start value of kd\[2\] is -1 N.m.s/rad; it must be at least 0"
@@ -188,11 +190,23 @@ def test_gains_are_not_negative():
         PDController([1.0, 1.0], [0.0, -1.0])
 
 
-def test_what_no_law_bounds_is_unbounded():
+def test_robot_plant_ports_have_no_bounds_by_default():
     assert all(
         np.all(np.isinf(pair)) for pair in bounds(RobotPlant(BLOCKS["planar2"].model)).values()
     )
 
 
-def test_values_of_no_ports_are_none():
+def test_flatten_of_no_ports_returns_an_empty_array():
     assert flatten((), {}, "nothing").shape == (0,)
+
+
+def test_integer_type_ranges_follow_from_the_number_of_bits_up_to_2_to_the_53():
+    """Doubles represent integers exactly up to 2^53."""
+    names = {"Integer": np.int32} | {
+        f"{sign}Int{n}": np.dtype(f"{sign}int{n}".lower())
+        for sign in ("", "U")
+        for n in (8, 16, 32, 64)
+    }
+    for name, kind in names.items():
+        about = np.iinfo(kind)
+        assert WHOLE[name] == (max(about.min, -(2**53)), min(about.max, 2**53)), name

@@ -1,6 +1,4 @@
-"""States that are moved back to where they belong after every inner step, and plants with
-quaternions among them.
-"""
+"""Projection of states after every inner step, and plants with quaternions in the state."""
 
 from dataclasses import dataclass, replace
 
@@ -12,38 +10,38 @@ from block_runs import assert_same, begun, go_on, memory, random_inputs, referen
 from hosts import instantiated
 from maximal import jacobians, poses
 from random_models import MODELS, random_state, random_tree
-from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.block.block import Block, Port
-from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.integrators import INTEGRATORS, RK4, SEMI_IMPLICIT_EULER
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.step import initialize
-from rigidblocks.block.stepper import StepError
-from rigidblocks.fmi.python import python_fmu
-from rigidblocks.joint import Reversed, Revolute, SixDoF, Spherical
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.kernel import model_header
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.stepper import StepError, initialize
+from rigidblocks.cosim.graph.fused_system import FusedSystem
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.fmi.python_fmu import python_fmu
+from rigidblocks.joints import Reversed, Revolute, SixDoF, Spherical
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.model_header import model_header
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import RobotPlant
-from rigidblocks.model.configuration import neutral, normalized, random_configuration, rate
-from rigidblocks.model.model import Model
-from rigidblocks.robots import planar2
-from rigidblocks.system.fused import FusedSystem
-from rigidblocks.system.system import System
+from rigidblocks.robot.configuration import (
+    neutral,
+    normalize_quaternions,
+    random_configuration,
+    rate,
+)
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import planar2
+from rigidblocks.spatial.spatial import identity, mcI
 
 STEPPERS = pytest.mark.parametrize("stepper", [numpy_stepper, compiled_stepper])
-SAME = 1e-10  # NumPy and C: a rounding or two a step, times what some 40 steps of a robot amplify
-UNIT = 4e-16  # a sum of four squares, a root and a division
-KEPT = (
-    1e-9  # RK4 at h = 1 ms over 10 s: h^4 times the fifth power of the spin, some radians a second
-)
+SAME = 1e-10  # NumPy and C differ by one or two roundings per step, amplified in 40 robot steps
+UNIT = 4e-16  # rounding of four squares, their sum, a root and a division
+KEPT = 1e-9  # RK4 error with h = 1 ms over 10 s: h^4 times the fifth power of some rad/s
 
 
 @dataclass(frozen=True, eq=False)
 class Turntable(Block):
-    """A point on a circle that grows with time and turns at u; a counter beside it that is not
-    moved back.
-    """
+    """Point on a rotating circle whose radius grows with time, and a state without projection."""
 
     u: float = 2.0
     sample_time: float | None = None
@@ -59,23 +57,23 @@ class Turntable(Block):
         return {"r": x.r * ((1.0 + p.growth * t) / np.sqrt(x.r @ x.r))}
 
 
-# the hook
+# projection of blocks
 
 
 @STEPPERS
 @pytest.mark.parametrize("method", INTEGRATORS.values(), ids=lambda method: method.name)
-def test_states_are_where_they_belong_after_the_start_and_after_each_step(stepper, method):
+def test_states_are_projected_at_initialization_and_after_each_inner_step(stepper, method):
     flat = Memory(Turntable())
     m, run = flat.start(), stepper(flat, method, 0.05)
     run.initialize(m, 2.0)
-    assert_allclose(m[1:3], [1.2, 1.6], rtol=1e-15)  # (3, 4) on a circle of radius 2
+    assert_allclose(m[1:3], [1.2, 1.6], rtol=1e-15)  # projection of (3, 4) to radius 2
     for k in range(4):
         run.step(m, 2.0 + k * 0.12, 0.12)
         assert_allclose(np.hypot(*m[1:3]), 1.0 + 0.5 * (2.0 + (k + 1) * 0.12), rtol=1e-14)
     assert_allclose(m[3], 0.48, rtol=1e-14)
 
 
-def test_compiled_projection_is_that_of_numpy_at_every_inner_step():
+def test_projected_states_in_numpy_and_in_c_agree_at_every_inner_step():
     flat, rows = Memory(Turntable()), []
     for stepper in (numpy_stepper, compiled_stepper):
         m, run = flat.start(), stepper(flat, SEMI_IMPLICIT_EULER, 0.07)
@@ -86,10 +84,10 @@ def test_compiled_projection_is_that_of_numpy_at_every_inner_step():
     assert_allclose(*rows, rtol=1e-14)
 
 
-def test_block_without_a_projection_pays_nothing():
+def test_block_without_projection_has_no_projection_code():
     for block, projects in ((RobotPlant(planar2()), False), (Turntable(), True)):
         flat = Memory(block)
-        assert NumpyEvaluator(flat).projects is projects
+        assert NumpyEvaluator(flat).has_projection is projects
         text = model_header(TracedEvaluator(flat), RK4, 1e-3)
         assert f"#define RB_PROJECTS {int(projects)}" in text
         assert ("void project(" in text) is projects
@@ -97,23 +95,23 @@ def test_block_without_a_projection_pays_nothing():
 
 @dataclass(frozen=True, eq=False)
 class Wrong(Turntable):
-    """Its projection names a state that there is not."""
+    """A block whose projection returns an unknown state."""
 
     def project(self, x):
         return {"angle": x.r}
 
 
-def test_projection_of_an_unknown_state_is_named():
+def test_projection_of_an_unknown_state_is_rejected():
     flat = Memory(Wrong())
     with pytest.raises(
         ValueError,
-        match=r"Wrong.project returned the unknown angle; it must return .* with some of: r, s",
+        match=r"Wrong.project returned the unknown angle; it must return .* with any of: r, s",
     ):
         initialize(NumpyEvaluator(flat), flat.start(), 0.0)
 
 
 @pytest.mark.slow
-def test_part_of_a_fused_system_is_moved_back_too():
+def test_fused_system_projects_the_states_of_its_parts():
     system = System()
     system.add("table", Turntable(), method="rk4")
     flat = Memory(FusedSystem(system, 0.1))
@@ -127,28 +125,28 @@ def test_part_of_a_fused_system_is_moved_back_too():
 
 
 def bodies(rng):
-    """A free body with a ball joint and a hinge on it, and a reversed ball joint on the base."""
+    """Return a free body with a ball joint and a hinge, and a reversed ball joint on the base."""
     return random_tree(
         rng, (-1, 0, 1, -1), (SixDoF(), Spherical(), Revolute(), Reversed(Spherical()))
     )
 
 
 def lengths(model, q):
-    """The lengths of all quaternions."""
+    """Return the norms of all quaternions."""
     starts = [
         k.start for joint, k in zip(model.joint, model.q_slices, strict=True) if joint.nq > joint.nv
     ]
     return np.array([np.linalg.norm(q[..., k : k + 4], axis=-1) for k in starts])
 
 
-def test_plant_starts_in_the_neutral_configuration_at_rest(model):
+def test_plant_is_initially_at_rest_in_the_neutral_configuration(model):
     flat = Memory(RobotPlant(model))
     m = flat.start()
     assert_array_equal(m[flat.where["q"]], neutral(model))
     assert not m[flat.where["qd"]].any()
 
 
-def test_start_of_a_plant_is_normalized(rng):
+def test_initial_quaternions_of_a_plant_are_normalized(rng):
     model = bodies(rng)
     q = random_configuration(model, rng)
     stretched = q * np.where(np.arange(model.nq) < 4, 3.0, 1.0)
@@ -156,7 +154,7 @@ def test_start_of_a_plant_is_normalized(rng):
 
 
 @pytest.mark.parametrize("q0", [0.0, [0, 0, 0, 0, 1, 2, 3, 1, 0, 0, 0, 0.5, 1, 0, 0, 0]])
-def test_plant_refuses_a_zero_quaternion(q0, rng):
+def test_plant_rejects_a_zero_quaternion(q0, rng):
     with pytest.raises(
         ValueError, match="the quaternion of joint1 of model 'random tree' must not be zero"
     ):
@@ -164,7 +162,7 @@ def test_plant_refuses_a_zero_quaternion(q0, rng):
 
 
 @STEPPERS
-def test_zero_quaternion_that_is_set_later_is_named_at_the_start(stepper, rng):
+def test_zero_quaternion_state_is_rejected_at_initialization(stepper, rng):
     flat = Memory(RobotPlant(bodies(rng)))
     m, run = flat.start(), stepper(flat, RK4, 1e-3)
     m[flat.where["q"]] = 0.0
@@ -172,7 +170,7 @@ def test_zero_quaternion_that_is_set_later_is_named_at_the_start(stepper, rng):
         run.initialize(m, 0.0)
 
 
-def test_positions_change_at_the_rate_of_the_configuration(model, rng):
+def test_position_derivative_of_a_plant_equals_the_configuration_derivative(model, rng):
     flat, s = Memory(RobotPlant(model)), random_state(rng, model)
     m = flat.start()
     m[flat.where["q"]], m[flat.where["qd"]] = s.q, s.qd
@@ -183,7 +181,7 @@ def test_positions_change_at_the_rate_of_the_configuration(model, rng):
 @pytest.mark.parametrize(
     ("name", "method"), [("all joints", RK4), ("satellite", SEMI_IMPLICIT_EULER)]
 )
-def test_compiled_plant_equals_numpy(name, method, rng):
+def test_plants_with_quaternions_have_equal_results_in_numpy_and_in_c(name, method, rng):
     model = MODELS[name]()
     s = random_state(rng, model)
     flat, rows = Memory(RobotPlant(model, q0=s.q, qd0=s.qd / 4, external_wrenches=True)), []
@@ -204,10 +202,10 @@ SCRIPT = '''
 import numpy as np
 
 from rigidblocks.fmi.slave import BlockSlave
-from rigidblocks.joint import Revolute, SixDoF, Spherical
+from rigidblocks.joints import Revolute, SixDoF, Spherical
 from rigidblocks.library import RobotPlant
-from rigidblocks.model.model import Model
-from rigidblocks.algebra.spatial import mcI, xlt
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import mcI, xlt
 
 
 class FreeBodies(BlockSlave):
@@ -222,7 +220,7 @@ class FreeBodies(BlockSlave):
 
 
 @pytest.mark.slow
-def test_python_fmu_of_a_plant_with_quaternions_is_its_block_in_numpy(tmp_path):
+def test_python_fmu_of_a_plant_with_quaternions_matches_the_results_of_its_block(tmp_path):
     script = tmp_path / "free_bodies_fmu.py"
     script.write_text(SCRIPT.lstrip())
     inputs = random_inputs(script, 20)
@@ -238,7 +236,7 @@ def test_python_fmu_of_a_plant_with_quaternions_is_its_block_in_numpy(tmp_path):
 
 
 def run(model, q, qd, seconds, dt=1e-2):
-    """Time histories of q and qd of a plant left alone, compiled, RK4 at h = 1 ms."""
+    """Return time histories of q and qd of a plant without inputs, compiled, RK4 at h = 1 ms."""
     flat = Memory(RobotPlant(model, q0=q, qd0=qd))
     m, stepper = flat.start(), compiled_stepper(flat, RK4, 1e-3)
     stepper.initialize(m, 0.0)
@@ -248,7 +246,7 @@ def run(model, q, qd, seconds, dt=1e-2):
 
 
 @pytest.mark.slow
-def test_quaternions_keep_their_length_over_a_long_run(rng):
+def test_quaternions_have_unit_norm_in_a_run_of_100_s(rng):
     model = bodies(rng)
     s = random_state(rng, model)
     q, _, _ = run(model, s.q, s.qd, 100.0)
@@ -257,7 +255,7 @@ def test_quaternions_keep_their_length_over_a_long_run(rng):
 
 
 @pytest.mark.slow
-def test_quaternions_of_euler_steps_keep_their_length_too(rng):
+def test_quaternions_have_unit_norm_after_semi_implicit_euler_steps(rng):
     model = bodies(rng)
     s = random_state(rng, model)
     flat = Memory(RobotPlant(model, q0=s.q, qd0=s.qd))
@@ -267,43 +265,44 @@ def test_quaternions_of_euler_steps_keep_their_length_too(rng):
         stepper.step(m, k * 1e-2, 1e-2)
         q = m[flat.where["q"]]
         assert_allclose(lengths(model, q), 1.0, rtol=0, atol=UNIT)
-        assert_allclose(q, normalized(model, q), rtol=0, atol=UNIT * np.abs(q).max())
+        assert_allclose(q, normalize_quaternions(model, q), rtol=0, atol=UNIT * np.abs(q).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("joint", [SixDoF(), Spherical(), Reversed(SixDoF())], ids=str)
-def test_body_without_torque_keeps_its_energy_and_its_angular_momentum_in_the_world(joint, rng):
+def test_torque_free_body_conserves_energy_and_momentum(joint, rng):
     body = mcI(
         2.0, [0.0, 0.0, 0.0], np.diag([0.3, 0.2, 0.12])
-    )  # spun about its middle axis it tumbles
+    )  # it spins about its axis of intermediate inertia, so that it tumbles
     free = Model("body", (-1,), (joint,), (identity(),), (body,)).with_gravity(np.zeros(3))
     qd0 = np.concatenate([[0.1, 3.0, 0.05], rng.uniform(-1, 1, 3)])[: joint.nv]
     q, qd, energies = run(free, joint.random(rng), qd0, 10.0)
     momenta = np.array([momentum(free, *x) for x in zip(q[::50], qd[::50], strict=True)])
     if isinstance(joint, Spherical):
-        momenta = momenta[:, :3]  # the joint holds the body where it is
+        momenta = momenta[:, :3]  # the joint fixes the position of the body
     assert np.ptp(qd, axis=0).max() > 3
     assert np.ptp(energies) < KEPT * energies[0]
     assert np.ptp(momenta, axis=0).max() < KEPT * np.abs(momenta).max()
 
 
 @pytest.mark.slow
-def test_satellite_keeps_its_momentum_and_energy_while_its_arms_swing(rng):
+def test_satellite_with_moving_arms_conserves_momentum_and_energy(rng):
     model = MODELS["satellite"]()
     s = random_state(rng, model)
     q, qd, energies = run(model, s.q, s.qd / 2, 5.0)
     momenta = np.array([momentum(model, *x) for x in zip(q[::50], qd[::50], strict=True)])
     assert np.ptp(qd, axis=0).max() > 1
-    assert np.ptp(energies) < 100 * KEPT * energies[0]  # the arms turn faster than the body
+    assert np.ptp(energies) < 100 * KEPT * energies[0]  # the arms rotate faster than the body
     assert np.ptp(momenta, axis=0).max() < 100 * KEPT * np.abs(momenta).max()
 
 
 def momentum(model, q, qd):
-    """The spatial momentum (6,) in base coordinates."""
+    """Return the spatial momentum (6,) in base coordinates."""
     parts = zip(poses(model, q), model.inertia, jacobians(model, q), strict=True)
     return sum(x.T @ body.matrix() @ x @ J @ qd for x, body, J in parts)
 
 
-def test_plant_of_a_model_with_a_massless_body_moves(rng):
+def test_plant_with_a_massless_body_conserves_energy(rng):
     pair = random_tree(rng, (-1, 0), (Revolute(), Revolute((1.0, 0.0, 0.0))))
     empty = replace(pair.inertia[0], m=0.0, h=np.zeros(3), I=np.zeros((3, 3)))
     model = replace(pair, inertia=(empty, pair.inertia[1]), massless=("body1",))
@@ -325,8 +324,8 @@ class Timed(Block):
 
 
 @STEPPERS
-def test_inner_steps_and_projections_are_at_their_times(stepper):
-    """RK4 integrates a polynomial of order 3 exactly, from wherever an inner step starts."""
+def test_projections_are_evaluated_at_the_time_of_their_inner_step(stepper):
+    """RK4 integrates a cubic polynomial exactly from the start of any inner step."""
     own = stepper(Memory(Timed()), RK4, 0.1)
     m = own.memory.start()
     own.initialize(m, 0.0)

@@ -1,4 +1,4 @@
-"""Records: what a block's functions read, and what they say of a name that there is not."""
+"""Records pass values to block functions and report unknown names."""
 
 import copy
 import re
@@ -16,7 +16,7 @@ def x():
     return record(STATES, np.arange(5.0), "state", "block 'Arm'")
 
 
-def test_record_has_an_attribute_of_its_shape_for_each_port(x):
+def test_record_has_an_attribute_for_each_port(x):
     assert x.q.tolist() == [0.0, 1.0]
     assert x.qd.tolist() == [2.0, 3.0]
     assert x.energy == 4.0
@@ -26,42 +26,42 @@ def test_record_has_an_attribute_of_its_shape_for_each_port(x):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("qq", "block 'Arm': no state 'qq'; there are: q, qd, energy (did you mean q?)"),
+        ("qq", "block 'Arm': no state 'qq'; available: q, qd, energy (did you mean q?)"),
         (
             "energie",
-            "block 'Arm': no state 'energie'; there are: q, qd, energy (did you mean energy?)",
+            "block 'Arm': no state 'energie'; available: q, qd, energy (did you mean energy?)",
         ),
-        ("tau", "block 'Arm': no state 'tau'; there are: q, qd, energy"),
+        ("tau", "block 'Arm': no state 'tau'; available: q, qd, energy"),
     ],
 )
-def test_wrong_name_is_answered_with_those_that_there_are(x, name, message):
+def test_error_for_an_unknown_name_lists_the_known_names(x, name, message):
     with pytest.raises(AttributeError) as error:
         getattr(x, name)
     assert str(error.value) == message
 
 
-def test_empty_record_says_that_there_are_none():
+def test_error_for_a_name_in_an_empty_record_says_that_it_has_no_names():
     with pytest.raises(AttributeError) as error:
         _ = Record({}, "input", "block 'Arm'").tau
-    assert str(error.value) == "block 'Arm': no input 'tau'; there are: none"
+    assert str(error.value) == "block 'Arm': no input 'tau'; available: none"
 
 
-def test_record_cannot_be_written(x):
-    message = "block 'Arm': the state 'q' cannot be set to 1.0 here; a function returns new values"
+def test_record_of_port_values_is_read_only(x):
+    message = "block 'Arm': the state 'q' cannot be set to 1.0 here; return the new values"
     with pytest.raises(AttributeError, match=re.escape(message)):
         x.q = 1.0
     with pytest.raises(ValueError, match="read-only"):
         x.q[0] = 1.0
 
 
-def test_memory_of_a_record_can_still_be_written():
+def test_record_of_port_values_is_a_view_of_the_block_memory():
     m = np.arange(5.0)
     x = record(STATES, m)
     m[0] = 7.0
     assert x.q[0] == 7.0
 
 
-def test_record_shows_its_values():
+def test_repr_of_a_record_contains_its_values():
     assert repr(Record({"a": 1.0, "b": 2.0})) == "Record(a=1.0, b=2.0)"
 
 

@@ -1,4 +1,4 @@
-"""The linearly implicit integrators: their stability on linear problems, and stiff plants."""
+"""Linearly implicit integrators: stability on linear problems, and stiff plants."""
 
 from dataclasses import dataclass
 
@@ -7,38 +7,38 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
-from rigidblocks.algebra.linear import linear_solver
-from rigidblocks.algebra.scalar import select
 from rigidblocks.block.block import Block, Port
-from rigidblocks.block.implicit import integrate_implicitly
 from rigidblocks.block.integrators import (
     INTEGRATORS,
     LINEARLY_IMPLICIT_EULER,
     RK4,
     LinearlyImplicit,
+    integrate_implicitly,
 )
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import StepError
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import PDController, RobotPlant
-from rigidblocks.robots import planar2
-from rigidblocks.system.continuous import ContinuousSystem
-from rigidblocks.system.system import System
+from rigidblocks.robot.robots import planar2
+from rigidblocks.spatial.linear_algebra import linear_solver
+from rigidblocks.spatial.scalar import select
 from rigidblocks.tracing.trace import trace
 
-ORDER = 0.1  # how far the fitted slope of log error over log step may be from the order
-EXACT = 1e-12  # some ten operations on numbers of size one
+ORDER = 0.1  # tolerance of the fitted slope of log error over log step
+EXACT = 1e-12  # rounding of some ten operations on values of magnitude 1
 IMPLICIT = [method for method in INTEGRATORS.values() if method.implicit is not None]
 METHODS = pytest.mark.parametrize("method", IMPLICIT, ids=lambda method: method.name)
 STEPPERS = pytest.mark.parametrize("stepper", [numpy_stepper, compiled_stepper])
 ROOT = 1 - 1 / np.sqrt(2)
-# of a method of order p and s stages with one gamma: the numerator is (1 - gamma z)^s e^z up to
-# z^p, where it ends
+# For order p and s stages with one gamma, the numerator is the Taylor series of (1 - gamma z)^s e^z
+# up to z^p
 STABILITY = {
     "linearly implicit euler": lambda z: 1 / (1 - z),
     "ros2": lambda z: (1 + (1 - 2 * ROOT) * z) / (1 - ROOT * z) ** 2,
     "rodas3": lambda z: (1 - z + z**3 / 6) / (1 - z / 2) ** 4,
-    # six stages, and one power more
+    # six stages, and the series up to one power more
     "rodas4p": lambda z: (
         (1 - z / 2 - z**2 / 16 + z**3 / 24 + 5 * z**4 / 768 - 7 * z**5 / 3072) / (1 - z / 4) ** 6
     ),
@@ -46,7 +46,7 @@ STABILITY = {
 
 
 def linear_step(method, A, x, h=1.0):
-    """One step on dx/dt = A x."""
+    """Return the state after one step of dx/dt = A x."""
     A = np.asarray(A, dtype=float)
     return integrate_implicitly(
         method, lambda _, x: A @ x, lambda *_: (A, np.zeros(len(A))), 0.0, np.array(x), h
@@ -60,17 +60,18 @@ def linear_step(method, A, x, h=1.0):
 @pytest.mark.parametrize(
     "z", [-1e-3, -0.5, -2.0, -50.0, -1e6, 0.3, 0.5j, 3j, 1e3j, -1 + 4j, -200 + 10j]
 )
-def test_step_on_a_linear_problem_is_the_stability_function(method, z):
-    # the plane of complex numbers is turned and stretched by a + b i as by [[a, -b], [b, a]]
+def test_step_of_a_linear_problem_is_multiplication_by_the_stability_function(method, z):
+    # multiplication by a + b i is the matrix [[a, -b], [b, a]]
     a, b = np.real(z), np.imag(z)
     expected = STABILITY[method.name](complex(z))
     actual = complex(*linear_step(method, [[a, -b], [b, a]], [1.0, 0.0]))
     assert abs(actual - expected) < EXACT * max(1.0, abs(expected))
 
 
+@pytest.mark.slow
 @METHODS
-def test_nothing_that_decays_grows_at_any_step(method):
-    for angle in np.linspace(np.pi / 2, np.pi, 40):  # the left half plane with its border
+def test_implicit_methods_damp_decaying_modes_at_any_step_size(method):
+    for angle in np.linspace(np.pi / 2, np.pi, 40):  # upper left half-plane and its boundary
         for size in np.logspace(-3, 8, 60):
             z = size * np.exp(1j * angle)
             a, b = min(z.real, 0.0), z.imag
@@ -78,19 +79,19 @@ def test_nothing_that_decays_grows_at_any_step(method):
 
 
 @METHODS
-def test_what_decays_fast_is_at_rest_after_one_step_and_does_not_ring(method):
+def test_fast_modes_decay_in_one_step_without_oscillation(method):
     x, sizes = np.array([1.0]), []
     for _ in range(4):
         x = linear_step(method, [[-1e6]], x)
         sizes.append(abs(x[0]))
     assert sizes[0] < 1e-5
     assert np.all(np.array(sizes[1:]) < 1e-5 * np.array(sizes[:-1]))
-    # an explicit method would be at (1e6)^4 / 24, the trapezoidal rule at -1 for ever
+    # an explicit method grows by (1e6)^4 / 24 per step, and the trapezoidal rule oscillates
 
 
 @METHODS
-def test_solution_that_a_stiff_force_holds_is_followed_at_steps_of_any_stiffness(method):
-    # Prothero and Robinson: dx/dt = l (x - sin t) + cos t stays on sin t
+def test_prothero_robinson_error_does_not_depend_on_the_stiffness(method):
+    # Prothero and Robinson: the solution of dx/dt = l (x - sin t) + cos t is sin t
     errors = []
     for stiffness in (-1e3, -1e5, -1e7):
         x, h = np.array([0.0]), 0.05
@@ -104,7 +105,7 @@ def test_solution_that_a_stiff_force_holds_is_followed_at_steps_of_any_stiffness
                 h,
             )
         errors.append(abs(x[0] - np.sin(40 * h)))
-    assert max(errors) < h**2  # of first order would be h, and an explicit step not finite
+    assert max(errors) < h**2  # a first-order error would be h, and an explicit step diverges
 
 
 # stiff plants
@@ -112,10 +113,9 @@ def test_solution_that_a_stiff_force_holds_is_followed_at_steps_of_any_stiffness
 
 @dataclass(frozen=True, eq=False)
 class Cushion(Block):
-    """A mass of 1 kg above a stiff spring-damper that only pushes, under a force that may depend on
-    time.
+    """Mass of 1 kg above a unilateral stiff spring-damper, with a force that may depend on time.
 
-    Where it is in contact the rates of decay are about k / d and d / m.
+    In contact its decay rates are about k / d and d / m.
     """
 
     start: float = 0.0
@@ -134,8 +134,8 @@ class Cushion(Block):
         return select(x.z < 0.0, -p.k * x.z - p.d * x.v, 0.0)
 
 
-FAST = 5e3 + np.sqrt(25e6 - 1e6)  # the fast decay of the cushion: of s^2 + 1e4 s + 1e6
-LIMIT = 2.785 / FAST  # the longest step of RK4 there
+FAST = 5e3 + np.sqrt(25e6 - 1e6)  # fast decay rate in contact, a root of s^2 - 1e4 s + 1e6
+LIMIT = 2.785 / FAST  # stability limit of the RK4 step
 
 
 def run(stepper, flat, method, h, t_stop, **values):
@@ -149,14 +149,15 @@ def run(stepper, flat, method, h, t_stop, **values):
 
 
 class Pressed(Cushion):
-    """A cushion that pulls too."""
+    """A cushion whose spring-damper acts in both directions."""
 
     def _push(self, x, p):
         return -p.k * x.z - p.d * x.v
 
 
+@pytest.mark.slow
 @METHODS
-def test_stiff_plant_comes_to_rest_at_steps_far_beyond_the_explicit_limit(method):
+def test_stiff_plant_settles_with_steps_100_times_above_the_explicit_stability_limit(method):
     flat, h = Memory(Pressed()), 100 * LIMIT
     m = run(compiled_stepper, flat, method, h, 60 * h, z=1e-3, v=-0.1)
     assert_allclose(m[flat.where["z"]], -9.81e-6, rtol=1e-6)
@@ -167,7 +168,7 @@ def test_stiff_plant_comes_to_rest_at_steps_far_beyond_the_explicit_limit(method
 
 @pytest.mark.slow
 @METHODS
-def test_error_on_a_stiff_plant_falls_at_the_order_beyond_the_explicit_limit(method):
+def test_stiff_plant_error_has_the_declared_order_above_the_explicit_stability_limit(method):
     # dx/dt = A x + (0, w): x = c + exp(A t) (x0 - c), A c = -(0, w)
     A, x0, c = (
         np.array([[0.0, 1.0], [-1e6, -1e4]]),
@@ -183,8 +184,9 @@ def test_error_on_a_stiff_plant_falls_at_the_order_beyond_the_explicit_limit(met
     assert abs(slope - method.order) < ORDER
 
 
-def test_contact_that_opens_and_closes_comes_to_rest_by_the_method_of_one_stage():
-    # its one stage sees one law of force in a step, in the contact or out of it
+@pytest.mark.slow
+def test_stiff_unilateral_contact_comes_to_rest_with_linearly_implicit_euler():
+    # its only stage evaluates one contact force per step, in contact or out of contact
     flat = Memory(Cushion())
     for h in (100 * LIMIT, 10 * LIMIT):
         m = run(compiled_stepper, flat, LINEARLY_IMPLICIT_EULER, h, 0.5, z=1e-2, v=-0.1)
@@ -195,8 +197,9 @@ def test_contact_that_opens_and_closes_comes_to_rest_by_the_method_of_one_stage(
 
 
 def held_robot(kd=2e5):
-    """A robot in a continuous loop with a controller of very stiff damping, which takes an explicit
-    step of 10 us.
+    """Return a robot with a controller of very stiff damping as one continuous block.
+
+    An explicit method needs steps of 10 us.
     """
     system = System()
     system.add("robot", RobotPlant(planar2(), q0=(0.3, -0.5)))
@@ -207,8 +210,9 @@ def held_robot(kd=2e5):
     return Memory(ContinuousSystem(system))
 
 
+@pytest.mark.slow
 @METHODS
-def test_robot_under_stiff_control_creeps_to_its_place_at_long_steps(method):
+def test_robot_with_a_stiff_controller_reaches_its_reference_position_with_long_steps(method):
     flat, h = held_robot(), 20e-3
     m = run(compiled_stepper, flat, method, h, 15.0)
     assert_allclose(m[flat.where["robot.q"]], (0.4, -0.6), atol=1e-3)
@@ -217,18 +221,18 @@ def test_robot_under_stiff_control_creeps_to_its_place_at_long_steps(method):
         run(compiled_stepper, flat, RK4, h, 1.0)
 
 
-# what a step is made of
+# parts of an implicit step
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
-def test_solution_by_elimination_solves(rng, n):
+def test_linear_solver_matches_the_solution_of_numpy(rng, n):
     W, b = rng.normal(size=(n, n)), rng.normal(size=n)
     W[rng.random((n, n)) < 0.3] = 0.0
-    W += np.roll(3.0 * np.eye(n), 1, axis=0)  # the large elements are off the diagonal
+    W += np.roll(3.0 * np.eye(n), 1, axis=0)  # the largest elements are off the diagonal
     assert_allclose(linear_solver(W)(b), np.linalg.solve(W, b), rtol=1e-13 * np.linalg.cond(W))
 
 
-def test_traced_elimination_exchanges_rows_as_the_values_ask():
+def test_traced_linear_solver_chooses_pivots_by_the_values_at_run_time():
     shape = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]])
     graph = trace(
         "solved",
@@ -247,8 +251,8 @@ def test_traced_elimination_exchanges_rows_as_the_values_ask():
 
 
 @STEPPERS
-def test_singular_equations_give_an_error_not_numbers(stepper):
-    # dx/dt = x with h gamma = 1
+def test_singular_equations_of_an_implicit_step_raise_an_error(stepper):
+    # dx/dt = x with h gamma = 1 makes the matrix I - h gamma J zero
     flat = Memory(Growth())
     with pytest.raises(StepError, match="Growth is not finite at t = 1 s: x"):
         run(stepper, flat, INTEGRATORS["linearly implicit euler"], 1.0, 1.0)
@@ -256,7 +260,7 @@ def test_singular_equations_give_an_error_not_numbers(stepper):
 
 @dataclass(frozen=True, eq=False)
 class Growth(Block):
-    """dx/dt = x."""
+    """Exponential growth, dx/dt = x."""
 
     states = (Port("x", (), "1", "", 1.0),)
 
@@ -265,8 +269,8 @@ class Growth(Block):
 
 
 @METHODS
-def test_tableau_is_that_of_a_linearly_implicit_method(method):
-    # alpha = a gamma-matrix and the sums of its rows are c, those of the gamma-matrix are the
+def test_linearly_implicit_tableau_is_consistent(method):
+    # alpha = a gamma-matrix. The row sums of alpha are c. The row sums of the gamma-matrix are the
     # weights of df/dt
     implicit, s = method.implicit, method.stages
     a, coupling = np.zeros((s, s)), np.zeros((s, s))

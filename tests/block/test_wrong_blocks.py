@@ -1,7 +1,5 @@
-"""Blocks as people write them wrong: each is answered with what is wrong, where, and what would be
-right.
-"""
-# ruff: noqa: ARG005 - the functions of wrong blocks need not use what they take
+"""Errors of invalid blocks state the mistake, its place and its remedy."""
+# ruff: noqa: ARG005 - the functions of invalid blocks need not use their arguments
 
 from dataclasses import dataclass
 
@@ -9,17 +7,17 @@ import numpy as np
 import pytest
 
 from rigidblocks.block.block import Block, Port, Record, call
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.library import GravityCompensation, Sine
-from rigidblocks.robots import planar2
+from rigidblocks.robot.robots import planar2
 
 U, Y = Port("u", unit="N.m"), Port("y", unit="N.m", start=0.0)
 
 
 @dataclass(frozen=True)
 class Lag(Block):
-    """A first-order lag with everything that it needs."""
+    """A complete first-order lag."""
 
     T: float = 0.1
     inputs = (U,)
@@ -34,12 +32,12 @@ class Lag(Block):
 
 
 def made(**members):
-    """A Lag that differs by these members."""
+    """Return a Lag with these members replaced."""
     return type("Lag", (Lag,), members)()
 
 
 def derivative(block):
-    """Its rates at the start."""
+    """Return the state derivatives of a block at its start values."""
     flat = Memory(block)
     return NumpyEvaluator(flat).derivative(flat.start())
 
@@ -60,146 +58,151 @@ def without_dataclass():
 
 
 WRONG = {
-    "a state that there is not": (
+    "unknown state": (
         lambda: derivative(made(derivative=lambda self, x: {"y": -x.yy})),
         AttributeError,
-        "block 'Lag': no state 'yy'; there are: y (did you mean y?)",
+        "block 'Lag': no state 'yy'; available: y (did you mean y?)",
     ),
-    "an input read as a state": (
+    "input read as a state": (
         lambda: derivative(made(derivative=lambda self, x: {"y": -x.u})),
         AttributeError,
-        "block 'Lag': no state 'u'; there are: y",
+        "block 'Lag': no state 'u'; available: y",
     ),
-    "a parameter that is no port": (
+    "parameter without a port": (
         lambda: derivative(made(derivative=lambda self, p: {"y": p.gain})),
         AttributeError,
-        "block 'Lag': no parameter 'gain'; there are: T",
+        "block 'Lag': no parameter 'gain'; available: T",
     ),
-    "a state that is assigned": (
+    "assignment to a state": (
         lambda: derivative(made(derivative=lambda self, x: setattr(x, "y", 1.0))),
         AttributeError,
-        "block 'Lag': the state 'y' cannot be set to 1.0 here; a function returns new values by "
-        "name",
+        "block 'Lag': the state 'y' cannot be set to 1.0 here; return the new values by name "
+        "instead",
     ),
-    "no return": (
+    "missing return": (
         lambda: derivative(made(derivative=lambda self: None)),
         TypeError,
         "Lag.derivative returned None; it must return a mapping with: y",
     ),
-    "a number returned": (
+    "number as result": (
         lambda: derivative(made(derivative=lambda self: 1.0)),
         TypeError,
         "Lag.derivative returned a value of type float; it must return a mapping with: y",
     ),
-    "a port left out for another": (
+    "missing port in the result": (
         lambda: derivative(made(derivative=lambda self: {"yd": 1.0})),
         ValueError,
-        "Lag.derivative left out y and returned the unknown yd; it must return a mapping with: y",
+        "Lag.derivative did not return y and returned the unknown yd; it must return a mapping "
+        "with: y",
     ),
-    "another shape": (
+    "wrong shape": (
         lambda: derivative(made(derivative=lambda self: {"y": np.zeros(2)})),
         ValueError,
         "Lag.derivative returned 'y' of shape (2,); it needs shape ()",
     ),
-    "a wrong argument": (
+    "unknown argument": (
         lambda: made(derivative=lambda self, time, x: {}),
         TypeError,
-        "Lag.derivative takes 'time'; a function of a block takes self and what it uses of "
-        "t, x, u, p",
+        "Lag.derivative has the argument 'time'; the arguments of a block function must be "
+        "self and "
+        "any of t, x, u, p",
     ),
-    "no self": (
+    "missing self": (
         lambda: made(derivative=lambda x, u, p: {}),
         TypeError,
-        "Lag.derivative has no self; its first argument is self, then some of t, x, u, p",
+        "Lag.derivative has no argument self; its arguments must be self and any of t, x, u, p",
     ),
-    "no derivative": (
+    "missing derivative": (
         lambda: type("Lag", (Block,), {"states": (Y,), "derivatives": lambda self: {}})(),
         ValueError,
-        "block 'Lag': no function derivative, which has to return: y (did you mean derivatives?)",
+        "block 'Lag': the function derivative is missing; it must return: y (did you mean "
+        "derivatives?)",
     ),
-    "no output": (
+    "missing output": (
         lambda: type("Gain", (Block,), {"inputs": (U,), "outputs": (Y,)})(),
         ValueError,
-        "block 'Gain': no function output, which has to return: y",
+        "block 'Gain': the function output is missing; it must return: y",
     ),
-    "two ports of one name": (
+    "duplicate port name": (
         lambda: made(inputs=(Port("T"),)),
         ValueError,
-        "block 'Lag': two ports have the name 'T', of the inputs and the parameters",
+        "block 'Lag': two ports have the name 'T', in inputs and parameters",
     ),
-    "two outputs of one name": (
+    "duplicate output name": (
         lambda: made(outputs=(Y, Y)),
         ValueError,
-        "block 'Lag': two ports have the name 'y', of the states and the outputs",
+        "block 'Lag': two ports have the name 'y', in states and outputs",
     ),
-    "a state without a start": (
+    "state without start value": (
         lambda: made(outputs=(Port("y"),), states=(Port("y"),)),
         ValueError,
         "block 'Lag': the state 'y' needs a start value: Port(..., start=0.0)",
     ),
-    "a rate that is no state": (
+    "rate that is not a state": (
         lambda: made(states=(Y, Port("q", start=0.0, rate="qdd"), Port("qd", start=0.0))),
         ValueError,
-        "block 'Lag': the rate 'qdd' of the state 'q' is no other state; there are: y, qd (did you "
-        "mean qd?)",
+        "block 'Lag': the rate 'qdd' of the state 'q' is not another state; available: y, qd (did "
+        "you mean qd?)",
     ),
-    "an output of another shape than its state": (
+    "output shape differs from the state shape": (
         lambda: made(outputs=(Port("y", (2,)),)),
         ValueError,
-        "block 'Lag': the output 'y' of shape (2,) is the state of that name, which has shape ()",
+        "block 'Lag': the output 'y' has shape (2,); the state of the same name has shape ()",
     ),
-    "a parameter that is not a number": (
+    "parameter that is not finite": (
         lambda: Lag(T=np.nan),
         ValueError,
         "block 'Lag': the start value of port 'T' must be finite, not nan",
     ),
-    "a parameter out of its bounds": (
+    "parameter outside its bounds": (
         lambda: Lag(T=0.0),
         ValueError,
         "block 'Lag': the start value of T is 0 s; it must be positive",
     ),
-    "an unknown unit": (
+    "unknown unit": (
         lambda: made(inputs=property(lambda self: (Port("u", unit="Nm"),))),
         ValueError,
-        "block 'Lag': unit 'Nm' has the unknown symbol 'Nm'; known are: 1, kg, m, s, A, K, rad, N, "
+        "block 'Lag': unit 'Nm' has the unknown symbol 'Nm'; known symbols: 1, kg, m, s, A, "
+        "K, rad, N, "
         "J, W, Hz, V",
     ),
-    "ports as a function": (
+    "ports as a method": (
         lambda: made(inputs=lambda self: (U,)),
         TypeError,
         "block 'Lag': inputs is a function; write @property above it",
     ),
-    "one port without a comma": (
+    "one port without a tuple": (
         lambda: made(inputs=U),
         TypeError,
-        "block 'Lag': inputs is one port and no tuple; a comma makes it one: (Port(...),)",
+        "block 'Lag': inputs is a single port; it must be a tuple of ports: (Port(...),)",
     ),
-    "names in the place of ports": (
+    "names instead of ports": (
         lambda: made(inputs=("u",)),
         TypeError,
         "block 'Lag': inputs must be a tuple of ports, not ('u',)",
     ),
-    "a sample time of zero": (
+    "sample time of zero": (
         lambda: made(sample_time=0.0),
         ValueError,
         "block 'Lag': the sample_time must be positive, not 0.0 s",
     ),
-    "sampled states without a sample time": (
+    "sampled states without sample time": (
         lambda: made(sampled=(Port("n", start=0.0),), update=lambda self, x: {"n": x.n}),
         ValueError,
         "block 'Lag': the sampled states n need a sample_time [s], which is a field of the block",
     ),
-    "a dataclass that can be changed": (
+    "mutable dataclass": (
         plain_dataclass,
         TypeError,
-        "block 'Gain' can be changed; write @dataclass(frozen=True) above its class",
+        "block 'Gain' is mutable; write @dataclass(frozen=True) above its class",
     ),
-    "no dataclass": (
+    "missing dataclass decorator": (
         without_dataclass,
         TypeError,
-        "block 'Gain' has no fields to take values; write @dataclass(frozen=True) above its class",
+        "block 'Gain' has no fields and takes no arguments; write "
+        "@dataclass(frozen=True) above its class",
     ),
-    "a block of the library": (
+    "library block": (
         lambda: Sine(frequency=(1.0, -2.0)),
         ValueError,
         "block 'Sine': the start value of frequency[2] is -2 Hz; it must be positive",
@@ -208,19 +211,19 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("make", "kind", "message"), WRONG.values(), ids=WRONG)
-def test_wrong_block_is_told_what_where_and_what_would_be_right(make, kind, message):
+def test_error_of_an_invalid_block_names_cause_place_and_remedy(make, kind, message):
     with pytest.raises(kind) as error:
         make()
     assert str(error.value) == message
 
 
-def test_right_blocks_are_made():
+def test_blocks_with_valid_ports_and_functions_are_accepted():
     assert derivative(Lag(T=0.2)).tolist() == [0.0]
     assert Lag(T=0.2).parameters[0].start == 0.2
     assert GravityCompensation(planar2()).outputs[0].name == "tau"
 
 
-def test_block_with_an_init_of_its_own_is_checked_behind_it():
+def test_block_is_validated_after_its_user_defined_init():
     class Tank(Block):
         def __init__(self, level):
             super().__init__()

@@ -1,1 +1,1 @@
-"""What a block is, its flat memory, the evaluation of its functions on it, and its step."""
+"""Blocks: ports, functions, flat memory layout, evaluators, integration methods and steppers."""

@@ -1,77 +1,260 @@
-"""What a block is: typed ports and pure functions, a frozen record with no memory of its own."""
+"""Block: an immutable record with typed ports and pure functions, validated at construction."""
 
 import abc
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, is_dataclass, replace
 from functools import cache, cached_property, wraps
+from numbers import Integral
+from operator import is_
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.check import check
-from rigidblocks.block.port import Port, finite, flatten, record
-from rigidblocks.block.record import Record, Values
-from rigidblocks.pictures import described
+from rigidblocks.block.port import (
+    Port,
+    Record,
+    Values,
+    close_match_hint,
+    finite,
+    flatten,
+    record,
+    suggestion,
+)
+from rigidblocks.common.display_hooks import html_table
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.immutable_data import is_frozen, read_only
+from rigidblocks.spatial.spatial import Array
 
 __all__ = [
     "Block",
     "Port",
     "Record",
     "Values",
+    "argument_names",
     "call",
     "computed_outputs",
     "finite",
     "flatten",
     "record",
     "state_outputs",
-    "takes",
 ]
+
+MOST_IN_C = 2**31 - 1  # largest int in the generated C code
+KINDS = ("inputs", "outputs", "states", "sampled", "parameters")
+Ports = dict[str, tuple[Port, ...]]
+
+
+def check(block: Any, base: type) -> None:
+    """Validate a block after construction.
+
+    Each port property must be a tuple of ports, and port names must be unique. States and
+    parameters must have start values, and each `rate` must be the name of a state. An output with
+    the name of a state must have the shape of that state. The sample time must be positive. The
+    block must override each function of `base` that its ports require.
+
+    Raises:
+        TypeError: The block is mutable, or a port has the wrong type.
+        ValueError: The ports, functions or sample time are inconsistent.
+    """
+    where = f"block '{type(block).__name__}'"
+    parameters = getattr(type(block), "__dataclass_params__", None)
+    if parameters is not None and not parameters.frozen:
+        raise TypeError(f"{where} is mutable; write @dataclass(frozen=True) above its class")
+    T = block.sample_time
+    if T is not None and not (np.isfinite(T) and T > 0):
+        raise ValueError(f"{where}: the sample_time must be positive, not {T} s")
+    try:
+        ports = {kind: getattr(block, kind) for kind in KINDS}
+    except ValueError as error:  # from a port or from derived data
+        raise ValueError(f"{where}: {error}") from error
+    for problem in _wrong_kinds(ports):
+        raise TypeError(f"{where}: {problem}")
+    functions = (_missing_functions(block, base, ports), _wrong_sampling(block, ports))
+    for problems in (_double_names(ports), _wrong_states(ports), *functions):
+        for problem in problems:
+            raise ValueError(f"{where}: {problem}")
+
+
+def make_fields_immutable(block: Any) -> None:
+    """Replace the fields of a block by immutable values.
+
+    NumPy scalars and zero-dimensional arrays become Python scalars, other arrays become read-only
+    copies, and lists become tuples.
+
+    Raises:
+        ValueError: An array has masked elements.
+        TypeError: A value is complex.
+    """
+    for one in fields(block) if is_dataclass(block) else ():
+        value = getattr(block, one.name, None)
+        owned = _immutable_value(value, f"{one.name} of block '{type(block).__name__}'")
+        if owned is not value:
+            object.__setattr__(block, one.name, owned)
+
+
+def _immutable_value(value: Any, what: str) -> Any:
+    if np.ma.is_masked(value):
+        raise ValueError(f"{what} has masked elements; replace them, e.g. by value.filled(0.0)")
+    if isinstance(value, np.ndarray | np.generic):
+        if value.dtype.kind == "c":
+            raise TypeError(f"{what} takes real numbers, not complex numbers: {value!r:.60}")
+        if not np.ndim(value):
+            return value.item()
+        frozen = type(value) is np.ndarray and is_frozen(value)
+        return value if frozen else read_only(np.asarray(value))
+    if type(value) is dict:
+        return {key: _immutable_value(one, what) for key, one in value.items()}
+    if type(value) in (list, tuple):
+        owned = tuple(_immutable_value(one, what) for one in value)
+        same = type(value) is tuple and all(map(is_, owned, value))
+        return value if same else owned
+    if is_dataclass(value) and not isinstance(value, type | Tree):
+        return _immutable_record(value, what)
+    return value
+
+
+def _immutable_record(value: Any, what: str) -> Any:
+    """Return `value` with read-only arrays if it is a frozen record of this package.
+
+    `what` names the value in error messages.
+    """
+    is_record = type(value).__module__.startswith("rigidblocks.")
+    if not is_record or hasattr(value, "sampled") or not value.__dataclass_params__.frozen:
+        return value
+    changed = {}
+    for one in fields(value):
+        old = getattr(value, one.name, None)
+        if one.init and (owned := _immutable_value(old, what)) is not old:
+            changed[one.name] = owned
+    return replace(value, **changed) if changed else value
+
+
+def _wrong_kinds(ports: dict[str, Any]) -> Iterator[str]:
+    for kind, some in ports.items():
+        if callable(some):
+            yield f"{kind} is a function; write @property above it"
+        elif isinstance(some, Port):
+            yield f"{kind} is a single port; it must be a tuple of ports: (Port(...),)"
+        elif not isinstance(some, tuple) or not all(isinstance(port, Port) for port in some):
+            yield f"{kind} must be a tuple of ports, not {some!r}"
+
+
+def _double_names(ports: Ports) -> Iterator[str]:
+    states = {port.name for port in (*ports["states"], *ports["sampled"])}
+    kinds: dict[str, str] = {}
+    for kind in ("states", "sampled", "inputs", "outputs", "parameters"):
+        own: set[str] = set()
+        for port in ports[kind]:
+            is_state = kind == "outputs" and port.name in states and port.name not in own
+            if port.name in kinds and not is_state:
+                pair = dict.fromkeys((kinds[port.name], kind))
+                yield f"two ports have the name '{port.name}', in {' and '.join(pair)}"
+            kinds.setdefault(port.name, kind)
+            own.add(port.name)
+
+
+def _wrong_states(ports: Ports) -> Iterator[str]:
+    names = [port.name for port in ports["states"]]
+    states = {port.name: port for port in (*ports["states"], *ports["sampled"])}
+    for what, some in (("state", states.values()), ("parameter", ports["parameters"])):
+        for port in some:
+            if port.start is None:
+                yield f"the {what} '{port.name}' needs a start value: Port(..., start=0.0)"
+    for port in ports["states"]:
+        if port.rate is not None and (port.rate not in names or port.rate == port.name):
+            others = suggestion(port.rate, (name for name in names if name != port.name))
+            yield (
+                f"the rate '{port.rate}' of the state '{port.name}' is not another state; {others}"
+            )
+    for port in ports["outputs"]:
+        if port.name in states and port.shape != states[port.name].shape:
+            yield (
+                f"the output '{port.name}' has shape {port.shape}; the state of the same name has "
+                f"shape {states[port.name].shape}"
+            )
+
+
+def _wrong_sampling(block: Any, ports: Ports) -> Iterator[str]:
+    if block.sample_time is None and ports["sampled"]:
+        names = ", ".join(port.name for port in ports["sampled"])
+        yield f"the sampled states {names} need a sample_time [s], which is a field of the block"
+
+
+def _missing_functions(block: Any, base: type, ports: Ports) -> Iterator[str]:
+    states = {port.name for port in (*ports["states"], *ports["sampled"])}
+    computed = tuple(port for port in ports["outputs"] if port.name not in states)
+    needs = {"derivative": ports["states"], "update": ports["sampled"], "output": computed}
+    for function, some in needs.items():
+        if some and getattr(type(block), function) is getattr(base, function):
+            names = ", ".join(port.name for port in some)
+            own = [name for name in dir(type(block)) if not hasattr(base, name)]
+            hint = close_match_hint(function, own)
+            yield f"the function {function} is missing; it must return: {names}{hint}"
+
+
+def check_count(name: str, value: Any, most: int | None = None) -> None:
+    """Check that a value is an integer from 1 to `most`.
+
+    Raises:
+        TypeError: The value is not an integer.
+        ValueError: The value is below 1 or above `most`.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        shown = "None" if value is None else f"{value!r} of type {type(value).__name__}"
+        raise TypeError(f"{name} must be an integer, not {shown}")
+    if int(value) < 1:
+        raise ValueError(f"{name} must be at least 1, not {value}")
+    if most is not None and int(value) > most:
+        raise ValueError(f"{name} must be at most {most}, not {value}")
 
 
 ARGUMENTS = ("t", "x", "u", "p")
-FUNCTIONS = ("derivative", "project", "margins", "initial", "update", "output")
+FUNCTIONS = ("derivative", "project", "switching_functions", "initial", "update", "output")
 
 
-def takes_some(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a block, typed as one that may take any of t, x, u and p."""
+def with_any_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with a type hint that allows any subset of the arguments t, x, u, p."""
     return function
 
 
 class Block(abc.ABC):  # noqa: B024 - every function has a default, no block needs all of them
-    """A dynamic system with inputs u, outputs y, states x and parameters p.
+    """Dynamic system with inputs u, outputs y, states x and parameters p.
 
-        dx/dt = derivative(t, x, u, p)        for the continuous `states`
+        dx/dt = derivative(t, x, u, p)     for the continuous `states`
         x     = project(t, x, u, p)        at the start and after every inner step of the integrator
-        x     = update(t, x, u, p)            for the `sampled` states, every `sample_time`
+        x     = update(t, x, u, p)         for the `sampled` states, every `sample_time`
         y     = output(t, x, u, p)
 
-    Subclasses are frozen dataclasses: their fields are structure and start values, nothing is
-    remembered between calls. The functions take what they name of t [s] and the records x, u, p
-    with the ports as attributes, and return their results by port name. They are pure and run on
-    floats and on traced scalars: no `if` on a value that they are given, `select` instead.
+    Subclasses are frozen dataclasses. Their fields define the structure and the start values;
+    function calls store no data in the block. A function declares the arguments that it uses: t [s]
+    and the records x, u and p with one attribute per port. It returns a mapping from port names to
+    values. Functions are pure and support floats and traced scalars. They use `select` instead of
+    `if` for conditions on values.
 
-    An output port with the name of a state is that state; `output` leaves it out.
+    An output port with the name of a state has the value of that state; `output` omits it.
 
-    Raises TypeError, where the class is made, for a function that takes something else. Raises
-    TypeError or ValueError, where a block is made, for what does not fit together (`check`).
+    Raises:
+        TypeError: A function takes other arguments (raised by the class definition), or a field or
+            port has the wrong type (raised by the constructor).
+        ValueError: The fields or ports of a block are inconsistent (`check`).
     """
 
     sample_time: float | None = None
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
-        if "__repr__" not in vars(cls):  # else dataclass would write out every array
+        if "__repr__" not in vars(cls):  # the default of a dataclass would print every array
             cls.__repr__ = Block.__repr__  # type: ignore[method-assign]
         for name in FUNCTIONS:
             if name in vars(cls):
                 _check_arguments(f"{cls.__name__}.{name}", vars(cls)[name])
-        for name in ("__init__", "__post_init__"):  # the last thing that makes a block checks it
+        for name in ("__init__", "__post_init__"):  # the last constructor function checks the block
             if name in vars(cls):
-                setattr(cls, name, _then_checked(name, vars(cls)[name]))
+                setattr(cls, name, _with_check(name, vars(cls)[name]))
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: not what has been found of it meanwhile, such as a loaded library."""
+        """Return the fields for pickle, without cached properties such as loaded libraries."""
         kind = type(self)
         return {
             name: value
@@ -83,23 +266,23 @@ class Block(abc.ABC):  # noqa: B024 - every function has a default, no block nee
         try:
             sides = (", ".join(map(_port_text, ports)) for ports in (self.inputs, self.outputs))
             return f"<{type(self).__name__}: {' -> '.join(sides)}>"
-        except Exception:  # one that is not yet whole, in a message of what is wrong with it
+        except Exception:  # an incomplete block in an error message
             return f"<{type(self).__name__}>"
 
     def _repr_html_(self) -> str:
-        """What notebooks show: a table of the ports."""
+        """Return a table of the ports for notebooks."""
         sides = (("input", self.inputs), ("output", self.outputs), ("parameter", self.parameters))
         rows = (
             (side, port.name, str(port.shape), " ".join(dict.fromkeys(port.units)), port.doc)
             for side, ports in sides
             for port in ports
         )
-        return described(type(self).__name__, ("", "port", "shape", "unit", ""), rows)
+        return html_table(type(self).__name__, ("", "port", "shape", "unit", ""), rows)
 
     def __init__(self, *values: Any, **named: Any) -> None:
         if values or named:
             raise TypeError(
-                f"block '{type(self).__name__}' has no fields to take values; write "
+                f"block '{type(self).__name__}' has no fields and takes no arguments; write "
                 "@dataclass(frozen=True) above its class"
             )
         if type(self).__init__ is Block.__init__:
@@ -107,105 +290,114 @@ class Block(abc.ABC):  # noqa: B024 - every function has a default, no block nee
 
     def __post_init__(self) -> None:
         if type(self).__post_init__ is Block.__post_init__:
+            make_fields_immutable(self)
             check(self, Block)
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """The input ports."""
+        """Input ports."""
         return ()
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """The output ports."""
+        """Output ports."""
         return ()
 
     @property
     def states(self) -> tuple[Port, ...]:
-        """The continuous states."""
+        """Continuous states."""
         return ()
 
     @property
     def sampled(self) -> tuple[Port, ...]:
-        """The sampled states."""
+        """Sampled states."""
         return ()
 
     @property
     def parameters(self) -> tuple[Port, ...]:
-        """The parameters that may stay tunable in a compiled or packaged block."""
+        """Parameters."""
         return ()
 
-    @takes_some
+    @with_any_arguments
     def derivative(self) -> Values:
-        """The rates of the continuous states [unit of the state per s]."""
+        """Return the derivatives of the continuous states by name."""
         return {}
 
-    @takes_some
+    @with_any_arguments
     def project(self) -> Values:
-        """The continuous states moved back to where they belong, at the start and after every inner
-        step: a quaternion to unit length.
+        """Return the continuous states projected onto their constraints, e.g. unit quaternions.
 
-        A state that is left out stays where it is. Which ones are given may not depend on values.
+        The stepper calls this function at the start and after every inner step. States that the
+        function does not return are unchanged. The set of returned names must not depend on values.
         """
         return {}
 
-    @takes_some
-    def margins(self) -> Any:
-        """Numbers (n,) by whose signs one law or another holds, such as the gap of a contact.
+    @with_any_arguments
+    def switching_functions(self) -> Any:
+        """Return the switching functions (n,), e.g. contact gaps; their signs select the equations.
 
-        Adaptive methods end a step where a sign changes, so that each has one law. Positive is one
-        side, zero and negative the other; how many there are may not depend on values.
+        Adaptive methods end a step at a sign change, so that one set of equations applies in each
+        step. Zero counts as negative. The number n must not depend on values.
         """
         return np.zeros(0)
 
-    @takes_some
+    @with_any_arguments
     def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        """The sampled states after the start of a run at t, which is a sample instant: by default
-        one `update`.
+        """Return the sampled states after initialization at the sample instant t.
+
+        The default implementation calls `update`.
         """
         return call(self, "update", t, x, u, p)
 
-    @takes_some
+    @with_any_arguments
     def update(self) -> Values:
-        """The sampled states after the sample instant t."""
+        """Return the sampled states after the sample instant t."""
         return {}
 
-    @takes_some
+    @with_any_arguments
     def output(self) -> Values:
-        """The outputs that are not states."""
+        """Return the outputs that are not states."""
         return {}
 
     def longest_hold(self, u: Record, p: Record) -> float:
-        """The longest communication step [s] over which the outputs may be held before what they
-        drive gets unstable.
+        """Return the longest communication step [s] for which held outputs remain stable.
 
-        `u` has the values, at the start of a run, of the inputs, and of the inputs of the parts
-        from which those come at once. Infinite where nothing is known.
+        Args:
+            u: Start values of the block's inputs. It also contains the inputs of other parts whose
+                outputs have direct feedthrough to the block's inputs.
+            p: Parameters.
+
+        Returns:
+            Step size [s]; infinite if no limit is known.
         """
         del u, p
         return float("inf")
 
     def modes(self, x: Record, p: Record) -> Array:
-        """Eigenvalues [1/s] of its differential equation that the block knows of and may come to
-        from the states x, those of stiff springs; none unless it says so.
-        """
+        """Return the eigenvalues [1/s] of fast modes at x, such as stiff springs."""
         del x, p
         return np.zeros(0)
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Names of outputs that tell how near loops are to a singular configuration: of each its
-        condition, large near one, and its rank, smaller there.
+        """Names of the output pairs (condition, rank) that indicate singular loop configurations.
+
+        Near a singular configuration the condition number is large. In the singular configuration
+        the rank is reduced.
         """
         return ()
 
     def suspects(self, x: Record) -> Iterable[str]:
-        """What in the states x may be why a run cannot go on from there."""
+        """Yield possible causes of a failed run at the states x."""
         del x
         return ()
 
     def remarks(self, t: Array, y: Record) -> Iterable[str]:
-        """What the log is to say of a run, from the times t (n,) and the outputs (n, *shape) of
-        each port at them.
+        """Yield log messages about a run.
+
+        Args:
+            t: Times (n,) [s].
+            y: Outputs (n, *shape) of each port at these times.
         """
         del t, y
         return ()
@@ -216,51 +408,56 @@ def _port_text(port: Port) -> str:
 
 
 @cache
-def takes(function: Callable[..., Values]) -> tuple[str, ...]:
-    """Which of t, x, u and p a function of a class of blocks takes, in its own order."""
+def argument_names(function: Callable[..., Values]) -> tuple[str, ...]:
+    """Return the arguments of a block function (any of t, x, u and p) in the declared order."""
     return tuple(inspect.signature(function).parameters)[1:]
 
 
 def call(block: Block, function: str, t: Any, x: Record, u: Record, p: Record) -> Values:
-    """The values by name that a function of the block returns, given what it takes."""
+    """Call a block function with its declared arguments and return its values by port name."""
     given = {"t": t, "x": x, "u": u, "p": p}
-    names = takes(getattr(type(block), function))
+    names = argument_names(getattr(type(block), function))
     values: Values = getattr(block, function)(**{name: given[name] for name in names})
     return values
 
 
-def _then_checked(name: str, function: Callable[..., None]) -> Callable[..., None]:
-    """A function that makes a block, which then is checked, by the last of several such classes."""
+def _with_check(name: str, function: Callable[..., None]) -> Callable[..., None]:
+    """Wrap a constructor; after the last constructor of a class hierarchy, check the block."""
 
     @wraps(function)
     def make(self: Block, *values: Any, **named: Any) -> None:
+        if name == "__post_init__":
+            make_fields_immutable(self)
         function(self, *values, **named)
         if getattr(type(self), name) is make:
+            make_fields_immutable(self)
             check(self, Block)
 
     return make
 
 
 def _check_arguments(where: str, function: Any) -> None:
-    """Raises TypeError for a function of a block that takes anything but some of t, x, u and p."""
+    """Raise TypeError if a block function takes arguments other than t, x, u and p."""
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
     first, *rest = inspect.signature(function).parameters.values()
     if first.name in ARGUMENTS:
-        raise TypeError(f"{where} has no self; its first argument is self, then some of t, x, u, p")
+        raise TypeError(
+            f"{where} has no argument self; its arguments must be self and any of t, x, u, p"
+        )
     for argument in rest:
         if argument.name not in ARGUMENTS or argument.kind is not plain:
             raise TypeError(
-                f"{where} takes '{argument}'; a function of a block takes self and what it uses "
-                "of t, x, u, p"
+                f"{where} has the argument '{argument}'; the arguments of a block function must "
+                "be self and any of t, x, u, p"
             )
 
 
 def state_outputs(block: Block) -> tuple[str, ...]:
-    """The names of the outputs that are states."""
+    """Return the names of the outputs that are states."""
     states = {port.name for port in (*block.states, *block.sampled)}
     return tuple(port.name for port in block.outputs if port.name in states)
 
 
 def computed_outputs(block: Block) -> tuple[Port, ...]:
-    """The outputs that `output` computes."""
+    """Return the outputs that `output` computes."""
     return tuple(port for port in block.outputs if port.name not in state_outputs(block))

@@ -1,93 +1,104 @@
-"""Blocks with a part that is written in C, with loops over tables, not traced: their sample."""
+"""Blocks that call functions that are not traced: C functions on data tables, and Python functions.
+
+The sample update of a `WrittenBlock` is a C function. A `StagedBlock` calls a C function between
+its traced functions. A `PythonBlock` calls a Python function, e.g. a neural network, socket or
+device.
+"""
 
 import abc
 import ctypes
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import is_traced
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.record import Record, Values
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.port import Port, Record, Values
+from rigidblocks.spatial.scalar import is_traced
+from rigidblocks.spatial.spatial import Array
 
 
 class BlockInC(Block):
-    """A block of which a part is a function in C, over tables of what is particular to the block:
-    the same text in all forms.
-    """
+    """Block whose equations are a C function with data tables; NumPy runs also call it."""
 
     @property
     @abc.abstractmethod
     def function(self) -> str:
-        """The name of the function."""
+        """Name of the C function."""
 
     @property
     @abc.abstractmethod
     def tables(self) -> str:
-        """C text of what is particular to this block, before `headers`."""
+        """C code of the block's data tables, placed before `headers`."""
 
     @property
     @abc.abstractmethod
     def headers(self) -> tuple[str, ...]:
-        """The C files with the function, by their paths in the folder `c`, each after those that it
-        uses.
-        """
+        """Paths of the C files in the folder `c`, in the order of inclusion."""
 
     @abc.abstractmethod
     def structure(self) -> Block:
-        """A block with the same ports that can be traced, in which whatever goes through the C
-        depends on all that this gets; its values mean nothing.
+        """Return a traceable block with the same ports, for dependency analysis only.
+
+        Its values have no meaning. All results of the C function depend on all its arguments.
         """
 
     def written_text(self) -> str:
-        """The C of the function, all in one text."""
-        parts = (files("rigidblocks").joinpath("c", path).read_text() for path in self.headers)
+        """Return the C code of the function and of all files that it uses."""
+        headers = ("kernel/workspace.h", *self.headers)
+        parts = (files("rigidblocks").joinpath("c", path).read_text() for path in headers)
         lines = "".join(parts).splitlines()
         kept = (line for line in lines if not line.startswith('#include "'))
         return "\n".join((self.tables, *kept, ""))
 
 
 class WrittenBlock(BlockInC):
-    """A sampled block whose `update` is a function in C, the same one in all forms.
+    """Sampled block whose `update` is a C function, also in NumPy runs.
 
         static inline void NAME(const double *state, const double *ARGUMENT, ..., double *out)
 
-    It gets the sampled states one after the other, the `arguments`, which are inputs and
-    parameters, and writes the sampled states. In NumPy it is called in a library that is compiled
-    when it is first needed; a kernel and a native FMU have its text in theirs. So its code does not
-    grow as a trace would, but it cannot be part of another trace: `linearize` refuses it, a fused
-    system calls it. It is the step of a plant from the sample before, over which the inputs are
-    held: no output reads an input at once unless it `reads_at_once`, and every output is taken to
-    depend on every state.
+    The function reads the sampled states in order and the `arguments`, which are inputs and
+    parameters. It writes the sampled states. In NumPy the block calls a library that is compiled at
+    the first use. Kernels and native FMUs include the C code, which is smaller than a trace.
+
+    The block cannot be traced: `linearize` rejects it, and a fused system calls the C function. A
+    plant steps from its last sample with held inputs. Outputs have no direct feedthrough unless
+    `reads_at_once` is true. The dependency analysis assumes that every output depends on every
+    state.
     """
 
     @property
     def start_function(self) -> str | None:
-        """The name of one with the same arguments that writes the sampled states at the start of a
-        run over those that are there; None where nothing is to be computed.
+        """Name of the C function that initializes the sampled states.
+
+        It has the same arguments as the C function of `update`. If the name is None, the sampled
+        states have their start values.
         """
         return None
 
     @property
     def reads_at_once(self) -> bool:
-        """Whether the sampled states depend on the inputs at the sample instant: those of a sensor,
-        not those of a plant.
+        """True if sampled states depend on the inputs at the sample instant.
+
+        It is true for sensors and false for plants.
         """
         return False
 
     @property
     @abc.abstractmethod
     def arguments(self) -> tuple[str, ...]:
-        """The names of the inputs and parameters that it gets, in order."""
+        """Names of the inputs and parameters of the C function, in order."""
 
     def update_text(self, memory: Memory) -> str:
-        """The C of `initial` and `update` on the flat memory, after `written_text`; parameters that
-        are not in the memory are constants.
+        """Return the C code of `initial` and `update` on the flat memory.
+
+        The generated file must contain this code after `written_text`. Parameters that are not in
+        the memory are constants.
         """
         start = {port.name: port.start for port in (*self.inputs, *self.parameters)}
         lines, given = list[str](), list[str]()
@@ -101,7 +112,7 @@ class WrittenBlock(BlockInC):
                 given.append(name)
         arguments = ", ".join(("in + RB_Z", *given, "out"))
         size = sum(port.size for port in self.sampled)
-        copy = f"    memcpy(out, in + RB_Z, {size} * sizeof *out);"  # the states as they are
+        copy = f"    memcpy(out, in + RB_Z, {size} * sizeof *out);"  # the states do not change
         head = "static inline void {}(const double *in, double *out)\n{{"
         begin = [f"    {self.start_function}({arguments});"] if self.start_function else []
         initial = (head.format("initial"), *(lines if begin else []), copy, *begin, "}")
@@ -110,7 +121,7 @@ class WrittenBlock(BlockInC):
 
     @cached_property
     def _library(self) -> Any:
-        """The function as a library."""
+        """Compiled library of the functions."""
         given = ", ".join(f"const double *{name}" for name in ("state", *self.arguments))
         names = ", ".join(("state", *self.arguments, "out"))
         exported = {
@@ -123,33 +134,35 @@ class WrittenBlock(BlockInC):
     def update(self, x: Record, u: Record, p: Record) -> Values:
         if is_traced(*vars(x).values(), *vars(u).values(), *vars(p).values()):
             raise TypeError(
-                f"the sample of {type(self).__name__} is written in C and cannot be traced: it "
-                "runs in simulations and FMUs, alone and in systems"
+                f"the update of {type(self).__name__} is a C function and cannot be traced; use "
+                "the block only in simulations and FMUs, as a single block or as a part of a "
+                "system"
             )
-        return self._called("written", x, u, p)
+        return self._call_library("written", x, u, p)
 
     def initial(self, x: Record, u: Record, p: Record) -> Values:
-        """The states as they are, for nothing has moved, with what is computed at the start."""
+        """Return the initial sampled states: start values, or the results of `start_function`."""
         if self.start_function:
-            return self._called("started", x, u, p)
+            return self._call_library("started", x, u, p)
         return {port.name: getattr(x, port.name) for port in self.sampled}
 
-    def _called(self, name: str, x: Record, u: Record, p: Record) -> Values:
-        """The sampled states that a function of the library writes over those that are there."""
+    def _call_library(self, name: str, x: Record, u: Record, p: Record) -> Values:
+        """Return the sampled states that the function `name` of the library writes."""
         state = np.concatenate([np.ravel(getattr(x, port.name)) for port in self.sampled])
         numbers = {**vars(p), **vars(u)}
         given = [np.ravel(np.asarray(numbers[name], dtype=float)) for name in self.arguments]
         state = state.astype(float)
         out, k, values = state.copy(), 0, {}
-        arrays = (state, *given, out)  # kept as long as their addresses are in use
+        arrays = (state, *given, out)  # keeps the arrays alive during the call
         getattr(self._library, name)(*map(address, arrays))
         for port in self.sampled:
             values[port.name] = out[k : (k := k + port.size)].reshape(port.shape)
         return values
 
     def structure(self) -> Block:
-        """A block with the same ports that can be traced, and in which everything depends on all
-        states and parameters.
+        """Return a traceable block with the same ports, for dependency analysis only.
+
+        Its values have no meaning: each depends on all states and parameters.
         """
         return _Structure(self)
 
@@ -189,8 +202,13 @@ class _Structure(Block):
 
 
 def library(text: str, exported: Mapping[str, tuple[str, str]]) -> Any:
-    """A library of C text with functions, by name their arguments and the statements in them."""
-    # a packaged block runs its kernel, and needs no compiler
+    """Compile and load a library from C code.
+
+    Args:
+        text: C code.
+        exported: Arguments and statements of each exported function, by name.
+    """
+    # imported here because a packaged block needs no compiler
     from rigidblocks.tracing.compiler import shared_library
 
     head = (
@@ -210,5 +228,238 @@ def library(text: str, exported: Mapping[str, tuple[str, str]]) -> Any:
 
 
 def address(array: Array) -> Any:
-    """Where the numbers of an array are, for a function in C."""
+    """Return the address of the data of an array, for a C function."""
     return ctypes.c_void_p(array.ctypes.data)
+
+
+STAGED = ("derivative", "switching_functions", "output")  # functions that call the C function
+
+
+class StagedBlock(BlockInC):
+    """Continuous block whose derivatives, switching functions and outputs use a C function.
+
+        w = NAME(stage_inputs(x, u, p))
+        dx/dt = rates(t, x, u, p, w),   y = results(t, x, u, p, w)
+
+        static inline void NAME(const double *in, double *out)
+
+    `stage_inputs`, `rates`, `changes` and `results` are NumPy functions and can be traced. The C
+    function reads the values of `stage_inputs` and writes `stage_size` values w. It runs in every
+    stage of an integrator; a kernel calls it between the traced functions. The C code loops over
+    tables, so the code size does not depend on the number of objects. The block does not hold w
+    over a step. In NumPy the block calls a compiled library.
+
+    The block cannot be traced. `linearize` and methods that need an exact Jacobian reject it.
+    Methods with finite differences, such as the default method, support it.
+    """
+
+    @property
+    @abc.abstractmethod
+    def stage_size(self) -> int:
+        """Number of values that the C function writes."""
+
+    @abc.abstractmethod
+    def stage_inputs(self, x: Record, u: Record, p: Record) -> Array:
+        """Return the values (n,) that the C function reads."""
+
+    @abc.abstractmethod
+    def rates(self, t: Any, x: Record, u: Record, p: Record, w: Array) -> Values:
+        """Return the state derivatives for the values w that the C function writes."""
+
+    @abc.abstractmethod
+    def results(self, t: Any, x: Record, u: Record, p: Record, w: Array) -> Values:
+        """Return the outputs for the values w that the C function writes."""
+
+    def changes(self, x: Record, u: Record, p: Record, w: Array) -> Array:
+        """Return the switching functions for the values w that the C function writes."""
+        del x, u, p, w
+        return np.zeros(0)
+
+    def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        return self.rates(t, x, u, p, self._call_stage(x, u, p))
+
+    def switching_functions(self, x: Record, u: Record, p: Record) -> Array:
+        return self.changes(x, u, p, self._call_stage(x, u, p))
+
+    def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        return self.results(t, x, u, p, self._call_stage(x, u, p))
+
+    def with_stage(self, w: Array) -> "AfterStage":
+        """Return a traceable block in which w (n,) replaces the results of the C function."""
+        return AfterStage(self, w)
+
+    def structure(self) -> Block:
+        return _StageStructure(self)
+
+    def _call_stage(self, x: Record, u: Record, p: Record) -> Array:
+        numbers = self.stage_inputs(x, u, p)
+        if is_traced(numbers):
+            raise TypeError(
+                f"{type(self).__name__} calls a C function, which cannot be traced; do not "
+                "use the block in a fused system or in an FMU with other blocks, and choose a "
+                "method that needs no exact Jacobian, such as 'adaptive or stiff'"
+            )
+        given, out = np.asarray(numbers, dtype=float), np.empty(self.stage_size)
+        self._library.stage(address(given), address(out))
+        return out
+
+    @cached_property
+    def _library(self) -> Any:
+        body = (("const double *in, double *out"), f"{self.function}(in, out);")
+        return library(self.written_text(), {"stage": body})
+
+
+class AfterStage(Block):
+    """Traceable variant of a `StagedBlock`: the values w replace the results of its C function."""
+
+    def __init__(self, block: StagedBlock, w: Array):
+        self._block, self._w = block, w
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return self._block.inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return self._block.outputs
+
+    @property
+    def states(self) -> tuple[Port, ...]:
+        return self._block.states
+
+    @property
+    def parameters(self) -> tuple[Port, ...]:
+        return self._block.parameters
+
+    def _c_outputs(self, x: Record, u: Record, p: Record) -> Array:
+        del x, u, p
+        return self._w
+
+    def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        return self._block.rates(t, x, u, p, self._c_outputs(x, u, p))
+
+    def switching_functions(self, x: Record, u: Record, p: Record) -> Array:
+        return self._block.changes(x, u, p, self._c_outputs(x, u, p))
+
+    def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        return self._block.results(t, x, u, p, self._c_outputs(x, u, p))
+
+
+class _StageStructure(AfterStage):
+    """Block for the dependency analysis: each result of the C function depends on all inputs."""
+
+    def __init__(self, block: StagedBlock):
+        super().__init__(block, np.zeros(0))
+
+    def _c_outputs(self, x: Record, u: Record, p: Record) -> Array:
+        whole = np.sum(self._block.stage_inputs(x, u, p))
+        return np.full(self._block.stage_size, whole)
+
+
+class PythonBlock(Block):
+    """Block that calls a Python function; the function is not traced and may be any Python code.
+
+        y = function(t, u)        at the end of every step, or at each sample with a `sample_time`
+
+    The function declares the arguments that it uses (t [s] and input names) and receives floats and
+    arrays. It returns its outputs by name, or the value of its only output. With `form` "numpy",
+    "traced" or "compiled", a run calls the function through a callback. The block has no C code:
+    fused runs, native FMUs and `linearize` reject it.
+
+    The dependency analysis assumes direct feedthrough from every input to every output. Saved
+    states do not include data that the function stores. At the start and at events, the block calls
+    the function more than once per step.
+
+    Raises:
+        TypeError: The function takes an argument that is not an input.
+        ValueError: The block has no outputs.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        inputs: Iterable[Port] = (),
+        outputs: Iterable[Port] = (),
+        sample_time: float | None = None,
+    ):
+        self.function, self.sample_time = function, sample_time
+        self._inputs, self._outputs = tuple(inputs), tuple(outputs)
+        if not self._outputs:
+            raise ValueError(f"the Python block of '{self.name}' needs at least one output")
+        self._takes = self._accepted_arguments()
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    def _accepted_arguments(self) -> tuple[str, ...]:
+        known = ("t", *(port.name for port in self._inputs))
+        arguments = inspect.signature(self.function).parameters.values()
+        if any(one.kind is one.VAR_KEYWORD for one in arguments):
+            return known
+        taken = tuple(
+            one.name for one in arguments if one.default is one.empty or one.name in known
+        )
+        if unknown := [name for name in taken if name not in known]:
+            raise TypeError(
+                f"the Python block of '{self.name}' takes {', '.join(unknown)}, which "
+                f"are not inputs; allowed arguments are: {', '.join(known)}"
+            )
+        return taken
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """Input ports."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output ports."""
+        return self._outputs
+
+    @property
+    def sampled(self) -> tuple[Port, ...]:
+        """Output ports if the block has a sample time, else no ports."""
+        if self.sample_time is None:
+            return ()
+        return tuple(
+            replace(port, start=port.clip(0.0) if port.start is None else port.start)
+            for port in self._outputs
+        )
+
+    def update(self, t: Any, u: Record) -> Values:
+        return {} if self.sample_time is None else self._call_function(t, u)
+
+    def output(self, t: Any, u: Record) -> Values:
+        return {} if self.sample_time is not None else self._call_function(t, u)
+
+    def _call_function(self, t: Any, u: Record) -> Values:
+        if is_traced(t, *vars(u).values()):
+            raise TypeError(self.refusal())
+        given = {"t": float(t)} | {name: _plain(value) for name, value in vars(u).items()}
+        values = self.function(**{name: given[name] for name in self._takes})
+        if isinstance(values, Mapping) or len(self._outputs) > 1:
+            return values  # type: ignore[no-any-return]  # the caller checks the values
+        (port,) = self._outputs
+        return {port.name: np.asarray(values, dtype=float).reshape(np.shape(values))}
+
+    def refusal(self) -> str:
+        """Return the reason why the block has no C code, with a remedy."""
+        return (
+            f"'{self.name}' is a Python function that is not traced, so it has no C code: run it "
+            "with form='numpy' or 'compiled'; for an FMU, build a separate Python FMU (a subclass "
+            "of pythonfmu's Fmi2Slave, `pythonfmu build -f script.py`) and add that file as a part"
+        )
+
+
+def python_block(
+    inputs: Iterable[Port] = (), outputs: Iterable[Port] = (), sample_time: float | None = None
+) -> Callable[[Callable[..., Any]], PythonBlock]:
+    """Return a decorator that turns a function into a `PythonBlock` with these ports."""
+    return lambda function: PythonBlock(function, inputs, outputs, sample_time)
+
+
+def _plain(value: Any) -> Any:
+    """Return a float for a scalar, else the array."""
+    return float(value) if np.ndim(value) == 0 else value

@@ -1,4 +1,4 @@
-"""Fixed-step integrators as data, and the one step that every form of a block takes."""
+"""One-step integration methods as data, and functions for explicit and linearly implicit steps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
+from rigidblocks.spatial.linear_algebra import linear_solver
+from rigidblocks.spatial.spatial import Array
 
 Tableau = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
 class LinearlyImplicit:
-    """What makes a one-step method linearly implicit: its stages solve linear equations with the
-    Jacobian df/dx.
+    """Coefficients of a linearly implicit (Rosenbrock) method with the Jacobian df/dx.
 
         (1 - gamma h df/dx) k_i
             = gamma (f(t + c_i h, x + h sum a_ij k_j) + sum coupling_ij k_j + time_i h df/dt)
 
-    with the derivatives of f at the start of the step, in the form without products by the Jacobian
-    (Hairer and Wanner, Solving Ordinary Differential Equations II, IV.7).
+    df/dx and df/dt are evaluated at the start of the step. This form avoids products with the
+    Jacobian (Hairer and Wanner, Solving Ordinary Differential Equations II, IV.7).
     """
 
     gamma: float
@@ -31,13 +31,18 @@ class LinearlyImplicit:
 
 @dataclass(frozen=True)
 class Collocation:
-    """How the stages of a collocation method are found: in coordinates w = there z, in which its
-    matrix a is diagonal, and z = back w.
+    """Coefficients that decouple the stages of a collocation method.
 
-    `roots` are the eigenvalues of a, the first one real, of each pair of the others one; a row of
-    `there` is of the real one, and two each are the real and the imaginary part of the others.
-    sum error_i z_i with h roots_0 times the rates at the start is the difference to a method of
-    lower order (Hairer and Wanner II, IV.8).
+    In the coordinates w = `there` z, with z = `back` w, the matrix a of the method is diagonal
+    (Hairer and Wanner II, IV.8).
+
+    Attributes:
+        roots: Eigenvalues of a: the real eigenvalue, then one eigenvalue of each complex pair.
+        there: Transformation to w: one row for the real eigenvalue, then two rows for each complex
+            eigenvalue, its real part and its imaginary part.
+        back: Transformation from w to z.
+        error: Weights of the error estimate sum error_i z_i + h roots_0 f(t, x). The estimate is
+            the difference to a method of lower order.
     """
 
     roots: tuple[complex, ...]
@@ -48,14 +53,25 @@ class Collocation:
 
 @dataclass(frozen=True, repr=False)
 class Integrator:
-    """A one-step method: a Butcher tableau a, b, c with the error order `order`, explicit unless
-    `implicit` or `collocation` is given.
+    """One-step method with the Butcher tableau a, b, c.
 
-    `a_position` and `b_position` are the tableau of the states whose rate is another state
-    (positions); without them all states share one tableau. `dense` has the coefficients of
-    b_i(delta) = sum_j dense_ij delta^j, j from 1 on, with which x + h sum b_i(delta) k_i is the
-    state inside a step, at t + delta h. `error` has the weights of h sum error_i k_i, an estimate
-    of the error of a step, whose last stage is at its end.
+    The method is explicit unless `implicit` or `collocation` is set.
+
+    Attributes:
+        name: Name.
+        order: Order of convergence.
+        a: Stage weights.
+        b: Weights of the step.
+        c: Stage times, as fractions of the step.
+        a_position: Stage weights of positions (states whose derivative is another state); None: a.
+        b_position: Weights of the step for positions; None: b.
+        dense: Coefficients of b_i(delta) = sum_j dense_ij delta^j with j >= 1. The state at
+            t + delta h is x + h sum b_i(delta) k_i. The coefficients of linearly implicit methods
+            are the smallest ones that satisfy the order conditions for each delta.
+        implicit: Coefficients of a linearly implicit method.
+        error: Weights of the error estimate h sum error_i k_i. The last stage is at the end of the
+            step.
+        collocation: Coefficients of a collocation method.
     """
 
     name: str
@@ -71,21 +87,21 @@ class Integrator:
     collocation: Collocation | None = None
 
     def __repr__(self) -> str:
-        return f"<{self.name}>"  # without its tableau
+        return f"<{self.name}>"  # without the tableau
 
     @property
     def stages(self) -> int:
-        """The number of evaluations of the derivative in a step."""
+        """Number of derivative evaluations per step."""
         return len(self.b)
 
     @property
     def position_tableau(self) -> tuple[Tableau, tuple[float, ...]]:
-        """The tableau (a, b) of the positions."""
+        """Butcher tableau for positions: stage weights a and step weights b."""
         return self.a_position or self.a, self.b_position or self.b
 
 
 EULER = Integrator("euler", 1, a=((),), b=(1.0,), c=(0.0,))
-# velocities by Euler, positions with the new velocities
+# explicit Euler step for the velocities; the step of the positions uses the new velocities
 SEMI_IMPLICIT_EULER = Integrator(
     "semi-implicit euler",
     1,
@@ -106,8 +122,8 @@ RK4 = Integrator(
     c=(0.0, 0.5, 0.5, 1.0),
     dense=((1.0, -3 / 2, 2 / 3), (0.0, 1.0, -2 / 3), (0.0, 1.0, -2 / 3), (0.0, -1 / 2, 2 / 3)),
 )
-# Dormand and Prince 1980, 5(4), with the interpolant of Shampine 1986; the last stage is at the
-# end, where the next step begins
+# Dormand and Prince 1980, 5(4), with the interpolant of Shampine 1986. The last stage is at the end
+# of the step and is the first stage of the next step.
 DORMAND_PRINCE = Integrator(
     "dormand-prince",
     5,
@@ -141,9 +157,9 @@ DORMAND_PRINCE = Integrator(
         -1 / 40,
     ),
 )
-# for stiff blocks, L-stable: one step of any length brings what decays fast to rest. This one has
-# one stage, and so sees one law of force in a step; those of more stages may throw when a stiff
-# contact opens or closes within a step
+# L-stable methods for stiff blocks: fast modes decay within one step of any size. The one-stage
+# method evaluates the forces once per step. Methods with more stages may accelerate bodies wrongly
+# if a stiff contact opens or closes within a step.
 LINEARLY_IMPLICIT_EULER = Integrator(
     "linearly implicit euler",
     1,
@@ -160,6 +176,7 @@ ROS2 = Integrator(
     a=((), (1 / _G,)),
     b=(1.5 / _G, 0.5 / _G),
     c=(0.0, 1.0),
+    dense=((1.0, 1.5 / _G - 1), (1 - 1 / _G, 1.5 / _G - 1)),
     implicit=LinearlyImplicit(_G, ((), (-2 / _G,)), (_G, -_G)),
 )
 # Sandu et al. 1997: stiffly accurate
@@ -172,10 +189,11 @@ RODAS3 = Integrator(
     implicit=LinearlyImplicit(
         0.5, ((), (4.0,), (1.0, -1.0), (1.0, -1.0, -8 / 3)), (0.5, 1.5, 0.0, 0.0)
     ),
+    dense=((5.0, -3.0), (-1.0, 1.0), (13 / 12, -1 / 12), (0.75, 0.25)),
     error=(0.0, 0.0, 0.0, 1.0),
 )
 _A4 = (-7.170454962423024, -4.741636671481785, -16.31002631330971, -1.062004044111401)
-# Steinebach 1995, RODAS4P, 4(3): stiffly accurate, without order reduction of linear stiff parts
+# Steinebach 1995, RODAS4P, 4(3): stiffly accurate, no order reduction for linear stiff problems
 RODAS4P = Integrator(
     "rodas4p",
     4,
@@ -207,11 +225,19 @@ RODAS4P = Integrator(
         ),
         (0.25, -0.5, -0.023504, -0.0362, 0.0, 0.0),
     ),
+    dense=(
+        (17.96905173514828, -22.84068920582338, -2.298817491747989),
+        (6.860155619858084, -12.6365933675646, 1.034801076224697),
+        (12.39230902654984, -16.80457124647968, -11.89776409337999),
+        (-6.328279212762339, 27.70991781501948, -22.44364264636857),
+        (0.8394895539447477, -4.325186559988873, 4.485697006044133),
+        (0.5417506006439328, -1.584880740387615, 2.043130139743681),
+    ),
     error=(0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
 )
 
-# Radau IIA with five stages, stiffly accurate and of order 9 (Hairer and Wanner 1999); its error is
-# the difference to a method of order 5
+# Radau IIA with five stages, stiffly accurate and of order 9 (Hairer and Wanner 1999). The error
+# estimate is the difference to a method of order 5.
 RADAU = Integrator(
     "radau",
     9,
@@ -356,14 +382,14 @@ def integrate(
     h: float,
     position: Array,
 ) -> Array:
-    """The flat states after one step of length h from t by an explicit method:
+    """Return the states after one explicit step of size h from t.
 
         x + h sum b_i k_i,    k_i = derivative(t + c_i h, x_i)
 
-    `position` (n,) marks the states that follow the position tableau.
+    `position` (n,) marks the states that use the position tableau.
     """
     k = stage_rates(method, derivative, t, x, h, position)
-    return stepped(x, h, k, method.b, method.position_tableau[1], position)
+    return combine_stages(x, h, k, method.b, method.position_tableau[1], position)
 
 
 def stage_rates(
@@ -374,16 +400,14 @@ def stage_rates(
     h: float,
     position: Array,
 ) -> list[Array]:
-    """The rates k_i of the stages of one step by an explicit method; the arguments are those of
-    `integrate`.
-    """
+    """Return the stage derivatives k_i of one explicit step; arguments as in `integrate`."""
     k: list[Array] = []
     for a, a_p, c in zip(method.a, method.position_tableau[0], method.c, strict=True):
-        k.append(derivative(t + c * h, stepped(x, h, k, a, a_p, position)))
+        k.append(derivative(t + c * h, combine_stages(x, h, k, a, a_p, position)))
     return k
 
 
-def stepped(
+def combine_stages(
     x: Array,
     h: float,
     k: list[Array],
@@ -391,9 +415,63 @@ def stepped(
     b_position: tuple[float, ...],
     position: Array,
 ) -> Array:
-    """The states x + h sum b_i k_i, where the positions have weights of their own."""
+    """Return x + h sum b_i k_i; positions use the weights `b_position`."""
     pairs = zip(k, b, b_position, strict=True)
     x_next: Array = x + h * sum(
         (np.where(position, w_p, w) * k_i for k_i, w, w_p in pairs), start=0.0
     )
     return x_next
+
+
+def integrate_implicitly(
+    method: Integrator,
+    derivative: Callable[[Any, Array], Array],
+    jacobian: Callable[[Any, Array], tuple[Array, Array]],
+    t: Any,
+    x: Array,
+    h: float,
+) -> Array:
+    """Return the states after one linearly implicit step, x + h sum b_i k_i.
+
+    Args:
+        method: Linearly implicit method with the equations of `LinearlyImplicit`.
+        derivative: Function f(t, x), (n,).
+        jacobian: Function (t, x) that returns df/dx (n, n) and df/dt (n,).
+        t: Time at the start [s].
+        x: States at the start (n,).
+        h: Step size [s].
+
+    Returns:
+        States at the end (n,).
+    """
+    k = implicit_stages(method, derivative, jacobian(t, x), t, x, h, derivative(t, x))
+    x_next: Array = x + h * weighted_sum(method.b, k)
+    return x_next
+
+
+def implicit_stages(
+    method: Integrator,
+    derivative: Callable[[Any, Array], Array],
+    jacobian: tuple[Array, Array],
+    t: Any,
+    x: Array,
+    h: float,
+    f: Array,
+) -> list[Array]:
+    """Return the stages k_i of a linearly implicit step; `f` and `jacobian` belong to (t, x)."""
+    assert method.implicit is not None
+    gamma, (J, f_t) = method.implicit.gamma, jacobian
+    solve = linear_solver(np.eye(len(x)) - (gamma * h) * J)
+    k: list[Array] = []
+    for a, c, coupling, time in zip(
+        method.a, method.c, method.implicit.coupling, method.implicit.time, strict=True
+    ):
+        if k:
+            f = derivative(t + c * h, x + h * weighted_sum(a, k))
+        k.append(solve(gamma * (f + weighted_sum(coupling, k) + (time * h) * f_t)))
+    return k
+
+
+def weighted_sum(weights: tuple[float, ...], k: list[Array]) -> Any:
+    """Return the sum of the stage derivatives k_i (n,), multiplied by the weights."""
+    return sum((w * k_i for w, k_i in zip(weights, k, strict=True)), start=0.0)

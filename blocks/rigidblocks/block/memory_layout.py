@@ -1,10 +1,10 @@
-"""The layout of one flat vector, the memory of a block that all its forms share.
+"""Layout of the flat memory of a block, shared by its NumPy, C and traced implementations.
 
     [t | continuous states | sampled states | inputs | tunable parameters | outputs | steps]
 
-NumPy runs on this vector, the compiled kernel runs on it, and in an FMU a value reference is an
-index into it. Nothing is remembered from step to step but what is in it; so what an adaptive
-integrator remembers, such as the length of its next step, is its last segment.
+NumPy functions and the compiled kernel run on this vector, and a value reference of an FMU is an
+index into it. The memory contains all data that one step passes to the next. The last segment is
+the step memory of an adaptive method; it contains, for example, the next step size.
 """
 
 import itertools
@@ -14,17 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, Record, computed_outputs, record
+from rigidblocks.spatial.spatial import Array
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """The layout of the flat memory of `block`, with the parameters named in `tunable` in it, all
-    by default.
+    """Layout of the flat memory of a block.
 
-    The other parameters are constants. `steps` are ports for what the integrator remembers
-    (`memory_for`). Raises ValueError for a name in `tunable` that is no parameter.
+    Args:
+        block: Block.
+        tunable: Names of the parameters in the memory; None: all parameters. All other parameters
+            are constants.
+        steps: Ports of the integrator's step memory (`memory_for`).
+
+    Raises:
+        ValueError: A name in `tunable` is not a parameter.
     """
 
     block: Block
@@ -40,12 +45,12 @@ class Memory:
 
     @property
     def name(self) -> str:
-        """The block's type, for messages."""
+        """Class name of the block, for messages."""
         return type(self.block).__name__
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """The tunable parameters."""
+        """Tunable parameters."""
         chosen = self.block.parameters
         return (
             chosen
@@ -68,42 +73,42 @@ class Memory:
 
     @property
     def x(self) -> slice:
-        """Where the continuous states are."""
+        """Slice of the continuous states."""
         return self._slices[0]
 
     @property
     def z(self) -> slice:
-        """Where the sampled states are."""
+        """Slice of the sampled states."""
         return self._slices[1]
 
     @property
     def u(self) -> slice:
-        """Where the inputs are."""
+        """Slice of the inputs."""
         return self._slices[2]
 
     @property
     def p(self) -> slice:
-        """Where the tunable parameters are."""
+        """Slice of the tunable parameters."""
         return self._slices[3]
 
     @property
     def y(self) -> slice:
-        """Where the computed outputs are."""
+        """Slice of the computed outputs."""
         return self._slices[4]
 
     @property
     def s(self) -> slice:
-        """Where what the integrator remembers is."""
+        """Slice of the data of an adaptive method, such as its step size."""
         return self._slices[5]
 
     @property
     def size(self) -> int:
-        """The length of the memory."""
+        """Number of elements."""
         return int(self.s.stop)
 
     @cached_property
     def where(self) -> dict[str, slice]:
-        """Where each port is, by name."""
+        """Slice of each port by name."""
         places, k = {}, 1
         for ports in self._segments:
             for port in ports:
@@ -113,12 +118,12 @@ class Memory:
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
-        """All ports in the order of the memory, which starts with the time."""
+        """All ports in the order of the memory, after the time."""
         return tuple(port for ports in self._segments for port in ports)
 
     @cached_property
     def position(self) -> Array:
-        """Which continuous states are positions: their rate is another state."""
+        """Mask (n,) of the positions: continuous states whose derivative is another state."""
         return np.repeat(
             [port.rate is not None for port in self.block.states],
             [port.size for port in self.block.states],
@@ -126,7 +131,7 @@ class Memory:
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
-        """The smallest and the largest values of each element."""
+        """Lower and upper bound of each element of the memory."""
         low, high = np.full(self.size, -np.inf), np.full(self.size, np.inf)
         for port in self.ports:
             where = self.where[port.name]
@@ -134,8 +139,9 @@ class Memory:
         return low, high
 
     def start(self) -> Array:
-        """A new memory with the start values; what has none starts at zero, or as near to it as its
-        bounds let it.
+        """Return a new memory with the start values.
+
+        An element without a start value is zero or, if its bounds exclude zero, the nearer bound.
         """
         return self._start.copy()
 
@@ -144,16 +150,16 @@ class Memory:
         memory = np.zeros(self.size)
         for port in self.ports:
             memory[self.where[port.name]] = np.ravel(
-                port.within(0.0) if port.start is None else port.start
+                port.clip(0.0) if port.start is None else port.start
             )
         return memory
 
     def records(self, m: Array) -> tuple[Any, Record, Record, Record]:
-        """What the block's functions get of m: the time and the records x, u and p."""
+        """Return the arguments of the block's functions: the time and the records x, u and p."""
         return m[0], self.argument("x", m), self.argument("u", m), self.argument("p", m)
 
     def argument(self, name: str, m: Array) -> Any:
-        """What a function of the block gets of m as its argument t, x, u or p."""
+        """Return the argument t, x, u or p of the block's functions."""
         owner = f"block '{self.name}'"
         match name:
             case "t":
@@ -173,7 +179,7 @@ class Memory:
 
 
 def put(m: Array, where: slice | int, values: Any) -> Array:
-    """A copy of m with other values somewhere."""
+    """Return a copy of the memory vector m with new values at `where`."""
     copy = m.astype(object) if np.asarray(values).dtype == object else m.copy()
     copy[where] = values
     return copy

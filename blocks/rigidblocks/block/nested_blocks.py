@@ -1,4 +1,4 @@
-"""Blocks whose sample is the steps of other blocks, each on a memory of its own."""
+"""Blocks that step other blocks in their sample update, each on its own memory."""
 
 import abc
 from collections.abc import Iterable, Sequence
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import Method
+from rigidblocks.block.adaptive_methods import Method
 from rigidblocks.block.block import Block
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.spatial.spatial import Array
 
 
 class Copy(NamedTuple):
-    """`length` elements from the place `start` of a vector to the place `to` of another."""
+    """Copy of `length` elements: from index `start` of one vector to index `to` of another."""
 
     to: int
     start: int
@@ -23,11 +23,17 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InnerBlock:
-    """A block that steps inside another one.
+    """Block that another block steps in its sample update.
 
-    Its memory starts as `constants`, with `reads` from the memory of the outer block. `wires` are
-    from the memories of other inner blocks, by their number, and `leaves` to the outer block's
-    sampled states.
+    Attributes:
+        name: Name.
+        memory: Memory layout.
+        method: Integration method.
+        h: Largest inner step [s].
+        constants: Start values of the memory.
+        reads: Copies from the memory of the outer block.
+        wires: Copies from the memories of other inner blocks, by the index of the inner block.
+        leaves: Copies to the sampled states of the outer block.
     """
 
     name: str
@@ -41,48 +47,54 @@ class InnerBlock:
 
 
 class Composite(Block):
-    """A block whose sample is the steps of other blocks, which need not be traceable: how many
-    inner steps an adaptive method takes is not known before.
+    """Block that steps other blocks in its sample update.
+
+    The steps of the inner blocks need not be traceable. For example, adaptive steps cannot be
+    traced, because their number is not known in advance.
     """
 
     @abc.abstractmethod
     def inner_blocks(self, memory: Memory) -> Sequence[InnerBlock]:
-        """The inner blocks in the order of their steps, for a memory of this block; none where
-        `update` can be traced.
+        """Return the inner blocks in step order; empty if `update` is traceable.
+
+        Args:
+            memory: Memory of this block.
         """
 
     @abc.abstractmethod
     def starting_order(self, memory: Memory) -> Sequence[int]:
-        """The numbers of the inner blocks in the order in which they start; none where `initial`
-        can be traced.
-        """
+        """Return inner block indices in initialization order; empty if `initial` is traceable."""
 
     @property
     @abc.abstractmethod
     def simultaneous(self) -> bool:
-        """Whether all inner blocks read what the others were before any of them steps."""
+        """True if all inner blocks read their inputs before the first inner block steps."""
 
     @abc.abstractmethod
     def by_graphs(self) -> Block:
-        """The same block, whose inner blocks run the graphs of their functions on numbers: much
-        faster, and the same numbers but for rounding.
+        """Return this block with inner blocks that evaluate their functions as numeric graphs.
+
+        The returned block is much faster. Its results differ from the results of this block only by
+        rounding errors.
         """
 
     @abc.abstractmethod
     def by_fixed_steps(self) -> Block:
-        """The same block with steps of RK4 instead of those that inner blocks choose, which can be
-        traced; it remembers no steps.
+        """Return this block with traceable RK4 steps instead of adaptive steps.
+
+        The returned block has no step memory.
         """
 
     @abc.abstractmethod
     def structure(self) -> Block:
-        """A block with the same ports that can be traced, and in which everything depends on what
-        it depends on here; its values mean nothing.
+        """Return a traceable block with the same ports and dependencies, for analysis only.
+
+        Its values have no meaning.
         """
 
 
 def copies(pairs: Iterable[tuple[slice, slice]]) -> tuple[Copy, ...]:
-    """The copies (to, from) of equal lengths, those next to each other as one."""
+    """Return the copies for pairs of slices (to, from) of equal lengths; merge adjacent copies."""
     joined: list[Copy] = []
     for to, start in pairs:
         length = to.stop - to.start
@@ -95,5 +107,5 @@ def copies(pairs: Iterable[tuple[slice, slice]]) -> tuple[Copy, ...]:
 
 
 def total(m: Array) -> Array:
-    """Something that depends on every element of m."""
+    """Return the sum of all elements of m, a value that depends on each of them."""
     return np.asarray(np.sum(m))

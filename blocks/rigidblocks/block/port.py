@@ -1,37 +1,105 @@
-"""Ports: what the signals of a block are, and their values as records and as flat arrays."""
+"""Ports: the signals of a block, their values as records and flat arrays, and their FMI types.
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+Ports store doubles. Integers up to 2^53 are stored unchanged, booleans as 0 and 1. For a string or
+binary value, a port stores a hash of the value. A table in the process maps the hash to the value.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.quantities import Quantity, quantity_of
-from rigidblocks.block.record import Record, Values
-from rigidblocks.block.units import base_units
+from rigidblocks.block.units import Quantity, base_units, quantity_of
+from rigidblocks.spatial.spatial import Array
 
-SMALLEST = float(np.finfo(float).tiny)  # what is positive is not smaller
+Values = Mapping[str, Any]
 
 
-@dataclass(frozen=True, eq=False)  # eq=False: arrays have no single truth value
+class Record:
+    """Read-only record with one attribute per named value.
+
+    Args:
+        values: Values by name.
+        kind: Type of the values, for error messages.
+        owner: Owner of the values, for error messages: "block 'Lag': no state 'z'; there are: y".
+
+    Raises:
+        AttributeError: The name is unknown, or the caller sets a value.
+    """
+
+    __slots__ = ("__dict__", "_kind", "_owner")
+    _kind: str
+    _owner: str
+
+    def __init__(self, values: Values, kind: str = "value", owner: str = "record"):
+        object.__setattr__(self, "_kind", kind)
+        object.__setattr__(self, "_owner", owner)
+        vars(self).update(values)
+
+    def __getattr__(self, name: str) -> Any:  # called for unknown names
+        if name.startswith("__"):  # Python protocols such as copy
+            raise AttributeError(name)
+        raise AttributeError(
+            f"{self._owner}: no {self._kind} '{name}'; {suggestion(name, vars(self))}"
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(
+            f"{self._owner}: the {self._kind} '{name}' cannot be set to {value!r} here; return "
+            "the new values by name instead"
+        )
+
+    def __repr__(self) -> str:
+        return f"Record({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error message for an unknown name, listing the known names.
+
+    Example: "there are: q, qd (did you mean q?)".
+    """
+    known = tuple(known)
+    return f"available: {', '.join(known) or 'none'}{close_match_hint(name, known)}"
+
+
+def close_match_hint(name: str, known: Iterable[str]) -> str:
+    """Return " (did you mean q?)" if a known name is similar, else ""."""
+    found = difflib.get_close_matches(name, tuple(known), 1)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+TRUTH_TYPES = ("Boolean", "Clock")  # FMI types that accept booleans
+SMALLEST = float(np.finfo(float).tiny)  # smallest positive value
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
 class Port:
-    """A named signal of fixed shape with units, the one source of every description of it.
+    """Named signal of fixed shape with units, the source of all descriptions of the signal.
 
-    `unit` is one unit for all elements, or a tuple with one for each (C order). `start` is the
-    value before the first one is computed or connected; an input without one must be connected, and
-    a state always has one. A state whose rate of change is another state names that in `rate` (q
-    has the rate qd).
+    Args:
+        name: Name.
+        shape: Shape of the value.
+        unit: One unit for all elements, or a tuple with one unit for each element (C order).
+        doc: Description.
+        start: Start value, used until a value is computed or connected. An input without a start
+            value must be connected; a state always has a start value.
+        rate: Name of the state that is the time derivative of this state; for q it is qd.
+        min: Lower bound of the values, a number or an array of the port's shape; None: unbounded.
+        max: Upper bound of the values, a number or an array of the port's shape; None: unbounded.
+        nominal: Order of magnitude of the values; None: 1.
+        positive: True if all values must be greater than zero.
+        type: FMI type of an FMU's port; the port stores the values as doubles (`signal_types`).
+        meanings: Quantities of additional units by unit name, for example of units in FMUs. None
+            marks an unknown unit; values with unknown units are not converted.
+        infinite: True if values may be infinite, for example limit values in FMUs.
 
-    `min` and `max` are bounds that the values keep by a law, `nominal` is their order of magnitude,
-    1 unless given; each is a number or has the port's shape. Where there is no bound it is
-    infinite. Values of a `positive` port are above zero.
-
-    `type` is the FMI type of a port of an FMU, whose values are carried as doubles
-    (`signal_types`). `meanings` says what units mean that are not among those of blocks; None is a
-    unit that no one knows, which is kept as it is.
+    Raises:
+        ValueError: The units, the bounds or the start value are invalid.
     """
 
     name: str
@@ -46,23 +114,30 @@ class Port:
     positive: bool = False
     type: str = "Real"
     meanings: Mapping[str, Quantity | None] = field(default_factory=dict)
+    infinite: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.unit, tuple) and len(self.unit) != self.size:
             raise ValueError(
                 f"port '{self.name}' of shape {self.shape} has {len(self.unit)} units; it needs "
-                f"{self.size} or one"
+                f"one unit or {self.size} units"
             )
         for unit in dict.fromkeys(self.units):
             if unit not in self.meanings:
-                base_units(unit)  # raises for a unit that is not known
+                base_units(unit)  # raises an error for an unknown unit
+        explicit = False
         for name, default in (("min", -np.inf), ("max", np.inf), ("nominal", 1.0)):
-            given = default if getattr(self, name) is None else getattr(self, name)
-            object.__setattr__(
-                self, name, _shaped(given, self.shape, f"the {name} of port '{self.name}'")
+            given = getattr(self, name)
+            explicit = explicit or given is not None
+            array = (
+                _uniform(default, self.shape)
+                if given is None
+                else _array_of_shape(given, self.shape, f"the {name} of port '{self.name}'")
             )
-        if not np.all(self.min <= self.max) or not np.all(
-            (self.nominal > 0) & np.isfinite(self.nominal)
+            object.__setattr__(self, name, array)
+        if explicit and (
+            not np.all(self.min <= self.max)
+            or not np.all((self.nominal > 0) & np.isfinite(self.nominal))
         ):
             raise ValueError(
                 f"port '{self.name}' needs min <= max and positive nominal values, not min "
@@ -73,9 +148,31 @@ class Port:
             object.__setattr__(
                 self,
                 "start",
-                finite(self.start, self.shape, f"the start value of port '{self.name}'"),
+                self.numbers(self.start, self.shape, f"the start value of port '{self.name}'"),
             )
             self._check_start()
+
+    def rename(self, name: str) -> "Port":
+        """Return a copy with another name; the valid fields are not checked again."""
+        port = object.__new__(Port)
+        for one in fields(self):
+            object.__setattr__(port, one.name, getattr(self, one.name))
+        object.__setattr__(port, "name", name)
+        return port
+
+    def numbers(self, value: Any, shape: tuple[int, ...], what: str) -> Array:
+        """Return a value as an array of `shape` and check that the port allows its elements.
+
+        Raises:
+            ValueError: The shape differs, an element is NaN, or an element is infinite and the port
+                is not `infinite`. The message contains `what`.
+        """
+        truth = self.type in TRUTH_TYPES
+        if self.infinite:
+            array = _array_of_shape(value, shape, what, truth)
+            if not np.any(np.isnan(array)):
+                return array
+        return finite(value, shape, what, allow_booleans=truth)
 
     def _check_start(self) -> None:
         ports = zip(
@@ -86,47 +183,48 @@ class Port:
         )
         for name, unit, start, low, high in ports:
             if not low <= start <= high:
-                given = f"{start:g} {unit}".removesuffix(" 1")  # the unit of what has none
+                given = f"{start:g} {unit}".removesuffix(" 1").rstrip()  # no dimensionless unit
                 bound = bound_text(start, low, high)
                 raise ValueError(f"the start value of {name} is {given}; it must be {bound}")
 
     @property
     def lowest(self) -> Array:
-        """The smallest values: `min`, or the smallest positive number of a `positive` port."""
+        """Lower bounds: `min`, or the smallest positive double for a `positive` port."""
         lowest: Array = np.maximum(self.min, SMALLEST if self.positive else -np.inf)
         return lowest
 
-    def within(self, value: float) -> Array:
-        """The values nearest to `value` within the bounds."""
+    def clip(self, value: float) -> Array:
+        """Return `value` limited to the bounds, elementwise."""
         nearest: Array = np.minimum(np.maximum(value, self.min), self.max)
         return nearest
 
     @cached_property
     def is_bounded(self) -> bool:
-        """Whether there are values that it does not take."""
+        """True if the port excludes some finite values."""
         return bool(np.isfinite(self.lowest).any() or np.isfinite(self.max).any())
 
     @cached_property
     def size(self) -> int:
-        """The number of elements."""
+        """Number of elements."""
         return prod(self.shape)
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The unit of each element."""
+        """Unit of each element."""
         return self.unit if isinstance(self.unit, tuple) else (self.unit,) * self.size
 
     @property
     def quantities(self) -> tuple[Quantity | None, ...]:
-        """What the unit of each element means; None where no one knows."""
+        """Quantity of the unit of each element; None for an unknown unit."""
         return tuple(
             self.meanings.get(u) if u in self.meanings else quantity_of(u) for u in self.units
         )
 
     @cached_property
     def element_names(self) -> tuple[str, ...]:
-        """The name of each element: `q[1]`, `q[2]`, ... or `f[1,1]`, counted from 1 as FMI does; a
-        scalar is its name.
+        """Name of each element: `q[1]`, `q[2]`, ... or `f[1,1]`, with indices from 1 as in FMI.
+
+        A scalar has the name of the port.
         """
         if not self.shape:
             return (self.name,)
@@ -137,29 +235,84 @@ class Port:
 
 
 def bound_text(value: float, low: float, high: float) -> str:
-    """What a value that is out of its bounds must be."""
+    """Return the bound that a value violates, for error messages."""
     if value < low:
         return "positive" if low == SMALLEST else f"at least {low:g}"
     return f"at most {high:g}"
 
 
-def finite(value: Any, shape: tuple[int, ...], what: str) -> Array:
-    """`value` as a read-only float array of `shape`, a single number filling it.
+def finite(value: Any, shape: tuple[int, ...], what: str, *, allow_booleans: bool = False) -> Array:
+    """Return a value as a read-only float array; a scalar fills `shape`.
 
-    Raises ValueError, with `what` in the message, for another shape or for what is not finite.
+    Error messages name the value `what`.
+
+    Raises:
+        ValueError: The shape differs, or a value is infinite, NaN, masked or a string.
+        TypeError: A value is complex or, unless `allow_booleans` is set, a boolean.
     """
-    array = _shaped(value, shape, what)
+    array = _array_of_shape(value, shape, what, allow_booleans)
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{what} must be finite, not {array.tolist()}")
     return array
 
 
-def _shaped(value: Any, shape: tuple[int, ...], what: str) -> Array:
+def numbers_of(value: Any, what: str, *, allow_booleans: bool = False) -> Array:
+    """Return a value as a float array; error messages name the value `what`.
+
+    Raises:
+        TypeError: A value is a date, complex or, unless `allow_booleans` is set, a boolean.
+        ValueError: A value is a string or masked, or nested lists have different lengths.
+    """
+    _check_numbers(value, what, allow_booleans)
+    return np.array(value, dtype=float)
+
+
+def _check_numbers(value: Any, what: str, allow_booleans: bool) -> None:
+    if np.ma.is_masked(value):
+        raise ValueError(f"{what} has masked elements; replace them, e.g. by value.filled(0.0)")
+    if kind := _wrong_kind(value, allow_booleans):
+        error = ValueError if kind == "strings" else TypeError
+        raise error(f"{what} takes real numbers, not {kind}: {value!r:.60}")
+
+
+_WRONG_KINDS = {
+    "U": "strings", "S": "strings", "c": "complex numbers", "M": "dates", "m": "durations",
+    "b": "booleans",
+}  # fmt: skip
+
+
+def _wrong_kind(value: Any, allow_booleans: bool) -> str | None:
+    """Return the type of a value or element that is not a real number, or None."""
+    if isinstance(value, list | tuple):
+        kinds = (_wrong_kind(one, allow_booleans) for one in value)
+        return next((kind for kind in kinds if kind), None)
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        return _wrong_kind(value.ravel().tolist(), allow_booleans)
+    if isinstance(value, np.ndarray | np.generic):
+        code = value.dtype.kind
+    else:
+        types = ((bool, "b"), (str | bytes, "U"), (complex, "c"))
+        code = next((code for known, code in types if isinstance(value, known)), "f")
+    return None if code == "b" and allow_booleans else _WRONG_KINDS.get(code)
+
+
+@lru_cache(1024)
+def _uniform(value: float, shape: tuple[int, ...]) -> Array:
+    """Return a read-only array of equal elements; ports with default bounds share it."""
+    array = np.full(shape, value)
+    array.setflags(write=False)
+    return array
+
+
+def _array_of_shape(
+    value: Any, shape: tuple[int, ...], what: str, allow_booleans: bool = False
+) -> Array:
+    _check_numbers(value, what, allow_booleans)
     try:
         array = np.array(value, dtype=float)
     except (TypeError, ValueError) as error:
         if type(error) not in (TypeError, ValueError):
-            raise  # as what a trace has to say
+            raise  # errors of the tracer are raised unchanged
         raise type(error)(f"{what} takes numbers of shape {shape}, not {value!r:.60}") from None
     if array.shape != shape and array.ndim:
         raise ValueError(f"{what} has shape {array.shape}; it needs shape {shape}")
@@ -171,10 +324,9 @@ def _shaped(value: Any, shape: tuple[int, ...], what: str) -> Array:
 def record(
     ports: Iterable[Port], flat: Array, kind: str = "value", owner: str = "record"
 ) -> Record:
-    """The flat values of `ports` as a record with an attribute of its shape for each port.
+    """Return flat values as a record with one attribute per port, in the port's shape.
 
-    `kind` and `owner` are for the message of a name that there is not (`Record`). Arrays among the
-    values are read-only.
+    `kind` and `owner` are for error messages (`Record`). Arrays in the record are read-only.
     """
     flat, values, k = flat.view(), {}, 0
     flat.setflags(write=False)
@@ -187,11 +339,18 @@ def record(
 def flatten(
     ports: Iterable[Port], values: Values, where: str, instead: Values | None = None
 ) -> Array:
-    """The values by name as one flat array in the order of `ports`.
+    """Return values by name as one flat array in the order of the ports.
 
-    What is left out of `values` is taken from `instead`, where there is such a thing. Raises
-    TypeError for what is no mapping, and ValueError when a value is missing, has another shape or
-    belongs to no port; they name `where`, which returned the values.
+    Args:
+        ports: Ports.
+        values: Values by port name.
+        where: Name of the function that returned the values, for error messages.
+        instead: Default values for ports that are missing in `values`; None: all ports are
+            required.
+
+    Raises:
+        TypeError: `values` is not a mapping.
+        ValueError: A value is missing or has the wrong shape, or a name is not a port.
     """
     ports = tuple(ports)
     wanted = [port.name for port in ports]
@@ -202,7 +361,7 @@ def flatten(
     values = {**(instead or {}), **values}
     missing = [name for name in wanted if name not in values]
     if extra or missing:
-        parts = (("left out", missing), ("returned the unknown", extra))
+        parts = (("did not return", missing), ("returned the unknown", extra))
         wrong = " and ".join(f"{what} {', '.join(names)}" for what, names in parts if names)
         raise ValueError(f"{where} {wrong}; {_demand(wanted, instead)}")
     for port in ports:
@@ -215,5 +374,143 @@ def flatten(
 
 
 def _demand(wanted: Iterable[str], instead: Values | None) -> str:
-    some = "with" if instead is None else "with some of"
+    some = "with" if instead is None else "with any of"
     return f"it must return a mapping {some}: {', '.join(wanted) or 'nothing'}"
+
+
+EXACT = 1 << 53  # doubles represent all integers up to this value exactly
+REAL = ("Real", "Float64", "Float32")
+TEXTUAL = ("String", "Binary")
+WHOLE = {
+    "Integer": (-(1 << 31), (1 << 31) - 1),
+    "Enumeration": (-EXACT, EXACT),
+    "Boolean": (0, 1),
+    "Clock": (0, 1),
+    **{f"Int{n}": (max(-EXACT, -(1 << n - 1)), min(EXACT, (1 << n - 1) - 1)) for n in (8, 16, 32)},
+    **{f"UInt{n}": (0, min(EXACT, (1 << n) - 1)) for n in (8, 16, 32)},
+    "Int64": (-EXACT, EXACT),
+    "UInt64": (0, EXACT),
+}
+_FLOAT32 = float(np.finfo(np.float32).max)
+
+_texts: dict[int, str | bytes] = {}  # string and binary values by number
+
+
+def number(text: str | bytes) -> float:
+    """Return the hash that represents a string in ports; it is equal in all processes."""
+    kind, data = (b"s", text.encode()) if isinstance(text, str) else (b"b", text)
+    k = int.from_bytes(blake2b(kind + data, digest_size=8).digest(), "big") >> 12
+    while _texts.setdefault(k, text) != text:
+        k += 1
+    return float(k)
+
+
+def text(value: float, of_type: str) -> str | bytes:
+    """Return the string with the hash `value`; empty if it is unknown or has another type."""
+    kind = str if of_type == "String" else bytes
+    found = _texts.get(int(value), kind())
+    return found if isinstance(found, kind) else kind()
+
+
+def texts_in(values: Array, ports: Iterable[Port]) -> list[str | bytes]:
+    """Return the strings in the values (n,) or (rows, n) of adjacent ports."""
+    found, start = list[str | bytes](), 0
+    for port in ports:
+        if port.type in TEXTUAL:
+            places = values[..., start : start + port.size]
+            found += [text(one, port.type) for one in np.unique(places)]
+        start += port.size
+    return found
+
+
+def register_strings(texts: Iterable[str | bytes]) -> None:
+    """Register strings whose hashes come from another process."""
+    for one in texts:
+        number(one)
+
+
+def table_of(texts: Iterable[str | bytes]) -> list[Any]:
+    """Return the strings as a JSON list; a binary value is a list with its hexadecimal digits."""
+    return [one if isinstance(one, str) else [one.hex()] for one in dict.fromkeys(texts)]
+
+
+def register_table(table: Iterable[Any]) -> None:
+    """Register the strings of a table from `table_of`."""
+    register_strings(one if isinstance(one, str) else bytes.fromhex(one[0]) for one in table)
+
+
+def encode_value(value: Any, of_type: str, shape: tuple[int, ...], what: str) -> Array:
+    """Return the doubles that a port stores for a value; a single value fills the shape.
+
+    Raises:
+        TypeError: The value has the wrong type; the message contains `what`.
+        ValueError: The type cannot represent the value, or the shape differs.
+    """
+    if of_type in TEXTUAL:
+        return np.reshape([number(one) for one in _as_texts(value, of_type, shape, what)], shape)
+    array = np.array(value)
+    if array.dtype.kind not in "biuf" and array.dtype != object:
+        raise TypeError(f"{what} is of type {of_type} and cannot be {value!r}")
+    if array.dtype == object or array.dtype.kind in "iu":  # integers may be too large
+        for one in np.ravel(array).tolist():
+            if isinstance(one, int) and abs(one) > EXACT:
+                raise ValueError(
+                    f"{what}: {one} exceeds 2^53, up to which double precision represents all "
+                    "integers exactly"
+                )
+    array = array.astype(float)
+    if wrong := refusal(of_type, np.ravel(array)):
+        raise ValueError(f"{what} {wrong}")
+    if array.shape != shape and array.ndim:
+        raise ValueError(f"{what} has shape {array.shape}; it needs shape {shape}")
+    return np.broadcast_to(array, shape)
+
+
+def _as_texts(value: Any, of_type: str, shape: tuple[int, ...], what: str) -> Sequence[Any]:
+    kind = str if of_type == "String" else bytes
+    flat = [value] * prod(shape) if isinstance(value, str | bytes) else _flatten_nested(value)
+    if wrong := [one for one in flat if not isinstance(one, kind)]:
+        raise TypeError(
+            f"{what} is of type {of_type} and needs values of type {kind.__name__}, not "
+            f"{wrong[0]!r}"
+        )
+    if any(kind is str and "\0" in one for one in flat):
+        raise ValueError(f"{what} contains a NUL character, which FMI strings do not support")
+    if len(flat) != prod(shape):
+        raise ValueError(f"{what} has {len(flat)} strings; it needs shape {shape}")
+    return flat
+
+
+def _flatten_nested(value: Any) -> list[Any]:
+    if isinstance(value, list | tuple | np.ndarray):
+        return [one for part in value for one in _flatten_nested(part)]
+    return [value]
+
+
+def refusal(of_type: str, values: Array) -> str | None:
+    """Return an error message if the type `of_type` cannot represent the values, else None."""
+    if of_type in WHOLE:
+        low, high = WHOLE[of_type]
+        bad = (values != np.rint(values)) | (values < low) | (values > high)
+        right = f"it takes integers from {low} to {high}" if high > 1 else "it takes 0 or 1"
+    elif of_type == "Float32":
+        bad = np.isfinite(values) & (np.abs(values) > _FLOAT32)
+        right = f"it takes numbers up to {_FLOAT32:.3g}"
+    else:
+        return None
+    if not np.any(bad):
+        return None
+    return f"is of type {of_type} and cannot be {float(values[bad][0]):.17g}: {right}"
+
+
+def decode_value(values: Array, of_type: str) -> Array:
+    """Return stored doubles as integers, booleans, strings or floats."""
+    if of_type in TEXTUAL:
+        flat = np.empty(values.size, dtype=object)
+        flat[:] = [text(value, of_type) for value in np.ravel(values)]
+        return flat.reshape(values.shape)
+    if of_type in ("Boolean", "Clock"):
+        return np.asarray(values != 0.0)
+    if of_type in WHOLE:
+        return np.asarray(np.rint(values).astype(np.int64))
+    return values

@@ -1,6 +1,10 @@
-"""The step of a collocation method: many implicit stages on one polynomial, by Newton's method.
+"""Collocation step (Radau IIA) with simplified Newton iterations for the stages.
 
-c/kernel/collocation.h does the same, by the same arithmetic in the same order.
+`c/kernel/collocation.h` implements the same arithmetic in the same order.
+
+References:
+    Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.8.
+    Hairer and Wanner, Stiff differential equations solved by Radau methods, 1999.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,37 +13,40 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.linear import linear_solver
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.choice import Prices
+from rigidblocks.block.adaptive_methods import MethodCosts, round_to_nine_bits
 from rigidblocks.block.integrators import Collocation, Integrator
-from rigidblocks.block.stiffness import coarse
+from rigidblocks.spatial.linear_algebra import linear_solver
+from rigidblocks.spatial.spatial import Array
 
 Rates = Callable[[Any, Array], Array]
-Slopes = Callable[[Any, Array], Array]  # the Jacobian at a time and states
-InTolerances = Callable[[Array, Array, Array], float]
+Jacobian = Callable[[Any, Array], Array]  # df/dx (n, n) as a function of time and states
+ErrorNorm = Callable[[Array, Array, Array], float]
 
-LOOSE = 0.03  # tolerances: what may be left of the stages where Newton's method does no better
-MOST_TRIES = 10
-CONTRACTION = 0.3  # of Newton's method, that the next step is to have at most
-SLOPES_AT = 0.75  # of a step: there the Jacobian is taken
-REACH = 10.0  # steps: so far the polynomial of the step before is gone on with
-START_PART = 1e-3  # of the size of a state, that the first step is to change it by at most
+# Largest accepted error of the stages (in tolerances) if Newton's method stops converging
+LOOSE_TOLERANCE = 0.03
+MAX_ITERATIONS = 10  # Newton iterations per step
+MAX_CONTRACTION = 0.3  # contraction rate of Newton's method to which the next step size is limited
+JACOBIAN_FRACTION = 0.75  # fraction of the step at which the Jacobian is evaluated
+MAX_EXTRAPOLATION = 10.0  # step size ratio up to which the previous stages predict the next stages
+INITIAL_CHANGE = 1e-3  # largest change of a state in the first step, relative to its size
 
 
-def close(rtol: float) -> float:
-    """What is left of the stages after Newton's method, in tolerances: of a state some 1e-12 of its
-    size, and at least a 1e-5th of the tolerance.
+def newton_tolerance(rtol: float) -> float:
+    """Return the stage error at which Newton's method stops, relative to the integrator tolerance.
 
-    Rounding decides now and then whether there is one more step of Newton's method, and the forms
-    of a block differ by what is left then. It costs nothing: the error at the end is much smaller.
+        min(max(1e-12 / rtol, 1e-5), LOOSE_TOLERANCE)
+
+    The stage error is thus about 1e-12 of the magnitude of a state. Rounding may cause one more
+    iteration. The C, NumPy and traced implementations of a block then differ by the remaining
+    Newton error. The error of the final state is much smaller than the stage error, so the tight
+    tolerance does not increase the cost.
     """
-    return min(max(1e-12 / rtol, 1e-5), LOOSE)
+    return min(max(1e-12 / rtol, 1e-5), LOOSE_TOLERANCE)
 
 
 @dataclass(frozen=True, eq=False)
 class Begin:
-    """Where a step of length h begins: the states x at t and their rates f."""
+    """Start of a step of size h [s]: time t [s], states x (n,) and their derivatives f (n,)."""
 
     t: float
     h: float
@@ -48,40 +55,62 @@ class Begin:
 
 
 class Stages:
-    """The stages z_i = h sum a_ij f(t + c_j h, x + z_j), on the way through a communication step
-    from one inner step to the next (Hairer and Wanner II, IV.8; 1999).
+    """Stages of collocation steps, and the data that one inner step passes to the next.
+
+        z_i = h sum_j a_ij f(t + c_j h, x + z_j)
+
+    Args:
+        method: Collocation method.
+        error_norm: Function (e, x, y) that returns an error, divided by the tolerance.
+        tolerance: Stage error at which Newton's method stops, divided by the integrator tolerance.
+        costs: Costs of the operations of a step.
+
+    Attributes:
+        spent: Cost of the current step [evaluations of the state derivatives].
+        z: Stages of the current step (s, n).
+        J: Jacobian (n, n); None if it must be evaluated.
+        is_fresh: True if J was evaluated in this step.
+        factored: Step size of the stored factors [s].
+        last: Stages of the previous step (s, n).
+        last_length: Size of the previous step [s]; 0 for the first step.
+        rest: Ratio of the remaining error bound to the last Newton increment.
+        rate: Contraction rate of Newton's method.
+        contraction: Contraction rate of the first two iterations; rounding hardly affects it.
     """
 
     def __init__(
-        self, method: Integrator, in_tolerances: InTolerances, close: float, prices: Prices
+        self, method: Integrator, error_norm: ErrorNorm, tolerance: float, costs: MethodCosts
     ):
         assert method.collocation is not None
         self.data: Collocation = method.collocation
         self.a, self.c = method.a, method.c
-        self.in_tolerances, self.close = in_tolerances, close
-        self.prices, self.spent = prices, 0.0
+        self.error_norm, self.tolerance = error_norm, tolerance
+        self.costs, self.spent = costs, 0.0
         self.z: Array = np.zeros(0)
         self.last = self.z
         self.forget()
 
     def forget(self) -> None:
-        """Forgets the steps before, where another method or law has been at work."""
+        """Discard the data of previous steps after a method switch or an event."""
         self.J: Array | None = None
         self.is_fresh = False
         self.factored = 0.0
         self.last_length, self.rest, self.rate, self.tries = 0.0, 1.0, 0.0, 0
-        self.contraction = 0.0  # of its first two steps, which rounding hardly touches
+        self.contraction = 0.0
 
-    def attempt(self, at: Begin, rates: Rates, slopes: Slopes) -> tuple[float, Array]:
-        """The error of a step in tolerances and the states at its end; 16, which halves the step,
-        where no stages are found.
+    def attempt(self, at: Begin, rates: Rates, jacobian: Jacobian) -> tuple[float, Array]:
+        """Try one step.
+
+        Returns:
+            Error, divided by the tolerance, and states at the end (n,). If Newton's method does not
+            converge, the error is 16, which halves the step size.
         """
-        if at.h > REACH * self.last_length:
+        if at.h > MAX_EXTRAPOLATION * self.last_length:
             self.last_length, self.rest = 0.0, 1.0
         while True:
             if self.J is None:
-                self._renew(at, slopes)
-            if self._is_found(at, rates):
+                self._evaluate_jacobian(at, jacobian)
+            if self._solve_stages(at, rates):
                 break
             self.J = None
             if self.is_fresh:
@@ -93,38 +122,45 @@ class Stages:
         return error, y
 
     def keep(self, h: float, length: float) -> float:
-        """Keeps what a step of length h that is taken leaves; the length of the next one, given
-        that by its error.
+        """Store the data of an accepted step for the next step.
+
+        Args:
+            h: Accepted step size [s].
+            length: Next step size according to the error estimate [s].
+
+        Returns:
+            Next step size [s]. The contraction rate of Newton's method limits it. If a slightly
+            larger step would need a new factorization, the next step size is h.
         """
         self.last, self.last_length, self.is_fresh = self.z, h, False
         if self.contraction > 1e-3:
             self.J = None
-        if self.contraction * length > CONTRACTION * h:
-            length = coarse(CONTRACTION * h / self.contraction)
+        if self.contraction * length > MAX_CONTRACTION * h:
+            length = round_to_nine_bits(MAX_CONTRACTION * h / self.contraction)
         return h if self.J is not None and h <= length < 1.2 * h else length
 
-    def _is_found(self, at: Begin, rates: Rates) -> bool:
-        """Whether Newton's method converges, or will within its tries, told by its contraction."""
+    def _solve_stages(self, at: Begin, rates: Rates) -> bool:
+        """Solve for the stages by Newton's method; return True if they converge."""
         self._factorize(at.h)
-        self.z, before = np.array([self._gone_on(c, at) for c in self.c]), 0.0
+        self.z, before = np.array([self._predict(c, at) for c in self.c]), 0.0
         self.rest = float(np.sqrt(self.rest) * np.sqrt(np.sqrt(self.rest)))
         self.rate = self.contraction = 0.0
-        for self.tries in range(1, MOST_TRIES + 1):
-            self.spent += self.prices.newton
+        for self.tries in range(1, MAX_ITERATIONS + 1):
+            self.spent += self.costs.newton
             dz = self._newton_step(at, rates)
-            distance = max(self.in_tolerances(one, at.x, at.x) for one in dz)
+            distance = max(self.error_norm(one, at.x, at.x) for one in dz)
             self.z = self.z + dz
             if not distance < np.inf:
                 return False
             if self.tries > 1 and not self._converges(distance, before):
-                return self.is_fresh and self.rest * distance <= LOOSE
-            if self.rest * distance <= self.close:
+                return self.is_fresh and self.rest * distance <= LOOSE_TOLERANCE
+            if self.rest * distance <= self.tolerance:
                 return True
             before = distance
         return False
 
     def _converges(self, distance: float, before: float) -> bool:
-        """Whether it will within its tries, by the last two of its steps."""
+        """Return True if the last two increments predict convergence within MAX_ITERATIONS."""
         self.rate = distance / before
         if self.tries == 2:
             self.contraction = self.rate
@@ -133,38 +169,46 @@ class Stages:
             return False
         self.rest = max(self.rate / (1.0 - self.rate), 1e-16)
         left = self.rest * distance
-        for _ in range(self.tries, MOST_TRIES):
+        for _ in range(self.tries, MAX_ITERATIONS):
             left *= self.rate
-        return left <= self.close
+        return left <= self.tolerance
 
     def _factorize(self, h: float) -> None:
-        """The factors of 1 - h root J for each root, where they are not those of h."""
+        """Factorize 1 - h root J for each root of the method, unless factors for h are stored."""
         if self.factored == h:
             return
         assert self.J is not None
         self.factored = h
-        self.spent += self.prices.factors
+        self.spent += self.costs.factors
         first, *pairs = self.data.roots
         one = np.eye(len(self.J))
         self.real = linear_solver(one - (h * first.real) * self.J)
         self.pairs = [
-            _Pair(one - (h * root.real) * self.J, -(h * root.imag) * self.J) for root in pairs
+            _ComplexFactors(one - (h * root.real) * self.J, -(h * root.imag) * self.J)
+            for root in pairs
         ]
 
-    def _renew(self, at: Begin, slopes: Slopes) -> None:
-        """The Jacobian in the part SLOPES_AT of the step, where the polynomial of the step before
-        comes to: most stages are nearer to it than to the start, and Newton's method contracts the
-        faster.
+    def _evaluate_jacobian(self, at: Begin, jacobian: Jacobian) -> None:
+        """Evaluate the Jacobian at the predicted states at JACOBIAN_FRACTION of the step.
+
+        Most stages are nearer to these states than to the start of the step, so Newton's method
+        converges faster.
         """
-        place = SLOPES_AT if self.last_length > 0.0 else 0.0
-        x = self._gone_on(place, at) + at.x
-        self.spent += self.prices.slopes
-        self.J = slopes(at.t + place * at.h, x)
+        place = JACOBIAN_FRACTION if self.last_length > 0.0 else 0.0
+        x = self._predict(place, at) + at.x
+        self.spent += self.costs.jacobian
+        self.J = jacobian(at.t + place * at.h, x)
         self.is_fresh, self.factored = True, 0.0
 
-    def _gone_on(self, place: float, at: Begin) -> Array:
-        """Where the polynomial of the step before comes to in a part of a step, from its start; 0
-        without one.
+    def _predict(self, place: float, at: Begin) -> Array:
+        """Extrapolate the Lagrange polynomial of the previous step.
+
+        Args:
+            place: Fraction of the new step.
+            at: Start of the new step.
+
+        Returns:
+            Predicted change of the states (n,) since the start; 0 if there is no previous step.
         """
         if self.last_length == 0.0:
             return np.zeros(len(at.x))
@@ -179,27 +223,28 @@ class Stages:
         return z
 
     def _newton_step(self, at: Begin, rates: Rates) -> Array:
-        """Newton's step of all stages."""
+        """Return the Newton increments of all stages (s, n)."""
         f = [rates(at.t + c * at.h, at.x + z) for c, z in zip(self.c, self.z, strict=True)]
         missing = [at.h * _sum(row, f) - z for row, z in zip(self.a, self.z, strict=True)]
         w = [_sum(row, missing) for row in self.data.there]
         w[0] = self.real(w[0])
         for k, pair in enumerate(self.pairs):
-            w[1 + 2 * k : 3 + 2 * k] = pair.solution(*w[1 + 2 * k : 3 + 2 * k])
+            w[1 + 2 * k : 3 + 2 * k] = pair.solve(*w[1 + 2 * k : 3 + 2 * k])
         return np.array([_sum(row, w) for row in self.data.back])
 
     def _error(self, at: Begin, y: Array) -> float:
-        """The difference to a method of order 5, what decays fast taken out of it, in tolerances.
+        """Return the error estimate (difference to a method of order 5), divided by the tolerance.
 
-        It is taken out once: twice would hide what swings fast, as on a stiff contact, which the
-        stages only damp.
+        The filter (1 - h root J)^-1 is applied once; it removes fast decaying modes. A second
+        filtering would hide fast oscillations, for example of a stiff contact, although the stages
+        only damp them.
         """
         e = at.h * self.data.roots[0].real * at.f + _sum(self.data.error, self.z)
-        return self.in_tolerances(self.real(e), at.x, y)
+        return self.error_norm(self.real(e), at.x, y)
 
 
-class _Pair:
-    """The factors of re + i im, by elimination with the largest pivot of each column."""
+class _ComplexFactors:
+    """LU factors of the matrix re + i im by Gaussian elimination with partial pivoting."""
 
     def __init__(self, re: Array, im: Array):
         self.re, self.im = re.copy(), im.copy()
@@ -208,7 +253,7 @@ class _Pair:
             self._eliminate(self.re, self.im, j)
 
     def _eliminate(self, re: Array, im: Array, j: int) -> None:
-        """Column j, whose pivot is inverted in its place."""
+        """Eliminate column j and store the inverse of its pivot in place."""
         row = j + int(np.argmax(np.abs(re[j:, j]) + np.abs(im[j:, j])))
         self.rows.append(row)
         for part in (re, im):
@@ -224,19 +269,19 @@ class _Pair:
         )
         re[j, j], im[j, j] = a, b
 
-    def solution(self, a: Array, b: Array) -> tuple[Array, Array]:
-        """(re + i im)^-1 (a + i b)"""
+    def solve(self, a: Array, b: Array) -> tuple[Array, Array]:
+        """Return the real and the imaginary part of (re + i im)^-1 (a + i b)."""
         a, b, (re, im) = a.copy(), b.copy(), (self.re, self.im)
         for j, row in enumerate(self.rows):
             a[[j, row]], b[[j, row]] = a[[row, j]], b[[row, j]]
-            self._take(a, b, j, slice(j + 1, None))
+            self._subtract_column(a, b, j, slice(j + 1, None))
         for j in reversed(range(len(a))):
             a[j], b[j] = a[j] * re[j, j] - b[j] * im[j, j], a[j] * im[j, j] + b[j] * re[j, j]
-            self._take(a, b, j, slice(0, j))
+            self._subtract_column(a, b, j, slice(0, j))
         return a, b
 
-    def _take(self, a: Array, b: Array, j: int, at: slice) -> None:
-        """What column j has in other rows."""
+    def _subtract_column(self, a: Array, b: Array, j: int, at: slice) -> None:
+        """Subtract element j times matrix column j from the rows `at` of the vector a + i b."""
         re, im = self.re[at, j], self.im[at, j]
         a[at], b[at] = a[at] - (re * a[j] - im * b[j]), b[at] - (re * b[j] + im * a[j])
 

@@ -1,37 +1,367 @@
-"""Two ways to step a block on its flat memory: in NumPy, and by its compiled kernel. They give the
-same numbers.
+"""Steps of a block on its flat memory: pure functions, reasons to reject a step, and steppers.
+
+    advance     takes inner steps, updates sampled states at sample instants, computes outputs
+    inner_step  returns the continuous states after one step of the integrator
+
+The memory contains all data that one step passes to the next. `c/kernel/block_step.h` implements
+the same arithmetic in the same order. A stepper uses NumPy or a compiled kernel, with equal
+results.
 """
 
 import abc
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.adaptive import Adaptive, Method, chooses_steps, is_implicit, longest_step
-from rigidblocks.block.course import Following
-from rigidblocks.block.evaluate import Evaluator, NumpyEvaluator, Slopes
-from rigidblocks.block.integrators import RK4
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.refusal import FAILED, Refusal, step_refusal
-from rigidblocks.block.step import advance, initialize, part_of_step
-from rigidblocks.block.suspicion import suspected_cause
+from rigidblocks.block.adaptive_methods import (
+    Adaptive,
+    Method,
+    chooses_steps,
+    is_implicit,
+    longest_step,
+)
+from rigidblocks.block.adaptive_step import AdaptiveStepper
+from rigidblocks.block.evaluators import (
+    Evaluator,
+    ExactJacobian,
+    NumpyEvaluator,
+    PolynomialInputEvaluator,
+    explain_divergence,
+)
+from rigidblocks.block.integrators import RK4, Integrator, integrate, integrate_implicitly
+from rigidblocks.block.memory_layout import Memory, put
+from rigidblocks.spatial.scalar import minimum, select
+from rigidblocks.spatial.spatial import Array
+
+FAILED = 1  # status of a step that produced a value that is not finite
+MOST_INNER_STEPS = 1e9  # maximum number of inner steps per communication step
+
+
+class Refusal(IntEnum):
+    """Reason to reject a step."""
+
+    NOT_FINITE = 2
+    NOT_POSITIVE = 3
+    TOO_LONG = 4
+    NOT_AT_TIME = 5
+    BEYOND_END = 6
+
+    def text(self, now: float, end: float, dt: float, h: float, sample_time: float | None) -> str:
+        """Return the error message for a step dt at `now`, in a run that ends at `end` [s]."""
+        return {
+            Refusal.NOT_FINITE: f"a step must be finite, not {dt!r} s",
+            Refusal.NOT_POSITIVE: f"a step must be positive, not {dt!r} s",
+            Refusal.TOO_LONG: f"the step {dt!r} s has too many inner steps of "
+            f"{longest_inner_step(h, sample_time)!r} s; at most 1e9 are allowed",
+            Refusal.NOT_AT_TIME: f"the block is at t = {now!r} s",
+            Refusal.BEYOND_END: f"the run ends at t = {end!r} s",
+        }[self]
+
+
+def step_refusal(
+    now: float, end: float, t: float, dt: float, h: float, sample_time: float | None
+) -> Refusal | None:
+    """Return the reason to reject a step dt from t, or None.
+
+    The C function of the same name returns the same result for compiled blocks.
+
+    Args:
+        now: Time of the block [s].
+        end: End time of the run [s].
+        t: Start time of the step [s].
+        dt: Step size [s].
+        h: Largest inner step [s].
+        sample_time: Sample time of the block [s], or None.
+    """
+    rounding = 1e-6 * dt + 4 * np.finfo(float).eps * abs(now)
+    if not np.isfinite(dt):
+        return Refusal.NOT_FINITE
+    if dt <= 0:
+        return Refusal.NOT_POSITIVE
+    if not abs(t - now) <= rounding:
+        return Refusal.NOT_AT_TIME
+    if dt >= MOST_INNER_STEPS * longest_inner_step(h, sample_time):
+        return Refusal.TOO_LONG
+    if t + dt > end + rounding:
+        return Refusal.BEYOND_END
+    return None
+
+
+def longest_inner_step(h: float, sample_time: float | None) -> float:
+    """Return the largest inner step [s]: h, but at most the sample time, if there is one."""
+    return h if sample_time is None else min(h, sample_time)
+
+
+def initialize(evaluator: Evaluator, m: Array, t: Any) -> Array:
+    """Return the memory vector at the start time t [s], with initialized states and outputs."""
+    m = project_states(evaluator, put(m, evaluator.memory.s, 0.0), t)
+    return put_outputs(evaluator, put(m, evaluator.memory.z, evaluator.initial(m)))
+
+
+def advance(evaluator: Evaluator, m: Array, t: Any, dt: float, method: Method, h: float) -> Array:
+    """Return the memory after a step from t to t + dt with held inputs.
+
+    Inner steps of at most h alternate with updates at the multiples of the sample time. At the end,
+    the function computes the outputs.
+
+    Raises:
+        ValueError: dt is not positive or not finite, or dt is traced and neither dt nor the sample
+            time is a multiple of the other.
+    """
+    inner_steps(dt, h)  # rejects an infinite step
+    sample_time = evaluator.memory.block.sample_time
+    for span in spans(sample_time, t, dt, traced=m.dtype == object):
+        m = put(
+            _integrate_states(evaluator, m, span.begin, span.end, span.length, method, h),
+            0,
+            span.end,
+        )
+        m = _update_samples(evaluator, m, span.samples)
+    return put_outputs(evaluator, m)
+
+
+def part_of_step(
+    evaluator: Evaluator, m: Array, t: float, end: float, samples: bool, method: Method, h: float
+) -> Array:
+    """Return the memory after a step from t to `end` without sample instants before `end`.
+
+    The block samples at `end` if `samples` is true.
+    """
+    inner_steps(end - t, h)  # rejects an infinite step
+    m = put(_integrate_states(evaluator, m, t, end, end - t, method, h), 0, end)
+    return put_outputs(evaluator, _update_samples(evaluator, m, samples))
+
+
+def _update_samples(evaluator: Evaluator, m: Array, now: Any) -> Array:
+    """Return the memory vector; its sampled states are updated if `now` is true."""
+    where = evaluator.memory.z
+    if isinstance(now, bool | np.bool):
+        return put(m, where, evaluator.update(m)) if now else m
+    return put(m, where, select(now, evaluator.update(m), m[where]))
+
+
+def _integrate_states(
+    evaluator: Evaluator, m: Array, t: Any, end: Any, span: float, method: Method, h: float
+) -> Array:
+    """Integrate the continuous states over a span without samples, and return the memory.
+
+    Fixed-step methods take equal inner steps; adaptive methods choose the step sizes.
+    """
+    if not evaluator.memory.block.states:
+        return m
+    if isinstance(method, Adaptive):
+        if m.dtype == object:
+            raise TypeError(
+                f"the inner steps of {evaluator.memory.name} by '{method.name}' cannot be traced, "
+                "because their number is not fixed: use a method with fixed steps"
+            )
+        return AdaptiveStepper(evaluator, method, h).integrate(m, t, span, end)
+    n = inner_steps(span, h)
+    for j in range(n):
+        x = inner_step(evaluator, m, t + j * (span / n), span / n, method)
+        m = project_states(evaluator, put(m, evaluator.memory.x, x), t + (j + 1) * (span / n))
+    return m
+
+
+def inner_step(evaluator: Evaluator, m: Array, t: Any, h: float, method: Integrator) -> Array:
+    """Return the continuous states after one step of size h from t, before projection."""
+    x = m[evaluator.memory.x]
+    if method.implicit is None:
+        return integrate(method, rates(evaluator, m), t, x, h, evaluator.memory.position)
+    evaluator = evaluator.with_inputs_frozen_at(t + 0.5 * h)
+    f = rates(evaluator, m)
+
+    def jacobian(t: Any, x: Array) -> tuple[Array, Array]:
+        return evaluator.jacobian(_put_states(evaluator, m, t, x))
+
+    return integrate_implicitly(method, f, jacobian, t, x, h)
+
+
+def rates(evaluator: Evaluator, m: Array) -> Callable[[Any, Array], Array]:
+    """Return the state derivatives as a function of (t, x), for the inputs in m."""
+    return lambda t, x: evaluator.derivative(_put_states(evaluator, m, t, x))
+
+
+def _put_states(evaluator: Evaluator, m: Array, t: Any, x: Array) -> Array:
+    return put(put(m, 0, t), evaluator.memory.x, x)
+
+
+def project_states(evaluator: Evaluator, m: Array, t: Any) -> Array:
+    """Return the memory vector at the time t [s], with states projected onto constraints."""
+    m = put(m, 0, t)
+    return put(m, evaluator.memory.x, evaluator.project(m)) if evaluator.has_projection else m
+
+
+def put_outputs(evaluator: Evaluator, m: Array) -> Array:
+    """Return the memory vector with the outputs computed from its states and inputs."""
+    return put(m, evaluator.memory.y, evaluator.output(m))
+
+
+def inner_steps(dt: float, h: float) -> int:
+    """Return the number of equal inner steps of at most h in a step dt.
+
+    Raises:
+        ValueError: dt is not finite or not positive, or the number exceeds 1e9.
+    """
+    if not (dt > 0 and np.isfinite(dt)):
+        law = "positive" if np.isfinite(dt) else "finite"
+        raise ValueError(f"a step must be {law}, not {dt} s")
+    if dt >= 1e9 * h:
+        raise ValueError(
+            f"the step {dt} s has too many inner steps of {h} s; at most 1e9 are allowed"
+        )
+    return max(1, int(np.ceil(dt / h - 1e-9)))
+
+
+class Span(NamedTuple):
+    """Part of a step between sample instants [s]; if `samples` is true, its end is a sample."""
+
+    begin: Any
+    end: Any
+    length: float
+    samples: Any
+
+
+def spans(sample_time: float | None, t: Any, dt: float, traced: bool = False) -> Iterator[Span]:
+    """Yield the parts of the step from t to t + dt between the sample instants.
+
+    If the step begins and ends at sample instants, all parts have equal length. Parts of a traced
+    step also have equal length, because a trace has a fixed number of parts. A traced step must
+    begin at a sample instant or, if dt is shorter than the sample time, at a multiple of dt.
+    """
+    end = t + dt
+    if sample_time is None:
+        yield Span(t, end, dt, False)
+        return
+    if traced:
+        n = sample_spans(sample_time, dt)
+        share = dt / sample_time
+        # the block samples at the end that is nearest to a sample instant
+        phase = end / sample_time + 0.5 * share
+        samples = phase - np.floor(phase) < share if share < 1 - 1e-6 else True
+        yield from _equal_spans(t, dt, n, samples)
+        return
+    first, n = last_sample(t, sample_time) + 1, samples_within(sample_time, t, dt)
+    at_end = _is_at_sample(end, sample_time)
+    if n == 0 or (at_end and (n == 1 or _is_at_sample(t, sample_time))):
+        yield from _equal_spans(t, dt, max(n, 1), n > 0)
+        return
+    begin = t
+    for k in range(n):
+        instant = end if at_end and k + 1 == n else (first + k) * sample_time
+        yield Span(begin, instant, instant - begin, True)
+        begin = instant
+    if not at_end:
+        yield Span(begin, end, end - begin, False)
+
+
+def _equal_spans(t: Any, dt: float, n: int, samples: Any) -> Iterator[Span]:
+    length = dt / n
+    for k in range(n):
+        yield Span(t + k * length, t + (k + 1) * length, length, samples)
+
+
+def samples_within(sample_time: float, t: float, dt: float) -> int:
+    """Return the number of sample instants in the interval from t (excluded) to t + dt."""
+    samples = last_sample(t + dt, sample_time) - last_sample(t, sample_time)
+    return int(min(samples, MOST_INNER_STEPS)) if samples > 0.0 else 0  # NaN if t is too large
+
+
+def last_sample(t: Any, sample_time: float) -> Any:
+    """Return the index k of the last sample instant k * sample_time <= t, within rounding."""
+    periods = t / sample_time
+    return np.floor(periods + _sample_slack(periods))
+
+
+def _is_at_sample(t: float, sample_time: float) -> bool:
+    periods = t / sample_time
+    slack = _sample_slack(periods)
+    return bool(periods - np.floor(periods + slack) <= slack)
+
+
+def _sample_slack(periods: Any) -> Any:
+    """Return the tolerance, in sample periods, within which a time counts as a sample instant.
+
+    Importing tools accumulate time in different ways: a sum of 1e7 rounded steps has a relative
+    error of up to about 1e-9.
+    """
+    return minimum(1e-6 + 1e-9 * np.abs(periods), 1e-2)
+
+
+def fits_sample_time(sample_time: float | None, dt: float) -> bool:
+    """Return True if dt is a multiple of the sample time, or the sample time a multiple of dt."""
+    if sample_time is None:
+        return True
+    longer, shorter = sample_time / dt, dt / sample_time
+    return bool(
+        (0.5 <= longer < np.inf and abs(longer - np.rint(longer)) < 1e-6)
+        or (shorter >= 0.5 and abs(shorter - np.rint(shorter)) <= 1e-6)
+    )
+
+
+def sample_spans(sample_time: float | None, dt: float) -> int:
+    """Return the number of equal parts of a step dt; samples occur only at the end of a part.
+
+    Raises:
+        ValueError: Neither dt nor the sample time is a multiple of the other.
+    """
+    if not fits_sample_time(sample_time, dt):
+        raise ValueError(
+            f"the step {dt} s does not fit the sample time {sample_time} s: one must be a multiple "
+            "of the other"
+        )
+    return 1 if sample_time is None else max(1, int(np.rint(dt / sample_time)))
+
+
+def count_tolerance(count: Any) -> Any:
+    """Return the tolerance for a ratio of times to be an integer: 1e-6 plus rounding errors."""
+    return 1e-6 + 4 * _EPS * np.abs(count)
+
+
+def time_tolerance(t: float, dt: float) -> float:
+    """Return the tolerance [s] within which two times near t count as equal.
+
+    It is 1e-9 of the step size dt plus the rounding error of t.
+    """
+    return 1e-9 * dt + 4 * _EPS * abs(t)
+
+
+def check_resolution(t: float, dt: float) -> None:
+    """Raise ValueError if double precision does not resolve steps dt [s] at the time t [s]."""
+    if dt < _RESOLVED * abs(t):
+        raise ValueError(
+            f"steps of {dt} s are too short at t = {t} s: double precision resolves this time "
+            f"only to {np.spacing(abs(t)):.2g} s; use steps of at least {_RESOLVED * abs(t):.2g} "
+            "s, or keep all times nearer to 0"
+        )
+
+
+_EPS = float(np.finfo(float).eps)
+# smallest step size, relative to t; double precision resolves smaller steps with less than 7 bits
+_RESOLVED = 128 * _EPS
 
 
 class StepError(ArithmeticError):
-    """A block's state or output is no longer finite."""
+    """A state or an output of a block is not finite."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stepper(abc.ABC):
-    """Steps a block in place on a memory that the caller owns.
+    """Stepper of a block; it changes the caller's memory array in place.
 
-    `h` [s] is the longest inner step of the integrator.
+    Args:
+        memory: Memory layout of the block.
+        method: Integration method.
+        h: Largest inner step [s].
+
+    Raises:
+        ValueError: The memory layout does not match the method, or h is invalid.
     """
 
     memory: Memory
@@ -39,54 +369,63 @@ class Stepper(abc.ABC):
     h: float = 1e-3
 
     def __post_init__(self) -> None:
-        longest_step(self.method, self.h)  # refuses one that is none
+        longest_step(self.method, self.h)  # rejects an invalid h
         if chooses_steps(self.method, self.memory.block) != bool(self.memory.steps):
             raise ValueError(
-                f"the memory of {self.memory.name} is not one for '{self.method.name}'; take "
+                f"the memory of {self.memory.name} does not fit '{self.method.name}'; use "
                 "`memory_for(block, method)`"
             )
 
     @abc.abstractmethod
     def initialize(self, m: Array, t: float) -> None:
-        """Computes the sampled states and outputs at the start of a run from the inputs.
+        """Compute the sampled states and outputs at the start of a run.
 
-        Raises StepError, naming the variable, when a value is not finite.
+        Raises:
+            StepError: A value is not finite; the message contains the name of the variable.
         """
 
     @abc.abstractmethod
     def step(self, m: Array, t: float, dt: float) -> None:
-        """Steps from t to t + dt with the inputs held.
+        """Step from t to t + dt with held inputs.
 
-        Raises StepError, naming the variable, when a value is not finite, and ValueError when dt
-        does not fit the sample time.
+        The sample instants are the multiples of the sample time, also within the step.
+
+        Raises:
+            StepError: A value is not finite; the message contains the name of the variable.
+            ValueError: The step size dt is rejected.
         """
 
     @abc.abstractmethod
     def part(self, m: Array, t: float, end: float, samples: bool) -> None:
-        """Steps from t to the end, a part of a step in which nothing is sampled but, where it
-        `samples`, at the end. Raises what `step` raises.
+        """Step from t to `end` without sample instants before `end`.
+
+        The block samples at `end` if `samples` is true. Raises the same errors as `step`.
         """
 
     @abc.abstractmethod
     def follow(self, m: Array, course: Array, t: float, dt: float) -> None:
-        """Steps from t to t + dt with the inputs on a course (ORDER + 1, n) that starts at t, at
-        whose end they are then (`course`). Raises what `step` raises.
+        """Step from t to t + dt with inputs that follow polynomials.
+
+        After the step the inputs have the values of the polynomials at t + dt. Raises the same
+        errors as `step`.
+
+        Args:
+            m: Memory, changed in place.
+            course: Coefficients of the polynomials (MAX_INPUT_ORDER + 1, n) in the time since t.
+            t: Start time [s].
+            dt: Step size [s].
         """
 
     @abc.abstractmethod
     def bound(self, m: Array) -> Callable[[float, float], None]:
-        """`step` on this one memory, as a function of t and dt."""
+        """Return a function (t, dt) that calls `step` on this memory."""
 
     def refusal(self, m: Array, t: float, dt: float, end: float = np.inf) -> Refusal | None:
-        """Why no step dt from t is taken in a run that is at the time of the memory and ends at
-        `end`; None when it is.
-        """
+        """Return the reason to reject a step dt from t in a run that ends at `end`, or None."""
         return step_refusal(m[0], end, t, dt, self.h, self.memory.block.sample_time)
 
     def _not_finite(self, m: Array, t: float) -> StepError:
-        inputs = (
-            self.memory.block.inputs
-        )  # named first: where they are not finite they are the cause
+        inputs = self.memory.block.inputs  # the message names inputs first, as the likely cause
         bad = [
             name
             for port in sorted(self.memory.ports, key=lambda port: port not in inputs)
@@ -95,26 +434,26 @@ class Stepper(abc.ABC):
         ]
         return StepError(
             f"{self.memory.name} is not finite at t = {t:g} s: {', '.join(bad[:8])}"
-            f"{suspected_cause(self.memory, self.method, self.h, m)}"
+            f"{explain_divergence(self.memory, self.method, self.h, m)}"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class NumpyStepper(Stepper):
-    """Steps by running the block's own functions.
+    """Stepper that evaluates the NumPy functions of the block.
 
-    `slopes` gives the exact derivatives that a linearly implicit method needs (`NumpyEvaluator`).
+    `jacobian` returns the exact derivatives for a linearly implicit method (`NumpyEvaluator`).
     """
 
-    slopes: Slopes | None = None
+    jacobian: ExactJacobian | None = None
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """The block's functions."""
-        return NumpyEvaluator(self.memory, self.slopes)
+        """Evaluator of the block's functions."""
+        return NumpyEvaluator(self.memory, self.jacobian)
 
     def initialize(self, m: Array, t: float) -> None:
-        with np.errstate(all="ignore"):  # what is not finite is found below
+        with np.errstate(all="ignore"):  # checked below
             m[:] = initialize(self.evaluator, m, t)
         self._check(m, t)
 
@@ -131,12 +470,14 @@ class NumpyStepper(Stepper):
     def follow(self, m: Array, course: Array, t: float, dt: float) -> None:
         if _takes_exact_slopes(self.method, self.memory):
             raise ValueError(
-                f"in NumPy the inputs of {self.memory.name} are held in a step of "
-                f"'{self.method.name}'; take the form compiled"
+                f"'{self.method.name}' does not support input polynomials of {self.memory.name} "
+                "in the NumPy form; use form='compiled'"
             )
-        on_course = Following(self.evaluator, course, t)
+        with_polynomials = PolynomialInputEvaluator(self.evaluator, course, t)
         with np.errstate(all="ignore"):
-            m[:] = on_course.with_inputs(advance(on_course, m, t, dt, self.method, self.h))
+            m[:] = with_polynomials.with_inputs(
+                advance(with_polynomials, m, t, dt, self.method, self.h)
+            )
         self._check(m, t + dt)
 
     def bound(self, m: Array) -> Callable[[float, float], None]:
@@ -149,8 +490,11 @@ class NumpyStepper(Stepper):
 
 @dataclass(frozen=True, eq=False)
 class CompiledStepper(Stepper):
-    """Steps by the block's kernel in C, which was compiled for this memory, method and inner step:
-    the shared library at `path`, and for inputs on a course that at `follow_path`.
+    """Stepper with a C kernel that is compiled for this memory, method and largest inner step.
+
+    Args:
+        path: Shared library of the kernel.
+        follow_path: Shared library of the kernel for input polynomials, or None.
     """
 
     path: Path = field(kw_only=True)
@@ -158,13 +502,13 @@ class CompiledStepper(Stepper):
 
     @cached_property
     def kernel(self) -> Any:
-        """The loaded kernel."""
+        """Loaded kernel."""
         library = ctypes.CDLL(str(self.path))
-        library.block_refusal.argtypes = (ctypes.c_void_p,)
-        library.block_initialize.argtypes = (ctypes.c_void_p, ctypes.c_double)
-        library.block_step.argtypes = (ctypes.c_void_p, ctypes.c_double, ctypes.c_double)
-        library.block_part.argtypes = (*library.block_step.argtypes, ctypes.c_int)
-        library.block_run.argtypes = (
+        library.rb_block_refusal.argtypes = (ctypes.c_void_p,)
+        library.rb_block_initialize.argtypes = (ctypes.c_void_p, ctypes.c_double)
+        library.rb_block_step.argtypes = (ctypes.c_void_p, ctypes.c_double, ctypes.c_double)
+        library.rb_block_part.argtypes = (*library.rb_block_step.argtypes, ctypes.c_int)
+        library.rb_block_run.argtypes = (
             ctypes.c_void_p,
             ctypes.c_double,
             ctypes.c_double,
@@ -177,29 +521,38 @@ class CompiledStepper(Stepper):
 
     @property
     def step_address(self) -> int:
-        """The address of the function `int (double *memory, double t, double dt)` that steps; what
-        it returns is for `judge`.
+        """Address of the C step function `int (double *memory, double t, double dt)`.
+
+        `judge` interprets the returned status.
         """
-        return ctypes.cast(self.kernel.block_step, ctypes.c_void_p).value or 0
+        return ctypes.cast(self.kernel.rb_block_step, ctypes.c_void_p).value or 0
+
+    @property
+    def sample_step_address(self) -> int:
+        """Address of the C function that steps and always samples at the end of the step.
+
+        It does not sample within the step. Its signature is the same as in `step_address`.
+        """
+        return ctypes.cast(self.kernel.rb_block_sample_step, ctypes.c_void_p).value or 0
 
     def initialize(self, m: Array, t: float) -> None:
-        if self.kernel.block_initialize(m.ctypes.data, t):
+        if self.kernel.rb_block_initialize(m.ctypes.data, t):
             raise self._not_finite(m, t)
 
     def step(self, m: Array, t: float, dt: float) -> None:
-        self.judge(self.kernel.block_step(m.ctypes.data, t, dt), m, t + dt, dt)
+        self.judge(self.kernel.rb_block_step(m.ctypes.data, t, dt), m, t + dt, dt)
 
     def part(self, m: Array, t: float, end: float, samples: bool) -> None:
-        self.judge(self.kernel.block_part(m.ctypes.data, t, end, samples), m, end, end - t)
+        self.judge(self.kernel.rb_block_part(m.ctypes.data, t, end, samples), m, end, end - t)
 
     @cached_property
     def _block_follow(self) -> Any:
         if self.follow_path is None:
             raise ValueError(
-                f"{self.memory.name} was compiled without courses of its inputs; take "
+                f"{self.memory.name} was compiled without input polynomials; use "
                 "`compiled_stepper(..., follows=True)`"
             )
-        function = ctypes.CDLL(str(self.follow_path)).block_follow
+        function = ctypes.CDLL(str(self.follow_path)).rb_block_follow
         function.argtypes = (ctypes.c_void_p, ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
         return function
 
@@ -208,7 +561,7 @@ class CompiledStepper(Stepper):
         self.judge(self._block_follow(m.ctypes.data, t, dt, rows.ctypes.data), m, t + dt, dt)
 
     def bound(self, m: Array) -> Callable[[float, float], None]:
-        block_step, address = self.kernel.block_step, m.ctypes.data
+        block_step, address = self.kernel.rb_block_step, m.ctypes.data
 
         def step(t: float, dt: float) -> None:
             if status := block_step(address, t, dt):
@@ -217,25 +570,34 @@ class CompiledStepper(Stepper):
         return step
 
     def run(self, m: Array, t: float, dt: float, rows: Array, first: int = 0) -> int:
-        """Takes a step of dt for each of `rows` (n, size), which gets the memory after it; returns
-        how many were taken.
+        """Take one step of size dt for each row and store the memory after each step.
 
-        They are the steps first, first + 1, ... of a run that started at t. Step k is from
-        t + k dt, rounded alike however a run is divided. Stops at a step that fails, with its
-        memory in m.
+        Step k of a run that started at t begins at t + k dt. A run that is split into several calls
+        therefore has bitwise equal step times. If a step fails, the function stops, and m contains
+        the memory of the failed step.
+
+        Args:
+            m: Memory, changed in place.
+            t: Start time of the run [s].
+            dt: Step size [s].
+            rows: Output array (n, size) for the memory after each step.
+            first: Index k of the first step.
+
+        Returns:
+            Number of steps taken.
         """
         done, n = ctypes.c_int(), len(rows)
         places = m.ctypes.data, rows.ctypes.data
-        self.kernel.block_run(places[0], t, dt, first, n, places[1], ctypes.byref(done))
+        self.kernel.rb_block_run(places[0], t, dt, first, n, places[1], ctypes.byref(done))
         return done.value
 
     def refusal(self, m: Array, t: float, dt: float, end: float = np.inf) -> Refusal | None:
         request = np.concatenate([[t, dt, end], m])
-        reason = self.kernel.block_refusal(request.ctypes.data)
+        reason = self.kernel.rb_block_refusal(request.ctypes.data)
         return Refusal(reason) if reason else None
 
     def judge(self, status: int, m: Array, t: float, dt: float) -> None:
-        """Raises what `step` raises, for the status of a step of dt to t."""
+        """Raise an error if the step dt [s] that ends at t [s] has failed or was rejected."""
         if status == FAILED:
             raise self._not_finite(m, t)
         if status:
@@ -244,9 +606,7 @@ class CompiledStepper(Stepper):
 
 
 def _takes_exact_slopes(method: Method, memory: Memory) -> bool:
-    """Whether the steps of a block need the exact derivatives of its rates, to which the course of
-    its inputs belongs.
-    """
+    """Return True if a method needs the exact Jacobian of the block's derivatives."""
     if not (isinstance(method, Adaptive) and chooses_steps(method, memory.block)):
         return False
-    return is_implicit(method) and method.exact
+    return is_implicit(method) and method.exact_jacobian

@@ -1,10 +1,18 @@
-"""Units in FMI's spelling: products of SI symbols with exponents, `N.m.s/rad` or `m/s2`."""
+"""Units of ports: their base units, dimensions and conversions."""
 
 import re
 from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
 from math import pi
+from typing import Any, NamedTuple
 
-# exponents of the SI base units and of rad, and the factor to them
+import numpy as np
+
+from rigidblocks.spatial.spatial import Array
+
+# exponents of the SI base units and of rad
 _SYMBOLS: dict[str, dict[str, int]] = {
     "1": {},
     "kg": {"kg": 1},
@@ -22,10 +30,12 @@ _SYMBOLS: dict[str, dict[str, int]] = {
 
 
 def base_units(unit: str) -> dict[str, int]:
-    """The exponents of the SI base units and of rad in `unit`: `N.m/rad` is kg 1, m 2, s -2, rad
-    -1.
+    """Return the exponents of the SI base units and rad; `N.m/rad` is kg 1, m 2, s -2, rad -1.
 
-    One `/` at most; all behind it divides. Raises ValueError for a symbol that is not known.
+    A unit has at most one `/`; all symbols after it are in the denominator.
+
+    Raises:
+        ValueError: A symbol is unknown.
     """
     total: Counter[str] = Counter()
     numerator, _, denominator = unit.partition("/")
@@ -34,7 +44,7 @@ def base_units(unit: str) -> dict[str, int]:
             match = re.fullmatch(r"(1|[A-Za-z]+)(-?\d+)?", factor)
             if match is None or match[1] not in _SYMBOLS:
                 raise ValueError(
-                    f"unit '{unit}' has the unknown symbol '{factor}'; known are: "
+                    f"unit '{unit}' has the unknown symbol '{factor}'; known symbols: "
                     f"{', '.join(_SYMBOLS)}"
                 )
             for base, exponent in _SYMBOLS[match[1]].items():
@@ -43,12 +53,161 @@ def base_units(unit: str) -> dict[str, int]:
 
 
 def display_unit(unit: str) -> tuple[str, float] | None:
-    """The unit that people read angles and their rates in, and how many of it make one `unit`:
-    deg/s of rad/s.
+    """Return the display unit and the conversion factor for rad and its time derivatives.
 
-    None for other units, which are read as they are.
+    For rad/s the result is deg/s and 180/pi. For all other units the result is None, because their
+    values are displayed unchanged.
     """
     exponents = base_units(unit)
     if unit.startswith("rad") and exponents.pop("rad", 0) == 1 and set(exponents) <= {"s"}:
         return f"deg{unit.removeprefix('rad')}", 180 / pi
     return None
+
+
+_SI = {
+    "kilogram": "kg",
+    "meter": "m",
+    "second": "s",
+    "ampere": "A",
+    "kelvin": "K",
+    "mole": "mol",
+    "candela": "cd",
+    "radian": "rad",
+}
+_MANY = 2.0**20  # test value; large, so that rounding of the offset does not affect the factor
+
+
+class Quantity(NamedTuple):
+    """Conversion of a unit to SI base units: `factor` value + `offset`.
+
+    `exponents` contains the nonzero exponents of the base units and of rad, sorted by name.
+    """
+
+    exponents: tuple[tuple[str, int | float], ...]
+    factor: float = 1.0
+    offset: float = 0.0
+
+
+Table = tuple[tuple[float, float], ...]
+"""Pairs (value, replacement); other values do not change."""
+
+
+class Conversion(NamedTuple):
+    """Elementwise conversion between the values of two ports: `factor` value + `offset`.
+
+    `table` replaces single values before the linear conversion.
+    """
+
+    factor: Array
+    offset: Array
+    table: Table = ()
+
+    def apply(self, values: Array) -> Array:
+        """Return the converted values."""
+        converted: Array = self.factor * replace_values(values, self.table) + self.offset
+        return converted
+
+
+def replace_values(values: Array, table: Table) -> Array:
+    """Return the values with the replacements of a table."""
+    if not table:
+        return values
+    replaced = np.array(values)
+    for value, replacement in table:
+        replaced[values == value] = replacement
+    return replaced
+
+
+@cache
+def quantity_of(unit: str) -> Quantity | None:
+    """Return the quantity of a unit in FMI syntax or, if pint is installed, in pint syntax.
+
+    For an unknown unit the function returns None.
+    """
+    try:
+        return Quantity(tuple(sorted(base_units(unit).items())))
+    except ValueError:
+        return _pint_quantity(unit) if find_spec("pint") else None
+
+
+def _pint_quantity(unit: str) -> Quantity | None:
+    import pint
+
+    registry = _registry()
+    for text in (unit, _spelled_out(unit)):
+        if _is_costly(text):
+            continue
+        try:
+            zero, much = (registry.Quantity(k, text).to_base_units() for k in (0.0, _MANY))
+        except (pint.PintError, ValueError, TypeError, AttributeError, KeyError, ArithmeticError):
+            continue
+        except Exception as error:  # pint's parser raises other types, too
+            del error
+            continue
+        powers = ((_SI.get(name, name), power) for name, power in much.unit_items())
+        exponents = tuple(sorted((name, _whole(power)) for name, power in powers))
+        offset = float(zero.magnitude)
+        return Quantity(exponents, (float(much.magnitude) - offset) / _MANY, offset)
+    return None
+
+
+def _is_costly(unit: str) -> bool:
+    """Return True for a unit that pint may parse very slowly, such as the power 9**9**9."""
+    if len(unit) > _LONGEST or re.search(r"\d\s*(\*\*|\^)|(\*\*|\^)[\s(+-]*\d{3}", unit):
+        return True
+    return len(re.findall(r"\)\s*(\*\*|\^)", unit)) > 1
+
+
+_LONGEST = 100  # maximum number of characters of a unit
+
+
+@cache
+def _registry() -> Any:
+    import pint
+
+    return pint.UnitRegistry(autoconvert_offset_to_baseunit=True)
+
+
+def _spelled_out(unit: str) -> str:
+    """Return a unit in FMI or UDUNITS syntax (`N.m/s2`, `m s-1`) as a Python expression."""
+    over, _, under = (re.sub(r"([A-Za-z%])\^?(-?\d+)", r"\1**\2", unit)).partition("/")
+    over, under = (re.sub(r"(?<!\d)\.|\.(?!\d)|\s+", "*", part.strip()) for part in (over, under))
+    return f"({over or 1})/({under})" if under else over
+
+
+def _whole(power: Any) -> int | float:
+    return int(power) if power == int(power) else float(power)
+
+
+def conversion(
+    units: Sequence[str],
+    targets: Sequence[str],
+    meant: Sequence[Quantity | None],
+    wanted: Sequence[Quantity | None],
+) -> Conversion | None:
+    """Return the elementwise conversion between units, or None if values do not change.
+
+    An empty unit is compatible with every other unit.
+
+    Args:
+        units: Units of the values.
+        targets: Units after the conversion.
+        meant: Quantities of `units`; None if unknown.
+        wanted: Quantities of `targets`; None if unknown.
+
+    Raises:
+        ValueError: The dimensions differ, or the units differ and one of them is unknown.
+    """
+    factor, offset = np.ones(len(units)), np.zeros(len(units))
+    for k, (v, w, a, b) in enumerate(zip(units, targets, meant, wanted, strict=True)):
+        if not v or not w or (v == w and (a is None or b is None)):
+            continue
+        for unit, quantity in ((v, a), (w, b)):
+            if quantity is None:
+                raise ValueError(f"unknown unit '{unit}' cannot be converted to another unit")
+        assert a is not None
+        assert b is not None
+        if a.exponents != b.exponents:
+            raise ValueError(f"the units {v} and {w} have different dimensions")
+        factor[k], offset[k] = a.factor / b.factor, (a.offset - b.offset) / b.factor
+    return Conversion(factor, offset) if np.any(factor != 1.0) or np.any(offset) else None

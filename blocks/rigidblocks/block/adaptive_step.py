@@ -1,0 +1,791 @@
+"""Adaptive step: error control, step rejection and events.
+
+Inner steps of variable size integrate one communication step of a block. An inner step
+
+1. proposes a step size (from the last error, or the remaining time of the communication step),
+2. tries one step with the active method and estimates the error relative to the tolerance,
+3. rejects the step if this error exceeds 1, or if a switching function changes sign in the step,
+4. stores the next step size, and the votes for another method.
+
+The stepper switches between three types of methods: an explicit embedded pair, a linearly implicit
+(Rosenbrock) pair, and a collocation method (Radau IIA). The votes of the steps select the method
+(`adaptive_methods`). The block memory `s` contains the complete controller state, so a step can be
+saved, restored and repeated. `c/kernel/adaptive_step.h` and `integrators.h` implement the same
+arithmetic in the same order; tests compare both bit by bit.
+
+References:
+    Hairer and Wanner, Solving Ordinary Differential Equations II, sections IV.2, IV.7 and IV.8.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from rigidblocks.block.adaptive_methods import (
+    ACCEPTED_ABOVE_TOLERANCE,
+    ACTIVE_METHOD,
+    COLLOCATION,
+    EIGENVALUE,
+    ERROR,
+    EXHAUSTED_STEPS,
+    EXPLICIT,
+    EXPLICIT_STEP_SIZE,
+    MAX_TRIES,
+    PREFERRED_IMPLICIT,
+    PROBATION_TRIES,
+    ROSENBROCK,
+    SCREEN_INTERVAL,
+    SCREEN_PAUSE,
+    STEP_SIZE,
+    STIFF_DETECTIONS,
+    VOTES,
+    WINDOW_COST,
+    Adaptive,
+    MethodCosts,
+    is_implicit,
+    nominal_values,
+    round_to_nine_bits,
+    select_cheaper_implicit_method,
+    vote_for_explicit,
+    vote_for_implicit,
+)
+from rigidblocks.block.evaluators import Evaluator, finite_difference_jacobian, state_jacobian
+from rigidblocks.block.integrators import RK4, Integrator, implicit_stages, weighted_sum
+from rigidblocks.block.memory_layout import put
+from rigidblocks.block.radau import INITIAL_CHANGE, Begin, Stages, newton_tolerance
+from rigidblocks.spatial.linear_algebra import linear_solver
+from rigidblocks.spatial.spatial import Array
+
+MAX_FINITE = float(np.finfo(float).max)
+
+# RK4 minus an embedded method of order 2: a pessimistic error estimate without extra evaluations
+RK4_ERROR = (1 / 6, -1 / 6, -1 / 6, 1 / 6)
+
+# Step-size factor limits (Hairer and Wanner IV.2): 0.9 is the safety factor
+SAFETY, MIN_FACTOR, MAX_FACTOR, MAX_FACTOR_REJECTED = 0.9, 0.2, 5.0, 0.5
+
+# Increment for the finite differences of switching functions, as a fraction of the step. It is a
+# power of two, so that the division has no rounding error.
+SWITCHING_DIFFERENCE = 1.0 / 64.0
+
+EVENT_BISECTIONS = 40  # bisections, which locate a sign change to 1e-12 of the step
+EVENT_CLEARANCE = 1e-4  # time from step end to event, relative to the time from step start to event
+MAX_DIP_SEARCHES = 6  # maximum number of step reductions to find a touch-and-return
+
+
+# --- step size ---
+
+
+def first_step_size(h: float, remaining: float) -> float:
+    """Limit a proposed step size to the remaining time of the communication step.
+
+    If one proposed step is too short and two are too long for the remaining time, the function
+    returns half the remaining time. The last step is therefore never tiny.
+
+    Args:
+        h: Proposed step size [s].
+        remaining: Remaining time of the communication step [s].
+
+    Returns:
+        The step size to try first [s].
+    """
+    if h >= remaining * (1.0 - 1e-9):
+        return remaining
+    return 0.5 * remaining if h > 0.5 * remaining else h
+
+
+def smallest_step_size(t: float, t_end: float) -> float:
+    """Return the smallest step size [s] that double precision resolves.
+
+    16 eps max(|t|, |t_end|)
+    """
+    return 16.0 * float(np.finfo(float).eps) * max(abs(t), abs(t_end))
+
+
+def is_acceptable(error: float, is_smallest: bool) -> bool:
+    """Return True if the error is at most 1, or if it is finite and the step size is minimal."""
+    return error <= 1.0 or (is_smallest and error <= MAX_FINITE)
+
+
+def rejected_step_size(h: float, error: float) -> float:
+    """Return the step size after a rejection.
+
+        h_new = h min(max(0.9 err^(-1/4), 0.2), 0.5)
+
+    Args:
+        h: Rejected step size [s].
+        error: Error estimate of the rejected step, divided by the tolerance; infinite if a value
+            was not finite.
+
+    Returns:
+        Reduced step size [s], rounded to nine bits.
+    """
+    is_finite = error <= MAX_FINITE
+    factor = SAFETY / np.sqrt(np.sqrt(error)) if is_finite and error > 0 else MIN_FACTOR
+    return round_to_nine_bits(h * min(max(float(factor), MIN_FACTOR), MAX_FACTOR_REJECTED))
+
+
+def _error_power(error: float, method: float) -> float:
+    """Return err^k with k = 1/8 (explicit pair), 3/16 (Rosenbrock) or 5/32 (collocation).
+
+    The function uses only square roots, because they round identically on all platforms.
+    """
+    q = np.sqrt(np.sqrt(error))
+    power = np.sqrt(q)
+    if method == ROSENBROCK:
+        power = np.sqrt(q) * np.sqrt(np.sqrt(q))
+    if method == COLLOCATION:
+        power = np.sqrt(q) * np.sqrt(np.sqrt(np.sqrt(q)))
+    return float(power)
+
+
+def store_next_step_size(
+    s: Array, h: float, error: float, was_rejected: bool, method: float
+) -> None:
+    """Store the error of an accepted step and the next step size (predictive controller).
+
+        h_next = h min(max(0.9 err_n^(-k) err_(n-1)^(k / 2), 0.2), 5)
+
+    The step size does not increase directly after a rejection. If the end of the communication step
+    shortened a step, the stored step size is not reduced.
+
+    Args:
+        s: Step memory, changed in place.
+        h: Accepted step size [s].
+        error: Error estimate of the step, divided by the tolerance.
+        was_rejected: True if a larger step was rejected before.
+        method: EXPLICIT, ROSENBROCK or COLLOCATION.
+    """
+    now, last = max(error, 1e-8), s[ERROR] if s[ERROR] > 0.0 else 1e-4
+    factor = SAFETY / _error_power(now, method) * np.sqrt(_error_power(last, method))
+    factor = min(max(factor, MIN_FACTOR), MAX_FACTOR)
+    if was_rejected and factor > 1.0:
+        factor = 1.0
+    s[ERROR] = round_to_nine_bits(now)
+    if h >= s[STEP_SIZE] or factor < 1.0 or h * factor > s[STEP_SIZE]:
+        s[STEP_SIZE] = round_to_nine_bits(h * factor)
+
+
+# --- switching functions ---
+
+
+class SwitchingValues(NamedTuple):
+    """Switching functions g (n,) at one end of a step of size h, and h dg/dt (n,) at this end."""
+
+    value: Array
+    change: Array
+
+
+class SignChange(NamedTuple):
+    """First sign change in a step.
+
+    Attributes:
+        fraction: Fraction of the step before the sign change; 1 if there is no sign change.
+        is_certain: True if the signs at the start and end of the step differ; False for a possible
+            touch-and-return.
+    """
+
+    fraction: float
+    is_certain: bool
+
+
+def first_sign_change(start: SwitchingValues, end: SwitchingValues) -> SignChange:
+    """Locate the first sign change on the Hermite cubics of all switching functions."""
+    fraction, is_certain = 1.0, False
+    for g0, d0, g1, d1 in zip(*start, *end, strict=True):
+        sign = 1.0 if g0 > 0.0 else -1.0
+        cubic = (sign * float(g0), sign * float(d0), sign * float(g1), sign * float(d1))
+        if (g0 > 0.0) != (g1 > 0.0):
+            root = _bisect(*cubic)
+            fraction, is_certain = (root if not is_certain or root < fraction else fraction), True
+        elif not is_certain:
+            fraction = min(fraction, possible_dip(*cubic))
+    return SignChange(fraction, is_certain)
+
+
+def _hermite(s: float, g0: float, d0: float, g1: float, d1: float) -> float:
+    """Evaluate the Hermite cubic with values g and slopes d at s = 0 and s = 1."""
+    a, b = d0 + d1 - 2.0 * (g1 - g0), 3.0 * (g1 - g0) - 2.0 * d0 - d1
+    return g0 + s * (d0 + s * (b + s * a))
+
+
+def _bisect(g0: float, d0: float, g1: float, d1: float) -> float:
+    """Return a root of a Hermite cubic that is positive at 0 and not positive at 1."""
+    low, high = 0.0, 1.0
+    for _ in range(EVENT_BISECTIONS):
+        middle = 0.5 * (low + high)
+        if _hermite(middle, g0, d0, g1, d1) > 0.0:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def possible_dip(g0: float, d0: float, g1: float, d1: float) -> float:
+    """Return the step fraction at which the end tangents intersect below zero; 1 if they do not.
+
+    A convex function, such as the distance to a convex body along a line, is nowhere below its
+    tangents. It can therefore be negative only if the tangents intersect below zero.
+    """
+    if not (d0 < 0.0 < d1):
+        return 1.0
+    s = (g1 - d1 - g0) / (d0 - d1)
+    return s if 0.0 < s < 1.0 and g0 + s * d0 < 0.0 else 1.0
+
+
+@dataclass
+class EventApproach:
+    """Step size limiter near discontinuities, the sign changes of switching functions.
+
+    A step may cross a sign change only if the change of the state derivatives over the step is
+    below the tolerance. The exact switching time is then irrelevant. After the event, the limiter
+    restores the step size from before the event.
+
+    Attributes:
+        resume_step_size: Step size to restore after the event [s]; 0 if no event is near.
+        time_to_event: Predicted time to the event from the start of the inner step [s]; 0 if
+            unknown.
+        dip_searches: Number of reductions of the inner step in search of a touch-and-return.
+        crosses: True if the trial step contains a certain sign change.
+    """
+
+    resume_step_size: float = 0.0
+    time_to_event: float = 0.0
+    dip_searches: int = 0
+    crosses: bool = False
+
+    def reset(self) -> None:
+        """Discard the data of the previous inner step."""
+        self.time_to_event, self.dip_searches, self.crosses = 0.0, 0, False
+
+    def limit(self, h: float, start: SwitchingValues, end: SwitchingValues, error: float) -> float:
+        """Return a smaller step size to try instead of h, or 0 to accept the step.
+
+        Args:
+            h: Size of the trial step [s].
+            start: Switching functions at the start of the trial step.
+            end: Switching functions at the end of the trial step.
+            error: Change of the state derivatives over the step, divided by the tolerance.
+        """
+        fraction, is_certain = first_sign_change(start, end)
+        self.crosses = is_certain
+        if is_certain:
+            self.time_to_event = fraction * h
+            return 0.0 if error <= 1.0 else self.time_to_event * (1.0 - EVENT_CLEARANCE)
+        if fraction == 1.0 or self.dip_searches == MAX_DIP_SEARCHES:
+            return 0.0
+        self.dip_searches += 1
+        return fraction * h
+
+    def next_step_size(self, h: float, proposed: float) -> float:
+        """Return the step size after a step of size h: `proposed`, limited before an event."""
+        if self.crosses and self.resume_step_size > 0.0:
+            proposed, self.resume_step_size = max(proposed, self.resume_step_size), 0.0
+        elif self.time_to_event > h:
+            proposed = min(proposed, 2.0 * (self.time_to_event - h))
+        return proposed
+
+
+# --- trial steps ---
+
+
+class TrialStep(NamedTuple):
+    """Result of one trial step.
+
+    Attributes:
+        error: Error estimate, divided by the tolerance; infinite if a value is not finite.
+        y: States at the end of the step (n,).
+        rates: State derivatives at the end of the step (n,); None if they were not evaluated.
+    """
+
+    error: float
+    y: Array
+    rates: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class StepStart:
+    """Start of an inner step: memory m, time t [s], states x (n,) and their derivatives f (n,)."""
+
+    m: Array
+    t: float
+    x: Array
+    f: Array
+
+
+class TrialStepper:
+    """Stepper that takes trial steps with the methods of `Adaptive` and estimates their errors."""
+
+    def __init__(self, evaluator: Evaluator, method: Adaptive):
+        self.evaluator, self.method = evaluator, method
+        states = evaluator.memory.block.states
+        self.atol, self.nominal = method.absolute_tolerances(states), nominal_values(states)
+        self.costs, self.stages = MethodCosts.for_states(len(self.atol)), None
+        if method.collocation is not None and method.collocates(len(self.atol)):
+            norm, tolerance = self.error_norm, newton_tolerance(method.rtol)
+            self.stages = Stages(method.collocation, norm, tolerance, self.costs)
+
+    @property
+    def first_implicit_method(self) -> float:
+        """Implicit method to use first; EXPLICIT if the block has no implicit method."""
+        if self.stages is not None:
+            return COLLOCATION
+        return ROSENBROCK if self.method.stiff is not None else EXPLICIT
+
+    @property
+    def x(self) -> slice:
+        """Slice of the continuous states in the memory."""
+        return self.evaluator.memory.x
+
+    def attempt(
+        self,
+        start: StepStart,
+        h: float,
+        t_end: float,
+        s: Array,
+        jacobian: tuple[Array, Array] | None,
+    ) -> TrialStep:
+        """Try one step with the active method.
+
+        Args:
+            start: Start of the step.
+            h: Step size [s].
+            t_end: Time at the end of the step [s]; it can differ from t + h by rounding.
+            s: Step memory; the function adds stiffness votes and costs.
+            jacobian: df/dx (n, n) and df/dt (n,) for a Rosenbrock step.
+
+        Returns:
+            States at the end of the step and error estimate.
+        """
+        if s[ACTIVE_METHOD] == COLLOCATION:
+            assert self.stages is not None
+            return self._collocation_step(self.stages, start, h, t_end, s)
+        if jacobian is None:
+            return self._explicit_step(start, h, t_end, s)
+        self.add_cost(s, self.costs.rosenbrock)
+        return self._rosenbrock_step(start, h, t_end, jacobian)
+
+    def rk4_step(self, start: StepStart, h: float, t_end: float) -> TrialStep:
+        """Take one RK4 step; its error estimate is the difference to a method of order 2."""
+        k = self._stage_rates(start, h, RK4, [start.f])
+        y = start.x + h * weighted_sum(RK4.b, k)
+        error = self.error_norm(h * weighted_sum(RK4_ERROR, k), start.x, y)
+        return self._project_trial(start, t_end, error, y)
+
+    def _explicit_step(self, start: StepStart, h: float, t_end: float, s: Array) -> TrialStep:
+        """Take one step of the embedded explicit pair, and update the votes for stiffness."""
+        pair = self.method.explicit
+        assert pair is not None
+        assert pair.error is not None
+        inner = replace(pair, a=pair.a[:-1], b=pair.b[:-1], c=pair.c[:-1])
+        k = self._stage_rates(start, h, inner, [start.f])
+        y_before = start.x + h * weighted_sum(pair.a[-2], k[:-1])
+        correction, y = self.project(start, t_end, start.x + h * weighted_sum(pair.a[-1], k))
+        if not correction <= 1.0:
+            return TrialStep(correction, y)
+        k.append(self.rates(start.m, t_end, y))
+        error = max(correction, self.error_norm(h * weighted_sum(pair.error, k), start.x, y))
+        if error <= 1.0:
+            distance = self.error_norm(y - y_before, start.x, y)
+            rate_change = self.error_norm(k[-1] - k[-2], start.x, y)
+            vote_for_implicit(s, h, distance, rate_change, self.first_implicit_method)
+        return TrialStep(error, y, k[-1])
+
+    def _rosenbrock_step(
+        self, start: StepStart, h: float, t_end: float, jacobian: tuple[Array, Array]
+    ) -> TrialStep:
+        """Take one Rosenbrock step; the last stage is the error estimate."""
+        pair = self.method.stiff
+        assert pair is not None
+
+        def rates(t: float, x: Array) -> Array:
+            return self.rates(start.m, t, x)
+
+        k = implicit_stages(pair, rates, jacobian, start.t, start.x, h, start.f)
+        y = start.x + h * weighted_sum(pair.b, k)
+        return self._project_trial(start, t_end, self.error_norm(h * k[-1], start.x, y), y)
+
+    def _collocation_step(
+        self, stages: Stages, start: StepStart, h: float, t_end: float, s: Array
+    ) -> TrialStep:
+        """Take one collocation step (Radau IIA); Newton's method computes the stages."""
+
+        def rates(t: float, x: Array) -> Array:
+            return self.rates(start.m, t, x)
+
+        def jacobian(t: float, x: Array) -> Array:
+            if self.method.exact_jacobian:
+                return self.jacobian(StepStart(start.m, t, x, start.f), h)[0]
+            return state_jacobian(rates, t, x, rates(t, x), self.nominal)
+
+        stages.spent = 0.0
+        error, y = stages.attempt(Begin(start.t, h, start.x, start.f), rates, jacobian)
+        self.add_cost(s, stages.spent)
+        return self._project_trial(start, t_end, error, y)
+
+    def _project_trial(self, start: StepStart, t_end: float, error: float, y: Array) -> TrialStep:
+        """Return an acceptable trial with projected states; its error includes the projection."""
+        if not error <= 1.0:
+            return TrialStep(error, y)
+        correction, y = self.project(start, t_end, y)
+        return TrialStep(max(error, correction), y)
+
+    def jacobian(self, start: StepStart, h: float) -> tuple[Array, Array]:
+        """Return df/dx (n, n) and df/dt (n,), exact or by finite differences for step size h."""
+        if self.method.exact_jacobian:
+            return self.evaluator.jacobian(put(put(start.m, 0, start.t), self.x, start.x))
+
+        def rates(t: float, x: Array) -> Array:
+            return self.rates(start.m, t, x)
+
+        return finite_difference_jacobian(rates, start.t, start.x, h, start.f, self.nominal)
+
+    def error_norm(self, e: Array, x: Array, y: Array) -> float:
+        """Return the weighted maximum norm of an error.
+
+            max_i |e_i| / (atol_i + rtol max(|x_i|, |y_i|))
+
+        Args:
+            e: Error estimate (n,).
+            x: States at the start of the step (n,).
+            y: States at the end of the step (n,).
+
+        Returns:
+            Error, divided by the tolerance; infinite if `e` or `y` is not finite.
+        """
+        ratios = np.abs(e) / (self.atol + self.method.rtol * np.maximum(np.abs(x), np.abs(y)))
+        largest = float(np.max(ratios, initial=0.0))
+        return largest if largest <= MAX_FINITE and np.all(np.isfinite(y)) else np.inf
+
+    def rates(self, m: Array, t: float, x: Array) -> Array:
+        """Return the derivatives (n,) of the states x at time t."""
+        return self.evaluator.derivative(put(put(m, 0, t), self.x, x))
+
+    def project(self, start: StepStart, t_end: float, y: Array) -> tuple[float, Array]:
+        """Project the states onto their constraints.
+
+        Returns:
+            Size of the correction, divided by the tolerance, and the projected states (n,).
+        """
+        if not self.evaluator.has_projection:
+            return 0.0, y
+        projected = self.evaluator.project(put(put(start.m, 0, t_end), self.x, y))
+        return self.error_norm(projected - y, start.x, projected), projected
+
+    def add_cost(self, s: Array, cost: float) -> None:
+        """Add the cost of a step to the current window of the comparison of implicit methods."""
+        if self.stages is not None and self.method.explicit is not None:
+            s[WINDOW_COST] += cost
+
+    def _stage_rates(
+        self, start: StepStart, h: float, method: Integrator, k: list[Array]
+    ) -> list[Array]:
+        """Return the stage derivatives, after adding k_i = f(t + c_i h, x + h sum_j a_ij k_j)."""
+        for a, c in zip(method.a[1:], method.c[1:], strict=True):
+            k.append(self.rates(start.m, start.t + c * h, start.x + h * weighted_sum(a, k)))
+        return k
+
+
+# --- the adaptive stepper ---
+
+
+class CommunicationStep(NamedTuple):
+    """Communication step [s]; `length` is stored because end - start has a rounding error."""
+
+    start: float
+    length: float
+    end: float
+
+    def end_of(self, elapsed: float, h: float) -> float:
+        """Return the time [s] at the end of an inner step; exactly `end` for the last step."""
+        return self.end if h == self.length - elapsed else self.start + (elapsed + h)
+
+    def elapsed_after(self, elapsed: float, h: float) -> float:
+        """Return the time [s] since the start after an inner step; at the end exactly `length`."""
+        return self.length if h == self.length - elapsed else elapsed + h
+
+
+@dataclass(frozen=True, eq=False)
+class InnerStep:
+    """Data shared by all trials of one inner step.
+
+    Attributes:
+        start: Start of the step.
+        s: Step memory, which trials change.
+        method: Active method.
+        cost_before: WINDOW_COST before the step.
+        jacobian: df/dx and df/dt for a Rosenbrock step.
+        votes: Copy of the method votes, to restore them if an event makes the new votes invalid.
+        smallest: Smallest step size [s].
+    """
+
+    start: StepStart
+    s: Array
+    method: float
+    cost_before: float
+    jacobian: tuple[Array, Array] | None
+    votes: Array
+    smallest: float
+
+
+class AdaptiveStepper:
+    """Integrator of the continuous states of a block over communication steps.
+
+    Args:
+        evaluator: Functions of the block on its flat memory.
+        method: Integration methods and tolerances.
+        max_step_size: Largest inner step [s].
+    """
+
+    def __init__(self, evaluator: Evaluator, method: Adaptive, max_step_size: float):
+        self.evaluator, self.method, self.max_step_size = evaluator, method, max_step_size
+        self.trial_stepper = TrialStepper(evaluator, method)
+        self.tries = 0
+        self.last_rates: Array | None = None
+        self.approach = EventApproach() if evaluator.switching_count else None
+
+    def integrate(self, m: Array, start: float, length: float, end: float) -> Array:
+        """Integrate one communication step.
+
+        Args:
+            m: Memory at the start.
+            start: Start time [s].
+            length: Length of the step [s].
+            end: End time [s].
+
+        Returns:
+            Memory at the end. If the integration fails, the first state is NaN.
+        """
+        step, elapsed = CommunicationStep(start, length, end), 0.0
+        while elapsed < length:
+            m, elapsed = self._step(step, m, elapsed)
+        return m
+
+    def _step(self, step: CommunicationStep, m: Array, elapsed: float) -> tuple[Array, float]:
+        """Take one inner step; return the new memory vector and the time since the start [s]."""
+        s, remaining = m[self.evaluator.memory.s].copy(), step.length - elapsed
+        start = self._step_start(m, step.start + elapsed)
+        h = self._initial_step_size(s, remaining, start)
+        inner = self._inner_step(start, h, step.end, s)
+        if self._should_screen(s, h == remaining):
+            y = self._screen(inner, h, step.end)
+            if y is not None:
+                return self._store(start, y, step.end, s), step.length
+        if self.approach is not None:
+            self.approach.reset()
+        return self._step_by_trials(inner, h, step, elapsed)
+
+    def _step_by_trials(
+        self, inner: InnerStep, h: float, step: CommunicationStep, elapsed: float
+    ) -> tuple[Array, float]:
+        """Take trial steps with decreasing step sizes until a trial is accepted."""
+        start, s, smallest, was_rejected = inner.start, inner.s, inner.smallest, False
+        while self._has_tries_left(elapsed, step.length):
+            t_end = step.end_of(elapsed, h)
+            trial, before_event = self._try(inner, h, t_end)
+            if before_event > 0.0 and h > 2.0 * smallest:
+                h = self._shorten_before_event(s, max(before_event, 2.0 * smallest))
+                continue
+            smaller = rejected_step_size(h, trial.error)
+            if is_acceptable(trial.error, is_smallest=smaller < smallest):
+                y = self._accept(inner, h, t_end, trial, was_rejected)
+                return self._store(start, y, t_end, s), step.elapsed_after(elapsed, h)
+            if smaller < smallest:
+                break
+            was_rejected, h, s[STEP_SIZE] = True, smaller, smaller
+        return self._give_up(start, step.length - elapsed, step.end, s), step.length
+
+    def _step_start(self, m: Array, t: float) -> StepStart:
+        """Return the start of an inner step, with the derivatives stored by the previous step."""
+        x = m[self.trial_stepper.x]
+        if self.last_rates is None:
+            self.last_rates = self.trial_stepper.rates(m, t, x)
+        return StepStart(m, t, x, self.last_rates)
+
+    def _inner_step(self, start: StepStart, h: float, end: float, s: Array) -> InnerStep:
+        """Return the data of an inner step that all trials share, such as the Jacobian."""
+        method, cost, jacobian = s[ACTIVE_METHOD], s[WINDOW_COST], None
+        if method == ROSENBROCK:
+            self.trial_stepper.add_cost(s, self.trial_stepper.costs.jacobian)
+            jacobian = self.trial_stepper.jacobian(start, h)
+        smallest = smallest_step_size(start.t, end)
+        return InnerStep(start, s, method, cost, jacobian, s[_VOTE_FIELDS], smallest)
+
+    def _initial_step_size(self, s: Array, remaining: float, start: StepStart) -> float:
+        """Return the first step size to try: the stored size, limited to the remaining time.
+
+        If no size is stored, the result is the remaining time of the communication step. The first
+        step of a collocation method changes each state by at most INITIAL_CHANGE relative to its
+        magnitude.
+        """
+        if self.method.explicit is None:
+            s[ACTIVE_METHOD] = self.trial_stepper.first_implicit_method
+        if s[STEP_SIZE] == 0.0:
+            s[STEP_SIZE] = remaining
+            rate = self.trial_stepper.error_norm(start.f, start.x, start.x)
+            change = INITIAL_CHANGE / self.method.rtol
+            if s[ACTIVE_METHOD] == COLLOCATION and change < rate * remaining < np.inf:
+                s[STEP_SIZE] = round_to_nine_bits(change / rate)
+        return first_step_size(min(s[STEP_SIZE], self.max_step_size), remaining)
+
+    def _should_screen(self, s: Array, covers_whole_step: bool) -> bool:
+        """Return True if a single RK4 step should first cover the whole communication step."""
+        if not covers_whole_step or self.tries or s[ACTIVE_METHOD]:
+            return False
+        if s[SCREEN_PAUSE] > 0.0:
+            s[SCREEN_PAUSE] -= 1.0
+            return False
+        return True
+
+    def _screen(self, inner: InnerStep, h: float, end: float) -> Array | None:
+        """Return the states after one RK4 step; None at an event or if its error is too large."""
+        self.tries += 1
+        trial = self.trial_stepper.rk4_step(inner.start, h, end)
+        if trial.error <= 1.0:
+            trial, before_event = self._limit_to_event(inner.start, h, end, trial)
+            if before_event == 0.0:
+                self.last_rates = None
+                return trial.y
+        inner.s[SCREEN_PAUSE] = SCREEN_INTERVAL
+        return None
+
+    def _try(self, inner: InnerStep, h: float, t_end: float) -> tuple[TrialStep, float]:
+        """Try one step; return the trial, and a shorter step size that ends before an event, or 0.
+
+        In the stiffness estimate, a discontinuity looks like a huge eigenvalue. Therefore an event
+        discards the votes of this step.
+        """
+        self.tries += 1
+        trial = self.trial_stepper.attempt(inner.start, h, t_end, inner.s, inner.jacobian)
+        if not trial.error <= 1.0:
+            return trial, 0.0
+        trial, before_event = self._limit_to_event(inner.start, h, t_end, trial)
+        if before_event > 0.0 or (self.approach is not None and self.approach.crosses):
+            inner.s[_VOTE_FIELDS] = inner.votes
+        return trial, before_event
+
+    def _has_tries_left(self, elapsed: float, length: float) -> bool:
+        """Return False after too many trial steps, or if they progress too slowly."""
+        if self.tries == PROBATION_TRIES and elapsed < 0.01 * length:
+            return False
+        bound = self.method.max_inner_steps
+        return self.tries < (MAX_TRIES if bound is None else min(bound, MAX_TRIES))
+
+    def _accept(
+        self, inner: InnerStep, h: float, t_end: float, trial: TrialStep, was_rejected: bool
+    ) -> Array:
+        """Accept a trial; update step size, votes and stages, and return the final states."""
+        if trial.error <= 1.0:
+            if inner.method != EXPLICIT:
+                self._assess_implicit_step(inner, h)
+            store_next_step_size(inner.s, h, trial.error, was_rejected, inner.method)
+            self._carry_over(inner, h)
+            self.last_rates = trial.rates
+            return trial.y
+        # the error exceeds the tolerance at the smallest step size: count the step and continue
+        if self.trial_stepper.stages is not None:
+            self.trial_stepper.stages.forget()
+        inner.s[ACCEPTED_ABOVE_TOLERANCE] += 1.0
+        inner.s[STEP_SIZE] = max(inner.s[STEP_SIZE], 2.0 * h)
+        self.last_rates = None
+        return self.trial_stepper.project(inner.start, t_end, trial.y)[1]
+
+    def _carry_over(self, inner: InnerStep, h: float) -> None:
+        """Store the stages to predict the next stages; discard them after an event or a switch."""
+        stages, approach, s = self.trial_stepper.stages, self.approach, inner.s
+        if stages is not None and inner.method == COLLOCATION:
+            s[STEP_SIZE] = stages.keep(h, s[STEP_SIZE])
+        has_event = approach is not None and approach.crosses
+        if stages is not None and (inner.method != COLLOCATION or has_event):
+            stages.forget()
+        if approach is not None:
+            s[STEP_SIZE] = approach.next_step_size(h, s[STEP_SIZE])
+
+    def _limit_to_event(
+        self, start: StepStart, h: float, t_end: float, trial: TrialStep
+    ) -> tuple[TrialStep, float]:
+        """Return the trial with its final derivatives, and the step size to an event (0: none)."""
+        if self.approach is None:
+            return trial, 0.0
+        known = trial.rates
+        rates = self.trial_stepper.rates(start.m, t_end, trial.y) if known is None else known
+        error = self.trial_stepper.error_norm(h * (rates - start.f), start.x, trial.y)
+        at_start = self._switching_values(start.m, start.t, start.x, h * start.f, 1.0)
+        at_end = self._switching_values(start.m, t_end, trial.y, h * rates, -1.0)
+        return trial._replace(rates=rates), self.approach.limit(h, at_start, at_end, error)
+
+    def _switching_values(
+        self, m: Array, t: float, x: Array, change: Array, direction: float
+    ) -> SwitchingValues:
+        """Return the switching functions g, and h dg/dt by finite differences along `change`."""
+        delta, m = direction * SWITCHING_DIFFERENCE, put(m, 0, t)
+        value = self.evaluator.switching_functions(put(m, self.trial_stepper.x, x))
+        moved = self.evaluator.switching_functions(put(m, self.trial_stepper.x, x + delta * change))
+        return SwitchingValues(value, (moved - value) / delta)
+
+    def _shorten_before_event(self, s: Array, h: float) -> float:
+        """Store the step size up to the event, and the step size to use after the event."""
+        assert self.approach is not None
+        if self.approach.resume_step_size == 0.0:
+            self.approach.resume_step_size = s[STEP_SIZE]
+        s[STEP_SIZE] = h
+        return h
+
+    def _give_up(self, start: StepStart, remaining: float, end: float, s: Array) -> Array:
+        """Return NaN, or if `max_inner_steps` is set, finish the step without error control."""
+        if self.method.max_inner_steps is None:
+            return self._store(start, put(start.x, 0, np.nan), end, s)
+        return self._finish_within_budget(start, remaining, end, s)
+
+    def _finish_within_budget(self, start: StepStart, h: float, end: float, s: Array) -> Array:
+        """Complete the communication step with one linearly implicit Euler step or RK4 step."""
+        s[EXHAUSTED_STEPS] += 1.0
+        stepper = self.trial_stepper
+        if is_implicit(self.method):
+            J, f_t = stepper.jacobian(start, h)
+            # (I - h J) k = f + h df/dt
+            k = linear_solver(np.eye(len(start.x)) - h * J)(start.f + h * f_t)
+            correction, y = stepper.project(start, end, start.x + h * k)
+        else:
+            error, y, _ = stepper.rk4_step(start, h, end)
+            correction, y = (error, y) if error <= 1.0 else stepper.project(start, end, y)
+        is_finite = correction <= MAX_FINITE and np.all(np.isfinite(y))
+        return self._store(start, y if is_finite else start.x, end, s)
+
+    def _assess_implicit_step(self, inner: InnerStep, h: float) -> None:
+        """Update the votes for explicit steps; at the end of a window, compare implicit methods."""
+        if self.method.explicit is None:
+            return
+        s, x, stages = inner.s, inner.start.x, self.trial_stepper.stages
+        if inner.jacobian is not None:
+            J, relative_cost = inner.jacobian[0], self.method.relative_cost(len(x))
+        else:
+            assert stages is not None
+            assert stages.J is not None
+            J = stages.J
+            relative_cost = (s[WINDOW_COST] - inner.cost_before) / (self.method.explicit.stages - 1)
+        vote_for_explicit(s, h, self._eigenvalue_bound(J, x), relative_cost)
+        has_two = stages is not None and self.method.stiff is not None
+        if has_two and s[ACTIVE_METHOD] != EXPLICIT:
+            select_cheaper_implicit_method(s, h, self.trial_stepper.costs.window)
+
+    def _eigenvalue_bound(self, J: Array, x: Array) -> float:
+        """Return the bound |D^-1 J D|_inf [1/s] of the spectral radius, D = diag(tolerances)."""
+        unit = self.trial_stepper.atol + self.method.rtol * np.abs(x)
+        rows = zip(J, unit, strict=True)
+        return max((float(sum(np.abs(row) * unit) / u) for row, u in rows), default=0.0)
+
+    def _store(self, start: StepStart, y: Array, t: float, s: Array) -> Array:
+        """Return the memory vector with the new time, states and data of the method."""
+        return put(put(put(start.m, 0, t), self.trial_stepper.x, y), self.evaluator.memory.s, s)
+
+
+_VOTE_FIELDS = [
+    ACTIVE_METHOD,
+    VOTES,
+    EIGENVALUE,
+    STIFF_DETECTIONS,
+    EXPLICIT_STEP_SIZE,
+    PREFERRED_IMPLICIT,
+]

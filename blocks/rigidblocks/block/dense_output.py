@@ -1,0 +1,376 @@
+"""Dense output inside a step, and event location with dense output (RBDA 11.5)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.block.adaptive_methods import Adaptive
+from rigidblocks.block.adaptive_step import possible_dip
+from rigidblocks.block.block import Record
+from rigidblocks.block.evaluators import Evaluator
+from rigidblocks.block.integrators import RK4, Integrator, combine_stages, stage_rates
+from rigidblocks.block.memory_layout import put
+from rigidblocks.block.stepper import (
+    inner_step,
+    inner_steps,
+    project_states,
+    put_outputs,
+    rates,
+)
+from rigidblocks.spatial.spatial import Array
+
+Event = Callable[[Any, Record, Record, Record], Any]
+HALVINGS = 53  # bisections of a step, down to adjacent floating-point times
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolant:
+    """Dense output of a step of size h of an explicit method, at t + delta h with 0 <= delta <= 1.
+
+        x(delta) = x + h sum b_i(delta) k_i                    (RBDA Eq 11.46)
+
+    The interpolant is the integral of the polynomial that the method fits to the stage derivatives
+    k, so it needs no further evaluations. Its degree is 1 for the Euler methods (Eq 11.49), 2 for
+    Heun (Eq 11.51 with stages at 0 and 1), and 3 for RK4. Its error in a step has the same order as
+    the global error of the method.
+    """
+
+    method: Integrator
+    h: float
+    x: Array
+    k: list[Array]
+    position: Array
+
+    def __call__(self, delta: float) -> Array:
+        b, b_position = (_weights(dense, delta) for dense in _polynomials(self.method))
+        return combine_stages(self.x, self.h, self.k, b, b_position, self.position)
+
+
+def interpolant(
+    method: Integrator,
+    derivative: Callable[[Any, Array], Array],
+    t: float,
+    x: Array,
+    h: float,
+    position: Array,
+) -> Interpolant:
+    """Return the interpolant of the explicit step that `integrate` takes from t to t + h.
+
+    Raises:
+        ValueError: The method is linearly implicit, or has an order above 1 and no `dense`.
+    """
+    _polynomials(method)
+    return Interpolant(method, h, x, stage_rates(method, derivative, t, x, h, position), position)
+
+
+def _polynomials(
+    method: Integrator,
+) -> tuple[tuple[tuple[float, ...], ...], tuple[tuple[float, ...], ...]]:
+    """Return the coefficients of the polynomials b_i(delta) for velocities and for positions."""
+    if method.implicit is None and method.dense is not None:
+        return method.dense, method.dense
+    if method.implicit is None and method.order == 1:
+        b, b_position = method.b, method.position_tableau[1]
+        return tuple((w,) for w in b), tuple((w,) for w in b_position)
+    raise ValueError(
+        f"'{method.name}' has no interpolant for states inside a step; use shorter steps"
+    )
+
+
+def _weights(dense: tuple[tuple[float, ...], ...], delta: float) -> tuple[float, ...]:
+    return tuple(sum(w * delta ** (j + 1) for j, w in enumerate(row)) for row in dense)
+
+
+class EventReached(NamedTuple):
+    """Result of `first_event`.
+
+    Attributes:
+        t: Time [s].
+        m: Memory at that time, with outputs.
+        happened: True if the event occurred.
+    """
+
+    t: float
+    m: Array
+    happened: bool
+
+
+def first_event(
+    evaluator: Evaluator,
+    m: Array,
+    t: float,
+    dt: float,
+    event: Event,
+    method: Integrator = RK4,
+    h: float = 1e-3,
+) -> EventReached:
+    """Step from t to t + dt like `advance`, but stop at the first event.
+
+    The event occurs when the event function changes from positive to zero or negative. If the
+    function is not positive at t, it must first become positive. An example is a closed gap that
+    opens first. To detect several events, pass a function that returns the minimum of their event
+    functions.
+
+    Bisection of the interpolated states locates the event to the last bit of the step size. At the
+    returned state, the event function is zero or negative. The error decreases with h at the
+    method's order. An event that starts and ends within one inner step is not detected. For a
+    method without an interpolant, each bisection step takes a shorter step of the method.
+
+    Args:
+        evaluator: Functions of the block.
+        m: Memory at t.
+        t: Start time [s].
+        dt: Largest step size [s].
+        event: Function (t, x, u, p) that is positive until the event, such as a gap or contact
+            force.
+        method: Integration method.
+        h: Largest inner step [s].
+
+    Returns:
+        The time, the memory, and True if the event occurred.
+
+    Raises:
+        ValueError: The block has a sample time, or dt is not positive.
+    """
+    memory = evaluator.memory
+    if memory.block.sample_time is not None:
+        raise ValueError(
+            f"event location requires a block without a sample time, but {memory.name} samples "
+            f"every {memory.block.sample_time} s"
+        )
+    n = inner_steps(dt, h)
+    step = dt / n
+    before = event(*memory.records(put(m, 0, t)))
+    for j in range(n):
+        start = t + j * step
+        x = inner_step(evaluator, m, start, step, method)
+        after = project_states(evaluator, put(m, memory.x, x), t + (j + 1) * step)
+        value = event(*memory.records(after))
+        if before > 0 >= value:
+            there = _locate(evaluator, m, start, step, event, method, after)
+            return EventReached(float(there[0]), put_outputs(evaluator, there), True)
+        m, before = after, value
+    return EventReached(t + dt, put_outputs(evaluator, put(m, 0, t + dt)), False)
+
+
+def _locate(
+    evaluator: Evaluator,
+    m: Array,
+    t: float,
+    h: float,
+    event: Event,
+    method: Integrator,
+    after: Array,
+) -> Array:
+    """Return the memory vector at the time of the event; bisection locates the event."""
+    memory, states = evaluator.memory, _course(evaluator, m, t, h, method)
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        there = project_states(evaluator, put(m, memory.x, states(middle)), t + middle * h)
+        if event(*memory.records(there)) > 0:
+            low = middle
+        else:
+            high, after = middle, there
+    return after
+
+
+def _course(
+    evaluator: Evaluator, m: Array, t: float, h: float, method: Integrator
+) -> Callable[[float], Array]:
+    """Return the states inside a step as a function of the step fraction delta, 0 to 1."""
+    if method.implicit is not None or (method.order > 1 and method.dense is None):
+        return lambda delta: inner_step(evaluator, m, t, delta * h, method)
+    memory = evaluator.memory
+    return interpolant(method, rates(evaluator, m), t, m[memory.x], h, memory.position)
+
+
+Gaps = Callable[
+    [Record], Array
+]  # function of the states x that returns gaps (n,); no gap may become negative
+NEAR = 1e-3  # fraction of a step: increment for the finite differences of gaps
+SPLITS = 8  # recursion depth of the search for a gap that closes and opens within a step
+_SHORTEST = 16.0 * np.finfo(float).eps
+
+
+class EventSteps:
+    """Error-controlled steps of an embedded explicit pair up to events.
+
+    Args:
+        method: Adaptive method with an explicit pair; a step is accepted if its error is within the
+            tolerance.
+        first: First step size to try [s]. After an event, the last step size is tried first.
+        longest: Largest step size [s].
+
+    Raises:
+        ValueError: The method has no explicit pair.
+    """
+
+    def __init__(self, method: Adaptive, first: float, longest: float):
+        if method.explicit is None:
+            raise ValueError(
+                f"event location needs an explicit method, not '{method.name}'; use 'adaptive'"
+            )
+        self.method, self.pair, self.longest = method, method.explicit, longest
+        self.length = min(first, longest)
+
+    def segments(
+        self, evaluator: Evaluator, m: Array, t: float, end: float, event: Event, gaps: Gaps
+    ) -> "Iterator[Segment]":
+        """Yield the segments (steps) from t to the end, or to the first event (see `first_event`).
+
+        The last segment ends at the event. `gaps` returns the distances that must not become
+        negative. If a distance crosses zero twice within one step, the crossing is detected if the
+        distance is a convex function of time. An example is the distance between two small balls
+        that pass each other.
+        """
+        before = event(*evaluator.memory.records(put(m, 0, t)))
+        while t < end:
+            left = end - t
+            h = left if self.length >= left * (1 - 1e-9) else min(self.length, 0.5 * left)
+            h, course, after = self._accepted_step(evaluator, m, t, min(h, self.longest), end)
+            arrival = end if h == left else t + h
+            step = Segment(evaluator, m, t, arrival, course, put(after, 0, arrival), event, gaps)
+            yield step.end_at_event(before)
+            if step.happened:
+                return
+            m, t, before = step.after, arrival, step.value
+
+    def _accepted_step(
+        self, evaluator: Evaluator, m: Array, t: float, h: float, end: float
+    ) -> tuple[float, Interpolant, Array]:
+        """Return the size [s] of the next accepted step, its interpolant, and the memory vector."""
+        memory, shortest = evaluator.memory, _SHORTEST * max(abs(t), abs(end))
+        while True:
+            x, position = m[memory.x], memory.position
+            k = stage_rates(self.pair, rates(evaluator, m), t, x, h, position)
+            y = combine_stages(x, h, k, self.pair.b, self.pair.b, position)
+            after = project_states(evaluator, put(m, memory.x, y), t + h)
+            error = self._error(evaluator, h, k, x, y, after[memory.x])
+            factor = min(max(0.9 / max(error, 1e-5) ** 0.2, 0.2), 5.0) if error < np.inf else 0.2
+            if error <= 1.0 or h * factor < shortest:
+                if h >= self.length or h * factor > self.length:
+                    self.length = h * factor
+                return h, Interpolant(self.pair, h, x, k, position), after
+            h = self.length = h * min(factor, 0.9)
+
+    def _error(
+        self, evaluator: Evaluator, h: float, k: list[Array], x: Array, y: Array, back: Array
+    ) -> float:
+        """Return the larger of step error and projection correction, divided by the tolerance.
+
+        x and y (n,) are the states at the start and at the end, `back` the projected states.
+        """
+        assert self.pair.error is not None
+        if not np.all(np.isfinite(back)):
+            return np.inf
+        unit = self.method.absolute_tolerances(evaluator.memory.block.states)
+        unit = unit + self.method.rtol * np.maximum(np.abs(x), np.abs(y))
+        e = h * sum(w * k_i for w, k_i in zip(self.pair.error, k, strict=True))
+        return float(np.max(np.maximum(np.abs(e), np.abs(back - y)) / unit, initial=0.0))
+
+
+class Segment:
+    """Accepted step from t to `end`, or to an event inside the step.
+
+    Attributes:
+        happened: True if the event occurred in the step.
+        after: Memory at the end.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        m: Array,
+        t: float,
+        end: float,
+        course: Interpolant,
+        after: Array,
+        event: Event,
+        gaps: Gaps,
+    ):
+        self.evaluator, self.m, self.t, self.end, self.course = evaluator, m, t, end, course
+        self.after, self.happens, self.gaps = after, event, gaps
+        self.value, self.happened = self._event_value(after), False
+
+    def at(self, t: float) -> Array:
+        """Return the memory vector at a time t [s] in the step."""
+        return self.after if t >= self.end else self._memory_at((t - self.t) / self.course.h)
+
+    def end_at_event(self, before: float) -> "Segment":
+        """Return the part of the segment up to its event; `before` is the event function at t."""
+        found = self._find_event(before)
+        if found is not None:
+            self.happened, self.after, self.end = True, found, float(found[0])
+        return self
+
+    def _find_event(self, before: float) -> Array | None:
+        """Return the memory vector at the time of the event in the step, or None."""
+        first = self._first_positive() if before <= 0 else 0.0
+        if first == 1.0:
+            return None
+        if self.value <= 0:
+            high, after = 1.0, self.after
+        elif (high := self._find_closed_gap(first, 1.0, SPLITS)) < 1.0:
+            after = self._memory_at(high)
+        else:
+            return None
+        return self._locate_event(first, high, after)
+
+    def _locate_event(self, low: float, high: float, after: Array) -> Array:
+        """Return the memory vector at the event between the step fractions `low` and `high`."""
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            there = self._memory_at(middle)
+            if self._event_value(there) > 0:
+                low = middle
+            else:
+                high, after = middle, there
+        return after
+
+    def _first_positive(self) -> float:
+        """Return a step fraction at which the event function is positive, otherwise 1."""
+        parts = (2.0**-n for n in range(30))
+        return next((part for part in parts if self._event_value(self._memory_at(part)) > 0), 1.0)
+
+    def _find_closed_gap(self, start: float, end: float, splits: int) -> float:
+        """Return a step fraction from `start` to `end` at which a gap is closed, or 1.
+
+        All gaps are open at `start` and at `end`. `splits` is the remaining recursion depth.
+        """
+        (g0, d0), (g1, d1) = self._gaps(start, NEAR), self._gaps(end, -NEAR)
+        long = end - start
+        parts = [
+            possible_dip(a, long * b, c, long * d) if a > 0 and c > 0 else 1.0
+            for a, b, c, d in zip(g0, d0, g1, d1, strict=True)
+        ]
+        if (part := min(parts, default=1.0)) == 1.0 or splits == 0:
+            return 1.0
+        middle = start + part * long
+        if self._event_value(self._memory_at(middle)) <= 0:
+            return middle
+        early = self._find_closed_gap(start, middle, splits - 1)
+        return early if early < 1.0 else self._find_closed_gap(middle, end, splits - 1)
+
+    def _gaps(self, part: float, near: float) -> tuple[list[float], list[float]]:
+        """Return the gaps at the step fraction `part`, and their derivatives.
+
+        The derivatives are differences over the step fraction `near`.
+        """
+        value, there = (self.gaps(self._states(p)) for p in (part, part + near))
+        return list(value), list((there - value) / near)
+
+    def _states(self, part: float) -> Record:
+        memory = self.evaluator.memory
+        x: Record = memory.records(put(self.m, memory.x, self.course(part)))[1]
+        return x
+
+    def _memory_at(self, part: float) -> Array:
+        memory = self.evaluator.memory
+        m = put(self.m, memory.x, self.course(part))
+        return project_states(self.evaluator, m, self.t + part * self.course.h)
+
+    def _event_value(self, m: Array) -> float:
+        return float(self.happens(*self.evaluator.memory.records(m)))
