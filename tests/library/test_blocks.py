@@ -1,4 +1,4 @@
-"""Every block of the library: what all blocks keep to, then what each computes."""
+"""Every block of the library satisfies the block contract and its defining equations."""
 
 import re
 from dataclasses import FrozenInstanceError, fields
@@ -9,26 +9,25 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from library_blocks import BLOCKS
 from random_models import MODELS, random_state
-from rigidblocks import library
+from rigidblocks import contact, library
 from rigidblocks.block.block import Block, computed_outputs, state_outputs
-from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.integrators import INTEGRATORS, RK4
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.step import initialize
-from rigidblocks.block.stepper import StepError
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.stepper import StepError, initialize
 from rigidblocks.block.units import base_units
 from rigidblocks.dynamics import aba, energy
-from rigidblocks.kernels.feedthrough import feedthrough
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.traced_evaluator import feedthrough
 from rigidblocks.library import PDController, RepeatingSequence, RobotPlant
-from rigidblocks.model.configuration import rate
-from rigidblocks.robots import planar2
+from rigidblocks.robot.configuration import rate
+from rigidblocks.robot.robots import planar2
 from signal_blocks import SIGNALS
 
-# C shares subexpressions and reciprocals: a rounding or two a step, times what 40 steps of a robot
-# amplify
+# compiled C shares subexpressions and reciprocals: one or two roundings per step, amplified by the
+# dynamics of a robot in 40 steps
 COMPILED = 1e-11
-RESIDUAL = 1e-14  # rad, m: the error of a closed loop is nothing but roundings of its parts
+RESIDUAL = 1e-14  # rad, m: rounding of the loop coordinates
 RTOL = 1e-12
 
 TIMES, VALUES = (
@@ -37,7 +36,7 @@ TIMES, VALUES = (
 )
 GAINS = {"kp": (1000.0, 800.0), "kd": (15.0, 12.0)}
 
-# block, and the direct feedthrough that it must have
+# block, and its expected direct feedthrough
 CASES = {
     "plant": (RobotPlant(MODELS["planar2"](), q0=[0.3, -0.2], qd0=[1.0, 0.5]), {("tau", "qdd")}),
     "plant with wrenches": (
@@ -65,7 +64,7 @@ CASES = {
 
 
 def slow(name):
-    """Signal blocks are many, rigid contact compiles for seconds; both have tests of their own."""
+    """Mark signal blocks and rigid contact as slow because other files test them."""
     other = name in SIGNALS and name not in ("pid", "sampled pid")
     return pytest.mark.slow if other or "rigid contact" in name else ()
 
@@ -86,19 +85,22 @@ def random_memory(flat, rng):
     return m
 
 
-def test_every_block_of_the_library_is_here():
-    blocks = {name for name in library.__all__ if issubclass(getattr(library, name), Block)}
+def test_every_library_block_is_in_the_list_of_tested_blocks():
+    public = {name: getattr(room, name) for room in (library, contact) for name in room.__all__}
+    blocks = {
+        name for name, one in public.items() if isinstance(one, type) and issubclass(one, Block)
+    }
     assert {type(block).__name__ for block, _ in CASES.values()} == blocks
 
 
-def test_port_names_are_unique(block):
+def test_port_names_of_a_block_are_unique(block):
     states = [port.name for port in (*block.states, *block.sampled)]
     others = [port.name for port in (*block.inputs, *block.parameters, *computed_outputs(block))]
     assert len(set(states + others)) == len(states + others)
     assert set(state_outputs(block)) <= set(states)
 
 
-def test_ports_are_documented_and_have_units(block):
+def test_block_ports_have_descriptions_and_valid_units(block):
     for port in (*block.inputs, *block.outputs, *block.states, *block.sampled, *block.parameters):
         assert port.doc, port.name
         assert len(port.units) == port.size
@@ -106,23 +108,23 @@ def test_ports_are_documented_and_have_units(block):
             assert isinstance(base_units(unit), dict)
 
 
-def test_rates_name_a_state_of_the_rates_unit(block):
+def test_derivative_port_of_a_state_has_the_unit_of_the_state_per_second(block):
     states = {port.name: port for port in block.states}
     for port in block.states:
         if port.rate:
             velocity = states[port.rate]
             if port.size != velocity.size:
-                continue  # quaternions: the velocity is not the rate, but what it is computed from
+                continue  # the rate of a quaternion is computed from the velocity
             for unit, rate_unit in zip(port.units, velocity.units, strict=True):
                 assert base_units(rate_unit) == base_units(f"{unit}/s")
 
 
-def test_block_is_frozen(block):
+def test_block_fields_cannot_be_assigned(block):
     with pytest.raises(FrozenInstanceError):
         setattr(block, fields(block)[0].name, None)
 
 
-def test_functions_are_pure_and_repeatable(flat, rng):
+def test_block_functions_are_pure_and_deterministic(flat, rng):
     m, other, run = random_memory(flat, rng), random_memory(flat, rng), NumpyEvaluator(flat)
     for function in (run.derivative, run.initial, run.update, run.output):
         kept, first = m.copy(), function(m)
@@ -131,7 +133,7 @@ def test_functions_are_pure_and_repeatable(flat, rng):
         assert_array_equal(m, kept)
 
 
-def test_sizes_are_as_declared(flat, rng):
+def test_block_function_results_have_the_declared_sizes(flat, rng):
     m, run = random_memory(flat, rng), NumpyEvaluator(flat)
     sizes = [sum(port.size for port in ports) for ports in (flat.block.states, flat.block.sampled)]
     assert [len(run.derivative(m)), len(run.update(m))] == sizes
@@ -140,13 +142,14 @@ def test_sizes_are_as_declared(flat, rng):
 
 
 @pytest.mark.parametrize(("block", "expected"), CASES.values(), ids=CASES)
-def test_feedthrough_is_as_expected(block, expected):
+def test_block_has_the_expected_direct_feedthrough(block, expected):
     assert feedthrough(NumpyEvaluator(Memory(block))) == expected
 
 
 def trajectory(stepper, rng, dt, n=40):
-    """The memories at the start and after each of n steps with random inputs, held for a few steps
-    each.
+    """Return the memories at the start and after each of n steps with random inputs.
+
+    Each input is constant for a few steps.
     """
     flat, m, rows = stepper.memory, stepper.memory.start(), []
     m[flat.u] = rng.uniform(-1, 1, flat.u.stop - flat.u.start)
@@ -160,7 +163,7 @@ def trajectory(stepper, rng, dt, n=40):
 
 
 @pytest.mark.parametrize("dt", [1e-3, 4e-3])
-def test_compiled_steps_equal_numpy_steps(flat, dt):
+def test_steps_of_library_blocks_in_c_match_the_results_of_numpy(flat, dt):
     numpy, compiled = (
         trajectory(stepper(flat, RK4, 1e-3), np.random.default_rng(1), dt)
         for stepper in (numpy_stepper, compiled_stepper)
@@ -168,8 +171,9 @@ def test_compiled_steps_equal_numpy_steps(flat, dt):
     assert np.all(np.abs(compiled - numpy) <= COMPILED * np.max(np.abs(numpy), axis=0) + RESIDUAL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", INTEGRATORS.values(), ids=lambda method: method.name)
-def test_compiled_steps_equal_numpy_steps_with_every_integrator(method):
+def test_steps_in_c_match_the_results_of_numpy_for_every_integrator(method):
     flat = Memory(CASES["plant"][0])
     numpy, compiled = (
         trajectory(stepper(flat, method, 0.5e-3), np.random.default_rng(1), 1e-3)
@@ -184,7 +188,7 @@ def test_compiled_steps_equal_numpy_steps_with_every_integrator(method):
     [pytest.param(b, marks=slow(name)) for name, (b, _) in CASES.items() if b.inputs],
 )
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_input_that_is_not_finite_is_named(block, stepper, bad):
+def test_error_for_a_step_with_a_nonfinite_input_names_the_input(block, stepper, bad):
     flat = Memory(block)
     m, run = flat.start(), stepper(flat, RK4, 1e-3)
     run.initialize(m, 0.0)
@@ -217,8 +221,8 @@ def test_plant_outputs_its_accelerations_and_energy(model, rng):
     assert_allclose(NumpyEvaluator(flat).derivative(m), [*rate(model, s.q, s.qd), *qdd], rtol=RTOL)
 
 
-def test_plant_left_alone_keeps_its_energy():
-    # RK4 at h = 0.5 ms over a second: error of the fourth order, h^4 times some thousand
+def test_free_plant_conserves_energy():
+    # RK4 with h = 0.5 ms over 1 s: the energy error is of fourth order, some 1e3 h^4
     flat = Memory(CASES["plant"][0])
     m, stepper = flat.start(), compiled_stepper(flat, RK4, 0.5e-3)
     stepper.initialize(m, 0.0)
@@ -237,7 +241,7 @@ def pd_input(flat, m, **values):
         m[flat.where[name]] = value
 
 
-def test_pd_is_its_formula(rng):
+def test_pd_controller_output_matches_its_formula(rng):
     flat = Memory(PDController(**GAINS))
     q_ref, q, qd_ref, qd = rng.uniform(-1, 1, (4, 2))
     m = flat.start()
@@ -246,7 +250,7 @@ def test_pd_is_its_formula(rng):
     assert_allclose(NumpyEvaluator(flat).output(m), expected, rtol=RTOL)
 
 
-def test_pd_gains_are_tunable():
+def test_gains_of_the_pd_controller_are_tunable_parameters():
     flat, fixed = Memory(PDController(**GAINS)), Memory(PDController(**GAINS), tunable=())
     m = flat.start()
     pd_input(flat, m, q_ref=[1.0, 2.0], kp=[3.0, 5.0])
@@ -258,7 +262,7 @@ def test_pd_gains_are_tunable():
 
 
 @pytest.mark.parametrize("sample_time", [None, 1e-3])
-def test_limit_bounds_the_force_and_leaves_the_rest(sample_time):
+def test_pd_controller_limits_its_torques_to_tau_max(sample_time):
     block = PDController(
         (100.0,) * 4, (0.0,) * 4, tau_max=(50.0, 50.0, 50.0, 200.0), sample_time=sample_time
     )
@@ -270,15 +274,15 @@ def test_limit_bounds_the_force_and_leaves_the_rest(sample_time):
 
 
 @pytest.mark.parametrize("stepper", [numpy_stepper, compiled_stepper])
-def test_sampled_pd_holds_its_output_between_samples(stepper, rng):
-    # four steps a sample; the inputs change at every step, the output at the fourth only
+def test_sampled_pd_controller_holds_its_output_between_samples(stepper, rng):
+    # one sample has four steps; the inputs change in every step, the output only in the fourth
     Ts, dt, n = 4e-3, 1e-3, 40
     flat = Memory(PDController(**GAINS, sample_time=Ts))
     kp, kd = np.array(GAINS["kp"]), np.array(GAINS["kd"])
     errors, m, run = rng.uniform(-1, 1, (n, 2)), flat.start(), stepper(flat)
     pd_input(flat, m, q_ref=errors[0])
     run.initialize(m, 0.0)
-    tau, last = kp * errors[0], errors[0]  # no difference yet at the first sample
+    tau, last = kp * errors[0], errors[0]  # the first sample has no difference
     assert_allclose(m[flat.where["tau"]], tau, rtol=RTOL)
     for k in range(n):
         pd_input(flat, m, q_ref=errors[k])
@@ -288,8 +292,8 @@ def test_sampled_pd_holds_its_output_between_samples(stepper, rng):
         assert_allclose(m[flat.where["tau"]], tau, rtol=RTOL)
 
 
-def test_sampled_pd_takes_the_samples_inside_a_longer_step():
-    # the inputs are held: the second sample in the step sees no change of the error
+def test_sampled_pd_controller_updates_at_every_sample_within_a_longer_step():
+    # the inputs are constant: the error does not change at the second sample of the step
     flat = Memory(PDController(**GAINS, sample_time=1e-3))
     m = flat.start()
     numpy_stepper(flat).initialize(m, 0.0)
@@ -309,9 +313,9 @@ def test_sampled_pd_takes_the_samples_inside_a_longer_step():
         ((0, 30, 31), 1 / 30, 900),
     ],
 )
-def test_sequence_interpolates_its_table_over_and_over(ticks, dt, periods, rng):
-    # at t = k dt, with the table's times on that grid, so that the phase is known exactly; the
-    # corners among them
+def test_repeating_sequence_interpolates_its_table_periodically(ticks, dt, periods, rng):
+    # at t = k dt, with the table's times on this grid, so that the phase is exact, also at the
+    # corners
     table = rng.uniform(-2, 2, (len(ticks), 2))
     flat = Memory(RepeatingSequence([tick * dt for tick in ticks], table))
     k = np.unique(
@@ -327,7 +331,7 @@ def test_sequence_interpolates_its_table_over_and_over(ticks, dt, periods, rng):
     expected = np.transpose([np.interp(phase, ticks, column) for column in table.T])
     slopes = np.diff(table, axis=0) / (np.diff(ticks) * dt)[:, None]
     following = slopes[np.searchsorted(ticks, phase, "right") - 1]
-    # t = k dt is rounded in its last place or two, which moves the value by that times the slope
+    # rounding of t = k dt changes the value by one or two units in the last place times the slope
     assert_allclose(
         outputs[:, :2],
         expected,
@@ -337,7 +341,7 @@ def test_sequence_interpolates_its_table_over_and_over(ticks, dt, periods, rng):
     assert_allclose(outputs[:, 2:], following, rtol=1e-12)
 
 
-def test_table_is_tunable():
+def test_table_of_a_repeating_sequence_is_a_tunable_parameter():
     flat = Memory(RepeatingSequence(TIMES, VALUES))
     m = flat.start()
     m[0] = 0.5
@@ -350,11 +354,11 @@ def test_table_is_tunable():
 BAD = [
     (
         lambda: PDController([1.0], [1.0, 2.0]),
-        "needs one kp and one kd a joint, not kp of shape (1,) and kd of shape (2,)",
+        "needs kp and kd of shape (n,), not kp of shape (1,) and kd of shape (2,)",
     ),
     (
         lambda: PDController(1.0, 1.0),
-        "needs one kp and one kd a joint, not kp of shape () and kd of shape ()",
+        "needs kp and kd of shape (n,), not kp of shape () and kd of shape ()",
     ),
     (
         lambda: PDController([np.nan], [1.0]),
@@ -383,7 +387,10 @@ BAD = [
         )
         for bad in (0.0, -1e-3, np.nan, np.inf)
     ),
-    (lambda: PDController([1.0, 2.0], [1.0, 2.0], prismatic=(True,)), "it needs 2 or one"),
+    (
+        lambda: PDController([1.0, 2.0], [1.0, 2.0], prismatic=(True,)),
+        "it needs one unit or 2 units",
+    ),
     (
         lambda: RobotPlant(planar2(), q0=[0.0, 0.0, 0.0]),
         "the start value of port 'q' has shape (3,); it needs shape (2,)",
@@ -423,6 +430,6 @@ BAD = [
 
 
 @pytest.mark.parametrize(("make", "message"), BAD, ids=[message[:50] for _, message in BAD])
-def test_bad_arguments_are_refused_where_they_are_given(make, message):
+def test_invalid_block_arguments_are_rejected_at_construction(make, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make()

@@ -1,6 +1,4 @@
-"""Blocks that take a model with loops: controllers by its actuated joints, sensors of the motion of
-its tree, and contact.
-"""
+"""Controllers, motion sensors and contact blocks of models with loops."""
 
 import re
 from io import StringIO
@@ -12,8 +10,13 @@ from numpy.testing import assert_allclose
 from library_runs import outputs
 from loop_models import closed_state, four_bar, loop_model
 from rigidblocks import ClosedLoopPlant, simulate
-from rigidblocks.algebra.spatial import xlt
+from rigidblocks.cosim.simulate import System
 from rigidblocks.dynamics import crba
+from rigidblocks.dynamics.loops import (
+    closed_loop_dynamics,
+    closed_loop_inverse_dynamics,
+    loop_constraints,
+)
 from rigidblocks.library import (
     IMU,
     FeedForward,
@@ -24,16 +27,10 @@ from rigidblocks.library import (
     Playback,
     Step,
 )
-from rigidblocks.loops import (
-    closed_loop_dynamics,
-    closed_loop_inverse_dynamics,
-    loop_constraints,
-)
-from rigidblocks.mechanisms import five_bar
-from rigidblocks.robots import planar2
-from rigidblocks.simulation.simulate import System
+from rigidblocks.robot.robots import five_bar, planar2
+from rigidblocks.spatial.spatial import xlt
 
-# rounding of an inverse and a forward dynamics with loops, whose matrices have conditions of 1e4
+# rounding of inverse and forward dynamics with loops, whose matrices have condition numbers of 1e4
 SAME = 1e-9
 FOUR_BAR = four_bar()
 Q, QD, _, _ = closed_state(FOUR_BAR, np.array([1.0, -0.6, -1.2]), np.random.default_rng(1))
@@ -45,7 +42,7 @@ def close(actual, expected):
 
 
 @pytest.mark.parametrize("actuated", MOTORS.values(), ids=MOTORS)
-def test_gravity_compensation_holds_a_four_bar_still_by_its_motors(actuated):
+def test_gravity_compensation_holds_a_four_bar_at_rest(actuated):
     y = outputs(GravityCompensation(FOUR_BAR, actuated), q=Q)
     passive = [k for k in range(3) if actuated is not None and k not in actuated]
     assert np.all(y["tau"][passive] == 0.0)
@@ -54,7 +51,7 @@ def test_gravity_compensation_holds_a_four_bar_still_by_its_motors(actuated):
 
 
 @pytest.mark.parametrize("actuated", MOTORS.values(), ids=MOTORS)
-def test_computed_torque_is_the_inverse_dynamics_of_a_reference_that_keeps_the_loop_closed(
+def test_computed_torque_equals_inverse_dynamics_if_the_reference_keeps_the_loop_closed(
     actuated,
 ):
     qdd = closed_loop_dynamics(FOUR_BAR, Q, QD, np.array([3.0, 0.0, 0.0])).qdd
@@ -66,7 +63,7 @@ def test_computed_torque_is_the_inverse_dynamics_of_a_reference_that_keeps_the_l
 
 
 @pytest.mark.parametrize("actuated", MOTORS.values(), ids=MOTORS)
-def test_feed_forward_of_a_plan_is_its_inverse_dynamics(actuated):
+def test_feed_forward_torque_equals_the_inverse_dynamics_of_the_reference(actuated):
     qdd = closed_loop_dynamics(FOUR_BAR, Q, QD, np.array([3.0, 0.0, 0.0])).qdd
     y = outputs(FeedForward(FOUR_BAR, actuated), q_ref=Q, qd_ref=QD, qdd_ref=qdd)
     close(y["tau"], closed_loop_inverse_dynamics(FOUR_BAR, Q, QD, qdd, actuated).tau)
@@ -75,15 +72,15 @@ def test_feed_forward_of_a_plan_is_its_inverse_dynamics(actuated):
 
 
 def motion_as_csv(plan):
-    """Time, q, qd and qdd of the mechanism `bar` of a run."""
+    """Return time, q, qd and qdd of the mechanism `bar` of a run."""
     names = ["time", *(f"{name}{k}" for name in ("q", "qd", "qdd") for k in range(4))]
     table = np.column_stack([plan.time, plan["bar.q"], plan["bar.qd"], plan["bar.qdd"]])
     return "\n".join([",".join(names), *(",".join(map(repr, row)) for row in table.tolist())])
 
 
 @pytest.mark.slow
-def test_feed_forward_moves_a_five_bar_as_it_was_planned():
-    # the plan is a motion under forces at all joints, and two motors do the same
+def test_feed_forward_torque_moves_a_five_bar_along_the_planned_trajectory():
+    # torques at all joints give the planned motion; feed-forward torques of two motors repeat it
     model, q0, _ = five_bar()
     push = np.array([30.0, -10.0, 5.0, 20.0])
     planned, led = (System() for _ in range(2))
@@ -101,15 +98,15 @@ def test_feed_forward_moves_a_five_bar_as_it_was_planned():
     led.connect("motors.tau", "bar.tau")
     run = simulate(led, 0.2, dt=1e-3, progress=False)
     assert np.all(run["motors.tau"][:, 1:3] == 0.0)
-    # forces are held over a step of 1 ms, those of the plan are at its start
+    # the run holds torques for 1 ms, at the planned values of the start of the step
     assert_allclose(run["bar.q"], plan["bar.q"], atol=1e-4)
     assert np.abs(plan["bar.q"][-1] - plan["bar.q"][0]).max() > 0.3
 
 
 @pytest.mark.parametrize("actuated", MOTORS.values(), ids=MOTORS)
 def test_computed_torque_gives_the_nearest_acceleration_that_the_loop_allows(actuated, rng):
-    # Gauss: what is missed of the wanted acceleration is orthogonal, by the inertia, to all
-    # accelerations that the loop allows
+    # Gauss' principle: the acceleration error is orthogonal, in the metric H, to all accelerations
+    # that the loop allows
     q_ref, qd_ref = Q + rng.normal(0.0, 0.2, 3), rng.normal(size=3)
     y = outputs(
         InverseDynamicsController(FOUR_BAR, 50.0, 8.0, actuated),
@@ -127,7 +124,7 @@ def test_computed_torque_gives_the_nearest_acceleration_that_the_loop_allows(act
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["numpy", "compiled"])
-def test_a_four_bar_with_one_motor_and_gravity_compensation_does_not_move(form):
+def test_gravity_compensation_with_one_motor_holds_a_four_bar_at_rest(form):
     system = System()
     system.add("bar", ClosedLoopPlant(FOUR_BAR, q0=Q))
     system.add("hold", GravityCompensation(FOUR_BAR, (0,)))
@@ -137,7 +134,7 @@ def test_a_four_bar_with_one_motor_and_gravity_compensation_does_not_move(form):
     assert_allclose(result["bar.q"][-1], Q, atol=SAME)
 
 
-def test_what_too_few_motors_cannot_give_is_an_output():
+def test_inverse_dynamics_of_an_underactuated_mechanism_outputs_the_acceleration_residual():
     model, (q, _, _, _) = loop_model("three loops")
     y = outputs(GravityCompensation(model, (0,)), q=q)
     assert np.abs(y["missed"]).max() > 1e-3
@@ -145,14 +142,14 @@ def test_what_too_few_motors_cannot_give_is_an_output():
     close(qdd, -y["missed"])
 
 
-def test_frames_on_both_sides_of_a_loop_joint_move_as_one():
+def test_frame_at_a_fixed_pin_has_the_pin_position_and_zero_velocity():
     # the pin of the last link is fixed, 1.5 m from the first joint
     y = outputs(FrameKinematics(FOUR_BAR, (Frame("pin", 2, xlt([1.1, 0.0, 0.0])),)), q=Q, qd=QD)
     close(y["p_pin"], np.array([1.5, 0.0, 0.0]))
     close(y["v_pin"], np.zeros(3))
 
 
-def test_an_imu_on_the_pin_of_a_loop_feels_gravity_alone():
+def test_imu_at_a_fixed_pin_of_a_loop_measures_only_gravity():
     qdd = closed_loop_dynamics(FOUR_BAR, Q, QD, np.array([3.0, 0.0, 0.0])).qdd
     y = outputs(IMU(FOUR_BAR, Frame("pin", 2, xlt([1.1, 0.0, 0.0]))), q=Q, qd=QD, qdd=qdd)
     close(np.linalg.norm(y["accelerometer"]), 9.81)
@@ -161,18 +158,18 @@ def test_an_imu_on_the_pin_of_a_loop_feels_gravity_alone():
 BAD = [
     (
         lambda: GravityCompensation(FOUR_BAR, ()),
-        "no joint of model 'four-bar' is actuated; name at least one of",
+        "`actuated` is empty; it must contain one or more joints of model 'four-bar'",
     ),
     (lambda: InverseDynamicsController(FOUR_BAR, 1.0, 1.0, ("elbow",)), "elbow"),
     (
         lambda: GravityCompensation(planar2(), (0,)),
-        "has no loops: all of its joints are actuated, and none can be named, not 0",
+        "has no loops, so all of its joints are actuated; `actuated` must be None, not 0",
     ),
     (lambda: InverseDynamicsController(planar2(), 1.0, 1.0, (0,)), "has no loops"),
 ]
 
 
 @pytest.mark.parametrize(("make", "message"), BAD, ids=[message[:40] for _, message in BAD])
-def test_actuators_that_there_are_not_are_refused_where_they_are_given(make, message):
+def test_unknown_actuators_are_rejected_at_construction(make, message):
     with pytest.raises((ValueError, KeyError), match=re.escape(message)):
         make()

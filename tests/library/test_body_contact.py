@@ -1,6 +1,4 @@
-"""Contact between bodies: what one gets the other gives, and where one of them is at rest it is
-ground.
-"""
+"""Wrenches of body contact are opposite, and contact with the base equals ground contact."""
 
 from contextlib import nullcontext
 
@@ -10,21 +8,31 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from library_runs import outputs
 from random_models import random_state, random_transform
-from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.block.block import Record
-from rigidblocks.contact import Box, ContactPair, Plane, PointSet, Sphere, stable_step
+from rigidblocks.contact import (
+    BodyContact,
+    Box,
+    ContactPair,
+    GroundContact,
+    Plane,
+    PointKinematics,
+    PointSet,
+    Sphere,
+    stable_step,
+)
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.simulate import simulate
 from rigidblocks.dynamics import body_poses, momentum
-from rigidblocks.joint import Prismatic, SixDoF
-from rigidblocks.library import BodyContact, GroundContact, PointKinematics, RobotPlant
-from rigidblocks.model.configuration import integrate
-from rigidblocks.model.model import Model
-from rigidblocks.robots import gripper, planar2
-from rigidblocks.simulation.simulate import simulate
-from rigidblocks.system.continuous import ContinuousSystem
-from rigidblocks.system.system import System
+from rigidblocks.joints import Prismatic, SixDoF
+from rigidblocks.library import RobotPlant
+from rigidblocks.robot.configuration import integrate
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import gripper, planar2
+from rigidblocks.spatial.spatial import identity, mcI
 
-RTOL = 1e-12  # rounding of a few products of transforms
-DRIFT = 1e-9  # of momentum and energy over some thousand steps of RK4, whose error this is
+RTOL = 1e-12  # rounding of a few transform products
+DRIFT = 1e-9  # relative error of momentum and energy in some thousand RK4 steps
 K, D, MU = 1e4, 8.0, 0.4
 SIDES = np.array([0.2, 0.3, 0.1])
 R = 0.15
@@ -32,8 +40,9 @@ SEEDS = range(5)
 
 
 def brick_and_ball():
-    """A free brick and a free ball in weightlessness; the brick touches with its corners, the ball
-    carries a surface.
+    """Return a free brick and a free ball without gravity.
+
+    The brick has contact points at its corners, and the ball has a contact surface.
     """
     brick = mcI(1.0, np.zeros(3), np.diag(SIDES @ SIDES - SIDES**2) / 12)
     ball = mcI(2.0, np.zeros(3), 0.4 * 2.0 * R**2 * np.eye(3))
@@ -53,7 +62,7 @@ def touching(model):
 
 
 def overlapping(seed):
-    """A random state in which a corner of the brick is a little inside the ball."""
+    """Return a random state in which a corner of the brick penetrates the ball."""
     rng, model = np.random.default_rng(seed), brick_and_ball()
     s = random_state(rng, model)
     X, q, away = body_poses(model, s.q)[0], s.q.copy(), rng.normal(size=3)
@@ -64,7 +73,7 @@ def overlapping(seed):
 
 @pytest.fixture(scope="module")
 def collision():
-    """The run of a spinning brick that is thrown at the ball, and leaves it."""
+    """Return the run of a spinning brick that hits the ball and separates from it."""
     model, parts, system = brick_and_ball(), System(), System()
     q0 = [1.0, 0.2, 0.1, 0.0, -0.35, 0.02, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     qd0 = [0.5, 2.0, -3.0, 2.0, 0.1, 0.0, 0.0, 0.0, 4.0, -0.2, 0.0, 0.1]
@@ -81,13 +90,13 @@ def collision():
 
 
 @pytest.mark.slow
-def test_bodies_collide_and_part_again(collision):
+def test_colliding_bodies_separate_after_contact(collision):
     touched = collision[1]["all.contact.in_contact"].max(axis=1)
     assert (touched[0], touched.max(), touched[-1]) == (0.0, 1.0, 0.0)
 
 
 @pytest.mark.slow
-def test_momentum_is_conserved_through_a_collision(collision):
+def test_momentum_of_two_bodies_is_conserved_in_a_collision(collision):
     model, result = collision
     h = np.array(
         [
@@ -97,11 +106,11 @@ def test_momentum_is_conserved_through_a_collision(collision):
     )
     assert_allclose(h, np.broadcast_to(h[0], h.shape), rtol=0, atol=DRIFT * np.abs(h[0]).max())
     ball = result["all.bodies.qd"][:, 9:]
-    assert np.abs(ball[-1] - ball[0]).max() > 0.1  # there was something to conserve
+    assert np.abs(ball[-1] - ball[0]).max() > 0.1  # the collision changes the momentum of the ball
 
 
 @pytest.mark.slow
-def test_energy_is_kept_in_flight_and_lost_in_a_collision(collision):
+def test_energy_of_bodies_is_constant_in_flight_and_decreases_in_a_collision(collision):
     _, result = collision
     energy = result["all.bodies.energy"]
     flying = energy[result["all.contact.depth"].max(axis=1) <= 0]
@@ -110,7 +119,7 @@ def test_energy_is_kept_in_flight_and_lost_in_a_collision(collision):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_touches_and_what_is_touched_get_opposite_wrenches(seed):
+def test_contact_wrenches_on_both_bodies_are_opposite(seed):
     model, q, qd, x = overlapping(seed)
     y = outputs(touching(model), q=q, qd=qd, x=x)
     assert y["in_contact"].any()
@@ -121,9 +130,8 @@ def test_what_touches_and_what_is_touched_get_opposite_wrenches(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_contact_never_adds_energy(seed):
-    # the power of the wrenches and what the springs take up: the sum is friction and damping, which
-    # is never positive
+def test_contact_between_two_bodies_never_adds_energy(seed):
+    # power of the wrenches + power stored in the springs = power of friction and damping <= 0
     model, q, qd, x = overlapping(seed)
     block, step = touching(model), 1e-6
     y = outputs(block, q=q, qd=qd, x=x)
@@ -137,11 +145,11 @@ def test_contact_never_adds_energy(seed):
     rate = block.derivative(x=Record({"x": x}), u=Record({"q": q, "qd": qd}), p=p)["x"]
     assert (
         power + normal + K * np.sum(x * rate) < 1e-6 * np.abs(y["force"]).max()
-    )  # of the differences
+    )  # error of the finite differences
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_forces_turn_with_the_whole_scene(seed):
+def test_contact_forces_between_bodies_rotate_with_the_scene(seed):
     model, q, qd, x = overlapping(seed)
     y, X = outputs(touching(model), q=q, qd=qd, x=x), random_transform(np.random.default_rng(seed))
     moved = np.concatenate(
@@ -156,7 +164,7 @@ def test_forces_turn_with_the_whole_scene(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_bodies_that_move_as_one_feel_no_damping(seed):
+def test_common_velocity_of_two_bodies_does_not_change_their_contact_forces(seed):
     model, q, qd, x = overlapping(seed)
     v0 = qd[:6]
     together = np.concatenate([X @ v0 for X in body_poses(model, q)])
@@ -167,7 +175,7 @@ def test_bodies_that_move_as_one_feel_no_damping(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_pair_with_the_base_is_ground(seed):
+def test_contact_of_a_body_with_the_base_gives_the_forces_of_ground_contact(seed):
     rng = np.random.default_rng(seed)
     shapes = ((Sphere(0.2, (0.5, 0.1, 0.0)),), (PointSet([[1.0, 0.0, 0.0], [0.9, 0.1, 0.2]]),))
     robot = planar2()
@@ -191,7 +199,7 @@ def test_pair_with_the_base_is_ground(seed):
         )
 
 
-def test_block_between_fingers_is_pressed_from_both_sides():
+def test_gripper_fingers_press_a_block_with_opposite_forces():
     model = gripper()
     pairs = tuple(ContactPair(3, finger, model.contact[finger][0]) for finger in (1, 2))
     inside = 1e-4
@@ -206,8 +214,8 @@ def test_block_between_fingers_is_pressed_from_both_sides():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("D", "too_long"), [(200.0, False), (5.0, True)])
-def test_run_that_holds_the_forces_between_two_masses_too_long_warns(D, too_long):
-    # two masses that slide along z: a contact between them feels their reduced mass
+def test_communication_step_above_the_stability_limit_of_a_contact_gives_a_warning(D, too_long):
+    # two masses slide along z: the stable step depends on their reduced mass
     masses = (mcI(1.0, np.zeros(3), np.eye(3)), mcI(3.0, np.zeros(3), np.eye(3)))
     model = Model(
         "rail",
@@ -241,36 +249,36 @@ def test_run_that_holds_the_forces_between_two_masses_too_long_warns(D, too_long
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ((), "needs at least one pair"),
+        ((), "needs one or more pairs"),
         (
             (ContactPair(0, 2, Plane()),),
-            r"pair 0 is of body 2; model 'thrown' has the bodies 0 \.\. 1",
+            r"contact pair 0 has the unknown body 2; model 'thrown' has the bodies 0 \.\. 1",
         ),
-        ((ContactPair(-1, 0, Plane()),), "pair 0 is of body -1"),
-        ((ContactPair(1, 1, Plane()),), "pair 0 is of body 1 against itself"),
+        ((ContactPair(-1, 0, Plane()),), "contact pair 0 has the unknown body -1"),
+        ((ContactPair(1, 1, Plane()),), "pair 0: body 1 cannot touch itself"),
     ],
 )
-def test_pairs_that_are_none_are_refused(pairs, message):
+def test_invalid_contact_pairs_are_rejected(pairs, message):
     with pytest.raises(ValueError, match=message):
         BodyContact(brick_and_ball(), pairs, K, D)
 
 
-def test_what_cannot_touch_is_refused():
-    with pytest.raises(TypeError, match="the surface of pair 0 must be a Surface"):
+def test_contact_pairs_without_contact_geometry_are_rejected():
+    with pytest.raises(TypeError, match="the surface of contact pair 0 must be a Surface"):
         BodyContact(brick_and_ball(), (ContactPair(0, 1, PointSet([[0.0, 0.0, 0.0]])),), K, D)
-    with pytest.raises(ValueError, match="pair 0 has nothing to touch with: list shapes of hand"):
+    with pytest.raises(ValueError, match="pair 0: body hand has no contact shapes"):
         BodyContact(gripper(), (ContactPair(0, 3, Plane()),), K, D)
     with pytest.raises(ValueError, match=r"the start value of D_t is 0 N.s/m; it must be positive"):
         BodyContact(brick_and_ball(), (ContactPair(0, 1, Sphere(R)),), K, 0.0)
 
 
-def test_boxes_whose_corners_are_not_enough_are_refused():
+def test_contact_surface_is_rejected_if_it_is_smaller_than_the_contact_point_spacing():
     body = mcI(1.0, np.zeros(3), np.eye(3) / 6)
     cube, slab = Box((1.0, 1.0, 1.0)), Box((3.0, 3.0, 0.2))
     model = Model("cubes", (-1, -1), (SixDoF(),) * 2, (identity(),) * 2, (body,) * 2,
                   contact=((cube,), (cube,)))  # fmt: skip
     BodyContact(model, (ContactPair(0, 1, slab),), K, D).outputs  # noqa: B018
-    with pytest.raises(ValueError, match="'body1', 1 m long, could pass through a Box 1 m wide"):
+    with pytest.raises(ValueError, match=r"up to 1 m apart and can miss a Box with a width of 1 m"):
         BodyContact(model, (ContactPair(0, 1, cube),), K, D).outputs  # noqa: B018
     with pytest.raises(ValueError, match="use RigidContactPlant"):
         BodyContact(model, (ContactPair(0, 1, Sphere(0.1)),), K, D).outputs  # noqa: B018

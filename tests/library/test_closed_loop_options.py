@@ -1,4 +1,4 @@
-"""Independent coordinates and kept energy as options of the plant with loops."""
+"""Options of the closed-loop plant: independent coordinates and conserved energy."""
 
 import re
 from dataclasses import replace
@@ -10,12 +10,10 @@ from numpy.testing import assert_allclose
 
 from loop_models import loop_model
 from moved_models import winch
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.cosim.independent_motion import move_independently
 from rigidblocks.dynamics import energy
-from rigidblocks.dynamics.transmissions import Gear
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.library import ClosedLoopPlant
-from rigidblocks.loops import (
+from rigidblocks.dynamics.loops import (
     check_independent,
     dependent_motion,
     joint_coordinates,
@@ -23,16 +21,18 @@ from rigidblocks.loops import (
     mobility,
     position_constraints,
 )
-from rigidblocks.mechanisms import five_bar, four_bar
-from rigidblocks.model.configuration import displaced
-from rigidblocks.simulation.independent_motion import move_independently
+from rigidblocks.dynamics.transmissions import Gear
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.library import ClosedLoopPlant
+from rigidblocks.robot.configuration import integrate_unchecked
+from rigidblocks.robot.robots import five_bar, four_bar
 
 FIVE_BAR, Q0, QD0 = five_bar()
 CRANKS = (0, 3)
 
 
 def run(plant, t_stop, h=1e-3, **inputs):
-    """The outputs of a compiled run with constant inputs, by name."""
+    """Return the outputs of a compiled run with constant inputs, by name."""
     flat = Memory(plant)
     stepper, m = compiled_stepper(flat, h=h), flat.start()
     for name, value in inputs.items():
@@ -46,7 +46,7 @@ def run(plant, t_stop, h=1e-3, **inputs):
 
 
 @pytest.mark.parametrize("name", ["spatial four-bar", "three loops", "doubled"])
-def test_dependent_motion_closes_loops_and_leaves_the_rest(name, rng):
+def test_dependent_velocities_close_the_loops_and_independent_velocities_do_not_change(name, rng):
     model, (q, qd, _, _) = loop_model(name)
     K = position_constraints(model, q).K
     free = mobility(model, q)
@@ -56,7 +56,7 @@ def test_dependent_motion_closes_loops_and_leaves_the_rest(name, rng):
         return np.linalg.svd(both, compute_uv=False)[model.nv - 1]
 
     chosen = list(max(combinations(range(model.nv), free), key=smallest))
-    moved = displaced(model, q, rng.uniform(-1e-4, 1e-4, model.nv))
+    moved = integrate_unchecked(model, q, rng.uniform(-1e-4, 1e-4, model.nv))
     there, velocity, condition = dependent_motion(model, moved, qd, chosen)
     assert_allclose(loop_constraints(model, there, velocity).delta, 0, atol=1e-12)
     assert_allclose(loop_constraints(model, there, velocity).K @ velocity, 0, atol=1e-11)
@@ -67,8 +67,8 @@ def test_dependent_motion_closes_loops_and_leaves_the_rest(name, rng):
 
 
 @pytest.mark.slow
-def test_plant_moves_as_the_equations_of_the_independent_coordinates():
-    # the same method in the same coordinates: the same numbers but for Newton's last bits
+def test_stabilization_by_independent_joints_matches_motion_in_independent_coordinates():
+    # both use the same method in the same coordinates; Newton's iteration differs by rounding
     plant = ClosedLoopPlant(FIVE_BAR, Q0, QD0, stabilization="independent", independent=CRANKS)
     y = run(plant, 0.05, h=5e-3)
     coordinates = joint_coordinates(FIVE_BAR, Q0, CRANKS)
@@ -83,15 +83,15 @@ def test_plant_moves_as_the_equations_of_the_independent_coordinates():
 
 
 @pytest.mark.slow
-def test_condition_grows_where_joints_are_no_coordinates():
-    # the cranks of the five-bar move what they may not where its outer bars are in line
+def test_condition_number_grows_if_independent_joints_become_dependent():
+    # the cranks of the five-bar are no valid coordinates if its coupler links are collinear
     plant = ClosedLoopPlant(FIVE_BAR, Q0, QD0, stabilization="independent", independent=CRANKS)
     condition = run(plant, 0.7)["coordinate_condition"]
     assert condition.max() > 20 * condition[0]
 
 
 @pytest.mark.slow
-def test_kept_energy_is_that_of_the_start_and_the_work():
+def test_keep_energy_option_satisfies_the_energy_balance():
     force = np.array([3.0, -2.0, 1.0, 0.5])
     free, pushed = (
         run(ClosedLoopPlant(FIVE_BAR, Q0, QD0, keep_energy=True), 1.5, h=4e-3, tau=tau)
@@ -105,13 +105,13 @@ def test_kept_energy_is_that_of_the_start_and_the_work():
     work = 4e-3 / 3 * (power[:-2:2] + 4 * power[1:-1:2] + power[2::2]).cumsum()
     assert_allclose(pushed["energy"][2::2, 0] - start, work, atol=2e-4)
     assert np.abs(work).max() > 1.0
-    # without, the coarse steps lose it
+    # without `keep_energy` the coarse steps change the energy
     loose = run(ClosedLoopPlant(FIVE_BAR, Q0, QD0), 1.5, h=4e-3)["energy"]
     assert np.abs(loose - start).max() > 1e-6
 
 
 @pytest.mark.slow
-def test_work_of_wrenches_and_loop_forces_counts(rng):
+def test_keep_energy_option_includes_the_work_of_wrenches_and_loop_forces(rng):
     model, q0, qd0 = four_bar()
     plant = ClosedLoopPlant(
         model, q0, qd0, external_wrenches=True, loop_forces=True, keep_energy=True
@@ -125,15 +125,15 @@ def test_work_of_wrenches_and_loop_forces_counts(rng):
 
 
 BAD = [
-    ({"independent": (0, 3)}, "independent joints belong to stabilization='independent'"),
-    ({"stabilization": "independent"}, "independent joints belong to stabilization='independent'"),
+    ({"independent": (0, 3)}, "`independent` must be given if and only if"),
+    ({"stabilization": "independent"}, "`independent` must be given if and only if"),
     (
         {"stabilization": "independent", "independent": (0,)},
         "has the mobility 2 in this configuration and needs as many independent variables, not 1",
     ),
     (
         {"stabilization": "independent", "independent": ("elbow",)},
-        "has no joint 'elbow' to be independent",
+        "unknown joint 'elbow' to be independent",
     ),
     (
         {
@@ -141,26 +141,29 @@ BAD = [
             "independent": (0, 3),
             "elements": (Gear("gear", 0, 3, 2.0),),
         },
-        "joints of gears are not independent",
+        "`independent` does not support a model with gears",
     ),
-    ({"keep_energy": True, "elements": (Gear("gear", 0, 3, 2.0),)}, "cannot be kept: its elements"),
+    (
+        {"keep_energy": True, "elements": (Gear("gear", 0, 3, 2.0),)},
+        "keep_energy does not support model",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("options", "message"), BAD, ids=[m[:30] for _, m in BAD])
-def test_options_that_do_not_agree_are_refused(options, message):
+def test_conflicting_loop_options_are_rejected(options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         ClosedLoopPlant(FIVE_BAR, Q0, QD0, **options)
 
 
-def test_energy_of_what_is_moved_and_dependent_variables_are_refused():
-    with pytest.raises(ValueError, match="what moves its joints give and take some"):
+def test_keep_energy_option_is_rejected_for_driven_models_and_dependent_coordinates():
+    with pytest.raises(ValueError, match="time-dependent joints exchange energy"):
         ClosedLoopPlant(winch(), [0.0, 0.0], keep_energy=True)
     model, (q, _, _, _) = loop_model("spatial four-bar")
     with pytest.raises(ValueError, match="not 2"):
         check_independent(model, q, [0, 1])
-    # where crank and coupler are in line the rocker turns round, and is no coordinate
+    # if crank and coupler are collinear, the rocker reverses and is no valid coordinate
     flat = four_bar(0.5, 1.5, 1.0, 2.0, np.arccos(7 / 8))
     check_independent(flat.model, flat.q0, [0])
-    with pytest.raises(ValueError, match="depend on each other"):
+    with pytest.raises(ValueError, match="are dependent"):
         check_independent(flat.model, flat.q0, [2])

@@ -1,6 +1,4 @@
-"""The plant with loops: laws of motion that hold whatever closes the loops, and starts that it
-refuses.
-"""
+"""Plant with closed loops: equations of motion of all loop joints, and rejected initial states."""
 
 import warnings
 from dataclasses import replace
@@ -9,31 +7,31 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rigidblocks.algebra import planar
-from rigidblocks.algebra.spatial import rotx, rotz
 from rigidblocks.block.block import Record, record
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.step import initialize
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.stepper import initialize
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.simulate import simulate
 from rigidblocks.dynamics import body_jacobian, kinetic_energy
-from rigidblocks.joint import LoopJoint, PlanarPrismatic, PlanarRevolute
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.dynamics.loops import SOLVERS, loop_constraints, loop_joint_motion
+from rigidblocks.joints import LoopJoint, PlanarPrismatic, PlanarRevolute
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant, FloatingBasePlant, HybridPlant, RobotPlant
-from rigidblocks.loops import SOLVERS, loop_constraints, loop_joint_motion
-from rigidblocks.mechanisms import five_bar, four_bar, in_space
-from rigidblocks.model.planar import PlanarModel
-from rigidblocks.robots import planar2
-from rigidblocks.simulation.simulate import simulate
-from rigidblocks.system.system import System
+from rigidblocks.robot.model import PlanarModel
+from rigidblocks.robot.robots import five_bar, four_bar, in_space, planar2
+from rigidblocks.spatial import planar
+from rigidblocks.spatial.spatial import rotx, rotz
 
-TILT = 5e-7  # rad: what rounding to six digits leaves
-CLOSED = 1e-12  # rad, m: rounding of a projection
-ENERGY = 1e-9  # J: error of the integrator over a second at 1 ms
+TILT = 5e-7  # rad: error of an angle rounded to six digits
+CLOSED = 1e-12  # rad, m: rounding of a projection onto the loop constraints
+ENERGY = 1e-9  # J: integration error over 1 s with 1 ms steps
 
 
 def parallelogram(loop=PlanarRevolute(), end=(1.0, 0.0)):  # noqa: B008 - frozen
-    """Two cranks of 1 m, 2 m apart, and a coupler of 2 m on the first, whose end the loop joint
-    holds to the second.
+    """Return a parallelogram: two cranks of 1 m, 2 m apart, and a coupler of 2 m.
+
+    The coupler is a child of the first crank. The loop joint connects it to the second crank.
     """
     crank, coupler = planar.mcI(1.0, [0.5, 0.0], 1 / 12), planar.mcI(2.0, [1.0, 0.0], 2 / 3)
     return PlanarModel(
@@ -51,7 +49,7 @@ Q0, QD0 = np.array([1.0, -1.0, 1.0]), np.array([0.7, -0.7, 0.7])
 
 
 def run(plant, t_stop, dt=1e-3, **inputs):
-    """The memories of a compiled run, with constant inputs, as records of the outputs."""
+    """Return the outputs of a compiled run with constant inputs, as records."""
     flat = Memory(plant)
     stepper, m = compiled_stepper(flat, h=dt), flat.start()
     for name, value in inputs.items():
@@ -62,11 +60,12 @@ def run(plant, t_stop, dt=1e-3, **inputs):
         yield record(flat.ports, m[1:].copy())
 
 
-def test_parallelogram_moves_as_a_pendulum():
-    # every point of the coupler moves on a circle of 1 m: (2/3 + 2) thdd = -g (1 + 2) cos th, one
-    # crank each side. Positions are known to some rounding of the loop's length, 7 m; where the
-    # bars are in line, once in the run, the velocities to it times the square of the condition, and
-    # the accelerations times its cube
+@pytest.mark.slow
+def test_parallelogram_motion_satisfies_the_pendulum_equation():
+    # every point of the coupler moves on a circle of 1 m: (2/3 + 2) thdd = -g (1 + 2) cos th, with
+    # one crank on each side. The position error is some roundings of the loop length, 7 m. The bars
+    # are collinear once in the run. There the velocity error is this rounding times the square of
+    # the condition number, and the acceleration error is the rounding times its cube
     plant = ClosedLoopPlant(parallelogram(), Q0, QD0)
     inertia, moment, rounding = 2 / 3 + 2.0, 9.81 * 3.0, 10 * np.finfo(float).eps * 7.0
     for y in run(plant, 1.0):
@@ -74,7 +73,7 @@ def test_parallelogram_moves_as_a_pendulum():
         assert_allclose(y.qdd, qdd, atol=1e-9 + rounding * y.condition**3)
 
 
-def test_energy_stays_and_loops_stay_closed():
+def test_parallelogram_conserves_energy_and_its_loop_stays_closed():
     runs = list(run(ClosedLoopPlant(parallelogram(), Q0, QD0), 1.0))
     assert max(y.loop_error for y in runs) < CLOSED
     assert np.ptp([y.energy for y in runs]) < ENERGY
@@ -85,7 +84,7 @@ def test_energy_stays_and_loops_stay_closed():
 
 
 @pytest.mark.slow
-def test_rank_drops_and_condition_grows_where_the_bars_are_in_line():
+def test_constraint_rank_drops_if_the_bars_of_a_parallelogram_are_collinear():
     plant = ClosedLoopPlant(parallelogram(), np.array([0.05, -0.05, 0.05]), -QD0)
     runs = list(run(plant, 0.2))
     conditions = [y.condition for y in runs]
@@ -99,7 +98,8 @@ def test_rank_drops_and_condition_grows_where_the_bars_are_in_line():
     assert m[flat.where["rank"]] == 1.0
 
 
-def test_joint_force_does_the_work_that_changes_the_energy():
+@pytest.mark.slow
+def test_work_of_joint_torques_equals_the_energy_change_of_a_closed_loop():
     tau, power = np.array([2.0, 0.0, -1.0]), 0.0
     runs = list(run(ClosedLoopPlant(parallelogram(), Q0, QD0), 0.5, 1e-4, tau=tau))
     power = np.trapezoid([tau @ y.qd for y in runs], dx=1e-4)
@@ -107,13 +107,13 @@ def test_joint_force_does_the_work_that_changes_the_energy():
 
 
 @pytest.mark.slow
-def test_loop_joint_force_is_worth_its_reactions_on_both_bodies():
+def test_torque_in_a_loop_joint_has_the_effect_of_opposite_wrenches_on_both_bodies():
     model, q = parallelogram(), Q0
     torque = ClosedLoopPlant(model, q, QD0, loop_forces=True)
     y = next(run(torque, 1e-3, 1e-3, loop_tau=3.0))
     pushed = ClosedLoopPlant(model, q, QD0, external_wrenches=True)
     wrench = np.zeros((3, 3))
-    wrench[2, 0], wrench[1, 0] = 3.0, -3.0  # on the successor, and on the predecessor against it
+    wrench[2, 0], wrench[1, 0] = 3.0, -3.0  # on the successor, and opposite on the predecessor
     z = next(run(pushed, 1e-3, 1e-3, f_ext=wrench.ravel()))
     assert_allclose(y.qd, z.qd, rtol=1e-13)
     (_,), (velocity,) = loop_joint_motion(model, y.q, y.qd)
@@ -123,7 +123,7 @@ def test_loop_joint_force_is_worth_its_reactions_on_both_bodies():
 
 
 @pytest.mark.slow
-def test_sliding_loop_joint_leaves_its_direction_free():
+def test_mechanism_with_a_prismatic_loop_joint_moves_and_conserves_energy():
     model = parallelogram(PlanarPrismatic("x"), (1.0, np.sin(1.0)))
     runs = list(run(ClosedLoopPlant(model, [1.0, -1.0, 0.0]), 0.5))
     assert np.ptp([y.energy for y in runs]) < 1e-7
@@ -133,7 +133,7 @@ def test_sliding_loop_joint_leaves_its_direction_free():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", sorted(set(SOLVERS) - {"elimination"}))
-def test_every_solver_gives_the_same_motion(method):
+def test_all_loop_solvers_give_the_same_motion(method):
     plant, other = (
         ClosedLoopPlant(parallelogram(), Q0, QD0, method=name) for name in ("elimination", method)
     )
@@ -142,7 +142,8 @@ def test_every_solver_gives_the_same_motion(method):
         assert_allclose(z.lam, y.lam, rtol=1e-9)
 
 
-def test_baumgarte_pulls_an_error_back_like_a_double_pole():
+@pytest.mark.slow
+def test_baumgarte_error_decays_as_a_critically_damped_oscillator():
     T_stab, opened = (
         0.05,
         np.array([-1.0, 1.0, -1.0]) * np.pi / 2 + [0.0, 4e-5, 0.0],
@@ -155,32 +156,32 @@ def test_baumgarte_pulls_an_error_back_like_a_double_pole():
 
 
 @pytest.mark.slow
-def test_unstabilized_loops_drift_and_projected_ones_do_not():
-    model, q0, _ = four_bar()  # a parallelogram moves as straight lines do, which no method misses
+def test_loops_that_drift_without_stabilization_stay_closed_with_projection():
+    model, q0, _ = four_bar()  # a parallelogram only translates, which every method does exactly
     drift = [y.loop_error for y in run(ClosedLoopPlant(model, q0, stabilization="none"), 2.0, 0.01)]
     kept = [y.loop_error for y in run(ClosedLoopPlant(model, q0), 2.0, 0.01)]
     assert drift[-1] > 100 * CLOSED
     assert max(kept) < CLOSED
 
 
-def test_velocity_that_opens_a_loop_is_changed_with_a_warning():
+def test_initial_velocity_that_opens_a_loop_is_projected_with_a_warning():
     with pytest.warns(
         UserWarning,
-        match=r"qd0 opens the loops of model 'parallelogram' at .* it is changed by up to",
+        match=r"qd0 opens the loops of model 'parallelogram' at .* the plant changes qd0 by up to",
     ):
         plant = ClosedLoopPlant(parallelogram(), Q0, [1.0, 0.0, 0.0])
     assert_allclose(
         loop_constraints(plant.model, plant.q0, plant.qd0).K @ plant.qd0, 0.0, atol=1e-15
     )
     nearest = kinetic_energy(plant.model, Q0, plant.qd0 - [1.0, 0.0, 0.0])
-    for scale in (0.99, 1.01):  # of all velocities that keep the loop closed, the nearest
+    for scale in (0.99, 1.01):  # it is the nearest velocity that keeps the loop closed
         assert kinetic_energy(plant.model, Q0, scale * plant.qd0 - [1.0, 0.0, 0.0]) > nearest
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["compiled", "fused"])
-def test_log_tells_the_singular_configurations_of_a_run(caplog, form):
-    # the five-bar's upper links are in line at 0.651 s and 1.854 s
+def test_log_of_a_run_reports_singular_configurations(caplog, form):
+    # the upper links of the five-bar are collinear at 0.651 s and 1.854 s
     system = System()
     system.add("robot", ClosedLoopPlant(*five_bar()))
     with caplog.at_level("INFO", "rigidblocks"):
@@ -194,7 +195,7 @@ def test_log_tells_the_singular_configurations_of_a_run(caplog, form):
     )
 
 
-def test_bad_starts_and_options_are_refused():
+def test_invalid_initial_states_and_options_are_rejected():
     model = parallelogram()
     refused = [
         (
@@ -214,13 +215,17 @@ def test_bad_starts_and_options_are_refused():
         ),
         (
             ValueError,
-            "no solver 'lu' for loops; there are elimination, kkt",
+            "unknown solver 'lu' for loops; expected one of elimination, kkt",
             {"q0": Q0, "method": "lu"},
         ),
-        (ValueError, "T_stab belongs to stabilization='baumgarte'", {"q0": Q0, "T_stab": 0.1}),
         (
             ValueError,
-            "T_stab belongs to stabilization='baumgarte'",
+            "T_stab must be given if and only if stabilization='baumgarte'",
+            {"q0": Q0, "T_stab": 0.1},
+        ),
+        (
+            ValueError,
+            "T_stab must be given if and only if stabilization='baumgarte'",
             {"q0": Q0, "stabilization": "baumgarte"},
         ),
     ]
@@ -229,23 +234,25 @@ def test_bad_starts_and_options_are_refused():
         for error, message, fields in refused:
             with pytest.raises(error, match=message):
                 ClosedLoopPlant(model, **fields)
-    with pytest.raises(ValueError, match="has no loop joints; RobotPlant is the plant of a tree"):
+    with pytest.raises(ValueError, match="has no loop joints; use RobotPlant for a tree"):
         ClosedLoopPlant(planar2())
 
 
-def test_plants_of_trees_refuse_a_model_with_loops():
+def test_plants_for_kinematic_trees_reject_models_with_loops():
     model = parallelogram()
     for make in (RobotPlant, lambda m: HybridPlant(m, (0,)), FloatingBasePlant):
         with pytest.raises(
-            ValueError, match=r"has the loop joints pin, which \w+ leaves open; use ClosedLoopPlant"
+            ValueError,
+            match=r"has the loop joints pin, which \w+ does not close; use ClosedLoopPlant",
         ):
             make(model)
     assert RobotPlant(model.spanning_tree).model.loops == ()
 
 
-def test_a_mechanism_written_with_six_digits_moves_by_a_tolerance_of_six_digits():
-    """A four-bar in space whose rocker's axis is tilted by the rounding of a file, and which is
-    closed: exactly it is locked, and by the tolerance it moves as the one without the tilt.
+def test_mechanism_with_rounded_joint_axes_moves_if_the_rank_tolerance_is_1e_6():
+    """A spatial four-bar moves although rounding in a file tilts the axis of its rocker.
+
+    Without a tolerance the mechanism is locked. With the tolerance it moves like the exact one.
     """
     planar_one = four_bar()
     exact = in_space(planar_one).model

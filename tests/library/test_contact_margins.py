@@ -1,7 +1,7 @@
-"""Contact inside steps that know their error: energy, loads, rolling, at every stiffness.
+"""Contact with adaptive steps: energy, loads and rolling at every stiffness.
 
-The oracles are the energy, which a bounce without damping keeps and no damping gives back, the
-weight, and the speed of a ball that has come to roll.
+The references are the energy, the weight, and the final speed of a rolling ball. An undamped bounce
+conserves the energy, and damping never increases it.
 """
 
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import Block, Port
-from rigidblocks.algebra.scalar import maximum, minimum
-from rigidblocks.algebra.spatial import mcI, xlt
-from rigidblocks.block.adaptive import longest_step, memory_for, method_of
-from rigidblocks.contact import Box, PointSet, Sphere
-from rigidblocks.dynamics.elements import ForceElement
-from rigidblocks.dynamics.laws import Stop
-from rigidblocks.joint import Prismatic, SixDoF
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
-from rigidblocks.library import ContactPlant, RobotPlant
-from rigidblocks.model.model import Model
-from rigidblocks.simulation.simulate import simulate
-from rigidblocks.system.system import System
+from rigidblocks.block.adaptive_methods import longest_step, memory_for, method_of
+from rigidblocks.contact import Box, ContactPlant, PointSet, Sphere
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.simulate import simulate
+from rigidblocks.dynamics.force_elements import ForceElement
+from rigidblocks.dynamics.force_laws import Stop
+from rigidblocks.joints import Prismatic, SixDoF
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
+from rigidblocks.library import RobotPlant
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.scalar import maximum, minimum
+from rigidblocks.spatial.spatial import mcI, xlt
 
 G = 9.81
 METHODS = ["adaptive", "stiff", "radau", "adaptive or stiff"]
@@ -43,7 +43,7 @@ def ball(m=1.0, r=0.1):
 
 
 def table(m=10.0, sides=(0.8, 0.6, 0.5), com=(0.0, 0.0, 0.0)):
-    """A board on four legs, whose mass is at `com`."""
+    """Return a table top on four legs, with its centre of mass at `com`."""
     a, b, c = sides
     legs = PointSet([[x * a / 2, y * b / 2, -c] for x in (-1, 1) for y in (-1, 1)])
     inertia = mcI(m, com, m / 12 * np.diag([b * b, a * a, a * a + b * b]))
@@ -64,8 +64,9 @@ def stepper_of(plant, method, form=compiled_stepper):
 
 
 def run(stepper, t_stop, dt, **start):
-    """The memories (n, size) of a run with these start values and parameters, as a function of the
-    name of a port.
+    """Return the recorded memories (n, size) of a run, as a function of the port name.
+
+    The keyword arguments are start values and parameters.
     """
     memory = stepper.memory
     m = memory.start()
@@ -80,16 +81,17 @@ def run(stepper, t_stop, dt, **start):
 
 
 def whole_energy(y, K, K_t=0.0):
-    """The energy with that of the springs of the ground."""
+    """Return the total energy, including the energy of the contact springs."""
     depth = np.maximum(y("depth"), 0.0)
     patch = np.sum(y("x") ** 2, axis=1) * (y("depth")[:, 0] > 0) if K_t else 0.0
     return y("energy")[:, 0] + K / 2 * np.sum(depth**2, axis=1) + K_t / 2 * patch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dt", [0.01, 1.0])
 @pytest.mark.parametrize("method", METHODS)
-def test_bounces_keep_the_energy_at_every_stiffness(method, dt, rng):
-    # the local error of the speed is 1e-7, of the energy twice that, in some dozen steps a bounce
+def test_bouncing_ball_without_damping_conserves_energy_at_every_stiffness(method, dt, rng):
+    # the local error of the speed is 1e-7, of the energy twice as large; a bounce has some 12 steps
     stepper = stepper_of("rail", method)
     for _ in range(12):
         K, z = 10 ** rng.uniform(4, 9), rng.uniform(0.15, 2.0)
@@ -101,12 +103,12 @@ def test_bounces_keep_the_energy_at_every_stiffness(method, dt, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_damped_ball_never_gains_energy_and_ends_at_rest_or_slow(method, rng):
+def test_energy_of_a_ball_on_damped_ground_never_increases(method, rng):
     stepper = stepper_of("ball", method)
     for K in (1e4, 1e6, 1e9):
-        # the friction patch comes to rest with K_t / D_t, fast for an explicit method
+        # the friction patch relaxes at the rate K_t / D_t, fast for an explicit method
         least = np.sqrt(K) if method == "adaptive" else 1e-3 * np.sqrt(K)
-        for D in (0.0, 1.0, 1e2, 1e4, *[1e6] * (method != "adaptive")):  # it is too stiff for it
+        for D in (0.0, 1.0, 1e2, 1e4, *[1e6] * (method != "adaptive")):  # 1e6 is too stiff for it
             slip = [0, 0, 0, *rng.normal(size=2), 0]
             start = {"q": [*UPRIGHT, 0, 0, 0.5], "qd": slip, "K": K, "D": D}
             y = run(stepper, 1.5, 0.01, **start, K_t=K, D_t=max(D, least))
@@ -116,9 +118,10 @@ def test_damped_ball_never_gains_energy_and_ends_at_rest_or_slow(method, rng):
             assert np.diff(E).max() < 1e-6 * E0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dt", [0.001, 0.01, 0.1])
 @pytest.mark.parametrize("method", METHODS)
-def test_ball_that_slips_comes_to_roll_with_five_sevenths_of_its_speed(method, dt):
+def test_slipping_ball_finally_rolls_with_five_sevenths_of_its_initial_speed(method, dt):
     stepper = stepper_of("ball", method)
     for K in (1e4, 1e6, 1e8):
         D = np.sqrt(K)
@@ -130,7 +133,7 @@ def test_ball_that_slips_comes_to_roll_with_five_sevenths_of_its_speed(method, d
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_legs_of_a_table_bear_the_weight_at_every_stiffness(method, rng):
+def test_sum_of_forces_on_table_legs_equals_the_weight_at_every_stiffness(method, rng):
     stepper = stepper_of("table", method)
     for K in (1e4, 1e5, 1e6, 1e7, 1e8):
         tilt = rng.normal(0, 0.02, 3)
@@ -144,8 +147,8 @@ def test_legs_of_a_table_bear_the_weight_at_every_stiffness(method, rng):
 
 
 @pytest.mark.slow
-def test_stopping_distance_is_that_of_coulomb_to_the_first_order_in_the_compliance():
-    # a table whose mass is at its feet does not pitch
+def test_stopping_distance_error_is_of_first_order_in_the_contact_compliance():
+    # a table with its centre of mass at its feet does not pitch
     plant = ContactPlant(RobotPlant(table(com=(0.0, 0.0, -0.5))), 1e7, 1e4, 0.4)
     chosen = method_of("adaptive or stiff")
     stepper, v0 = compiled_stepper(memory_for(plant, chosen), chosen, np.inf), 0.8
@@ -161,7 +164,7 @@ def test_stopping_distance_is_that_of_coulomb_to_the_first_order_in_the_complian
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_numpy_and_c_go_through_a_contact_alike(method):
+def test_contact_runs_have_equal_results_in_numpy_and_in_c(method):
     start = {"K": 1e5, "D": 20.0, "q": [0.3]}
     compiled, plain = (
         run(stepper_of("rail", method, form), 0.6, 0.05, **start)
@@ -175,7 +178,7 @@ def test_numpy_and_c_go_through_a_contact_alike(method):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["adaptive", "adaptive or stiff"])
 def test_fast_ball_does_not_pass_a_thin_wall_between_two_steps(method):
-    # it would be beyond the wall of 2 cm after 0.2 ms, and nothing else happens in 0.1 s
+    # the ball crosses the wall of 2 cm in 0.2 ms, and no other event occurs in 0.1 s
     wall = Box((1.0, 1.0, 0.02))
     plant = ContactPlant(RobotPlant(on_rail(0.01)), 1e8, 0.0, ground=wall, D_t=1.0)
     chosen = method_of(method)
@@ -186,7 +189,7 @@ def test_fast_ball_does_not_pass_a_thin_wall_between_two_steps(method):
 
 
 @pytest.mark.slow
-def test_stop_gives_the_speed_back_whatever_its_stiffness():
+def test_joint_stop_without_damping_conserves_energy_at_every_stiffness():
     stop = ForceElement("stop", 0, Stop(K=1e4, D=0.0, lower=-0.2, upper=0.3))
     plant = RobotPlant(on_rail(), elements=(stop,))
     chosen = method_of("adaptive")
@@ -197,7 +200,7 @@ def test_stop_gives_the_speed_back_whatever_its_stiffness():
         assert_allclose(E, 2.0, rtol=0, atol=1e-5)
 
 
-def test_margin_of_a_stop_has_the_sign_of_its_force_without_stiffness_too():
+def test_switching_function_of_a_joint_stop_is_positive_exactly_if_the_stop_force_acts():
     for K, D in ((0.0, 3.0), (1e9, 0.0), (1e4, 3.0)):
         stop = Stop(K=K, D=D, lower=-0.2, upper=0.3)
         for s, sd in ((0.4, 1.0), (0.4, -1.0), (0.2, 1.0), (-0.3, -1.0), (-0.3, 1.0)):
@@ -206,7 +209,7 @@ def test_margin_of_a_stop_has_the_sign_of_its_force_without_stiffness_too():
 
 @dataclass(frozen=True)
 class Trampoline(Block):
-    """A mass of 1 kg over a spring of 1e9 N/m, whose margin has another scale above it."""
+    """A mass of 1 kg on a spring of 1e9 N/m, whose margin has a different scale out of contact."""
 
     states = (Port("x", (), start=0.0), Port("v", (), start=0.0))
     outputs = states
@@ -214,13 +217,14 @@ class Trampoline(Block):
     def derivative(self, x):
         return {"x": x.v, "v": maximum(0.0, -1e9 * x.x)}
 
-    def margins(self, x):
+    def switching_functions(self, x):
         return np.array([minimum(-x.x, -1e9 * x.x)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [numpy_stepper, compiled_stepper])
-def test_no_step_leaves_a_contact_as_a_whole_by_a_margin_that_misleads(form, rng):
-    # the cubic through a margin of two scales has its zero far before the change
+def test_contact_within_one_step_is_found_with_a_badly_scaled_switching_function(form, rng):
+    # the cubic interpolation of a margin with two scales has its zero far before the real crossing
     chosen = method_of("adaptive")
     stepper = form(memory_for(Trampoline(), chosen), chosen, longest_step(chosen))
     for depth in 10 ** rng.uniform(-9, -6, 20):
@@ -229,7 +233,7 @@ def test_no_step_leaves_a_contact_as_a_whole_by_a_margin_that_misleads(form, rng
 
 
 @pytest.mark.slow
-def test_fused_run_and_that_of_parts_end_their_steps_alike():
+def test_contact_runs_of_fused_and_separate_parts_have_equal_results():
     plant = ContactPlant(RobotPlant(on_rail(), [0.5]), 1e6, 20.0)
     results = []
     for form in ("compiled", "fused"):
@@ -241,9 +245,9 @@ def test_fused_run_and_that_of_parts_end_their_steps_alike():
     assert_allclose(fused["ball.q"], alone["ball.q"], rtol=0, atol=1e-12)
 
 
-def test_a_crossing_is_no_sign_of_stiffness():
-    # the rates jump there over next to no distance; in contact they change by K / m with the place,
-    # which counts in tolerances that are up to twice those of the speed
+def test_acceleration_jump_at_contact_does_not_increase_the_stiffness_estimate():
+    # the rates jump at the crossing within a tiny distance. In contact they change by K / m with
+    # the position, in units of tolerances that are up to twice the tolerances of the speed
     stepper = stepper_of("rail", "adaptive")
     y = run(stepper, 5.0, 0.01, q=[0.7], K=1e4, D=10.0)
     assert y("steps.eigenvalue").max() < 2e4

@@ -1,4 +1,4 @@
-"""Plants that touch the ground inside their own step, and the stops of joints."""
+"""Contact plants, which compute ground contact in their inner steps, and joint stops."""
 
 from dataclasses import replace
 
@@ -7,41 +7,44 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import planar2
-from rigidblocks.algebra.spatial import mcI, xlt
 from rigidblocks.block.block import record
-from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.integrators import INTEGRATORS
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.step import advance
-from rigidblocks.contact import Box, Plane, Sphere
-from rigidblocks.joint import Prismatic, Revolute, SixDoF
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.library import (
-    ClosedLoopPlant,
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.stepper import advance
+from rigidblocks.contact import (
+    Box,
     ContactForces,
     ContactPlant,
-    FloatingBasePlant,
     GroundContact,
+    Plane,
+    PointKinematics,
+    Sphere,
+)
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.simulate import simulate
+from rigidblocks.joints import Prismatic, Revolute, SixDoF
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.library import (
+    ClosedLoopPlant,
+    FloatingBasePlant,
     JointLimits,
     PDController,
-    PointKinematics,
     RobotPlant,
     Step,
 )
-from rigidblocks.mechanisms import four_bar, in_space
-from rigidblocks.model.model import Model
-from rigidblocks.robots import quadruped
-from rigidblocks.simulation.simulate import simulate
-from rigidblocks.system.continuous import ContinuousSystem
-from rigidblocks.system.system import System
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import four_bar, in_space, quadruped
+from rigidblocks.spatial.spatial import mcI, xlt
 
-SAME = 1e-11  # rounding of one trajectory of a tenth of a second computed in two ways
+SAME = 1e-11  # rounding of two computations of a trajectory of 0.1 s
 G = 9.81
 UPRIGHT = (1.0, 0.0, 0.0, 0.0)
 
 
 def brick():
-    """A free box of 0.4 x 0.3 x 0.2 m and 2 kg."""
+    """Return a free box of 0.4 x 0.3 x 0.2 m and 2 kg."""
     m, a, b, c = 2.0, 0.4, 0.3, 0.2
     I_C = m / 12 * np.diag([b * b + c * c, a * a + c * c, a * a + b * b])
     inertia = (mcI(m, np.zeros(3), I_C),)
@@ -51,7 +54,7 @@ def brick():
 
 
 def mass_on_rail():
-    """1 kg that slides along z, with a ball of 0.1 m."""
+    """Return a mass of 1 kg that slides along z, with a contact sphere of 0.1 m radius."""
     inertia = (mcI(1.0, np.zeros(3), 1e-3 * np.eye(3)),)
     return Model(
         "mass", (-1,), (Prismatic(),), (xlt(np.zeros(3)),), inertia, contact=((Sphere(0.1),),)
@@ -59,7 +62,7 @@ def mass_on_rail():
 
 
 def run(plant, t_stop, dt=1e-3, method="rk4"):
-    """The memories of a compiled run as records of the ports."""
+    """Return the outputs of a compiled run as records of the ports."""
     flat = Memory(plant)
     stepper, m = compiled_stepper(flat, INTEGRATORS[method], dt), flat.start()
     stepper.initialize(m, 0.0)
@@ -69,7 +72,7 @@ def run(plant, t_stop, dt=1e-3, method="rk4"):
 
 
 @pytest.mark.slow
-def test_plant_equals_the_composition_of_its_parts():
+def test_contact_plant_matches_the_results_of_connected_robot_and_ground_blocks():
     model, law = brick(), {"K": 2e4, "D": 150.0, "mu": 0.4}
     start = [*UPRIGHT, 0.0, 0.0, 0.2]
     parts = System()
@@ -91,7 +94,7 @@ def test_plant_equals_the_composition_of_its_parts():
 
 
 @pytest.mark.slow
-def test_floating_base_and_joint_of_six_freedoms_fall_alike():
+def test_contact_plant_with_a_floating_base_falls_like_a_model_with_a_six_dof_joint():
     model, q = quadruped(), np.tile([0.0, 0.7, -1.4], 4)
     law = {"K": 5e3, "D": 60.0, "mu": 0.8}
     floating = ContactPlant(FloatingBasePlant(model, position0=(0.0, 0.0, 0.33), q0=q), **law)
@@ -102,7 +105,8 @@ def test_floating_base_and_joint_of_six_freedoms_fall_alike():
     assert_allclose(a.force, b.force, rtol=0, atol=SAME * 5e3 * 60)
 
 
-def test_box_comes_to_rest_on_its_lower_corners_and_energy_never_grows():
+@pytest.mark.slow
+def test_falling_box_rests_on_four_corners_and_energy_never_increases():
     K = 2e4
     y = run(ContactPlant(RobotPlant(brick(), [*UPRIGHT, 0.0, 0.0, 0.15]), K, 200.0, 0.5), 2.0)
     energy = np.array([row.energy for row in y]) + [
@@ -115,7 +119,7 @@ def test_box_comes_to_rest_on_its_lower_corners_and_energy_never_grows():
     assert_allclose(y[-1].q[6], 0.1 - 2.0 * G / (4 * K), atol=1e-9)
 
 
-def test_linearly_implicit_method_stands_on_ground_that_is_too_stiff_for_an_explicit_one():
+def test_implicit_method_is_stable_for_ground_that_is_too_stiff_for_explicit_steps():
     K, D = 1e9, 1e5
     plant = ContactPlant(RobotPlant(mass_on_rail(), [0.1]), K, D)
     assert 2.5 / D < 1e-3
@@ -124,7 +128,7 @@ def test_linearly_implicit_method_stands_on_ground_that_is_too_stiff_for_an_expl
 
 
 def standing_quadruped():
-    """A quadruped that a PD controller holds in its stance, and the forces on its feet."""
+    """Return a standing quadruped with PD control, and sensors of its foot forces."""
     model, q = quadruped(), np.tile([0.0, 0.7, -1.4], 4)
     system = System()
     robot = FloatingBasePlant(model, position0=(0.0, 0.0, 0.38), q0=q)
@@ -145,7 +149,7 @@ def test_quadruped_stands_under_pd_control():
     y = simulate(standing_quadruped(), 3.0, 1e-3)
     assert np.all(y["plant.in_contact"][-1] == 1.0)
     assert np.abs(y["plant.quaternion"][-1][1:]).max() < 0.05
-    # what the feet bear over the last second is the weight, and what is left of the momentum
+    # impulse of the feet over the last second = weight times time + change of momentum
     last = slice(-1001, None)
     legs = [f"{end}_{side}" for end in ("front", "rear") for side in ("left", "right")]
     feet = [y[f"feet.force_{leg}_shank"] for leg in legs]
@@ -153,12 +157,12 @@ def test_quadruped_stands_under_pd_control():
     gained = y["plant.momentum"][-1][3:] - y["plant.momentum"][-1001][3:]
     assert_allclose(impulse, np.array([0.0, 0.0, 12.8 * G]) + gained, atol=1e-3)
     assert np.abs(gained).max() < 1.0
-    for left, right in (feet[:2], feet[2:]):  # as the robot is symmetric
+    for left, right in (feet[:2], feet[2:]):  # the robot is symmetric
         assert_allclose(left[-1] * (1, -1, 1), right[-1], atol=1e-6)
 
 
 @pytest.mark.slow
-def test_linkage_with_loops_falls_on_the_ground_and_stays_closed():
+def test_four_bar_loop_stays_closed_in_ground_contact():
     mechanism = in_space(four_bar(angle=2.0))
     model = replace(mechanism.model, contact=((Sphere(0.05, (0.5, 0.0, 0.0)),), (), ()))
     ground = Plane((0.0, 1.0, 0.0), (0.0, -0.3, 0.0))
@@ -167,7 +171,7 @@ def test_linkage_with_loops_falls_on_the_ground_and_stays_closed():
     y = run(ContactPlant(robot, K, 200.0, 0.3, ground), 1.0)
     assert max(row.in_contact[0] for row in y) == 1.0
     assert max(row.loop_error for row in y) < 1e-12
-    # what the ground's springs have stored is still there; sliding and damping only take
+    # the contact springs still store energy; sliding and damping only dissipate it
     stored = [
         K / 2 * (max(row.depth[0], 0.0) ** 2 + row.x[0] @ row.x[0] * row.in_contact[0]) for row in y
     ]
@@ -176,18 +180,18 @@ def test_linkage_with_loops_falls_on_the_ground_and_stays_closed():
     assert energy[-1] < energy[0] - 1.0
 
 
-def test_what_is_no_spatial_robot_is_refused():
-    with pytest.raises(TypeError, match="the robot of a contact plant is a RobotPlant"):
+def test_contact_plant_without_robot_or_shapes_is_rejected():
+    with pytest.raises(TypeError, match="the robot of a ContactPlant must be a RobotPlant"):
         ContactPlant(brick(), 1e4, 10.0)
-    with pytest.raises(ValueError, match="has no shapes to touch with"):
+    with pytest.raises(ValueError, match="has no contact shapes"):
         ContactPlant(RobotPlant(planar2()), 1e4, 10.0)
 
 
 @pytest.mark.interop
-def test_box_settles_where_that_of_mujoco_does():
+def test_box_settles_at_the_same_pose_as_in_mujoco():
     mujoco = pytest.importorskip("mujoco")
-    # a tilted drop; both end flat on the plane, at the place to which the tilt and friction led
-    # them
+    # the box falls tilted and ends flat on the plane, at a position that depends on tilt and
+    # friction
     tilt = 0.3
     start = [np.cos(tilt / 2), 0.0, np.sin(tilt / 2), 0.0, 0.0, 0.0, 0.2]
     xml = f"""<mujoco><option timestep="0.0002" cone="elliptic"/><worldbody>
@@ -206,8 +210,9 @@ def test_box_settles_where_that_of_mujoco_does():
 
 
 def joint_with_stops(K=500.0, D=0.0, lower=-0.5, upper=0.5):
-    """A bar that swings freely about a vertical axis between stops, fused with them in one
-    continuous block.
+    """Return a bar on a vertical axis with stops.
+
+    The bar and the stops form one continuous block.
     """
     bar = Model(
         "bar", (-1,), (Revolute(),), (xlt(np.zeros(3)),), (mcI(1.0, [0.5, 0, 0], np.eye(3) / 12),)
@@ -221,17 +226,19 @@ def joint_with_stops(K=500.0, D=0.0, lower=-0.5, upper=0.5):
     return ContinuousSystem(system)
 
 
-def test_stops_without_damping_give_the_speed_back():
+@pytest.mark.slow
+def test_impact_on_an_undamped_joint_stop_reverses_the_velocity():
     I = 1 / 12 + 0.25
     y = run(joint_with_stops(), 1.2, 1e-4)
     q, qd = (np.array([getattr(row, f"robot.{name}")[0] for row in y]) for name in ("q", "qd"))
     assert_allclose(
         np.abs(qd[np.abs(q) < 0.499]), 2.0, atol=1e-4
-    )  # the step in which the stop is met has an error of h^2
+    )  # the step that contains the impact has an error of h^2
     assert_allclose(np.abs(q).max() - 0.5, 2.0 * np.sqrt(I / 500.0), rtol=1e-3)
 
 
-def test_stops_with_damping_take_energy_and_never_pull():
+@pytest.mark.slow
+def test_damped_stops_dissipate_energy_and_never_pull():
     y = run(joint_with_stops(D=5.0), 1.5, 1e-4)
     energy = np.array([getattr(row, "robot.energy") for row in y])
     q, tau = (np.array([getattr(row, name)[0] for row in y]) for name in ("robot.q", "stops.tau"))
@@ -242,7 +249,7 @@ def test_stops_with_damping_take_energy_and_never_pull():
     assert np.all(np.diff(energy + stored) < 1e-9)
 
 
-def test_infinite_limits_leave_a_joint_free_and_bad_ones_are_refused():
+def test_infinite_joint_limits_have_no_effect_and_reversed_limits_are_rejected():
     stops = JointLimits(planar2(), [-np.inf, -1.0], [np.inf, 1.0], 100.0, 1.0)
     flat = Memory(stops)
     m = flat.start()
@@ -253,12 +260,12 @@ def test_infinite_limits_leave_a_joint_free_and_bad_ones_are_refused():
     assert_allclose(stops_at.tau, [0.0, -50.0])
     assert_allclose(stops_at.at_limit, [0.0, 1.0])
     with pytest.raises(
-        ValueError, match=r"the upper limit -1.0 of q\[1\] must be above the lower one, 1.0"
+        ValueError, match=r"the upper limit -1.0 of q\[1\] must be above the lower limit 1.0"
     ):
         JointLimits(planar2(), [-1.0, 1.0], [1.0, -1.0], 1.0, 1.0)
     with pytest.raises(
-        ValueError, match="positions are coordinates, which those of joint1 are not"
+        ValueError, match="do not support joints with more positions than velocities: joint1"
     ):
         JointLimits(brick(), -1.0, 1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match="must be numbers or infinite"):
+    with pytest.raises(ValueError, match="must not be NaN"):
         JointLimits(planar2(), np.nan, 1.0, 1.0, 1.0)

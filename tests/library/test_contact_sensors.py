@@ -1,4 +1,4 @@
-"""Sensors of contact, by mechanics: what is borne is a weight, what slides is braked by mu N."""
+"""Contact sensors measure the weight and, while a body slides, the friction force mu N."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,7 @@ from numpy.testing import assert_allclose
 
 import rigid_scenes
 from rigidblocks import (
-    ContactSensor,
     Model,
-    ProximitySensor,
     RigidContactPlant,
     SixDoF,
     System,
@@ -16,19 +14,19 @@ from rigidblocks import (
     box_inertia,
     sphere_inertia,
 )
-from rigidblocks.algebra.spatial import identity, xlt
-from rigidblocks.block.memory import Memory
-from rigidblocks.contact import Material, Plane, Sphere
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.contact import Material, Plane, ProximitySensor, Sphere
+from rigidblocks.contact.contact_sensors import ContactSensor
+from rigidblocks.contact.shape_distance import proximity
+from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.dynamics.kinematics import body_poses
-from rigidblocks.kernels.evaluator import TracedEvaluator
-from rigidblocks.kernels.feedthrough import feedthrough
-from rigidblocks.kernels.proximity import proximity
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
-from rigidblocks.library.logic import Hysteresis
-from rigidblocks.model.configuration import random_configuration
-from rigidblocks.model.shapes import Box
-from rigidblocks.robots import gripper
-from rigidblocks.system.fused import FusedSystem
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator, feedthrough
+from rigidblocks.library.nonlinear_signals import Hysteresis
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.robots import gripper
+from rigidblocks.robot.shapes import Box
+from rigidblocks.spatial.spatial import identity, xlt
 
 pytestmark = pytest.mark.slow  # C is compiled for each plant
 G = 9.81
@@ -42,7 +40,7 @@ STACK = (
 
 
 def stack(**options):
-    """A box of 1 kg on one of 2 kg, its middle 0.1 and 0.05 m beside that of the lower one."""
+    """Return a box of 1 kg on a box of 2 kg, with a centre offset of 0.1 m in x and 0.05 m in y."""
     model = Model(
         "stack",
         (-1, -1),
@@ -56,22 +54,22 @@ def stack(**options):
     return RigidContactPlant(model, q0=q0, sensors=STACK, **options)
 
 
-def test_what_is_borne_is_the_weight_and_where_it_is_is_below_the_centre_of_mass():
+def test_measured_normal_force_equals_the_weight_and_acts_below_the_centre_of_mass():
     y = rigid_scenes.run(stack(), 1.0)
     assert_allclose(y.floor_normal_force[-1], 3 * G, rtol=1e-9)
     assert_allclose(y.between_normal_force[-1], G, rtol=1e-9)
     assert_allclose(y.floor_centre_of_pressure[-1], [0.1 / 3, 0.05 / 3, 0], atol=1e-9)
     assert_allclose(y.between_centre_of_pressure[-1], [0.1, 0.05, 0.4], atol=1e-9)
-    # moments about the origin: of weights at (x, y), n = r x f
+    # moment of a weight at (x, y) about the origin, n = r x f
     assert_allclose(y.between_wrench[-1], [0.05 * G, -0.1 * G, 0, 0, 0, G], atol=1e-8)
-    assert np.abs(y.between_slip).max() < 1e-7  # 1e-5 of what gravity gives in a step
+    assert np.abs(y.between_slip).max() < 1e-7  # 1e-5 of the velocity that gravity adds in a step
     assert_allclose(y.above_distance[:, 0], y.q[:, 13] - 0.2, atol=1e-15)
     assert np.abs(y.above_on_other[:, 2]).max() < 1e-15
     assert not y.above_in_contact.any()
     assert not y.above_wrench.any()
 
 
-def test_the_wrenches_of_pairs_add_up_to_those_of_bodies_in_every_step():
+def test_sum_of_contact_pair_wrenches_equals_the_body_wrench_in_every_step():
     plant = stack(qd0=[0.3, 0.2, 1, 2, -1, 0, 1, -2, 0.5, -1, 0, -3])
     y = rigid_scenes.run(plant, 0.3)
     f = y.f_contact.reshape(-1, 2, 6)
@@ -84,7 +82,7 @@ def test_the_wrenches_of_pairs_add_up_to_those_of_bodies_in_every_step():
     assert all(getattr(y, name).tobytes() == getattr(z, name).tobytes() for name in vars(y))
 
 
-def test_what_slides_is_braked_by_mu_n_against_its_slip():
+def test_measured_sliding_friction_is_mu_times_the_normal_force_and_opposes_sliding():
     rubber = Material("rubber", mu=0.4)
     world = World("slide")
     sides = (0.4, 0.4, 0.1)
@@ -94,7 +92,7 @@ def test_what_slides_is_braked_by_mu_n_against_its_slip():
     world.add_ground(Plane(material=rubber))
     plant = world.plant(sensors=[ContactSensor("sole", "box")])
     y = rigid_scenes.run(plant, 0.5)
-    assert_allclose(y.sole_normal_force[1:, 0], 2 * G, rtol=1e-4)  # of the first half a step
+    assert_allclose(y.sole_normal_force[1:, 0], 2 * G, rtol=1e-4)  # the first step is a half step
     assert_allclose(y.sole_slip, y.box_qd[:, 3:] * (1, 1, 0), atol=1e-7)
     against = -y.sole_slip / np.linalg.norm(y.sole_slip, axis=1)[:, None]
     assert_allclose(y.sole_wrench[:, 3:5], 0.4 * y.sole_normal_force * against[:, :2], rtol=1e-5)
@@ -104,7 +102,7 @@ def test_what_slides_is_braked_by_mu_n_against_its_slip():
 
 
 def bouncing():
-    """A ball that is pressed on by hand, and a foot switch, on above 15 N and off below 12 N."""
+    """Return a ball with a prescribed push, and a foot switch: on above 15 N, off below 12 N."""
     world = World("yard")
     world.add_body("ball", sphere_inertia(0.1, mass=1), [Sphere(0.1)], at=(0, 0, 0.1))
     world.add_body("bird", sphere_inertia(0.1, mass=1), [Sphere(0.1)], at=(1, 0, 2))
@@ -122,7 +120,7 @@ def bouncing():
     return system
 
 
-def test_a_foot_switch_has_hysteresis_and_a_falling_ball_its_height():
+def test_distance_sensor_measures_the_height_and_contact_switch_has_hysteresis():
     dt = 1e-3
     system = bouncing()
     fused = Memory(FusedSystem(system, dt))
@@ -149,11 +147,11 @@ def test_a_foot_switch_has_hysteresis_and_a_falling_ball_its_height():
 
 
 def gap_between(model, X, i, j):
-    """The least between the shapes of two bodies at their poses X."""
+    """Return the smallest gap between the shapes of two bodies at their poses X."""
     return min(proximity(a, X[i], b, X[j]).gap for a in model.contact[i] for b in model.contact[j])
 
 
-def test_a_proximity_block_measures_what_the_shapes_are_apart(rng):
+def test_proximity_sensor_measures_the_gap_between_shapes(rng):
     model = gripper()
     far = Box((0.1, 0.2, 0.3), xlt((0.4, 0.1, 0.2)))
     bodies = [name for name, own in zip(model.body_names, model.contact, strict=True) if own]
@@ -181,16 +179,18 @@ def test_a_proximity_block_measures_what_the_shapes_are_apart(rng):
             assert m[memory.where["pair_distance"]] == pytest.approx(found, abs=1e-12)
 
 
-def test_sensors_between_nothing_are_refused():
-    with pytest.raises(ValueError, match="'toe' has none: take names of low, high, ground"):
+def test_invalid_contact_sensors_are_rejected():
+    with pytest.raises(
+        ValueError, match="'toe' has no shapes; expected names of low, high, ground"
+    ):
         RigidContactPlant(stack().model, sensors=(ContactSensor("a", "toe"),))
     with pytest.raises(ValueError, match="on both sides"):
         RigidContactPlant(stack().model, sensors=(ContactSensor("a", "low", ("low", "high")),))
-    with pytest.raises(ValueError, match="two sensors 'a'"):
+    with pytest.raises(ValueError, match="two sensors have the name 'a'"):
         RigidContactPlant(stack().model, sensors=(ContactSensor("a", "low"),) * 2)
-    with pytest.raises(ValueError, match="ground as its first side"):
+    with pytest.raises(ValueError, match="must be a body, not the ground"):
         RigidContactPlant(stack().model, sensors=(ContactSensor("a", "ground", "low"),))
-    with pytest.raises(TypeError, match="of ContactSensor"):
+    with pytest.raises(TypeError, match="ContactSensor elements"):
         RigidContactPlant(stack().model, sensors=("low",))
-    with pytest.raises(ValueError, match="two sides at least"):
+    with pytest.raises(ValueError, match="one or more ContactSensor elements"):
         ProximitySensor(stack().model, (), 1e-3)

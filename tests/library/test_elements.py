@@ -1,6 +1,4 @@
-"""Force elements inside plants: every plant with every element, laws of mechanics and closed
-forms.
-"""
+"""Force elements in plants: energy, virtual work and analytic solutions in every plant."""
 
 import re
 from dataclasses import replace
@@ -13,27 +11,27 @@ import squeezer
 from element_models import ELEMENTS, MODEL, PLANTS, SPRINGS
 from library_runs import outputs, run
 from rigidblocks import linearize
-from rigidblocks.algebra.spatial import mcI, xlt
-from rigidblocks.block.evaluate import NumpyEvaluator
+from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.integrators import RK4, integrate
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics import aba, energy, point_jacobian, point_position
-from rigidblocks.dynamics.elements import Between, ForceElement
-from rigidblocks.dynamics.laws import Friction, Spring, Stop
-from rigidblocks.joint import Prismatic
+from rigidblocks.dynamics.force_elements import Between, ForceElement
+from rigidblocks.dynamics.force_laws import Friction, Spring, Stop
+from rigidblocks.joints import Prismatic
 from rigidblocks.library import ClosedLoopPlant, RobotPlant
-from rigidblocks.model.configuration import random_configuration
-from rigidblocks.model.model import Model
-from rigidblocks.robots import planar2
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import planar2
+from rigidblocks.spatial.spatial import mcI, xlt
 
-RTOL = 1e-10  # one solution of the equations of motion against another
-# differences of the energy over +-10 us: their error of the second order and the rounding of
-# energies of some hundred J over 20 us
+RTOL = 1e-10  # rounding of two solutions of the equations of motion
+# finite differences of the energy over +-10 us: second-order error, and rounding of some 100 J
+# divided by 20 us
 DIFFERENCES = 1e-6
 
 
 def memory_at(plant, rng):
-    """A memory of the plant with random velocities, and forces of nothing else."""
+    """Return a memory of the plant with random velocities and zero inputs."""
     flat = Memory(plant)
     m = flat.start()
     for name in ("qd", "velocity"):
@@ -43,7 +41,7 @@ def memory_at(plant, rng):
 
 
 def flow(flat, m, h):
-    """The outputs a time h later, by one step of RK4."""
+    """Return the outputs at time h, after one step of RK4."""
     run, moved = NumpyEvaluator(flat), m.copy()
 
     def derivative(t, x):
@@ -59,8 +57,8 @@ def flow(flat, m, h):
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_power_of_elements_is_the_rate_of_the_energy(name, rng):
-    # d(energy)/dt = sum of f sd + dV/dt, of each element: what dampers, friction and stops take
+def test_power_of_force_elements_equals_the_time_derivative_of_the_energy(name, rng):
+    # d(energy)/dt = sum over the elements of f sd + dV/dt = power of dampers, friction and stops
     plant = PLANTS[name](ELEMENTS)
     flat, m = memory_at(plant, rng)
     before, now, after = (flow(flat, m, h) for h in (-1e-5, 0.0, 1e-5))
@@ -75,13 +73,13 @@ def test_power_of_elements_is_the_rate_of_the_energy(name, rng):
         assert_allclose(force, element.law.force(s, sd), rtol=1e-6, atol=1e-6)
         power += force * sd + slope * sd
     assert power < -0.1
-    if name == "hybrid":  # and what moves the joint that is prescribed
+    if name == "hybrid":  # and the power of the prescribed joint
         power += now[flat.where["tau_prescribed"]][0] * now[flat.where["qd"]][-1]
     assert_allclose(rate, power, rtol=1e-5, atol=DIFFERENCES * abs(now[E][0]))
 
 
 def length(plant, flat, before, now, after, element):
-    """The length of an element and its rate by differences, from positions alone."""
+    """Return the length of an element, and its rate as a difference of positions."""
     s = [_length(plant, flat, m, element) for m in (before, now, after)]
     return s[1], (s[2] - s[0]) / 2e-5
 
@@ -103,19 +101,19 @@ def _length(plant, flat, m, element):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTS)
-def test_springs_keep_the_energy_to_the_order_of_the_integrator(name):
-    # (the prescribed joint stays at rest, and the ground is out of reach)
+def test_energy_error_of_springs_decreases_with_the_integrator_order(name):
+    # (the prescribed joint is at rest, and the ground is out of reach)
     plant = PLANTS[name](SPRINGS)
     errors = []
     for h in (4e-3, 2e-3):
         E = run(plant, 4e-3, 100, h=h)["energy"]
         errors.append(np.abs(E - E[0]).max())
     assert errors[1] < 1e-4 * abs(E[0])
-    assert errors[0] > 10.0 * errors[1]  # 16 or, where the states are projected, more
+    assert errors[0] > 10.0 * errors[1]  # factor 16, or more if the states are projected
 
 
 def length_and_direction(along, q):
-    """The length of an element, and how it changes with each joint (nv,)."""
+    """Return the length of an element and its derivative for each joint coordinate (nv,)."""
     if not isinstance(along, Between):
         i = MODEL.joint_names.index(along.joint)
         return q[MODEL.q_slices[i].start], np.eye(MODEL.nv)[MODEL.v_slices[i].start]
@@ -131,7 +129,7 @@ def length_and_direction(along, q):
     return s, J.T @ r / s
 
 
-def test_forces_act_as_the_transpose_of_the_jacobian(rng):
+def test_element_forces_act_on_joints_through_the_transposed_jacobian(rng):
     plant = RobotPlant(MODEL, elements=ELEMENTS)
     q, qd = random_configuration(MODEL, rng), rng.uniform(-1, 1, MODEL.nv)
     y = outputs(plant, q=q, qd=qd)
@@ -148,7 +146,7 @@ def test_forces_act_as_the_transpose_of_the_jacobian(rng):
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_numbers_of_elements_are_parameters(name, rng):
+def test_force_element_coefficients_are_tunable_parameters(name, rng):
     plant, other = PLANTS[name](ELEMENTS), PLANTS[name](tuple(map(twice_as_stiff, ELEMENTS)))
     flat, m = memory_at(plant, rng)
     units = {port.name: port.unit for port in plant.parameters}
@@ -169,23 +167,24 @@ def twice_as_stiff(element):
     return replace(element, law=replace(law, K=2 * law.K)) if hasattr(law, "K") else element
 
 
-def test_a_plant_with_elements_is_linearized():
+def test_linearization_of_a_plant_includes_spring_stiffness_and_damping():
     law = Spring(50.0, 3.0, 0.2, 1.5)
     A = linearize(RobotPlant(slider(), elements=(ForceElement("spring", "joint1", law),))).A
     assert_allclose(A, [[0.0, 1.0], [-50.0 / 2.0, -3.0 / 2.0]], rtol=RTOL)
 
 
-# closed forms
+# analytic solutions
 
 
 def slider():
-    """A body of 2 kg on a straight track, without gravity."""
+    """Return a body of 2 kg on a straight track, without gravity."""
     body = mcI(2.0, np.zeros(3), 0.1 * np.eye(3))
     return Model("slider", (-1,), (Prismatic(),), (xlt(np.zeros(3)),), (body,), np.zeros(3))
 
 
-def test_dry_friction_stops_a_body_after_its_stopping_distance():
-    # m v^2 / 2 = f s; what the smooth law adds is a creep below `width`, that of the last speed
+@pytest.mark.slow
+def test_dry_friction_stops_a_body_after_the_analytic_distance():
+    # m v^2 / 2 = f s; the smooth law adds a slow creep if the speed is below `width`
     v, f, m, width = 1.5, 3.0, 2.0, 1e-4
     for forth, back in ((f, 9.0), (9.0, f)):
         law = Friction(forth, width=width, backward=back)
@@ -197,22 +196,22 @@ def test_dry_friction_stops_a_body_after_its_stopping_distance():
         assert abs(result["qd"][-1, 0]) < 1e-6
 
 
-def test_a_body_bounces_off_a_stop_as_the_damped_oscillator_says():
-    # half a period of m x'' + D x' + K x = 0, until the force comes to nothing
+def test_rebound_from_a_joint_stop_matches_the_damped_oscillator():
+    # half a period of m x'' + D x' + K x = 0, until the force becomes zero
     m, K, D, v = 2.0, 2e4, 40.0, 1.0
     law = Stop(K, D, upper=0.1)
     plant = RobotPlant(slider(), qd0=v, elements=(ForceElement("end", "joint1", law),))
     result = run(plant, 1e-3, 400, h=1e-5)
     w0, z = np.sqrt(K / m), D / (2 * np.sqrt(K * m))
     w = w0 * np.sqrt(1 - z * z)
-    # K x + D x' = 0 of x = v/w exp(-z w0 t) sin(w t), and there x' is the speed that it leaves with
+    # the contact ends at K x + D x' = 0 with x = v/w exp(-z w0 t) sin(w t); x' is the exit speed
     t = (np.pi - np.arctan2(2 * z * np.sqrt(1 - z * z), 1 - 2 * z * z)) / w
     speed = v * np.exp(-z * w0 * t)
     assert_allclose(result["qd"][-1, 0], -speed, rtol=1e-4)
     assert result["end_force"].max() == 0.0
 
 
-def test_an_upper_stop_between_points_is_a_rope():
+def test_upper_stop_on_the_distance_between_two_points_acts_as_a_rope():
     model = slider().with_gravity((0.0, 0.0, -9.81))
     rope = ForceElement(
         "rope", Between("body1", None, None, np.zeros(3)), Stop(1e5, 300.0, upper=1.0)
@@ -224,18 +223,18 @@ def test_an_upper_stop_between_points_is_a_rope():
 
 
 @pytest.mark.slow  # the loops of seven bodies take long to compile
-def test_andrews_squeezer_with_its_spring_is_where_the_published_solution_has_it():
+def test_andrews_squeezer_with_its_spring_matches_the_published_solution():
     plant = ClosedLoopPlant(
         squeezer.MODEL, squeezer.angles(squeezer.START), elements=(squeezer.SPRING,)
     )
     result = run(plant, 1e-4, 300, h=1e-5, tau=np.eye(7)[0] * squeezer.TORQUE)
-    # rad, of 15.8: the error at 10 us; at 5 us it is that of the published digits, 1.4e-9
+    # rad, of 15.8: error with 10 us steps; with 5 us it is that of the published digits, 1.4e-9
     assert_allclose(result["q"][-1], squeezer.angles(squeezer.END), rtol=0, atol=2e-9)
     work = squeezer.TORQUE * (result["q"][:, 0] - result["q"][0, 0])
     assert_allclose(result["energy"], result["energy"][0] + work, rtol=0, atol=1e-9)
 
 
-def test_where_two_points_meet_there_is_no_force_and_a_derivative():
+def test_spring_force_between_coinciding_points_is_zero():
     spring = ForceElement("spring", Between("body1", None, None, np.zeros(3)), Spring(10.0, 1.0))
     y = outputs(RobotPlant(slider(), elements=(spring,)))
     assert y["spring_force"] == 0.0
@@ -247,7 +246,7 @@ BAD = [
     (ForceElement("a", Between("hand", None), Spring(1.0)), "'planar2' has no body 'hand'"),
     (
         ForceElement("a", Between("body1", None, "body1", np.ones(3)), Spring(1.0)),
-        "a length between two points of body1 never changes; give points of two bodies",
+        "both points are on body1, so their distance is constant; use points of two bodies",
     ),
     (
         ForceElement("a", Between("body1", [1.0, 2.0]), Spring(1.0)),
@@ -257,12 +256,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("element", "message"), BAD, ids=[message[:50] for _, message in BAD])
-def test_elements_that_do_not_fit_the_model_are_refused_where_the_plant_is_made(element, message):
+def test_force_elements_with_unknown_joints_or_bodies_are_rejected(element, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         RobotPlant(planar2(), elements=(element,))
 
 
-def test_names_of_elements_are_identifiers_of_their_own():
+def test_invalid_and_duplicate_names_of_force_elements_are_rejected():
     with pytest.raises(ValueError, match="must be an identifier such as knee, not 'the knee'"):
         ForceElement("the knee", "joint1", Spring(1.0))
     twice = (ForceElement("a", "joint1", Spring(1.0)), ForceElement("a", "joint2", Spring(1.0)))
@@ -270,12 +269,12 @@ def test_names_of_elements_are_identifiers_of_their_own():
         RobotPlant(planar2(), elements=twice)
 
 
-def test_what_is_no_element_is_refused():
-    with pytest.raises(TypeError, match="acts along a joint or Between two points, not None"):
+def test_invalid_force_element_is_rejected():
+    with pytest.raises(TypeError, match="must be a joint or a `Between` of two points, not None"):
         ForceElement("a", None, Spring(1.0))
-    with pytest.raises(TypeError, match="needs a law such as Spring"):
+    with pytest.raises(TypeError, match="needs a force law, for example Spring"):
         ForceElement("a", "joint1", 100.0)
-    with pytest.raises(TypeError, match="elements must be a tuple"):
+    with pytest.raises(TypeError, match="`elements` must be a tuple"):
         RobotPlant(planar2(), elements=ForceElement("a", "joint1", Spring(1.0)))
-    with pytest.raises(TypeError, match="elements are ForceElement, Rotor and Gear, not "):
+    with pytest.raises(TypeError, match="an element must be a ForceElement, Rotor or Gear, not "):
         RobotPlant(planar2(), elements=(1.0,))

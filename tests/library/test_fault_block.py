@@ -1,4 +1,4 @@
-"""A bad sensor or link does to a signal what its parameters say, and nothing else."""
+"""A sensor or link fault changes a signal exactly as its parameters specify."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ DT = 0.01
 
 
 def through(n=400, scenario=None, seed=1, form="compiled", **fault):
-    """What comes of two sines through a fault, and the sines."""
+    """Return the output of a fault with two sines as input, and the sines."""
     system = System()
     system.add("sine", Sine((1.0, 2.0), (3.0, 5.0)))
     system.add("fault", Fault(DT, 2, "rad", seed=seed, **fault))
@@ -22,20 +22,20 @@ def through(n=400, scenario=None, seed=1, form="compiled", **fault):
 
 
 @pytest.mark.slow
-def test_without_faults_it_is_the_signal():
+def test_fault_block_without_faults_passes_the_signal():
     y, u = through()
     assert_array_equal(y, u)
 
 
 @pytest.mark.slow
-def test_late_and_off():
+def test_fault_block_delays_the_signal_and_adds_a_bias():
     y, u = through(delay=3, bias=(0.5, -1.0), y0=7.0)
     assert_allclose(y[3:], u[:-3] + np.array([0.5, -1.0]), rtol=1e-15)
     assert_array_equal(y[:3], np.tile([7.5, 6.0], (3, 1)))
 
 
 @pytest.mark.slow
-def test_noise_is_that_of_the_noise_block():
+def test_noise_of_the_fault_block_equals_the_output_of_the_noise_block():
     y, u = through(deviation=(0.1, 0.2))
     system = System()
     system.add("noise", Noise(DT, 1, shape=2))
@@ -44,7 +44,7 @@ def test_noise_is_that_of_the_noise_block():
 
 
 @pytest.mark.slow
-def test_spikes_and_losses_come_as_often_as_they_are_said_to():
+def test_spikes_and_dropouts_of_the_fault_block_have_the_specified_probabilities():
     n = 20_000
     y, u = through(n, spike=(5.0, 3.0), spike_rate=0.1)
     off = np.abs(y - u) > 1.0
@@ -64,7 +64,7 @@ def test_spikes_and_losses_come_as_often_as_they_are_said_to():
 
 
 @pytest.mark.slow
-def test_a_scenario_breaks_and_mends_it():
+def test_scenario_switches_a_fault_on_and_off():
     story = {"time": [1.0, 2.0, 3.0], "fault.stuck": [1.0, 0.0, 0.0], "fault.bias": [0.0, 0.0, 1.0]}
     story["fault.bias"] = [[b, b] for b in story["fault.bias"]]
     y, u = through(scenario=story)
@@ -74,14 +74,16 @@ def test_a_scenario_breaks_and_mends_it():
     assert_array_equal(y[301:], u[301:] + 1.0)
 
 
-def test_between_two_ports_of_a_system_that_runs():
+@pytest.mark.slow
+def test_fault_block_is_inserted_into_a_connection():
     system, plain = wired(parts()), wired(parts())
     system.insert("encoder", Fault(DT, 2, "rad"), "robot.q", "pd.q")
     assert ("robot.q", "encoder.u") in [one.names for one in system.connections]
     assert ("robot.q", "pd.q") not in [one.names for one in system.connections]
     before = len(plain.connections)
     with pytest.raises(
-        KeyError, match=r"no connection robot.q -> pd.qd; there are: .*robot.q -> pd.q"
+        KeyError,
+        match=r"no connection robot\.q -> pd\.qd; the connections are: .*robot\.q -> pd\.q,",
     ):
         plain.insert("a", Fault(DT, 2, "rad"), "robot.q", "pd.qd")
     with pytest.raises(ValueError, match="cannot connect"):
@@ -98,10 +100,11 @@ def test_between_two_ports_of_a_system_that_runs():
         ({"dropout": 1.5}, "dropout"),
         ({"spike_rate": -0.1}, "spike_rate"),
         ({"deviation": -1.0}, "deviation"),
-        ({"delay": -1}, "number of samples"),
+        ({"delay": -1}, "at least 0 samples"),
+        ({"delay": 10**6}, "the maximum is 5000 samples"),
         ({"seed": 0.5}, "seed"),
     ],
 )
-def test_what_no_fault_can_be_is_refused(wrong, text):
+def test_invalid_fault_is_rejected(wrong, text):
     with pytest.raises(ValueError, match=text):
         Fault(DT, 2, **wrong)

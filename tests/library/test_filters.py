@@ -1,4 +1,4 @@
-"""Integrals, filters, linear systems and the PID controller against closed forms and SciPy."""
+"""Integrator, filters, linear systems and PID controller match analytic solutions and SciPy."""
 
 from types import SimpleNamespace
 
@@ -28,7 +28,7 @@ D = np.array([[0.5, -1.0]])
 
 
 @pytest.mark.parametrize(("method", "order"), [(EULER, 1), (HEUN, 2), (RK4, 4)])
-def test_a_lag_errs_at_the_order_of_the_integrator(method, order):
+def test_error_of_the_low_pass_block_has_the_order_of_the_integrator(method, order):
     def error(n):
         y = outputs(LowPass(0.3, y0=1.0), 1 / n, n, lambda _: {"u": 2.0}, method=method)
         return abs(float(y[-1]) - (2 - np.exp(-1 / 0.3)))
@@ -36,49 +36,49 @@ def test_a_lag_errs_at_the_order_of_the_integrator(method, order):
     assert np.log2(error(40) / error(80)) == pytest.approx(order, abs=0.15)
 
 
-def test_sampled_lag_is_the_continuous_one_of_an_input_that_is_held(rng):
+def test_sampled_and_continuous_low_pass_agree_for_a_piecewise_constant_input(rng):
     u = rng.normal(size=51)
     sampled = outputs(LowPass(0.02, sample_time=H), H, 50, lambda t: {"u": u[round(t / H)]})
-    # the sample at the end of a step reads what is held over the step
+    # the sample at the end of a step reads the input of that step
     y = [0.0]
     for k in range(50):
         y.append(u[k + 1] + (y[-1] - u[k + 1]) * np.exp(-H / 0.02))
     assert_allclose(sampled, y, rtol=1e-13)
 
 
-def test_an_integrator_stops_at_its_limits_and_turns_back_at_once():
+def test_integrator_stops_at_its_limits_without_windup():
     block = Integrator(lower=-0.2, upper=0.5, y0=0.1)
     y = outputs(block, H, 200, lambda t: {"u": 1.0 if t < 0.995 else -2.0})
     t = np.arange(201) * H
     up = np.minimum(0.1 + t, 0.5)
     expected = np.where(t < 1.005, up, np.maximum(0.5 - 2 * (t - 1), -0.2))
-    limit = (t == t[40]) | (t == t[135])  # a step that ends at a limit has stages beyond it
+    limit = (t == t[40]) | (t == t[135])  # stages of a step that ends at a limit exceed the limit
     assert_allclose(y[~limit], expected[~limit], atol=1e-12)
     assert_allclose(y[limit], expected[limit], atol=H / 2)
 
 
 @pytest.mark.parametrize("sample_time", [None, H])
-def test_a_reset_holds_the_start_value(sample_time):
+def test_active_reset_input_holds_an_integrator_at_its_initial_value(sample_time):
     block = Integrator(y0=3.0, reset=True, sample_time=sample_time)
     y = outputs(block, H, 60, lambda t: {"u": 1.0, "reset": 0.195 < t < 0.305})
     assert_allclose(y[[19, 25, 30]], [3.19, 3.0, 3.0], atol=1e-12)
-    assert_allclose(y[-1], 3.3, atol=H + 1e-12)  # a sampled one lets go a sample later
+    assert_allclose(y[-1], 3.3, atol=H + 1e-12)  # a sampled reset ends one sample later
 
 
-def test_the_sampled_integrator_is_eulers_sum(rng):
+def test_output_of_the_sampled_integrator_equals_the_forward_euler_sum(rng):
     u = rng.normal(size=31)
     y = outputs(Integrator(sample_time=H, y0=1.0), H, 30, lambda t: {"u": u[round(t / H)]})
     assert_allclose(y, 1 + H * np.concatenate([[0], np.cumsum(u[:-1])]), rtol=1e-13)
 
 
-def test_a_derivative_of_a_ramp_comes_to_its_slope():
+def test_filtered_derivative_of_a_ramp_converges_to_its_slope():
     y = outputs(Derivative(0.05, sample_time=H), H, 100, lambda t: {"u": 3 * t})
     assert_allclose(y, 3 * (1 - (1 + H / 0.05) ** -np.arange(101.0)), atol=1e-11)
     assert_allclose(
         outputs(Derivative(0.0, sample_time=H), H, 100, lambda t: {"u": 3 * t})[1:], 3, atol=1e-10
     )
-    y = outputs(Derivative(0.05), H, 100, lambda _: {"u": 1.0})  # of a step
-    growth = 1 - 0.2 + 0.2**2 / 2 - 0.2**3 / 6 + 0.2**4 / 24  # of RK4, for exp(-H / 0.05)
+    y = outputs(Derivative(0.05), H, 100, lambda _: {"u": 1.0})  # step input
+    growth = 1 - 0.2 + 0.2**2 / 2 - 0.2**3 / 6 + 0.2**4 / 24  # RK4 value of exp(-H / 0.05)
     assert_allclose(y, growth ** np.arange(101.0) / 0.05, atol=1e-13)
 
 
@@ -86,7 +86,7 @@ def test_a_derivative_of_a_ramp_comes_to_its_slope():
     ("num", "den"),
     [((1.0,), (0.2, 1.0)), ((2.0, 0.0, 1.0), (1.0, 3.0, 5.0, 2.0)), ((3.0, 1.0), (2.0, 4.0))],
 )
-def test_a_transfer_function_has_the_frequency_response_of_scipy(num, den):
+def test_transfer_function_has_the_frequency_response_of_scipy(num, den):
     linear = linearize(TransferFunction(num, den))
     w = np.logspace(-2, 2, 20)
     _, expected = scipy.signal.freqs(num, den, w)
@@ -94,7 +94,7 @@ def test_a_transfer_function_has_the_frequency_response_of_scipy(num, den):
 
 
 @pytest.mark.parametrize(("num", "den"), [((0.5, 0.1), (1.0, -0.9, 0.2)), ((1.0, 2.0), (2.0, 1.0))])
-def test_a_sampled_transfer_function_filters_as_scipy_does(num, den, rng):
+def test_response_of_the_sampled_transfer_function_matches_lfilter_of_scipy(num, den, rng):
     u = rng.normal(size=(60, 2))
     block = TransferFunction(num, den, 2, sample_time=H)
     y = outputs(block, H, 59, lambda t: {"u": u[round(t / H)]})
@@ -114,11 +114,11 @@ def response(linear, s):
     )
 
 
-def test_a_state_space_moves_as_scipy_has_it(rng):
+def test_response_of_the_state_space_block_matches_scipy(rng):
     u = rng.normal(size=(80, 2))
     exact = scipy.signal.cont2discrete((A, B, C, D), H)[:4]
     x, expected = np.array([0.1, 0.2, 0.3]), []
-    for one in u:  # an input held over each step: C x of its end
+    for one in u:  # the input is constant in each step: y = C x at the end of the step
         x = exact[0] @ x + exact[1] @ one
         expected.append(C @ x)
     block = StateSpace(A, B, C, x0=(0.1, 0.2, 0.3))
@@ -130,27 +130,27 @@ def test_a_state_space_moves_as_scipy_has_it(rng):
     assert_allclose(y, expected, atol=1e-12)
 
 
-def test_systems_of_other_libraries_become_blocks():
+def test_state_space_block_is_created_from_scipy_and_python_control_systems():
     block = StateSpace.of(scipy.signal.StateSpace(A, B, C, D))
     assert block.sample_time is None
     assert_array_equal(linearize(block).D, D)
     sampled = scipy.signal.StateSpace(A / 9, B, C, D, dt=H)
     assert StateSpace.of(sampled).sample_time == H
-    # as python-control has it: dt is 0 for continuous systems, True for an open sample time
+    # in python-control dt is 0 for continuous systems, True for an unspecified sample time
     theirs = SimpleNamespace(A=A, B=B, C=C, D=D, dt=0)
     assert StateSpace.of(theirs).sample_time is None
     theirs.dt = True
     assert StateSpace.of(theirs, sample_time=H).sample_time == H
-    with pytest.raises(ValueError, match=r"dt = True, and the sample time given is None"):
+    with pytest.raises(ValueError, match=r"dt = True, but the given sample time is None"):
         StateSpace.of(theirs)
     theirs.dt = 0.1
-    with pytest.raises(ValueError, match=r"dt = 0.1, and the sample time given is 0.01"):
+    with pytest.raises(ValueError, match=r"dt = 0.1, but the given sample time is 0.01"):
         StateSpace.of(theirs, sample_time=H)
-    with pytest.raises(TypeError, match=r"has no A, B, C, D; give a state space"):
+    with pytest.raises(TypeError, match=r"has no A, B, C, D; pass a state space"):
         StateSpace.of(scipy.signal.TransferFunction([1.0], [1.0, 2.0]))
 
 
-def test_a_pid_is_the_sum_of_its_transfer_functions():
+def test_output_of_the_continuous_pid_equals_the_sum_of_its_transfer_functions():
     kp, ki, kd, Tf = 3.0, 5.0, 0.4, 0.02
     linear = linearize(PID(kp, ki, kd, Tf), inputs=["ref"])
     s = 1j * np.logspace(-2, 3, 30)
@@ -159,7 +159,7 @@ def test_a_pid_is_the_sum_of_its_transfer_functions():
     assert_allclose(response(weighted, s), 0.3 * kp + ki / s, rtol=1e-11)
 
 
-def test_a_sampled_pid_is_its_recurrence(rng):
+def test_output_of_the_sampled_pid_satisfies_its_difference_equations(rng):
     kp, ki, kd, Tf, Tt = 2.0, 30.0, 0.05, 0.015, 0.04
     block = PID(kp, ki, kd, Tf, -1.0, 1.5, Tt=Tt, b=0.8, c=0.5, sample_time=H)
     ref, meas = rng.normal(size=(2, 80))
@@ -175,7 +175,7 @@ def test_a_sampled_pid_is_its_recurrence(rng):
 
 
 def closed_loop(controller):
-    """A lag of 1 s behind an actuator of 1.2, told to go to 1."""
+    """Return the closed loop of a lag of 1 s, an actuator limited to 1.2 and the reference 1."""
     system = System()
     system.add("pid", controller, start={"ref": 1.0})
     system.add("limit", Saturation(-1.2, 1.2))
@@ -187,7 +187,7 @@ def closed_loop(controller):
 
 
 @pytest.mark.slow
-def test_anti_windup_lowers_the_overshoot_and_keeps_the_end():
+def test_anti_windup_reduces_the_overshoot_and_does_not_change_the_final_value():
     def overshoot(controller):
         y = outputs(closed_loop(controller), H, 3000, lambda _: {}, "lag.y")
         assert y[-1] == pytest.approx(1.0, abs=1e-4)
@@ -197,7 +197,7 @@ def test_anti_windup_lowers_the_overshoot_and_keeps_the_end():
     assert unwound < 0.5 * wound
 
 
-def test_a_loop_of_blocks_is_the_closed_loop_of_the_transfer_functions():
+def test_linearization_of_a_feedback_loop_matches_the_closed_loop_transfer_function():
     system = System()
     system.add("sum", Sum("+-"))
     system.add("pid", TransferFunction((2.0, 3.0), (0.01, 1.0)))
@@ -215,17 +215,17 @@ def test_a_loop_of_blocks_is_the_closed_loop_of_the_transfer_functions():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Derivative(0.0), "needs a lag T above zero, or a sample time and T = 0"),
+        (lambda: Derivative(0.0), "needs T > 0, or a sample time and T = 0"),
         (lambda: Integrator(lower=1.0, upper=0.0), "an integrator needs lower <= upper"),
         (lambda: TransferFunction((1.0, 2.0), (1.0,)), "num of no higher degree than den"),
         (lambda: TransferFunction(1.0, (0.0, 1.0)), "whose first coefficient is not zero"),
         (lambda: StateSpace(A, B, C.T), "needs A (n, n), B (n, m), C (p, n) and D (p, m)"),
-        (lambda: PID(1.0, kd=1.0), "needs the lag Tf of its derivative above zero, not None s"),
-        (lambda: PID(0.0, 1.0, upper=1.0), "needs the time constant Tt of its anti-windup"),
+        (lambda: PID(1.0, kd=1.0), "needs a derivative filter with Tf > 0, not None s"),
+        (lambda: PID(0.0, 1.0, upper=1.0), "needs the anti-windup time constant Tt"),
         (lambda: PID((1.0, 2.0), ki=(1.0, 2.0, 3.0)), "of shape (2,) needs ki of that shape"),
     ],
 )
-def test_what_makes_no_sense_is_refused(make, said):
+def test_inconsistent_arguments_of_filter_blocks_are_rejected(make, said):
     with pytest.raises(ValueError, match=r".") as caught:
         make()
     assert said in caught.value.args[0]

@@ -1,6 +1,4 @@
-"""Ground contact as a block between others: what it does to a robot, and which steps the wiring
-bears.
-"""
+"""Ground contact as a separate block: forces on a robot, and stable communication steps."""
 
 import re
 from dataclasses import replace
@@ -12,27 +10,27 @@ from numpy.testing import assert_allclose, assert_array_equal
 from library_runs import outputs
 from on_the_ground import M, R, free, lift, run, start_up, wired
 from random_models import random_state
-from rigidblocks.algebra.spatial import identity, mcI
-from rigidblocks.contact import Plane, PointSet, Sphere
+from rigidblocks.contact import GroundContact, Plane, PointKinematics, PointSet, Sphere
+from rigidblocks.cosim.graph.block_merging import ContinuousSystem
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.simulate import simulate
 from rigidblocks.dynamics import aba, point_jacobian
 from rigidblocks.fmi.export import export_fmu
-from rigidblocks.joint import Planar
-from rigidblocks.library import GroundContact, PointKinematics, RobotPlant
-from rigidblocks.model.model import Model
-from rigidblocks.robots import planar2
-from rigidblocks.simulation.simulate import simulate
-from rigidblocks.system.continuous import ContinuousSystem
-from rigidblocks.system.system import System
+from rigidblocks.joints import Planar
+from rigidblocks.library import RobotPlant
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import planar2
+from rigidblocks.spatial.spatial import identity, mcI
 
 G = 9.81
-RTOL = 1e-10  # dynamics of a few bodies against another way to compute them
+RTOL = 1e-10  # rounding of two computations of the dynamics of a few bodies
 
 
-# the block
+# ground contact block
 
 
-def test_wrenches_do_the_work_of_the_point_forces(rng):
-    # the joints feel J^T f of all points, whichever body has them
+def test_contact_wrenches_have_the_joint_torques_of_the_contact_point_forces(rng):
+    # the joint torque is the sum of J^T f over all points and bodies
     shapes = (
         (PointSet([[0.3, 0.1, 0.2], [1.0, 0.0, -0.1]]),),
         (PointSet([[1.0, 0.2, 0.1]]), PointSet([[0.4, 0.0, 0.0]])),
@@ -53,9 +51,9 @@ def test_wrenches_do_the_work_of_the_point_forces(rng):
     )
 
 
-def test_sphere_touches_with_its_deepest_point():
-    # a ball that spins in place slides over the ground under it: friction against w x r, and a
-    # wrench about its centre
+def test_sphere_contact_force_acts_at_its_lowest_point():
+    # a ball spins at a fixed position and slides over the ground below it: the friction opposes
+    # w x r and has a moment about the centre
     model, w = free(Sphere(R)), np.array([0.0, 3.0, 0.0])
     depth = 1e-3
     p = np.array([[0.5, 0.2, R - depth]])
@@ -70,20 +68,20 @@ def test_sphere_touches_with_its_deepest_point():
 
 
 @pytest.mark.slow
-def test_forces_are_held_between_samples():
+def test_sampled_contact_forces_are_constant_between_samples():
     ground = GroundContact(lift(), 1e4, 50.0, sample_time=4e-3)
     result = run(RobotPlant(lift(), [-1e-3], external_wrenches=True), ground, 0.02, 1e-3)
     for name in ("ground.force", "ground.f_ext"):
         force = result[name].reshape(21, -1)[:, -1]
-        assert force[0] == pytest.approx(1e4 * 1e-3)  # the surface starts where the point is
+        assert force[0] == pytest.approx(1e4 * 1e-3)  # the friction patch is undeformed at t = 0
         assert_array_equal(np.flatnonzero(np.diff(force)) + 1, [4, 8, 12, 16, 20])
 
 
-# resting, bouncing
+# rest and bounces
 
 
 @pytest.mark.slow
-def test_mass_comes_to_rest_at_its_weight_over_the_stiffness():
+def test_mass_rests_at_a_depth_of_weight_divided_by_stiffness():
     K, D = 2e4, 150.0
     for ground in (GroundContact(lift(), K, D, sample_time=1e-3), GroundContact(lift(), K, D)):
         result = run(RobotPlant(lift(), [0.05], external_wrenches=True), ground, 2.0, 1e-3)
@@ -96,9 +94,9 @@ def test_mass_comes_to_rest_at_its_weight_over_the_stiffness():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lead", [True, False])
-def test_bounce_has_the_restitution_of_the_spring_damper_as_the_step_goes_to_zero(lead):
-    # without gravity. A held force comes half a step too late, with a lead that of the damper
-    # alone: a tenth of it here
+def test_restitution_error_of_sampled_contact_is_of_first_order_in_the_step(lead):
+    # without gravity. A held force is delayed by half a step. With lead only the damper force is
+    # delayed, which gives a tenth of the error here
     K, D, v0 = 1e4, 40.0, 1.0
     zeta, w0 = D / (2 * np.sqrt(K * M)), np.sqrt(K / M)
     e = np.exp(-zeta * (np.pi - 2 * np.arcsin(zeta)) / np.sqrt(1 - zeta**2))
@@ -116,10 +114,10 @@ def test_bounce_has_the_restitution_of_the_spring_damper_as_the_step_goes_to_zer
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dt", [8e-4, 2e-4])
-def test_elastic_bounces_keep_their_energy_with_a_lead_and_gain_without(dt):
-    # a spring that is held half a step too late gives pi w0 h / 2 of the energy at each bounce;
-    # with a lead there remains an error of the second order, whose sign is chance: many masses
-    # beside each other, each on its own slide
+def test_elastic_bounces_conserve_energy_only_if_contact_forces_are_extrapolated(dt):
+    # a spring force that is delayed by half a step adds pi w0 h / 2 of the energy per bounce. With
+    # lead a second-order error of either sign remains. Therefore several masses fall side by side,
+    # each on its own slide
     K, n, one = 1e4, 3, lift()
     model = replace(
         one,
@@ -146,7 +144,7 @@ def test_elastic_bounces_keep_their_energy_with_a_lead_and_gain_without(dt):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["compiled", "numpy", "fused"])
-def test_all_forms_of_the_co_simulation_are_the_same(form):
+def test_ground_contact_has_equal_results_in_numpy_in_c_and_in_fused_systems(form):
     model = free(Sphere(R))
     plant = RobotPlant(
         model, [1, 0, 0, 0, 0, 0, 0.11], [0, 4.0, 0, 0.3, 0.1, 0], external_wrenches=True
@@ -163,10 +161,11 @@ def test_all_forms_of_the_co_simulation_are_the_same(form):
 # rolling and sliding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("angle", "mu"), [(0.2, 0.3), (0.5, 0.3), (0.9, 0.3)])
-def test_ball_on_an_incline_rolls_below_its_critical_angle_and_slips_above(angle, mu):
-    # rolling takes 2/7 of the weight along the incline as friction: 5/7 g sin or, where the cone
-    # has less, g (sin - mu cos)
+def test_ball_on_an_incline_rolls_below_the_critical_angle_and_slips_above_it(angle, mu):
+    # rolling requires 2/7 of the weight along the incline as friction: the acceleration is
+    # 5/7 g sin, or g (sin - mu cos) if the friction cone allows less
     model = free(Sphere(R), gravity=G * np.array([np.sin(angle), 0.0, -np.cos(angle)]))
     K, D, dt = 5e4, 200.0, 5e-4
     ground = GroundContact(model, K, D, mu, sample_time=dt)
@@ -184,7 +183,7 @@ def test_ball_on_an_incline_rolls_below_its_critical_angle_and_slips_above(angle
     slip = x - R * result["points.w"][:, 0, 1]
     assert (
         abs(slip[-1]) < 2e-3
-    ) == rolls  # its lowest point is at the depth of the contact, not at R, and the patch gives
+    ) == rolls  # the lowest point is at the depth of the contact, not at R, and the patch yields
     f = result["ground.force"][:, 0]
     assert np.all(np.hypot(f[:, 0], f[:, 1]) <= mu * f[:, 2] * (1 + 1e-12))
     assert np.all(f[:, 2] >= 0)
@@ -205,8 +204,8 @@ def disc_of_sixteen_sides():
 
 
 @pytest.mark.slow
-def test_disc_of_sixteen_sides_stays_in_the_friction_cone_and_loses_energy():
-    # demo 7 of spatial_v2, in the plane: as one continuous system, so that no force is held
+def test_contact_forces_of_a_polygonal_disc_stay_in_the_friction_cone():
+    # demo 7 of spatial_v2, in the plane: one continuous system, without held forces
     disc = disc_of_sixteen_sides()
     ground = GroundContact(
         disc, 1e6, 2e3, 0.1, Plane((0.0, 1.0, 0.0)), K_t=1e6, D_t=2e3, depth_ref=1.0
@@ -218,8 +217,8 @@ def test_disc_of_sixteen_sides_stays_in_the_friction_cone_and_loses_energy():
     f = result["all.ground.force"]
     assert np.all(np.linalg.norm(f[..., [0, 2]], axis=-1) <= 0.1 * f[..., 1] * (1 + 1e-12))
     assert result["all.ground.in_contact"].sum() > 50
-    # with what the normal springs hold, 2/5 K d^2.5; those of friction hold (mu f)^2 / 2 K_t,
-    # nothing against it
+    # plus the energy of the normal springs, 2/5 K d^2.5; the energy of the friction springs,
+    # (mu f)^2 / 2 K_t, is negligible
     E, d = result["all.robot.energy"], np.maximum(result["all.ground.depth"], 0)
     stored = (0.4 * 1e6 * d**2.5).sum(axis=1)
     assert np.all(np.diff(E + stored) <= 1e-9 * E[0])
@@ -227,7 +226,7 @@ def test_disc_of_sixteen_sides_stays_in_the_friction_cone_and_loses_energy():
     assert result["all.robot.q"][-1, 0] < -0.5  # it rolls
 
 
-# refusals
+# invalid arguments
 
 
 @pytest.mark.parametrize(
@@ -241,20 +240,20 @@ def test_disc_of_sixteen_sides_stays_in_the_friction_cone_and_loses_energy():
         ({"D_t": -2.0}, "the start value of D_t is -2 N.s/m; it must be"),
         (
             {"D_t": 0.0},
-            "ground contact without damping D_t needs a sample_time: its continuous form divides "
-            "by D_t",
+            "ground contact with D_t = 0 needs a sample_time, because the continuous form "
+            "divides by D_t",
         ),
         ({"sample_time": 0.0}, "sample_time must be positive, not 0.0"),
         ({"depth_ref": -1.0}, "depth_ref [m] must be positive, not -1.0"),
-        ({"model": planar2()}, "model 'planar2' has no shapes to touch with"),
+        ({"model": planar2()}, "model 'planar2' has no contact shapes"),
     ],
 )
-def test_ground_that_is_none_is_refused(fields, message):
+def test_invalid_ground_parameters_are_rejected(fields, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         GroundContact(**{"model": lift(), "K": 1e4, "D": 10.0} | fields)
 
 
-def test_ground_is_a_surface():
+def test_ground_that_is_not_a_surface_is_rejected():
     with pytest.raises(
         TypeError,
         match=re.escape("the ground of a contact must be a Surface such as Plane(), not 0.0"),
@@ -264,8 +263,8 @@ def test_ground_is_a_surface():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["compiled", "fused"])
-def test_run_warns_where_the_start_values_make_the_hold_too_long(form):
-    # the parameters are those of the run; of ground that gets stiffer with depth nothing is known
+def test_communication_step_above_the_stability_limit_of_ground_contact_gives_a_warning(form):
+    # the check uses the parameters of the run; nonlinear springs have no known stable step
     ground, dt = GroundContact(lift(), 2e4, 100.0, 0.5, sample_time=1e-3), 1e-3
     assert ground.longest_step([0.1]) > dt
     for K, too_long in ((2e4, False), (2e7, True)):
@@ -278,7 +277,7 @@ def test_run_warns_where_the_start_values_make_the_hold_too_long(form):
 
 
 @pytest.mark.slow
-def test_ground_warns_beside_the_fmu_of_a_robot_but_not_as_an_fmu(tmp_path):
+def test_stability_of_contact_is_checked_for_a_robot_fmu_but_not_for_a_ground_fmu(tmp_path):
     plant = RobotPlant(lift(), [0.1], external_wrenches=True)
     ground = GroundContact(lift(), 2e7, 100.0, 0.5, sample_time=1e-3)
     assert ground.longest_step([0.1]) < 1e-3
@@ -291,14 +290,14 @@ def test_ground_warns_beside_the_fmu_of_a_robot_but_not_as_an_fmu(tmp_path):
             simulate(system, 0.01, 1e-3)
 
 
-def test_longest_step_is_for_linear_springs():
-    with pytest.raises(ValueError, match="the longest step is known for linear springs"):
+def test_computation_of_the_longest_stable_step_rejects_nonlinear_springs():
+    with pytest.raises(ValueError, match="longest_step supports only linear springs"):
         GroundContact(lift(), 1e4, 10.0, depth_ref=1.0).longest_step([0.0])
 
 
-def test_points_of_a_model_without_shapes_are_refused():
+def test_point_kinematics_block_of_a_model_without_shapes_is_rejected():
     with pytest.raises(
         ValueError,
-        match="model 'planar2' has no shapes to touch with: list them in its field `contact`",
+        match="model 'planar2' has no contact shapes; list the shapes of each body",
     ):
         PointKinematics(planar2())

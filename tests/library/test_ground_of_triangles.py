@@ -1,5 +1,6 @@
-"""Rigid contact with height fields and triangle meshes: a plane that is given as one is the plane,
-and nothing falls through uneven ground.
+"""Rigid contact with height fields and triangle meshes.
+
+A flat ground of triangles equals the plane, and bodies do not fall through uneven ground.
 """
 
 import numpy as np
@@ -7,17 +8,16 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import Model, RigidContactPlant, SixDoF, box_inertia, sphere_inertia
-from rigidblocks.algebra.rotation import quaternion_rotation
-from rigidblocks.algebra.spatial import identity
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.contact import ContactSensor, HeightField, Plane, PointSet, Sphere, TriangleMesh
-from rigidblocks.kernels.proximity import proximity
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
-from rigidblocks.model.convex import Capsule, ConvexHull, Ellipsoid
-from rigidblocks.model.shapes import Box, Cylinder
+from rigidblocks.contact.shape_distance import proximity
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
+from rigidblocks.robot.shapes import Box, Capsule, ConvexHull, Cylinder, Ellipsoid
+from rigidblocks.spatial.rigid_motion import quaternion_rotation
+from rigidblocks.spatial.spatial import identity
 
 G, H = 9.81, 1e-3
-SLOPE = np.array([0.2, 0.1])  # of the ground where x < 0; beyond it is uneven
+SLOPE = np.array([0.2, 0.1])  # slope of the ground for x < 0; the rest is uneven
 CORNERS = np.random.default_rng(5).normal(size=(12, 3)) * 0.15
 SHAPES = (
     Sphere(0.1),
@@ -41,7 +41,7 @@ def heights():
 
 
 def mesh_of(field):
-    """The same triangles as vertices and their numbers."""
+    """Return the triangle mesh of a height field."""
     h = np.asarray(field.heights)
     x, y = (field.first[k] + field.spacing[k] * np.arange(h.shape[k]) for k in range(2))
     X, Y = np.meshgrid(x, y, indexing="ij")
@@ -56,7 +56,7 @@ GROUNDS = {"plane": Plane((*-SLOPE, 1.0)), "field": FIELD, "mesh": mesh_of(FIELD
 
 
 def bodies(ground):
-    """All shapes, which pass through each other, on a ground."""
+    """Return a plant of all shapes on the ground, without collisions between them."""
     n = len(SHAPES)
     names = tuple(f"b{k}" for k in range(n))
     model = Model(
@@ -69,11 +69,13 @@ def bodies(ground):
         body_names=names,
     )
     apart = tuple((a, b) for i, a in enumerate(names) for b in names[:i])
-    return RigidContactPlant(model, (ground,), mu=0.4, apart=apart, max_contacts=200, sample_time=H)
+    return RigidContactPlant(
+        model, (ground,), mu=0.4, collision_exclusions=apart, max_contacts=200, sample_time=H
+    )
 
 
 def thrown(ground, q0, qd0, steps, stepper=compiled_stepper):
-    """q and qd of the bodies after each step."""
+    """Return q and qd of the bodies after each step."""
     memory = Memory(bodies(ground))
     m, step = memory.start(), stepper(memory)
     m[memory.where["q"]], m[memory.where["qd"]] = np.ravel(q0), np.ravel(qd0)
@@ -88,7 +90,7 @@ def thrown(ground, q0, qd0, steps, stepper=compiled_stepper):
 
 
 def start(rng, low, high, height):
-    """Bodies anyhow turned, above the places between two corners, thrown."""
+    """Return random orientations, positions between two corners, and random velocities."""
     n = len(SHAPES)
     turns = rng.normal(size=(n, 4))
     turns /= np.linalg.norm(turns, axis=1)[:, None]
@@ -98,9 +100,9 @@ def start(rng, low, high, height):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["field", "mesh"])
-def test_a_plane_of_triangles_is_the_plane(kind, rng):
+def test_contact_with_flat_triangle_ground_gives_the_forces_of_contact_with_a_plane(kind, rng):
     q0, qd0 = start(rng, (-2.5, -0.5), (-1.5, 0.5), 0.4)
-    # a ball that rolls down from rest: 5/7 g sin of the slope
+    # a ball that rolls down from rest has the acceleration 5/7 g sin(slope)
     n = np.array([*-SLOPE, 1.0]) / np.sqrt(1 + SLOPE @ SLOPE)
     q0[0] = [1, 0, 0, 0, *(np.array([-1.5, 0.3, SLOPE @ (-1.5, 0.3)]) + 0.1 * n)]
     qd0[0] = 0.0
@@ -111,7 +113,7 @@ def test_a_plane_of_triangles_is_the_plane(kind, rng):
 
 
 def ground_at(x, y):
-    """The height of the triangles of the field."""
+    """Return the ground height of the height field at (x, y)."""
     h = np.asarray(FIELD.heights)
     i, j = (np.clip(np.floor((p + 4) / 0.1).astype(int), 0, 89) for p in (x, y))
     u, v = (x + 4) / 0.1 - i, (y + 4) / 0.1 - j
@@ -120,7 +122,7 @@ def ground_at(x, y):
 
 
 def energy(q, qd):
-    """Of each body (steps, n), in the middle of each step before."""
+    """Return the energy of each body (steps, n), at the midpoint of the previous step."""
     rows = []
     for i, body in enumerate(INERTIA):
         v = [quaternion_rotation(r).T @ u for r, u in zip(q[:, i, :4], qd[:, i, 3:], strict=True)]
@@ -132,7 +134,7 @@ def energy(q, qd):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["field", "mesh"])
-def test_nothing_falls_through_uneven_ground(kind, rng):
+def test_bodies_do_not_fall_through_uneven_ground(kind, rng):
     q0, qd0 = start(rng, (1.5, -1.0), (3.5, 1.0), 0.8)
     q, qd = thrown(GROUNDS[kind], q0, qd0, LAST)
     for i, shape in enumerate(SHAPES):
@@ -144,30 +146,30 @@ def test_nothing_falls_through_uneven_ground(kind, rng):
                 assert np.max(ground_at(p[:, 0], p[:, 1]) - p[:, 2]) < 2e-3
     e = energy(q, qd)
     assert np.max(e - np.minimum.accumulate(e, axis=0)) < 2e-4 * e.max()
-    assert e[-1].sum() < 0.6 * e[0].sum()  # it has come to rest, nearly
+    assert e[-1].sum() < 0.6 * e[0].sum()  # the bodies are nearly at rest
     small = slice(0, 60)
     again, _ = thrown(GROUNDS[kind], q0, qd0, 60, numpy_stepper)
     assert again.tobytes() == q[small].tobytes()
 
 
-def test_what_is_no_mesh_is_refused():
+def test_invalid_ground_meshes_are_rejected():
     x = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]
-    with pytest.raises(ValueError, match="both go from vertex 1 to 2"):
+    with pytest.raises(ValueError, match="both traverse the edge from vertex 1 to 2"):
         TriangleMesh(x, [[0, 1, 2], [1, 2, 3]])
     with pytest.raises(ValueError, match="triangle 1 of a mesh has no area"):
         TriangleMesh(x, [[0, 1, 2], [1, 1, 3]])
-    with pytest.raises(ValueError, match="numbers 0 to 4"):
+    with pytest.raises(ValueError, match="must be 0 to 3, but are 0 to 4"):
         TriangleMesh(x, [[0, 1, 4]])
     with pytest.raises(ValueError, match="finite vertices"):
         TriangleMesh([[0, np.nan, 0]], [[0, 0, 0]])
-    with pytest.raises(ValueError, match="numbers of vertices"):
+    with pytest.raises(ValueError, match="must be integer vertex indices"):
         TriangleMesh(x, [[0.5, 1, 2]])
     mesh = TriangleMesh(x, [[0, 1, 2], [1, 3, 2]])
-    assert mesh.beyond.tolist() == [[-1, 1, -1], [-1, -1, 0]]
-    with pytest.raises(TypeError, match="for rigid contact"):
+    assert mesh.adjacent_triangles.tolist() == [[-1, 1, -1], [-1, -1, 0]]
+    with pytest.raises(TypeError, match="compliant contact does not support a triangle mesh"):
         mesh.gap(np.zeros(3))
-    with pytest.raises(ValueError, match="no distance is measured"):
+    with pytest.raises(ValueError, match="triangle meshes are not supported"):
         proximity(Sphere(1.0), identity(), mesh, identity())
     model, sensor = bodies(FIELD).model, ContactSensor("a", "b0", distance=True)
-    with pytest.raises(ValueError, match="no distance to height fields"):
+    with pytest.raises(ValueError, match="cannot measure distances to height fields and meshes"):
         RigidContactPlant(model, (mesh,), sensors=(sensor,))

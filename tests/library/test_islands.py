@@ -1,24 +1,22 @@
-"""Where impulses are made smaller, for they would bring energy, this does nothing to bodies that
-touch others.
-"""
+"""If an impulse would add energy, only the impulses of its contact island are reduced."""
 
 import numpy as np
 import pytest
 
 from rigidblocks import World, box_inertia
-from rigidblocks.algebra.spatial import rotx, roty, xlt
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.model.shapes import Box, Cylinder, Plane
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.robot.shapes import Box, Cylinder, Plane
+from rigidblocks.spatial.spatial import rotx, roty, xlt
 
 H, T = 1e-3, 1.5
 CUBE = (0.3, 0.3, 0.3)
-FASTEST = 20.0  # [m/s] of a corner of what is thrown
-TOLERANCE = 1e-5  # of the fastest, to which velocities are solved for
+FASTEST = 20.0  # m/s, speed of a corner of a thrown body
+TOLERANCE = 1e-5  # tolerance of the velocities, relative to the fastest body
 
 
 def world_of(seed):
-    """A cube at rest, and 20 m away what is thrown on a heap, with 20 rad/s."""
+    """Return a cube at rest, and bodies 20 m away that fall on a heap with 20 rad/s."""
     world = World("yard")
     world.add_body("cube", box_inertia(CUBE, mass=1.0), [Box(CUBE)], at=(-20.0, 0.0, 0.15))
     world.add_ground(Plane())
@@ -36,7 +34,7 @@ def world_of(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 4])
-def test_what_rests_does_not_feel_what_jams_elsewhere(seed):
+def test_impulse_reduction_in_a_heap_of_bodies_does_not_move_a_distant_cube(seed):
     memory = Memory(world_of(seed).plant(mu=1.0, sample_time=H))
     m, step, at = memory.start(), compiled_stepper(memory), memory.where
     step.initialize(m, 0.0)

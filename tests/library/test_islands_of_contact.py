@@ -1,6 +1,4 @@
-"""What bodies do elsewhere changes nothing: neither how well impulses are known, nor what is found,
-nor how they are solved for.
-"""
+"""Contact islands have independent accuracy, contact detection and solvers."""
 
 import numpy as np
 import pytest
@@ -8,8 +6,8 @@ import pytest
 import rigid_scenes
 from rigid_scenes import free_bodies
 from rigidblocks import Model, Revolute, RigidContactPlant, SixDoF, box_inertia
-from rigidblocks.algebra.spatial import identity, mcI
-from rigidblocks.model.shapes import Box, Sphere
+from rigidblocks.robot.shapes import Box, Sphere
+from rigidblocks.spatial.spatial import identity, mcI
 
 BRICK, BALL = Box((0.2, 0.2, 0.1)), Sphere(0.05)
 FAR = (1e3, 0.0, 500.0)
@@ -19,8 +17,9 @@ def tower(n=10):
     return [BRICK] * n, [(0.01 * (-1) ** k, 0.0, 0.05 + 0.1 * k) for k in range(n)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speed", [1.0, 30.0, 1e3, 1e5])
-def test_a_ball_far_away_does_not_move_a_tower_however_fast_it_is(speed):
+def test_distant_ball_of_any_speed_does_not_move_a_tower(speed):
     shapes, places = tower()
     qd = np.zeros((11, 6))
     qd[-1, 3:] = speed, -speed, speed
@@ -30,18 +29,19 @@ def test_a_ball_far_away_does_not_move_a_tower_however_fast_it_is(speed):
     assert np.abs(alone.q[-1].reshape(10, 7)[:, 4:] - places).max() < 1e-9
 
 
-def test_a_heap_that_falls_about_does_not_move_a_tower():
+def test_falling_heap_does_not_move_a_tower():
     shapes, places = tower()
     rng = np.random.default_rng(2)
     heap = [(3 + 0.3 * rng.random(), 0.3 * rng.random(), 0.1 + 0.11 * k) for k in range(20)]
     y = rigid_scenes.run(free_bodies([*shapes, *[BRICK] * 20], [*places, *heap], mu=0.9), 2.0)
     moved = np.abs(y.q[:, :70].reshape(-1, 10, 7)[:, :, 4:] - places).max(axis=(1, 2))
-    assert y.sweeps_made.max() > 30  # of the heap
+    assert y.sweeps_made.max() > 30  # Gauss-Seidel sweeps of the heap
     assert moved.max() < 1e-9
 
 
-def test_a_heavy_box_stays_on_a_tower_beside_a_robot():
-    """Bodies that are solved for together are so where a tree stands elsewhere, too."""
+@pytest.mark.slow
+def test_tower_with_a_heavy_box_stays_at_rest_in_a_scene_with_a_robot():
+    """A free-body island uses its simultaneous solver even if the scene contains a tree."""
     shapes, places = tower(8)
     n = 8
     inertias = [box_inertia(BRICK.sides, mass=1e4 if k == n - 1 else 1.0) for k in range(n)]
@@ -54,9 +54,11 @@ def test_a_heavy_box_stays_on_a_tower_beside_a_robot():
     assert np.abs(y.q[-1, : 7 * n].reshape(n, 7)[:, 4:] - places).max() < 1e-6
 
 
-def test_what_is_hit_by_something_fast_is_met_through_a_row_of_others():
-    """A ball with 100 m/s goes twice the gap in a step; of equal balls in a row, e = 1, the last
-    one leaves with all of its speed, and none passes through another.
+@pytest.mark.slow
+def test_fast_impact_propagates_through_a_row_of_balls():
+    """The last ball of a row of equal balls leaves with the speed of the first ball at e = 1.
+
+    The first ball moves at 100 m/s and passes twice the gap in one step. The order is preserved.
     """
     row = [(0.15 * k, 0.0, 0.0) for k in range(6)]
     qd = np.zeros((7, 6))
@@ -70,8 +72,9 @@ def test_what_is_hit_by_something_fast_is_met_through_a_row_of_others():
     assert np.all(np.diff(x[[6, 0, 1, 2, 3, 4, 5]]) > 0)
 
 
-def test_a_robot_that_flies_fast_does_not_move_one_that_stands():
-    """Boxes with a body on a hinge, the second far away in the air."""
+@pytest.mark.slow
+def test_airborne_robot_does_not_move_a_standing_robot():
+    """Each robot is a box with a body on a hinge. The second robot is far away in the air."""
 
     def run(speed):
         inertia = box_inertia(BRICK.sides, mass=1.0)

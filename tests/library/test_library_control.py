@@ -1,6 +1,4 @@
-"""Controllers that know the dynamics, and actuators: error equations, standing still, lags, limits
-and friction.
-"""
+"""Model-based controllers and actuators: tracking errors, rest, time constants and limits."""
 
 import re
 
@@ -11,6 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from library_blocks import FLOATING
 from library_runs import outputs, run
 from random_models import MODELS, random_state
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.cosim.simulate import simulate
 from rigidblocks.dynamics import aba, bias_force, crba, potential_energy
 from rigidblocks.library import (
     Encoder,
@@ -21,19 +21,17 @@ from rigidblocks.library import (
     Sine,
     TrapezoidalProfile,
 )
-from rigidblocks.model.configuration import integrate, random_configuration
-from rigidblocks.robots import planar2
-from rigidblocks.simulation.simulate import simulate
-from rigidblocks.system.system import System
+from rigidblocks.robot.configuration import integrate, random_configuration
+from rigidblocks.robot.robots import planar2
 
-# rounding of one inverse and one forward dynamics, whose matrix has a condition of some hundreds
+# rounding of an inverse and a forward dynamics, whose matrix has a condition number of some 100
 RTOL = 1e-11
 SIX = ("six-axis", "branched", "mixed")
 
 
 @pytest.mark.parametrize("name", SIX)
-def test_computed_torque_leaves_the_linear_error_equation(name, rng):
-    # aba(rnea(a)) = a: d2e/dt2 + kd de/dt + kp e = 0 at every instant, whatever the motion
+def test_tracking_error_of_computed_torque_satisfies_the_linear_error_equation(name, rng):
+    # aba(rnea(a)) = a: d2e/dt2 + kd de/dt + kp e = 0 in every state
     model, kp, kd = (
         MODELS[name](),
         rng.uniform(1, 100, MODELS[name]().nv),
@@ -54,7 +52,7 @@ def test_computed_torque_leaves_the_linear_error_equation(name, rng):
 
 
 def following_a_sine(w, e0):
-    """A robot of two links under computed torque whose error starts as e0 (2,), at rest."""
+    """Return a two-link robot with computed torque and the initial error e0 (2,), at rest."""
     model = planar2().with_gravity((0.0, -9.81, 0.0))
     qd0 = 2 * np.pi * np.array([0.4, 0.6]) * (0.5, 1.0)
     system = System()
@@ -73,15 +71,15 @@ def following_a_sine(w, e0):
 
 
 @pytest.mark.slow
-def test_computed_torque_in_a_loop_follows_the_closed_form():
-    # a critically damped error: e = e0 (1 + w t) exp(-w t); the controller's output is held for dt,
+def test_tracking_error_of_computed_torque_matches_the_analytic_solution():
+    # the error is critically damped: e = e0 (1 + w t) exp(-w t); the held controller output adds
     # an error of O(dt)
     w, e0, dt = 10.0, np.array([0.5, -0.8]), 1e-4
     system = following_a_sine(w, e0)
     result = simulate(system, 1.0, dt, form="fused", progress=False)
     t, e = result.time[:, None], result["command.y"] - result["robot.q"]
-    # without qdd_ref the sine's own acceleration drives the error; its linear response, by the same
-    # equation
+    # without qdd_ref the acceleration of the sine excites the error; this is the linear response
+    # of the error equation
     amplitude, omega = np.array([0.4, 0.6]), 2 * np.pi * np.array([0.5, 1.0])
     response = -amplitude * omega**2 / (w + 1j * omega) ** 2
     particular = np.imag(response * np.exp(1j * omega * t))
@@ -91,7 +89,7 @@ def test_computed_torque_in_a_loop_follows_the_closed_form():
     finer = _error_of_held_output(system, expected[:: len(t) - 1], 5e-5)
     assert (
         finer < 0.6 * np.abs(e - expected)[-1].max()
-    )  # the first order: half the step, half the error
+    )  # first order: half the step, half the error
 
 
 def _error_of_held_output(system, expected, dt):
@@ -99,8 +97,8 @@ def _error_of_held_output(system, expected, dt):
     return np.abs((result["command.y"] - result["robot.q"])[-1] - expected[-1]).max()
 
 
-def test_computed_torque_turns_a_quaternion_the_short_way(rng):
-    # at rest with e the rotation from q to q_ref, the joint accelerates by kp e
+def test_computed_torque_rotates_a_quaternion_along_the_shortest_path(rng):
+    # at rest, with the rotation e from q to q_ref, the joint acceleration is kp e
     model = FLOATING
     q, e = random_configuration(model, rng), 0.3 * rng.normal(size=model.nv)
     block, still = InverseDynamicsController(model, 4.0, 1.0), np.zeros(model.nv)
@@ -110,7 +108,7 @@ def test_computed_torque_turns_a_quaternion_the_short_way(rng):
 
 
 @pytest.mark.parametrize("name", SIX)
-def test_gravity_compensation_is_the_gradient_of_the_potential_and_holds_still(name, rng):
+def test_gravity_compensation_equals_the_gradient_of_the_potential_energy(name, rng):
     model, step = MODELS[name](), 1e-5
     q = random_state(rng, model).q
     tau = outputs(GravityCompensation(model), q=q)["tau"]
@@ -122,7 +120,8 @@ def test_gravity_compensation_is_the_gradient_of_the_potential_and_holds_still(n
     assert_allclose(aba(model, q, np.zeros(model.nv), tau), 0.0, atol=1e-9)
 
 
-def test_gravity_compensated_robot_does_not_move():
+@pytest.mark.slow
+def test_robot_with_gravity_compensation_stays_at_rest():
     model = planar2().with_gravity((0.0, -9.81, 0.0))
     system = System()
     system.add("robot", RobotPlant(model, q0=(0.4, 0.7)))
@@ -133,7 +132,7 @@ def test_gravity_compensated_robot_does_not_move():
     assert_allclose(result["robot.q"], np.tile([0.4, 0.7], (501, 1)), atol=1e-10)
 
 
-def test_gravity_is_the_parameter():
+def test_gravity_compensation_uses_the_gravity_parameter():
     model = MODELS["mixed"]()
     q = np.linspace(0.1, 0.7, model.nv)
     tau = outputs(GravityCompensation(model), q=q, gravity=(1.0, 2.0, 3.0))["tau"]
@@ -144,9 +143,9 @@ def test_gravity_is_the_parameter():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["compiled", "fused"])
-def test_robot_with_motors_and_encoders_comes_to_rest_at_the_end_of_its_profile(form):
-    # the whole chain, connected port to port with its units; rest is reached up to the encoders'
-    # steps of 0.1 mrad
+def test_robot_with_motors_and_encoders_stops_at_the_end_of_its_profile(form):
+    # all ports of the chain are connected with their units; the robot stops within the
+    # encoder resolution of 0.1 mrad
     model, end = planar2().with_gravity((0.0, -9.81, 0.0)), np.array([0.8, -0.6])
     parts = {
         "profile": TrapezoidalProfile((0.0, 0.0), end, 3.0, 20.0),
@@ -181,8 +180,8 @@ def test_robot_with_motors_and_encoders_comes_to_rest_at_the_end_of_its_profile(
 MOTOR = {"ratio": (50.0, -20.0), "tau_max": (4.0, 2.0), "time_constant": (0.02, 0.05)}
 
 
-def test_actuator_answers_a_step_with_its_lag_and_its_gear():
-    # tau_motor = tau_ref (1 - exp(-t / T)), up to tau_max
+def test_actuator_step_response_matches_its_time_constant_and_gear_ratio():
+    # tau_motor = tau_ref (1 - exp(-t / T)), limited to tau_max
     command = np.array([3.0, 10.0])
     result = run(JointActuator(**MOTOR), 1e-3, 200, tau_ref=command, h=1e-4)
     t, reached = 1e-3 * np.arange(201)[:, None], np.minimum(command, MOTOR["tau_max"])
@@ -192,7 +191,7 @@ def test_actuator_answers_a_step_with_its_lag_and_its_gear():
 
 
 @pytest.mark.parametrize("command", [1e3, -1e3])
-def test_torque_of_the_motor_never_exceeds_its_limit(command):
+def test_motor_torque_never_exceeds_its_limit(command):
     result = run(JointActuator(**MOTOR), 1e-3, 500, tau_ref=[command, command])
     assert np.all(np.abs(result["tau_motor"]) <= MOTOR["tau_max"])
     assert_allclose(
@@ -200,7 +199,7 @@ def test_torque_of_the_motor_never_exceeds_its_limit(command):
     )
 
 
-def test_friction_takes_power_at_every_speed_and_is_its_formula(rng):
+def test_actuator_friction_matches_its_formula_and_dissipates_power(rng):
     block = JointActuator(1.0, 1.0, 0.01, viscous=(0.5, 0.0), coulomb=(0.0, 2.0), coulomb_speed=0.1)
     for qd in rng.normal(size=(50, 2)):
         tau = outputs(block, qd=qd)["tau"]
@@ -233,7 +232,10 @@ BAD = [
         lambda: InverseDynamicsController(planar2(), 1.0, np.nan),
         "the start value of port 'kd' must be finite, not [nan, nan]",
     ),
-    (lambda: JointActuator(0.0, 1.0, 1.0), "ratio of a joint actuator must not be zero, not 0.0"),
+    (
+        lambda: JointActuator(0.0, 1.0, 1.0),
+        "ratio of a joint actuator must not be zero, but is 0.0",
+    ),
     (
         lambda: JointActuator(1.0, 0.0, 1.0),
         "the start value of tau_max[1] is 0 N.m; it must be positive",
@@ -252,7 +254,7 @@ BAD = [
     ),
     (
         lambda: JointActuator((1.0, 2.0), (1.0, 2.0, 3.0), 0.1),
-        "a joint actuator needs numbers or arrays of one length",
+        "a joint actuator needs scalars or arrays of equal length",
     ),
     (
         lambda: JointActuator((1.0, 2.0), 1.0, 0.1, prismatic=(True,)),
@@ -262,6 +264,6 @@ BAD = [
 
 
 @pytest.mark.parametrize(("make", "message"), BAD, ids=[message[:50] for _, message in BAD])
-def test_bad_arguments_are_refused_where_they_are_given(make, message):
+def test_invalid_controller_and_actuator_arguments_are_rejected(make, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make()

@@ -1,6 +1,4 @@
-"""The hybrid and the floating-base plant: laws of motion, and the same motion as the other plants
-give.
-"""
+"""Hybrid and floating-base plants: equations of motion, and comparison with other plants."""
 
 import re
 from dataclasses import replace
@@ -12,17 +10,17 @@ from numpy.testing import assert_allclose
 from library_blocks import FLOATING, FLOATING_BODY
 from library_runs import outputs, run
 from random_models import MODELS, random_state, random_tree
-from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.dynamics import aba, bias_force, crba, energy, rnea
-from rigidblocks.joint import Revolute, SixDoF
+from rigidblocks.joints import Revolute, SixDoF
 from rigidblocks.library import FloatingBasePlant, HybridPlant, RobotPlant
-from rigidblocks.model.configuration import integrate, random_configuration
-from rigidblocks.robots import planar2
+from rigidblocks.robot.configuration import integrate, random_configuration
+from rigidblocks.robot.robots import planar2
+from rigidblocks.spatial.spatial import identity, mcI
 
-# one solution of the equations of motion against another: rounding times the condition of H, some
-# thousands at most
+# rounding of two solutions of the equations of motion times the condition number of H, at most some
+# thousands
 RTOL = 1e-10
-# RK4 at 1 ms over half a second of some turns a second
+# RK4 with 1 ms steps over 0.5 s at some revolutions per second
 CONSERVED = 1e-8
 
 MIXED = MODELS["mixed"]()
@@ -30,7 +28,7 @@ JOINTS = ("joint3", 5)
 PRESCRIBED, FREE = [2, 5], [0, 1, 3, 4, 6]
 
 
-def test_hybrid_plant_keeps_the_equation_of_motion(rng):
+def test_hybrid_plant_satisfies_the_equation_of_motion(rng):
     s, plant = random_state(rng, MIXED), HybridPlant(MIXED, JOINTS)
     y = outputs(plant, q=s.q, qd=s.qd, tau=s.tau[FREE], qdd_ref=s.qdd[PRESCRIBED])
     assert_allclose(y["qdd"][PRESCRIBED], s.qdd[PRESCRIBED], rtol=1e-14)
@@ -46,8 +44,8 @@ def test_hybrid_plant_keeps_the_equation_of_motion(rng):
 
 
 @pytest.mark.slow
-def test_prescribed_joint_follows_its_reference_as_a_linear_equation():
-    # a reference at rest, another start: d2e/dt2 + kd de/dt + kp e = 0, critically damped
+def test_tracking_error_of_a_prescribed_joint_is_critically_damped():
+    # constant reference, initial error e0: d2e/dt2 + kd de/dt + kp e = 0, critically damped
     w, e0 = 20.0, 0.3
     plant = HybridPlant(MIXED, JOINTS, kp=w**2, kd=2 * w, q0=0.1)
     result = run(plant, 1e-3, 400, q_ref=[0.1 + e0, 0.1 - e0])
@@ -58,24 +56,24 @@ def test_prescribed_joint_follows_its_reference_as_a_linear_equation():
     )
 
 
-def test_prescribed_joint_with_a_quaternion_turns_the_short_way(rng):
-    # at rest with e the rotation from q to q_ref, all of it prescribed at the spherical joint, the
-    # last of the model
+def test_prescribed_quaternion_joint_rotates_along_the_shortest_path(rng):
+    # at rest, with the rotation e from q to q_ref, the acceleration is kp e; only the spherical
+    # joint, the last of the model, is prescribed
     q, e = random_configuration(FLOATING, rng), 0.3 * rng.normal(size=3)
     moved = integrate(FLOATING, q, np.r_[np.zeros(FLOATING.nv - 3), e])
     y = outputs(
         HybridPlant(FLOATING, (FLOATING.nb - 1,), kp=4.0), q=q, q_ref=-moved[-4:]
-    )  # the same rotation, other sign
+    )  # q and -q are the same rotation
     assert_allclose(y["qdd"][-3:], 4.0 * e, atol=1e-12)
 
 
 @pytest.mark.slow
-def test_power_of_the_prescribed_forces_is_the_rate_of_the_energy():
-    # the free joints get no force: all work is done by the prescribed motion
+def test_work_of_prescribed_joint_torques_equals_the_energy_change():
+    # the free joints have zero torque: only the prescribed motion does work
     dt, plant = 1e-3, HybridPlant(MIXED, JOINTS, kp=100.0, kd=20.0, q0=0.1)
     result = run(plant, dt, 300, q_ref=[0.6, -0.4], h=2e-4)
     power = np.sum(result["tau_prescribed"] * result["qd"][:, PRESCRIBED], axis=1)
-    # Simpson's rule over the run: an error of the fourth order
+    # Simpson's rule over the run has a fourth-order error
     weights = np.r_[1, np.tile([4, 2], 149), 4, 1] * dt / 3
     assert_allclose(weights @ power, result["energy"][-1] - result["energy"][0], rtol=1e-5)
 
@@ -87,8 +85,9 @@ FLOATING_STATE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [FLOATING, FLOATING_BODY], ids=["with joints", "one body"])
-def test_without_gravity_momentum_and_energy_are_kept_and_the_centre_of_mass_moves_straight(model):
+def test_floating_base_conserves_momentum_and_energy_without_gravity(model):
     plant = FloatingBasePlant(model.with_gravity((0.0, 0.0, 0.0)), **FLOATING_STATE, qd0=1.0)
     result = run(plant, 1e-3, 500)
     for name in ("momentum", "energy"):
@@ -102,7 +101,7 @@ def test_without_gravity_momentum_and_energy_are_kept_and_the_centre_of_mass_mov
 
 
 @pytest.mark.slow
-def test_in_gravity_the_centre_of_mass_falls_freely():
+def test_centre_of_mass_of_a_floating_base_falls_freely():
     g = np.array([1.0, 2.0, -9.81])
     plant = FloatingBasePlant(FLOATING.with_gravity(g), **FLOATING_STATE, qd0=1.0)
     result = run(plant, 1e-3, 500)
@@ -114,7 +113,8 @@ def test_in_gravity_the_centre_of_mass_falls_freely():
     )
 
 
-def test_quaternion_stays_of_unit_length():
+@pytest.mark.slow
+def test_base_quaternion_has_unit_norm():
     result = run(FloatingBasePlant(FLOATING_BODY, **FLOATING_STATE), 1e-3, 500)
     assert_allclose(np.linalg.norm(result["quaternion"], axis=1), 1.0, atol=1e-14)
     assert_allclose(
@@ -124,12 +124,12 @@ def test_quaternion_stays_of_unit_length():
 
 
 @pytest.mark.slow
-def test_floating_plant_moves_as_the_plant_with_a_six_dof_joint():
-    # the same model, its base state as the state of the joint
+def test_floating_base_plant_moves_like_a_plant_with_a_six_dof_joint():
+    # both plants have the same model; the base state is the state of the six-dof joint
     model = random_tree(np.random.default_rng(11), (-1, 0, 1), (SixDoF(), Revolute(), Revolute()))
     model = replace(
         model, Xtree=(identity(), *model.Xtree[1:])
-    )  # the joint's frame is the fixed one
+    )  # the joint frame coincides with the world frame
     floating = FloatingBasePlant(model, **FLOATING_STATE, q0=(0.3, -0.5), qd0=(1.0, 2.0))
     quaternion = np.array(FLOATING_STATE["quaternion0"]) / np.linalg.norm(
         FLOATING_STATE["quaternion0"]
@@ -145,7 +145,7 @@ def test_floating_plant_moves_as_the_plant_with_a_six_dof_joint():
     assert_allclose(np.hstack([a["acceleration"], a["qdd"]]), b["qdd"], atol=1e-7)
 
 
-def test_a_wrench_through_the_centre_of_mass_pushes_a_body_straight():
+def test_force_at_the_centre_of_mass_of_a_floating_base_causes_no_angular_acceleration():
     m, f = 2.0, np.array([1.0, -2.0, 3.0])
     model = replace(FLOATING_BODY, inertia=(mcI(m, np.zeros(3), np.eye(3)),), gravity=np.zeros(3))
     result = run(FloatingBasePlant(model, external_wrenches=True), 1e-3, 1, f_ext=np.r_[0, 0, 0, f])
@@ -155,11 +155,11 @@ def test_a_wrench_through_the_centre_of_mass_pushes_a_body_straight():
 BAD = [
     (
         lambda: HybridPlant(planar2(), ()),
-        "a hybrid plant needs joints of both kinds, but 0 of the 2 joints of model 'planar2'",
+        "a hybrid plant needs prescribed and force-driven joints, but 0 of the 2 joints",
     ),
     (
         lambda: HybridPlant(planar2(), (0, 1)),
-        "a hybrid plant needs joints of both kinds, but 2 of the 2 joints",
+        "a hybrid plant needs prescribed and force-driven joints, but 2 of the 2 joints",
     ),
     (
         lambda: HybridPlant(planar2(), ("knee",)),
@@ -195,12 +195,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("make", "message"), BAD, ids=[message[:50] for _, message in BAD])
-def test_bad_arguments_are_refused_where_they_are_given(make, message):
+def test_invalid_plant_arguments_are_rejected(make, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make()
 
 
-def test_rotor_inertia_adds_to_the_inertia_of_its_joint_alone(rng):
+def test_rotor_inertia_adds_to_the_diagonal_of_the_inertia_matrix(rng):
     model, I_rot = planar2().with_gravity((0.0, -9.81, 0.0)), np.array([0.7, 0.2])
     q, qd, tau = rng.normal(size=(3, 2))
     y = outputs(RobotPlant(model, rotor_inertia=I_rot), q=q, qd=qd, tau=tau)
@@ -209,7 +209,7 @@ def test_rotor_inertia_adds_to_the_inertia_of_its_joint_alone(rng):
     assert_allclose(y["energy"], energy(model, q, qd) + I_rot @ qd**2 / 2, rtol=1e-12)
 
 
-def test_rotor_inertia_keeps_the_energy():
+def test_energy_with_rotor_inertia_is_conserved():
     model = planar2().with_gravity((0.0, -9.81, 0.0))
     result = run(
         RobotPlant(model, q0=(0.3, -0.5), qd0=(1.0, 2.0), rotor_inertia=(0.7, 0.2)), 1e-3, 500
@@ -225,17 +225,17 @@ def test_rotor_inertia_keeps_the_energy():
         ((0.1,), "rotor_inertia has shape (1,); it needs shape (2,)"),
     ],
 )
-def test_rotor_inertia_that_no_rotor_has_is_refused(rotor_inertia, message):
+def test_invalid_rotor_inertia_is_rejected(rotor_inertia, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         RobotPlant(planar2(), rotor_inertia=rotor_inertia)
 
 
-def test_a_floating_base_with_one_joint_moves_as_the_same_robot_on_a_free_joint(rng):
+def test_floating_base_acceleration_matches_a_fixed_base_model_with_a_six_dof_joint(rng):
     model = random_tree(rng, (-1, 0), (SixDoF(), Revolute((1.0, 2.0, 3.0))))
     s, plant = random_state(rng, model), FloatingBasePlant(model)
     state = {"quaternion": s.q[:4], "position": s.q[4:7], "velocity": s.qd[:6]}
     y = outputs(plant, **state, q=s.q[7:], qd=s.qd[6:], tau=s.tau[6:])
-    free = plant.configuration_model.with_gravity(model.gravity)  # its base starts at the origin
+    free = plant.configuration_model.with_gravity(model.gravity)  # its base frame is at the origin
     expected = aba(free, s.q, s.qd, np.concatenate([np.zeros(6), s.tau[6:]]))
     found = np.concatenate([y["acceleration"], y["qdd"]])
     assert_allclose(found, expected, rtol=0, atol=RTOL * np.abs(expected).max())

@@ -1,6 +1,4 @@
-"""Kinematics and sensors: poses by another route, velocities as their derivatives, what an
-accelerometer must read.
-"""
+"""Frame kinematics, encoders and inertial measurement units match independent computations."""
 
 import re
 
@@ -11,31 +9,29 @@ from numpy.testing import assert_allclose, assert_array_equal
 from library_blocks import FLOATING, FLOATING_BODY
 from library_runs import outputs, run
 from random_models import MODELS, random_state, random_transform
-from rigidblocks.algebra.spatial import Transform, rotx, rz, skew, xlt
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.step import initialize
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.stepper import initialize
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import IMU, Encoder, Frame, FrameKinematics, RobotPlant
-from rigidblocks.model.configuration import integrate, random_configuration
-from rigidblocks.robots import planar2, planar_n
+from rigidblocks.robot.configuration import integrate, random_configuration
+from rigidblocks.robot.robots import planar2, planar_n
+from rigidblocks.spatial.spatial import Transform, rotx, rz, skew, xlt
 
-RTOL = 1e-12  # products of a few rotations
-STEP = 1e-6  # of central differences: their error is STEP^2 and the rounding of 1 by STEP
+RTOL = 1e-12  # rounding of a few rotation products
+STEP = 1e-6  # step of central differences: their error is STEP^2 plus rounding / STEP
 DIFFERENCE = 1e-8
 
 MODEL = MODELS["mixed"]()
 
 
 def four_by_four(X):
-    """The homogeneous matrix of the pose, 3D and on its own: takes frame coordinates of points to
-    base coordinates.
-    """
+    """Return the homogeneous matrix of a 3D pose, which maps frame to base coordinates."""
     return np.block([[X.E.T, np.asarray(X.r)[:, None]], [np.zeros((1, 3)), np.ones((1, 1))]])
 
 
 def pose(model, q, body, placement):
-    """The homogeneous matrix of a frame, as the product over the chain from the base."""
+    """Return the homogeneous matrix of a frame as the product over the chain from the base."""
     chain = []
     while body >= 0:
         XJ = model.joint[body].jcalc(q[model.q_slices[body]], np.zeros(model.joint[body].nv)).XJ
@@ -45,7 +41,7 @@ def pose(model, q, body, placement):
 
 
 @pytest.mark.parametrize("body", range(MODEL.nb))
-def test_pose_of_a_frame_is_the_product_of_homogeneous_matrices(body, rng):
+def test_frame_pose_equals_the_product_of_homogeneous_matrices(body, rng):
     frame, s = Frame("tool", body, random_transform(rng)), random_state(rng, MODEL)
     y = outputs(FrameKinematics(MODEL, (frame,)), q=s.q, qd=s.qd)
     expected = pose(MODEL, s.q, body, frame.placement)
@@ -54,7 +50,7 @@ def test_pose_of_a_frame_is_the_product_of_homogeneous_matrices(body, rng):
 
 
 @pytest.mark.parametrize("model", [MODEL, FLOATING], ids=["mixed", "with quaternions"])
-def test_velocities_of_a_frame_are_the_derivatives_of_its_pose(model, rng):
+def test_frame_velocity_is_the_derivative_of_the_frame_pose(model, rng):
     frames = tuple(Frame(f"f{i}", i, random_transform(rng)) for i in range(model.nb))
     block, q, qd = (
         FrameKinematics(model, frames),
@@ -74,7 +70,7 @@ def test_velocities_of_a_frame_are_the_derivatives_of_its_pose(model, rng):
         assert_allclose(skew(y[f"w_{n}"]), Rdot @ y[f"R_{n}"].T, atol=DIFFERENCE)  # dR/dt = w x R
 
 
-def test_tip_of_the_planar_robot_is_where_trigonometry_puts_it(rng):
+def test_tip_position_of_a_planar_robot_matches_the_analytic_formula(rng):
     q1, q2 = rng.uniform(-np.pi, np.pi, 2)
     y = outputs(
         FrameKinematics(planar2(), (Frame("tip", "body2", xlt([1.0, 0.0, 0.0])),)),
@@ -90,7 +86,7 @@ def test_tip_of_the_planar_robot_is_where_trigonometry_puts_it(rng):
 # encoder
 
 
-def test_encoder_is_off_by_half_a_step_at_most_and_reads_whole_steps(rng):
+def test_encoder_error_is_at_most_half_its_resolution(rng):
     resolution = np.array([0.01, 0.3])
     for q in rng.normal(size=(100, 2)):
         flat, m = Memory(Encoder(resolution, 1e-3)), Memory(Encoder(resolution, 1e-3)).start()
@@ -102,7 +98,7 @@ def test_encoder_is_off_by_half_a_step_at_most_and_reads_whole_steps(rng):
 
 
 @pytest.mark.parametrize("stepper", [numpy_stepper, compiled_stepper])
-def test_encoder_holds_between_samples_and_differences_its_readings(stepper):
+def test_encoder_velocity_is_the_difference_of_sampled_positions(stepper):
     Ts, dt, step = 4e-3, 1e-3, 0.01
     flat = Memory(Encoder((step,), Ts))
     m, stepping = flat.start(), stepper(flat)
@@ -125,7 +121,7 @@ def test_encoder_holds_between_samples_and_differences_its_readings(stepper):
 
 
 @pytest.mark.parametrize("body", range(MODEL.nb))
-def test_imu_at_rest_reads_gravity_upward(body, rng):
+def test_accelerometer_at_rest_measures_minus_gravity(body, rng):
     frame, q = Frame("imu", body, random_transform(rng)), random_state(rng, MODEL).q
     y = outputs(IMU(MODEL, frame), q=q)
     R = pose(MODEL, q, body, frame.placement)[:3, :3]
@@ -133,9 +129,9 @@ def test_imu_at_rest_reads_gravity_upward(body, rng):
     assert_array_equal(y["gyro"], [0.0, 0.0, 0.0])
 
 
-def test_imu_on_a_body_that_turns_uniformly_reads_the_centripetal_acceleration():
-    # 0.7 m from the axis, its own axes turned: w^2 r inward, along -x of the body; gravity parallel
-    # to the axis
+def test_imu_on_a_uniformly_rotating_body_measures_centripetal_acceleration():
+    # the IMU is 0.7 m from the axis, with rotated axes: w^2 r inward, along -x of the body; gravity
+    # is parallel to the axis
     w, r = 3.0, 0.7
     frame = Frame("imu", 0, rotx(0.4) @ xlt([r, 0.0, 0.0]))
     for q in (0.0, 1.2, -2.5):
@@ -145,8 +141,8 @@ def test_imu_on_a_body_that_turns_uniformly_reads_the_centripetal_acceleration()
         assert_allclose(y["gyro"], [0.0, w * s, w * c], atol=RTOL)
 
 
-def test_imu_in_free_fall_reads_no_force_at_the_centre_of_mass():
-    # one body on a six-dof joint, thrown and tumbling: its centre of mass falls freely
+def test_imu_at_the_centre_of_mass_measures_zero_in_free_fall():
+    # a body on a six-dof joint is thrown and tumbles: its centre of mass falls freely
     model = FLOATING_BODY
     plant = RobotPlant(model, qd0=[1.0, -2.0, 0.5, 0.3, 0.2, 0.1])
     com = model.inertia[0].h / model.inertia[0].m
@@ -159,7 +155,7 @@ def test_imu_in_free_fall_reads_no_force_at_the_centre_of_mass():
 
 
 @pytest.mark.parametrize("model", [MODEL, FLOATING], ids=["mixed", "with quaternions"])
-def test_accelerometer_is_the_second_derivative_of_the_position_less_gravity(model, rng):
+def test_accelerometer_measures_acceleration_minus_gravity(model, rng):
     q, qd, qdd = (
         random_configuration(model, rng),
         rng.uniform(-1, 1, model.nv),
@@ -170,7 +166,7 @@ def test_accelerometer_is_the_second_derivative_of_the_position_less_gravity(mod
         kinematics = FrameKinematics(model, (frame,))
 
         def velocity(t, kinematics=kinematics):
-            # qd + t qdd from q on: half a step at the mean velocity is right to the second order
+            # the midpoint velocity gives the configuration after t to second order
             return outputs(
                 kinematics, q=integrate(model, q, t * (qd + t / 2 * qdd)), qd=qd + t * qdd
             )["v_imu"]
@@ -185,39 +181,39 @@ def test_accelerometer_is_the_second_derivative_of_the_position_less_gravity(mod
 BAD = [
     (
         lambda: Frame("my tool", 0),
-        "a frame's name must be letters, digits and _, with no digit first, not 'my tool'",
+        "must consist of letters, digits and _ and must not begin with a digit, not 'my tool'",
     ),
     (
         lambda: Frame("t", 0, Transform(2 * np.eye(3), np.zeros(3))),
-        "the placement of frame 't' is no rotation E",
+        "the placement of frame 't' needs a rotation E",
     ),
     (
         lambda: Frame("t", 0, Transform(rz(0.1), np.full(3, np.nan))),
-        "the placement of frame 't' is no rotation E",
+        "the placement of frame 't' needs a rotation E",
     ),
     (
         lambda: IMU(planar2(), Frame("t", "hand")),
-        "frame 't' is on body 'hand', which model 'planar2' does not have; it has: body1, body2, "
-        "or 0 to 1",
+        "unknown body 'hand' of frame 't' in model 'planar2'; expected one of body1, body2, "
+        "or an index from 0 to 1",
     ),
     (
         lambda: IMU(planar2(), Frame("t", 2)),
-        "frame 't' is on body 2, which model 'planar2' does not have",
+        "unknown body 2 of frame 't' in model 'planar2'",
     ),
     (
         lambda: IMU(planar2(), Frame("t", -1)),
-        "frame 't' is on body -1, which model 'planar2' does not have",
+        "unknown body -1 of frame 't' in model 'planar2'",
     ),
     (
         lambda: FrameKinematics(planar2(), ()),
-        "frame kinematics needs at least one frame and each name once, not []",
+        "frame kinematics needs one or more frames with unique names, not []",
     ),
     (
         lambda: FrameKinematics(planar2(), (Frame("t", 0), Frame("t", 1))),
-        "each name once, not ['t', 't']",
+        "with unique names, not ['t', 't']",
     ),
-    (lambda: FrameKinematics(planar2(), (Frame("t", 7),)), "frame 't' is on body 7"),
-    (lambda: Encoder(0.1, 1e-3), "an encoder needs one resolution a joint, not shape ()"),
+    (lambda: FrameKinematics(planar2(), (Frame("t", 7),)), "unknown body 7 of frame 't'"),
+    (lambda: Encoder(0.1, 1e-3), "the resolution of an encoder needs shape (n,), not ()"),
     (
         lambda: Encoder((0.1, 0.0), 1e-3),
         "the start value of resolution[2] is 0 rad; it must be positive",
@@ -229,12 +225,12 @@ BAD = [
     (lambda: Encoder((0.1,), 0.0), "the sample_time must be positive, not 0.0 s"),
     (
         lambda: Encoder((0.1, 0.2), 1e-3, prismatic=(True,)),
-        "port 'q' of shape (2,) has 1 units; it needs 2 or one",
+        "port 'q' of shape (2,) has 1 units; it needs one unit or 2 units",
     ),
 ]
 
 
 @pytest.mark.parametrize(("make", "message"), BAD, ids=[message[:50] for _, message in BAD])
-def test_bad_arguments_are_refused_where_they_are_given(make, message):
+def test_invalid_sensor_arguments_are_rejected(make, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make()

@@ -1,6 +1,4 @@
-"""Signal sources and profiles: each is its closed form, its slope is its derivative, and its limits
-hold.
-"""
+"""Signal sources and profiles match analytic formulas, derivatives and limits."""
 
 import re
 from io import StringIO
@@ -13,11 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from library_runs import signal
 from rigidblocks.block.block import Port
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.evaluator import TracedEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.cosim.results.result import Result
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import Chirp, Playback, QuinticProfile, Sine, Step, TrapezoidalProfile
-from rigidblocks.simulation.result import Result
-from rigidblocks.tracing.function import CompiledFunction
+from rigidblocks.tracing.compiled_functions import CompiledFunction
 
 RTOL = 1e-12
 DIFFERENCE = (
@@ -26,20 +24,31 @@ DIFFERENCE = (
 
 
 def slopes(block, times, name="y"):
-    """Central differences of an output."""
+    """Return the central differences of an output."""
     after, before = (signal(block, times + sign * DIFFERENCE, name) for sign in (1, -1))
     return (after - before) / (2 * DIFFERENCE)
 
 
-def test_step_is_reached_at_its_time_and_not_before():
+def test_step_source_changes_exactly_at_its_step_time():
     block = Step(0.3, before=(1.0, -1.0), after=2.0)
-    dust = 0.1 + 0.2 - 0.3  # 0.30000000000000004, and a time that rounding has put ahead of 0.3
+    dust = 0.1 + 0.2 - 0.3  # 5.6e-17: rounding of times just before and after 0.3
     assert_array_equal(
         signal(block, [0.0, 0.2999, 0.3, 0.3 + dust, 0.3 - dust, 1.0]), [[1, -1]] * 2 + [[2, 2]] * 4
     )
 
 
-def test_sine_is_its_formula_and_its_slope_the_derivative(rng):
+@pytest.mark.slow
+@pytest.mark.parametrize("tunable", [(), ("before",), ("step_time",)])
+def test_compiled_step_source_with_constant_parameters_changes_at_its_step_time(tunable):
+    flat = Memory(Step(0.3, before=-1.0, after=2.0), tunable)
+    function = CompiledFunction(TracedEvaluator(flat).graph("output"))
+    for t in (0.0, 0.2999, 0.3, 0.1 + 0.2, 1.0):
+        m = flat.start()
+        m[0] = t
+        assert function(m)[0] == (2.0 if t >= 0.3 else -1.0)
+
+
+def test_sine_source_matches_its_formula_and_its_slope_output_is_the_derivative(rng):
     block = Sine((1.0, 0.5), (1.0, 3.0), phase=0.3, offset=(0.1, 0.0))
     t = rng.uniform(-2, 2, 50)
     angle = 2 * np.pi * np.outer(t, [1.0, 3.0]) + 0.3
@@ -49,9 +58,9 @@ def test_sine_is_its_formula_and_its_slope_the_derivative(rng):
     assert_allclose(signal(block, t, "slope"), slopes(block, t), atol=1e-6)
 
 
-def test_chirp_has_the_phase_that_its_frequency_integrates_to():
-    # f = f0 + (f1 - f0) t / T: after a sweep the phase is T (f0 + f1) / 2 turns, half way T (3 f0 +
-    # f1) / 8
+def test_chirp_phase_is_the_integral_of_its_frequency():
+    # f = f0 + (f1 - f0) t / T: the phase is T (f0 + f1) / 2 turns at T, and T (3 f0 + f1) / 8 at
+    # T / 2
     f0, f1, T = 1.0, 4.25, 2.0
     turns = np.array(
         [0.0, T * (3 * f0 + f1) / 8, T * (f0 + f1) / 2, T * (f0 + f1) / 2 + f1, -3 * f0]
@@ -65,7 +74,7 @@ def test_chirp_has_the_phase_that_its_frequency_integrates_to():
     )
 
 
-def test_slope_of_the_chirp_is_its_derivative(rng):
+def test_chirp_slope_is_the_derivative_of_its_output(rng):
     block, t = (
         Chirp((0.5, 3.0), (2.0, 1.0), 1.5, amplitude=(1.0, 0.2), offset=0.3),
         rng.uniform(-1, 3, 50),
@@ -73,7 +82,7 @@ def test_slope_of_the_chirp_is_its_derivative(rng):
     assert_allclose(signal(block, t, "slope"), slopes(block, t), atol=1e-6)
 
 
-def test_quintic_profile_is_at_rest_without_acceleration_at_both_ends_and_beyond():
+def test_quintic_profile_has_zero_velocity_and_acceleration_at_its_ends():
     block, y0, y1 = QuinticProfile((0.5, 1.0), (1.2, -0.7), 0.8, begin=0.1), [0.5, 1.0], [1.2, -0.7]
     for t, y in ((0.0, y0), (0.1, y0), (0.9, y1), (5.0, y1)):
         assert_allclose(signal(block, [t])[0], y, rtol=RTOL)
@@ -81,8 +90,8 @@ def test_quintic_profile_is_at_rest_without_acceleration_at_both_ends_and_beyond
             assert_allclose(signal(block, [t], name)[0], 0.0, atol=1e-13)
 
 
-def test_quintic_profile_is_the_polynomial_of_degree_five_with_these_ends():
-    # six conditions determine it: solve for its coefficients
+def test_quintic_profile_equals_the_quintic_polynomial_of_its_end_conditions():
+    # six end conditions determine the six coefficients of the polynomial
     T, y0, y1 = 0.8, 0.5, 1.2
     powers = np.arange(6)
     rows = [
@@ -106,11 +115,10 @@ def test_quintic_profile_is_the_polynomial_of_degree_five_with_these_ends():
 
 
 @pytest.mark.parametrize("name", ["y", "slope"])
-def test_slope_and_curvature_of_the_quintic_profile_are_derivatives(name):
+def test_quintic_profile_outputs_the_derivatives_of_its_position(name):
     block, t = QuinticProfile((0.5, 1.0), (1.2, -0.7), 0.8, begin=0.1), np.linspace(-0.2, 1.2, 57)
     derivative = {"y": "slope", "slope": "curvature"}[name]
-    # at the ends the third derivative jumps, so the difference has an error of the first order
-    # there
+    # the third derivative jumps at both ends, so the difference has a first-order error there
     assert_allclose(
         signal(block, t, derivative), slopes(block, t, name), atol=60 * DIFFERENCE * 2 / 0.8**3
     )
@@ -124,7 +132,7 @@ TRAPEZOID = {
 
 
 @pytest.mark.slow
-def test_trapezoidal_profile_keeps_its_limits_and_ends_exactly():
+def test_trapezoidal_profile_respects_its_limits_and_ends_exactly_at_its_target():
     block = TrapezoidalProfile(**TRAPEZOID, curvature_max=5.0, begin=0.25)
     t = np.unique(np.r_[np.linspace(0, 4, 4001), 0.25 + np.array([0.4, 1.5, 1.9])])
     y, slope, curvature = (signal(block, t, name) for name in ("y", "slope", "curvature"))
@@ -140,8 +148,8 @@ def test_trapezoidal_profile_keeps_its_limits_and_ends_exactly():
     assert np.all((y >= low - 1e-15) & (y <= high + 1e-15))
 
 
-def test_trapezoidal_profile_takes_the_shortest_time():
-    # full slope: way / v + v / a; triangle: 2 sqrt(way / a)
+def test_trapezoidal_profile_has_the_shortest_duration_within_its_limits():
+    # trapezoid: distance / v + v / a; triangle: 2 sqrt(distance / a)
     a, v = 5.0, np.array(TRAPEZOID["slope_max"])
     way = np.abs(np.subtract(TRAPEZOID["y1"], TRAPEZOID["y0"]))
     expected = np.where(way > v**2 / a, way / v + v / a, 2 * np.sqrt(way / a))
@@ -151,10 +159,10 @@ def test_trapezoidal_profile_takes_the_shortest_time():
             before, after = signal(block, [end * (1 - 1e-6), end * (1 + 1e-12)])[:, k]
             assert before != TRAPEZOID["y1"][k]
             assert after == TRAPEZOID["y1"][k]
-    assert_array_equal(signal(block, np.linspace(0, 4, 50))[:, 2], 0.2)  # nowhere to go
+    assert_array_equal(signal(block, np.linspace(0, 4, 50))[:, 2], 0.2)  # zero distance
 
 
-def test_slope_and_curvature_of_the_trapezoidal_profile_are_derivatives(rng):
+def test_trapezoidal_profile_outputs_the_derivatives_of_its_position(rng):
     block, t = TrapezoidalProfile(**TRAPEZOID, curvature_max=5.0), rng.uniform(-0.5, 3, 300)
     corners = np.array([0.0, 0.4, 1.5, 1.9, 0.75, 1.15, np.sqrt(1e-3 / 5), 2 * np.sqrt(1e-3 / 5)])
     t = t[np.min(np.abs(t[:, None] - corners), axis=1) > 2 * DIFFERENCE]
@@ -172,7 +180,7 @@ def csv(times, columns, names):
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4, 7, 8, 9, 100])
-def test_playback_is_linear_interpolation_and_rests_outside(rows, rng):
+def test_playback_block_interpolates_linearly_and_is_constant_outside_its_table(rows, rng):
     t, y = np.cumsum(rng.uniform(0.01, 0.1, rows)), rng.uniform(-2, 2, (2, rows))
     block = Playback(csv(t, y, ("a", "b")), ("b", "a"))
     at = np.unique(np.r_[0.0, t, rng.uniform(-0.1, t[-1] + 0.5, 200)])
@@ -185,16 +193,16 @@ def test_playback_is_linear_interpolation_and_rests_outside(rows, rng):
     assert_allclose(signal(block, at, "slope"), expected, rtol=1e-12)
 
 
-def test_playback_plays_a_saved_result(tmp_path):
+def test_playback_block_reproduces_the_signals_of_a_saved_result(tmp_path):
     time, values = np.linspace(0, 1, 11), np.random.default_rng(0).normal(size=(11, 2))
     path = Result(time, (Port("robot.q", (2,), "rad", "q"),), values, {}).save(tmp_path / "run.csv")
     block = Playback(path, ("robot.q[1]", "robot.q[2]"))
     assert_array_equal(signal(block, time), values)
     path.unlink()
-    assert_array_equal(signal(block, time), values)  # the file is not read again
+    assert_array_equal(signal(block, time), values)  # the block does not read the file again
 
 
-def test_units_of_slopes_divide_by_time():
+def test_slope_and_curvature_have_the_signal_unit_per_second_and_per_second_squared():
     units = {
         port.name: port.units
         for port in TrapezoidalProfile(0.0, 1.0, 1.0, 1.0, unit="N.m/rad").outputs
@@ -212,7 +220,7 @@ HEAD = "time,a\n"
 BAD = [
     (
         lambda: Step(after=(1.0, 2.0), before=(1.0, 2.0, 3.0)),
-        "a step needs numbers or arrays of one length, not before of shape (3,), after of shape "
+        "a step needs scalars or arrays of equal length, not before of shape (3,), after of shape "
         "(2,)",
     ),
     (lambda: Step(time=np.nan), "the start value of port 'step_time' must be finite, not nan"),
@@ -223,11 +231,11 @@ BAD = [
     ),
     (
         lambda: Sine(amplitude=[[1.0]]),
-        "a sine needs numbers or arrays of one length, not amplitude of shape (1, 1)",
+        "a sine needs scalars or arrays of equal length, not amplitude of shape (1, 1)",
     ),
     (
         lambda: Chirp(0.0, 0.0, 1.0),
-        "the frequencies of a chirp must not be negative, nor both zero, not f0 = 0.0 and f1 = 0.0",
+        "the frequencies of a chirp must be non-negative and not both zero, but f0 = 0.0 Hz",
     ),
     (lambda: Chirp(1.0, 2.0, 0.0), "the start value of duration is 0 s; it must be positive"),
     (
@@ -236,7 +244,7 @@ BAD = [
     ),
     (
         lambda: QuinticProfile([0.0, 1.0], [1.0, 2.0, 3.0], 1.0),
-        "a quintic profile needs numbers or arrays of one length, not y0 of shape (2,), y1 of "
+        "a quintic profile needs scalars or arrays of equal length, not y0 of shape (2,), y1 of "
         "shape (3,)",
     ),
     (
@@ -254,15 +262,15 @@ BAD = [
     (lambda: Playback(StringIO(""), ("b",)), "the file has no column time, b; it has: none"),
     (
         lambda: Playback(StringIO(HEAD + "0,1\n1,x\n"), ("a",)),
-        "row 3 of the file is not a number in each of time, a: ['1', 'x']",
+        "row 3 of the file needs a number in each of the columns time, a, but is ['1', 'x']",
     ),
     (
         lambda: Playback(StringIO(HEAD + "0,1\n1\n"), ("a",)),
-        "row 3 of the file is not a number in each of time, a: ['1']",
+        "row 3 of the file needs a number in each of the columns time, a, but is ['1']",
     ),
     (
         lambda: Playback(StringIO(HEAD + "0,1\n1,nan\n"), ("a",)),
-        "the file must be finite in time, a",
+        "the file must have finite values in the columns time, a",
     ),
     (
         lambda: Playback(StringIO(HEAD + "0,1\n0,2\n"), ("a",)),
@@ -274,11 +282,11 @@ BAD = [
     ),
     (
         lambda: Playback(StringIO(HEAD), ()),
-        "a playback needs a tuple of at least one column name, not ()",
+        "a playback needs a tuple of one or more column names, not ()",
     ),
     (
         lambda: Playback(StringIO(HEAD), "a"),
-        "a playback needs a tuple of at least one column name, not 'a'",
+        "a playback needs a tuple of one or more column names, not 'a'",
     ),
     (
         lambda: Playback(StringIO(HEAD + "0,1\n1,2\n"), ("a",), unit="furlong"),
@@ -288,13 +296,14 @@ BAD = [
 
 
 @pytest.mark.parametrize(("make", "message"), BAD, ids=[message[:50] for _, message in BAD])
-def test_bad_arguments_are_refused_where_they_are_given(make, message):
+def test_invalid_source_arguments_are_rejected(make, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make()
 
 
-def test_playback_of_any_length_is_data_in_c(rng):
-    """A table that would be too much code: 20,000 rows, in C and in NumPy."""
+@pytest.mark.slow
+def test_compiled_playback_of_20000_samples_interpolates_linearly(rng):
+    """The table is data in C, because it is too large for generated code."""
     n = 20_000
     t, y = np.cumsum(rng.uniform(0.01, 0.1, n)), rng.uniform(-2, 2, (2, n))
     flat = Memory(Playback(csv(t, y, ("a", "b")), ("a", "b")))
@@ -305,7 +314,7 @@ def test_playback_of_any_length_is_data_in_c(rng):
         assert_allclose(function(m)[:2], [np.interp(at, t, column) for column in y], atol=1e-12)
 
 
-def test_playback_of_parquet_and_mdf4_is_that_of_the_csv(tmp_path):
+def test_playback_block_reads_parquet_and_mdf4_files(tmp_path):
     t, a = np.linspace(0.0, 1.0, 11), np.linspace(0.0, 1.0, 11) ** 2
     pyarrow.parquet.write_table(pyarrow.table({"time": t, "a": a}), tmp_path / "run.parquet")
     with asammdf.MDF(version="4.10") as file:

@@ -1,20 +1,20 @@
-"""Every signal block has a linearization, which is what differences of its own functions give."""
+"""The linearization of every signal block equals finite differences of its functions."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import linearize
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.library import Fault, Noise
 from signal_blocks import SIGNALS
 
-E = 1e-6  # of a central difference, whose error is its square beside rounding / E
+E = 1e-6  # step of a central difference: its error is E^2 plus rounding / E
 
 
 def after(memory, m):
-    """The rates of the states, or what they are after a sample, and the outputs then."""
+    """Return the state derivatives, the next sampled states and the outputs."""
     evaluator, m = NumpyEvaluator(memory), m.copy()
     rates = evaluator.derivative(m)
     m[memory.z] = evaluator.update(m)
@@ -25,11 +25,11 @@ def after(memory, m):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SIGNALS)
-def test_a_linearization_is_what_differences_give(name, rng):
+def test_linearization_of_a_signal_block_matches_finite_differences(name, rng):
     block, _ = SIGNALS[name]
     memory = Memory(block)
     ports = {port.name: port for port in (*block.inputs, *block.states, *block.sampled)}
-    # away from where laws of pieces change
+    # inputs and states without kinks of piecewise functions nearby
     at = {p.name: rng.uniform(0.2, 0.4, p.shape) for p in ports.values()}
     m = memory.start()
     for key, value in at.items():
@@ -46,5 +46,5 @@ def test_a_linearization_is_what_differences_give(name, rng):
     assert len(linear.state_names) == n
     assert linear.dt == block.sample_time
     assert np.isfinite(found).all()
-    if not isinstance(block, Noise | Fault):  # whose state counts samples: it has no small changes
+    if not isinstance(block, Noise | Fault):  # their state is a sample counter without derivative
         assert_allclose(found, expected, rtol=1e-7, atol=1e-7)

@@ -1,4 +1,4 @@
-"""The longest step at which a ground beside its robot is stable, and what happens beyond it."""
+"""Longest stable step of ground contact with a robot, and divergence above this step."""
 
 from dataclasses import replace
 
@@ -7,11 +7,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from on_the_ground import M, free, lift, run, start_up
-from rigidblocks.algebra.spatial import RigidInertia, identity, mcI
-from rigidblocks.contact import Box, PointSet, stable_step
-from rigidblocks.joint import Prismatic
-from rigidblocks.library import GroundContact, RobotPlant
-from rigidblocks.model.model import Model
+from rigidblocks.contact import Box, GroundContact, PointSet, stable_step
+from rigidblocks.joints import Prismatic
+from rigidblocks.library import RobotPlant
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import RigidInertia, identity, mcI
 
 G = 9.81
 
@@ -20,7 +20,7 @@ FORMS = {"with lead": {"lead": True}, "held": {"lead": False}, "continuous": Non
 
 
 def step_of_the_wiring(K, D, dt, lead):
-    """What a step makes of the distance from rest and of the velocity over w0, (2, 2)."""
+    """Return the step matrix (2, 2) of the displacement and the velocity / w0."""
     w0, force = np.sqrt(K / M), np.array([-K, -D - (K * dt / 2 if lead else 0)])
     moved = np.outer([dt**2 / (2 * M), dt / M / w0], force * [1, w0])
     return np.array([[1, dt * w0], [0, 1]]) + moved
@@ -34,7 +34,7 @@ def comes_nearer(states):
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("zeta", [0.1, 0.3, 0.7, 1.5])
-def test_wiring_is_stable_below_the_limit_and_unstable_above(zeta, form):
+def test_ground_contact_is_stable_below_and_unstable_above_the_longest_stable_step(zeta, form):
     K = 2e4
     D, w0, lead = 2 * zeta * np.sqrt(K * M), np.sqrt(K / M), bool(form and form["lead"])
     limit = stable_step(K, D, M, lead=lead)
@@ -56,7 +56,7 @@ def test_wiring_is_stable_below_the_limit_and_unstable_above(zeta, form):
 
 
 def cart():
-    """A point mass on a slide to and fro on top of a lift."""
+    """Return a point mass on a horizontal slide on top of a vertical slide."""
     nothing = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))
     return Model(
         "cart",
@@ -71,8 +71,8 @@ def cart():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lead", [True, False])
-def test_friction_that_sticks_is_stable_below_its_limit_and_unstable_above(lead):
-    model = cart()  # soft enough along the normal that its limit is far
+def test_sticking_friction_is_stable_below_and_unstable_above_its_longest_stable_step(lead):
+    model = cart()  # the normal stiffness is low, so that its step limit is far away
     K, D, K_t, zeta = 1e4, 140.0, 8e4, 0.3
     D_t = 2 * zeta * np.sqrt(K_t * M)
     limit = stable_step(K_t, D_t, M, lead=True)
@@ -88,7 +88,7 @@ def test_friction_that_sticks_is_stable_below_its_limit_and_unstable_above(lead)
         assert factor < 1 or speed[-8:].max() > 10 * speed[:8].max()
 
 
-def test_longest_step_of_one_point_is_that_of_its_mass():
+def test_longest_stable_step_of_one_contact_point_matches_the_closed_form_for_its_mass():
     for fields, lead in (
         ({}, False),
         ({"sample_time": 1e-3}, True),
@@ -104,7 +104,7 @@ def test_longest_step_of_one_point_is_that_of_its_mass():
 
 
 @pytest.mark.slow
-def test_body_on_eight_corners_rests_with_the_longest_step_and_leaves_with_three_times_that():
+def test_box_rests_below_the_longest_stable_step_and_diverges_at_three_times_this_step():
     sides = np.array([0.4, 0.3, 0.2])
     model = free(Box(sides), M / 12 * (sides @ sides - sides**2))
     K, D = 5e3, 60.0

@@ -1,4 +1,4 @@
-"""Lookup tables against SciPy and against their own slopes."""
+"""Lookup tables match SciPy interpolation and their own slopes."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from rigidblocks.library import LookupTable
 from signal_runs import value
 
 
-def test_a_table_is_linear_interpolation(rng):
+def test_lookup_table_interpolates_linearly(rng):
     x, y = np.cumsum(rng.uniform(0.1, 1.0, 30)), rng.normal(size=30)
     u = np.concatenate([rng.uniform(-1, x[-1] + 1, 200), x])
     found = value(LookupTable(x, y, shape=len(u)), u=u)
@@ -19,7 +19,7 @@ def test_a_table_is_linear_interpolation(rng):
     assert_allclose(value(LookupTable(x, y, "linear", len(u)), u=u), beyond, atol=1e-12)
 
 
-def test_a_table_of_two_numbers_is_bilinear(rng):
+def test_lookup_table_of_two_inputs_interpolates_bilinearly(rng):
     x1, x2 = np.cumsum(rng.uniform(0.1, 1.0, (2, 7)), axis=1)
     x2 = x2[:4]
     table = rng.normal(size=(7, 4))
@@ -31,7 +31,7 @@ def test_a_table_of_two_numbers_is_bilinear(rng):
     )
 
 
-def test_the_linearization_of_a_table_is_its_slope():
+def test_linearization_of_a_lookup_table_has_the_slope_of_the_table():
     block = LookupTable((0.0, 1.0, 3.0), (0.0, 2.0, -2.0))
     slopes = [linearize(block, at={"u": u}).D[0, 0] for u in (0.5, 1.5, 2.9, -1.0, 4.0)]
     assert_allclose(slopes, [2.0, -2.0, -2.0, 0.0, 0.0], atol=1e-14)
@@ -40,14 +40,14 @@ def test_the_linearization_of_a_table_is_its_slope():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (((0.0, 1.0), (1.0, 2.0, 3.0)), "needs x (k,) with values (k,)"),
-        (((0.0, 0.0), (1.0, 2.0)), "the points of a lookup table must increase"),
-        (((0.0,), (1.0,)), "of at least two points each"),
+        (((0.0, 1.0), (1.0, 2.0, 3.0)), "needs x (k,) and values (k,)"),
+        (((0.0, 0.0), (1.0, 2.0)), "the breakpoints of a lookup table must increase"),
+        (((0.0,), (1.0,)), "each grid needs 2 or more points"),
         (((0.0, 1.0), (1.0, np.nan)), "the values of a lookup table must be finite"),
         (((0.0, 1.0), (1.0, 2.0), "spline"), "must be hold or linear, not 'spline'"),
     ],
 )
-def test_what_is_no_table_is_refused(arguments, said):
+def test_invalid_lookup_table_is_rejected(arguments, said):
     with pytest.raises(ValueError, match=r".") as caught:
         LookupTable(*arguments)
     assert said in caught.value.args[0]

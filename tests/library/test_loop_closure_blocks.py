@@ -1,5 +1,7 @@
-"""Loops that blocks of their own close: the forces are those of the plant with loops, as far as
-holding them over a step allows, and springs give way as springs do.
+"""Loops that separate blocks close by constraint forces or by springs.
+
+The motion equals that of the closed-loop plant, except for the error of forces that are constant
+during a step.
 """
 
 from contextlib import nullcontext
@@ -9,14 +11,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import System, simulate
-from rigidblocks.algebra.planar import identity, mcI
 from rigidblocks.block.block import record
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
-from rigidblocks.block.step import initialize
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.block.stepper import initialize
 from rigidblocks.dynamics import aba
-from rigidblocks.joint import LoopJoint, PlanarPrismatic
-from rigidblocks.kernels.feedthrough import feedthrough
+from rigidblocks.dynamics.loops import closed_loop_dynamics, loop_constraints
+from rigidblocks.joints import LoopJoint, PlanarPrismatic
+from rigidblocks.kernels.traced_evaluator import feedthrough
 from rigidblocks.library import (
     ClosedLoopPlant,
     CompliantLoopClosure,
@@ -24,8 +26,8 @@ from rigidblocks.library import (
     LoopClosure,
     RobotPlant,
 )
-from rigidblocks.loops import closed_loop_dynamics, loop_constraints
-from rigidblocks.mechanisms import (
+from rigidblocks.robot.model import PlanarModel
+from rigidblocks.robot.robots import (
     Mechanism,
     actuator_triangle,
     bennett,
@@ -33,13 +35,13 @@ from rigidblocks.mechanisms import (
     four_bar,
     in_space,
     n_four_bar,
+    planar2,
     sarrus,
     stewart_platform,
 )
-from rigidblocks.model.planar import PlanarModel
-from rigidblocks.robots import planar2
+from rigidblocks.spatial.planar import identity, mcI
 
-SAME = 1e-10  # relative: A has the square of the condition of the constraints, 10 at most
+SAME = 1e-10  # relative: A has the squared condition number of the constraints, at most 10
 MECHANISMS = {
     "four-bar": four_bar(),
     "five-bar": five_bar(),
@@ -54,7 +56,7 @@ EVERY = pytest.mark.parametrize("name", MECHANISMS)
 
 
 def outputs(block, **values):
-    """The outputs of a block at its start, with these inputs or states."""
+    """Return the outputs of a block at t = 0, with the given inputs or states."""
     flat = Memory(block)
     m = flat.start()
     for name, value in values.items():
@@ -63,14 +65,14 @@ def outputs(block, **values):
 
 
 def moving(name):
-    """A mechanism with joint forces, and velocities that keep its loops closed."""
+    """Return a mechanism with random joint torques, and velocities that keep its loops closed."""
     (model, q, _), rng = MECHANISMS[name], np.random.default_rng(8)
     K, qd = loop_constraints(model, q, np.zeros(model.nv)).K, rng.uniform(-1, 1, model.nv)
     return model, q, qd - np.linalg.lstsq(K, K @ qd, 1e-9)[0], rng.uniform(-5, 5, model.nv)
 
 
 def closed_by_forces(mechanism, T_stab):
-    """The cut plant and its loop closure."""
+    """Return the cut plant with its loop closure block."""
     system = System()
     system.add("plant", CutLoopPlant(*mechanism))
     system.add("loops", LoopClosure(mechanism.model, T_stab))
@@ -81,7 +83,7 @@ def closed_by_forces(mechanism, T_stab):
 
 
 def closed_by_springs(mechanism, stiffness, damping):
-    """The plant of the tree and its springs."""
+    """Return the spanning-tree plant with its compliant loop closure."""
     system, (model, q0, qd0) = System(), mechanism
     system.add("plant", RobotPlant(model.spanning_tree, q0, qd0, external_wrenches=True))
     system.add("loops", CompliantLoopClosure(model, stiffness, damping))
@@ -92,8 +94,9 @@ def closed_by_springs(mechanism, stiffness, damping):
 
 
 def guided_mass(x):
-    """A mass of 2 kg on a slide along x, which a slide along y forbids to move: the direction x and
-    an idle rotation.
+    """Return a mass of 2 kg on a slide along x that a second slide along y locks.
+
+    The constraints are the direction x and a redundant rotation.
     """
     loop = LoopJoint(PlanarPrismatic("y"), -1, 0, identity(), identity())
     model = PlanarModel(
@@ -107,11 +110,11 @@ def guided_mass(x):
     return Mechanism(model, np.array([x]), np.zeros(1))
 
 
-# the closure by constraint forces
+# closure by constraint forces
 
 
 @EVERY
-def test_forces_are_those_of_the_plant_with_loops(name):
+def test_forces_of_the_loop_closure_block_equal_the_closed_loop_constraint_forces(name):
     model, q, qd, tau = moving(name)
     cut = outputs(CutLoopPlant(model, q, qd), tau=tau)
     closure = outputs(LoopClosure(model, 0.1), A=cut.A, b=cut.b)
@@ -128,7 +131,7 @@ def test_forces_are_those_of_the_plant_with_loops(name):
 @pytest.mark.parametrize(
     "name", [*list(MECHANISMS)[:-1], pytest.param("stewart platform", marks=pytest.mark.slow)]
 )
-def test_what_the_plant_says_of_its_loops_has_no_constraint_forces_in_it(name):
+def test_cut_loop_plant_has_feedthrough_from_constraint_forces_to_accelerations_only(name):
     pairs = feedthrough(NumpyEvaluator(Memory(CutLoopPlant(*MECHANISMS[name]))))
     assert {y for u, y in pairs if u == "lam"} == {"qdd"}
     order = closed_by_forces(MECHANISMS[name], 0.1).wiring().evaluation_order
@@ -136,7 +139,7 @@ def test_what_the_plant_says_of_its_loops_has_no_constraint_forces_in_it(name):
 
 
 @pytest.mark.parametrize(("n", "rank"), [(1, 1), (4, 4), (4, 2), (6, 3), (6, 0)])
-def test_closure_solves_for_what_is_independent(n, rank):
+def test_loop_closure_block_solves_rank_deficient_constraint_equations(n, rank):
     rng = np.random.default_rng([n, rank])
     Y = rng.normal(size=(rank, n))
     A, x = Y.T @ Y, rng.normal(size=n)
@@ -151,7 +154,7 @@ def test_closure_solves_for_what_is_independent(n, rank):
     assert np.count_nonzero(y.lam) <= rank
 
 
-def test_stabilization_asks_for_the_decay_of_a_double_pole():
+def test_constraint_error_of_the_loop_closure_block_is_critically_damped():
     mechanism = guided_mass(0.3)
     y = outputs(
         LoopClosure(mechanism.model, 0.05),
@@ -164,9 +167,8 @@ def test_stabilization_asks_for_the_decay_of_a_double_pole():
 
 
 @pytest.mark.slow
-def test_errors_of_held_forces_fall_with_the_step():
-    # the closure of the loops with errors of first order: half the step, half the error of the
-    # motion
+def test_motion_error_of_sampled_loop_closure_forces_is_of_first_order():
+    # held constraint forces have a first-order error: half the step, half the motion error
     mechanism, steps = four_bar(), (2e-3, 1e-3, 5e-4)
     ends = [
         simulate(closed_by_forces(mechanism, 0.02), 0.4, dt, progress=False)["plant.q"][-1]
@@ -180,13 +182,16 @@ def test_errors_of_held_forces_fall_with_the_step():
 
 
 def held_too_long():
-    """The warning that a run begins with."""
+    """Return a context that expects the warning about a too large step."""
     return pytest.warns(RuntimeWarning, match="'loops' holds its outputs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ratio", "stable"), [(0.1, True), (0.95, True), (1.05, False)])
-def test_time_constant_must_be_longer_than_the_step(ratio, stable):
-    # held over dt on an exact plant, the double pole at 1/T_stab is stable for dt < T_stab
+def test_loop_closure_block_is_stable_if_its_time_constant_exceeds_the_communication_step(
+    ratio, stable
+):
+    # with held forces on an exact plant, the double pole at 1/T_stab is stable for dt < T_stab
     dt = 1e-3
     with nullcontext() if stable else held_too_long():
         result = simulate(closed_by_forces(guided_mass(1e-3), dt / ratio), 0.4, dt, progress=False)
@@ -195,13 +200,13 @@ def test_time_constant_must_be_longer_than_the_step(ratio, stable):
     assert stable or np.abs(x[-1]) > 1.0
 
 
-# the closure by springs
+# closure by springs
 
 
 @EVERY
-def test_wrenches_are_worth_the_forces_of_the_springs(name):
+def test_wrenches_of_compliant_loops_have_the_joint_torques_of_the_spring_forces(name):
     model, q, qd, tau = moving(name)
-    qd = qd + 0.3  # loops that open
+    qd = qd + 0.3  # velocities that open the loops
     springs = CompliantLoopClosure(model, 100.0, np.linspace(1.0, 2.0, model.nc))
     y = outputs(springs, q=q, qd=qd)
     constraints = loop_constraints(model, q, qd)
@@ -219,7 +224,7 @@ def test_wrenches_are_worth_the_forces_of_the_springs(name):
 
 
 @pytest.mark.slow
-def test_load_opens_a_loop_by_load_over_stiffness():
+def test_gap_of_a_loaded_compliant_loop_is_load_divided_by_stiffness():
     mechanism = guided_mass(0.0)
     system = closed_by_springs(mechanism, 500.0, 30.0)
     system.parts["plant"].start["tau"] = np.array([5.0])
@@ -228,10 +233,11 @@ def test_load_opens_a_loop_by_load_over_stiffness():
     assert_allclose(result["loops.lam"][-1], [0.0, -5.0], rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zeta", [0.1, 0.3, 1.0, 2.0])
 @pytest.mark.parametrize("stable", [True, False])
-def test_springs_that_are_held_are_stable_up_to_the_limit(zeta, stable):
-    # w dt < min(4 zeta, 1/zeta) on an exact plant
+def test_compliant_loops_are_stable_up_to_the_step_limit(zeta, stable):
+    # stability limit: w dt < min(4 zeta, 1/zeta) on an exact plant
     dt, mass = 1e-3, 2.0
     w = min(4 * zeta, 1 / zeta) * (0.9 if stable else 1.1) / dt
     system = closed_by_springs(guided_mass(1e-3), mass * w**2, 2 * zeta * mass * w)
@@ -242,7 +248,7 @@ def test_springs_that_are_held_are_stable_up_to_the_limit(zeta, stable):
 
 
 @pytest.mark.slow
-def test_springs_never_give_energy_to_a_slow_mechanism():
+def test_energy_of_a_slow_mechanism_with_compliant_loops_never_increases():
     mechanism = five_bar()
     result = simulate(closed_by_springs(mechanism, 1e5, 1e3), 0.6, 1e-4, progress=False)
     energy = result["plant.energy"] + 1e5 / 2 * np.sum(result["loops.delta"] ** 2, axis=1)
@@ -250,10 +256,10 @@ def test_springs_never_give_energy_to_a_slow_mechanism():
     assert np.abs(result["loops.delta"]).max() < 1e-2
 
 
-# bad input
+# invalid arguments
 
 
-def test_what_has_no_loops_is_refused():
+def test_loop_closure_blocks_reject_models_without_loops():
     for make in (
         CutLoopPlant,
         lambda m: LoopClosure(m, 0.1),

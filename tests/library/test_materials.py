@@ -1,6 +1,4 @@
-"""Materials of shapes, torsional and rolling friction, and tops: closed forms and published
-motions.
-"""
+"""Materials, torsional friction and rolling friction match analytic solutions."""
 
 from dataclasses import replace
 from itertools import product
@@ -10,17 +8,17 @@ import pytest
 from numpy.testing import assert_allclose
 
 import rigid_scenes
-from rigidblocks import Model, SixDoF, cylinder_inertia, sphere_inertia
-from rigidblocks.algebra.spatial import RigidInertia, identity
-from rigidblocks.contact import Material, Plane, Sphere, combined
-from rigidblocks.library import RigidContactPlant
-from rigidblocks.model.shapes import Box, Cylinder
+from rigidblocks import Model, SixDoF, sphere_inertia
+from rigidblocks.contact import Material, Plane, RigidContactPlant, Sphere, combine_materials
+from rigidblocks.robot.model import cylinder_inertia
+from rigidblocks.robot.shapes import Box, Cylinder
+from rigidblocks.spatial.spatial import RigidInertia, identity
 
 G, R = 9.81, 0.1
 
 
 def bodies(*shapes_and_inertias):
-    """Free bodies of (shapes, inertia) each."""
+    """Return a model of free bodies from pairs (shapes, inertia)."""
     n = len(shapes_and_inertias)
     shapes, inertias = zip(*shapes_and_inertias, strict=True)
     return Model("s", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, inertias, contact=shapes)
@@ -37,7 +35,7 @@ def ball(**material):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.0, 0.3])
-def test_a_spinning_ball_stops_after_its_angular_momentum_by_the_moment(mu):
+def test_torsional_friction_stops_a_spinning_ball_after_the_analytic_time(mu):
     c, w, I = 2e-3, 5.0, 0.4 * 2.0 * R**2
     plant = RigidContactPlant(
         ball(), q0=at((0, 0, R)), qd0=(0, 0, w, 0, 0, 0), mu=mu, torsional=(c, 0.0)
@@ -50,8 +48,8 @@ def test_a_spinning_ball_stops_after_its_angular_momentum_by_the_moment(mu):
 
 
 @pytest.mark.slow
-def test_a_rolling_ball_stops_after_the_distance_of_rolling_friction():
-    # (m r^2 + I) dw/dt = -c m g: a ball has 7/5 m r^2
+def test_rolling_friction_stops_a_ball_after_the_analytic_distance():
+    # (m r^2 + I) dw/dt = -c m g with m r^2 + I = 7/5 m r^2 for a ball
     c, v = 5e-3, 0.7
     plant = RigidContactPlant(
         ball(mu=0.6, rolling=c), q0=at((0, 0, R)), qd0=(0, v / R, 0, v, 0, 0), mu=0.6
@@ -64,8 +62,8 @@ def test_a_rolling_ball_stops_after_the_distance_of_rolling_friction():
 
 
 @pytest.mark.slow
-def test_a_spinning_coin_is_braked_by_its_rim():
-    # lying flat it is pressed at four points of its rim, at the radius r: moment mu m g r
+def test_friction_at_the_rim_brakes_a_spinning_coin():
+    # the coin lies flat on four points of its rim, at radius r: friction moment mu m g r
     r, h, mu, w = 0.05, 0.01, 0.2, 20.0
     coin = bodies(((Cylinder(r, h),), cylinder_inertia(r, h, mass=0.3)))
     plant = RigidContactPlant(coin, q0=at((0, 0, h / 2)), qd0=(0, 0, w, 0, 0, 0), mu=mu)
@@ -80,7 +78,7 @@ def turned(axis, angle):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("push", [0.0, 0.05])
-def test_what_sticks_holds_until_it_is_pushed(push):
+def test_box_slides_on_a_slope_only_after_a_push_breaks_static_friction(push):
     slope, mu = 0.4, 0.3  # tan(0.4) = 0.42
     normal = np.array([np.sin(slope), 0, np.cos(slope)])
     box = Box((0.4, 0.4, 0.1), material=Material("wood", mu=mu, mu_static=0.5))
@@ -96,8 +94,9 @@ def test_what_sticks_holds_until_it_is_pushed(push):
 
 
 @pytest.mark.slow
-def test_each_shape_slides_as_its_material_says_and_pairs_as_they_are_said():
-    # three boxes thrown along three strips: combined, of the pair, of the bodies
+def test_sliding_distance_depends_on_the_friction_of_the_material_or_of_the_material_pair():
+    # three boxes slide on three strips; mu comes from the combined materials, the material pair,
+    # and the plant
     materials = (Material("a", mu=0.1), Material("b", mu=0.1), None)
     shapes = [Box((0.2, 0.2, 0.1), material=one) for one in materials]
     inertia = RigidInertia(1.0, np.zeros(3), 0.01 * np.eye(3))
@@ -109,51 +108,53 @@ def test_each_shape_slides_as_its_material_says_and_pairs_as_they_are_said():
         mu=0.225,
         q0=at(*((0, k, 0.05) for k in range(3))),
         qd0=qd0,
-        pairs=(("floor", "b", Material(mu=0.5)),),
+        material_pairs=(("floor", "b", Material(mu=0.5)),),
     )
     y = rigid_scenes.run(plant, 2.5)
     ways = [y.q[-1, 7 * k + 4] for k in range(3)]
     assert ways == pytest.approx([4 / (2 * mu * G) for mu in (0.2, 0.5, 0.3)], rel=3e-3)
 
 
-def test_materials_combine_by_their_rules():
+def test_material_properties_of_two_bodies_combine_by_their_rules():
     a = Material("a", 0.4, 0.9, 0.5, 1e-3, 2e-3, 1e4, 10.0)
     b = Material("b", 0.1, None, 0.5, 3e-3, 0.0, 3e4, 90.0)
-    both = combined(a, b)
+    both = combine_materials(a, b)
     assert both.mu == pytest.approx(0.2)
     assert both.mu_static == pytest.approx(0.3)
     assert (both.torsional, both.rolling) == (3e-3, 2e-3)
     assert both.stiffness == pytest.approx(7.5e3)
     assert both.damping == pytest.approx(10 * 0.75**2 + 90 * 0.25**2)
-    assert combined(a, Material()).stiffness == 1e4
+    assert combine_materials(a, Material()).stiffness == 1e4
     for one, two in product((a, b, Material()), repeat=2):
-        assert replace(combined(one, two), name="") == replace(combined(two, one), name="")
+        assert replace(combine_materials(one, two), name="") == replace(
+            combine_materials(two, one), name=""
+        )
 
 
 @pytest.mark.parametrize(
     "wrong",
     [{"mu": -0.1}, {"e": 1.1}, {"mu": np.nan}, {"rolling": np.inf}, {"mu": 1.0, "mu_static": 0.5}],
 )
-def test_wrong_materials_are_refused(wrong):
+def test_invalid_materials_are_rejected(wrong):
     with pytest.raises(ValueError, match="material 'x'"):
         Material("x", **wrong)
 
 
-def test_wrong_pairs_and_coefficients_are_refused():
+def test_invalid_material_pairs_and_coefficients_are_rejected():
     model = ball(name="steel")
-    with pytest.raises(ValueError, match="'ice' in `pairs` is no material"):
-        RigidContactPlant(model, pairs=(("steel", "ice", Material()),))
+    with pytest.raises(ValueError, match="unknown material 'ice' in `material_pairs`"):
+        RigidContactPlant(model, material_pairs=(("steel", "ice", Material()),))
     with pytest.raises(ValueError, match="twice"):
-        RigidContactPlant(model, pairs=(("steel", "steel", Material()),) * 2)
-    with pytest.raises(TypeError, match="two names and the Material"):
-        RigidContactPlant(model, pairs=(("steel", "steel"),))
-    with pytest.raises(ValueError, match="what sticks"):
+        RigidContactPlant(model, material_pairs=(("steel", "steel", Material()),) * 2)
+    with pytest.raises(TypeError, match="two names and a Material"):
+        RigidContactPlant(model, material_pairs=(("steel", "steel"),))
+    with pytest.raises(ValueError, match="mu_static must be at least mu"):
         RigidContactPlant(model, mu=0.5, mu_static=0.2)
     with pytest.raises(ValueError, match="rolling"):
         RigidContactPlant(model, rolling=-1.0)
 
 
-def test_plain_friction_has_the_parameters_of_plain_friction():
+def test_friction_parameters_of_a_plant_exist_only_if_they_are_used():
     names = [port.name for port in RigidContactPlant(ball()).parameters]
     assert names == ["gravity", "mu", "e"]
     names = [port.name for port in RigidContactPlant(ball(rolling=1.0), mu_static=1.0).parameters]

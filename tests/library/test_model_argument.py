@@ -1,4 +1,4 @@
-"""What a newcomer gives a block instead of a model is told, with how the model is had."""
+"""Blocks reject an argument that is not a model and explain how to get a model."""
 
 from pathlib import Path
 
@@ -7,15 +7,15 @@ import pytest
 from rigidblocks import (
     ClosedLoopPlant,
     FloatingBasePlant,
-    GravityCompensation,
     InverseDynamicsController,
     RobotPlant,
     export_fmu,
     load_model,
     planar2,
 )
-from rigidblocks.ssp.save import save_system
-from rigidblocks.system.system import System
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.fmi.ssp.save import save_system
+from rigidblocks.library import GravityCompensation
 from urdf_text import ARM
 
 TAKERS = [
@@ -28,26 +28,26 @@ TAKERS = [
 
 
 @pytest.mark.parametrize("block", TAKERS)
-def test_no_model_is_no_model(block, tmp_path):
+def test_block_argument_that_is_not_a_model_is_rejected(block, tmp_path):
     (tmp_path / "arm.urdf").write_text(ARM)
     robot = load_model(tmp_path / "arm.urdf")
     for given, mend in (
-        ("arm.urdf", r"str; that of a file is load_model\('arm.urdf'\).model"),
-        (Path("arm.urdf"), r"Path; that of a file is load_model\('arm.urdf'\).model"),
-        (robot, "RobotDescription; its .model is one"),
+        ("arm.urdf", r"str; use load_model\('arm.urdf'\).model"),
+        (Path("arm.urdf"), r"Path; use load_model\('arm.urdf'\).model"),
+        (robot, "RobotDescription; use its .model"),
         (None, "NoneType$"),
     ):
-        with pytest.raises(TypeError, match=f"is a Model, not of type .*{mend}"):
+        with pytest.raises(TypeError, match=f"must be a Model, not a .*{mend}"):
             block(given)
 
 
-def test_an_fmu_of_a_model_is_that_of_its_plant(tmp_path):
-    with pytest.raises(TypeError, match=r"not of a Model; RobotPlant\(model\) is the block"):
+def test_error_of_exporting_a_model_as_fmu_suggests_robot_plant(tmp_path):
+    with pytest.raises(TypeError, match=r"not Model; RobotPlant\(model\) is the block"):
         export_fmu(planar2(), tmp_path / "arm.fmu")
 
 
 @pytest.mark.parametrize("run", [{"dt": float("nan")}, {"dt": -1.0}, {"t_stop": -1.0}])
-def test_a_run_that_cannot_be_is_not_saved(tmp_path, run):
+def test_system_with_invalid_run_settings_is_not_saved(tmp_path, run):
     system = System()
     system.add("robot", RobotPlant(planar2()))
     with pytest.raises(ValueError, match=f"{next(iter(run))}.* -?{abs(next(iter(run.values())))}"):

@@ -1,20 +1,20 @@
-"""Noise: statistics against the distributions, independence, and the same bits in compiled form."""
+"""Noise has the specified distribution, is independent, and is bitwise equal in C and NumPy."""
 
 import numpy as np
 import pytest
 import scipy.special
 import scipy.stats
 
-from rigidblocks.block.memory import Memory
-from rigidblocks.kernels.stepper import compiled_stepper, numpy_stepper
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import Noise
-from rigidblocks.library.noise import noise_word, normal_quantile
+from rigidblocks.library.sensors import noise_word, normal_quantile
 
 N = 100_000
 K = np.arange(float(N))
 
 
-def test_words_are_even_in_every_bit_and_uncorrelated():
+def test_random_noise_words_are_uniform_in_every_bit_and_uncorrelated():
     words = noise_word(0, K, 0)
     assert words.min() > 0
     assert words.max() < 1
@@ -26,7 +26,7 @@ def test_words_are_even_in_every_bit_and_uncorrelated():
         assert abs(together) < 5 / N**0.5
 
 
-def test_pairs_fill_the_square():
+def test_successive_pairs_of_noise_values_are_uniform_in_the_unit_square():
     words = noise_word(3, K, 0)
     pairs, _, _ = np.histogram2d(words[::2], words[1::2], bins=16)
     assert scipy.stats.chisquare(pairs.ravel()).pvalue > 1e-3
@@ -36,7 +36,7 @@ def test_pairs_fill_the_square():
     ("first", "second"),
     [((0, 0), (1, 0)), ((0, 0), (0, 1)), ((5, 1), (5, 2)), ((0, 0), (2**26, 0)), ((1, 0), (0, 1))],
 )
-def test_seeds_and_elements_are_independent(first, second):
+def test_noise_of_different_seeds_and_elements_is_independent(first, second):
     a, b = (noise_word(seed, K, stream) for seed, stream in (first, second))
     assert not np.any(a == b)
     assert abs(np.corrcoef(a, b)[0, 1]) < 5 / N**0.5
@@ -44,7 +44,7 @@ def test_seeds_and_elements_are_independent(first, second):
         assert abs(np.corrcoef(a[lag:], b[:-lag])[0, 1]) < 5 / N**0.5
 
 
-def test_one_bit_of_the_counter_changes_half_of_the_bits():
+def test_each_bit_of_the_noise_counter_changes_half_of_the_noise_bits():
     counters = np.floor(np.random.default_rng(1).uniform(0, 2**40, 2000))
     plain = np.floor(noise_word(9, counters, 0) * 2**52).astype(np.int64)
     for bit in (0, 5, 13, 26, 39):
@@ -54,18 +54,18 @@ def test_one_bit_of_the_counter_changes_half_of_the_bits():
         assert abs(changed.mean() - 26) < 5 * 13**0.5 / 2000**0.5
 
 
-def test_the_network_never_gives_a_number_twice():
+def test_noise_words_do_not_repeat_in_100000_samples():
     for seed, begin in ((0, 0.0), (123_456_789_012, 2.0**44)):
         assert len(np.unique(noise_word(seed, begin + K, 0))) == N
 
 
-def test_the_normal_quantile_is_scipys():
+def test_normal_quantile_function_matches_the_values_of_scipy():
     u = np.concatenate([np.linspace(1e-4, 1 - 1e-4, 2001), 10.0 ** -np.arange(1, 16), [2.0**-53]])
     np.testing.assert_allclose(normal_quantile(u), scipy.special.ndtri(u), rtol=1e-12, atol=2e-15)
 
 
 @pytest.mark.parametrize("distribution", ["normal", "uniform"])
-def test_deviation_and_mean_are_those_asked_for(distribution):
+def test_noise_has_mean_zero_and_standard_deviation_one(distribution):
     words = noise_word(11, K, 4)
     y = normal_quantile(words) if distribution == "normal" else (words - 0.5) * 12**0.5
     assert abs(y.mean()) < 5 / N**0.5
@@ -74,7 +74,8 @@ def test_deviation_and_mean_are_those_asked_for(distribution):
         assert scipy.stats.kstest(y, "norm").pvalue > 1e-3
 
 
-def test_compiled_noise_has_the_same_bits():
+@pytest.mark.slow
+def test_noise_in_numpy_and_in_c_is_bitwise_equal():
     flat = Memory(Noise(1e-3, 2**51 + 12345, (0.3, 2.0, 1.0), 0.1, shape=3))
     runs = []
     for stepper in (numpy_stepper, compiled_stepper):
@@ -90,6 +91,6 @@ def test_compiled_noise_has_the_same_bits():
 
 
 @pytest.mark.parametrize("seed", [-1, 2**52, 1.5, True])
-def test_a_seed_that_is_none_is_refused(seed):
-    with pytest.raises(ValueError, match="a whole number of 0 to 2\\^52 - 1"):
+def test_invalid_noise_seed_is_rejected(seed):
+    with pytest.raises(ValueError, match="an integer from 0 to 2\\^52 - 1"):
         Noise(1e-3, seed)

@@ -1,4 +1,4 @@
-"""A robot in planar vectors is a block like any other."""
+"""Plants support robots that are described by planar vectors."""
 
 import numpy as np
 from numpy.testing import assert_allclose
@@ -7,8 +7,8 @@ from planar_models import embedded, random_planar_tree
 from rigidblocks import RobotPlant, System, simulate
 
 
-def test_planar_robot_is_a_block_that_moves_as_the_spatial_one():
-    # in NumPy and compiled, with external wrenches and the tunable gravity of two components
+def test_planar_robot_moves_like_its_spatial_embedding():
+    # in NumPy and compiled, with external wrenches and a gravity parameter of two components
     tree = random_planar_tree(np.random.default_rng(3), (-1, 0, 0))
     start = {"q0": [0.1, -0.2, 0.3], "external_wrenches": True}
     plants = RobotPlant(tree, **start), RobotPlant(embedded(tree), **start)

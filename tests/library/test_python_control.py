@@ -1,4 +1,4 @@
-"""Systems of python-control as blocks, and linearized blocks as systems of python-control."""
+"""Conversion of python-control systems to blocks and of linearized blocks to python-control."""
 
 import numpy as np
 import pytest
@@ -17,13 +17,13 @@ SEEDS = range(5)
 
 
 def held(u):
-    """The inputs (m, n) of so many steps, by the time of each."""
+    """Return inputs (m, n), constant in each of n steps, as a function of time."""
     return lambda t: {"u": u[:, min(round(t / H), u.shape[1] - 1)]}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_sampled_system_of_theirs_moves_as_they_have_it(seed, rng):
-    np.random.seed(seed)  # noqa: NPY002 - which is what they draw from
+def test_response_of_the_sampled_state_space_block_matches_python_control(seed, rng):
+    np.random.seed(seed)  # noqa: NPY002 - the generator of python-control
     theirs = control.drss(4, 2, 3)
     theirs.dt = H
     u = rng.normal(size=(3, 100))
@@ -35,13 +35,13 @@ def test_a_sampled_system_of_theirs_moves_as_they_have_it(seed, rng):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_continuous_system_of_theirs_moves_as_they_have_it(seed):
-    np.random.seed(seed)  # noqa: NPY002 - which is what they draw from
+def test_continuous_step_response_matches_python_control(seed):
+    np.random.seed(seed)  # noqa: NPY002 - the generator of python-control
     theirs = control.rss(4, 2, 1, strictly_proper=True)
     t = H * np.arange(101)
     expected = control.step_response(theirs, t).outputs[:, 0]
     fast = np.abs(control.poles(theirs)).max() * H
-    assert fast < 0.5  # so that a step of h errs by 0.02**5 / 120
+    assert fast < 0.5  # the error of an RK4 step of H / 25 is 0.02**5 / 120
     y = outputs(StateSpace.of(theirs), H / 25, 2500, lambda _: {"u": 1.0}, method=RK4)[::25]
     assert_allclose(y, expected.T, rtol=1e-8, atol=1e-8)
 
@@ -50,7 +50,7 @@ def test_a_continuous_system_of_theirs_moves_as_they_have_it(seed):
 @pytest.mark.parametrize(
     ("num", "den"), [([2.0], [1.0, 3.0]), ([0.5, 0.0, 1.0], [1.0, 0.4, 0.2]), ([0.0], [1.0, 0.1])]
 )
-def test_a_transfer_function_of_theirs_has_their_response(num, den, dt):
+def test_frequency_response_of_the_transfer_function_block_matches_python_control(num, den, dt):
     theirs = control.tf(num, den, dt)
     block = TransferFunction.of(theirs)
     back = control.ss(*linearize(block))
@@ -59,23 +59,23 @@ def test_a_transfer_function_of_theirs_has_their_response(num, den, dt):
     assert_allclose(back(1j * w), theirs(1j * w), rtol=1e-12, atol=1e-15)
 
 
-def test_what_is_no_block_is_refused():
+def test_unsupported_python_control_systems_are_rejected():
     two = control.tf([[[1.0], [2.0]]], [[[1.0, 2.0], [1.0, 3.0]]])
-    with pytest.raises(ValueError, match=r"one input and one output; make it"):
+    with pytest.raises(ValueError, match=r"one input and one output; convert"):
         TransferFunction.of(two)
-    with pytest.raises(TypeError, match=r"a TransferFunction has no A, B, C, D; give a state"):
+    with pytest.raises(TypeError, match=r"a TransferFunction has no A, B, C, D; pass a state"):
         StateSpace.of(two)
     with pytest.raises(TypeError, match=r"a StateSpace has no num and den"):
         TransferFunction.of(control.ss([[-1.0]], [[1.0]], [[1.0]], [[0.0]]))
     with pytest.raises(ValueError, match=r"no higher degree"):
         TransferFunction.of(control.tf([1.0, 2.0], [1.0]))
     open_time = control.tf([1.0], [1.0, 0.5], True)
-    with pytest.raises(ValueError, match=r"dt = True, and the sample time given is None"):
+    with pytest.raises(ValueError, match=r"dt = True, but the given sample time is None"):
         TransferFunction.of(open_time)
     assert TransferFunction.of(open_time, sample_time=H).sample_time == H
 
 
-def test_a_closed_loop_of_ours_has_the_poles_of_theirs():
+def test_closed_loop_poles_match_the_poles_of_python_control():
     q = (0.4, -0.3)
     robot, pd = RobotPlant(planar2()), PDController((60.0, 30.0), (8.0, 4.0))
     plant = linearize(robot, at={"q": q, "tau": (0.0, 0.0)}, inputs=["tau"], outputs=["q", "qd"])
@@ -90,7 +90,7 @@ def test_a_closed_loop_of_ours_has_the_poles_of_theirs():
     assert_allclose(np.sort_complex(control.poles(loop)), np.sort_complex(ours), rtol=1e-9)
 
 
-def test_a_sampled_lag_is_theirs_with_its_input_held():
+def test_sampled_low_pass_matches_the_zero_order_hold_of_python_control():
     theirs = control.c2d(control.tf([1.0], [0.3, 1.0]), H, method="zoh")
     u = np.sin(np.arange(100.0))[None]
     expected = control.forced_response(theirs, U=u).outputs

@@ -1,4 +1,4 @@
-"""Random scenes of bodies of all shapes: nothing falls through, and no energy is gained."""
+"""Random scenes of bodies of all shapes: no body falls through others or gains energy."""
 
 import numpy as np
 import pytest
@@ -11,14 +11,14 @@ def scenes():
     return script("benchmarks/random_scenes.py")
 
 
-# of each world the first ones and one that is hard: in world 2 number 1807 is jammed in a corner
-# with mu = 1, in world 1 number 2330 overlaps, bounces and slides at its start, in world 202 number
-# 241 is driven against a wall faster than the fastest before, in world 218 number 2359 slides with
-# mu = 1 on two corners of a box of which each is pressed by the friction of the other
+# Each world runs its first scenes and one difficult scene. World 2, 1807: a body is jammed in a
+# corner with mu = 1. World 1, 2330: a body overlaps, bounces and slides at the start. World 202,
+# 241: a body hits a wall faster than any body before. World 218, 2359: a box slides with
+# mu = 1 on two corners, and the friction of each corner presses the other corner down
 @pytest.mark.slow
 @pytest.mark.parametrize("law", ["newton", "poisson"])
 @pytest.mark.parametrize(("seed", "hard"), [(2, 1807), (1, 2330), (202, 241), (218, 2359)])
-def test_random_scenes_stay_in_their_pit_and_gain_no_energy(scenes, law, seed, hard):
+def test_bodies_of_random_scenes_stay_in_a_pit_and_gain_no_energy(scenes, law, seed, hard):
     one = scenes.world(seed, law)
     for number in (*range(12), hard):
         kind = scenes.KINDS[number % 3]

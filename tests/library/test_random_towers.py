@@ -1,16 +1,16 @@
-"""Towers of bricks of very different masses, none straight above the other, stay where they are."""
+"""Towers of bricks with random masses and random offsets stay at rest."""
 
 import numpy as np
 import pytest
 
 import rigid_scenes
-from rigidblocks.model.shapes import Box
+from rigidblocks.robot.shapes import Box
 
 BRICK = Box((0.2, 0.2, 0.1))
 
 
 def random_tower(seed, turned):
-    """A plant of 3 to 12 bricks, and where they are; each bears those above it."""
+    """Return a plant of 3 to 12 bricks, and their positions; each brick supports those above it."""
     rng = np.random.default_rng([seed, turned])
     n = int(rng.integers(3, 13))
     masses = [1.0] * (n - 1) + [10.0 ** rng.integers(2, 5)]
@@ -24,7 +24,7 @@ def random_tower(seed, turned):
 @pytest.mark.slow
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_bricks_stay(seed, turned):
+def test_random_towers_of_bricks_stay_at_rest(seed, turned):
     plant, places = random_tower(seed, turned)
     y = rigid_scenes.run(plant, 3.0)
     moved = np.abs(y.q.reshape(-1, len(places), 7)[:, :, 4:] - places)

@@ -1,4 +1,4 @@
-"""Robots in rigid contact: the laws of mechanics, closed forms, and a second algorithm."""
+"""Robots in rigid contact compared with mechanics, analytic solutions and a dense algorithm."""
 
 import warnings
 from dataclasses import replace
@@ -11,18 +11,17 @@ from numpy.testing import assert_allclose
 from random_models import random_tree
 from rigid_scenes import run
 from rigidblocks import Model, PDController, System, box_inertia, simulate
-from rigidblocks.algebra.spatial import identity, mcI, xlt
-from rigidblocks.contact import PointContact, contact_step, projected_sweeps
-from rigidblocks.contact.tree_tables import TreeTables, neighbours
+from rigidblocks.contact import PointContact, RigidContactPlant, contact_step, projected_sweeps
+from rigidblocks.contact.joint_tables import TreeTables, neighbours
 from rigidblocks.dynamics import aba, momentum, point_position
-from rigidblocks.dynamics.joint_space import expanded_parent
-from rigidblocks.formats.description import Freedoms
-from rigidblocks.joint import Fixed, Planar, Prismatic, Revolute, SixDoF, Spherical, Universal
-from rigidblocks.kernels.stepper import numpy_stepper
-from rigidblocks.library import RigidContactPlant
-from rigidblocks.model.configuration import neutral, normalized, rate
-from rigidblocks.model.shapes import Box, Plane, PointSet, Sphere
-from rigidblocks.robots import auto_tree, gripper, quadruped
+from rigidblocks.dynamics.forward import expanded_parent
+from rigidblocks.joints import Fixed, Planar, Prismatic, Revolute, SixDoF, Spherical, Universal
+from rigidblocks.kernels.compiled_stepper import numpy_stepper
+from rigidblocks.robot.configuration import neutral, normalize_quaternions, rate
+from rigidblocks.robot.robots import auto_tree, gripper, quadruped
+from rigidblocks.robot.shapes import Box, Plane, PointSet, Sphere
+from rigidblocks.robot_description.robot_description import JointProperties
+from rigidblocks.spatial.spatial import identity, mcI, xlt
 
 UP = np.array([0.0, 0.0, 1.0])
 STANCE = np.tile([0.0, 0.7, -1.4], 4)
@@ -31,21 +30,21 @@ KINDS = (SixDoF(), Revolute((0, 1, 0)), Spherical(), Prismatic(), Planar(), Fixe
 
 
 def held(now):
-    """Forces that keep a quadruped's stance."""
+    """Return the joint torques of PD control to the stance of a quadruped."""
     return np.concatenate([np.zeros(6), 150 * (STANCE - now.q[7:]) - 3 * now.qd[6:]])
 
 
 def with_a_point(model):
-    """The model with something to touch with, far from everything."""
+    """Return the model with one contact point on its first body."""
     return replace(model, contact=((PointSet(((0.0, 0.0, 0.0),)),), *[()] * (model.nb - 1)))
 
 
 def flight(model, q, qd, T, steps):
-    """Where a robot without contact is after T, by steps of Runge and Kutta."""
+    """Return the configuration of a robot without contact after T, by Runge-Kutta steps."""
     tau, h = np.zeros(model.nv), T / steps
 
     def slope(q, qd):
-        q = normalized(model, q)
+        q = normalize_quaternions(model, q)
         return np.array(rate(model, q, qd)), aba(model, q, qd, tau)
 
     for _ in range(steps):
@@ -54,19 +53,19 @@ def flight(model, q, qd, T, steps):
         c = slope(q + h / 2 * b[0], qd + h / 2 * b[1])
         d = slope(q + h * c[0], qd + h * c[1])
         q, qd = (x + h / 6 * (a[k] + 2 * b[k] + 2 * c[k] + d[k]) for k, x in enumerate((q, qd)))
-    return normalized(model, q)
+    return normalize_quaternions(model, q)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_tables_are_those_of_the_expanded_tree(seed):
+def test_tree_tables_of_rigid_contact_match_the_expanded_parent_array(seed):
     rng = np.random.default_rng(seed)
     parent = (-1, *(int(rng.integers(-1, i)) for i in range(1, 7)))
     model = random_tree(rng, parent, KINDS)
-    tables = TreeTables(model, Freedoms.of(model.nv))
+    tables = TreeTables(model, JointProperties.from_values(model.nv))
     place = {j: d for d, (_, j) in enumerate(tables.dofs)}
     expanded = expanded_parent(model)
     for d, (_, j) in enumerate(tables.dofs):
-        assert tables.before[d] == place.get(expanded[j], -1)
+        assert tables.parent_dof[d] == place.get(expanded[j], -1)
         first, count = tables.spans[d]
         assert first <= d < first + count
     for i, leaf in enumerate(tables.leaf):
@@ -74,7 +73,7 @@ def test_the_tables_are_those_of_the_expanded_tree(seed):
             assert tables.dofs[leaf][1] == model.v_slices[i].stop - 1
 
 
-def test_neighbours_are_bodies_with_a_joint_or_a_massless_body_between_them():
+def test_bodies_connected_directly_or_by_a_massless_body_do_not_collide():
     none = mcI(0.0, np.zeros(3), np.zeros((3, 3)))
     box = box_inertia((1, 1, 1), mass=1)
     model = Model("wrist", (-1, 0, 1), (Revolute(),) * 3, (identity(),) * 3, (box, none, box),
@@ -82,22 +81,22 @@ def test_neighbours_are_bodies_with_a_joint_or_a_massless_body_between_them():
     assert set(neighbours(model)) == {(0, 1), (1, 2), (0, 2)}
 
 
-def test_what_rigid_contact_does_not_know_is_refused():
+def test_unsupported_robots_in_rigid_contact_are_rejected():
     model = with_a_point(auto_tree(2))
-    with pytest.raises(ValueError, match="of type Universal, and rigid contact knows Fixed"):
+    with pytest.raises(ValueError, match="of type Universal; rigid contact supports Fixed"):
         RigidContactPlant(replace(model, joint=(Universal(), Revolute())))
-    with pytest.raises(ValueError, match="'hand' in `apart` is no body"):
-        RigidContactPlant(model, apart=(("hand", "ground"),))
-    with pytest.raises(ValueError, match="is of 3 freedoms"):
-        RigidContactPlant(model, freedoms=Freedoms.of(3))
+    with pytest.raises(ValueError, match="unknown body 'hand'"):
+        RigidContactPlant(model, collision_exclusions=(("hand", "ground"),))
+    with pytest.raises(ValueError, match="has 3 degrees of freedom"):
+        RigidContactPlant(model, joint_properties=JointProperties.from_values(3))
     ball = replace(model, joint=(Spherical(), Revolute()))
-    with pytest.raises(ValueError, match="no coordinates"):
-        RigidContactPlant(ball, freedoms=Freedoms.of(4, friction=1.0))
+    with pytest.raises(ValueError, match="nq > nv"):
+        RigidContactPlant(ball, joint_properties=JointProperties.from_values(4, friction=1.0))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1))
-def test_free_motion_is_that_of_the_articulated_body_algorithm_to_second_order(seed):
+def test_free_motion_with_contact_steps_converges_to_aba_at_second_order(seed):
     rng = np.random.default_rng(seed)
     parent = (-1, *(int(rng.integers(0, i)) for i in range(1, 7)))
     model = with_a_point(random_tree(rng, parent, KINDS))
@@ -112,7 +111,7 @@ def test_free_motion_is_that_of_the_articulated_body_algorithm_to_second_order(s
 
 
 @pytest.mark.slow
-def test_a_step_is_that_of_the_dense_algorithm():
+def test_contact_step_of_robots_matches_the_results_of_the_dense_algorithm():
     model = quadruped()
     rng = np.random.default_rng(3)
     shanks = [i for i, name in enumerate(model.body_names) if name.endswith("shank")]
@@ -125,7 +124,7 @@ def test_a_step_is_that_of_the_dense_algorithm():
     y = run(plant, 1e-3, lambda _: tau)
     points = [point_position(model, q, i, foot) - [0, 0, 0.02] for i in shanks]
     contacts = [PointContact(i, p, UP, mu=0.4) for i, p in zip(shanks, points, strict=True)]
-    # the first step has half the force, for its velocity is that of the middle
+    # the first step is a half step, because the velocities belong to midpoints of steps
     many = partial(projected_sweeps, sweeps=1000)
     want = contact_step(model, q, qd, tau, contacts, 0.5e-3, correction=0.0, solve=many)
     assert want.residual < 1e-9
@@ -135,7 +134,7 @@ def test_a_step_is_that_of_the_dense_algorithm():
 
 
 @pytest.mark.slow
-def test_a_quadruped_stands_and_the_ground_bears_its_weight():
+def test_ground_forces_of_a_standing_quadruped_equal_its_weight():
     model = quadruped()
     plant = RigidContactPlant(model, q0=STANDING, mu=0.8)
     y = run(plant, 5.0, held)
@@ -144,10 +143,10 @@ def test_a_quadruped_stands_and_the_ground_bears_its_weight():
     assert f[-1, :, 5].sum() == pytest.approx(weight, rel=1e-6)
     assert y.in_contact[-1].sum() == 4
     assert np.abs(y.qd[-1]).max() < 1e-6
-    assert y.sweeps_made.max() <= 4  # what sticks is solved for at once, and again as it lands
+    assert y.sweeps_made.max() <= 4  # sticking contacts need one solution, and one more at landing
     centres = y.centre_of_pressure[-1].reshape(-1, 3)
     assert (np.linalg.norm(centres, axis=1) > 0).tolist() == (y.in_contact[-1] != 0).tolist()
-    # a foot's wrench acts at its centre of pressure
+    # the wrench of a foot acts at its centre of pressure
     assert np.cross(centres, f[-1, :, 3:]) == pytest.approx(f[-1, :, :3], abs=1e-9)
     h = plant.sample_time
     p = np.array([momentum(model, q, qd)[3:] for q, qd in zip(y.q, y.qd, strict=True)])
@@ -157,7 +156,7 @@ def test_a_quadruped_stands_and_the_ground_bears_its_weight():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.5, 0.04])
-def test_a_gripper_holds_a_block_by_friction_or_lets_it_slide(mu):
+def test_gripper_holds_a_block_if_and_only_if_the_friction_limit_exceeds_the_weight(mu):
     model = gripper()
     q0 = neutral(model)
     q0[0] = q0[-1] = 0.3
@@ -174,25 +173,25 @@ def test_a_gripper_holds_a_block_by_friction_or_lets_it_slide(mu):
         assert block[5] == pytest.approx(weight, abs=1e-6)
         assert np.ptp(y.q[1000:, -1] - y.q[1000:, 0]) < 1e-7
     else:
-        assert 0.97 < block[5] / (2 * mu * squeeze) < 1 + 1e-6  # it turns a little as it slides
+        assert 0.97 < block[5] / (2 * mu * squeeze) < 1 + 1e-6  # the block rotates as it slides
         assert y.qd[-1, -1] < -0.1
 
 
 def pendulum(**freedoms):
-    """A rod of 1 m that turns about y, along -z at q = 0, with a box of 10 cm at its end."""
+    """Return a rod of 1 m on a joint about y, along -z at q = 0, with a box of 10 cm at its end."""
     rod = mcI(1.0, [0, 0, -0.5], np.diag([1 / 12, 1 / 12, 1e-3]))
     end = Box((0.1, 0.1, 0.1), xlt((0, 0, -1.0)))
     model = Model(
         "pendulum", (-1,), (Revolute((0, 1, 0)),), (identity(),), (rod,), contact=((end,),)
     )
-    return model, Freedoms.of(1, **freedoms)
+    return model, JointProperties.from_values(1, **freedoms)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("e", [0.0, 0.5])
-def test_a_pendulum_hits_a_wall_and_comes_back_as_fast_as_restitution_says(e):
+def test_pendulum_rebounds_from_a_wall_with_restitution_e(e):
     model, _ = pendulum()
-    wall = Plane((1.0, 0, 0), (-0.05, 0, 0))  # where the box just touches it at q = 0
+    wall = Plane((1.0, 0, 0), (-0.05, 0, 0))  # the box touches the wall at q = 0
     plant = RigidContactPlant(model, (wall,), q0=[-1.0], e=e, mu=0.0, sample_time=2e-4)
     y = run(plant, 1.6)
     assert y.q.max() < 1e-3
@@ -205,9 +204,9 @@ def test_a_pendulum_hits_a_wall_and_comes_back_as_fast_as_restitution_says(e):
 
 
 @pytest.mark.slow
-def test_a_stop_holds_a_joint_and_pushes_it_nowhere():
+def test_joint_stop_holds_a_joint_but_never_pulls_it():
     model, freedoms = pendulum(lower=-0.5, upper=0.7)
-    y = run(RigidContactPlant(model, (), q0=[0.0], qd0=[2.0], freedoms=freedoms), 3.0,
+    y = run(RigidContactPlant(model, (), q0=[0.0], qd0=[2.0], joint_properties=freedoms), 3.0,
             lambda now: np.array([20.0 if now.t < 1.5 else -20.0]))  # fmt: skip
     assert y.q[1000, 0] == pytest.approx(0.7, abs=1e-9)
     assert y.q[-1, 0] == pytest.approx(-0.5, abs=1e-9)
@@ -216,11 +215,11 @@ def test_a_stop_holds_a_joint_and_pushes_it_nowhere():
 
 
 @pytest.mark.slow
-def test_what_starts_beyond_its_stop_comes_back_without_getting_a_velocity():
-    """By a fifth of the way a step, but 1 rad/s at most."""
+def test_joint_beyond_its_stop_returns_without_added_velocity():
+    """The position correction per step is a fifth of the violation, at most 1 rad/s."""
     model, freedoms = pendulum(lower=-0.5, upper=0.7)
     model = replace(model, gravity=np.zeros(3))
-    y = run(RigidContactPlant(model, (), q0=[1.0], freedoms=freedoms), 0.5)
+    y = run(RigidContactPlant(model, (), q0=[1.0], joint_properties=freedoms), 0.5)
     expected = [1.0]
     for _ in range(500):
         expected.append(expected[-1] - min(1e-3, 0.2 * (expected[-1] - 0.7)))
@@ -229,23 +228,25 @@ def test_what_starts_beyond_its_stop_comes_back_without_getting_a_velocity():
 
 
 @pytest.mark.slow
-def test_dry_friction_holds_up_to_its_force_and_brakes_with_it():
+def test_dry_friction_holds_a_joint_below_the_friction_limit_and_brakes_with_this_limit():
     model, freedoms = pendulum(friction=2.0)
     model = replace(model, gravity=np.zeros(3))
     I = 1 / 3
-    held = run(RigidContactPlant(model, (), freedoms=freedoms), 1.0, lambda _: np.array([1.99]))
+    held = run(
+        RigidContactPlant(model, (), joint_properties=freedoms), 1.0, lambda _: np.array([1.99])
+    )
     assert np.abs(held.q).max() < 1e-12
-    y = run(RigidContactPlant(model, (), qd0=[3.0], freedoms=freedoms), 1.0)
+    y = run(RigidContactPlant(model, (), qd0=[3.0], joint_properties=freedoms), 1.0)
     assert y.q[-1, 0] == pytest.approx(I * 3.0**2 / 2 / 2.0, abs=2e-3)
     assert y.qd[-1, 0] == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.slow
-def test_a_spring_a_damper_and_a_rotor_at_a_joint_are_as_in_closed_form():
+def test_joint_with_spring_damper_and_armature_matches_the_analytic_solution():
     model, freedoms = pendulum(stiffness=40.0, damping=0.5, armature=0.2, rest=0.3)
     model = replace(model, gravity=np.zeros(3))
     I, h = 1 / 3 + 0.2, 1e-4
-    y = run(RigidContactPlant(model, (), freedoms=freedoms, sample_time=h), 1.0)
+    y = run(RigidContactPlant(model, (), joint_properties=freedoms, sample_time=h), 1.0)
     t, d = h * np.arange(1, len(y.q) + 1), 0.5 / 2 / I
     w = np.sqrt(40 / I - d * d)
     exact = 0.3 * (1 - np.exp(-d * t) * (np.cos(w * t) + d / w * np.sin(w * t)))
@@ -254,8 +255,8 @@ def test_a_spring_a_damper_and_a_rotor_at_a_joint_are_as_in_closed_form():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("angle", [0.9, 1.3])
-def test_painleves_rod_neither_stops_the_run_nor_gains_energy(angle):
-    """A rod that slides on its end with much friction: where it jams there is no finite force."""
+def test_motion_of_painleves_rod_stays_finite_and_gains_no_energy(angle):
+    """A rod slides on its end with large friction; if it jams, no finite force is a solution."""
     q0 = np.array([0.0, np.sin(angle) / 2, angle])
     plant = RigidContactPlant(painleves_rod(), q0=q0, qd0=[2.0, 0, 0], mu=2.5)
     y = run(plant, 2.0)
@@ -264,11 +265,11 @@ def test_painleves_rod_neither_stops_the_run_nor_gains_energy(angle):
     E = (y.qd[:, 0] ** 2 + y.qd[:, 1] ** 2 + y.qd[:, 2] ** 2 / 12) / 2 + 9.81 * z
     assert np.diff(E).max() < 1e-3 * E[0]
     assert y.depth.max() < 2e-3
-    assert np.abs(y.qd[-1]).max() < 1e-3  # it lies
+    assert np.abs(y.qd[-1]).max() < 1e-3  # the rod lies at rest
 
 
 def painleves_rod():
-    """A rod of 1 m and 1 kg in a plane."""
+    """Return Painleve's rod: a rod of 1 m and 1 kg in a plane."""
     rod = mcI(1.0, np.zeros(3), np.diag([1e-3, 1 / 12, 1 / 12]))
     joints = (Prismatic((1, 0, 0)), Prismatic((0, 0, 1)), Revolute((0, 1, 0)))
     none = mcI(0.0, np.zeros(3), np.zeros((3, 3)))
@@ -279,28 +280,29 @@ def painleves_rod():
 
 
 @pytest.mark.slow
-def test_neighbours_and_those_named_do_not_touch_others_do():
+def test_neighbouring_bodies_and_excluded_pairs_do_not_collide():
     ball = Sphere(0.3)
     body = box_inertia((0.3, 0.3, 0.3), mass=1)
     model = Model("chain", (-1, 0, 1), (Prismatic((1, 0, 0)),) * 3,
                   (identity(), xlt((0.4, 0, 0)), xlt((0.1, 0, 0))), (body,) * 3,
                   body_names=("a", "b", "c"), contact=((ball,),) * 3)  # fmt: skip
     y = run(RigidContactPlant(model, ()), 0.01)
-    assert (y.contacts == 1).all()  # a and c, which overlap by 0.1
-    y = run(RigidContactPlant(model, (), apart=(("c", "a"),)), 0.01)
+    assert (y.contacts == 1).all()  # bodies a and c overlap by 0.1 m
+    y = run(RigidContactPlant(model, (), collision_exclusions=(("c", "a"),)), 0.01)
     assert (y.contacts == 0).all()
 
 
 @pytest.mark.slow
-def test_numpy_and_the_kernel_give_the_same_bytes():
+def test_robot_in_contact_has_bitwise_equal_results_in_numpy_and_in_c():
     plant = RigidContactPlant(quadruped(), q0=STANDING)
     one, two = (run(plant, 0.2, held, *stepper) for stepper in ((), (numpy_stepper,)))
     assert one.q.tobytes() == two.q.tobytes()
     assert one.f_contact.tobytes() == two.f_contact.tobytes()
 
 
-def test_a_controller_gets_each_sample_and_acts_from_it_on():
-    """The plant takes the forces that were held since the sample before, which come in time."""
+@pytest.mark.slow
+def test_controller_torques_take_effect_at_the_next_sample_of_the_plant():
+    """The plant reads torques of the previous sample, so that the controller can compute."""
     plant = RigidContactPlant(with_a_point(auto_tree(3)), (), qd0=[0.3, -1.0, 2.0])
     system = System()
     system.add("robot", plant)

@@ -1,7 +1,7 @@
-"""Published toys on a plane: Euler's disc, a rattleback that reverses, a tippe top that inverts.
+"""Published toys on a plane: Euler's disc, a rattleback and a tippe top.
 
-The second algorithm is the equations of motion of one rolling or sliding body, integrated by SciPy
-to 1e-7. Steps are of second order in their length; tolerances are those of the step of each test.
+The reference is SciPy's solution of the equations of one rolling or sliding body to 1e-7.
+The contact steps have a second-order error, and the tolerances follow from the step of each test.
 """
 
 from dataclasses import dataclass
@@ -14,15 +14,13 @@ from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 
 from rigidblocks import Model, SixDoF
-from rigidblocks.algebra.rotation import quaternion_rotation
-from rigidblocks.algebra.spatial import identity, mcI
 from rigidblocks.block.block import Record
-from rigidblocks.block.memory import Memory
-from rigidblocks.contact import Sphere
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.library import RigidContactPlant
-from rigidblocks.model.convex import Ellipsoid
-from rigidblocks.model.shapes import Cylinder
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.contact import RigidContactPlant, Sphere
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.robot.shapes import Cylinder, Ellipsoid
+from rigidblocks.spatial.rigid_motion import quaternion_rotation
+from rigidblocks.spatial.spatial import identity, mcI
 
 pytestmark = pytest.mark.slow
 
@@ -31,8 +29,9 @@ G, UP = 9.81, np.array([0.0, 0.0, 1.0])
 
 @dataclass(frozen=True, eq=False)
 class Toy:
-    """A body of mass m, centre of mass c and inertia I about it, in the frame of its shape, whose
-    point farthest along d is `support(d)`.
+    """Body of mass m, centre of mass c and central inertia I, in the frame of its shape.
+
+    `support(d)` is its farthest point in the direction d.
     """
 
     shape: Any
@@ -42,8 +41,9 @@ class Toy:
     support: Any
 
     def start(self, q, w, v=None):
-        """Place of the centre of mass, and its velocity in the body's frame: that of rolling
-        unless it is given.
+        """Return the centre of mass, and its velocity in body coordinates.
+
+        The default velocity is that of rolling without slip.
         """
         up = quaternion_rotation(q) @ UP
         rho = self.support(-up) - self.c
@@ -59,7 +59,7 @@ class Toy:
         return memory, compiled_stepper(memory)
 
     def run(self, q, w, T, h, mu, v=None):
-        """Outputs, centres of mass and rotations to base coordinates after each step."""
+        """Return outputs, centres of mass and body-to-base rotations after each step."""
         memory, step = self.kernel(h, mu)
         x, v = self.start(q, w, v)
         m, at = memory.start(), memory.where
@@ -75,7 +75,7 @@ class Toy:
         return y, y.q[:, 4:] + R @ self.c, R
 
     def energy(self, y, x, R, h):
-        """That in the middle of the steps."""
+        """Return the energy at the midpoints of the steps."""
         w = y.qd[:, :3]
         v = y.qd[:, 3:] + np.cross(w, self.c)
         up = x[:, 2] - h / 2 * np.einsum("ti,ti->t", R[:, 2], v)
@@ -83,20 +83,21 @@ class Toy:
 
 
 def cross(a, b):
-    """That of NumPy, without its overhead."""
+    """Return the cross product of two vectors, faster than NumPy's function."""
     x, y, z = a
     u, v, w = b
     return np.array([y * w - z * v, z * u - x * w, x * v - y * u])
 
 
 def quaternion_rate(q, w):
-    """Of a body with the angular velocity w in its own frame."""
+    """Return the quaternion rate of a body with angular velocity w in body coordinates."""
     return np.array([-q[1:] @ w, *(q[0] * w + cross(q[1:], w))]) / 2
 
 
 def rolled(toy, q, w, t):
-    """Angular velocity of rolling without slip: I dw/dt + w x I w = rho x F,
-    F = m (dv/dt + g up), v = -w x rho.
+    """Return the angular velocity in rolling without slip.
+
+    I dw/dt + w x I w = rho x F, F = m (dv/dt + g up), v = -w x rho.
     """
 
     def rates(_, y):
@@ -123,13 +124,13 @@ def ellipsoid(half, m, c, I):
     return Toy(Ellipsoid(half), m, np.array(c), np.array(I), lambda d: D * d / np.sqrt(d @ (D * d)))
 
 
-# Kane and Levinson 1982 (Realistic mathematical modeling of the rattleback), per unit of mass
+# Kane and Levinson 1982 (Realistic mathematical modeling of the rattleback), for unit mass
 STONE = ellipsoid(
     (0.2, 0.03, 0.02), 1.0, (0, 0, -0.01), [[2e-4, -2e-5, 0], [-2e-5, 16e-4, 0], [0, 0, 17e-4]]
 )
 
 
-def test_a_rattleback_spun_the_wrong_way_reverses_and_the_right_way_does_not():
+def test_rattleback_reverses_in_only_one_direction_of_spin():
     q, T, h = about((1, 0, 0), np.radians(0.5)), 8.0, 2.5e-4
     y, x, R = STONE.run(q, np.array([0, 0, 5.0]), T, h, mu=100.0)
     assert y.qd[:, 2].min() > 4.9
@@ -137,10 +138,10 @@ def test_a_rattleback_spun_the_wrong_way_reverses_and_the_right_way_does_not():
     E = STONE.energy(y, x, R, h)
     assert np.ptp(E) < 1e-2 * E[0]
     assert (y.qd[round(5 / h) :, 2] > 0.1).all()
-    assert y.qd[round(7.5 / h) :, 2].mean() == pytest.approx(5.0, rel=0.05)  # it has all its energy
+    assert y.qd[round(7.5 / h) :, 2].mean() == pytest.approx(5.0, rel=0.05)  # initial energy
 
 
-def test_rolling_is_of_second_order_in_the_step():
+def test_motion_error_of_rolling_bodies_is_of_second_order_in_the_step():
     q, w, T = about((1, 0, 0), np.radians(0.5)), np.array([0, 0, -5.0]), 1.5
     exact = rolled(STONE, q, w, np.array([0, T]))[-1]
     errors = []
@@ -152,7 +153,7 @@ def test_rolling_is_of_second_order_in_the_step():
 
 
 def euler_disc():
-    """The toy of Moffatt 2000 (Euler's disc and its finite-time singularity)."""
+    """Return the toy of Moffatt 2000 (Euler's disc and its finite-time singularity)."""
     r, thick, m = 0.0375, 0.0064, 0.4387
     I = np.diag([m * (3 * r * r + thick**2) / 12] * 2 + [m * r * r / 2])
     rim = lambda d: np.array([*(r * d[:2] / np.hypot(*d[:2])), np.sign(d[2]) * thick / 2])  # noqa: E731
@@ -160,13 +161,14 @@ def euler_disc():
 
 
 def precession(disc, degrees):
-    """How a disc lies, and the rate and axis with which it turns when its centre of mass rests:
-    Omega up x I w = rho x m g up, which for a thin disc is Omega^2 = 4 g / (r sin(inclination)).
+    """Return q of a disc in steady precession, the precession rate and the rotation axis.
+
+    Omega up x I w = rho x m g up. For a thin disc Omega^2 = 4 g / (r sin(inclination)).
     """
     q = about((1, 0, 0), np.radians(degrees))
     up = quaternion_rotation(q) @ UP
     rho = disc.support(-up)
-    axis, moment = rho * up[1] / rho[1], cross(rho, disc.m * G * up)  # the rate of one turn round
+    axis, moment = rho * up[1] / rho[1], cross(rho, disc.m * G * up)  # angular velocity / Omega
     turned = cross(up, disc.I @ axis)
     omega = np.sqrt(moment @ turned / (turned @ turned))
     assert omega**2 * turned == pytest.approx(moment, abs=1e-12)
@@ -176,7 +178,7 @@ def precession(disc, degrees):
 
 
 @pytest.mark.parametrize("degrees", [60, 30, 10])
-def test_a_coin_that_rolls_round_precesses_as_its_inclination_says(degrees):
+def test_rolling_coin_precesses_at_the_analytic_rate_for_its_inclination(degrees):
     disc, h = euler_disc(), 2.5e-4
     q, omega, axis = precession(disc, degrees)
     y, x, R = disc.run(q, omega * axis, 1.0, h, mu=10.0)
@@ -184,7 +186,7 @@ def test_a_coin_that_rolls_round_precesses_as_its_inclination_says(degrees):
     assert np.polyfit(t, turns, 1)[0] == pytest.approx(omega, rel=2e-4)
     assert np.degrees(np.arccos(R[:, 2, 2])) == pytest.approx(degrees, abs=0.01)
     assert np.abs(x[:, :2]).max() < 1e-4 * 0.0375
-    # the face comes round slowly: with 1 - cos(inclination) of it where the disc is thin
+    # the face rotates slowly: at (1 - cos(inclination)) Omega for a thin disc
     face = np.unwrap(np.arctan2(R[:, 1, 0] - R[:, 0, 1], R[:, 0, 0] + R[:, 1, 1]))
     slow = omega * (1 + axis[2] - np.cos(np.radians(degrees)))
     assert np.polyfit(t, face, 1)[0] == pytest.approx(slow, rel=2e-3)
@@ -193,8 +195,9 @@ def test_a_coin_that_rolls_round_precesses_as_its_inclination_says(degrees):
 
 
 def slid(toy, R, mu, q, w, v, t):
-    """The inclination of a sphere of radius R about another point than its centre of mass, that
-    slides with Coulomb friction (the sign of the slip smoothed over 1e-4 m/s).
+    """Return the inclination of a sliding sphere of radius R with an eccentric centre of mass.
+
+    Coulomb friction acts on it, with the sign of the slip smoothed over 1e-4 m/s.
     """
     inward = np.linalg.inv(toy.I)
 
@@ -203,7 +206,7 @@ def slid(toy, R, mu, q, w, v, t):
         E = quaternion_rotation(q)
         arm = -toy.c - R * (E @ UP)
         slip = (v + E.T @ cross(w, arm)) * (1, 1, 0)
-        force = UP - mu * slip / np.sqrt(slip @ slip + 1e-8)  # of a unit of pressure
+        force = UP - mu * slip / np.sqrt(slip @ slip + 1e-8)  # for a unit normal force
         free = inward @ -cross(w, toy.I @ w)
         pressed = inward @ cross(arm, E @ force)
         bias = cross(free, toy.c) + cross(w, cross(w, toy.c))
@@ -215,27 +218,27 @@ def slid(toy, R, mu, q, w, v, t):
     return np.arccos(1 - 2 * (s.y[1] ** 2 + s.y[2] ** 2) / (s.y[:4] ** 2).sum(axis=0))
 
 
-# masses and lengths of Rauch-Wojciechowski and Rutstam 2014 (Dynamics of an inverting tippe top)
+# mass and lengths of Rauch-Wojciechowski and Rutstam 2014 (Dynamics of an inverting tippe top)
 R_TOP, ALPHA, I_TOP = 0.02, 0.3, 0.02 * 0.02**2 * np.diag([131 / 350, 131 / 350, 2 / 5])
 TIPPE_TOP = Toy(Sphere(R_TOP), 0.02, np.array([0, 0, -ALPHA * R_TOP]), I_TOP, lambda d: R_TOP * d)
 
 
 def jelletts_integral(y, turn):
-    """That of the tippe top, in the middle of each step."""
+    """Return Jellett's integral of the tippe top at the midpoint of each step."""
     L = np.einsum("tij,tj->ti", turn, y.qd[:, :3] @ I_TOP)
     arm = R_TOP * (UP - ALPHA * turn[:, :, 2])
     return ((L[1:] + L[:-1]) / 2 * arm[:-1]).sum(axis=1)
 
 
 def threshold_of_inversion():
-    """What Jellett's integral has to be above, where 1 - alpha < I1 / I3 < 1."""
+    """Return the least Jellett's integral with which the top inverts, for 1 - alpha < I1/I3 < 1."""
     m, gamma = TIPPE_TOP.m, I_TOP[0, 0] / I_TOP[2, 2]
     assert 1 - ALPHA < gamma < 1
     least = np.sqrt(m * G * R_TOP**3 * I_TOP[2, 2] * ALPHA / (1 + ALPHA - gamma))
     return least * (1 + ALPHA) ** 2
 
 
-def test_a_tippe_top_inverts_and_keeps_jelletts_integral():
+def test_tippe_top_inverts_and_conserves_jelletts_integral():
     mu, spin, h, q = 0.05, 130.0, 5e-4, about((1, 0, 0), 0.6)
     w = quaternion_rotation(q) @ (0, 0, spin)
     y, x, turn = TIPPE_TOP.run(q, w, 6.0, h, mu, np.zeros(3))
@@ -247,7 +250,7 @@ def test_a_tippe_top_inverts_and_keeps_jelletts_integral():
     exact = slid(TIPPE_TOP, R_TOP, mu, q, w, np.zeros(3), t)
     assert_allclose(tilt[round(t[1] / h) - 1 :: round(t[1] / h)][:20], exact[1:], atol=0.03)
     assert np.degrees(tilt[-1000:]).min() > 170
-    # upside down it spins with what Jellett's integral leaves it
+    # in the inverted state Jellett's integral determines the spin
     w_end = jellett[0] / (I_TOP[2, 2] * R_TOP * (1 + ALPHA))
     assert -y.qd[-1000:, 2].mean() == pytest.approx(w_end, rel=1e-2)
     assert np.diff(TIPPE_TOP.energy(y, x, turn, h)).max() < 1e-6 * TIPPE_TOP.m * G * R_TOP

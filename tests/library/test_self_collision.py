@@ -1,4 +1,4 @@
-"""A robot that overlaps itself where its joints cannot open the overlap."""
+"""Robots with overlapping bodies whose joints cannot separate them."""
 
 from dataclasses import replace
 
@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from rigid_scenes import run
+from rigidblocks.contact import RigidContactPlant
 from rigidblocks.dynamics import energy
-from rigidblocks.library import RigidContactPlant
-from rigidblocks.model.shapes import Box, Cylinder
-from rigidblocks.robots import quadruped
+from rigidblocks.robot.robots import quadruped
+from rigidblocks.robot.shapes import Box, Cylinder
 
 pytestmark = pytest.mark.slow
 
 
 def bulky():
-    """A quadruped whose thighs reach 2 mm into its trunk, along the axes that they turn about."""
+    """Return a quadruped whose thighs overlap its trunk by 2 mm along their joint axes."""
     model = quadruped()
     own = {"trunk": Box((0.6, 0.2, 0.1)), "thigh": Box((0.06, 0.164, 0.15)),
            "shank": Cylinder(0.02, 0.2)}  # fmt: skip
@@ -28,7 +28,7 @@ def bulky():
 
 
 @pytest.mark.parametrize(("h", "seed"), [(1e-3, 3), (4e-3, 1), (4e-3, 4)])
-def test_a_robot_that_overlaps_itself_gains_no_energy(h, seed):
+def test_robot_with_overlapping_bodies_gains_no_energy(h, seed):
     model, rng = bulky(), np.random.default_rng(seed)
     q0 = np.concatenate([rng.normal(size=4), [0, 0, 0.8], rng.uniform(-1.5, 1.5, 12)])
     q0[:4] /= np.linalg.norm(q0[:4])

@@ -1,4 +1,4 @@
-"""Signal blocks without memory, or with samples, each against its law."""
+"""Stateless and sampled signal blocks match their formulas."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ from signal_runs import outputs, value
 H = 0.01  # s
 
 
-def test_blocks_without_memory_are_their_laws(rng):
+def test_stateless_blocks_match_their_formulas(rng):
     a, b, c = rng.normal(size=(3, 2))
     K = rng.normal(size=(3, 2))
     assert_array_equal(value(Constant(K)), K)
@@ -44,7 +44,7 @@ def test_blocks_without_memory_are_their_laws(rng):
     assert_allclose(value(Product("*/*", 2), u1=a, u2=b, u3=c), a / b * c)
 
 
-def test_blocks_that_pick_signals_pick_them(rng):
+def test_mux_demux_selector_and_switch_route_their_signals(rng):
     a, b = rng.normal(size=(2, 2))
     assert_array_equal(value(Mux((2, (), 2)), u1=a, u2=7.0, u3=b), [*a, 7.0, *b])
     demux = Demux((2, (), 1))
@@ -55,7 +55,7 @@ def test_blocks_that_pick_signals_pick_them(rng):
     assert_array_equal(value(Switch(0.2, 2), u1=a, u2=0.1999, u3=b), b)
 
 
-def test_limits_and_zones_of_a_ramp():
+def test_saturation_and_dead_zone_match_their_formulas():
     u = np.linspace(-2, 2, 81)
     assert_array_equal(value(Saturation(-1, 0.5, shape=81), u=u), np.clip(u, -1, 0.5))
     assert_array_equal(value(Saturation(upper=0.5, shape=81), u=u), np.minimum(u, 0.5))
@@ -76,21 +76,21 @@ def test_limits_and_zones_of_a_ramp():
     ],
 )
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_logic_is_its_truth_table(operation, truth, n):
+def test_logic_block_matches_its_truth_table(operation, truth, n):
     bits = np.array(np.meshgrid(*[[0.0, 1.0]] * n)).reshape(n, -1)
     given = {f"u{k}": row for k, row in enumerate(bits, 1)}
     found = value(Logic(operation, n, bits.shape[1]), **given)
     assert found.tolist() == [float(truth(column.astype(bool).tolist())) for column in bits.T]
 
 
-def test_not_and_comparison():
+def test_logic_not_and_compare_match_their_definitions():
     assert [float(value(Logic("not"), u1=u)) for u in (0.0, 1.0, 0.4, 0.6)] == [1, 0, 1, 0]
     compared = value(Compare(0.5, 3), u1=(0.4, 0.5, 0.6))
     assert compared.tolist() == [1.0, 0.0, 0.0]
     assert float(value(Compare(), u1=1.0, u2=2.0)) == 1.0
 
 
-def test_delays_shift_samples(rng):
+def test_delay_blocks_delay_by_their_number_of_samples(rng):
     u = rng.normal(size=(30, 2))
 
     def held(t):
@@ -105,8 +105,8 @@ def test_delays_shift_samples(rng):
 
 
 @pytest.mark.parametrize("samples", [1.0, 2.0, 2.3, 7.999])
-def test_a_transport_delay_errs_as_a_straight_line_between_samples(samples):
-    """The bound max|d2u/dt2| T^2 / 8, also between the samples; a straight line is exact."""
+def test_transport_delay_has_the_error_of_linear_interpolation(samples):
+    """The bound max|d2u/dt2| T^2 / 8 is satisfied at all times; a straight line is exact."""
     delay, fine = samples * H, H / 5
     block, omega = TransportDelay(delay, H, y0=0.0), 3.0
     t = np.arange(201) * fine
@@ -122,7 +122,7 @@ def test_a_transport_delay_errs_as_a_straight_line_between_samples(samples):
     assert_array_equal(wave[t < delay - 1e-9], 0.0)
 
 
-def test_a_rate_transition_holds_to_slower_parts_and_delays_to_faster_ones():
+def test_rate_transition_holds_for_slower_readers_and_delays_for_faster_readers():
     def ramp(t):
         return {"u": t}
 
@@ -133,7 +133,7 @@ def test_a_rate_transition_holds_to_slower_parts_and_delays_to_faster_ones():
     assert_allclose(faster, expected, atol=1e-15)
 
 
-def test_a_rate_limiter_follows_at_its_rates():
+def test_rate_limiter_limits_the_slope_of_its_output():
     block = RateLimiter(2.0, -1.0, sample_time=H)
     y = outputs(block, H, 100, lambda t: {"u": 1.0 if t < 0.7 else -1.0})
     t = np.arange(101) * H
@@ -145,13 +145,13 @@ def test_a_rate_limiter_follows_at_its_rates():
     assert_allclose(y, lag, atol=1e-6)
 
 
-def test_hysteresis_remembers():
+def test_hysteresis_output_is_constant_between_its_thresholds():
     given = [0.0, 0.5, 1.1, 0.5, -0.9, -1.1, 0.9, 1.0, 1.01]
     y = outputs(Hysteresis(-1.0, 1.0, H), H, 8, lambda t: {"u": given[round(t / H)]})
     assert y.tolist() == [0, 0, 1, 1, 1, 0, 0, 0, 1]
 
 
-def test_a_counter_counts_rising_edges_up_to_its_limit():
+def test_counter_counts_rising_edges_up_to_its_limit():
     pulses = [1, 1, 0, 1, 0, 0, 1, 1, 0, 1, 0, 1, 1]
 
     def given(t):
@@ -167,34 +167,38 @@ def test_a_counter_counts_rising_edges_up_to_its_limit():
     [
         (lambda: Gain((1.0, 2.0), shape=3), "a gain of shape (3,) needs k of that shape"),
         (lambda: Gain(2.0, matrix=True), "a matrix gain needs k of shape (m, n)"),
-        (lambda: Sum("+*"), "the signs of a sum are some of + and - in a row, not '+*'"),
-        (lambda: Product(""), "the operations of a product are some of * and /"),
-        (lambda: Mux(()), "a mux needs the length of each signal"),
-        (lambda: Demux((2, (1, 2))), "a demux needs the length of each signal"),
-        (lambda: Selector(3, (0, 1)), "takes some of 1 to 3, not (0, 1)"),
-        (lambda: Saturation(), "needs a lower limit, an upper one, or both"),
+        (lambda: Sum("+*"), "the signs of a sum must be a string of + and -, not '+*'"),
+        (lambda: Product(""), "the operations of a product must be a string of * and /"),
+        (lambda: Mux(()), "invalid signal lengths () of a mux; expected one length per signal"),
+        (lambda: Demux((2, (1, 2))), "invalid signal lengths (2, (1, 2)) of a demux"),
+        (lambda: Selector(3, (0, 1)), "must contain one or more indices from 1 to 3, not (0, 1)"),
+        (lambda: Saturation(), "needs a lower limit, an upper limit, or both"),
         (lambda: Saturation(1.0, 0.0), "a saturation needs lower <= upper, not 1.0 and 0.0"),
-        (lambda: RateLimiter(-1.0), "needs rising above zero and falling below zero"),
+        (
+            lambda: RateLimiter(-1.0),
+            "must satisfy `rising` > 0 and `falling` < 0, not -1.0 and 1.0",
+        ),
         (lambda: Logic("maybe"), "must be one of and, or, xor, nand, nor, xnor, not, not 'maybe'"),
         (lambda: Hysteresis(1.0, 0.0, H), "a hysteresis needs lower < upper"),
         (lambda: Counter(H, 0), "the limit of a counter must be at least 1, not 0"),
-        (lambda: Delay(0, H), "a delay takes 1 sample or more, not 0"),
-        (lambda: Delay(10**6, H), "at most 5000 are remembered"),
-        (lambda: TransportDelay(H / 2, H), "needs a sample time of at most that"),
+        (lambda: Delay(0, H), "a delay must be an integer of at least 1 sample, not 0"),
+        (lambda: Delay(10**6, H), "the maximum is 5000 samples"),
+        (lambda: TransportDelay(H / 2, H), "must not exceed the delay of"),
         (lambda: RateTransition(0.3, 0.2), "must be a multiple of the other"),
         (lambda: UnitDelay(H, 2, y0=(1.0, 2.0, 3.0)), "of shape (2,) needs y0 of that shape"),
     ],
 )
-def test_what_makes_no_sense_is_refused(make, said):
+def test_inconsistent_signal_block_arguments_are_rejected(make, said):
     with pytest.raises(ValueError, match=r".") as caught:
         make()
     assert said in caught.value.args[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "b", "a"), ("b", "c", "a")])
 @pytest.mark.parametrize("form", ["numpy", "fused"])
-def test_delays_in_a_chain_add_up_whatever_their_parts_are_called(names, form):
-    """A part that does nothing but sample goes behind what it samples."""
+def test_delays_in_series_add_for_any_part_names(names, form):
+    """The master steps a block that only samples after the part that it reads."""
     source, first, second = names
     system = System()
     system.add(source, Noise(H, 4))

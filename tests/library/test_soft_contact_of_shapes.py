@@ -1,6 +1,7 @@
-"""Soft contact of shapes: closed forms, what holds and what falls, and energy.
+"""Soft contact of shapes: analytic solutions, rest, sliding and energy.
 
-Steps are the usual ones, whose error is 1e-7 of the states unless another tolerance is given.
+The runs use the default tolerances unless a test sets others. The states then have an error of
+1e-7.
 """
 
 from dataclasses import replace
@@ -12,30 +13,28 @@ from rigidblocks import (
     Model,
     RobotPlant,
     SixDoF,
-    SoftContact,
     SoftContactPlant,
     System,
-    auto_tree_p,
     box_inertia,
-    cylinder_inertia,
     simulate,
     sphere_inertia,
 )
-from rigidblocks.algebra.spatial import identity
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
-from rigidblocks.contact.polytopes import polytope_row
-from rigidblocks.contact.shape_rows import shape_rows
-from rigidblocks.model.convex import ConvexHull
-from rigidblocks.model.material import Material, combined
-from rigidblocks.model.shapes import Box, Cylinder, Plane, Sphere
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.contact import SoftContact
+from rigidblocks.contact.shape_tables import polytope_row, shape_rows
+from rigidblocks.robot.material import Material, combine_materials
+from rigidblocks.robot.model import cylinder_inertia
+from rigidblocks.robot.robots import auto_tree_p
+from rigidblocks.robot.shapes import Box, ConvexHull, Cylinder, Plane, Sphere
+from rigidblocks.spatial.spatial import identity
 
 G = 9.81
 CORNERS = 0.2 * np.vstack([np.eye(3), -np.eye(3)])
 
 
 def free(*bodies, gravity=(0, 0, -G)):
-    """Free bodies of these inertias and shapes."""
+    """Return a model of free bodies from pairs (inertia, shapes)."""
     n = len(bodies)
     inertias, shapes = zip(*bodies, strict=True)
     model = Model("free", (-1,) * n, (SixDoF(),) * n, (identity(),) * n, inertias, contact=shapes)
@@ -43,7 +42,7 @@ def free(*bodies, gravity=(0, 0, -G)):
 
 
 def at(*places):
-    """The positions (nq,) of bodies that are not turned, or of (quaternion, place)."""
+    """Return q (nq,) of bodies given by position, or by (quaternion, position)."""
     parts = (one if len(one) == 2 else ((1, 0, 0, 0), one) for one in places)
     return np.concatenate([[*q, *p] for q, p in parts])
 
@@ -63,7 +62,7 @@ def run(plant, t, dt=0.01, **options):
 
 
 def felt(contact, q, qd=None):
-    """The outputs of a block of contact by name, at rest unless there are velocities."""
+    """Return the outputs of a contact block by name, with zero velocity by default."""
     evaluator = NumpyEvaluator(Memory(contact))
     m = evaluator.memory.start()
     m[evaluator.memory.where["q"]] = q
@@ -75,9 +74,11 @@ def felt(contact, q, qd=None):
 
 
 @pytest.mark.slow
-def test_a_box_presses_on_a_plane_by_its_depth_and_is_righted_by_what_its_face_has():
-    """p = K d / A; the moment is K / A times the moment of area, less that of the force, which
-    comes to act beside the middle, for small angles.
+def test_contact_pressure_and_righting_moment_of_a_box_match_the_analytic_solution():
+    """The pressure is p = K d / A.
+
+    For small angles the righting moment is K / A times the second moment of area, minus the moment
+    of the normal force, whose centre of pressure shifts.
     """
     a, b, c, K, d = 0.4, 0.3, 0.2, 1e5, 1e-3
     contact = SoftContact(free(block(sides=(a, b, c))), K)
@@ -93,8 +94,8 @@ def test_a_box_presses_on_a_plane_by_its_depth_and_is_righted_by_what_its_face_h
 
 
 @pytest.mark.slow
-def test_the_force_of_polytopes_is_that_of_an_energy():
-    """Its work around small squares in all planes of the six freedoms is nothing."""
+def test_soft_contact_force_on_a_polytope_is_conservative():
+    """The force on a polytope has a symmetric derivative by the position, so it has a potential."""
     hull = (box_inertia((0.3,) * 3, mass=1.0), (ConvexHull(CORNERS),))
     contact = SoftContact(free(block(), hull), 1e4, ground=())
     rng = np.random.default_rng(1)
@@ -117,7 +118,7 @@ def test_the_force_of_polytopes_is_that_of_an_energy():
 
 
 @pytest.mark.slow
-def test_force_and_counterforce_leave_the_momentum_alone():
+def test_soft_contact_forces_between_bodies_conserve_momentum():
     contact = SoftContact(free(block(), block(), ball()), 1e4, 30.0, 0.7, ground=())
     rng = np.random.default_rng(2)
     for _ in range(30):
@@ -129,7 +130,7 @@ def test_force_and_counterforce_leave_the_momentum_alone():
 
 
 @pytest.mark.slow
-def test_materials_are_springs_in_series():
+def test_stiffnesses_of_two_contact_materials_combine_in_series():
     one, other = (
         Material("one", 0.5, stiffness=1e4, damping=20.0),
         Material("other", 0.8, stiffness=3e4, damping=90.0),
@@ -137,18 +138,18 @@ def test_materials_are_springs_in_series():
     model, rest = free(block(material=one)), Plane()
     q, qd = at((0, 0, 0.099)), [0, 0, 0, 0, 0, -0.1]
     object.__setattr__(rest, "material", other)
-    pair = combined(one, other)
+    pair = combine_materials(one, other)
     contact = SoftContact(model, 1.0, ground=(rest,))
     expected = pair.stiffness * 1e-3 + pair.damping * 0.1
     assert felt(contact, q, qd)["f_ext"][0, 5] == pytest.approx(expected, rel=1e-9)
     named = (("one", "other", Material(stiffness=5e3, damping=0.0)),)
-    contact = replace(contact, pairs=named)
+    contact = replace(contact, material_pairs=named)
     assert felt(contact, q, qd)["f_ext"][0, 5] == pytest.approx(5.0, rel=1e-9)
 
 
 @pytest.mark.slow
-def test_balls_come_back_as_hunt_and_crossley_say():
-    """v / c - log(1 + c v) / c^2 is the same before and behind, whatever the spring is."""
+def test_ball_restitution_matches_the_hunt_crossley_solution():
+    """v / c - log(1 + c v) / c^2 is equal before and after the impact, for any stiffness."""
     c, speeds = 0.3, (0.5, 1.0, 2.0)
     q0 = at(*((k, 0, 0.1) for k in range(3)))
     qd0 = np.concatenate([[0, 0, 0, 0, 0, -v] for v in speeds])
@@ -163,7 +164,7 @@ def test_balls_come_back_as_hunt_and_crossley_say():
 
 
 @pytest.mark.slow
-def test_a_block_on_a_slope_sticks_or_slides_as_coulomb_says():
+def test_soft_block_on_a_slope_sticks_or_slides_according_to_coulombs_law():
     angle = np.radians(20)
     model = free(block(), gravity=(G * np.sin(angle), 0, -G * np.cos(angle)))
     q0 = at((0, 0, 0.1 - 2 * G * np.cos(angle) / 1e6))
@@ -175,8 +176,8 @@ def test_a_block_on_a_slope_sticks_or_slides_as_coulomb_says():
 
 
 @pytest.mark.slow
-def test_a_ball_that_slides_comes_to_roll():
-    """v / v0 = 1 / (1 + m r^2 / I) with the lever r of half the depth below the surface."""
+def test_sliding_ball_finally_rolls_without_slip():
+    """v / v0 = 1 / (1 + m r^2 / I); the lever r ends at half the depth below the surface."""
     K, v = 1e5, 1.0
     robot = RobotPlant(free(ball()), at((0, 0, 0.1 - G / K)), [0, 0, 0, v, 0, 0])
     result = run(SoftContactPlant(robot, K, 300.0, 0.3), 3.0)
@@ -186,19 +187,19 @@ def test_a_ball_that_slides_comes_to_roll():
 
 
 @pytest.mark.slow
-def test_a_cylinder_rolls_two_metres():
+def test_cylinder_rolls_without_slip_on_soft_contact():
     K, radius = 1e6, 0.1
     body = (cylinder_inertia(radius, 0.2, mass=1.0), (Cylinder(radius, 0.2),))
     lever = radius - G / (2 * K) / 2
     q0 = at(((np.sqrt(0.5), np.sqrt(0.5), 0, 0), (0, 0, radius - G / (2 * K))))
-    qd0 = [0, 0, -1 / lever, 1, 0, 0]  # its axis z is along -y
+    qd0 = [0, 0, -1 / lever, 1, 0, 0]  # the cylinder axis z points along -y
     result = run(SoftContactPlant(RobotPlant(free(body), q0, qd0), K, 300.0, 0.5), 2.0)
     assert result["bodies.q"][-1, 4] == pytest.approx(2.0, abs=1e-6)
 
 
 @pytest.mark.slow
-def test_a_block_that_spins_on_its_face_stops_as_its_moment_says():
-    """A square: the moment is mu m g times the mean distance, 0.3826 of its side."""
+def test_spinning_block_decelerates_by_the_analytic_friction_moment():
+    """The friction moment of a square is mu m g times the mean distance, 0.3826 of its side."""
     side, w = 0.3, 3.0
     q0 = at((0, 0, 0.05 - G / 1e6))
     qd0 = [0, 0, w, 0, 0, 0]
@@ -212,9 +213,11 @@ def test_a_block_that_spins_on_its_face_stops_as_its_moment_says():
 
 
 @pytest.mark.slow
-def test_three_equal_cubes_stay():
-    """Faces that are exactly aligned: z by the springs, but for what a strip of the depth at their
-    edges does.
+def test_three_cubes_on_soft_contact_stay_at_rest():
+    """The faces of the cubes are exactly aligned.
+
+    The heights follow from the spring deflections; near the edges a strip as wide as the depth
+    differs.
     """
     n, K, D = 3, 1e8, 1e5
     cubes = free(*[block(10.0, (1.0, 1.0, 1.0))] * n)
@@ -229,7 +232,7 @@ def test_three_equal_cubes_stay():
 
 
 @pytest.mark.slow
-def test_crossed_beams_and_a_peg_across_a_smaller_cube_stay():
+def test_crossed_beams_and_a_peg_on_a_smaller_cube_stay_at_rest():
     half = np.sqrt(0.5)
     beam, cube = block(10.0, (2.0, 0.2, 0.2)), block(10.0, (0.3, 0.3, 0.3))
     peg = block(2.0, (1.0, 0.1, 0.1))
@@ -238,7 +241,7 @@ def test_crossed_beams_and_a_peg_across_a_smaller_cube_stay():
     q0 = at((0, 0, 0.1), crossed, (0, 3.0, 0.15), (0.05, 3.0, 0.35))
     result = run(SoftContactPlant(RobotPlant(model, q0), 1e6, 2e3, 0.5), 10.0, 0.1)
     q = result["bodies.q"][-1]
-    crossing = 0.2 * 0.2 / (2.0 * 0.2)  # the part of the largest face that is on the other one
+    crossing = 0.2 * 0.2 / (2.0 * 0.2)  # part of the largest face that the other beam covers
     sunk = 20.0 * G / 1e6 + 10.0 * G / (1e6 * crossing)
     assert q0[13] - q[13] == pytest.approx(sunk, rel=0.01)
     assert np.abs(q - q0).max() < 1.01 * sunk
@@ -246,8 +249,8 @@ def test_crossed_beams_and_a_peg_across_a_smaller_cube_stay():
 
 
 @pytest.mark.slow
-def test_what_is_thrown_gains_no_energy():
-    """Springs keep it and friction takes it, to what the steps leave."""
+def test_thrown_bodies_in_soft_contact_gain_no_energy():
+    """Springs store energy and friction dissipates it; only the step error can add energy."""
     hull = (box_inertia((0.3,) * 3, mass=1.0), (ConvexHull(CORNERS),))
     rng = np.random.default_rng(4)
     turns = rng.normal(size=(3, 4))
@@ -261,8 +264,8 @@ def test_what_is_thrown_gains_no_energy():
 
 
 @pytest.mark.slow
-def test_overlapping_cubes_get_the_work_of_the_overlap_and_no_more():
-    """K / A times the integral of the depth over the overlap, of aligned cubes."""
+def test_overlapping_cubes_gain_exactly_the_spring_energy_of_the_overlap():
+    """The overlap energy is K / A times the integral of the depth, for aligned cubes."""
     overlap, cube = 0.7, block(1000.0, (1.0, 1.0, 1.0))
     q0 = at((0, 0, 0.5), (0, 0, 1.5 - overlap))
     robot = RobotPlant(free(cube, cube, gravity=(0, 0, 0)), q0)
@@ -274,8 +277,9 @@ def test_overlapping_cubes_get_the_work_of_the_overlap_and_no_more():
 
 
 def _depths(overlap):
-    """The integral of the depth over each cross-section of the overlap, by the height in it: the
-    depth is the least of that below the top, that above the bottom and those from the sides.
+    """Return the integral of the depth over each cross-section of the overlap, by height.
+
+    The depth is the smallest distance to the top, the bottom and the sides.
     """
     found = []
     for z in np.linspace(0, overlap, 401):
@@ -284,7 +288,7 @@ def _depths(overlap):
     return np.array(found)
 
 
-def test_the_faces_of_a_hull_are_those_of_its_box():
+def test_convex_hull_of_box_corners_has_the_faces_of_the_box():
     sides = np.array([0.4, 0.3, 0.2])
     signs = np.array(np.meshgrid(*[(-1, 1)] * 3)).reshape(3, 8).T
     (row, _), (hull, _) = (
@@ -295,14 +299,14 @@ def test_the_faces_of_a_hull_are_those_of_its_box():
     np.testing.assert_allclose(one, other, atol=1e-15)
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_arguments_of_compliant_contact_are_rejected():
     robot = RobotPlant(free(block()))
     with pytest.raises(TypeError, match="RobotPlant, FloatingBasePlant or ClosedLoopPlant"):
         SoftContactPlant(SoftContact(free(block()), 1e4), 1e4)
-    with pytest.raises(ValueError, match="no two shapes of model 'free'"):
+    with pytest.raises(ValueError, match="model 'free' and the ground have no pair of shapes"):
         SoftContactPlant(robot, 1e4, ground=())
-    with pytest.raises(ValueError, match="'table' in `apart` is no body"):
-        SoftContactPlant(robot, 1e4, apart=(("table", "ground"),))
+    with pytest.raises(ValueError, match="unknown body with shapes 'table'"):
+        SoftContactPlant(robot, 1e4, collision_exclusions=(("table", "ground"),))
     with pytest.raises(ValueError, match="dissipation must not be negative"):
         SoftContactPlant(robot, 1e4, dissipation=-1.0)
     with pytest.raises(TypeError, match="planar"):

@@ -1,4 +1,4 @@
-"""Soft contact on height fields and meshes: as on a plane where they are flat, and by an energy."""
+"""Soft contact on height fields and meshes: flat ground equals a plane; energy is conserved."""
 
 import numpy as np
 import pytest
@@ -12,19 +12,18 @@ from rigidblocks import (
     box_inertia,
     simulate,
 )
-from rigidblocks.algebra.spatial import identity
 from rigidblocks.contact import HeightField, TriangleMesh
-from rigidblocks.model.convex import ConvexHull
-from rigidblocks.model.shapes import Box, Plane
+from rigidblocks.robot.shapes import Box, ConvexHull, Plane
+from rigidblocks.spatial.spatial import identity
 
-pytestmark = pytest.mark.slow  # each compiles a plant
+pytestmark = pytest.mark.slow  # each test compiles a plant
 G, SIDES = 9.81, (0.4, 0.3, 0.2)
 OCTAHEDRON = 0.2 * np.vstack([np.eye(3), -np.eye(3)])
 FLAT = HeightField(np.zeros((9, 9)), (0.25, 0.25), (-1.0, -1.0))
 
 
 def mesh_of(field):
-    """The triangles of a field as a mesh."""
+    """Return the triangle mesh of a height field."""
     heights, (n, m) = np.asarray(field.heights), np.shape(field.heights)
     x, y = (
         first + spacing * np.arange(count)
@@ -38,7 +37,7 @@ def mesh_of(field):
 
 
 def bodies(q0, qd0, *ground, **law):
-    """A box and an octahedron on this ground."""
+    """Return a plant with a box and an octahedron on the ground."""
     inertias = (box_inertia(SIDES, mass=2.0), box_inertia((0.3,) * 3, mass=1.0))
     shapes = ((Box(SIDES),), (ConvexHull(OCTAHEDRON),))
     model = Model("two", (-1,) * 2, (SixDoF(),) * 2, (identity(),) * 2, inertias, contact=shapes)
@@ -52,9 +51,10 @@ def run(plant, t, **options):
 
 
 @pytest.mark.parametrize("ground", [FLAT, mesh_of(FLAT)], ids=["field", "mesh"])
-def test_what_lies_flat_sinks_in_as_on_a_plane(ground):
-    """By m g / K under the pressure m g / A; in a mesh but for a strip of the depth at its edges,
-    where the nearest face is one of the sides.
+def test_box_on_flat_terrain_has_the_depth_and_pressure_of_a_plane(ground):
+    """The depth is m g / K, and the pressure is m g / A.
+
+    A mesh differs in a strip at the edges as wide as the depth, where a side face is nearest.
     """
     K, a, b = 1e5, SIDES[0], SIDES[1]
     q0 = [1, 0, 0, 0, 0.03, 0.02, 0.1, 1, 0, 0, 0, 5, 0, 9]
@@ -69,8 +69,8 @@ def test_what_lies_flat_sinks_in_as_on_a_plane(ground):
 
 
 @pytest.mark.parametrize("kind", [lambda one: one, mesh_of], ids=["field", "mesh"])
-def test_what_is_thrown_on_rough_ground_keeps_its_energy(kind):
-    """Slopes of up to 50 degrees; the energy whenever nothing touches, without a damper."""
+def test_undamped_bodies_thrown_on_rough_ground_conserve_energy(kind):
+    """The energy out of contact is constant on slopes of up to 50 degrees without damping."""
     rng = np.random.default_rng(0)
     hills = HeightField(rng.uniform(-0.15, 0.15, (17, 17)), (0.25, 0.25), (-2.0, -2.0))
     turns = rng.normal(size=(2, 4))
@@ -85,15 +85,15 @@ def test_what_is_thrown_on_rough_ground_keeps_its_energy(kind):
     assert E.max() < E[0] * (1 + 1e-6)
 
 
-def test_what_is_buried_in_a_field_comes_out():
+def test_body_that_starts_below_a_height_field_rises_to_its_surface():
     q0 = [1, 0, 0, 0, 0, 0, -0.3, 1, 0, 0, 0, 0.6, 0, -0.5]
     q = run(bodies(q0, 0.0, FLAT, K=1e4, D=100.0), 2.0)["bodies.q"][-1]
     assert q[6] > 0.09
     assert q[13] > 0.05
 
 
-def test_a_field_and_the_plane_that_it_is_move_bodies_alike():
-    """Its slope is that of the plane; tumbling, all faces come down."""
+def test_planar_height_field_gives_the_same_motion_as_the_plane():
+    """Both bodies start tilted with random contacts of all faces on the inclined ground."""
     slope = 0.3
     x = -8.0 + 0.5 * np.arange(33)
     field = HeightField(np.tile(slope * x[:, None], (1, 33)), (0.5, 0.5), (-8.0, -8.0))

@@ -1,13 +1,14 @@
-"""Worlds in soft contact, and their sensors, by mechanics: what is borne is a weight."""
+"""Worlds in soft contact and their sensors match mechanics."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rigidblocks import ContactSensor, System, World, box_inertia, simulate
+from rigidblocks import System, World, box_inertia, simulate
 from rigidblocks.contact import Plane
-from rigidblocks.fmi.native import native_fmu
-from rigidblocks.model.shapes import Box
+from rigidblocks.contact.contact_sensors import ContactSensor
+from rigidblocks.fmi.native_fmu import native_fmu
+from rigidblocks.robot.shapes import Box
 
 G, SIDES = 9.81, (1.0, 0.5, 0.4)
 LINKED = """<robot name="pair">
@@ -34,8 +35,10 @@ SENSORS = (
 
 
 def yard(tmp_path):
-    """A box of 1 kg on one of 2 kg, its middle 0.1 and 0.05 m beside that of the lower one; one
-    that slides; and a robot from a file whose second joint follows the first.
+    """Return a world of stacked boxes, a sliding box, and a robot from a URDF file.
+
+    A box of 1 kg lies on a box of 2 kg with a centre offset of 0.1 m in x and 0.05 m in y. The
+    second joint of the robot is a mimic joint of the first.
     """
     (tmp_path / "pair.urdf").write_text(LINKED)
     world = World("yard")
@@ -46,7 +49,7 @@ def yard(tmp_path):
     world.add_body("slider", box_inertia(flat, mass=2.0), [Box(flat)], **start)
     world.add_robot("pair", tmp_path / "pair.urdf", at=(-3, 0, 2))
     world.add_ground(Plane())
-    world.set_apart("slider", "pair")
+    world.exclude_collision("slider", "pair")
     return world
 
 
@@ -60,7 +63,7 @@ def run(plant, t):
     return simulate(system, t, dt=0.01, progress=False, form="compiled")
 
 
-def test_ports_have_the_names_of_members(tmp_path):
+def test_port_names_of_a_world_with_compliant_contact_contain_its_robot_names(tmp_path):
     plant = soft(tmp_path)
     assert [port.name for port in plant.inputs] == [
         *("pair_tau", "low_f_ext", "high_f_ext", "slider_f_ext", "pair_f_ext")
@@ -74,17 +77,17 @@ def test_ports_have_the_names_of_members(tmp_path):
     rates = {port.name: port.rate for port in plant.states}
     assert rates["low_q"] == "low_qd"
     assert "pair_turn_spring_D" in {port.name for port in plant.parameters}
-    with pytest.raises(ValueError, match="'fence' has none: take names of"):
+    with pytest.raises(ValueError, match="'fence' has no shapes; expected names of"):
         yard(tmp_path).soft_plant(1e5, sensors=[ContactSensor("sole", "fence")])
 
 
-def test_rigid_contact_refuses_joints_that_follow(tmp_path):
-    with pytest.raises(ValueError, match=r"joint pair.follow .* soft contact does"):
+def test_rigid_contact_rejects_mimic_joints(tmp_path):
+    with pytest.raises(ValueError, match=r"coupled joints .pair.follow .* use compliant contact"):
         yard(tmp_path).plant()
 
 
 @pytest.mark.slow
-def test_sensors_feel_weights_where_they_are_and_friction_against_the_slip(tmp_path):
+def test_sensors_in_soft_contact_measure_weights_and_friction(tmp_path):
     y = run(soft(tmp_path), 2.0)
 
     def end(name):
@@ -100,7 +103,7 @@ def test_sensors_feel_weights_where_they_are_and_friction_against_the_slip(tmp_p
     assert_allclose(y["world.floor_wrench"], f, atol=1e-9)
     middle = y["world.above_distance"]
     assert_allclose(np.ravel(middle), y["world.high_q"][:, 6] - 0.2, atol=2e-3)
-    sliding = slice(20, 60)  # the patch is displaced as far as it goes
+    sliding = slice(20, 60)  # the friction patch has reached its largest deflection
     slip = y["world.sole_slip"][sliding]
     assert_allclose(slip[:, :2], y["world.slider_qd"][sliding, 3:5], atol=1e-4)
     against = -slip / np.linalg.norm(slip, axis=1)[:, None]
@@ -110,7 +113,7 @@ def test_sensors_feel_weights_where_they_are_and_friction_against_the_slip(tmp_p
 
 
 @pytest.mark.slow
-def test_a_joint_follows_another_as_its_file_says_and_is_damped(tmp_path):
+def test_mimic_joint_moves_by_its_ratio_times_the_motion_of_the_leading_joint(tmp_path):
     y = run(soft(tmp_path), 1.0)
     turn, follow = y["world.pair_q"].T
     assert np.ptp(turn) > 0.5
@@ -120,7 +123,7 @@ def test_a_joint_follows_another_as_its_file_says_and_is_damped(tmp_path):
 @pytest.mark.slow
 @pytest.mark.interop
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_a_soft_world_is_an_fmu(tmp_path, fmi):
+def test_fmu_of_a_world_with_compliant_contact_matches_the_results_of_the_plant(tmp_path, fmi):
     import fmpy
 
     world = World("fall")

@@ -1,4 +1,4 @@
-"""Dry friction that sticks: what rests stays where it is, what slides has Coulomb's friction."""
+"""Dry friction with sticking: a body at rest does not creep, a sliding body obeys Coulomb's law."""
 
 from functools import cache
 
@@ -7,26 +7,26 @@ import pytest
 from numpy.testing import assert_allclose
 
 from element_models import PLANTS
-from rigidblocks.algebra.spatial import identity, mcI
-from rigidblocks.block.adaptive import longest_step, memory_for, method_of
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
-from rigidblocks.dynamics.elements import ForceElement
-from rigidblocks.dynamics.stiction import Stiction
-from rigidblocks.joint import Prismatic
-from rigidblocks.kernels.stepper import compiled_stepper
+from rigidblocks.block.adaptive_methods import longest_step, memory_for, method_of
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.dynamics.force_elements import ForceElement
+from rigidblocks.dynamics.force_laws import Stiction
+from rigidblocks.joints import Prismatic
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library import RobotPlant
-from rigidblocks.model.model import Model
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.spatial import identity, mcI
 
 G, M = 9.81, 2.0
 K, D = 1e6, 2e3
-TOLERANCE = 1e-7  # of the steps
+TOLERANCE = 1e-7  # tolerance of the adaptive steps
 METHODS = ["adaptive", "stiff", "adaptive or stiff"]
 
 
 @cache
 def stepper_of(method):
-    """A block of 2 kg on a slide along x, whose friction sticks."""
+    """Return a stepper of a block of 2 kg on a slide along x with sticking friction."""
     model = Model("block", (-1,), (Prismatic((1.0, 0.0, 0.0)),), (identity(),),
                   (mcI(M, np.zeros(3), np.eye(3)),))  # fmt: skip
     rub = ForceElement("rub", 0, Stiction(1.0, K, D, backward=1.0))
@@ -35,7 +35,7 @@ def stepper_of(method):
 
 
 def slid(method, t_stop, dt, angle=0.0, coulomb=1.0, backward=None, qd0=0.0, bristles=(K, D)):
-    """q, qd and the energy at each step on an incline down along x."""
+    """Return q, qd and the energy after each step on an incline that descends along x."""
     stepper = stepper_of(method)
     memory = stepper.memory
     m, where = memory.start(), memory.where
@@ -50,22 +50,23 @@ def slid(method, t_stop, dt, angle=0.0, coulomb=1.0, backward=None, qd0=0.0, bri
     return tuple(rows[:, where[name]][:, 0] for name in ("q", "qd", "energy"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_block_below_the_friction_angle_does_not_creep_in_a_thousand_seconds(method):
+def test_block_below_the_friction_angle_does_not_creep_in_1000_s(method):
     mu = 0.4
     for share in (0.1, 0.5, 0.9, 0.999):
         angle = np.arctan(share * mu)
         friction = mu * M * G * np.cos(angle)
         q, qd, _ = slid(method, 1000.0, 0.1, angle, friction, bristles=(K, 4 * np.sqrt(K * M)))
         load = M * G * np.sin(angle)
-        # the bristles bear it; a large load that comes at once makes them slip before that
+        # the bristles carry the load; a large load applied suddenly makes them slip at first
         assert load / K * (1 - 1e-6) < q[-1] < (load / K * (1 + 1e-6) if share < 0.8 else 1e-3)
         assert abs(q[-1] - q[100]) < 1e-11
         assert abs(qd[-1]) < TOLERANCE
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_block_above_the_friction_angle_slides_with_what_is_left(method, rng):
+def test_block_above_the_friction_angle_accelerates_by_the_net_force(method, rng):
     for mu, more in zip(rng.uniform(0.1, 1.0, 5), rng.uniform(0.01, 0.3, 5), strict=True):
         angle = np.arctan(mu) + more
         q, qd, _ = slid(method, 2.0, 0.01, angle, mu * M * G * np.cos(angle))
@@ -75,8 +76,8 @@ def test_block_above_the_friction_angle_slides_with_what_is_left(method, rng):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_block_that_is_pushed_stops_after_its_closed_form_way(method):
-    # m v^2 / (2 f) less and more the little that the bristles bend; then it rests
+def test_pushed_block_stops_after_the_analytic_distance(method):
+    # distance m v^2 / (2 f), up to the small bristle deflection; then the block is at rest
     for v, f, back in ((1.0, 3.0, 3.0), (0.5, 8.0, 2.0), (-0.7, 2.0, 5.0)):
         q, qd, E = slid(method, 3.0, 0.01, 0.0, f, back, v)
         size = f if v > 0 else back
@@ -86,7 +87,7 @@ def test_block_that_is_pushed_stops_after_its_closed_form_way(method):
 
 
 @pytest.mark.parametrize("method", ["stiff", "adaptive or stiff"])
-def test_no_choice_of_bristles_explodes(method, rng):
+def test_motion_with_stiction_gains_no_energy_for_random_bristle_parameters(method, rng):
     for _ in range(10):
         bristles = 10 ** rng.uniform(2, 9), 10 ** rng.uniform(-1, 6)
         _, qd, E = slid(method, 1.0, 0.01, 0.0, 3.0, qd0=1.0, bristles=bristles)
@@ -95,8 +96,8 @@ def test_no_choice_of_bristles_explodes(method, rng):
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_every_plant_has_the_state_and_loses_what_slides(name, rng):
-    # d(energy)/dt = f sd + K bend d(bend)/dt: the rest of f sd is what the bristles store
+def test_stiction_dissipates_energy_in_every_plant(name, rng):
+    # d(energy)/dt = f sd + K bend d(bend)/dt: the bristles store the rest of f sd
     rub = ForceElement("rub", "slide", Stiction(2.0, 300.0, 5.0, 0.5, 1.0))
     flat = Memory(PLANTS[name]((rub,)))
     run, m = NumpyEvaluator(flat), flat.start()
@@ -115,7 +116,7 @@ def test_every_plant_has_the_state_and_loses_what_slides(name, rng):
     assert_allclose(force, np.clip(-(300.0 * bend + 5.0 * sd), -2.0, 1.0) - 0.5 * sd)
     assert_allclose(rate, -(300.0 * bend + force + 0.5 * sd) / 5.0)
     power = force * sd + 300.0 * bend * rate
-    if name == "hybrid":  # and what moves the joint that is prescribed
+    if name == "hybrid":  # and the power of the prescribed joint
         power += m[flat.where["tau_prescribed"]][0] * m[flat.where["qd"]][-1]
     assert power <= 0.0
     assert_allclose((energies[1] - energies[0]) / (2 * h), power, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Blocks that lead a frame: error equations, energy, limits, and the whole chain in a loop."""
+"""Task-space control and inverse kinematics: error equations, potentials and joint limits."""
 
 import numpy as np
 import pytest
@@ -6,16 +6,16 @@ from numpy.testing import assert_allclose
 
 from library_runs import outputs
 from random_models import MODELS, random_state, random_transform
-from rigidblocks import System, planar2, puma560, simulate
-from rigidblocks.algebra.spatial import xlt
+from rigidblocks import System, planar2, simulate
 from rigidblocks.block.block import Record
 from rigidblocks.dynamics import aba, potential_energy, rnea
-from rigidblocks.dynamics.inverse_kinematics import frame_jacobian, pose_error
 from rigidblocks.dynamics.kinematics import (
     body_accelerations,
     body_poses,
     body_velocities,
     classical_acceleration,
+    frame_jacobian,
+    pose_error,
 )
 from rigidblocks.library import (
     Frame,
@@ -26,12 +26,14 @@ from rigidblocks.library import (
     RobotPlant,
     TaskSpacePD,
 )
+from rigidblocks.robot_description.load import puma560
+from rigidblocks.spatial.spatial import xlt
 
 TIP = Frame("tip", 1, xlt([1.0, 0.0, 0.0]))
 
 
 def frame_motion(model, q, qd, qdd, frame):
-    """Pose, velocity and classical acceleration of a frame in base coordinates."""
+    """Return pose, velocity and classical acceleration of a frame in base coordinates."""
     i = frame.body_of(model)
     X = frame.placement @ body_poses(model, q)[i]
     v = frame.placement @ body_velocities(model, q, qd)[i]
@@ -44,7 +46,7 @@ def frame_motion(model, q, qd, qdd, frame):
 
 
 @pytest.mark.parametrize("rotation", [True, False])
-def test_operational_space_control_leaves_the_linear_error_equation(rotation, rng):
+def test_tracking_error_of_operational_space_control_satisfies_a_linear_equation(rotation, rng):
     model, kp, kd = MODELS["six-axis"](), 30.0, 7.0
     frame = Frame("tool", 5, random_transform(rng))
     block = OperationalSpaceController(model, frame, kp, kd, rotation=rotation)
@@ -63,9 +65,10 @@ def test_operational_space_control_leaves_the_linear_error_equation(rotation, rn
         assert_allclose(a[rows], wanted[rows], rtol=0, atol=tolerance)
 
 
-def test_what_is_free_of_the_task_is_damped_and_does_not_move_it(rng):
-    """Without rotation three freedoms of six are left: their damping takes energy, and the frame
-    does not feel it.
+def test_null_space_damping_does_not_change_the_task_acceleration(rng):
+    """A position task leaves three of six degrees of freedom in the null space.
+
+    The damping changes their acceleration, but not the acceleration of the frame.
     """
     model, frame = MODELS["six-axis"](), Frame("tool", 5)
     s = random_state(rng, model)
@@ -79,7 +82,7 @@ def test_what_is_free_of_the_task_is_damped_and_does_not_move_it(rng):
     assert np.abs(accelerations[0] - accelerations[1]).max() > 1.0
 
 
-def test_a_task_space_spring_holds_the_robot_in_its_goal(rng):
+def test_task_space_pd_torque_at_the_goal_equals_gravity_compensation(rng):
     model = MODELS["six-axis"]()
     frame = Frame("tool", 5, random_transform(rng))
     block = TaskSpacePD(model, frame, 100.0, 10.0, 10.0, 1.0)
@@ -89,8 +92,8 @@ def test_a_task_space_spring_holds_the_robot_in_its_goal(rng):
     assert_allclose(tau, rnea(model, q, np.zeros(6), np.zeros(6)), rtol=0, atol=1e-10)
 
 
-def test_a_task_space_spring_is_a_potential(rng):
-    """Its forces are the gradient of kp e^2 / 2 less that of gravity."""
+def test_task_space_pd_torque_is_the_negative_gradient_of_its_potential_energy(rng):
+    """tau = -d(kp e^2 / 2 - V)/dq with the potential energy V of gravity."""
     model, frame = planar2().with_gravity((0.0, -9.81, 0.0)), TIP
     block = TaskSpacePD(model, frame, 80.0, 10.0, rotation=False)
     q, goal, h = rng.normal(size=2), rng.normal(size=3), 1e-6
@@ -104,7 +107,7 @@ def test_a_task_space_spring_is_a_potential(rng):
     assert_allclose(tau, -np.array(gradient), rtol=1e-7, atol=1e-7)
 
 
-def test_inverse_kinematics_lets_the_error_fall_at_its_gain():
+def test_inverse_kinematics_block_moves_the_frame_at_gain_times_the_position_error():
     robot, q = puma560(), np.array([0.1, 0.8, 2.6, 0.2, 0.7, 0.3])
     frame = Frame("flange", "link6")
     block = InverseKinematics(robot.model, frame, q, gain=5.0, damping=1e-9)
@@ -121,7 +124,7 @@ def test_inverse_kinematics_lets_the_error_fall_at_its_gain():
 
 
 @pytest.mark.slow
-def test_a_joint_at_its_limit_stays_and_the_other_goes_on():
+def test_inverse_kinematics_block_holds_a_joint_at_its_limit_and_moves_the_others():
     block = InverseKinematics(
         planar2(), TIP, [0.0, 1.0], upper=[0.2, 2.0], lower=-2.0, rotation=False
     )
@@ -139,10 +142,10 @@ def test_a_joint_at_its_limit_stays_and_the_other_goes_on():
 
 
 @pytest.mark.slow
-def test_an_imported_arm_is_told_where_to_go():
-    """Inverse kinematics leads computed torque, which leads the robot: the flange arrives."""
+def test_inverse_kinematics_and_computed_torque_move_an_arm_to_its_goal():
+    """The flange of the arm reaches the goal of its inverse kinematics."""
     model, q0 = puma560().model, np.array([0.1, 0.8, 2.6, 0.2, 0.7, 0.3])
-    armature = puma560().freedoms.armature
+    armature = puma560().joint_properties.armature
     frame = Frame("flange", "link6")
     goal = body_poses(model, q0)[5].r + np.array([0.1, 0.1, -0.1])
     system = System()
@@ -165,14 +168,17 @@ def test_an_imported_arm_is_told_where_to_go():
 
 
 WRONG = {
-    "loops": (lambda: InverseKinematics(MODELS["satellite"](), Frame("f", 0)), "several freedoms"),
-    "limits": (lambda: InverseKinematics(planar2(), TIP, lower=1.0, upper=0.0), "upside down"),
-    "body": (lambda: TaskSpacePD(planar2(), Frame("f", "hand"), 1.0, 1.0), "is on body 'hand'"),
+    "loops": (
+        lambda: InverseKinematics(MODELS["satellite"](), Frame("f", 0)),
+        "several degrees of freedom",
+    ),
+    "limits": (lambda: InverseKinematics(planar2(), TIP, lower=1.0, upper=0.0), "must not exceed"),
+    "body": (lambda: TaskSpacePD(planar2(), Frame("f", "hand"), 1.0, 1.0), "unknown body 'hand'"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_be_led_is_refused(name):
+def test_task_space_blocks_reject_unsupported_models_frames_and_limits(name):
     make, message = WRONG[name]
     with pytest.raises(ValueError, match=message):
         make()

@@ -1,4 +1,4 @@
-"""Rotors and gears inside plants: the reduced equations, the energy, and two bodies by hand."""
+"""Rotors and gears in plants: reduced equations, energy, and analytic solutions of two bodies."""
 
 import re
 from dataclasses import replace
@@ -9,30 +9,30 @@ from numpy.testing import assert_allclose
 
 from element_models import FLOATING, GEARED_PLANTS, GEARS, MODEL, SPRINGS
 from library_runs import outputs, run
-from rigidblocks.algebra.spatial import mcI, xlt
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics import bias_force, crba
 from rigidblocks.dynamics.transmissions import Gear, Rotor
-from rigidblocks.joint import Prismatic, Revolute
+from rigidblocks.joints import Prismatic, Revolute
 from rigidblocks.library import FloatingBasePlant, HybridPlant, RobotPlant
-from rigidblocks.model.configuration import random_configuration
-from rigidblocks.model.model import Model
-from rigidblocks.robots import planar2, planar_n
+from rigidblocks.robot.configuration import random_configuration
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.robots import planar2, planar_n
+from rigidblocks.spatial.spatial import mcI, xlt
 
-RTOL = 1e-10  # one solution of the equations of motion against another
+RTOL = 1e-10  # rounding of two solutions of the equations of motion
 RATIO = GEARS[1].ratio
-HELD = 1e-12  # rad, m: a gear is kept to rounding
+HELD = 1e-12  # rad, m: rounding of a gear constraint
 
 
 def two_pulleys():
-    """Two discs on parallel axes, of 0.3 and 0.05 kg m^2."""
+    """Return two discs on parallel axes, of 0.3 and 0.05 kg m^2."""
     discs = (mcI(1.0, np.zeros(3), 0.3 * np.eye(3)), mcI(1.0, np.zeros(3), 0.05 * np.eye(3)))
     places = (xlt([0.0, 0.0, 0.0]), xlt([1.0, 0.0, 0.0]))
     return Model("pulleys", (-1, -1), (Revolute(),) * 2, places, discs, np.zeros(3))
 
 
-def test_a_belt_makes_one_inertia_of_two():
+def test_acceleration_of_a_belt_drive_includes_the_reflected_inertias():
     # (I1 + r^2 I2 + I_rot r_m^2) qdd1 = tau1 + r tau2
     r, elements = (
         -2.5,
@@ -43,21 +43,21 @@ def test_a_belt_makes_one_inertia_of_two():
     assert_allclose(y["qdd"], [expected, r * expected], rtol=1e-13)
 
 
-def test_a_rack_moves_as_its_pinion_turns():
+def test_accelerations_of_rack_and_pinion_satisfy_the_reduced_equation():
     model = replace(
         two_pulleys(), joint=(Revolute(), Prismatic((1.0, 0.0, 0.0))), gravity=np.array([3.0, 0, 0])
     )
     plant = RobotPlant(model, elements=(Gear("rack", "joint2", "joint1", 0.1, 0.02),))
     assert {p.name: p.unit for p in plant.parameters}["rack_ratio"] == "m/rad"
-    # (0.3 + 0.1^2 1) qdd = 0.1 m g, of 1 kg
+    # (0.3 + 0.1^2 1) qdd = 0.1 m g with m = 1 kg
     result = run(plant, 1e-2, 100)
     qdd = 0.1 * 3.0 / (0.3 + 0.01)
     assert_allclose(result["q"][-1], [qdd / 2, 0.1 * qdd / 2 + 0.02], rtol=1e-11)
 
 
 @pytest.mark.parametrize("independent_by", ["joint1", "joint2"])
-def test_a_double_pendulum_with_a_gear_is_the_reduced_one(rng, independent_by):
-    # H_G ydd + C_G = G^T tau, with the energy of H_G (RBDA Eq 9.26)
+def test_geared_double_pendulum_accelerations_satisfy_the_reduced_equations(rng, independent_by):
+    # H_G ydd + C_G = G^T tau with H_G = G^T H G (RBDA Eq 9.26)
     model = planar2().with_gravity((0.0, -9.81, 0.0))
     r = -0.7 if independent_by == "joint1" else -1 / 0.7
     other = "joint2" if independent_by == "joint1" else "joint1"
@@ -73,7 +73,7 @@ def test_a_double_pendulum_with_a_gear_is_the_reduced_one(rng, independent_by):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GEARED_PLANTS)
-def test_gears_are_kept_to_rounding_and_the_energy_to_the_order_of_the_integrator(name):
+def test_gear_constraints_of_every_plant_are_satisfied_up_to_rounding_errors(name):
     plant, errors = GEARED_PLANTS[name]((*SPRINGS, *GEARS)), []
     model = getattr(plant, "configuration_model", plant.model)
     hinge, slide = (joint_variable(model, plant, joint) for joint in ("hinge", "slide"))
@@ -91,14 +91,14 @@ def test_gears_are_kept_to_rounding_and_the_energy_to_the_order_of_the_integrato
 
 
 def joint_variable(model, plant, joint):
-    """Where a joint has its variable among the outputs q and qd."""
+    """Return the indices of a joint coordinate in the outputs q and qd."""
     i = model.joint_names.index(joint)
     before = (7, 6) if isinstance(plant, FloatingBasePlant) else (0, 0)
     return model.q_slices[i].start - before[0], model.v_slices[i].start - before[1]
 
 
-def test_a_floating_base_feels_rotors_as_a_joint_of_six_freedoms_does():
-    # the floating base by the joint-space inertia, the other by articulated bodies
+def test_rotor_has_equal_effects_in_floating_base_and_six_dof_plants():
+    # the floating base uses the joint-space inertia, the other plant the articulated bodies
     model = replace(FLOATING, Xtree=(xlt(np.zeros(3)), *FLOATING.Xtree[1:]))
     rotor = Rotor("motor", "hinge", 2e-3, 10.0)
     floating = FloatingBasePlant(model, velocity0=0.3, qd0=0.5, elements=(rotor,))
@@ -110,7 +110,7 @@ def test_a_floating_base_feels_rotors_as_a_joint_of_six_freedoms_does():
     assert_allclose(a["energy"], b["energy"], rtol=1e-12)
 
 
-def test_rotors_as_elements_are_those_of_the_field():
+def test_rotor_elements_have_the_same_effect_as_the_rotor_inertia_parameter():
     elements = (Rotor("one", "joint1", 0.7e-4, 100.0), Rotor("two", "joint2", 0.2))
     model, state = planar2(), {"q": [0.3, -0.5], "qd": [1.0, 2.0], "tau": [3.0, 4.0]}
     a = outputs(RobotPlant(model, elements=elements), **state)
@@ -119,8 +119,8 @@ def test_rotors_as_elements_are_those_of_the_field():
     assert_allclose(a["energy"], b["energy"], rtol=1e-13)
 
 
-def test_the_force_of_a_prescribed_joint_is_that_of_all_that_it_drives(rng):
-    # u = G^T (H qdd + C - tau) of the prescribed variable, with all joints driven by two
+def test_torque_of_a_prescribed_joint_includes_the_torques_of_its_driven_joints(rng):
+    # u = G^T (H qdd + C - tau) of the prescribed coordinate; two coordinates drive all joints
     elements = (Gear("belt", "slide", "screw", 0.3, -0.1), *GEARS[:1])
     plant = HybridPlant(MODEL, ("screw",), elements=elements)
     q, qd = random_configuration(MODEL, rng), rng.uniform(-1, 1, MODEL.nv)
@@ -136,7 +136,7 @@ def test_the_force_of_a_prescribed_joint_is_that_of_all_that_it_drives(rng):
     assert_allclose(left[[0, 2, 3, 4]], 0.0, atol=1e-10)
 
 
-def test_a_chain_of_gears_is_their_product():
+def test_ratio_of_a_chain_of_gears_is_the_product_of_the_gear_ratios():
     chain = (Gear("one", "joint2", "joint1", 2.0, 0.1), Gear("two", "joint3", "joint2", -3.0, 0.2))
     direct = (
         Gear("one", "joint2", "joint1", 2.0, 0.1),
@@ -150,7 +150,7 @@ def test_a_chain_of_gears_is_their_product():
         assert_allclose(a[name], b[name], rtol=1e-13)
 
 
-def test_the_ratio_of_a_gear_is_a_parameter():
+def test_gear_ratio_is_a_tunable_parameter():
     def plant(ratio):
         return RobotPlant(two_pulleys(), elements=(Gear("belt", "joint2", "joint1", ratio),))
 
@@ -171,12 +171,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("elements", "message"), BAD, ids=[message for _, message in BAD])
-def test_gears_that_make_no_sense_are_refused_where_the_plant_is_made(elements, message):
+def test_inconsistent_gears_are_rejected(elements, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         RobotPlant(planar2(), elements=elements)
 
 
-def test_what_no_rotor_or_gear_has_is_refused_where_it_is_made():
+def test_rotors_and_gears_with_invalid_parameters_are_rejected():
     with pytest.raises(ValueError, match="the ratio of the Gear 'g' must not be zero"):
         Gear("g", "joint2", "joint1", 0.0)
     with pytest.raises(
@@ -187,15 +187,15 @@ def test_what_no_rotor_or_gear_has_is_refused_where_it_is_made():
         Rotor("the rotor", "joint1", 1.0)
 
 
-def test_a_start_off_the_gears_is_refused_and_the_neutral_one_is_moved():
+def test_initial_configuration_that_violates_a_gear_is_rejected():
     gear = Gear("g", "joint2", "joint1", 2.0, 0.1)
     assert_allclose(RobotPlant(planar2(), elements=(gear,)).q0, [0.0, 0.1])
-    with pytest.raises(ValueError, match=re.escape("must be [1.0, 2.1]")):
+    with pytest.raises(ValueError, match=re.escape("the gears require [1.0, 2.1]")):
         RobotPlant(planar2(), q0=[1.0, 1.0], elements=(gear,))
-    with pytest.raises(ValueError, match=re.escape("qd0 of model 'planar2' is not where")):
+    with pytest.raises(ValueError, match=re.escape("qd0 of model 'planar2' violates")):
         RobotPlant(planar2(), qd0=1.0, elements=(gear,))
 
 
-def test_a_driven_joint_cannot_be_prescribed():
+def test_prescribing_a_driven_joint_is_rejected():
     with pytest.raises(ValueError, match="is driven by a gear and cannot be prescribed"):
         HybridPlant(MODEL, ("slide",), elements=GEARS)

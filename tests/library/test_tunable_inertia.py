@@ -1,4 +1,4 @@
-"""Plants with masses that are parameters move as the models that have those masses do."""
+"""Plants with tuned inertia parameters equal plants of models with these inertias."""
 
 from dataclasses import replace
 
@@ -9,13 +9,13 @@ from numpy.testing import assert_allclose
 
 from random_models import MODELS, random_state, random_transform
 from rigidblocks import RobotPlant
-from rigidblocks.algebra.spatial import RigidInertia, mcI
 from rigidblocks.block.block import Record
 from rigidblocks.cli import main
 from rigidblocks.dynamics import aba, energy
 from rigidblocks.library import ClosedLoopPlant, Frame, HybridPlant
-from rigidblocks.library.inertias import TunableInertia
-from rigidblocks.mechanisms import bennett, four_bar
+from rigidblocks.library.plant_ports import TunableInertia
+from rigidblocks.robot.robots import bennett, four_bar
+from rigidblocks.spatial.spatial import RigidInertia, mcI
 from urdf_text import ARM
 
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
@@ -26,7 +26,7 @@ def values(plant, **changes):
 
 
 @pytest.mark.parametrize("name", ["six-axis", "branched", "satellite"])
-def test_a_payload_moves_as_a_part_of_its_body(name, rng):
+def test_plant_with_payload_parameters_matches_the_motion_of_a_model_with_this_payload(name, rng):
     model = MODELS[name]()
     body, X = model.nb - 1, random_transform(rng)
     plant = RobotPlant(model, inertias=TunableInertia(payload=Frame("tool", body, X)))
@@ -47,7 +47,7 @@ def test_a_payload_moves_as_a_part_of_its_body(name, rng):
     assert_allclose(y["energy"], energy(loaded, s.q, s.qd), **EXACT)
 
 
-def test_masses_of_links_scale_their_moments(rng):
+def test_link_mass_parameter_scales_the_first_and_second_moments_of_mass(rng):
     model = MODELS["six-axis"]()
     plant = RobotPlant(model, inertias=TunableInertia(links=True))
     factor = rng.uniform(0.5, 2.0, model.nb)
@@ -68,7 +68,7 @@ def test_masses_of_links_scale_their_moments(rng):
 
 
 @pytest.mark.parametrize("links", [False, True])
-def test_moments_of_links_are_those_of_a_model_that_has_them(rng, links):
+def test_plant_with_tuned_inertial_parameters_matches_a_model_with_these_parameters(rng, links):
     model = MODELS["six-axis"]()
     plant = RobotPlant(model, inertias=TunableInertia(links=links, moments=True))
     others = [
@@ -89,14 +89,12 @@ def test_moments_of_links_are_those_of_a_model_that_has_them(rng, links):
 
 
 def times(factor, inertias):
-    """The inertias of bodies that are so many times as dense."""
+    """Return the inertias of bodies whose density is multiplied by a factor."""
     return [RigidInertia(k * b.m, k * b.h, k * b.I) for k, b in zip(factor, inertias, strict=True)]
 
 
-def test_a_mechanism_with_loops_moves_as_the_one_that_has_these_masses(rng):
-    """Bennett's linkage, whose loop is about a general axis and has constraints that depend on
-    others.
-    """
+def test_closed_loop_plant_with_tuned_masses_matches_the_motion_of_a_changed_model(rng):
+    """Bennett's linkage has a loop about a general axis, with redundant constraints."""
     model, q0, qd0 = bennett()
     tool = Frame("tool", 1, random_transform(rng))
     plant = ClosedLoopPlant(model, q0, qd0, inertias=TunableInertia(True, tool))
@@ -115,11 +113,11 @@ def test_a_mechanism_with_loops_moves_as_the_one_that_has_these_masses(rng):
     motion = Record(on_loops)
     y = plant.output(0.0, motion, given, p)
     for name, value in loaded.output(0.0, motion, given, values(loaded)).items():
-        if name != "condition":  # of the elimination's pivots, which differ
+        if name != "condition":  # the pivots of the elimination differ
             assert_allclose(y[name], value, err_msg=name, **EXACT)
 
 
-def test_a_plant_with_prescribed_joints_moves_as_the_one_that_has_these_masses(rng):
+def test_hybrid_plant_with_tuned_masses_matches_the_motion_of_a_changed_model(rng):
     model = MODELS["six-axis"]()
     tool = Frame("tool", model.nb - 1, random_transform(rng))
     chosen = {"prescribed": (1, 4), "kp": 9.0, "kd": 6.0}
@@ -138,14 +136,16 @@ def test_a_plant_with_prescribed_joints_moves_as_the_one_that_has_these_masses(r
         assert_allclose(y[name], value, err_msg=name, **EXACT)
 
 
-def test_inertias_of_a_planar_model_are_not_tuned():
-    with pytest.raises(ValueError, match="are planar; those in space are tuned"):
+def test_tunable_inertias_of_a_planar_model_are_rejected():
+    with pytest.raises(
+        ValueError, match=r"tunable inertias need a spatial model, but model '.*' is planar"
+    ):
         ClosedLoopPlant(*four_bar(), inertias=TunableInertia(True))
 
 
 @pytest.mark.slow
-def test_the_words_of_the_command_make_parameters_of_the_fmu(tmp_path):
-    """The payload at rest hangs on: the force that holds the slide grows by its weight."""
+def test_tunable_command_option_adds_payload_parameters_to_the_fmu(tmp_path):
+    """The payload mass changes the initial joint acceleration."""
     urdf, fmu = tmp_path / "arm.urdf", tmp_path / "arm.fmu"
     urdf.write_text(ARM)
     words = ["--tunable", "payload,inertia,friction,gravity"]

@@ -1,16 +1,16 @@
-"""Worlds: several robots, free bodies and a ground as one plant, by names."""
+"""Worlds combine robots, free bodies and a ground in one plant with named members."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rigidblocks import ContactSensor, System, World, export_fmu, simulate, sphere_inertia
-from rigidblocks.algebra.spatial import Transform, rotz, xlt
-from rigidblocks.block.memory import Memory
-from rigidblocks.contact import Plane, Sphere
-from rigidblocks.kernels.stepper import compiled_stepper
-from rigidblocks.library import RigidContactPlant
-from rigidblocks.robots import gripper, planar2, quadruped
+from rigidblocks import System, World, export_fmu, simulate, sphere_inertia
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.contact import Plane, RigidContactPlant, Sphere
+from rigidblocks.contact.contact_sensors import ContactSensor
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.robot.robots import gripper, planar2, quadruped
+from rigidblocks.spatial.spatial import Transform, rotz, xlt
 
 PUSHER = """<robot name="pusher">
  <link name="base"><collision><geometry><box size="0.2 0.2 0.2"/></geometry></collision></link>
@@ -32,13 +32,13 @@ def yard(tmp_path):
     return world
 
 
-def test_ports_have_the_names_of_members(tmp_path):
+def test_port_names_of_a_world_contain_the_names_of_its_robots_and_bodies(tmp_path):
     plant = yard(tmp_path).plant()
     assert [port.name for port in plant.inputs] == [
         *("pusher_tau", "hand_tau", "pusher_f_ext", "hand_f_ext", "ball_f_ext")
     ]
     shapes = {port.name: port.shape for port in plant.outputs}
-    assert shapes["pusher_f_contact"] == (2, 6)  # the link that is fixed to its base and the rod
+    assert shapes["pusher_f_contact"] == (2, 6)  # the base link and the rod
     assert shapes["ball_q"] == (7,)
     assert shapes["ball_in_contact"] == ()
     assert shapes["ball_centre_of_pressure"] == (3,)
@@ -48,7 +48,7 @@ def test_ports_have_the_names_of_members(tmp_path):
     )
 
 
-def test_bodies_and_joints_have_the_names_of_their_robots(tmp_path):
+def test_body_and_joint_names_are_prefixed_with_the_robot_name(tmp_path):
     model = yard(tmp_path).model()
     assert model.body_names[:2] == ("pusher.base", "pusher.rod")
     assert model.joint_names[1] == "pusher.slide"
@@ -57,8 +57,8 @@ def test_bodies_and_joints_have_the_names_of_their_robots(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_world_moves_as_its_members_alone(tmp_path):
-    # nothing touches: each member is where a plant of its own would have it
+def test_robots_of_a_world_without_contact_move_like_separate_plants(tmp_path):
+    # without contact each member moves like a plant of its own
     alone = RigidContactPlant(gripper(), ())
     world = yard(tmp_path)
     y = simulate(_system(world.plant()), 0.4, dt=1e-2)
@@ -79,7 +79,7 @@ def _system(plant):
 
 
 @pytest.mark.slow
-def test_forces_reach_the_member_that_they_are_for(tmp_path):
+def test_input_of_a_world_acts_only_on_the_robot_or_body_in_its_name(tmp_path):
     plant = yard(tmp_path).plant()
     memory = Memory(plant)
     m = memory.start()
@@ -89,12 +89,12 @@ def test_forces_reach_the_member_that_they_are_for(tmp_path):
     m[memory.where["ball_f_ext"]] = [0, 0, 0, 0.5, 0, 9.81]
     for k in range(200):
         step.step(m, k * 1e-3, 1e-3)
-    assert m[memory.where["pusher_q"]] == pytest.approx(3 / 2 * 0.04, rel=1e-9)  # 1 kg
+    assert m[memory.where["pusher_q"]] == pytest.approx(3 / 2 * 0.04, rel=1e-9)  # mass 1 kg
     assert_allclose(m[memory.where["ball_q"]][4:], [0.5 / 2 * 0.04, 0, 2], atol=1e-4)
 
 
 @pytest.mark.slow
-def test_a_floating_robot_starts_where_it_is_put_and_stands_there():
+def test_floating_robot_of_a_world_starts_at_its_placement_and_remains_standing():
     at = Transform(rotz(0.7).E, np.array([1.0, -2.0, 0.03]))
     legs = np.tile([0.0, 0.7, -1.4], 4)
     world = World("two dogs")
@@ -111,7 +111,7 @@ def test_a_floating_robot_starts_where_it_is_put_and_stands_there():
 @pytest.mark.slow
 @pytest.mark.interop
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_a_world_is_an_fmu(tmp_path, fmi):
+def test_fmu_of_a_world_matches_the_results_of_the_plant(tmp_path, fmi):
     import fmpy
 
     sensors = [ContactSensor("high", "ball", distance=True), ContactSensor("rod", "pusher", "ball")]
@@ -128,13 +128,13 @@ def test_a_world_is_an_fmu(tmp_path, fmi):
     assert y["high_distance"][-1] == pytest.approx(y["high_distance"].min(), abs=1e-12)
 
 
-def test_what_clashes_is_refused(tmp_path):
+def test_equal_names_of_robots_or_bodies_in_a_world_are_rejected(tmp_path):
     world = yard(tmp_path)
-    with pytest.raises(ValueError, match="member 'ball' already"):
+    with pytest.raises(ValueError, match="two robots or bodies with the name 'ball'"):
         world.add_body("ball", sphere_inertia(0.1, mass=1), [Sphere(0.1)])
-    with pytest.raises(ValueError, match="cannot name"):
+    with pytest.raises(ValueError, match="invalid name"):
         world.add_body("a ball", sphere_inertia(0.1, mass=1), [Sphere(0.1)])
-    with pytest.raises(ValueError, match="cannot name"):
+    with pytest.raises(ValueError, match="invalid name"):
         world.add_body("ground", sphere_inertia(0.1, mass=1), [Sphere(0.1)])
     world.add_robot("hand_f", planar2())
     world.add_robot("hand_f_ext", planar2())
@@ -143,6 +143,6 @@ def test_what_clashes_is_refused(tmp_path):
     assert len(set(names)) == len(names)
     with pytest.raises(ValueError, match="no robots"):
         World("nothing").plant()
-    world.set_apart("hand", "nobody")
-    with pytest.raises(ValueError, match="'nobody' is no member"):
+    world.exclude_collision("hand", "nobody")
+    with pytest.raises(ValueError, match="unknown robot or body 'nobody'"):
         world.plant()

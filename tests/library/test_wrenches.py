@@ -1,4 +1,4 @@
-"""Wrenches at frames, in joints and at the base, against virtual work, momentum and RNEA."""
+"""Wrenches at frames, in joints and at the base match virtual work, momentum and RNEA."""
 
 from dataclasses import replace
 
@@ -7,21 +7,24 @@ import pytest
 from numpy.testing import assert_allclose
 
 from random_models import MODELS, random_state, random_transform
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
-from rigidblocks.contact import Box, Sphere
-from rigidblocks.dynamics import aba, body_poses, joint_wrenches, kinetic_energy, rnea
-from rigidblocks.dynamics.kinematics import point_acceleration, point_velocity
-from rigidblocks.dynamics.momentum import momentum
-from rigidblocks.library import (
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.contact import (
+    Box,
     ContactForces,
+    Sphere,
+)
+from rigidblocks.dynamics import aba, body_poses, joint_wrenches, kinetic_energy, rnea
+from rigidblocks.dynamics.energy_momentum import momentum
+from rigidblocks.dynamics.kinematics import point_acceleration, point_velocity
+from rigidblocks.library import (
     Frame,
     FrameKinematics,
     FrameWrenches,
     JointWrenches,
     WrenchSum,
 )
-from rigidblocks.model.configuration import integrate
+from rigidblocks.robot.configuration import integrate
 
 ROBOTS = ["planar2", "branched", "mixed"]
 
@@ -40,7 +43,7 @@ def model(request):
     return MODELS[request.param]()
 
 
-def test_the_joint_force_is_the_part_of_the_wrench_along_the_joint(model, rng):
+def test_joint_torque_is_the_projection_of_the_joint_wrench(model, rng):
     s = random_state(rng, model)
     f, _ = joint_wrenches(model, s.q, s.qd, s.qdd, s.f_ext)
     tau = rnea(model, s.q, s.qd, s.qdd, s.f_ext)
@@ -49,8 +52,8 @@ def test_the_joint_force_is_the_part_of_the_wrench_along_the_joint(model, rng):
         assert_allclose(S.T @ f[i], tau[model.v_slices[i]], atol=1e-11)
 
 
-def test_the_base_wrench_weight_and_external_wrenches_change_the_momentum(model, rng):
-    """Newton and Euler for the whole robot: dh/dt = f_base + weight + f_ext, by a difference."""
+def test_momentum_derivative_is_the_sum_of_base_wrench_weight_and_external_wrenches(model, rng):
+    """Newton-Euler equation of the robot: dh/dt = f_base + weight + f_ext."""
     s = random_state(rng, model)
     gravity = np.array([0.3, -2.0, -9.0])
     found = outputs(JointWrenches(model), q=s.q, qd=s.qd, qdd=s.qdd, f_ext=s.f_ext, gravity=gravity)
@@ -67,8 +70,8 @@ def test_the_base_wrench_weight_and_external_wrenches_change_the_momentum(model,
     assert_allclose(found["f_base"] + weight + s.f_ext.sum(axis=0), change, atol=1e-6)
 
 
-def test_a_wrench_at_a_frame_does_the_work_of_the_frames_motion(model, rng):
-    """Power of the joint forces that hold it = power of the wrench, n . w + f . v."""
+def test_power_of_a_frame_wrench_equals_the_power_of_its_body_wrenches(model, rng):
+    """The wrench at a frame has the power n . w + f . v."""
     frames = (
         Frame("one", model.nb - 1, random_transform(rng)),
         Frame("two", 0, random_transform(rng)),
@@ -88,7 +91,7 @@ def test_a_wrench_at_a_frame_does_the_work_of_the_frames_motion(model, rng):
     assert kinetic_energy(model, s.q, s.qd) > 0
 
 
-def test_acceleration_of_a_frame_is_that_of_its_point_and_the_change_of_its_velocity(model, rng):
+def test_frame_acceleration_is_the_derivative_of_the_frame_velocity(model, rng):
     frame = Frame("tip", model.nb - 1, random_transform(rng))
     s, r = random_state(rng, model), frame.placement.r
     block = FrameKinematics(model, (frame,), accelerations=True)
@@ -110,7 +113,7 @@ def test_acceleration_of_a_frame_is_that_of_its_point_and_the_change_of_its_velo
     assert_allclose(found["alpha_tip"], (after - before) / (2 * e), atol=1e-6)
 
 
-def test_a_sum_of_wrenches_moves_the_robot_as_all_of_them(model, rng):
+def test_wrench_sum_block_has_the_same_effect_as_the_sum_of_its_input_wrenches(model, rng):
     s = random_state(rng, model)
     parts = rng.normal(size=(3, model.nb, 6))
     together = outputs(WrenchSum(model, 3), f_ext1=parts[0], f_ext2=parts[1], f_ext3=parts[2])[
@@ -121,21 +124,21 @@ def test_a_sum_of_wrenches_moves_the_robot_as_all_of_them(model, rng):
     )
 
 
-def test_a_frame_of_a_body_that_there_is_not_is_refused():
+def test_frame_of_an_unknown_body_is_rejected():
     model = MODELS["planar2"]()
-    with pytest.raises(ValueError, match=r"frame 'x' is on body 'hand', which model"):
+    with pytest.raises(ValueError, match=r"unknown body 'hand' of frame 'x' in model"):
         FrameWrenches(model, (Frame("x", "hand"),))
-    with pytest.raises(ValueError, match=r"at least one frame and each name once"):
+    with pytest.raises(ValueError, match=r"one or more frames with unique names"):
         FrameWrenches(model, (Frame("x", 0), Frame("x", 1)))
 
 
 def touching():
-    """A box and a ball on the first body, nothing on the second, a ball on the third."""
+    """Return a model with a box and a ball on body 1, no shape on body 2 and a ball on body 3."""
     shapes = (Box((0.1, 0.2, 0.3)), Sphere(0.1)), (), (Sphere(0.05),)
     return replace(MODELS["branched"](), contact=(*shapes, *[()] * (MODELS["branched"]().nb - 3)))
 
 
-def test_contact_forces_of_a_body_are_those_at_its_points(rng):
+def test_contact_force_of_a_body_is_the_sum_over_its_contact_points(rng):
     force = rng.normal(size=(10, 3))
     found = outputs(ContactForces(touching()), force=force)
     assert list(found) == ["force_body1", "force_body3"]
@@ -148,17 +151,21 @@ def test_contact_forces_of_a_body_are_those_at_its_points(rng):
 @pytest.mark.parametrize(
     ("model", "bodies", "message"),
     [
-        (touching(), ("body2",), r"'body2' .*no contact points; those that have some: body1, body"),
+        (
+            touching(),
+            ("body2",),
+            r"'body2' .*no contact points; bodies with contact points: body1, body",
+        ),
         (touching(), ("bod1",), r"\(did you mean body1\?\)"),
-        (touching(), ("body1", "body1"), "need each body once"),
-        (MODELS["branched"](), (), "has no shapes to touch with"),
+        (touching(), ("body1", "body1"), "only one contact force output"),
+        (MODELS["branched"](), (), "has no contact shapes"),
         (
             replace(touching(), body_names=("left foot", *touching().body_names[1:])),
             (),
-            "needs a name of letters, digits and _, with no digit first, not 'left foot'",
+            "the name 'left foot' of a body with a contact force output must have only letters",
         ),
     ],
 )
-def test_a_body_whose_contact_force_there_is_not_is_refused(model, bodies, message):
+def test_contact_force_output_of_an_unknown_body_is_rejected(model, bodies, message):
     with pytest.raises(ValueError, match=message):
         ContactForces(model, bodies)

@@ -1,4 +1,4 @@
-"""The page on writing a block: its code, as it stands there, runs in every form."""
+"""The code of the guide on writing a block runs in every form."""
 
 import importlib
 import re
@@ -10,13 +10,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import Port, System, simulate
-from rigidblocks.block.evaluate import NumpyEvaluator
-from rigidblocks.block.memory import Memory
+from rigidblocks.block.evaluators import NumpyEvaluator
+from rigidblocks.block.memory_layout import Memory
 from rigidblocks.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "writing_a_block.md"
-SAME = 1e-12  # of the forms: roundings of a thousand steps that forget their errors
-RK4_ERROR = 1e-10  # (h/T)^5/120 a step, a hundred steps of h = T/100 remembered
+SAME = 1e-12  # rounding differences between forms, which decay over a thousand steps
+RK4_ERROR = 1e-10  # (h/T)^5/120 per step, accumulated over 100 steps of h = T/100
 
 
 def listings(language):
@@ -34,7 +34,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_block_of_the_page_runs_in_every_form(folder):
+def test_example_block_of_the_guide_runs_in_numpy_in_c_and_as_fmu(folder):
     file, forms, fmus, *_ = listings("python")
     (folder / "lag_fmu.py").write_text(file)
     for line in listings("")[0].splitlines():
@@ -48,18 +48,18 @@ def test_block_of_the_page_runs_in_every_form(folder):
     assert list(runs) == ["numpy", "compiled", "fused", "lag.fmu", "lag_python.fmu"]
     for run in runs.values():
         assert_allclose(run, runs["numpy"], rtol=0, atol=SAME)
-    # u = 3 N m is beyond the limit of 2 N m, T = 0.1 s
+    # u = 3 N m exceeds the limit of 2 N m, T = 0.1 s
     exact = 2.0 * (1.0 - np.exp(-np.linspace(0.0, 1.0, 1001) / 0.1))
     assert_allclose(runs["numpy"], exact, rtol=0, atol=RK4_ERROR)
 
 
-def test_block_of_the_page_is_short():
+def test_example_block_of_the_guide_has_at_most_15_lines():
     source = listings("python")[0]
     block = source[source.index("@dataclass") : source.index("class LagSlave")]
     assert len([line for line in block.splitlines() if line.strip()]) <= 15
 
 
-def test_messages_of_the_page_are_those_of_the_code(folder):
+def test_error_messages_in_the_guide_match_the_code(folder):
     (folder / "lag_fmu.py").write_text(listings("python")[0])
     Lag = importlib.import_module("lag_fmu").Lag
 
@@ -83,7 +83,7 @@ def test_messages_of_the_page_are_those_of_the_code(folder):
     assert said == rows
 
 
-def test_sampled_block_of_the_page_counts(folder):
+def test_sampled_example_block_of_the_guide_counts_its_samples(folder):
     (folder / "counter.py").write_text(listings("python")[-1])
     Counter = importlib.import_module("counter").Counter
     system = System()

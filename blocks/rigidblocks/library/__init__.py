@@ -1,69 +1,83 @@
-"""The blocks."""
+"""Blocks: plants without contact, controllers, sources, signals, sensors and actuators."""
 
-from rigidblocks.library.actuators import JointActuator
-from rigidblocks.library.body_contact import BodyContact
-from rigidblocks.library.closed_loop_plant import ClosedLoopPlant
-from rigidblocks.library.contact_forces import ContactForces
-from rigidblocks.library.contact_plant import ContactPlant
-from rigidblocks.library.contact_sensors import ProximitySensor
-from rigidblocks.library.controllers import PDController
-from rigidblocks.library.delays import (
+from rigidblocks.library.closed_loops import (
+    ClosedLoopPlant,
+    CompliantLoopClosure,
+    CutLoopPlant,
+    LoopClosure,
+)
+from rigidblocks.library.controllers import (
+    PID,
+    FeedForward,
+    GravityCompensation,
+    InverseDynamicsController,
+    PDController,
+)
+from rigidblocks.library.frames import (
+    Frame,
+    FrameKinematics,
+    FrameWrenches,
+    JointWrenches,
+    WrenchSum,
+)
+from rigidblocks.library.joint_forces import JointActuator, JointLimits, JointMotors
+from rigidblocks.library.linear_systems import (
+    Derivative,
+    Integrator,
+    LowPass,
+    StateSpace,
+    TransferFunction,
+)
+from rigidblocks.library.nonlinear_signals import (
+    Compare,
+    Counter,
+    DeadZone,
+    Hysteresis,
+    Logic,
+    LookupTable,
+    RateLimiter,
+    Saturation,
+    Switch,
+)
+from rigidblocks.library.plants import FloatingBasePlant, HybridPlant, RobotPlant
+from rigidblocks.library.sensors import IMU, Encoder, Fault, Noise
+from rigidblocks.library.signals import (
+    Constant,
     Delay,
+    Demux,
+    Gain,
+    Mux,
+    Product,
     RateTransition,
+    Selector,
+    Sum,
     TransportDelay,
     UnitDelay,
     ZeroOrderHold,
 )
-from rigidblocks.library.faults import Fault
-from rigidblocks.library.filters import Derivative, Integrator, LowPass
-from rigidblocks.library.floating_plant import FloatingBasePlant
-from rigidblocks.library.ground_contact import GroundContact, PointKinematics
-from rigidblocks.library.hybrid_plant import HybridPlant
-from rigidblocks.library.impact import BouncingBall
-from rigidblocks.library.joint_limits import JointLimits
-from rigidblocks.library.joint_motors import JointMotors
-from rigidblocks.library.kinematics import Frame, FrameKinematics
-from rigidblocks.library.linear_systems import StateSpace, TransferFunction
-from rigidblocks.library.logic import Compare, Counter, Hysteresis, Logic
-from rigidblocks.library.loop_closure import CompliantLoopClosure, CutLoopPlant, LoopClosure
-from rigidblocks.library.model_based import (
-    FeedForward,
-    GravityCompensation,
-    InverseDynamicsController,
+from rigidblocks.library.sources import (
+    Chirp,
+    Playback,
+    QuinticProfile,
+    RepeatingSequence,
+    Sine,
+    Step,
+    TrapezoidalProfile,
 )
-from rigidblocks.library.noise import Noise
-from rigidblocks.library.nonlinear import DeadZone, RateLimiter, Saturation, Switch
-from rigidblocks.library.pid import PID
-from rigidblocks.library.plant import RobotPlant
-from rigidblocks.library.playback import Playback
-from rigidblocks.library.profiles import QuinticProfile, TrapezoidalProfile
-from rigidblocks.library.rigid_contact_plant import RigidContactPlant
-from rigidblocks.library.sensors import IMU, Encoder
-from rigidblocks.library.signals import Constant, Demux, Gain, Mux, Product, Selector, Sum
-from rigidblocks.library.soft_contact import SoftContact
-from rigidblocks.library.soft_contact_plant import SoftContactPlant
-from rigidblocks.library.sources import Chirp, RepeatingSequence, Sine, Step
-from rigidblocks.library.tables import LookupTable
 from rigidblocks.library.task_space import (
     InverseKinematics,
     OperationalSpaceController,
     TaskSpacePD,
 )
-from rigidblocks.library.world import World
-from rigidblocks.library.wrenches import FrameWrenches, JointWrenches, WrenchSum
 
 __all__ = [
     "IMU",
     "PID",
-    "BodyContact",
-    "BouncingBall",
     "Chirp",
     "ClosedLoopPlant",
     "Compare",
     "CompliantLoopClosure",
     "Constant",
-    "ContactForces",
-    "ContactPlant",
     "Counter",
     "CutLoopPlant",
     "DeadZone",
@@ -79,7 +93,6 @@ __all__ = [
     "FrameWrenches",
     "Gain",
     "GravityCompensation",
-    "GroundContact",
     "HybridPlant",
     "Hysteresis",
     "Integrator",
@@ -98,20 +111,15 @@ __all__ = [
     "OperationalSpaceController",
     "PDController",
     "Playback",
-    "PointKinematics",
     "Product",
-    "ProximitySensor",
     "QuinticProfile",
     "RateLimiter",
     "RateTransition",
     "RepeatingSequence",
-    "RigidContactPlant",
     "RobotPlant",
     "Saturation",
     "Selector",
     "Sine",
-    "SoftContact",
-    "SoftContactPlant",
     "StateSpace",
     "Step",
     "Sum",
@@ -121,7 +129,6 @@ __all__ = [
     "TransportDelay",
     "TrapezoidalProfile",
     "UnitDelay",
-    "World",
     "WrenchSum",
     "ZeroOrderHold",
 ]

@@ -1,35 +1,37 @@
-"""Plants with kinematic loops, which are kept closed inside the step."""
+"""Plants and blocks for robots with kinematic loops.
+
+`ClosedLoopPlant` solves the loop constraints inside the step. `CutLoopPlant` cuts the loops:
+`LoopClosure` closes them by constraint forces, `CompliantLoopClosure` by springs and dampers.
+"""
 
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import less, maximum, select
-from rigidblocks.algebra.spatial import Array
-from rigidblocks.block.block import Port, Record, Values, finite
-from rigidblocks.dynamics import energy, equivalent, kinetic_energy, potential_energy, rnea
-from rigidblocks.dynamics.elements import Acting
-from rigidblocks.dynamics.equivalence import aligned, with_aligned_loops
-from rigidblocks.library.elements import Element, with_loads
-from rigidblocks.library.inertias import TunableInertia
-from rigidblocks.library.plant import JointPlant
-from rigidblocks.library.ports import (
-    acceleration_port,
-    check_model,
-    closure_force_port,
-    energy_port,
-    force_port,
-    gravity_port,
-    motion_states,
-    scaled,
-    start_configuration,
-    wrench_port,
+from rigidblocks.block.block import Block, Port, Record, Values, finite
+from rigidblocks.dynamics import (
+    bias_force,
+    body_poses,
+    body_velocities,
+    crba,
+    energy,
+    equivalent,
+    expanded_parent,
+    kinetic_energy,
+    ltl,
+    mpy_li,
+    mpy_lit,
+    potential_energy,
+    rnea,
 )
-from rigidblocks.loops import (
+from rigidblocks.dynamics.force_elements import ElementEffects
+from rigidblocks.dynamics.force_laws import stable_spring_hold
+from rigidblocks.dynamics.joint_kinematics import velocity_columns
+from rigidblocks.dynamics.loops import (
     DependentMotion,
     LoopMotion,
     active_forces,
@@ -44,51 +46,78 @@ from rigidblocks.loops import (
     project_energy,
     solver,
 )
-from rigidblocks.loops.choice import velocity_columns
-from rigidblocks.loops.elimination import TOLERANCE
-from rigidblocks.model.configuration import rate, unit_quaternions
-from rigidblocks.model.model import Model
-from rigidblocks.model.resistance import check_resistance
-from rigidblocks.model.tree import Tree
+from rigidblocks.dynamics.loops.constraint_solvers import TOLERANCE
+from rigidblocks.dynamics.model_reduction import align_joint_axes, align_loop_joints
+from rigidblocks.dynamics.operational_space import inverse_inertia
+from rigidblocks.joints import LoopJoint
+from rigidblocks.library.common_ports import (
+    acceleration_port,
+    check_model,
+    closure_force_port,
+    constraint_units,
+    energy_port,
+    force_port,
+    gravity_port,
+    joint_ports,
+    motion_states,
+    set_nominal_values,
+    start_configuration,
+    wrench_port,
+)
+from rigidblocks.library.plant_ports import Element, TunableInertia, add_loads
+from rigidblocks.library.plants import JointPlant
+from rigidblocks.robot.configuration import rate, unit_quaternions
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.tree import Tree, check_resistance
+from rigidblocks.spatial.scalar import less, maximum, minimum, select
+from rigidblocks.spatial.spatial import Array, multiply_transforms
 
 STABILIZATIONS = ("projection", "baumgarte", "independent", "none")
 
 
 @dataclass(frozen=True, eq=False)
 class ClosedLoopPlant(JointPlant):
-    """The forward dynamics of a robot with kinematic loops: joint forces in, motion of the tree's
-    joints out.
+    """Forward dynamics of a robot with kinematic loops: joint forces in, joint motion out.
 
         H(q) qdd + C(q, qd, f_ext) = tau + K^T lam        K qdd = k        (RBDA Eq 8.6)
 
-    The loops are those of the model's loop joints. Constraints that depend on others, always or at
-    singular configurations, are found by their size and left out, so that there is nothing to tune
-    (`closed_loop_dynamics`). `stabilization` says what keeps the loops closed: "projection" moves
-    the states back onto the constraints after every inner step (Spencer 2004, 3.1.3), which is the
-    default and leaves no error to speak of; "baumgarte" pulls errors back with the time constant
-    `T_stab` [s] (RBDA 8.3); with "independent" the joints named in `independent` move alone and the
-    others follow in every stage, so that loops cannot open (Spencer 2004, 2.4), as long as these
-    are coordinates: the output `coordinate_condition` grows where they are not; "none" lets errors
-    grow. With `keep_energy` velocities are scaled after every inner step to the energy that there
-    was at the start and the work of tau, loop_tau and f_ext, the state `energy_due` (Spencer 2004,
-    3.1.3): for models that do not depend on time, without elements.
+    H is the joint-space inertia matrix, C the bias force, K the constraint matrix, and lam are the
+    constraint forces. The loop joints of the model define the loops. `closed_loop_dynamics` detects
+    dependent constraints by their size and drops them. It detects constraints that are dependent in
+    all configurations, and constraints that are dependent only in singular configurations. It
+    requires no tuning.
 
-    `q0` and `qd0` are the start, which must close the loops: `assemble` finds such a q0. A velocity
-    that would open them is projected, with a warning, or refused if `strict`. With
-    `external_wrenches` there is an input `f_ext` (nb, 6), as that of `RobotPlant`. With
-    `loop_forces` there is an input `loop_tau`, the forces of the loop joints' own freedoms, of
-    springs or motors there (RBDA 8.4). `method` is one of `loops.SOLVERS`, of which the default is
-    the one to use and the others are there to compare. The parameter `gravity` is the model's
-    unless it is changed. `elements` are those of `RobotPlant`, at the joints of the tree and
-    between bodies; `inertias` makes masses of links and a payload parameters, as there.
+    `stabilization` selects the method that keeps the loops closed:
 
-    `tolerance` is the part of the largest below which a constraint counts as dependent on others.
-    Numbers that were written with six digits make constraints that are to depend on each other
-    independent by 1e-6 of it, and lock a mechanism that is to move: there it must be larger.
-    `nominal` is that of `RobotPlant`.
+    - "projection", the default, projects the states onto the constraints after every inner step
+      (Spencer 2004, 3.1.3). Its error is negligible.
+    - "baumgarte" reduces errors with the time constant `T_stab` [s] (RBDA 8.3).
+    - "independent" integrates only the joints listed in `independent`. The plant computes the other
+      joints from them at every stage, so loops cannot open (Spencer 2004, 2.4). The listed joints
+      must be valid coordinates: the output `coordinate_condition` grows near configurations in
+      which the coordinates become invalid.
+    - "none" does not limit the loop error.
 
-    The log of a run tells near what singular configurations it came. Raises ValueError for a model
-    without loops and for a start that leaves them open.
+    `keep_energy` scales the velocities after every inner step. The energy then equals the state
+    `energy_due`: the initial energy plus the work of tau, loop_tau and f_ext (Spencer 2004, 3.1.3).
+    This option requires a time-independent model and does not support `elements`.
+
+    `q0` and `qd0` are the initial configuration and velocity. `q0` must close the loops; `assemble`
+    finds such a configuration. If `qd0` violates the loop constraints, the plant projects it and
+    issues a warning; if `strict` is True, it raises ValueError. `external_wrenches` adds the input
+    `f_ext` (nb, 6), as in `RobotPlant`. `loop_forces` adds the input `loop_tau`, the forces of
+    springs or motors along the degrees of freedom of the loop joints (RBDA 8.4). `method` is one of
+    `loops.SOLVERS`; use the default, because the other methods serve only for comparison. The
+    parameter `gravity` defaults to the gravity of the model. `elements` act at the joints of the
+    tree and between bodies. `elements`, `inertias` and `nominal` are as in `RobotPlant`.
+
+    A constraint smaller than `tolerance` times the largest constraint counts as dependent on the
+    other constraints. Model values that are written with six digits have relative errors of 1e-6.
+    These errors make dependent constraints independent and lock a movable mechanism. Such models
+    need a larger tolerance.
+
+    The run log reports singular configurations that the motion approaches. Raises ValueError for a
+    model without loops and for an initial configuration that leaves a loop open.
     """
 
     model: Tree
@@ -109,9 +138,9 @@ class ClosedLoopPlant(JointPlant):
 
     def __post_init__(self) -> None:
         check_model(self.model)
-        if not self.model.constrained:
+        if not self.model.has_constraints:
             raise ValueError(
-                f"model '{self.model.name}' has no loop joints; RobotPlant is the plant of a tree"
+                f"model '{self.model.name}' has no loop joints; use RobotPlant for a tree"
             )
         self._check_elements()
         check_resistance(self.model, rotor_inertia=self._elements.rotor_inertia)
@@ -122,10 +151,10 @@ class ClosedLoopPlant(JointPlant):
             )
         if (self.T_stab is not None) != (self.stabilization == "baumgarte"):
             raise ValueError(
-                f"T_stab belongs to stabilization='baumgarte'; they were {self.T_stab}, "
-                f"{self.stabilization!r}"
+                "T_stab must be given if and only if stabilization='baumgarte'; T_stab is "
+                f"{self.T_stab} and stabilization is {self.stabilization!r}"
             )
-        solver(self.method)  # refuses one that there is not
+        solver(self.method)  # raises an error if the method is unknown
         self._check_options()
         q0 = start_configuration(self.model, self.q0)
         _check_closed(self.model.at(0.0), q0)
@@ -139,26 +168,28 @@ class ClosedLoopPlant(JointPlant):
     def _check_options(self) -> None:
         if (self.independent is not None) != (self.stabilization == "independent"):
             raise ValueError(
-                "independent joints belong to stabilization='independent'; they were "
-                f"{self.independent}, {self.stabilization!r}"
+                "`independent` must be given if and only if stabilization='independent'; "
+                f"`independent` is {self.independent} and stabilization is {self.stabilization!r}"
             )
-        if self.independent is not None and self._elements.geared:
-            raise ValueError("what gears drive follows them; joints of gears are not independent")
+        if self.independent is not None and self._elements.has_gears:
+            raise ValueError("`independent` does not support a model with gears")
         if self.keep_energy and (self.elements or self.model.rheonomic):
             raise ValueError(
-                f"the energy of model '{self.model.name}' cannot be kept: its elements or what "
-                "moves its joints give and take some"
+                f"keep_energy does not support model '{self.model.name}': its elements or its "
+                "time-dependent joints exchange energy"
             )
 
     @cached_property
     def _independent(self) -> list[int]:
-        """The places in qd of the independent variables."""
+        """Indices in qd of the variables of the joints in `independent`."""
         return velocity_columns(self.model, self.independent or (), "independent")
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """q (nq,) and qd (nv,), what the elements remember, and the energy that there is to be."""
-        joints = scaled(motion_states(self.model.joint, self.q0, self.qd0), self.nominal)
+        """States: motion q (nq,), qd (nv,), element states; energy_due if `keep_energy` is set."""
+        joints = set_nominal_values(
+            motion_states(self.model.joint, self.q0, self.qd0), self.nominal
+        )
         motion = (*joints, *self._elements.states)
         if not self.keep_energy:
             return motion
@@ -169,15 +200,9 @@ class ClosedLoopPlant(JointPlant):
         )
 
     @cached_property
-    def parameters(self) -> tuple[Port, ...]:
-        """gravity (3,), the numbers of the elements, and the inertias that can be tuned."""
-        tuned = () if self.inertias is None else self.inertias.parameters(self.model)  # type: ignore[arg-type]  # or planar, refused there
-        return (gravity_port(self.model), *self._elements.parameters, *tuned)
-
-    @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """tau (nv,), and f_ext (nb, 6) and loop_tau when asked for."""
-        ports = [*scaled([force_port(self.model.joint)], self.nominal)]
+        """Inputs: joint forces tau (nv,); f_ext (nb, 6) and loop joint forces on request."""
+        ports = [*set_nominal_values([force_port(self.model.joint)], self.nominal)]
         if self.external_wrenches:
             ports.append(wrench_port(self.model))
         if self.loop_forces:
@@ -190,10 +215,10 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """q, qd, qdd (nv,), the energy, the constraint forces lam (nc,), how well the loops do, and
-        the forces of the elements.
+        """Outputs q, qd, qdd (nv,), energy, lam (nc,), loop diagnostics and element forces.
 
-        Of the loops the largest error, the number of independent constraints, and their condition.
+        lam are the constraint forces. The loop diagnostics are the largest loop error, the number
+        of independent constraints and their condition number.
         """
         model = self.model
         return (
@@ -210,7 +235,14 @@ class ClosedLoopPlant(JointPlant):
                 "ratio of the constraints' largest and smallest size: large near singular poses",
             ),
             *(
-                (Port("coordinate_condition", (), "1", "large where they are no coordinates"),)
+                (
+                    Port(
+                        "coordinate_condition",
+                        (),
+                        "1",
+                        "condition number of the coordinates: large near a singular pose",
+                    ),
+                )
                 if self._independent
                 else ()
             ),
@@ -224,7 +256,7 @@ class ClosedLoopPlant(JointPlant):
         if self._independent:
             q, qd, _ = self._dependent(t, x)
             x = Record({**vars(x), "q": q, "qd": qd})
-        acting = self._elements.acting(x.q, x.qd, x, p)
+        acting = self._elements.element_effects(x.q, x.qd, x, p)
         motion: dict[str, Any] = {"q": rate(self.model, x.q, x.qd)}
         motion["qd"] = self._motion(t, x, u, p, acting).qdd
         if self.keep_energy:
@@ -232,7 +264,7 @@ class ClosedLoopPlant(JointPlant):
         return motion | self._elements.rates(acting)
 
     def project(self, t: Any, x: Record, p: Record) -> Values:
-        q, qd = self._closed(t, x, p)
+        q, qd = self._project_to_loops(t, x, p)
         if self.keep_energy:
             model = self._models(t, p)[0]
             kinetic = kinetic_energy(model, q, qd)
@@ -244,8 +276,8 @@ class ClosedLoopPlant(JointPlant):
             return {"q": q, "qd": qd}
         return {"q": q} if self.model.nq > self.model.nv else {}
 
-    def _closed(self, t: Any, x: Record, p: Record) -> tuple[Array, Array]:
-        """q and qd moved onto the constraints, as the stabilization says."""
+    def _project_to_loops(self, t: Any, x: Record, p: Record) -> tuple[Array, Array]:
+        """Return q and qd, corrected for loop errors by the method that `stabilization` names."""
         model, tree = self._models(t, p)
         q = unit_quaternions(model, x.q) if model.nq > model.nv else x.q
         if self._independent:
@@ -259,7 +291,7 @@ class ClosedLoopPlant(JointPlant):
         return dependent_motion(self._aligned_model.at(t), x.q, x.qd, self._independent)
 
     def _power(self, x: Record, u: Record) -> Any:
-        """The power of the inputs [W]."""
+        """Return the power [W] of the input forces tau, loop_tau and f_ext."""
         model, tau = self._aligned_model, u.tau
         if self.loop_forces:
             tau = tau + active_forces(model, x.q, u.loop_tau)
@@ -269,7 +301,7 @@ class ClosedLoopPlant(JointPlant):
         return x.qd @ tau
 
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        acting = self._elements.acting(x.q, x.qd, x, p)
+        acting = self._elements.element_effects(x.q, x.qd, x, p)
         qdd, lam, rank, condition = self._motion(t, x, u, p, acting)
         (model, _), error = self._models(t, p), 0.0
         for delta in position_constraints(model, x.q).delta:
@@ -297,12 +329,14 @@ class ClosedLoopPlant(JointPlant):
     def remarks(self, t: Array, y: Record) -> Iterator[str]:
         for time, condition in near_singular(t, y.rank, y.condition):
             yield (
-                f"passed or came near a singular configuration at t = {time:g} s, with the "
-                f"condition {condition:.3g}"
+                f"passed or came near a singular configuration at t = {time:g} s, where the "
+                f"output `condition` is {condition:.3g}"
             )
 
-    def _motion(self, t: Any, x: Record, u: Record, p: Record, acting: Acting | None) -> LoopMotion:
-        tau, f_ext = with_loads(acting, u.tau, u.f_ext if self.external_wrenches else None)
+    def _motion(
+        self, t: Any, x: Record, u: Record, p: Record, acting: ElementEffects | None
+    ) -> LoopMotion:
+        tau, f_ext = add_loads(acting, u.tau, u.f_ext if self.external_wrenches else None)
         loop_tau = u.loop_tau if self.loop_forces else None
         model, tree = self._models(t, p)
         given = self._elements.transmissions(p)
@@ -310,9 +344,9 @@ class ClosedLoopPlant(JointPlant):
         return closed_loop_dynamics(model, x.q, x.qd, tau, f_ext, p.gravity, *options)
 
     def _closing_velocity(self, q0: Array, qd0: Array) -> Array:
-        """qd0, or the nearest velocity that keeps the loops closed and follows the gears."""
+        """Return qd0, or the nearest velocity (nv,) that satisfies loop and gear constraints."""
         model = self.model.at(0.0)
-        given = self._elements.of_start
+        given = self._elements.start_transmissions
         q, qd = project(model, q0, qd0, transmissions=given, tolerance=self.tolerance)
         change = float(np.abs(qd - qd0).max())
         if change <= 1e-4 * (1.0 + float(np.abs(qd0).max())):
@@ -321,31 +355,34 @@ class ClosedLoopPlant(JointPlant):
         error = float(np.abs(rates).max())
         problem = f"qd0 opens the loops of model '{model.name}' at {error:.3g} (rad/s or m/s)"
         if self.strict:
-            raise ValueError(f"{problem}; the nearest velocity that does not is {qd.tolist()}")
-        warnings.warn(f"{problem}; it is changed by up to {change:.3g}", stacklevel=5)
+            raise ValueError(
+                f"{problem}; the nearest velocity that keeps them closed is {qd.tolist()}"
+            )
+        warnings.warn(f"{problem}; the plant changes qd0 by up to {change:.3g}", stacklevel=5)
         return qd
 
     def _models(self, t: Any, p: Record) -> tuple[Tree, Tree]:
-        """The model at the time t [s], and a tree with the same equation of motion; with inertias
-        to tune both are the model that the parameters say.
+        """Return the model at the time t [s], and a tree with the same equation of motion.
+
+        If the inertias are tunable, both results are the model with the inertias in p.
         """
         if self.inertias is None:
             return self._aligned_model.at(t), self._equivalent.at(t)
-        tuned = self.inertias.tuned(self._tunable_model, p).at(t)
+        tuned = self.inertias.model_with_parameters(self._tunable_model, p).at(t)
         return tuned, tuned
 
     @cached_property
     def _tunable_model(self) -> Model:
-        """The model with its loop joints in the frames that they have where nothing is tuned."""
-        return with_aligned_loops(self.model)  # type: ignore[arg-type]  # or planar, refused before
+        """Model with tunable inertias, with the loop joint frames of `_aligned_model`."""
+        return align_loop_joints(self.model)  # type: ignore[arg-type]  # or planar, refused before
 
     @cached_property
     def _aligned_model(self) -> Tree:
-        return aligned(self.model) if isinstance(self.model, Model) else self.model
+        return align_joint_axes(self.model) if isinstance(self.model, Model) else self.model
 
     @cached_property
     def _equivalent(self) -> Tree:
-        """The cheapest tree with the same equation of motion; a planar model is its own."""
+        """Tree with the same equation of motion as the model, and with the fewest operations."""
         return (
             equivalent(self._aligned_model)
             if isinstance(self._aligned_model, Model)
@@ -365,3 +402,307 @@ def _check_closed(model: Tree, q0: Array) -> None:
             "m); "
             "assemble(model, q0) finds a configuration that closes the loops"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class CutLoopPlant(Block):
+    """Forward dynamics of a robot with cut loops: constraint forces in, loop equation out.
+
+        H qdd + C = tau + K^T lam,  A = K H^-1 K^T,  b = k - K H^-1 (tau - C)  (RBDA Eq 8.38, 8.39)
+
+    H is the joint-space inertia matrix, C the bias force, and K qdd = k the loop constraints. The
+    loops stay closed if A lam = b; `LoopClosure` solves this equation. A (nc, nc) and b (nc,) do
+    not depend on the constraint forces lam (nc,), so the plant and `LoopClosure` form no algebraic
+    loop. `delta` (nc,) is the position error of the loops, and `rate` (nc,) = K qd is its time
+    derivative. The plant holds lam over a step but evaluates K at every stage of the integrator.
+    Therefore the constraint forces do no work on motion that keeps the loops closed.
+
+    `q0` and `qd0` are the initial values, as in `RobotPlant`. The parameter `gravity` defaults to
+    the gravity of the model. Raises ValueError for a model without loops.
+    """
+
+    model: Tree
+    q0: Any = None
+    qd0: Any = 0.0
+
+    def __post_init__(self) -> None:
+        _check_loops(self.model)
+        check_resistance(self.model)
+        object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs: joint forces tau (nv,) and constraint forces lam (nc,)."""
+        return (
+            force_port(self.model.joint),
+            closure_force_port(self.model, 0.0),
+        )
+
+    @cached_property
+    def states(self) -> tuple[Port, ...]:
+        """States: joint positions q (nq,) and joint velocities qd (nv,)."""
+        return motion_states(self.model.joint, self.q0, self.qd0)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs: q, qd, qdd, energy, loop equation A lam = b, loop errors delta and rate."""
+        return (
+            *self.states,
+            acceleration_port(self.model.joint),
+            energy_port(),
+            *_closure_ports(self.model),
+        )
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameter: gravity (3,) [m/s^2]."""
+        return (gravity_port(self.model),)
+
+    def derivative(self, x: Record, u: Record, p: Record) -> Values:
+        return {"q": rate(self.model, x.q, x.qd), "qd": self._motion(x, u, p)["qdd"]}
+
+    def project(self, x: Record) -> Values:
+        return {"q": unit_quaternions(self.model, x.q)} if self.model.nq > self.model.nv else {}
+
+    def output(self, x: Record, u: Record, p: Record) -> Values:
+        return {**self._motion(x, u, p), "energy": energy(self.model, x.q, x.qd, p.gravity)}
+
+    def _motion(self, x: Record, u: Record, p: Record) -> dict[str, Any]:
+        model = self.model
+        K, k, delta = loop_constraints(model, x.q, x.qd)
+        parent = expanded_parent(model)
+        L = ltl(crba(model, x.q), parent)
+        Y = mpy_lit(L, parent, K.T)
+        z = mpy_lit(L, parent, u.tau - bias_force(model, x.q, x.qd, gravity=p.gravity))
+        qdd = mpy_li(L, parent, z + Y @ u.lam)
+        return {"qdd": qdd, "A": Y.T @ Y, "b": k - Y.T @ z, "delta": delta, "rate": K @ x.qd}
+
+
+@dataclass(frozen=True, eq=False)
+class LoopClosure(Block):
+    """Constraint forces that keep the loops of a `CutLoopPlant` closed.
+
+        A lam = b - (2/T_stab) rate - (1/T_stab^2) delta        (RBDA Eq 8.37, 8.22)
+
+    A, b, rate and delta are the outputs of the plant. Constraint forces that are held over a step
+    cause a loop error, which decays with the time constant `T_stab` [s]. T_stab must be longer than
+    the step; 5 to 20 steps are reasonable. The block solves the equation for `lam` (nc,) by
+    conjugate directions, the largest direction first. It drops dependent constraints and sets their
+    lam to zero. `rank` is the number of independent constraints, and `loop_error` is the largest
+    element of delta. Raises ValueError for a model without loops.
+    """
+
+    model: Tree
+    T_stab: float
+
+    def __post_init__(self) -> None:
+        _check_loops(self.model)
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs: loop equation A lam = b, and the loop errors delta and rate (nc,)."""
+        return _closure_ports(self.model)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs: constraint forces lam (nc,), rank of A, and the largest loop error."""
+        return (
+            closure_force_port(self.model),
+            Port("rank", (), "1", "number of independent constraints"),
+            Port("loop_error", (), "1", "largest position error of the constraints, in rad or m"),
+        )
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameter: time constant T_stab [s] of the stabilization."""
+        return (
+            Port(
+                "T_stab",
+                (),
+                "s",
+                "time constant of the stabilization",
+                self.T_stab,
+                min=0.0,
+                positive=True,
+            ),
+        )
+
+    def longest_hold(self, u: Record, p: Record) -> float:
+        """Return T_stab [s]: for steps below T_stab, the held constraint forces are stable."""
+        del u
+        return float(p.T_stab)
+
+    def output(self, u: Record, p: Record) -> Values:
+        error = reduce(maximum, np.abs(u.delta))
+        # as in ClosedLoopPlant, constraints smaller than the loop error count as dependent; their
+        # sizes in A are squared
+        tolerance = maximum(1e-12, minimum(1e4 * error * error, 1e-6))
+        directions, rank = _conjugate_directions(u.A, tolerance)
+        wanted = u.b - (2.0 / p.T_stab) * u.rate - (1.0 / (p.T_stab * p.T_stab)) * u.delta
+        lam = directions @ (directions.T @ wanted)
+        lam = lam + directions @ (directions.T @ (wanted - u.A @ lam))
+        return {"lam": lam, "rank": rank, "loop_error": error}
+
+
+@dataclass(frozen=True, eq=False)
+class CompliantLoopClosure(Block):
+    """Springs and dampers that replace the loop joints of a robot: joint motion in, wrenches out.
+
+        lam = -stiffness delta - damping K qd
+
+    The forces act in each direction that a loop joint constrains. `stiffness` [N/m, N m/rad] and
+    `damping` [N s/m, N m s/rad] are scalars or (nc,). Connect `f_ext` to the plant of the spanning
+    tree, RobotPlant(model.spanning_tree, external_wrenches=True). `lam` (nc,) are the forces,
+    `delta` (nc,) the position errors and K qd the velocity errors of the loops. A load F opens a
+    loop by F/stiffness.
+
+    For a single constraint, let w be the natural frequency, w^2 = stiffness A with A of
+    `CutLoopPlant`, and z = damping A/(2 w) the damping ratio. Forces that are held over a step dt
+    are stable if w dt < min(4 z, 1/z). If the damping is zero, they are never stable. Raises
+    ValueError for a model without loops.
+    """
+
+    model: Tree
+    stiffness: Any
+    damping: Any
+
+    def __post_init__(self) -> None:
+        _check_loops(self.model)
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs: joint positions q (nq,) and joint velocities qd (nv,)."""
+        return joint_ports(self.model, q="joint positions", qd="joint velocities")
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs: body wrenches f_ext (nb, 6), spring forces lam and loop errors delta (nc,)."""
+        wrenches, forces = wrench_port(self.model), constraint_units(self.model)
+        return (
+            Port("f_ext", wrenches.shape, wrenches.unit, wrenches.doc),
+            Port("lam", (self.model.nc,), forces, "forces of the loops' springs"),
+            Port("delta", (self.model.nc,), _length_units(self.model), "loop errors"),
+        )
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters: stiffness and damping of the springs (nc,)."""
+        springs = tuple(
+            "N/m" if unit == "N" else "N.m/rad" for unit in constraint_units(self.model)
+        )
+        dampers = tuple(
+            "N.s/m" if unit == "N" else "N.m.s/rad" for unit in constraint_units(self.model)
+        )
+        shape = (self.model.nc,)
+        return (
+            Port(
+                "stiffness",
+                shape,
+                springs,
+                "stiffness of the loops' springs",
+                self.stiffness,
+                min=0.0,
+            ),
+            Port("damping", shape, dampers, "damping of the loops' dampers", self.damping, min=0.0),
+        )
+
+    def longest_hold(self, u: Record, p: Record) -> float:
+        model, q = self.model, np.asarray(u.q, dtype=float)
+        A = inverse_inertia(model, q, position_constraints(model, q).K)
+        return stable_spring_hold(A, np.asarray(p.stiffness), np.asarray(p.damping))
+
+    def output(self, u: Record, p: Record) -> Values:
+        model, base = self.model, self.model.algebra
+        X0 = [*body_poses(model, u.q), base.identity()]
+        v = [*body_velocities(model, u.q, u.qd), base.zero()]
+        f_ext: list[Any] = [base.zero()] * (model.nb + 1)
+        lam, deltas = [], []
+        for loop, rows in zip(model.loops, model.constraint_slices, strict=True):
+            T, delta, vJ, X_s = _loop_opening(loop, X0, v)
+            lam.append(-p.stiffness[rows] * delta - p.damping[rows] * (T.T @ vJ))
+            deltas.append(delta)
+            f = X_s.T @ (T @ lam[-1])
+            f_ext[loop.successor] = f_ext[loop.successor] + f
+            f_ext[loop.predecessor] = f_ext[loop.predecessor] - f
+        return {
+            "f_ext": np.array(f_ext[:-1]),
+            "lam": np.concatenate(lam),
+            "delta": np.concatenate(deltas),
+        }
+
+
+def _loop_opening(loop: LoopJoint, X0: list[Any], v: list[Any]) -> tuple[Array, Array, Array, Any]:
+    """Return the constraint directions and the motion across a loop joint.
+
+    Returns:
+        Directions T of the constraint forces, position error delta, relative velocity, and the
+        transform from base coordinates to the successor frame.
+    """
+    X_s, X_p = loop.Xs @ X0[loop.successor], loop.Xp @ X0[loop.predecessor]
+    X = multiply_transforms(X_s, X_p.inverse())
+    vJ = loop.Xs @ v[loop.successor] - X @ (loop.Xp @ v[loop.predecessor])
+    T, delta, _ = loop.joint.constraint(X, vJ)
+    return T, delta, vJ, X_s
+
+
+def _conjugate_directions(A: Array, tolerance: Any) -> tuple[Array, Any]:
+    """Return conjugate directions D (n, n) of A and the rank of A.
+
+    D^T A D is the identity, except for zero columns of D. The direction with the largest d^T A d
+    comes first. The function stops when d^T A d falls below `tolerance` times the first value.
+    """
+    n = len(A)
+    limit = tolerance * reduce(maximum, np.diagonal(A))
+    columns = [np.concatenate([np.eye(n)[j], A[:, j]]) for j in range(n)]  # stacked d and A d
+    done: list[Array] = []
+    rank: Any = 0.0
+    while columns:
+        largest, columns = _split_largest(columns, n)
+        for unit in done:  # a second orthogonalization removes rounding errors
+            largest = largest - unit * (unit[n:] @ largest[:n])
+        square = largest[:n] @ largest[n:]
+        keep = less(limit, square)
+        unit = largest * select(keep, 1.0 / np.sqrt(select(keep, square, 1.0)), 0.0)
+        rank = rank + select(keep, 1.0, 0.0)
+        columns = [column - unit * (unit[n:] @ column[:n]) for column in columns]
+        done.append(unit)
+    return np.array([unit[:n] for unit in done]).T, rank
+
+
+def _split_largest(columns: list[Array], n: int) -> tuple[Array, list[Array]]:
+    """Return the column d with the largest d^T A d, and the remaining columns."""
+    best, others = columns[0], []
+    square = best[:n] @ best[n:]
+    for column in columns[1:]:
+        other = column[:n] @ column[n:]
+        larger = less(square, other)
+        others.append(select(larger, best, column))
+        best, square = select(larger, column, best), select(larger, other, square)
+    return best, others
+
+
+def _closure_ports(model: Tree) -> tuple[Port, ...]:
+    """Return the ports A, b, delta and rate, from a plant with cut loops to a `LoopClosure`."""
+    nc, lengths = model.nc, _length_units(model)
+    return (
+        Port("A", (nc, nc), "1", "K H^-1 K^T, the inverse inertia of the loops, SI units"),
+        Port(
+            "b",
+            (nc,),
+            tuple(f"{unit}/s2" for unit in lengths),
+            "missing constraint accelerations",
+        ),
+        Port("delta", (nc,), lengths, "loop errors"),
+        Port("rate", (nc,), tuple(f"{unit}/s" for unit in lengths), "rates of the loop errors"),
+    )
+
+
+def _length_units(model: Tree) -> tuple[str, ...]:
+    """Return the unit of each constraint's position error: m for a force, rad for a moment."""
+    return tuple("m" if unit == "N" else "rad" for unit in constraint_units(model))
+
+
+def _check_loops(model: Tree) -> None:
+    if not model.loops:
+        raise ValueError(f"model '{model.name}' has no loop joints to close")
+    model.check_no_strings("the closure of loops by a block of its own")

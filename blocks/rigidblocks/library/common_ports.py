@@ -1,4 +1,4 @@
-"""The ports and units that all blocks of a model share."""
+"""Ports and units that the blocks of a model have in common."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Port, finite
-from rigidblocks.joint import Joint
-from rigidblocks.model.configuration import neutral, normalized, singular_joints
-from rigidblocks.model.tree import Tree
+from rigidblocks.joints import Joint
+from rigidblocks.robot.configuration import neutral, normalize_quaternions, singular_joints
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.spatial import Array
 
 Units = tuple[str, ...]
 
 
 class JointUnits(NamedTuple):
-    """The units of the variables of some joints, one for each."""
+    """Units of the variables q, qd, qdd and tau of joints; each field has one unit per variable."""
 
     q: Units
     qd: Units
@@ -26,7 +26,7 @@ class JointUnits(NamedTuple):
 
 
 def joint_units(joints: Sequence[Joint]) -> JointUnits:
-    """The units of the variables of these joints, in order."""
+    """Return the units of the variables of these joints, in order."""
     qd = tuple(unit for joint in joints for unit in joint.qd_units)
     return JointUnits(
         tuple(unit for joint in joints for unit in joint.q_units),
@@ -37,8 +37,10 @@ def joint_units(joints: Sequence[Joint]) -> JointUnits:
 
 
 def joint_ports(model: Tree, **docs: str) -> tuple[Port, ...]:
-    """A port for each of the variables q, qd, qdd and tau that has a text; raises TypeError for
-    what is no model.
+    """Return a port for each of the variables q, qd, qdd and tau that `docs` describes.
+
+    Raises:
+        TypeError: `model` is not a model.
     """
     check_model(model)
     units = joint_units(model.joint)._asdict()
@@ -46,48 +48,52 @@ def joint_ports(model: Tree, **docs: str) -> tuple[Port, ...]:
 
 
 def start_configuration(model: Tree, q0: Any) -> Array:
-    """q0 (nq,) with unit quaternions, or the neutral configuration; raises ValueError for what is
-    no configuration, and where a joint's coordinates are singular.
+    """Return q0 (nq,) with unit quaternions, by default the neutral configuration.
+
+    Raises:
+        ValueError: q0 is not a configuration, or the coordinates of a joint are singular at q0.
     """
     q0 = neutral(model) if q0 is None else q0
-    start = normalized(model, finite(q0, (model.nq,), "the start value of port 'q'"))
+    start = normalize_quaternions(model, finite(q0, (model.nq,), "the start value of port 'q'"))
     if singular := "; ".join(singular_joints(model, start)):
-        raise ValueError(f"no motion starts at q0: {singular}")
+        raise ValueError(f"the motion cannot start at q0: {singular}")
     return start
 
 
 def check_open(model: Tree, block: str) -> None:
-    """Raises ValueError for a model with loops, in the block of this type, which knows nothing of
-    them; and for one that depends on time, in any but RobotPlant. Raises TypeError for what is no
-    model.
+    """Check that blocks of the type `block` support the model.
+
+    Raises:
+        ValueError: The model has loops, or it depends on time and the block is not RobotPlant.
+        TypeError: `model` is not a model.
     """
     check_model(model)
     if model.rheonomic and block != "RobotPlant":
         raise ValueError(
-            f"model '{model.name}' depends on time, which {block} knows nothing of; use RobotPlant"
+            f"model '{model.name}' depends on time, which {block} does not support; use RobotPlant"
         )
-    if model.constrained:
+    if model.has_constraints:
         raise ValueError(
             f"model '{model.name}' has the loop joints {', '.join(model.loop_names)}, which "
-            f"{block} leaves open; "
+            f"{block} does not close; "
             "use ClosedLoopPlant, or model.spanning_tree to leave them open"
         )
 
 
 def check_model(model: Any) -> None:
-    """Raises TypeError for what is no model, such as the path of its file."""
+    """Raise TypeError if `model` is not a model, for example if it is the path of a file."""
     if isinstance(model, Tree):
         return
     mend = ""
     if isinstance(model, str | Path):
-        mend = f"; that of a file is load_model('{model}').model"
+        mend = f"; use load_model('{model}').model"
     elif isinstance(getattr(model, "model", None), Tree):
-        mend = "; its .model is one"
-    raise TypeError(f"the model of a block is a Model, not of type {type(model).__name__}{mend}")
+        mend = "; use its .model"
+    raise TypeError(f"the model of a block must be a Model, not a {type(model).__name__}{mend}")
 
 
 def gravity_port(model: Tree) -> Port:
-    """The parameter gravity, (3,), or (2,) of a planar model."""
+    """Return the parameter port of gravity, (3,), or (2,) for a planar model."""
     return Port(
         "gravity",
         model.gravity.shape,
@@ -98,15 +104,15 @@ def gravity_port(model: Tree) -> Port:
 
 
 def wrench_port(model: Tree, start: Any = 0.0) -> Port:
-    """f_ext, (nb, 6), or (nb, 3) of a planar model: as an input zero unless it is connected."""
+    """Return the input port of the body wrenches f_ext, (nb, 6), or (nb, 3) for a planar model."""
     size = len(model.algebra.zero())
     units = {6: ("N.m",) * 3 + ("N",) * 3, 3: ("N.m", "N", "N")}[size] * model.nb
     text = "wrench [n; f] on each body, base coordinates"
     return Port("f_ext", (model.nb, size), units, text, start)
 
 
-def scaled(ports: Iterable[Port], nominal: Mapping[str, Any]) -> tuple[Port, ...]:
-    """The ports, with the `nominal` values of those that are named there."""
+def set_nominal_values(ports: Iterable[Port], nominal: Mapping[str, Any]) -> tuple[Port, ...]:
+    """Return the ports with nominal values; `nominal` contains them by port name."""
     return tuple(
         replace(port, nominal=nominal[port.name]) if port.name in nominal else port
         for port in ports
@@ -114,13 +120,13 @@ def scaled(ports: Iterable[Port], nominal: Mapping[str, Any]) -> tuple[Port, ...
 
 
 def force_port(joints: Sequence[Joint], name: str = "tau", doc: str = "joint forces") -> Port:
-    """The forces of these joints, an input that is zero unless it is connected."""
+    """Return the input port (n,) of the forces of n joints; an unconnected port is zero."""
     units = joint_units(joints).tau
     return Port(name, (len(units),), units, doc, 0.0)
 
 
 def motion_states(joints: Sequence[Joint], q0: Any, qd0: Any) -> tuple[Port, ...]:
-    """The states q and qd of these joints, with their start values."""
+    """Return the state ports of the joint positions q and velocities qd, with start values."""
     units = joint_units(joints)
     # the elements of unit quaternions are bounded
     bound = np.array([1.0 if unit == "1" else np.inf for unit in units.q])
@@ -129,25 +135,26 @@ def motion_states(joints: Sequence[Joint], q0: Any, qd0: Any) -> tuple[Port, ...
 
 
 def acceleration_port(joints: Sequence[Joint]) -> Port:
-    """The output qdd of these joints."""
+    """Return the output port of the joint accelerations qdd."""
     units = joint_units(joints).qdd
     return Port("qdd", (len(units),), units, "joint accelerations")
 
 
 def energy_port() -> Port:
-    """The output energy."""
+    """Return the output port of the mechanical energy [J]."""
     return Port("energy", (), "J", "kinetic and potential energy")
 
 
 def closure_force_port(model: Tree, start: Any = None) -> Port:
-    """lam (nc,), the constraint forces of the loop joints."""
+    """Return the port of the constraint forces lam (nc,) of the loop joints."""
     text = "constraint forces of the loop joints"
     return Port("lam", (model.nc,), constraint_units(model), text, start)
 
 
 def constraint_units(model: Tree) -> Units:
-    """The units of the constraint forces of the loop joints: N.m of a constraint of rotation alone,
-    N of the others.
+    """Return the units of the constraint forces of the loop joints.
+
+    The unit is N.m for a constraint on rotation only, and N for the other constraints.
     """
     units: list[str] = []
     for loop in model.loops:

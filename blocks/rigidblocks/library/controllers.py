@@ -1,4 +1,4 @@
-"""Controllers: measured motion and reference in, joint forces out."""
+"""Controllers: compute joint forces or other commands from references and measurements."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,8 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import select, within
 from rigidblocks.block.block import Block, Port, Record, Values
+from rigidblocks.dynamics import rnea
+from rigidblocks.dynamics.loops import actuated_columns, actuator_forces
+from rigidblocks.library.common_ports import check_model, gravity_port, joint_ports, joint_units
+from rigidblocks.library.nonlinear_signals import check_band, clamp, limit_ports
+from rigidblocks.library.signals import Shape, Unit, broadcast_start, signal_shape
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.scalar import clip_with_events, select
+from rigidblocks.spatial.spatial import Array
 
 _ANGLE = ("rad", "rad/s", "N.m")
 _LENGTH = ("m", "m/s", "N")
@@ -15,15 +22,17 @@ _LENGTH = ("m", "m/s", "N")
 
 @dataclass(frozen=True, eq=False)
 class PDController(Block):
-    """A proportional-derivative controller for each joint, with an optional limit on the force.
+    """Proportional-derivative controller for each joint, with an optional force limit.
 
         tau = kp e + kd de/dt,  e = q_ref - q,  limited to [-tau_max, tau_max]
 
-    Without `sample_time` de/dt is the difference of the inputs qd_ref and qd. With a `sample_time`
-    [s] the controller computes at its sample instants and holds its output between them; de/dt is
-    then the backward difference of e, zero at the first sample, and there are no velocity inputs.
+    If `sample_time` is None, de/dt is the difference of the inputs qd_ref and qd. If `sample_time`
+    [s] is given, the controller computes tau at its sample instants and holds it between them. In
+    this case de/dt is the backward difference of e, zero at the first sample, and the block has no
+    velocity inputs.
 
-    The gains fix the number of joints. `prismatic` marks the joints that slide, for their units.
+    The length of the gain vectors is the number of joints. `prismatic` marks the prismatic joints,
+    which have linear instead of angular units.
     """
 
     kp: Any
@@ -35,14 +44,14 @@ class PDController(Block):
     def __post_init__(self) -> None:
         if np.shape(self.kp) != np.shape(self.kd) or np.ndim(self.kp) != 1 or len(self.kp) == 0:
             raise ValueError(
-                "a PD controller needs one kp and one kd a joint, not kp of shape "
+                "a PD controller needs kp and kd of shape (n,), not kp of shape "
                 f"{np.shape(self.kp)} "
                 f"and kd of shape {np.shape(self.kd)}"
             )
 
     @property
     def n(self) -> int:
-        """The number of joints."""
+        """Number of joints."""
         return len(self.kp)
 
     @property
@@ -52,7 +61,7 @@ class PDController(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """q_ref and q, and without a sample time qd_ref and qd, each (n,)."""
+        """Inputs: positions q and references q_ref; without sample time, also qd and qd_ref."""
         position, velocity, _ = self._units
         positions = (
             Port("q_ref", (self.n,), position, "reference position"),
@@ -66,7 +75,7 @@ class PDController(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """tau (n,)."""
+        """Output: joint forces tau (n,)."""
         return (
             Port(
                 "tau", (self.n,), self._units[2], "joint forces", 0.0 if self.sample_time else None
@@ -75,7 +84,7 @@ class PDController(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """With a sample time: the held output tau, the last error, and whether there is one yet."""
+        """Sampled states: tau, last error, flag of a valid error; none without sample time."""
         if self.sample_time is None:
             return ()
         return (
@@ -86,11 +95,11 @@ class PDController(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """kp and kd (n,), and tau_max (n,) where there is a limit."""
+        """Parameters: gains kp and kd (n,), and the force limit tau_max (n,) if it is set."""
         position, velocity, force = self._units
         gains = (
-            Port("kp", (self.n,), _per(force, position), "position gain", self.kp, min=0.0),
-            Port("kd", (self.n,), _per(force, velocity), "velocity gain", self.kd, min=0.0),
+            Port("kp", (self.n,), _gain_units(force, position), "position gain", self.kp, min=0.0),
+            Port("kd", (self.n,), _gain_units(force, velocity), "velocity gain", self.kd, min=0.0),
         )
         if self.tau_max is None:
             return gains
@@ -112,10 +121,354 @@ class PDController(Block):
         return {"tau": self._limit(p.kp * (u.q_ref - u.q) + p.kd * (u.qd_ref - u.qd), p)}
 
     def _limit(self, tau: Any, p: Record) -> Any:
-        return tau if self.tau_max is None else within(tau, -p.tau_max, p.tau_max)
+        return tau if self.tau_max is None else clip_with_events(tau, -p.tau_max, p.tau_max)
 
 
-def _per(units: tuple[str, ...], denominators: tuple[str, ...]) -> tuple[str, ...]:
-    """The unit of a gain from each denominator to each unit: N.m per rad/s is N.m.s/rad."""
+def _gain_units(units: tuple[str, ...], denominators: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the units of gains: unit per denominator, for example N.m.s/rad for a damping."""
     gains = {"rad": "{}/rad", "m": "{}/m", "rad/s": "{}.s/rad", "m/s": "{}.s/m"}
     return tuple(gains[d].format(unit) for unit, d in zip(units, denominators, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class PID(Block):
+    """PID controller in parallel form, for a scalar signal or for each element of an array.
+
+        v = kp (b ref - meas) + I + D,   y = v limited to [lower, upper]
+        dI/dt = ki (ref - meas) + (y - v) / Tt,   D = kd s / (Tf s + 1) (c ref - meas)
+
+    `b` and `c` are the set-point weights of the proportional and the derivative part. `Tf` [s] is
+    the time constant of the derivative filter; it is required if kd is used. Back-calculation
+    prevents windup: at a limit, the integral part decays with the time constant `Tt` [s], by
+    default kp / ki. A limit of None is inactive.
+
+    If `sample_time` h is given, the controller computes y at its sample instants and holds y
+    between them (Astrom and Wittenmark, Computer-Controlled Systems, 8.5):
+
+        D[k] = (Tf D[k-1] + kd (e[k] - e[k-1])) / (Tf + h),   e = c ref - meas
+        I[k+1] = I[k] + h (ki (ref - meas) + (y - v) / Tt)
+
+    Each gain is a scalar or has the shape of the signal.
+    """
+
+    kp: Any
+    ki: Any = 0.0
+    kd: Any = 0.0
+    Tf: float | None = None
+    lower: Any = None
+    upper: Any = None
+    Tt: Any = None
+    b: float = 1.0
+    c: float = 1.0
+    shape: Shape | None = None
+    sample_time: float | None = None
+    unit: Unit = ""
+    unit_in: Unit = ""
+
+    def __post_init__(self) -> None:
+        check_band("a PID controller", self._shape, self.lower, self.upper)
+        if self._differentiates and not (self.Tf or 0) > 0 and not self.sample_time:
+            raise ValueError(
+                f"a PID controller with kd = {self.kd} needs a derivative filter with Tf > 0, not "
+                f"{self.Tf} s"
+            )
+        if self._winds_up and self.Tt is None and not np.all(np.asarray(self.kp) > 0):
+            raise ValueError(
+                f"a PID controller with limits and kp = {self.kp} needs the anti-windup time "
+                "constant Tt"
+            )
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return signal_shape("a PID controller", self.shape, kp=self.kp, ki=self.ki, kd=self.kd)
+
+    @property
+    def _integrates(self) -> bool:
+        return bool(np.any(np.asarray(self.ki)))
+
+    @property
+    def _differentiates(self) -> bool:
+        return bool(np.any(np.asarray(self.kd)))
+
+    @property
+    def _winds_up(self) -> bool:
+        return self._integrates and not (self.lower is None and self.upper is None)
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs: reference ref and measurement meas."""
+        return (
+            Port("ref", self._shape, self.unit_in, "reference"),
+            Port("meas", self._shape, self.unit_in, "measured signal"),
+        )
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output: control signal y."""
+        start = 0.0 if self.sample_time else None
+        return (Port("y", self._shape, self.unit, "control signal", start),)
+
+    @property
+    def _memories(self) -> tuple[Port, ...]:
+        integral = Port("I", self._shape, self.unit, "integral part", 0.0)
+        return (integral,) if self._integrates else ()
+
+    @cached_property
+    def states(self) -> tuple[Port, ...]:
+        """States without a sample time: integral part I and state x of the derivative filter."""
+        x = Port("x", self._shape, self.unit_in, "c ref - meas after the lag", 0.0)
+        lag = (x,) if self._differentiates else ()
+        return () if self.sample_time else (*self._memories, *lag)
+
+    @cached_property
+    def sampled(self) -> tuple[Port, ...]:
+        """Sampled states: output y, integral part I, derivative part D, last error e."""
+        lag = (
+            Port("D", self._shape, self.unit, "derivative part", 0.0),
+            Port("e_last", self._shape, self.unit_in, "c ref - meas at the last sample", 0.0),
+        )
+        parts = (*self._memories, *(lag if self._differentiates else ()))
+        return (*self.outputs, *parts) if self.sample_time else ()
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters: gains kp, ki, kd, time constants Tf, Tt, and limits, if used."""
+        shape, ports = self._shape, [Port("kp", self._shape, "", "proportional gain", self.kp)]
+        if self._integrates:
+            ports.append(Port("ki", shape, "", "integral gain, per s", self.ki))
+        if self._differentiates:
+            ports.append(Port("kd", shape, "", "derivative gain, times s", self.kd))
+            ports.append(Port("Tf", (), "s", "lag of the derivative", self.Tf or 0.0, min=0.0))
+        if self._winds_up:
+            Tt = broadcast_start(self._anti_windup_time, shape)
+            ports.append(Port("Tt", shape, "s", "time constant of anti-windup", Tt, positive=True))
+        return (*ports, *limit_ports(shape, self.unit, self.lower, self.upper))
+
+    @property
+    def _anti_windup_time(self) -> Any:
+        """Return the anti-windup time Tt [s]: by default kp / ki, or 1 s if ki is zero."""
+        if self.Tt is not None:
+            return self.Tt
+        kp, ki = np.broadcast_arrays(np.asarray(self.kp, float), np.asarray(self.ki, float))
+        return np.divide(kp, ki, out=np.ones_like(kp), where=ki != 0)
+
+    def _clamp_output(self, v: Any, p: Record) -> Any:
+        return clamp(v, self.lower is not None, self.upper is not None, p)
+
+    def _integral_rate(self, u: Record, p: Record, y: Any, v: Any) -> Any:
+        rate = p.ki * (u.ref - u.meas)
+        return rate + (y - v) / p.Tt if self._winds_up else rate
+
+    def _v(self, x: Record, u: Record, p: Record, D: Any) -> Any:
+        v = p.kp * (self.b * u.ref - u.meas)
+        v = v + x.I if self._integrates else v
+        return v + D if self._differentiates else v
+
+    def derivative(self, x: Record, u: Record, p: Record) -> Values:
+        if self.sample_time:
+            return {}
+        rate = (self.c * u.ref - u.meas - x.x) / p.Tf if self._differentiates else 0.0
+        v = self._v(x, u, p, p.kd * rate if self._differentiates else 0.0)
+        values = {"x": rate} if self._differentiates else {}
+        if self._integrates:
+            values["I"] = self._integral_rate(u, p, self._clamp_output(v, p), v)
+        return values
+
+    def output(self, x: Record, u: Record, p: Record) -> Values:
+        if self.sample_time:
+            return {}
+        D = p.kd * ((self.c * u.ref - u.meas - x.x) / p.Tf) if self._differentiates else 0.0
+        return {"y": self._clamp_output(self._v(x, u, p, D), p)}
+
+    def initial(self, x: Record, u: Record, p: Record) -> Values:
+        """Set the derivative part to zero at the first sample."""
+        e = self.c * u.ref - u.meas
+        return self._sample(x, u, p, 0.0 * e, e) if self.sample_time else {}
+
+    def update(self, x: Record, u: Record, p: Record) -> Values:
+        if not self.sample_time:
+            return {}
+        e = self.c * u.ref - u.meas
+        D: Any = 0.0
+        if self._differentiates:
+            D = (p.Tf * x.D + p.kd * (e - x.e_last)) / (p.Tf + self.sample_time)
+        return self._sample(x, u, p, D, e)
+
+    def _sample(self, x: Record, u: Record, p: Record, D: Any, e: Any) -> Values:
+        v = self._v(x, u, p, D)
+        values = {"y": (y := self._clamp_output(v, p))}
+        if self._integrates:
+            assert self.sample_time is not None
+            values["I"] = x.I + self.sample_time * self._integral_rate(u, p, y, v)
+        return values | ({"D": D, "e_last": e} if self._differentiates else {})
+
+
+class ModelBasedController(Block):
+    """Base of controllers that compute joint forces from the model of a robot.
+
+    If the model has loops, only the joints in `actuated` have forces.
+    """
+
+    model: Model
+    actuated: tuple[str | int, ...] | None
+
+    def __post_init__(self) -> None:
+        check_model(self.model)
+        _check_actuated(self.model, self.actuated)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs: joint forces tau (nv,); with loops also missed (nv,) (`FeedForward`)."""
+        return _force_ports(self.model)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameter: gravity (3,) [m/s^2]."""
+        return (gravity_port(self.model),)
+
+
+@dataclass(frozen=True, eq=False)
+class InverseDynamicsController(ModelBasedController):
+    """Computed-torque controller, which cancels the dynamics of a robot.
+
+        tau = rnea(q, qd, qdd_ref + kp e + kd (qd_ref - qd)),  e = q_ref - q
+        d2e/dt2 + kd de/dt + kp e = 0        if the model is exact
+
+    If the model is exact, the error of each joint obeys this linear equation. At a joint with
+    several degrees of freedom, e is the joint velocity that leads from q to q_ref in unit time.
+    `kp` [1/s^2] and `kd` [1/s] are scalars or (nv,). `gravity` defaults to the gravity of the
+    model.
+
+    If the model has loops, tau contains the equivalent forces of the joints in `actuated`, by
+    default all joints (`loops.actuator_forces`). For motions that satisfy the loop constraints, the
+    error obeys the same equation in the metric of the inertia.
+
+    Raises ValueError for an unknown joint in `actuated`. It also raises ValueError if `actuated` is
+    given for a model without loops, because all joints of such a model are actuated.
+    """
+
+    model: Model
+    kp: Any
+    kd: Any
+    actuated: tuple[str | int, ...] | None = None
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs: reference motion q_ref, qd_ref, qdd_ref, and measured motion q, qd."""
+        q, qd, _, _ = joint_units(self.model.joint)
+        return (
+            *_reference_ports(self.model),
+            Port("q", (self.model.nq,), q, "measured position"),
+            Port("qd", (self.model.nv,), qd, "measured velocity"),
+        )
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters: gains kp [1/s^2] and kd [1/s] (nv,), and gravity (3,)."""
+        return (
+            Port("kp", (self.model.nv,), "1/s2", "position gain", self.kp, min=0.0),
+            Port("kd", (self.model.nv,), "1/s", "velocity gain", self.kd, min=0.0),
+            gravity_port(self.model),
+        )
+
+    def output(self, u: Record, p: Record) -> Values:
+        e = _position_error(self.model, u.q, u.q_ref)
+        qdd = u.qdd_ref + p.kp * e + p.kd * (u.qd_ref - u.qd)
+        tau = rnea(self.model, u.q, u.qd, qdd, gravity=p.gravity)
+        return _actuator_outputs(self.model, u.q, tau, self.actuated)
+
+
+@dataclass(frozen=True, eq=False)
+class FeedForward(ModelBasedController):
+    """Feedforward joint forces of a planned motion: tau = rnea(q_ref, qd_ref, qdd_ref).
+
+    Add the forces of a feedback controller to tau. If the model has loops, tau contains the forces
+    of the joints in `actuated` (by default all joints) that produce the planned motion (RBDA 8.12):
+
+        G_u^T u = G^T tau_ID
+
+    If the actuation is redundant, the forces have the smallest sum of squares. `missed` is the
+    acceleration that the actuators cannot produce, because the mechanism is underactuated or the
+    planned motion violates the loop constraints. `gravity` defaults to the gravity of the model.
+    Raises ValueError for the same values of `actuated` as `InverseDynamicsController`.
+    """
+
+    model: Model
+    actuated: tuple[str | int, ...] | None = None
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs: planned motion q_ref (nq,), qd_ref (nv,) and qdd_ref (nv,)."""
+        return _reference_ports(self.model)
+
+    def output(self, u: Record, p: Record) -> Values:
+        tau = rnea(self.model, u.q_ref, u.qd_ref, u.qdd_ref, gravity=p.gravity)
+        return _actuator_outputs(self.model, u.q_ref, tau, self.actuated)
+
+
+@dataclass(frozen=True, eq=False)
+class GravityCompensation(ModelBasedController):
+    """Joint forces that hold a robot at rest against gravity: tau = rnea(q, 0, 0).
+
+    `gravity` defaults to the gravity of the model. If the model has loops, tau contains the
+    equivalent forces of the joints in `actuated`, by default all joints (`loops.actuator_forces`).
+    `missed` [rad/s^2, m/s^2] is the acceleration that the actuators cannot produce because the
+    mechanism is underactuated. Raises ValueError for the same values of `actuated` as
+    `InverseDynamicsController`.
+    """
+
+    model: Model
+    actuated: tuple[str | int, ...] | None = None
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Input: joint positions q (nq,)."""
+        return joint_ports(self.model, q="measured positions")
+
+    def output(self, u: Record, p: Record) -> Values:
+        still = np.zeros(self.model.nv)
+        tau = rnea(self.model, u.q, still, still, gravity=p.gravity)
+        return _actuator_outputs(self.model, u.q, tau, self.actuated)
+
+
+def _reference_ports(model: Model) -> tuple[Port, ...]:
+    q, qd, qdd, _ = joint_units(model.joint)
+    return (
+        Port("q_ref", (model.nq,), q, "reference position"),
+        Port("qd_ref", (model.nv,), qd, "reference velocity", 0.0),
+        Port("qdd_ref", (model.nv,), qdd, "reference acceleration", 0.0),
+    )
+
+
+def _check_actuated(model: Model, actuated: tuple[str | int, ...] | None) -> None:
+    if actuated is not None and not model.has_constraints:
+        raise ValueError(
+            f"model '{model.name}' has no loops, so all of its joints are actuated; `actuated` "
+            f"must be None, not {', '.join(map(str, actuated))}"
+        )
+    actuated_columns(model, actuated)
+
+
+def _force_ports(model: Model) -> tuple[Port, ...]:
+    """Return the output port tau; if the model has loops, also the output port missed."""
+    tau = joint_ports(model, tau="joint forces")
+    if not model.has_constraints:
+        return tau
+    units, text = joint_units(model.joint).qdd, "accelerations that the actuators cannot give"
+    return (*tau, Port("missed", (model.nv,), units, text))
+
+
+def _actuator_outputs(
+    model: Model, q: Array, tau: Array, actuated: tuple[str | int, ...] | None
+) -> dict[str, Any]:
+    """Return the forces of the actuated joints, and the accelerations that they cannot produce."""
+    if not model.has_constraints:
+        return {"tau": tau}
+    forces = actuator_forces(model, q, tau, actuated)
+    return {"tau": forces.tau, "missed": forces.missed}
+
+
+def _position_error(model: Model, q: Array, q_ref: Array) -> Array:
+    """Return the position error (nv,): the velocity that leads from q to q_ref in unit time."""
+    places = zip(model.joint, model.q_slices, strict=True)
+    return np.concatenate([joint.difference(q[k], q_ref[k]) for joint, k in places])

@@ -1,4 +1,4 @@
-"""Linear systems: transfer functions and state spaces."""
+"""Linear systems: integrator, differentiator, low-pass filter, transfer function, state space."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,20 +6,223 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.spatial import Array
 from rigidblocks.block.block import Block, Port, Record, Values
-from rigidblocks.library.signals import Shape, Unit, signal_shape
+from rigidblocks.library.nonlinear_signals import (
+    TRUE,
+    check_band,
+    clamp,
+    limit_ports,
+    stop_rate_at_limits,
+)
+from rigidblocks.library.signals import Shape, SignalWithState, Unit, signal_shape
+from rigidblocks.library.sources import rate_unit
+from rigidblocks.spatial.scalar import select
+from rigidblocks.spatial.spatial import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Integrator(SignalWithState):
+    """Integrator of a signal, dy/dt = u, with the initial value `y0` and optional limits.
+
+    At a limit, y stays constant while u would move y beyond the limit. The option `reset` adds an
+    input `reset`: while this input is above 0.5, y is y0. If `sample_time` T is given, the block
+    uses the explicit Euler method, y[k] = y[k-1] + T u[k-1]. `unit` is the unit of y. The unit of u
+    is this unit per s.
+    """
+
+    shape: Shape | None = None
+    y0: Any = 0.0
+    lower: Any = None
+    upper: Any = None
+    reset: bool = False
+    sample_time: float | None = None
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        check_band("an integrator", self._shape, self.lower, self.upper)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return signal_shape("an integrator", self.shape, y0=self.y0)
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Input u; also the input reset if `reset` is set."""
+        u = Port("u", self._shape, _rate(self.unit), "signal")
+        reset = Port("reset", (), "1", "whether y is y0, 0 or 1", 0.0)
+        return (u, reset) if self.reset else (u,)
+
+    @property
+    def _y(self) -> Port:
+        return Port("y", self._shape, self.unit, "integral", self.y0)
+
+    @cached_property
+    def sampled(self) -> tuple[Port, ...]:
+        """Sampled states: output y and previous input u; none without a sample time."""
+        last = Port("u_last", self._shape, _rate(self.unit), "signal at the last sample", 0.0)
+        return (self._y, last) if self.sample_time else ()
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters: limits lower and upper if they are set, and the reset value y_reset."""
+        limits = limit_ports(self._shape, self.unit, self.lower, self.upper)
+        back = Port("y_reset", self._shape, self.unit, "value after a reset", self.y0)
+        return (*limits, back) if self.reset else limits
+
+    def derivative(self, x: Record, u: Record, p: Record) -> Values:
+        if self.sample_time:
+            return {}
+        rate = select(u.reset > TRUE, 0.0, u.u) if self.reset else u.u
+        return {
+            "y": stop_rate_at_limits(x.y, rate, self.lower is not None, self.upper is not None, p)
+        }
+
+    def project(self, x: Record, u: Record, p: Record) -> Values:
+        if self.sample_time or not (self.reset or self.parameters):
+            return {}
+        return {"y": self._reset_and_clamp(x.y, u, p)}
+
+    def initial(self, x: Record, u: Record, p: Record) -> Values:
+        return {"y": self._reset_and_clamp(x.y, u, p), "u_last": u.u} if self.sample_time else {}
+
+    def update(self, x: Record, u: Record, p: Record) -> Values:
+        if not self.sample_time:
+            return {}
+        return {"y": self._reset_and_clamp(x.y + self.sample_time * x.u_last, u, p), "u_last": u.u}
+
+    def _reset_and_clamp(self, y: Any, u: Record, p: Record) -> Any:
+        """Return y_reset if the reset input is active, otherwise y limited to [lower, upper]."""
+        y = select(u.reset > TRUE, p.y_reset, y) if self.reset else y
+        return clamp(y, self.lower is not None, self.upper is not None, p)
+
+
+@dataclass(frozen=True, eq=False)
+class Derivative(Block):
+    """Filtered derivative of a signal with the time constant `T` [s]: y = s / (T s + 1) u.
+
+        dx/dt = (u - x) / T,  y = (u - x) / T,  x = u0 at the start
+
+    If `sample_time` h is given, the block uses the implicit Euler method: y[k] = (T y[k-1] + u[k] -
+    u[k-1]) / (T + h). T = 0 gives the backward difference. The initial sampled output is y = 0.
+    `unit` is the unit of y.
+    """
+
+    T: float
+    shape: Shape | None = None
+    u0: Any = 0.0
+    sample_time: float | None = None
+    unit: Unit = ""
+    unit_in: Unit = ""
+
+    def __post_init__(self) -> None:
+        if not (self.T > 0 or (self.sample_time and self.T == 0)):
+            raise ValueError(
+                f"a derivative needs T > 0, or a sample time and T = 0, but T is {self.T} s"
+            )
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return signal_shape("a derivative", self.shape, u0=self.u0)
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Input u."""
+        return (Port("u", self._shape, self.unit_in, "signal"),)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output y."""
+        return (Port("y", self._shape, self.unit, "filtered derivative", self._start),)
+
+    @property
+    def _start(self) -> float | None:
+        return 0.0 if self.sample_time else None
+
+    @cached_property
+    def states(self) -> tuple[Port, ...]:
+        """State: filter state x; none if the block has a sample time."""
+        text = "signal after the lag"
+        return () if self.sample_time else (Port("x", self._shape, self.unit_in, text, self.u0),)
+
+    @cached_property
+    def sampled(self) -> tuple[Port, ...]:
+        """Sampled states: output y and previous input u; none without a sample time."""
+        last = Port("u_last", self._shape, self.unit_in, "signal at the last sample", 0.0)
+        return (*self.outputs, last) if self.sample_time else ()
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameter: time constant T [s]; none if T is zero."""
+        return (Port("T", (), "s", "time constant", self.T, positive=True),) if self.T else ()
+
+    def derivative(self, x: Record, u: Record, p: Record) -> Values:
+        return {} if self.sample_time else {"x": (u.u - x.x) / p.T}
+
+    def initial(self, x: Record, u: Record) -> Values:
+        return {"y": x.y, "u_last": u.u} if self.sample_time else {}
+
+    def update(self, x: Record, u: Record, p: Record) -> Values:
+        if not self.sample_time:
+            return {}
+        T = p.T if self.T else 0.0
+        return {"y": (T * x.y + (u.u - x.u_last)) / (T + self.sample_time), "u_last": u.u}
+
+    def output(self, x: Record, u: Record, p: Record) -> Values:
+        return {} if self.sample_time else {"y": (u.u - x.x) / p.T}
+
+
+@dataclass(frozen=True, eq=False)
+class LowPass(SignalWithState):
+    """First-order low-pass filter: T dy/dt = u - y, y = 1 / (T s + 1) u, y = `y0` at the start.
+
+    If `sample_time` h is given, y[k] = a y[k-1] + (1 - a) u[k] with a = exp(-h / T). This is the
+    exact solution for an input that is constant between samples. The cutoff frequency is
+    1 / (2 pi T) [Hz].
+    """
+
+    T: float
+    shape: Shape | None = None
+    y0: Any = 0.0
+    sample_time: float | None = None
+    unit: Unit = ""
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return signal_shape("a low pass", self.shape, y0=self.y0)
+
+    @property
+    def _y(self) -> Port:
+        return Port("y", self._shape, self.unit, "signal after the lag", self.y0)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameter: time constant T [s]."""
+        return (Port("T", (), "s", "time constant", self.T, positive=True),)
+
+    def derivative(self, x: Record, u: Record, p: Record) -> Values:
+        return {} if self.sample_time else {"y": (u.u - x.y) / p.T}
+
+    def update(self, x: Record, u: Record, p: Record) -> Values:
+        if not self.sample_time:
+            return {}
+        a = np.exp(-self.sample_time / p.T)
+        return {"y": a * x.y + (1.0 - a) * u.u}
+
+
+def _rate(unit: str) -> str:
+    return rate_unit(unit) if unit else ""
 
 
 @dataclass(frozen=True, eq=False)
 class TransferFunction(Block):
-    """A transfer function, the same for each element of a signal of `shape`.
+    """Transfer function, applied to each element of a signal of `shape`.
 
         y = (b_0 s^n + ... + b_n) / (a_0 s^n + ... + a_n) u
 
-    `num` and `den` have the coefficients of the highest power first; with a `sample_time` they are
-    of the shift z in place of s. The numerator must not have the higher degree. The states x (n,
-    *shape), of the controllable canonical form, start at zero.
+    `num` and `den` contain the coefficients, starting with the highest power. If `sample_time` is
+    given, they are coefficients of powers of the shift operator z. The degree of the numerator must
+    not exceed the degree of the denominator. The states x (n, *shape) of the controllable canonical
+    form are initially zero.
     """
 
     num: Any
@@ -48,16 +251,20 @@ class TransferFunction(Block):
         unit: Unit = "",
         unit_in: Unit = "",
     ) -> "TransferFunction":
-        """The block of a transfer function from one input to one output, as those of python-control
-        and of SciPy; its `dt` is the sample time where it is a number above zero.
+        """Return the block of a transfer function of python-control or SciPy.
 
-        Raises TypeError for what has no num and den, ValueError for several inputs or outputs, and
-        for a sampled one whose sample time is not known or differs from the one given.
+        The transfer function must have one input and one output. If the `dt` of the system is a
+        positive number, it is the sample time.
+
+        Raises:
+            TypeError: The system has no num and den.
+            ValueError: The system has several inputs or outputs, or the sample time of a sampled
+                system is unknown or differs from `sample_time`.
         """
         if not (hasattr(system, "num") and hasattr(system, "den")):
             raise TypeError(
-                f"a {type(system).__name__} has no num and den; give a transfer function, or "
-                "StateSpace.of what has matrices"
+                f"a {type(system).__name__} has no num and den; pass a transfer function, or "
+                "use StateSpace.of for a system with matrices"
             )
         num, den = (_coefficients(getattr(system, name)) for name in ("num", "den"))
         return cls(num, den, shape, _sample_time(system, sample_time), unit, unit_in)
@@ -72,12 +279,12 @@ class TransferFunction(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """u."""
+        """Input u."""
         return (Port("u", self._shape, self.unit_in, "signal"),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """y."""
+        """Output y."""
         start = 0.0 if self.sample_time else None
         return (Port("y", self._shape, self.unit, "filtered signal", start),)
 
@@ -88,17 +295,17 @@ class TransferFunction(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """x (n, *shape), without a sample time."""
+        """State: x (n, *shape) of the canonical form; none if the block has a sample time."""
         return () if self.sample_time else self._x
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """With a sample time x (n, *shape), and the held output y."""
+        """Sampled states: x (n, *shape) and the held output y; none without a sample time."""
         return (*self._x, *self.outputs) if self.sample_time else ()
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """num and den (n + 1,); b0 is in num only where it is not zero."""
+        """Parameters: coefficients num and den (n + 1,); num has n elements if b0 = 0."""
         begin = self._first
         b = Port(
             "num", self.num[begin:].shape, "", "numerator, highest power first", self.num[begin:]
@@ -107,11 +314,11 @@ class TransferFunction(Block):
 
     @property
     def _first(self) -> int:
-        """Where the numerator starts: a b0 of zero is known, so that y does not read u."""
+        """Index of the first coefficient in the parameter num: 1 if b0 = 0, else 0."""
         return 0 if self.num[0] or not self._n else 1
 
-    def _next(self, x: Any, u: Any, p: Record) -> tuple[Any, Any]:
-        """The rates of the states, or the next states, and the output."""
+    def _evaluate(self, x: Any, u: Any, p: Record) -> tuple[Any, Any]:
+        """Return the state derivatives or the next sampled states, and the output y."""
         b0, b = (p.num[0], p.num[1:]) if self._first == 0 else (0.0, p.num)
         a = p.den[1:] / p.den[0]
         last = u / p.den[0]
@@ -124,28 +331,28 @@ class TransferFunction(Block):
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
         if self.sample_time or not self._n:
             return {}
-        return {"x": np.array(self._next(x.x, u.u, p)[0])}
+        return {"x": np.array(self._evaluate(x.x, u.u, p)[0])}
 
     def update(self, x: Record, u: Record, p: Record) -> Values:
         if not self.sample_time:
             return {}
-        after, y = self._next(x.x if self._n else (), u.u, p)
+        after, y = self._evaluate(x.x if self._n else (), u.u, p)
         return {"x": np.array(after), "y": y} if self._n else {"y": y}
 
     def output(self, x: Record, u: Record, p: Record) -> Values:
         if self.sample_time:
             return {}
-        return {"y": self._next(x.x if self._n else (), u.u, p)[1]}
+        return {"y": self._evaluate(x.x if self._n else (), u.u, p)[1]}
 
 
 @dataclass(frozen=True, eq=False)
 class StateSpace(Block):
-    """A linear system, with u (m,), x (n,) from `x0` on, and y (p,).
+    """Linear state-space system with input u (m,), state x (n,) and output y (p,).
 
         dx/dt = A x + B u,  y = C x + D u
         x[k+1] = A x[k] + B u[k],  y[k] = C x[k] + D u[k]        with a sample_time
 
-    A D that is None, or zero, is not there: y then does not read u at once.
+    `x0` is the initial state. If D is None or zero, the block has no direct feedthrough.
     """
 
     A: Any
@@ -185,29 +392,33 @@ class StateSpace(Block):
         unit: Unit = "",
         unit_in: Unit = "",
     ) -> "StateSpace":
-        """The block of a system that has matrices A, B, C and D, as those of python-control and of
-        SciPy; its `dt` is the sample time where it is a number above zero.
+        """Return the block of a state-space system of python-control or SciPy.
 
-        Raises TypeError for what has no matrices, such as a transfer function (`control.ss` makes
-        it a system with states), and ValueError for a sampled one whose sample time is not known
-        or differs from the one given.
+        The system has the matrices A, B, C and D. If its `dt` is a positive number, it is the
+        sample time.
+
+        Raises:
+            TypeError: The system has no matrices, for example a transfer function; convert it with
+                `control.ss`.
+            ValueError: The system is sampled, and its sample time is unknown or differs from
+                `sample_time`.
         """
         if missing := [name for name in "ABCD" if not hasattr(system, name)]:
             raise TypeError(
-                f"a {type(system).__name__} has no {', '.join(missing)}; give a state space, as of "
-                "control.ss(system) or system.to_ss()"
+                f"a {type(system).__name__} has no {', '.join(missing)}; pass a state space, for "
+                "example control.ss(system) or system.to_ss()"
             )
         A, B, C, D = (np.asarray(getattr(system, name)) for name in "ABCD")
         return cls(A, B, C, D, x0, _sample_time(system, sample_time), unit, unit_in)
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """u (m,)."""
+        """Input u (m,)."""
         return (Port("u", self.B.shape[1:], self.unit_in, "inputs of the system"),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """y (p,)."""
+        """Output y (p,)."""
         start = 0.0 if self.sample_time else None
         return (Port("y", (len(self.C),), self.unit, "outputs of the system", start),)
 
@@ -217,17 +428,17 @@ class StateSpace(Block):
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """x (n,), without a sample time."""
+        """State: state vector x (n,); none if the block has a sample time."""
         return () if self.sample_time else (self._x,)
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """With a sample time x (n,), and the held outputs y."""
+        """Sampled states: state vector x (n,) and held output y; none without a sample time."""
         return (self._x, *self.outputs) if self.sample_time else ()
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """A, B and C, and D where it is not zero."""
+        """Parameters: matrices A, B and C, and D if it is not zero."""
         names = "ABCD" if np.any(self.D) else "ABC"
         return tuple(
             Port(name, getattr(self, name).shape, "", f"matrix {name}", getattr(self, name))
@@ -250,24 +461,25 @@ class StateSpace(Block):
         return y
 
 
-def _sample_time(system: Any, given: float | None) -> float | None:
-    """The sample time [s] of a system of another library, which may be left open there (True)."""
+def _sample_time(system: Any, requested: float | None) -> float | None:
+    """Return the sample time [s] of a system of another library; dt = True means unknown."""
     dt = getattr(system, "dt", None)
-    told = None if dt is None or dt is True or dt == 0 else float(dt)
-    if (dt is True and given is None) or (told is not None and given not in (None, told)):
-        raise ValueError(f"the system has dt = {dt}, and the sample time given is {given}")
-    return given if told is None else told
+    own = None if dt is None or dt is True or dt == 0 else float(dt)
+    if (dt is True and requested is None) or (own is not None and requested not in (None, own)):
+        raise ValueError(f"the system has dt = {dt}, but the given sample time is {requested}")
+    return requested if own is None else own
 
 
 def _coefficients(polynomial: Any) -> Array:
-    """The coefficients of a polynomial; python-control has a table of them, one for each output and
-    input.
+    """Return the coefficients of a polynomial.
+
+    python-control stores one array of coefficients for each output and input.
     """
     while isinstance(polynomial[0], list | tuple | np.ndarray):
         if len(polynomial) != 1:
             raise ValueError(
-                "a transfer function block has one input and one output; make it a state space "
-                "(control.ss, with slycot) for StateSpace.of, or a block of each entry"
+                "a transfer function block has one input and one output; convert the system with "
+                "control.ss (requires slycot) for StateSpace.of, or create one block per entry"
             )
         polynomial = polynomial[0]
     coefficients: Array = np.trim_zeros(np.asarray(polynomial, dtype=float), "f")

@@ -1,22 +1,37 @@
-"""Sources: signals that depend on time alone."""
+"""Sources: functions of time, motion profiles, and playback of recorded signals."""
 
-from dataclasses import dataclass
+import csv
+import os
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
 
-from rigidblocks.algebra.scalar import clip, excess, piecewise, select
-from rigidblocks.algebra.tables import held_count, shortly_after
 from rigidblocks.block.block import Block, Port, Record, Values, finite
+from rigidblocks.common.optional_imports import module_of
+from rigidblocks.common.regular_files import check_regular_file
+from rigidblocks.spatial.piecewise_lookup import (
+    ROUNDING,
+    after_event,
+    count_at_most,
+    entry,
+    held_count,
+    held_place,
+    rounded_up,
+)
+from rigidblocks.spatial.scalar import clip, excess, less, maximum, minimum, piecewise, select
+from rigidblocks.spatial.spatial import Array
 
 
 @dataclass(frozen=True, eq=False)
 class RepeatingSequence(Block):
-    """A table of values, linear between its times and repeated with the period of its last time.
+    """Periodic table of values with linear interpolation; the period is the last time.
 
-    `t` (k,) [s] starts at 0 and increases; `y` (k, n) holds the values, in `unit`. The outputs are
-    the value `y` (n,) and its `slope` (n,), which at a corner is the one that follows.
+    `t` (k,) [s] starts at 0 and increases. `y` (k, n) contains the values in `unit`. The outputs
+    are the value `y` (n,) and its `slope` (n,). At a corner, `slope` is the slope of the next
+    segment.
     """
 
     t: Any
@@ -38,16 +53,12 @@ class RepeatingSequence(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """y (n,) and slope (n,)."""
-        n = np.shape(self.y)[1]
-        return (
-            Port("y", (n,), self.unit, "value"),
-            Port("slope", (n,), rate_unit(self.unit), "rate of change"),
-        )
+        """Outputs: value y (n,) and its derivative slope (n,)."""
+        return _motion_ports(np.shape(self.y)[1], self.unit)[:2]
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """table (k, n), the values at the times."""
+        """Parameter: table (k, n) of the values at the k times t."""
         return (
             Port(
                 "table", np.shape(self.y), self.unit, "values at the times of the sequence", self.y
@@ -57,18 +68,19 @@ class RepeatingSequence(Block):
     def output(self, t: Any, p: Record) -> Values:
         times = np.asarray(self.t, dtype=float)
         period = times[-1]
-        dust = 1e-9 * period  # a corner that rounding has put just ahead has been reached
+        # a corner counts as reached if t is before it only by a rounding error
+        dust = 1e-9 * period + ROUNDING * np.abs(t)
         begun = 1.0 + np.floor((t + dust) / period)
-        late = shortly_after(t)
+        late = after_event(t)
         begun = held_count(begun, late, period * (begun - 1.0), period * begun)
         phase = t - period * (begun - 1.0)
         late = late - period * (begun - 1.0)
         slopes = (p.table[1:] - p.table[:-1]) / np.diff(times)[:, None]
         y, slope = p.table[0] + slopes[0] * phase, slopes[0]
         for start, value, rate in zip(times[1:-1], p.table[1:-1], slopes[1:], strict=True):
-            reached = phase + dust >= start
+            is_reached = phase + dust >= start
             y, slope = (
-                piecewise(excess(start, late), before, after, select(reached, after, before))
+                piecewise(excess(start, late), before, after, select(is_reached, after, before))
                 for before, after in ((y, value + rate * (phase - start)), (slope, rate))
             )
         return {"y": y, "slope": slope}
@@ -76,9 +88,9 @@ class RepeatingSequence(Block):
 
 @dataclass(frozen=True, eq=False)
 class Step(Block):
-    """A step: the output y (n,) is `before` until t = `time` [s] and `after` from then on.
+    """Step signal: y (n,) is `before` for t < `time` [s] and `after` from t = `time` on.
 
-    Each value is a number or (n,), in `unit`; a number counts for all.
+    Each value is a scalar for all elements or an array (n,), in `unit`.
     """
 
     time: float = 0.0
@@ -92,12 +104,12 @@ class Step(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """y (n,)."""
+        """Output: value y (n,)."""
         return (Port("y", (self._n,), self.unit, "value"),)
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """step_time, before (n,) and after (n,)."""
+        """Parameters: step_time [s], and the values before (n,) and after (n,) the step."""
         return (
             Port("step_time", (), "s", "time of the step", self.time),
             Port("before", (self._n,), self.unit, "value before the step", self.before),
@@ -105,19 +117,16 @@ class Step(Block):
         )
 
     def output(self, t: Any, p: Record) -> Values:
-        reached = p.step_time - t <= 1e-9 * np.abs(
-            p.step_time
-        )  # also where rounding has put it just ahead
-        whole = select(reached, p.after, p.before)
-        return {"y": piecewise(excess(p.step_time, shortly_after(t)), p.before, p.after, whole)}
+        whole = select(less(rounded_up(t), p.step_time), p.before, p.after)
+        return {"y": piecewise(excess(p.step_time, after_event(t)), p.before, p.after, whole)}
 
 
 @dataclass(frozen=True, eq=False)
 class Sine(Block):
-    """A sine wave: y = offset + amplitude sin(2 pi frequency t + phase), and its slope.
+    """Sine wave y = offset + amplitude sin(2 pi frequency t + phase), and its slope.
 
-    `amplitude` and `offset` are in `unit`, `frequency` in Hz, `phase` in rad; each is a number or
-    (n,).
+    `amplitude` and `offset` are in `unit`, `frequency` is in Hz and `phase` in rad. Each value is a
+    scalar or an array (n,).
     """
 
     amplitude: Any = 1.0
@@ -138,15 +147,12 @@ class Sine(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """y (n,) and slope (n,)."""
-        return (
-            Port("y", (self._n,), self.unit, "value"),
-            Port("slope", (self._n,), rate_unit(self.unit), "rate of change"),
-        )
+        """Outputs: value y (n,) and its derivative slope (n,)."""
+        return _motion_ports(self._n, self.unit)[:2]
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """amplitude, frequency, phase and offset, each (n,)."""
+        """Parameters: amplitude, frequency [Hz], phase [rad] and offset, each (n,)."""
         return (
             Port("amplitude", (self._n,), self.unit, "amplitude", self.amplitude),
             Port("frequency", (self._n,), "Hz", "frequency", self.frequency, positive=True),
@@ -165,14 +171,14 @@ class Sine(Block):
 
 @dataclass(frozen=True, eq=False)
 class Chirp(Block):
-    """A sine whose frequency goes from `f0` to `f1` [Hz] at a constant rate over `duration` [s]
-    from t = 0.
+    """Linear chirp: a sine wave whose frequency changes from `f0` to `f1` [Hz].
 
         y = offset + amplitude sin(angle)
         d(angle)/dt = 2 pi (f0 + (f1 - f0) t / duration),  angle(0) = 0
 
-    Before and after the sweep the frequency stays at f0 and f1. `amplitude` and `offset`, in
-    `unit`, and the frequencies are numbers or (n,).
+    The frequency changes at a constant rate during `duration` [s] from t = 0. It is f0 before that
+    interval and f1 after it. `amplitude` and `offset`, in `unit`, and the frequencies are scalars
+    or arrays (n,).
     """
 
     f0: Any
@@ -186,8 +192,8 @@ class Chirp(Block):
         f0, f1 = (np.broadcast_to(f, self._n) for f in (self.f0, self.f1))
         if np.any(f0 < 0) or np.any(f1 < 0) or np.any(f0 + f1 == 0):
             raise ValueError(
-                "the frequencies of a chirp must not be negative, nor both zero, not f0 = "
-                f"{self.f0} and f1 = {self.f1} Hz"
+                "the frequencies of a chirp must be non-negative and not both zero, but f0 = "
+                f"{self.f0} Hz and f1 = {self.f1} Hz"
             )
 
     @cached_property
@@ -198,16 +204,15 @@ class Chirp(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """y (n,), its slope (n,), and the frequency of the instant (n,)."""
+        """Outputs: value y, derivative slope, and instantaneous frequency [Hz], each (n,)."""
         return (
-            Port("y", (self._n,), self.unit, "value"),
-            Port("slope", (self._n,), rate_unit(self.unit), "rate of change"),
+            *_motion_ports(self._n, self.unit)[:2],
             Port("frequency", (self._n,), "Hz", "frequency of the instant"),
         )
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """f0, f1, amplitude and offset, each (n,), and the duration."""
+        """Parameters: frequencies f0 and f1, amplitude and offset, each (n,), and duration [s]."""
         return (
             Port("f0", (self._n,), "Hz", "frequency up to t = 0", self.f0),
             Port("f1", (self._n,), "Hz", "frequency from the end of the sweep on", self.f1),
@@ -225,22 +230,277 @@ class Chirp(Block):
         return {"y": p.offset + p.amplitude * np.sin(angle), "slope": slope, "frequency": frequency}
 
 
-def signal_count(what: str, **values: Any) -> int:
-    """The number of signals that these values describe, each a number for all signals or an array
-    (n,).
+def signal_count(subject: str, **values: Any) -> int:
+    """Return the number of signals n, from values that are scalars or arrays (n,).
 
-    Raises ValueError, naming `what`, for arrays of different lengths or more dimensions.
+    Raises:
+        ValueError: The arrays differ in length or have more than one dimension. The error
+            message uses `subject` as the name of the block.
     """
     shapes = {name: np.shape(value) for name, value in values.items()}
     lengths = {shape[0] for shape in shapes.values() if shape}
     if any(len(shape) > 1 for shape in shapes.values()) or len(lengths) > 1 or 0 in lengths:
         given = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items() if shape)
-        raise ValueError(f"{what} needs numbers or arrays of one length, not {given}")
+        raise ValueError(f"{subject} needs scalars or arrays of equal length, not {given}")
     return lengths.pop() if lengths else 1
 
 
 def rate_unit(unit: str, order: int = 1) -> str:
-    """The unit of a time derivative of a signal in `unit`: rad/s, rad/s2, and N.m/rad.s for
-    N.m/rad.
+    """Return the unit of the time derivative of a signal in `unit`.
+
+    Examples: rad/s, rad/s2, and N.m/rad.s for the unit N.m/rad.
     """
     return f"{unit}{'.' if '/' in unit else '/'}s{order if order > 1 else ''}"
+
+
+def _motion_ports(n: int, unit: str) -> tuple[Port, ...]:
+    return (
+        Port("y", (n,), unit, "value"),
+        Port("slope", (n,), rate_unit(unit), "rate of change"),
+        Port("curvature", (n,), rate_unit(unit, 2), "rate of change of the slope"),
+    )
+
+
+def _limit(name: str, n: int, unit: str, quantity: str, value: Any) -> Port:
+    return Port(name, (n,), unit, f"limit on {quantity}", value, positive=True)
+
+
+@dataclass(frozen=True, eq=False)
+class QuinticProfile(Block):
+    """Polynomial of degree five from rest at `y0` to rest at `y1`, with zero end accelerations.
+
+        y = y0 + (y1 - y0) (10 s^3 - 15 s^4 + 6 s^5),  s = (t - begin) / duration, from 0 to 1
+
+    Before and after the motion y is constant. The motion starts at t = `begin` [s] and takes
+    `duration` [s]. `y0` and `y1` are scalars or arrays (n,), in `unit`. The outputs are y, its
+    velocity `slope` and its acceleration `curvature`, each (n,).
+    """
+
+    y0: Any
+    y1: Any
+    duration: float
+    begin: float = 0.0
+    unit: str = "rad"
+
+    @cached_property
+    def _n(self) -> int:
+        return signal_count("a quintic profile", y0=self.y0, y1=self.y1)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs: value y, velocity slope and acceleration curvature, each (n,)."""
+        return _motion_ports(self._n, self.unit)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters: start y0 and end y1 (n,), and begin and duration [s]."""
+        return (
+            Port("y0", (self._n,), self.unit, "value at the beginning", self.y0),
+            Port("y1", (self._n,), self.unit, "value at the end", self.y1),
+            Port("begin", (), "s", "time at which it begins", self.begin),
+            Port("duration", (), "s", "time that it takes", self.duration, positive=True),
+        )
+
+    def output(self, t: Any, p: Record) -> Values:
+        T, d = p.duration, p.y1 - p.y0
+        s = clip((t - p.begin) / T, 0.0, 1.0)
+        blend = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
+        return {
+            "y": p.y0 * (1.0 - blend) + p.y1 * blend,
+            "slope": d * (30.0 * s**2 * (1.0 - s) ** 2 / T),
+            "curvature": d * (60.0 * s * (1.0 - s) * (1.0 - 2.0 * s) / T**2),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class TrapezoidalProfile(Block):
+    """Time-optimal motion from rest at `y0` to rest at `y1` with limited velocity and acceleration.
+
+    The outputs are y, its velocity `slope` and its acceleration `curvature`, each (n,). The limits
+    are |slope| <= `slope_max` and |curvature| <= `curvature_max`. The velocity is a trapezoid over
+    time, or a triangle if the distance is too short to reach slope_max. Each signal moves
+    independently from t = `begin` [s]. The values are scalars or arrays (n,), in `unit`, per s and
+    per s^2. At a corner of the velocity, the curvature is the value of the next segment.
+    """
+
+    y0: Any
+    y1: Any
+    slope_max: Any
+    curvature_max: Any
+    begin: float = 0.0
+    unit: str = "rad"
+
+    @cached_property
+    def _n(self) -> int:
+        limits = {"slope_max": self.slope_max, "curvature_max": self.curvature_max}
+        return signal_count("a trapezoidal profile", y0=self.y0, y1=self.y1, **limits)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs: value y, velocity slope and acceleration curvature, each (n,)."""
+        return _motion_ports(self._n, self.unit)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters: y0, y1 and the limits slope_max, curvature_max (n,), and begin [s]."""
+        return (
+            Port("y0", (self._n,), self.unit, "value at the beginning", self.y0),
+            Port("y1", (self._n,), self.unit, "value at the end", self.y1),
+            _limit("slope_max", self._n, rate_unit(self.unit), "the slope", self.slope_max),
+            _limit(
+                "curvature_max",
+                self._n,
+                rate_unit(self.unit, 2),
+                "the curvature",
+                self.curvature_max,
+            ),
+            Port("begin", (), "s", "time at which it begins", self.begin),
+        )
+
+    def output(self, t: Any, p: Record) -> Values:
+        a, way = p.curvature_max, np.abs(p.y1 - p.y0)
+        sign = select(less(p.y1, p.y0), -1.0, 1.0)
+        moves = less(0.0, way)  # the square root is not differentiable at zero
+        half = select(moves, np.sqrt(select(moves, way, 1.0) / a), 0.0)
+        ramp = minimum(half, p.slope_max / a)  # duration of acceleration and of deceleration
+        cruise = maximum(way / p.slope_max - p.slope_max / a, 0.0)
+        elapsed = t - p.begin
+        # elapsed durations of acceleration, constant slope and deceleration
+        up = clip(elapsed, 0.0, ramp)
+        on = clip(elapsed - ramp, 0.0, cruise)
+        down = clip(elapsed - ramp - cruise, 0.0, ramp)
+        rest = ramp - down
+        from_y0 = p.y0 + sign * a * (up**2 / 2 + ramp * on)
+        from_y1 = p.y1 - sign * a * rest**2 / 2
+        speeding_up = select(less(elapsed, 0.0), 0.0, select(less(elapsed, ramp), a, 0.0))
+        slowing_down = select(less(elapsed, ramp + cruise), 0.0, select(less(0.0, rest), a, 0.0))
+        return {
+            "y": select(less(ramp + cruise, elapsed), from_y1, from_y0),
+            "slope": sign * minimum(a * (up - down), p.slope_max),
+            "curvature": sign * (speeding_up - slowing_down),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Playback(Block):
+    """Playback of columns of a CSV, Parquet or MDF4 file, with linear interpolation in time.
+
+    Before the first row and after the last row the values are constant. `file` is a path or an open
+    text file whose first line contains the column names. The suffix .parquet or .mf4 selects the
+    format; Parquet requires pyarrow, and MDF4 requires asammdf. `columns` are the names of the
+    columns to play. `time` is the name of the time column [s], which must increase; MDF4 channels
+    contain their times. `unit` is one unit for all columns or one unit for each column. The outputs
+    are the value y (n,) and its slope (n,). At the time of a row, the slope is the slope of the
+    next interval.
+
+    The constructor reads the file once. The table is a constant, not a parameter. A compiled block
+    contains the table and finds the row by binary search.
+    """
+
+    file: str | Path | TextIO
+    columns: tuple[str, ...]
+    unit: str | tuple[str, ...] = "rad"
+    time: str = "time"
+    table: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, str) or not self.columns:
+            raise ValueError(
+                f"a playback needs a tuple of one or more column names, not {self.columns!r}"
+            )
+        object.__setattr__(self, "table", _read_table(self.file, (self.time, *self.columns)))
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs: values y (n,) and their derivatives slope (n,)."""
+        n, units = (
+            len(self.columns),
+            (self.unit,) if isinstance(self.unit, str) else tuple(self.unit),
+        )
+        units = units * n if len(units) == 1 else units
+        return (
+            Port("y", (n,), units, f"recorded {', '.join(self.columns)}"),
+            Port("slope", (n,), tuple(map(rate_unit, units)), "rate of change"),
+        )
+
+    def output(self, t: Any) -> Values:
+        times, last = self.table[:, 0], len(self.table) - 1
+        # a row counts as reached if t is before its time only by a rounding error
+        k = held_place(count_at_most(times, rounded_up(t)), times, after_event(t))
+        row = clip(k - 1.0, 0.0, last - 1.0)
+        begin, end = entry(times, row), entry(times, row + 1.0)
+        moves = select(k >= 1.0, select(k <= last, 1.0, 0.0), 0.0)
+        y, slope = [], []
+        for column in self.table[:, 1:].T:
+            before, after = entry(column, row), entry(column, row + 1.0)
+            slope.append(select(moves > 0.0, (after - before) / (end - begin), 0.0))
+            rests = select(k >= 1.0, after, before)
+            y.append(select(moves > 0.0, before + slope[-1] * (t - begin), rests))
+        return {"y": np.array(y), "slope": np.array(slope)}
+
+
+def _read_table(file: str | Path | TextIO, names: tuple[str, ...]) -> Array:
+    """Return the named columns of a file as a table (k, n); column 0 is the time."""
+    if isinstance(file, str | os.PathLike):
+        check_regular_file(Path(file))
+        read = {".parquet": _read_parquet, ".mf4": _read_mdf4}.get(Path(file).suffix.lower())
+        if read is not None:
+            return _check_table(str(file), read(Path(file), names), names)
+        with open(file, newline="") as opened:
+            return _parse_csv(str(file), csv.reader(opened), names)
+    return _parse_csv(str(getattr(file, "name", "the file")), csv.reader(file), names)
+
+
+def _read_parquet(path: Path, names: tuple[str, ...]) -> Array:
+    """Return the named columns of a Parquet file; raise ImportError if pyarrow is missing."""
+    parquet = module_of("pyarrow.parquet", f"'{path}'")
+    there = parquet.read_schema(path).names
+    _check_names(str(path), names, there)
+    table = parquet.read_table(path, columns=list(names))
+    return np.column_stack([table[name].to_numpy().astype(float) for name in names])
+
+
+def _read_mdf4(path: Path, names: tuple[str, ...]) -> Array:
+    """Return the named channels of an MDF4 file at the times of the first channel.
+
+    Raises:
+        ImportError: The package asammdf is not installed.
+    """
+    with module_of("asammdf", f"'{path}'").MDF(path) as file:
+        _check_names(str(path), names[1:], list(file.channels_db))
+        times = file.get(names[1]).timestamps
+        columns = [file.get(name).interp(times).samples.astype(float) for name in names[1:]]
+    return np.column_stack([times, *columns])
+
+
+def _check_names(source: str, names: tuple[str, ...], available: list[str]) -> None:
+    if missing := [name for name in names if name not in available]:
+        raise ValueError(
+            f"{source} has no column {', '.join(missing)}; it has: {', '.join(available) or 'none'}"
+        )
+
+
+def _parse_csv(source: str, lines: Any, names: tuple[str, ...]) -> Array:
+    header = [name.strip() for name in next(lines, [])]
+    _check_names(source, names, header)
+    places = [header.index(name) for name in names]
+    rows = []
+    for number, line in enumerate(filter(None, lines), 2):
+        try:
+            rows.append([float(line[k]) for k in places])
+        except (ValueError, IndexError):
+            raise ValueError(
+                f"row {number} of {source} needs a number in each of the columns "
+                f"{', '.join(names)}, but is {line}"
+            ) from None
+    return _check_table(source, np.array(rows).reshape(-1, len(names)), names)
+
+
+def _check_table(source: str, table: Array, names: tuple[str, ...]) -> Array:
+    """Return the table; raise ValueError if it is not finite or its times do not increase."""
+    if not np.all(np.isfinite(table)):
+        raise ValueError(f"{source} must have finite values in the columns {', '.join(names)}")
+    if len(table) < 2 or np.any(np.diff(table[:, 0]) <= 0):
+        raise ValueError(f"{source} needs at least two rows with increasing {names[0]}")
+    table.setflags(write=False)
+    return table

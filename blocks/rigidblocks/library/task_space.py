@@ -1,4 +1,4 @@
-"""Blocks that lead a frame of a robot: inverse kinematics, and control in the space of its task."""
+"""Task-space blocks: inverse kinematics, and controllers for the pose of a frame."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,72 +6,79 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.algebra.linear import positive_solution
-from rigidblocks.algebra.scalar import clip, less, select
-from rigidblocks.algebra.spatial import Array, Transform
 from rigidblocks.block.block import Block, Port, Record, Values, finite
 from rigidblocks.dynamics import rnea
-from rigidblocks.dynamics.inverse_kinematics import (
+from rigidblocks.dynamics.forward import crba
+from rigidblocks.dynamics.kinematics import (
+    body_jacobian,
+    body_jacobian_rate,
+    body_poses,
     damped_step,
     frame_jacobian,
     pose_error,
     velocity_product,
 )
-from rigidblocks.dynamics.jacobian import body_jacobian, body_jacobian_rate
-from rigidblocks.dynamics.joint_space import crba
-from rigidblocks.dynamics.kinematics import body_poses
-from rigidblocks.library.kinematics import Frame
-from rigidblocks.library.ports import check_open, gravity_port, joint_ports, joint_units
-from rigidblocks.library.ports import start_configuration as started
-from rigidblocks.model.model import Model
+from rigidblocks.library.common_ports import (
+    check_open,
+    gravity_port,
+    joint_ports,
+    joint_units,
+    start_configuration,
+)
+from rigidblocks.library.frames import Frame
+from rigidblocks.robot.model import Model
+from rigidblocks.spatial.linear_algebra import positive_solution
+from rigidblocks.spatial.scalar import clip, less, select
+from rigidblocks.spatial.spatial import Array, Transform
 
 _PER = ("1/s2", "1/s")
 
 
 def _goal_ports(model: Model, frame: Frame, q0: Array, rotation: bool) -> tuple[Port, ...]:
-    """Where the frame should be and how it should move, in base coordinates; it stays where it is
-    at q0 unless these are connected.
+    """Return the ports of the reference pose and velocity of the frame, in base coordinates.
+
+    If these inputs are not connected, the reference is the pose of the frame at q0.
     """
     X = frame.placement @ body_poses(model, q0)[frame.body_of(model)]
     place = (
-        Port("p_ref", (3,), "m", "position to lead the frame to, base coordinates", X.r),
-        Port("v_ref", (3,), "m/s", "its velocity, base coordinates", 0.0),
+        Port("p_ref", (3,), "m", "reference position of the frame, base coordinates", X.r),
+        Port("v_ref", (3,), "m/s", "reference velocity of the frame, base coordinates", 0.0),
     )
     if not rotation:
         return place
-    text = "rotation to lead it to, columns its axes in base coordinates"
+    text = "reference rotation; its columns are the axes in base coordinates"
     return (
         *place,
         Port("R_ref", (3, 3), "1", text, X.E.T),
-        Port("w_ref", (3,), "rad/s", "its angular velocity, base coordinates", 0.0),
+        Port("w_ref", (3,), "rad/s", "reference angular velocity, base coordinates", 0.0),
     )
 
 
-def _lack(u: Record, X: Transform, rotation: bool) -> Array:
-    """What the pose lacks, base coordinates: (6,), or (3,) without rotation."""
+def _goal_error(u: Record, X: Transform, rotation: bool) -> Array:
+    """Return the pose error (6,) in base coordinates, or the position error (3,)."""
     if not rotation:
         lack: Array = u.p_ref - X.r
         return lack
     return pose_error(X, Transform(u.R_ref.T, u.p_ref))
 
 
-def _velocity(u: Record, rotation: bool) -> Array:
-    """The velocity that is wanted, [w; v] or v."""
+def _reference_velocity(u: Record, rotation: bool) -> Array:
+    """Return the reference velocity of the frame: [w; v] (6,), or v (3,) without rotation."""
     return np.concatenate([u.w_ref, u.v_ref]) if rotation else u.v_ref
 
 
 @dataclass(frozen=True, eq=False)
 class InverseKinematics(Block):
-    """Joint positions and velocities that lead a frame along a path: what a joint controller takes
-    as its reference.
+    """Joint positions and velocities that move a frame along a path, for a joint controller.
 
         dq/dt = J^T (J J^T + damping^2 1)^-1 (V_ref + gain e)
 
-    e is what the pose of the frame lacks, and J the exact Jacobian: where it has full rank the
-    error falls as exp(-gain t), and in singular configurations the damping keeps the velocities
-    finite. A joint at its limit `lower` or `upper` (nv,) [rad or m] that would go beyond it stays,
-    and the others do what they can. Without `rotation` the orientation is free. `q0` is the
-    configuration at the start, the neutral one unless given. Of joints of one freedom each.
+    e is the pose error of the frame, V_ref its reference velocity, and J its exact Jacobian. If J
+    has full rank, the error decreases as exp(-gain t). In singular configurations the damping keeps
+    the velocities finite. A joint does not move beyond its limit `lower` or `upper` (nv,) [rad or
+    m]; the other joints reduce the error as far as possible. If `rotation` is False, the
+    orientation is free. `q0` is the initial configuration, by default the neutral configuration.
+    All joints must have one degree of freedom.
     """
 
     model: Model
@@ -86,36 +93,38 @@ class InverseKinematics(Block):
     def __post_init__(self) -> None:
         _check_single(self.model, "InverseKinematics")
         self.frame.body_of(self.model)
-        object.__setattr__(self, "q0", started(self.model, self.q0))
+        object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
         for name, none in (("lower", -np.inf), ("upper", np.inf)):
             limit = np.full(self.model.nv, none) if getattr(self, name) is None else None
             value = np.asarray(getattr(self, name), dtype=float) if limit is None else limit
             object.__setattr__(self, name, np.broadcast_to(value, self.model.nv).copy())
         if np.any(self.lower > self.upper):
-            raise ValueError("InverseKinematics has limits that are upside down")
+            raise ValueError(
+                f"lower limits must not exceed upper limits: {self.lower} and {self.upper}"
+            )
         object.__setattr__(self, "q0", np.clip(self.q0, self.lower, self.upper))
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """p_ref (3,), v_ref (3,), and with rotation R_ref (3, 3), w_ref (3,)."""
+        """Inputs: position p_ref, velocity v_ref; with rotation, also R_ref (3, 3) and w_ref."""
         return _goal_ports(self.model, self.frame, self.q0, self.rotation)
 
     @cached_property
     def states(self) -> tuple[Port, ...]:
-        """q (nq,)."""
+        """State: joint positions q (nq,)."""
         return (Port("q", (self.model.nq,), joint_units(self.model.joint).q, "positions", self.q0),)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """q (nq,), qd (nv,), and error (), the distance [m] of the frame from p_ref."""
+        """Outputs: joint motion q and qd, and the distance error [m] of the frame from p_ref."""
         (qd,) = joint_ports(self.model, qd="joint velocities")
         return (*self.states, qd, Port("error", (), "m", "distance of the frame from p_ref"))
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """gain and damping."""
+        """Parameters: gain [1/s] of the pose error, and damping at singular configurations."""
         return (
-            Port("gain", (), "1/s", "how fast the error falls", self.gain, min=0.0),
+            Port("gain", (), "1/s", "decay rate of the error", self.gain, min=0.0),
             Port("damping", (), "1", "damping of the least squares", self.damping, positive=True),
         )
 
@@ -142,7 +151,9 @@ class InverseKinematics(Block):
     def _qd(self, q: Array, u: Record, p: Record) -> Array:
         J = frame_jacobian(self.model, q, self._body, self.frame.placement)
         J = J if self.rotation else J[3:]
-        wanted = _velocity(u, self.rotation) + p.gain * _lack(u, self._pose(q), self.rotation)
+        wanted = _reference_velocity(u, self.rotation) + p.gain * _goal_error(
+            u, self._pose(q), self.rotation
+        )
         qd, free = damped_step(J, wanted, p.damping), np.ones(self.model.nv)
         for _ in range(2 if np.any(np.isfinite([self.lower, self.upper])) else 0):
             free = free * self._free(q, qd)
@@ -150,7 +161,7 @@ class InverseKinematics(Block):
         return qd
 
     def _free(self, q: Array, qd: Array) -> Array:
-        """1 for each joint that may move on, 0 for one that is at its limit and would go beyond."""
+        """Return 0 for each joint at a limit that qd would exceed, and 1 for the other joints."""
         free = [
             select(less(q[k], low), select(less(qd[k], 0.0), 0.0, 1.0), 1.0)
             * select(less(high, q[k]), select(less(0.0, qd[k]), 0.0, 1.0), 1.0)
@@ -161,20 +172,20 @@ class InverseKinematics(Block):
         return np.array(free)
 
 
-AT_LIMIT = 1e-9  # [rad or m] from it
+AT_LIMIT = 1e-9  # [rad or m] a joint within this distance of a limit is at the limit
 
 
 @dataclass(frozen=True, eq=False)
 class TaskSpacePD(Block):
-    """A spring and a damper between a frame of a robot and where it should be, by joint forces,
-    with the weight of the robot held.
+    """Spring and damper between a frame of a robot and its reference, with gravity compensation.
 
         tau = J^T (kp e + kd (V_ref - V)) + gravity forces
 
-    e is what the pose of the frame lacks, V its velocity. `kp` and `kd` are (3,) numbers along the
-    base axes for the position [N/m, N s/m]; `kp_rotation` and `kd_rotation` those about them [N
-    m/rad, N m s/rad], where the block has `rotation`. It is passive: it adds no energy to a robot
-    at rest in its goal, whatever the model's inertia is.
+    e is the pose error of the frame, V its velocity, V_ref the reference velocity, and J the
+    Jacobian of the frame. `kp` and `kd` (3,) [N/m, N s/m] are the position gains along the base
+    axes. If `rotation` is True, `kp_rotation` and `kd_rotation` (3,) [N m/rad, N m s/rad] are the
+    rotation gains about the base axes. The controller is passive even if the inertia of the model
+    is inexact: it adds no energy to a robot at rest at its goal.
     """
 
     model: Model
@@ -191,17 +202,17 @@ class TaskSpacePD(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """p_ref, v_ref, with rotation R_ref, w_ref; and q (nq,), qd (nv,)."""
+        """Inputs: reference p_ref, v_ref, motion q, qd; with rotation, also R_ref and w_ref."""
         return _control_ports(self.model, self.frame, self.rotation)
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """tau (nv,)."""
+        """Output: joint forces tau (nv,)."""
         return joint_ports(self.model, tau="joint forces")
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """kp, kd (3,), with rotation kp_rotation, kd_rotation (3,); and gravity (3,)."""
+        """Parameters: gains kp and kd, gravity (3,), and gains of the rotation if controlled."""
         ports = [
             Port("kp", (3,), "N/m", "stiffness", self.kp, min=0.0),
             Port("kd", (3,), "N.s/m", "damping", self.kd, min=0.0),
@@ -222,23 +233,25 @@ class TaskSpacePD(Block):
         kp, kd = p.kp, p.kd
         if self.rotation:
             kp, kd = np.concatenate([p.kp_rotation, kp]), np.concatenate([p.kd_rotation, kd])
-        slow = _velocity(u, self.rotation) - J @ u.qd
-        f = kp * _lack(u, X, self.rotation) + kd * slow
+        slow = _reference_velocity(u, self.rotation) - J @ u.qd
+        f = kp * _goal_error(u, X, self.rotation) + kd * slow
         return {"tau": J.T @ f + rnea(self.model, u.q, still, still, gravity=p.gravity)}
 
 
 @dataclass(frozen=True, eq=False)
 class OperationalSpaceController(Block):
-    """The computed-torque controller of a frame of a robot (Khatib 1987; RBDA 7.2): it leaves the
-    pose of the frame a linear error equation, and damps what else moves.
+    """Computed-torque controller of a frame of a robot (Khatib 1987; RBDA 7.2).
 
         tau = J^T L (A_ref + kd (V_ref - V) + kp e - dJ/dt qd) + C + N tau_0,  L = (J H^-1 J^T)^-1
-        d2e/dt2 + kd de/dt + kp e = 0       for the position, where the model is the robot's
+        d2e/dt2 + kd de/dt + kp e = 0       for the position, if the model is exact
 
-    N = 1 - J^T L J H^-1 takes from the forces tau_0 = -damping H qd those that would move the frame
-    (Eq 7.12 and behind). `kp` [1/s^2] and `kd` [1/s] count for position and rotation. In singular
-    configurations L grows without bound; `regularity` [kg^-1] is added to the diagonal of its
-    inverse, against the exactness of the law there. Without `rotation` the orientation is free.
+    e is the pose error of the frame, and V its velocity. V_ref and A_ref are the reference velocity
+    and acceleration, J is the Jacobian of the frame, H the joint-space inertia, and C the bias
+    force. The error obeys the second, linear equation. The forces tau_0 = -damping H qd damp the
+    null-space motion. N = 1 - J^T L J H^-1 removes the part of tau_0 that would move the frame
+    (after Eq 7.12). `kp` [1/s^2] and `kd` [1/s] apply to position and rotation. L is unbounded in
+    singular configurations. Therefore the block adds `regularity` [kg^-1] to the diagonal of L^-1,
+    which makes the control law inexact there. If `rotation` is False, the orientation is free.
     """
 
     model: Model
@@ -256,7 +269,7 @@ class OperationalSpaceController(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """p_ref, v_ref, a_ref, with rotation R_ref, w_ref, wd_ref; and q (nq,), qd (nv,)."""
+        """Inputs: references p_ref, v_ref, a_ref, ..., and the joint motion q and qd."""
         text = "acceleration, base coordinates"
         more = [Port("a_ref", (3,), "m/s2", f"its {text}", 0.0)]
         if self.rotation:
@@ -265,12 +278,12 @@ class OperationalSpaceController(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """tau (nv,)."""
+        """Output: joint forces tau (nv,)."""
         return joint_ports(self.model, tau="joint forces")
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """kp, kd, damping, regularity and gravity (3,)."""
+        """Parameters: gains kp and kd, null-space damping, regularity, gravity (3,)."""
         return (
             Port("kp", (), _PER[0], "position gain", self.kp, min=0.0),
             Port("kd", (), _PER[1], "velocity gain", self.kd, min=0.0),
@@ -287,7 +300,7 @@ class OperationalSpaceController(Block):
             P @ body_jacobian_rate(model, u.q, u.qd, body),
         )
         v = J @ u.qd
-        # in the frame's coordinates, where what is wanted becomes a spatial acceleration
+        # spatial reference acceleration, in the coordinates of the frame
         wanted = self._acceleration(u, p, X, v) - velocity_product(v) - Jdot @ u.qd
         rows = slice(0 if self.rotation else 3, 6)
         J, wanted = J[rows], wanted[rows]
@@ -300,7 +313,7 @@ class OperationalSpaceController(Block):
         return {"tau": J.T @ f + rest + C}
 
     def _acceleration(self, u: Record, p: Record, X: Transform, v: Array) -> Array:
-        """The classical acceleration that is wanted, in the frame's coordinates."""
+        """Return the classical acceleration (6,) that tracks the reference, in the frame."""
         E = X.E
         if self.rotation:
             e = pose_error(X, Transform(u.R_ref.T, u.p_ref))
@@ -312,7 +325,7 @@ class OperationalSpaceController(Block):
 
 
 def _control_ports(model: Model, frame: Frame, rotation: bool) -> tuple[Port, ...]:
-    q0 = started(model, None)
+    q0 = start_configuration(model, None)
     motion = joint_ports(model, q="measured positions", qd="measured velocities")
     return (*_goal_ports(model, frame, q0, rotation), *motion)
 
@@ -321,5 +334,6 @@ def _check_single(model: Model, block: str) -> None:
     check_open(model, block)
     if model.nq != model.nv:
         raise ValueError(
-            f"model '{model.name}' has joints of several freedoms, which {block} does not lead"
+            f"{block} does not support joints with several degrees of freedom: model "
+            f"'{model.name}' has nq = {model.nq}, nv = {model.nv}"
         )

@@ -1,0 +1,676 @@
+"""Sensors of a robot file as outputs of the robot's plant."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rigidblocks.block.block import Port, Record, Values, call
+from rigidblocks.dynamics.kinematics import (
+    body_accelerations,
+    body_poses,
+    body_velocities,
+    classical_acceleration,
+)
+from rigidblocks.library.plant_ports import Elements
+from rigidblocks.library.plants import Plant
+from rigidblocks.library.ray_distances import NO_HIT, ray_distance
+from rigidblocks.library.sensors import check_seed, noise_word, normal_quantile
+from rigidblocks.robot.tree import Tree
+from rigidblocks.robot_description.robot_description import Place, Sensor, unused_name
+from rigidblocks.spatial.rigid_motion import quaternion_from_rotation
+from rigidblocks.spatial.scalar import clip, minimum, select
+from rigidblocks.spatial.spatial import Array, Transform, cross, cross_force, identity
+
+
+class Quantity(NamedTuple):
+    """Measured quantity: its shape, its unit ("" for the unit of joints), and its description.
+
+    `degree` is 0 if the value depends on positions, 1 for velocities, 2 for accelerations.
+    """
+
+    shape: tuple[int, ...]
+    unit: str
+    doc: str
+    degree: int
+
+
+QUANTITIES = {
+    "accelerometer": Quantity((3,), "m/s2", "acceleration less gravity, sensor coordinates", 2),
+    "velocimeter": Quantity((3,), "m/s", "velocity, sensor coordinates", 1),
+    "gyro": Quantity((3,), "rad/s", "angular velocity, sensor coordinates", 1),
+    "magnetic_field": Quantity((3,), "V.s/m2", "magnetic field, sensor coordinates", 0),
+    "position": Quantity((3,), "m", "position", 0),
+    "quaternion": Quantity((4,), "1", "orientation, scalar first and not negative", 0),
+    "x_axis": Quantity((3,), "1", "x axis", 0),
+    "y_axis": Quantity((3,), "1", "y axis", 0),
+    "z_axis": Quantity((3,), "1", "z axis", 0),
+    "velocity": Quantity((3,), "m/s", "velocity of the origin", 1),
+    "angular_velocity": Quantity((3,), "rad/s", "angular velocity", 1),
+    "acceleration_without_gravity": Quantity(
+        (3,), "m/s2", "acceleration less gravity, base coordinates", 2
+    ),
+    "angular_acceleration": Quantity((3,), "rad/s2", "angular acceleration, base coordinates", 2),
+    "range": Quantity((), "m", "distance along the z axis to the nearest shape, -1 if none", 0),
+    "force": Quantity((3,), "N", "force on the outboard bodies, sensor coordinates", 2),
+    "torque": Quantity((3,), "N.m", "moment on the outboard bodies, sensor coordinates", 2),
+    "centre_of_mass": Quantity((3,), "m", "centre of mass, base coordinates", 0),
+    "mean_velocity": Quantity((3,), "m/s", "velocity of the centre of mass", 1),
+    "angular_momentum": Quantity(
+        (3,), "N.m.s", "angular momentum about the centre of mass, base coordinates", 1
+    ),
+    "joint_position": Quantity((), "", "position", 0),
+    "joint_velocity": Quantity((), "", "velocity", 1),
+    "joint_force": Quantity((), "", "force of the actuators", 2),
+    "ball_quaternion": Quantity((4,), "1", "orientation of the joint, scalar first", 0),
+    "ball_velocity": Quantity((3,), "rad/s", "angular velocity of the joint", 1),
+    "time": Quantity((), "s", "time", 0),
+    "potential_energy": Quantity((), "J", "potential energy in gravity", 0),
+    "kinetic_energy": Quantity((), "J", "kinetic energy, with the rotors", 1),
+    "altitude": Quantity((), "m", "altitude above the start", 0),
+    "vertical_velocity": Quantity((), "m/s", "vertical velocity", 1),
+}
+
+_FORCE_UNITS = {"m": "N", "rad": "N.m", "1": "1"}
+_BIASES = 2**24  # first stream of the constant biases, above the streams of the noise
+_WALKS = 2**25  # first stream of the bias walks
+
+
+@dataclass(frozen=True, eq=False)
+class SensedPlant(Plant):
+    """Plant of a robot with the sensors of its file as outputs.
+
+    Each sensor has one output with its name; an underscore replaces characters that an identifier
+    cannot contain. Sensors without sampling are functions of the states and inputs. A sampled
+    sensor has the errors of its `Sampling`, holds its output between its samples, and has the
+    parameters `<name>_deviation` and `<name>_bias` if the file defines noise. `seed` selects the
+    random values, which depend only on the seed, the sample and the sensor (`noise_word`), so all
+    execution forms give the same values for the same motion.
+
+    A force sensor measures the force that moves the bodies outboard of it, without the external
+    wrenches `f_ext`. Springs between bodies, drag and gravity compensation count as forces of the
+    joints.
+
+    Args:
+        plant: The plant of the robot.
+        sensors: The sensors; their body and joint indices are those of `plant.model`.
+        seed: An integer from 0 to 2^52 - 1.
+        armature: The rotor inertias (nv,) that the kinetic energy includes [kg m^2 or kg].
+
+    Raises:
+        ValueError: The seed is invalid, a force sensor belongs to a robot with loops, or the
+            periods of two sampled sensors have no common divisor of at least 1 ns.
+    """
+
+    plant: Plant
+    sensors: tuple[Sensor, ...]
+    seed: int = 0
+    armature: Any = 0.0
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        object.__setattr__(self, "sensors", tuple(self.sensors))
+        for one in self.sensors:
+            if one.quantity in ("force", "torque") and self.model.has_constraints:
+                raise ValueError(
+                    f"sensor '{one.name}' measures forces, which needs a robot without loops; "
+                    f"model '{self.model.name}' has loops"
+                )
+        _ = self.sample_time
+
+    # ---- the plant ----
+
+    @property
+    def model(self) -> Tree:  # type: ignore[override]
+        """Model of the plant."""
+        return self.plant.model
+
+    @property
+    def q0(self) -> Any:
+        """Initial configuration of the plant."""
+        return getattr(self.plant, "q0")  # noqa: B009 - a base class without this field
+
+    @property
+    def configuration_model(self) -> Tree:
+        return self.plant.configuration_model
+
+    def configuration(self, x: Record) -> tuple[Array, Array]:
+        return self.plant.configuration(x)
+
+    @property
+    def force_elements(self) -> Elements:
+        return self.plant.force_elements
+
+    def with_wrenches(self) -> "SensedPlant":
+        return replace(self, plant=self.plant.with_wrenches())
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs of the plant."""
+        return self.plant.inputs
+
+    @property
+    def states(self) -> tuple[Port, ...]:
+        """States of the plant."""
+        return self.plant.states
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs of the plant, and one output for each sensor."""
+        return (*self.plant.outputs, *self._ports)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters of the plant, and the deviation and bias of each sensor with noise."""
+        more = []
+        for k, (one, port) in enumerate(zip(self.sensors, self._ports, strict=True)):
+            if not _has_noise(one):
+                continue
+            deviation = _values(one.sampling.deviation, port)
+            bias = self._start_bias(k)
+            text = f"of {port.name}"
+            name = port.name
+            more += [
+                Port(f"{name}_deviation", port.shape, port.unit, f"noise {text}", deviation, min=0),
+                Port(f"{name}_bias", port.shape, port.unit, f"constant error {text}", bias),
+            ]
+        return (*self.plant.parameters, *more)
+
+    def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        return call(self.plant, "derivative", t, x, u, p)
+
+    def project(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        return call(self.plant, "project", t, x, u, p)
+
+    def modes(self, x: Record, p: Record) -> Array:
+        return self.plant.modes(x, p)
+
+    @property
+    def conditions(self) -> tuple[tuple[str, str], ...]:
+        return self.plant.conditions
+
+    def remarks(self, t: Array, y: Record) -> Any:
+        return self.plant.remarks(t, y)
+
+    # ---- ports of the sensors ----
+
+    @cached_property
+    def _ports(self) -> tuple[Port, ...]:
+        own = self.plant
+        taken = {port.name for port in (*own.inputs, *own.outputs, *own.states, *own.parameters)}
+        found = []
+        for one in self.sensors:
+            name = unused_name(_identifier(one.name), taken)
+            taken |= {name, *(f"{name}_{word}" for word in _MORE), _TICK}
+            of = QUANTITIES[one.quantity]
+            start = 0.0 if self._is_sampled(one) else None
+            text = f"{of.doc}{' relative to its reference frame' if one.reference else ''}"
+            found.append(Port(name, of.shape, of.unit or _unit(one), f"sensor: {text}", start))
+        return tuple(found)
+
+    @staticmethod
+    def _is_sampled(one: Sensor) -> bool:
+        return one.sampling.period > 0.0
+
+    @cached_property
+    def _sampled_sensors(self) -> tuple[tuple[int, Sensor, Port], ...]:
+        each = zip(self.sensors, self._ports, strict=True)
+        return tuple((k, one, p) for k, (one, p) in enumerate(each) if self._is_sampled(one))
+
+    @cached_property
+    def sample_time(self) -> float | None:  # type: ignore[override]
+        """Greatest common divisor of the periods of the sampled sensors [s], or None."""
+        periods = [one.sampling.period for one in self.sensors if self._is_sampled(one)]
+        if not periods:
+            return None
+        ticks = [round(period / _LEAST) for period in periods]
+        common = gcd(*ticks)
+        wrong = [p for p, n in zip(periods, ticks, strict=True) if abs(n * _LEAST - p) > 1e-6 * p]
+        if not common or wrong or common < _FEWEST:
+            raise ValueError(
+                f"the periods {sorted(set(periods))} s of the sensors of model "
+                f"'{self.model.name}' need a common divisor of at least {_FEWEST * _LEAST:g} s"
+            )
+        if len(set(periods)) == 1:
+            return periods[0]
+        return common * _LEAST
+
+    @cached_property
+    def _periods(self) -> tuple[int, ...]:
+        """Period of each sensor in sample times; 0 for sensors without samples."""
+        return tuple(
+            round(one.sampling.period / self.sample_time) if self.sample_time else 0
+            for one in self.sensors
+        )
+
+    @cached_property
+    def sampled(self) -> tuple[Port, ...]:
+        """Sampled states: the outputs of the sampled sensors, delayed samples and bias walks."""
+        found = []
+        for _, one, port in self._sampled_sensors:
+            found.append(port)
+            if one.sampling.delay:
+                shape = (one.sampling.delay, *port.shape)
+                text = "samples under way, the oldest first"
+                found.append(Port(f"{port.name}_way", shape, port.unit, text, 0.0))
+            if any(one.sampling.walk):
+                found.append(
+                    Port(f"{port.name}_walk", port.shape, port.unit, "walk of the bias", 0.0)
+                )
+        tick = Port(_TICK, (), "1", "number of the next sample of the sensors", 0.0)
+        return (*found, tick) if found else ()
+
+    @cached_property
+    def _streams(self) -> tuple[int, ...]:
+        """First random stream of each sensor."""
+        sizes = [port.size for port in self._ports]
+        return tuple(int(n) for n in np.concatenate([[0], np.cumsum(sizes)]))
+
+    def _start_bias(self, k: int) -> Array:
+        """Return the mean plus the random constant bias of a sensor."""
+        one, port = self.sensors[k], self._ports[k]
+        size = _values(one.sampling.bias, port)
+        random = self._normal(k, 0.0, _BIASES)
+        return np.asarray(_values(one.sampling.mean, port) + size * random)
+
+    def _normal(self, k: int, tick: Any, first: int = 0) -> Any:
+        """Return standard normal values of the shape of sensor k."""
+        port, stream = self._ports[k], first + self._streams[k]
+        words = [noise_word(self.seed, tick, stream + i) for i in range(port.size)]
+        values = np.array([normal_quantile(word) for word in words]).reshape(port.shape)
+        return values if port.shape else values[()]
+
+    # ---- values ----
+
+    def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        """Return the first samples; the stored delayed samples have the same values."""
+        if not self._sampled_sensors:
+            return {}
+        measured = self._measure(t, x, u, p, only_sampled=True)
+        values: dict[str, Any] = {_TICK: x.sensor_tick + 1.0}
+        for k, one, port in self._sampled_sensors:
+            walk = 0.0 * getattr(x, f"{port.name}_walk") if any(one.sampling.walk) else 0.0
+            sample = self._with_errors(k, measured[port.name], 0.0, walk, p)
+            values[port.name] = sample
+            if one.sampling.delay:
+                values[f"{port.name}_way"] = np.array([sample] * one.sampling.delay)
+            if any(one.sampling.walk):
+                values[f"{port.name}_walk"] = walk
+        return values
+
+    def update(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        if not self._sampled_sensors:
+            return {}
+        measured = self._measure(t, x, u, p, only_sampled=True)
+        values: dict[str, Any] = {_TICK: x.sensor_tick + 1.0}
+        for k, one, port in self._sampled_sensors:
+            n, name = self._periods[k], port.name
+            index = np.floor(x.sensor_tick * (1.0 / n) + 0.5 / n) if n > 1 else x.sensor_tick
+            due = abs(x.sensor_tick - n * index) < 0.5
+            changed: dict[str, Any] = {}
+            walk: Any = 0.0
+            if any(one.sampling.walk):
+                walk = self._next_walk(k, getattr(x, f"{name}_walk"), index)
+                changed[f"{name}_walk"] = walk
+            sample = self._with_errors(k, measured[name], index, walk, p)
+            if one.sampling.delay:
+                way = getattr(x, f"{name}_way")
+                changed[f"{name}_way"] = np.array([*way[1:], sample])
+                sample = way[0]
+            changed[name] = sample
+            values |= {
+                key: select(due, value, getattr(x, key)) if n > 1 else value
+                for key, value in changed.items()
+            }
+        return values
+
+    def _next_walk(self, k: int, walk: Any, index: Any) -> Any:
+        one, port = self.sensors[k].sampling, self._ports[k]
+        T, s = _values(one.walk_time, port), _values(one.walk, port)
+        kept = np.exp(-one.period / np.where(T > 0, T, np.inf))
+        step = s * np.sqrt(np.where(T > 0, T * (1.0 - kept * kept) / 2.0, 0.0))
+        return kept * walk + step * self._normal(k, index, _WALKS)
+
+    def _with_errors(self, k: int, value: Any, index: Any, walk: Any, p: Record) -> Any:
+        """Return a sample with noise, bias, quantization and saturation."""
+        one, port = self.sensors[k], self._ports[k]
+        if _has_noise(one):
+            noise = getattr(p, f"{port.name}_deviation") * self._normal(k, index)
+            value = value + getattr(p, f"{port.name}_bias") + walk + noise
+        step = _values(one.sampling.resolution, port)
+        if np.any(step):
+            safe = np.where(step > 0, step, 1.0)
+            rounded = safe * np.floor(value / safe + 0.5)
+            value = rounded if np.all(step > 0) else np.where(step > 0, rounded, value)
+        return _saturate(value, one)
+
+    def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+        values = dict(call(self.plant, "output", t, x, u, p))
+        return values | self._measure(t, x, u, p, only_sampled=False, known=values)
+
+    def _measure(
+        self,
+        t: Any,
+        x: Record,
+        u: Record,
+        p: Record,
+        only_sampled: bool,
+        known: Values | None = None,
+    ) -> dict[str, Any]:
+        """Return the exact values of the sampled sensors, or of all other sensors.
+
+        `known` contains the outputs of the plant. Values of sensors without samples are limited to
+        the cutoff.
+        """
+        chosen = [
+            (one, port)
+            for one, port in zip(self.sensors, self._ports, strict=True)
+            if self._is_sampled(one) == only_sampled
+        ]
+        if not chosen:
+            return {}
+        motion = self._motion(t, x, u, p, max(_degree(one) for one, _ in chosen), known)
+        values = {port.name: motion.value(one) for one, port in chosen}
+        if only_sampled:
+            return values
+        return {port.name: _saturate(values[port.name], one) for one, port in chosen}
+
+    def _motion(
+        self, t: Any, x: Record, u: Record, p: Record, degree: int, known: Values | None
+    ) -> "_Motion":
+        q, qd = self.plant.configuration(x)
+        q, qd = self.plant.force_elements.project_to_gears(q, qd, p)
+        model = self.plant.configuration_model
+        qdd: Any = np.zeros(model.nv)
+        if degree == 2:
+            given = call(self.plant, "output", t, x, u, p) if known is None else known
+            parts = [given[name] for name in ("acceleration", "qdd") if name in given]
+            qdd = np.concatenate(parts)
+        tau = getattr(u, "tau", np.zeros(0)) if "tau" in vars(u) else np.zeros(0)
+        f_ext = u.f_ext if "f_ext" in vars(u) else None
+        first = self.model.nb - model.nb
+        heights = self._start_heights
+        return _Motion(
+            model, first, t, q, qd, qdd, tau, f_ext, p.gravity, self.armature, heights, degree
+        )
+
+    @cached_property
+    def _start_heights(self) -> dict[str, float]:
+        """Heights of the altimeters in the initial configuration [m]."""
+        altimeters = [one for one in self.sensors if one.quantity == "altitude"]
+        if not altimeters:
+            return {}
+        x = Record({port.name: np.asarray(port.start, float) for port in self.plant.states})
+        model = self.plant.configuration_model
+        poses = body_poses(model, self.plant.configuration(x)[0])
+        first = self.model.nb - model.nb
+        places = {one.name: (one.body - first, one.placement) for one in altimeters}
+        return {
+            name: float((X @ poses[b] if b >= 0 else X).r[2]) for name, (b, X) in places.items()
+        }
+
+
+_LEAST = 1e-9  # [s] unit in which the periods of sampled sensors are compared
+_FEWEST = 1000  # smallest common divisor of the periods in this unit, 1 microsecond
+_TICK = "sensor_tick"
+_MORE = ("deviation", "bias", "way", "walk")
+
+
+def _identifier(name: str) -> str:
+    plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+    return plain if plain[:1].isalpha() else f"sensor_{plain}"
+
+
+def _unit(one: Sensor) -> str:
+    """Return the unit of the sensor `one` of a joint quantity."""
+    if one.quantity == "joint_force":
+        return _FORCE_UNITS[one.unit]
+    return one.unit if one.quantity == "joint_position" else _RATES[one.unit]
+
+
+_RATES = {"m": "m/s", "rad": "rad/s", "1": "1/s"}
+
+
+def _degree(one: Sensor) -> int:
+    return QUANTITIES[one.quantity].degree
+
+
+def _has_noise(one: Sensor) -> bool:
+    s = one.sampling
+    return any(map(any, (s.deviation, s.mean, s.bias, s.walk)))
+
+
+def _values(of: tuple[float, ...], port: Port) -> Array:
+    """Return an array with the shape of the port and the values `of`; zeros if `of` is empty."""
+    return np.array(of if len(of) else (0.0,) * port.size, dtype=float).reshape(port.shape)
+
+
+def _saturate(value: Any, one: Sensor) -> Any:
+    """Return the value, limited to the cutoff of the sensor `one`.
+
+    As in MuJoCo, the function also limits the value -1 of a ray without a hit.
+    """
+    return clip(value, -one.cutoff, one.cutoff) if np.isfinite(one.cutoff) else value
+
+
+@dataclass(frozen=True, eq=False)
+class _Motion:
+    """Motion of a robot, from which the values of its sensors follow.
+
+    Attributes:
+        model: The model of q, qd and qdd.
+        first: The body index that the sensors use for body 0 of the model.
+        tau: The forces of the last joints of the model.
+        heights: The initial heights of the altimeters by sensor name [m].
+        degree: The order of the highest known time derivative of q.
+    """
+
+    model: Any
+    first: int
+    t: Any
+    q: Array
+    qd: Array
+    qdd: Array
+    tau: Array
+    f_ext: Array | None
+    gravity: Array
+    armature: Any
+    heights: dict[str, float]
+    degree: int
+
+    @cached_property
+    def _poses(self) -> list[Any]:
+        return [*body_poses(self.model, self.q), identity()]  # the index -1 is the base
+
+    @cached_property
+    def _velocities(self) -> list[Any]:
+        if self.degree == 0:
+            return [np.zeros(6)] * (self.model.nb + 1)
+        return [*body_velocities(self.model, self.q, self.qd), np.zeros(6)]
+
+    @cached_property
+    def _accelerations(self) -> list[Any]:
+        return [*body_accelerations(self.model, self.q, self.qd, self.qdd), np.zeros(6)]
+
+    def value(self, one: Sensor) -> Any:
+        """Return the value of the sensor `one` without sensor errors."""
+        of: Any = getattr(self, f"_{one.quantity}")
+        return of(one)
+
+    def _index(self, body: int) -> int:
+        return max(body - self.first, -1)
+
+    def _frame(self, place: Place) -> tuple[Any, Any]:
+        """Return the pose of the frame `place`, and its velocity in frame coordinates."""
+        b = self._index(place.body)
+        return place.placement @ self._poses[b], place.placement @ self._velocities[b]
+
+    def _own(self, one: Sensor) -> tuple[Any, Any]:
+        return self._frame(Place(one.body, one.placement))
+
+    def _reference(self, one: Sensor) -> tuple[Any, Any]:
+        return (identity(), np.zeros(6)) if one.reference is None else self._frame(one.reference)
+
+    def _classical(self, one: Sensor) -> tuple[Any, Any]:
+        """Return the pose and the classical acceleration of a sensor, in its coordinates."""
+        X, v = self._own(one)
+        a = one.placement @ self._accelerations[self._index(one.body)]
+        return X, classical_acceleration(a, v)
+
+    def _accelerometer(self, one: Sensor) -> Any:
+        X, a = self._classical(one)
+        return a[3:] - X.E @ self.gravity
+
+    def _acceleration_without_gravity(self, one: Sensor) -> Any:
+        X, a = self._classical(one)
+        return X.E.T @ a[3:] - self.gravity
+
+    def _angular_acceleration(self, one: Sensor) -> Any:
+        X, a = self._classical(one)
+        return X.E.T @ a[:3]
+
+    def _velocimeter(self, one: Sensor) -> Any:
+        return self._own(one)[1][3:]
+
+    def _gyro(self, one: Sensor) -> Any:
+        return self._own(one)[1][:3]
+
+    def _magnetic_field(self, one: Sensor) -> Any:
+        return self._own(one)[0].E @ np.array(one.vector)
+
+    def _position(self, one: Sensor) -> Any:
+        X, Y = self._own(one)[0], self._reference(one)[0]
+        return Y.E @ (X.r - Y.r)
+
+    def _quaternion(self, one: Sensor) -> Any:
+        q = quaternion_from_rotation(self._own(one)[0].E @ self._reference(one)[0].E.T)
+        return select(q[0] < 0.0, -q, q)
+
+    def _axis(self, one: Sensor, k: int) -> Any:
+        return self._reference(one)[0].E @ self._own(one)[0].E[k]
+
+    def _x_axis(self, one: Sensor) -> Any:
+        return self._axis(one, 0)
+
+    def _y_axis(self, one: Sensor) -> Any:
+        return self._axis(one, 1)
+
+    def _z_axis(self, one: Sensor) -> Any:
+        return self._axis(one, 2)
+
+    def _velocity(self, one: Sensor) -> Any:
+        (X, v), (Y, u) = self._own(one), self._reference(one)
+        w = Y.E.T @ u[:3]
+        moving = Y.E.T @ u[3:] + cross(w, X.r - Y.r)
+        return Y.E @ (X.E.T @ v[3:] - moving)
+
+    def _angular_velocity(self, one: Sensor) -> Any:
+        (X, v), (Y, u) = self._own(one), self._reference(one)
+        return Y.E @ (X.E.T @ v[:3]) - u[:3]
+
+    def _range(self, one: Sensor) -> Any:
+        X = self._own(one)[0]
+        best: Any = NO_HIT
+        for shape in one.obstacles:
+            Y = self._frame(Place(shape.body, shape.placement))[0]
+            start, direction = Y.E @ (X.r - Y.r), Y.E @ X.E[2]
+            best = minimum(best, ray_distance(shape, start, direction))
+        return select(best < NO_HIT, best, -1.0)
+
+    def _altitude(self, one: Sensor) -> Any:
+        return self._own(one)[0].r[2] - self.heights[one.name]
+
+    def _vertical_velocity(self, one: Sensor) -> Any:
+        X, v = self._own(one)
+        return (X.E.T @ v[3:])[2]
+
+    def _wrench(self, one: Sensor) -> tuple[Any, Any]:
+        """Return the moment and the force on the outboard bodies, in the sensor's coordinates.
+
+        A reference frame changes only the axes, and a coefficient of -1 the sign. An external
+        wrench on a body acts outboard of the sensors on this body.
+        """
+        f: Any = np.zeros(6)
+        for body, inertia in one.parts:
+            b = self._index(body)
+            X, v = self._poses[b], self._velocities[b]
+            a = self._accelerations[b] - np.concatenate([np.zeros(3), X.E @ self.gravity])
+            f = f + X.T @ (inertia @ a + cross_force(v, inertia @ v))
+            if self.f_ext is not None and body >= 0:
+                f = f - self.f_ext[body]
+        X = self._own(one)[0]
+        found = X.force(f)
+        if one.reference is not None:
+            turn = self._reference(one)[0].E @ X.E.T
+            found = np.concatenate([turn @ found[:3], turn @ found[3:]])
+        sign = one.coefficients[0] if one.coefficients else 1.0
+        return sign * found[:3], sign * found[3:]
+
+    def _force(self, one: Sensor) -> Any:
+        return self._wrench(one)[1]
+
+    def _torque(self, one: Sensor) -> Any:
+        return self._wrench(one)[0]
+
+    def _centre_of_mass(self, one: Sensor) -> Any:
+        moment = sum(m * X.r + X.E.T @ h for X, m, h in self._masses(one))
+        return moment / sum(inertia.m for _, inertia in one.parts)
+
+    def _masses(self, one: Sensor) -> Iterator[tuple[Transform, float, Array]]:
+        for body, inertia in one.parts:
+            yield self._poses[self._index(body)], inertia.m, inertia.h
+
+    def _momentum(self, one: Sensor) -> Any:
+        h: Any = np.zeros(6)
+        for body, inertia in one.parts:
+            b = self._index(body)
+            h = h + self._poses[b].T @ (inertia @ self._velocities[b])
+        return h
+
+    def _mean_velocity(self, one: Sensor) -> Any:
+        return self._momentum(one)[3:] / sum(inertia.m for _, inertia in one.parts)
+
+    def _angular_momentum(self, one: Sensor) -> Any:
+        h = self._momentum(one)
+        return h[:3] - cross(self._centre_of_mass(one), h[3:])
+
+    def _time(self, one: Sensor) -> Any:
+        del one
+        return self.t
+
+    def _potential_energy(self, one: Sensor) -> Any:
+        moment = sum(m * X.r + X.E.T @ h for X, m, h in self._masses(one))
+        return -(self.gravity @ moment)
+
+    def _kinetic_energy(self, one: Sensor) -> Any:
+        T: Any = self.armature @ (self.qd * self.qd) / 2 if np.ndim(self.armature) else 0.0
+        for body, inertia in one.parts:
+            v = self._velocities[self._index(body)]
+            T = T + v @ (inertia @ v) / 2
+        return T
+
+    def _slices(self, one: Sensor, slices: Any) -> list[slice]:
+        return [slices[self._index(joint)] for joint in one.joints]
+
+    def _joint_position(self, one: Sensor) -> Any:
+        each = zip(one.coefficients, self._slices(one, self.model.q_slices), strict=True)
+        return sum(c * self.q[k.start] for c, k in each) + one.offset
+
+    def _joint_velocity(self, one: Sensor) -> Any:
+        each = zip(one.coefficients, self._slices(one, self.model.v_slices), strict=True)
+        return sum(c * self.qd[k.start] for c, k in each)
+
+    def _joint_force(self, one: Sensor) -> Any:
+        (k,) = self._slices(one, self.model.v_slices)
+        return one.coefficients[0] * self.tau[k.start - (self.model.nv - len(self.tau))]
+
+    def _ball_quaternion(self, one: Sensor) -> Any:
+        (k,) = self._slices(one, self.model.q_slices)
+        return self.q[k]
+
+    def _ball_velocity(self, one: Sensor) -> Any:
+        (k,) = self._slices(one, self.model.v_slices)
+        return self.qd[k]

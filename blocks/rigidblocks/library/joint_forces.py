@@ -1,0 +1,327 @@
+"""Blocks that compute joint forces: actuators, and compliant stops at the joint limits."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.block.block import Block, Port, Record, Values
+from rigidblocks.dynamics import coulomb_friction, viscous_friction
+from rigidblocks.dynamics.force_laws import stable_step, stop_push
+from rigidblocks.dynamics.operational_space import inverse_inertia
+from rigidblocks.joints import Joint
+from rigidblocks.library.common_ports import joint_ports, joint_units
+from rigidblocks.library.sources import signal_count
+from rigidblocks.robot.tree import Tree
+from rigidblocks.robot_description.robot_description import Actuator
+from rigidblocks.spatial.scalar import clip_with_events, less, select
+from rigidblocks.spatial.spatial import Array
+
+# units of the gear ratio, joint velocity, joint force and viscous friction: first for revolute
+# joints, then for prismatic joints
+_TURNS = ("1", "rad/s", "N.m", "N.m.s/rad")
+_SLIDES = ("rad/m", "m/s", "N", "N.s/m")
+
+
+@dataclass(frozen=True, eq=False)
+class JointActuator(Block):
+    """Geared motor at each joint, with torque lag, torque limit and joint friction.
+
+        d(tau_motor)/dt = (tau_ref limited to [-tau_max, tau_max] - tau_motor) / time_constant
+        tau = ratio tau_motor - viscous qd - coulomb tanh(qd / coulomb_speed)
+
+    `ratio` is the motor speed divided by the joint speed. Its unit is rad/m if `prismatic` marks
+    the joint as prismatic. `time_constant` [s] is the lag of the motor torque, and `tau_max` [N m]
+    is the limit of the commanded motor torque. The friction acts at the joint. The Coulomb friction
+    is smooth and reaches 76 % of `coulomb` at `coulomb_speed`. Each value is a scalar or (n,); the
+    longest array sets the number of joints n.
+
+    This block excludes the rotor inertia, which belongs to the equation of motion of the plant. To
+    include it, add ratio^2 times the rotor inertia to the diagonal of H (RBDA Eq 9.28). The inner
+    step must resolve the time constant: an RK4 step must be shorter than 2.7 `time_constant`.
+    """
+
+    ratio: Any
+    tau_max: Any
+    time_constant: Any
+    viscous: Any = 0.0
+    coulomb: Any = 0.0
+    coulomb_speed: Any = 0.01
+    prismatic: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        if np.any(np.asarray(self.ratio) == 0):
+            raise ValueError(f"the ratio of a joint actuator must not be zero, but is {self.ratio}")
+
+    @cached_property
+    def _n(self) -> int:
+        names = ("ratio", "tau_max", "time_constant", "viscous", "coulomb", "coulomb_speed")
+        values = {name: getattr(self, name) for name in names}
+        return len(self.prismatic) or signal_count("a joint actuator", **values)
+
+    @cached_property
+    def _units(self) -> tuple[tuple[str, ...], ...]:
+        slides = self.prismatic or (False,) * self._n
+        return tuple(zip(*(_SLIDES if slide else _TURNS for slide in slides), strict=True))
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs: motor torque commands tau_ref (n,) and joint velocities qd (n,)."""
+        return (
+            Port("tau_ref", (self._n,), "N.m", "commanded torques of the motors", 0.0),
+            Port("qd", (self._n,), self._units[1], "joint velocities", 0.0),
+        )
+
+    @cached_property
+    def states(self) -> tuple[Port, ...]:
+        """State: motor torques tau_motor (n,)."""
+        return (Port("tau_motor", (self._n,), "N.m", "torques of the motors", 0.0),)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs: joint forces tau (n,) and motor torques tau_motor (n,)."""
+        return (Port("tau", (self._n,), self._units[2], "joint forces"), *self.states)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters ratio, tau_max, time_constant, viscous, coulomb and coulomb_speed, (n,)."""
+        shape, (ratio, velocity, force, viscous) = (self._n,), self._units
+        above: Any = {"min": 0.0, "positive": True}
+        return (
+            Port("ratio", shape, ratio, "speed of the motor over speed of the joint", self.ratio),
+            Port(
+                "tau_max", shape, "N.m", "limit of the motor torque command", self.tau_max, **above
+            ),
+            Port(
+                "time_constant",
+                shape,
+                "s",
+                "time constant of the motor torque",
+                self.time_constant,
+                **above,
+            ),
+            Port("viscous", shape, viscous, "viscous friction at the joint", self.viscous, min=0.0),
+            Port("coulomb", shape, force, "Coulomb friction at the joint", self.coulomb, min=0.0),
+            Port(
+                "coulomb_speed",
+                shape,
+                velocity,
+                "joint speed at 76 % of the Coulomb friction",
+                self.coulomb_speed,
+                positive=True,
+            ),
+        )
+
+    def derivative(self, x: Record, u: Record, p: Record) -> Values:
+        return {
+            "tau_motor": (clip_with_events(u.tau_ref, -p.tau_max, p.tau_max) - x.tau_motor)
+            / p.time_constant
+        }
+
+    def output(self, x: Record, u: Record, p: Record) -> Values:
+        friction = viscous_friction(u.qd, p.viscous)
+        friction = friction + coulomb_friction(u.qd, p.coulomb, p.coulomb_speed)
+        return {"tau": p.ratio * x.tau_motor + friction}
+
+
+@dataclass(frozen=True, eq=False)
+class JointMotors(Block):
+    """Motors, position servos and velocity servos as in MJCF, at joints with one degree of freedom.
+
+        force = (gain . s) u + bias . s,  s = (1, gear q, gear qd)        tau = gear force
+
+    Each of the `actuators` refers to an entry of `joints` by index. It has an input u with its
+    name, limited to its `control` limits, and the parameters NAME_gain and NAME_bias, (3,) each.
+    Its force is limited to its `force` limits. The total force at a joint is limited to
+    [-effort, effort]; `effort` (nv,) [N m or N] is unlimited by default. In names, an underscore
+    replaces each character that an identifier cannot contain.
+    """
+
+    joints: tuple[Joint, ...]
+    actuators: tuple[Actuator, ...]
+    effort: Any = np.inf
+
+    def __post_init__(self) -> None:
+        for a in self.actuators:
+            if not 0 <= a.joint < len(self.joints) or self.joints[a.joint].nv != 1:
+                raise ValueError(
+                    f"actuator '{a.name}' has the joint index {a.joint}; it must be the index, "
+                    f"from 0 to {len(self.joints) - 1}, of a joint with one degree of freedom"
+                )
+        nv = sum(joint.nv for joint in self.joints)
+        effort = np.broadcast_to(np.asarray(self.effort, dtype=float), (nv,))
+        if not np.all(effort >= 0.0):
+            raise ValueError(
+                "the effort limits of the actuators must not be negative, but are "
+                f"{effort.tolist()}"
+            )
+        object.__setattr__(self, "effort", effort)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        names = ["q", "qd", "tau"]
+        for a in self.actuators:
+            plain = re.sub(r"[^A-Za-z0-9_]", "_", a.name)
+            plain = plain if plain[:1].isalpha() else f"u_{plain}"
+            names.append(plain if plain not in names else f"{plain}_{len(names) - 2}")
+        return names[3:]
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs: one signal per actuator, joint positions q (nq,) and velocities qd (nv,)."""
+        units = joint_units(self.joints)
+        controls = (
+            Port(name, (), "1", f"control of {a.name}", 0.0, min=a.control[0], max=a.control[1])
+            for name, a in zip(self._names, self.actuators, strict=True)
+        )
+        return (
+            *controls,
+            Port("q", (len(units.q),), units.q, "joint positions"),
+            Port("qd", (len(units.qd),), units.qd, "joint velocities"),
+        )
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters: gains NAME_gain (3,) and biases NAME_bias (3,) of each actuator NAME."""
+        text = "by 1, its length and its velocity"
+        return tuple(
+            Port(f"{name}_{part}", (3,), "1", f"{part} of {a.name} {text}", values)
+            for name, a in zip(self._names, self.actuators, strict=True)
+            for part, values in (("gain", a.gain), ("bias", a.bias))
+        )
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output: joint forces tau (nv,)."""
+        units = joint_units(self.joints).tau
+        return (Port("tau", (len(units),), units, "joint forces of the actuators"),)
+
+    def output(self, t: Any, u: Record, p: Record) -> Values:
+        del t
+        at_q = np.cumsum([0, *(joint.nq for joint in self.joints)])
+        at_qd = np.cumsum([0, *(joint.nv for joint in self.joints)])
+        tau: list[Any] = [0.0] * int(at_qd[-1])
+        for name, a in zip(self._names, self.actuators, strict=True):
+            q, k = u.q[at_q[a.joint]], int(at_qd[a.joint])
+            s = np.array([1.0, a.gear * q, a.gear * u.qd[k]])
+            control = _clamp(getattr(u, name), *a.control)
+            force = (getattr(p, f"{name}_gain") @ s) * control + getattr(p, f"{name}_bias") @ s
+            tau[k] = tau[k] + a.gear * _clamp(force, *a.force)
+        limits = zip(tau, self.effort, strict=True)
+        return {"tau": np.array([_clamp(force, -most, most) for force, most in limits])}
+
+
+def _clamp(value: Any, low: float, high: float) -> Any:
+    return clip_with_events(value, low, high) if np.isfinite([low, high]).any() else value
+
+
+@dataclass(frozen=True, eq=False)
+class JointLimits(Block):
+    """Compliant stops at joint limits: unilateral constraints with springs (RBDA 11.4, 11.8).
+
+        tau = max(0, K (lower - q) - D qd)     where q < lower, and its mirror image where q > upper
+
+    A stop never pulls. `lower` and `upper` (nv,) [rad or m] are infinite for joints without a stop.
+    K and D are scalars or (nv,) [N m/rad, N m s/rad; N/m, N s/m]. In a co-simulation, this block
+    holds the force of a stop over a step h. This is stable up to the step `contact.stable_step` for
+    K, D and the effective inertia at the joint. Raises ValueError for joints with more positions
+    than velocities, and for an upper limit that is not above the lower limit.
+    """
+
+    model: Tree
+    lower: Any
+    upper: Any
+    K: Any
+    D: Any
+
+    def __post_init__(self) -> None:
+        model = self.model
+        if bad := [
+            name
+            for name, joint in zip(model.joint_names, model.joint, strict=True)
+            if joint.nq > joint.nv
+        ]:
+            raise ValueError(
+                "joint limits do not support joints with more positions than velocities: "
+                f"{', '.join(bad)}"
+            )
+        for name in ("lower", "upper"):
+            limit = np.array(
+                np.broadcast_to(np.asarray(getattr(self, name), dtype=float), (model.nv,))
+            )
+            if np.any(np.isnan(limit)):
+                raise ValueError(
+                    f"the {name} limits of model '{model.name}' must not be NaN, but are "
+                    f"{limit.tolist()}"
+                )
+            object.__setattr__(self, name, limit)
+        if np.any(self.lower >= self.upper):
+            k = int(np.argmax(self.lower >= self.upper))
+            raise ValueError(
+                f"the upper limit {self.upper[k]} of q[{k}] must be above the lower limit "
+                f"{self.lower[k]}"
+            )
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs: joint positions q (nv,) and joint velocities qd (nv,)."""
+        return joint_ports(self.model, q="joint positions", qd="joint velocities")
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Outputs tau (nv,) and at_limit (nv,).
+
+        at_limit is -1 at a lower stop that pushes, 1 at an upper stop that pushes, else 0.
+        """
+        return (
+            *joint_ports(self.model, tau="forces of the stops"),
+            Port(
+                "at_limit",
+                (self.model.nv,),
+                "1",
+                "-1 at a lower, 1 at an upper stop",
+                min=-1.0,
+                max=1.0,
+            ),
+        )
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters: stiffness K and damping D of the stops (nv,)."""
+        linear = [unit == "N" for unit in joint_units(self.model.joint).tau]
+        stiffness = tuple("N/m" if one else "N.m/rad" for one in linear)
+        damping = tuple("N.s/m" if one else "N.m.s/rad" for one in linear)
+        shape = (self.model.nv,)
+        return (
+            Port("K", shape, stiffness, "stiffness of the stops", self.K, min=0.0),
+            Port("D", shape, damping, "damping of the stops", self.D, min=0.0),
+        )
+
+    def longest_hold(self, u: Record, p: Record) -> float:
+        """Return the shortest stable step [s] of all stops, if the joints were uncoupled."""
+        limited = np.isfinite(self.lower) | np.isfinite(self.upper)
+        A = inverse_inertia(self.model, np.asarray(u.q, dtype=float), np.eye(self.model.nv))
+        each = zip(np.diag(A)[limited], p.K[limited], p.D[limited], strict=True)
+        return min((stable_step(K, D, 1.0 / a) for a, K, D in each if K > 0), default=np.inf)
+
+    def output(self, u: Record, p: Record) -> Values:
+        up = _stop_forces(self.lower, u.q, u.qd, p, 1.0)
+        down = _stop_forces(self.upper, u.q, u.qd, p, -1.0)
+        pushing = select(less(0.0, down), 1.0, 0.0) - select(less(0.0, up), 1.0, 0.0)
+        return {"tau": up - down, "at_limit": pushing}
+
+
+def _stop_forces(limits: Array, q: Array, qd: Array, p: Record, sign: float) -> Array:
+    """Return the magnitude of each stop force; 0 for a joint without a stop.
+
+    `sign` is the direction of the force.
+    """
+    every = zip(limits, q, qd, p.K, p.D, strict=True)
+    return np.array(
+        [
+            stop_push(sign * (limit - s), sign * sd, K, D) if np.isfinite(limit) else 0.0
+            for limit, s, sd, K, D in every
+        ]
+    )

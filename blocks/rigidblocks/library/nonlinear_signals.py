@@ -1,0 +1,537 @@
+"""Nonlinear and logic blocks: limiters, comparisons, counters and lookup tables.
+
+Logic signals are 0 or 1.
+"""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.block.block import Block, Port, Record, Values, finite
+from rigidblocks.library.signals import (
+    Shape,
+    SignalWithState,
+    Unit,
+    as_shape,
+    broadcast_start,
+    signal_shape,
+)
+from rigidblocks.spatial.piecewise_lookup import count_at_most, entry, held_place
+from rigidblocks.spatial.scalar import (
+    clip,
+    clip_with_events,
+    excess,
+    less,
+    maximum,
+    maximum_with_event,
+    minimum,
+    minimum_with_event,
+    piecewise,
+    select,
+)
+from rigidblocks.spatial.spatial import Array
+
+TRUE = 0.5  # threshold of logic signals: larger values count as 1
+
+
+class SignalWithLimits(Block):
+    """Function of a signal u with the limits `lower` and `upper`; None means no limit."""
+
+    lower: Any
+    upper: Any
+    shape: Shape | None
+    unit: Unit
+
+    def __post_init__(self) -> None:
+        check_band(self._subject, self.shape, self.lower, self.upper)
+
+    @property
+    @abc.abstractmethod
+    def _subject(self) -> str:
+        """Name of the block in messages."""
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        limits = _present_limits(self.lower, self.upper)
+        return signal_shape(self._subject, self.shape, **limits)
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Input u."""
+        return (Port("u", self._shape, self.unit, "signal"),)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters: limits lower and upper, if they are set."""
+        return limit_ports(self._shape, self.unit, self.lower, self.upper)
+
+
+@dataclass(frozen=True, eq=False)
+class Saturation(SignalWithLimits):
+    """Signal limited to [lower, upper]; None means no limit.
+
+    Each limit is a scalar or has the shape of the signal.
+    """
+
+    lower: Any = None
+    upper: Any = None
+    shape: Shape | None = None
+    unit: Unit = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lower is None and self.upper is None:
+            raise ValueError("a saturation needs a lower limit, an upper limit, or both")
+
+    @property
+    def _subject(self) -> str:
+        return "a saturation"
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output y."""
+        return (Port("y", self._shape, self.unit, "limited signal"),)
+
+    def output(self, u: Record, p: Record) -> Values:
+        return {"y": clamp(u.u, self.lower is not None, self.upper is not None, p)}
+
+
+@dataclass(frozen=True, eq=False)
+class DeadZone(SignalWithLimits):
+    """Dead zone: the output is zero while the input is in [lower, upper].
+
+    y = u - upper above the zone, u - lower below it, else 0
+    """
+
+    lower: Any
+    upper: Any
+    shape: Shape | None = None
+    unit: Unit = ""
+
+    @property
+    def _subject(self) -> str:
+        return "a dead zone"
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output y."""
+        return (Port("y", self._shape, self.unit, "signal less the zone"),)
+
+    def output(self, u: Record, p: Record) -> Values:
+        return {"y": u.u - clip_with_events(u.u, p.lower, p.upper)}
+
+
+@dataclass(frozen=True, eq=False)
+class RateLimiter(SignalWithState):
+    """Signal whose rate of change is limited to [falling, rising], in its unit per s.
+
+    If `sample_time` T is given, the change of the output per sample is limited:
+
+        y[k] = y[k-1] + (u[k] - y[k-1] limited to [falling T, rising T])
+
+    If `sample_time` is None, the output follows dy/dt = (u - y) / time_constant, limited to
+    [falling, rising]. The initial output is `y0`. `rising` and `falling` are scalars or have the
+    shape of the signal.
+    """
+
+    rising: Any
+    falling: Any = None  # default: -rising
+    shape: Shape | None = None
+    sample_time: float | None = None
+    time_constant: float = 1e-3
+    y0: Any = 0.0
+    unit: Unit = ""
+
+    def __post_init__(self) -> None:
+        if self.falling is None:
+            object.__setattr__(self, "falling", -np.asarray(self.rising, dtype=float))
+        if not np.all(np.asarray(self.rising) > 0) or not np.all(np.asarray(self.falling) < 0):
+            raise ValueError(
+                "the limits of a rate limiter must satisfy `rising` > 0 and `falling` < 0, not "
+                f"{self.rising} and {self.falling}"
+            )
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        values = {"rising": self.rising, "falling": self.falling, "y0": self.y0}
+        return signal_shape("a rate limiter", self.shape, **values)
+
+    @property
+    def _y(self) -> Port:
+        start = broadcast_start(self.y0, self._shape)
+        return Port("y", self._shape, self.unit, "signal of limited rate", start)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters: rates rising and falling; without a sample time, also time_constant [s]."""
+        text = "highest rate of change"
+        rates = (
+            Port(
+                "rising", self._shape, "", text, broadcast_start(self.rising, self._shape), min=0.0
+            ),
+            Port(
+                "falling",
+                self._shape,
+                "",
+                "lowest rate",
+                broadcast_start(self.falling, self._shape),
+            ),
+        )
+        lag = Port(
+            "time_constant", (), "s", "time constant of the lag", self.time_constant, positive=True
+        )
+        return rates if self.sample_time else (*rates, lag)
+
+    def derivative(self, x: Record, u: Record, p: Record) -> Values:
+        if self.sample_time:
+            return {}
+        return {"y": clip_with_events((u.u - x.y) / p.time_constant, p.falling, p.rising)}
+
+    def update(self, x: Record, u: Record, p: Record) -> Values:
+        if not self.sample_time:
+            return {}
+        T = self.sample_time
+        return {"y": x.y + clip(u.u - x.y, p.falling * T, p.rising * T)}
+
+
+@dataclass(frozen=True, eq=False)
+class Switch(Block):
+    """Switch between two signals: y = u1 if the scalar u2 is at least `threshold`, else u3."""
+
+    threshold: float = TRUE
+    shape: Shape = ()
+    unit: Unit = ""
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs: signals u1 and u3, and the scalar u2 that selects one of them."""
+        shape = as_shape(self.shape)
+        return (
+            Port("u1", shape, self.unit, "output if u2 is at least the threshold"),
+            Port("u2", (), "", "control signal"),
+            Port("u3", shape, self.unit, "output if u2 is below the threshold"),
+        )
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output y."""
+        return (Port("y", as_shape(self.shape), self.unit, "signal chosen"),)
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameter threshold."""
+        return (Port("threshold", (), "", "value of u2 from which on u1 is taken", self.threshold),)
+
+    def output(self, u: Record, p: Record) -> Values:
+        whole = select(p.threshold <= u.u2, u.u1, u.u3)
+        return {"y": piecewise(excess(p.threshold, u.u2), u.u3, u.u1, whole)}
+
+
+def limit_ports(shape: tuple[int, ...], unit: Unit, lower: Any, upper: Any) -> tuple[Port, ...]:
+    """Return the parameter ports lower and upper for limits that are not None."""
+    return tuple(
+        Port(name, shape, unit, f"{name} limit", broadcast_start(value, shape))
+        for name, value in _present_limits(lower, upper).items()
+    )
+
+
+def clamp(value: Any, low: bool, high: bool, p: Record) -> Any:
+    """Return the value, limited to p.lower if `low` is True and to p.upper if `high` is True."""
+    value = maximum_with_event(value, p.lower) if low else value
+    return minimum_with_event(value, p.upper) if high else value
+
+
+def stop_rate_at_limits(y: Any, rate: Any, low: bool, high: bool, p: Record) -> Any:
+    """Return the derivative `rate` of a state y, or zero if y would exceed its limit."""
+    rate = select(less(y, p.upper), rate, minimum(rate, 0.0)) if high else rate
+    return select(less(p.lower, y), rate, maximum(rate, 0.0)) if low else rate
+
+
+def _present_limits(lower: Any, upper: Any) -> dict[str, Any]:
+    limits = {"lower": lower, "upper": upper}
+    return {name: value for name, value in limits.items() if value is not None}
+
+
+def check_band(subject: str, shape: Shape | None, lower: Any, upper: Any) -> None:
+    """Raise ValueError if the lower limit is above the upper limit."""
+    signal_shape(subject, shape, **_present_limits(lower, upper))
+    if lower is not None and upper is not None and np.any(np.asarray(lower) > np.asarray(upper)):
+        raise ValueError(f"{subject} needs lower <= upper, not {lower} and {upper}")
+
+
+_OPERATIONS = ("and", "or", "xor", "nand", "nor", "xnor", "not")
+_TABLE: dict[str, Callable[[Any, Any], Any]] = {
+    "and": lambda a, b: a * b,
+    "or": lambda a, b: a + b - a * b,
+    "xor": lambda a, b: a + b - 2.0 * (a * b),
+}
+
+
+def _truth(name: str, shape: tuple[int, ...], doc: str, start: Any = None) -> Port:
+    return Port(name, shape, "1", f"{doc}, 0 or 1", start)
+
+
+def _is_less(a: Any, b: Any) -> Any:
+    """Return 1 if a < b, else 0; in model exchange, a change of the result is an event."""
+    return piecewise(excess(b, a), 1.0, 0.0, select(less(a, b), 1.0, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Compare(Block):
+    """Comparison u1 < u2, element by element: 1 if true, else 0.
+
+    If u2 is not connected, u2 is `threshold`.
+    """
+
+    threshold: Any = 0.0
+    shape: Shape = ()
+    unit: Unit = ""
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs u1 and u2."""
+        shape = as_shape(self.shape)
+        limit = broadcast_start(self.threshold, shape)
+        return (
+            Port("u1", shape, self.unit, "signal"),
+            Port("u2", shape, self.unit, "threshold", limit),
+        )
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output y."""
+        return (_truth("y", as_shape(self.shape), "whether u1 < u2"),)
+
+    def output(self, u: Record) -> Values:
+        return {"y": _is_less(u.u1, u.u2)}
+
+
+@dataclass(frozen=True, eq=False)
+class Logic(Block):
+    """Logic operation on `n` signals u1, u2, ... element by element, with the result 0 or 1.
+
+    Values above 0.5 are true. `operation` is and, or, xor, nand, nor, xnor or not. xor and xnor
+    compute the parity of all signals. not requires n = 1.
+    """
+
+    operation: str = "and"
+    n: int = 2
+    shape: Shape = ()
+
+    def __post_init__(self) -> None:
+        if self.operation not in _OPERATIONS:
+            raise ValueError(
+                f"the operation of a logic block must be one of {', '.join(_OPERATIONS)}, not "
+                f"{self.operation!r}"
+            )
+        if self.operation == "not":
+            object.__setattr__(self, "n", 1)
+        if self.n < 1:
+            raise ValueError(f"a logic block needs one or more signals, not n = {self.n}")
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs u1, u2, ..."""
+        shape = as_shape(self.shape)
+        return tuple(_truth(f"u{k}", shape, "signal") for k in range(1, self.n + 1))
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output y."""
+        return (_truth("y", as_shape(self.shape), f"{self.operation} of all"),)
+
+    def output(self, u: Record) -> Values:
+        first, *rest = (_is_less(TRUE, value) for value in vars(u).values())
+        kind = {"nand": "and", "nor": "or", "xnor": "xor"}.get(self.operation, self.operation)
+        y = reduce(_TABLE.get(kind, _TABLE["and"]), rest, first)
+        return {"y": 1.0 - y if self.operation in ("nand", "nor", "xnor", "not") else y}
+
+
+@dataclass(frozen=True, eq=False)
+class Hysteresis(Block):
+    """Hysteresis: y becomes 1 when u exceeds `upper`, and 0 when u falls below `lower`.
+
+    The block samples u every `sample_time`. The initial output is `y0`.
+    """
+
+    lower: float
+    upper: float
+    sample_time: float
+    y0: float = 0.0
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.lower < self.upper or self.y0 not in (0, 1):
+            raise ValueError(
+                "a hysteresis needs lower < upper and y0 of 0 or 1, not "
+                f"{self.lower}, {self.upper} and {self.y0}"
+            )
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Input u."""
+        return (Port("u", (), self.unit, "signal"),)
+
+    @cached_property
+    def sampled(self) -> tuple[Port, ...]:
+        """Sampled state y."""
+        return (_truth("y", (), "whether u has been above and not yet below", self.y0),)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output y."""
+        return self.sampled
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters: thresholds lower and upper."""
+        return (
+            Port("lower", (), self.unit, "where y becomes 0", self.lower),
+            Port("upper", (), self.unit, "where y becomes 1", self.upper),
+        )
+
+    def update(self, x: Record, u: Record, p: Record) -> Values:
+        return {"y": select(p.upper < u.u, 1.0, select(u.u < p.lower, 0.0, x.y))}
+
+
+@dataclass(frozen=True, eq=False)
+class Counter(Block):
+    """Counter of rising edges of u through 0.5, sampled every `sample_time`.
+
+    A `reset` input above 0.5 sets the count to zero. If `limit` is given, the count returns to zero
+    when it reaches the limit.
+    """
+
+    sample_time: float
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"the limit of a counter must be at least 1, not {self.limit}")
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Inputs: signal u to count, and reset."""
+        return (
+            _truth("u", (), "counted signal"),
+            _truth("reset", (), "resets the count", 0.0),
+        )
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output y."""
+        return self.sampled[:1]
+
+    @cached_property
+    def sampled(self) -> tuple[Port, ...]:
+        """Sampled states: count y, and the previous u."""
+        return (
+            Port("y", (), "1", "count", 0.0),
+            _truth("u_last", (), "u at the last sample", 0.0),
+        )
+
+    def initial(self, x: Record, u: Record) -> Values:
+        return {"y": x.y, "u_last": select(less(TRUE, u.u), 1.0, 0.0)}
+
+    def update(self, x: Record, u: Record) -> Values:
+        now = select(less(TRUE, u.u), 1.0, 0.0)
+        y = x.y + now * (1.0 - x.u_last)
+        y = y if self.limit is None else select(less(y, self.limit - TRUE), y, 0.0)
+        return {"y": select(less(TRUE, u.reset), 0.0, y), "u_last": now}
+
+
+EXTRAPOLATIONS = ("hold", "linear")
+
+
+@dataclass(frozen=True, eq=False)
+class LookupTable(Block):
+    """Lookup table of one or two variables with linear interpolation.
+
+        y = table(u)             x (k,) and values (k,)
+        y = table(u1, u2)        x = (x1 (k,), x2 (l,)) and values (k, l), bilinear
+
+    The breakpoints x must increase. Outside their range, `extrapolation` "hold" holds the last
+    value, and "linear" continues with the last slope. If `shape` is given, the block looks up each
+    element of u separately. The table is a constant, not a parameter. A compiled block contains the
+    table and finds the interval by a search.
+    """
+
+    x: Any
+    values: Any
+    extrapolation: str = "hold"
+    shape: int | tuple[int, ...] = ()
+    unit: str = ""
+    unit_in: str | tuple[str, str] = ""
+
+    def __post_init__(self) -> None:
+        values = finite(self.values, np.shape(self.values), "the values of a lookup table")
+        given = (self.x,) if values.ndim == 1 else tuple(self.x)
+        axes = tuple(finite(x, np.shape(x), "the points of a lookup table") for x in given)
+        lengths = tuple(len(x) if x.ndim == 1 else 0 for x in axes)
+        if values.ndim not in (1, 2) or lengths != values.shape or min(lengths) < 2:
+            raise ValueError(
+                "a 1-D lookup table needs x (k,) and values (k,), a 2-D lookup table two grids "
+                "x (k,) and (l,) and values (k, l); each grid needs 2 or more points; given: "
+                f"grids of length {lengths}, values {values.shape}"
+            )
+        if any(np.any(np.diff(x) <= 0) for x in axes):
+            raise ValueError("the breakpoints of a lookup table must increase")
+        if self.extrapolation not in EXTRAPOLATIONS:
+            raise ValueError(
+                "the extrapolation of a lookup table must be hold or linear, not "
+                f"{self.extrapolation!r}"
+            )
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "x", axes if len(axes) > 1 else axes[0])
+
+    @property
+    def _axes(self) -> tuple[Array, ...]:
+        return self.x if isinstance(self.x, tuple) else (self.x,)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (self.shape,) if isinstance(self.shape, int) else self.shape
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """Input u, or inputs u1 and u2."""
+        names = ("u",) if len(self._axes) == 1 else ("u1", "u2")
+        units = (self.unit_in,) * 2 if isinstance(self.unit_in, str) else self.unit_in
+        return tuple(
+            Port(name, self._shape, unit, "where the table is read")
+            for name, unit in zip(names, units, strict=False)
+        )
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Output y."""
+        return (Port("y", self._shape, self.unit, "value of the table"),)
+
+    def output(self, u: Record) -> Values:
+        places = [
+            self._interval(x, value) for x, value in zip(self._axes, vars(u).values(), strict=True)
+        ]
+        (k, s), width = places[0], self.values.shape[-1]
+        if len(places) == 1:
+            low, high = entry(self.values, k), entry(self.values, k + 1.0)
+            return {"y": low + s * (high - low)}
+        (l, r), flat = places[1], np.ravel(self.values)
+        first, second = k * width + l, (k + 1.0) * width + l
+        low = entry(flat, first) + r * (entry(flat, first + 1.0) - entry(flat, first))
+        high = entry(flat, second) + r * (entry(flat, second + 1.0) - entry(flat, second))
+        return {"y": low + s * (high - low)}
+
+    def _interval(self, x: Array, u: Any) -> tuple[Any, Any]:
+        """Return the index of the interval for u, and the relative position of u in it."""
+        u, inner = (
+            u if self.extrapolation == "linear" else clip_with_events(u, x[0], x[-1]),
+            x[1:-1],
+        )
+        k = count_at_most(inner, u) if len(inner) else 0.0
+        k = held_place(k, inner, u)
+        begin = entry(x, k)
+        return k, (u - begin) / (entry(x, k + 1.0) - begin)

@@ -1,0 +1,332 @@
+"""Plants of robots from files."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.dynamics.force_elements import (
+    AgainstGravity,
+    AlongFrame,
+    AlongJoint,
+    AlongVelocity,
+    Between,
+    ForceElement,
+    JointSum,
+)
+from rigidblocks.dynamics.force_laws import (
+    ConstantForce,
+    Drag,
+    Friction,
+    Law,
+    Spring,
+    Stop,
+)
+from rigidblocks.dynamics.joint_kinematics import floating_base_body
+from rigidblocks.dynamics.kinematics import body_poses, body_velocities
+from rigidblocks.dynamics.transmissions import Gear, Rotor
+from rigidblocks.joints import Prismatic, SixDoF, Spherical
+from rigidblocks.library.closed_loops import ClosedLoopPlant
+from rigidblocks.library.described_sensors import SensedPlant
+from rigidblocks.library.joint_forces import JointMotors
+from rigidblocks.library.plant_ports import TunableInertia
+from rigidblocks.library.plants import FloatingBasePlant, Plant, RobotPlant
+from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.model import STANDARD_GRAVITY, Model
+from rigidblocks.robot_description.robot_description import (
+    JointProperties,
+    JointTendon,
+    RobotDescription,
+    unused_name,
+)
+from rigidblocks.spatial.rigid_motion import quaternion_from_vector
+from rigidblocks.spatial.spatial import Array
+
+DIGITS = 1e-6  # relative accuracy of values in files, and therefore of their constraints
+
+
+def described_plant(
+    robot: RobotDescription,
+    joint_friction: bool = False,
+    inertias: TunableInertia | None = None,
+    stops: tuple[float, float] | None = None,
+    sensors: bool = False,
+    seed: int = 0,
+) -> Plant:
+    """Return the plant of a robot from a file, with its `described_elements`.
+
+    The plant is a ClosedLoopPlant if the robot has loops, a FloatingBasePlant if the base floats,
+    and otherwise a RobotPlant. If `inertias` are tunable, the plant of a robot with a floating base
+    is a RobotPlant, in which the floating base is a joint. With `sensors`, the plant is a
+    `SensedPlant` around it: the sensors of the file are outputs, and `seed` selects their noise.
+
+    Raises:
+        ValueError: A joint can move without moving any inertia. `sensors` is True, and the robot
+            has no sensors. Tunable inertias are used with sensors of forces, masses or momenta.
+    """
+    if sensors:
+        if not robot.sensors:
+            raise ValueError(f"robot '{robot.model.name}' has no supported sensors in its file")
+        if inertias is not None and any(one.parts for one in robot.sensors):
+            raise ValueError(
+                "sensors of forces, masses and momenta do not support tunable inertias; leave out "
+                "`inertias` or `sensors`"
+            )
+        plant = described_plant(robot, joint_friction, inertias, stops)
+        return SensedPlant(plant, robot.sensors, seed, robot.joint_properties.armature)
+    model: Any = robot.model  # RobotPlant also supports planar models
+    given: dict[str, Any] = {"elements": described_elements(robot, joint_friction, stops)}
+    base = floating_base_body(model) if isinstance(model, Model) else None
+    if (
+        base is not None
+        and inertias is None
+        and not (model.has_constraints or _acts_on_base(robot, base, joint_friction))
+    ):
+        given["nominal"] = described_scales(robot, base + 1)
+        return FloatingBasePlant(model, **_floating_start(robot, base), **given)
+    given["nominal"] = described_scales(robot)
+    given |= {"q0": robot.q0, "qd0": 0.0 if robot.qd0 is None else robot.qd0}
+    if model.has_constraints:
+        return ClosedLoopPlant(model, inertias=inertias, tolerance=DIGITS, **given)
+    return RobotPlant(model, inertias=inertias, **given)
+
+
+def _acts_on_base(robot: RobotDescription, base: int, joint_friction: bool) -> bool:
+    """Return True if a rotor, or with `joint_friction` a joint force, acts at the base joint."""
+    f, n = robot.joint_properties, robot.model.v_slices[base].stop
+    forces = (f.stiffness, f.damping, f.friction, f.backward) if joint_friction else ()
+    return any(bool(np.any(values[:n])) for values in (f.armature, *forces))
+
+
+def _floating_start(robot: RobotDescription, base: int) -> dict[str, Any]:
+    """Return the start values of a FloatingBasePlant; `base` is the index of its base body."""
+    model: Any = robot.model
+    q0 = neutral(model) if robot.q0 is None else robot.q0
+    qd0 = np.zeros(model.nv) if robot.qd0 is None else robot.qd0
+    pose = SixDoF().nearest(body_poses(model, q0)[base])
+    start = {
+        "quaternion0": pose[:4],
+        "position0": pose[4:],
+        "velocity0": body_velocities(model, q0, qd0)[base],
+        "qd0": qd0[6:],
+    }
+    return start if robot.q0 is None else start | {"q0": q0[model.q_slices[base].stop :]}
+
+
+LEAST, MOST = 1e-3, 1e5  # joint limits outside this range do not define nominal values
+
+
+def described_scales(robot: RobotDescription, first: int = 0) -> dict[str, Array]:
+    """Return the nominal values of q, qd and tau of the joints from index `first` on.
+
+    The nominal values are the limits in the file: effort, speed, and for prismatic joints the
+    larger position limit. The nominal value is 1 if a limit is missing, zero or implausibly large.
+    Nominal positions and speeds are at most 10, because the tolerances of adaptive steps use them.
+    """
+    model, f = robot.model, robot.joint_properties
+    far = np.maximum(np.abs(f.lower), np.abs(f.upper))
+    q = [
+        np.minimum(_scale(far[v]), 10.0) if isinstance(joint, Prismatic) else np.ones(joint.nq)
+        for joint, v in zip(model.joint, model.v_slices, strict=True)
+    ]
+    start = sum(joint.nv for joint in model.joint[:first])
+    qd, tau = np.minimum(_scale(f.velocity), 10.0), _scale(f.effort)
+    return {
+        "q": np.concatenate([np.zeros(0), *q[first:]]),
+        "qd": qd[start:],
+        "tau": tau[start:],
+    }
+
+
+def _scale(limit: Array) -> Array:
+    return np.where((limit >= LEAST) & (limit <= MOST), limit, 1.0)
+
+
+def described_motors(robot: RobotDescription, plant: Plant) -> JointMotors:
+    """Return the actuators of a robot as a block for the joints in q, qd and tau of its plant.
+
+    If the base floats, these are the joints outboard of the base. The effort limits in the file
+    limit the total actuator force at each joint.
+
+    Raises:
+        ValueError: The file has no supported actuators.
+    """
+    if not robot.actuators:
+        raise ValueError(f"robot '{robot.model.name}' has no supported actuators in its file")
+    nv = next(port.shape[0] for port in plant.inputs if port.name == "tau")
+    joints, behind = list(robot.model.joint), robot.model.nv - nv
+    while behind > 0:
+        behind -= joints.pop(0).nv
+    first = robot.model.nb - len(joints)
+    there = tuple(a._replace(joint=a.joint - first) for a in robot.actuators)
+    return JointMotors(tuple(joints), there, robot.joint_properties.effort[robot.model.nv - nv :])
+
+
+def described_elements(
+    robot: RobotDescription, joint_friction: bool = False, stops: tuple[float, float] | None = None
+) -> tuple[ForceElement | Rotor | Gear, ...]:
+    """Return the rotors, gears and force elements that a file defines, as elements of its plant.
+
+    The elements always include the rotors, the gears and the gravity compensation of bodies.
+    `joint_friction` adds springs, damping, dry friction, tendons and the drag of a fluid. `stops`
+    adds stops at the limits of joints and tendons with the given stiffness [N.m/rad or N/m] and
+    damping, because files do not define these values.
+
+    Springs and stops are stiff relative to the small inertias of fingers and wrists. Such plants
+    may need an implicit method. The name of an element is the name of its joint, body or tendon
+    with a suffix such as _rotor, _gear, _spring, _friction, _stop, _weight or _drag_1. An
+    underscore replaces characters that an identifier cannot contain.
+    """
+    names, f = _element_names(robot), robot.joint_properties
+    starts = [v.start for v in robot.model.v_slices]
+    elements: list[ForceElement | Rotor | Gear] = []
+    for joint, variable, k in _degrees_of_freedom(robot):
+        line, name = _line(robot, joint, variable), names[k]
+        if f.armature[k]:
+            elements.append(Rotor(f"{name}_rotor", line, float(f.armature[k])))
+        rest = 0.0 if isinstance(line, AlongVelocity) else float(f.rest[k])
+        laws = [*(_friction_laws(f, k, rest) if joint_friction else ())]
+        laws += [*(_stop_laws(f, k, stops) if stops else ())]
+        elements += [ForceElement(f"{name}_{kind}", line, law) for kind, law in laws]
+    if joint_friction:
+        elements += [*described_springs(robot), *_drag_elements(robot)]
+    elements += [*_tendon_elements(robot, joint_friction, stops), *_weight_elements(robot)]
+    elements += [
+        Gear(f"{names[starts[c.joint]]}_gear", c.joint, c.source, c.ratio, c.offset)
+        for c in robot.couplings
+    ]
+    taken: set[str] = set()
+    for k, element in enumerate(elements):
+        elements[k] = replace(element, name=unused_name(element.name, taken))
+        taken.add(elements[k].name)
+    return tuple(elements)
+
+
+def _weight_elements(robot: RobotDescription) -> Iterator[ForceElement]:
+    """Yield the forces that compensate the weight of the masses in `robot.weightless`."""
+    gravity = robot.model.gravity
+    g = float(np.linalg.norm(gravity if np.any(gravity) else STANDARD_GRAVITY))
+    for one in robot.weightless:
+        line = AgainstGravity(robot.model.body_names[one.body], one.centre, g)
+        name = f"{_identifier(one.name, 'body')}_weight"
+        yield ForceElement(name, line, ConstantForce(one.mass * g))
+
+
+def _drag_elements(robot: RobotDescription) -> Iterator[ForceElement]:
+    """Yield the drag of a fluid along each axis of each body."""
+    for one in robot.drags:
+        body, name = robot.model.body_names[one.body], _identifier(one.name, "body")
+        for k, law in enumerate(zip(one.linear, one.quadratic, strict=True)):
+            if any(law):
+                line = AlongFrame(body, k, one.placement)
+                yield ForceElement(
+                    f"{name}_drag_{k + 1}", line, Drag(*(value or None for value in law))
+                )
+
+
+def _tendon_elements(
+    robot: RobotDescription, joint_friction: bool, stops: tuple[float, float] | None
+) -> Iterator[ForceElement]:
+    """Yield the springs, dampers and dry friction of the tendons, and stops at their limits."""
+    for one in robot.tendons:
+        line = JointSum(
+            tuple(robot.model.joint_names[j] for j in one.joints), tuple(one.coefficients)
+        )
+        laws = [*(_tendon_laws(one) if joint_friction else ())]
+        if stops and one.limits[0] < one.limits[1] and np.isfinite(one.limits).any():
+            laws.append(("stop", Stop(*stops, *one.limits)))
+        name = _identifier(one.name, "tendon")
+        yield from (ForceElement(f"{name}_{kind}", line, law) for kind, law in laws)
+
+
+def _tendon_laws(one: JointTendon) -> Iterator[tuple[str, Law]]:
+    """Yield the force laws of the tendon `one` with their name suffixes.
+
+    A spring that is slack between two rest lengths acts like two stops without damping.
+    """
+    slack = one.stiffness and one.rest[0] < one.rest[1]
+    if slack:
+        yield "slack_spring", Stop(one.stiffness, 0.0, *one.rest)
+    if one.damping or (one.stiffness and not slack):
+        yield "spring", Spring(0.0 if slack else one.stiffness, one.damping, one.rest[0])
+    if one.friction:
+        yield "friction", Friction(one.friction)
+
+
+def _line(robot: RobotDescription, joint: int, variable: int) -> AlongJoint:
+    """Return the line of action of a force at one variable of a joint."""
+    model: Any = robot.model
+    kind, of = model.joint[joint], model.v_slices[joint]
+    if not isinstance(kind, Spherical | SixDoF):
+        return AlongJoint(joint, variable)
+    rest = robot.joint_properties.rest[of]
+    q = np.concatenate([quaternion_from_vector(rest[:3]), rest[3:]])
+    return AlongVelocity(joint, variable, tuple(map(float, q)))
+
+
+def _friction_laws(
+    f: JointProperties, k: int, rest: float
+) -> Iterator[tuple[str, Spring | Friction]]:
+    """Yield the spring and the dry friction of degree of freedom k, with their name suffixes.
+
+    `rest` is the rest position of the spring.
+    """
+    if f.stiffness[k] or f.damping[k]:
+        yield "spring", Spring(float(f.stiffness[k]), float(f.damping[k]), rest)
+    if f.friction[k] or f.backward[k]:
+        backward = float(f.backward[k]) if f.backward[k] != f.friction[k] else None
+        yield "friction", Friction(float(f.friction[k]), backward=backward)
+
+
+def _stop_laws(
+    f: JointProperties, k: int, stops: tuple[float, float]
+) -> Iterator[tuple[str, Stop]]:
+    """Yield the stop at the limits of the variable k of qd, if it has limits."""
+    if f.lower[k] < f.upper[k] and np.isfinite([f.lower[k], f.upper[k]]).any():
+        yield "stop", Stop(*stops, float(f.lower[k]), float(f.upper[k]))
+
+
+def described_springs(robot: RobotDescription) -> list[ForceElement]:
+    """Return the springs between points of two bodies that a robot file defines."""
+    names, found = robot.model.body_names, list[ForceElement]()
+    for one in robot.springs:
+        other = names[one.other] if one.other >= 0 else None
+        line = Between(names[one.body], one.point, other, one.other_point)
+        law = Spring(one.stiffness, one.damping, one.rest)
+        found.append(ForceElement(_identifier(one.name, "spring"), line, law))
+    return found
+
+
+def _identifier(name: str, kind: str) -> str:
+    """Return `name` as an identifier: replace invalid characters by _; add `kind` if necessary."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return plain if plain[:1].isalpha() else f"{kind}_{plain}"
+
+
+def _degrees_of_freedom(robot: RobotDescription) -> Iterator[tuple[int, int, int]]:
+    """Yield the joint, the index within the joint and the index in qd of each velocity variable."""
+    for i, places in enumerate(robot.model.v_slices):
+        for variable, k in enumerate(range(places.start, places.stop)):
+            yield i, variable, k
+
+
+def _element_names(robot: RobotDescription) -> list[str]:
+    """Return a unique identifier for each variable of qd."""
+    names: list[str] = []
+    for i, variable, _ in _degrees_of_freedom(robot):
+        plain = _identifier(robot.model.joint_names[i], "joint")
+        name = plain if robot.model.joint[i].nv == 1 else f"{plain}_{variable + 1}"
+        names.append(name if name not in names else f"{name}_{len(names)}")
+    return names
+
+
+def has_joint_friction(robot: RobotDescription) -> bool:
+    """Return True if a file defines springs, damping, dry friction or the drag of a fluid."""
+    f = robot.joint_properties
+    parts = (f.stiffness, f.damping, f.friction, f.backward)
+    tendons = any(next(_tendon_laws(one), None) for one in robot.tendons)
+    return (
+        bool(robot.springs or robot.drags) or tendons or any(bool(np.any(part)) for part in parts)
+    )

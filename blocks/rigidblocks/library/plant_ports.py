@@ -1,0 +1,378 @@
+"""Parameters and ports of plants, for tunable inertias and force elements."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+
+from rigidblocks.block.block import Port, Record, finite
+from rigidblocks.dynamics.force_elements import (
+    AlongVelocity,
+    Compliance,
+    ElementEffects,
+    ForceElement,
+    compliance,
+    element_effects,
+    margins,
+    modes,
+    rotor_bias,
+)
+from rigidblocks.dynamics.force_laws import TRANSLATION
+from rigidblocks.dynamics.forward import crba
+from rigidblocks.dynamics.transmissions import (
+    Gear,
+    Rotor,
+    Transmissions,
+    project_onto_gears,
+    transmissions,
+)
+from rigidblocks.library.frames import Frame
+from rigidblocks.robot.configuration import unit_quaternions
+from rigidblocks.robot.model import Model
+from rigidblocks.robot.tree import Tree
+from rigidblocks.spatial.spatial import Array, RigidInertia, symmetric
+
+_ORDER = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # matrix indices of the second moments
+
+
+@dataclass(frozen=True, eq=False)
+class TunableInertia:
+    """Tunable inertias: inertial parameters of a robot that are parameters of its plant.
+
+    `links` adds the masses of the bodies, link_mass (nb,) [kg]. By default the moments of a body
+    are proportional to its mass. `moments` makes the moments parameters, too. link_moment (nb, 3)
+    [kg m] are the first moments m c. link_inertia (nb, 6) [kg m^2] are the second moments, in the
+    order xx, yy, zz, xy, xz, yz. The moments are about the origin of the body frame, in body
+    coordinates. The equation of motion is linear in these parameters; `fit` identifies them from
+    recorded motion.
+
+    `payload` adds a payload in the frame `payload`: payload_mass [kg], payload_com (3,) [m] and
+    payload_inertia (6,) [kg m^2], the second moments about its centre of mass in the same order.
+    These parameters are in frame coordinates and initially zero.
+    """
+
+    links: bool = False
+    payload: Frame | None = None
+    moments: bool = False
+
+    def parameters(self, model: Tree) -> tuple[Port, ...]:
+        """Return the ports of the tunable inertias; raise ValueError for a planar model."""
+        if not isinstance(model, Model):
+            raise ValueError(
+                f"tunable inertias need a spatial model, but model '{model.name}' is planar"
+            )
+        ports = []
+        if self.links:
+            masses = [body.m for body in model.inertia]
+            ports.append(Port("link_mass", (model.nb,), "kg", "masses of the bodies", masses))
+        if self.moments:
+            h = [body.h for body in model.inertia]
+            I = [[body.I[k] for k in _ORDER] for body in model.inertia]
+            text = "of the bodies about the origins of their frames"
+            ports.append(Port("link_moment", (model.nb, 3), "kg.m", f"first moments {text}", h))
+            ports.append(
+                Port("link_inertia", (model.nb, 6), "kg.m2", f"xx yy zz xy xz yz {text}", I)
+            )
+        if self.payload is not None:
+            self.payload.body_of(model)
+            text = f"in the frame {self.payload.name}"
+            ports += [
+                Port("payload_mass", (), "kg", f"payload {text}", 0.0, min=0.0),
+                Port("payload_com", (3,), "m", f"its centre of mass, {text}", 0.0),
+                Port("payload_inertia", (6,), "kg.m2", f"xx yy zz xy xz yz of it, {text}", 0.0),
+            ]
+        return tuple(ports)
+
+    def model_with_parameters(self, model: Model, p: Record) -> Model:
+        """Return the model with the tunable inertias in p, as floats or traced values."""
+        inertia = list(model.inertia)
+        if self.moments:
+            masses = p.link_mass if self.links else [body.m for body in inertia]
+            given = zip(masses, p.link_moment, p.link_inertia, strict=True)
+            inertia = [RigidInertia(m, h, symmetric(_matrix(I))) for m, h, I in given]
+        elif self.links:
+            inertia = [
+                _scale_inertia(body, m) for body, m in zip(inertia, p.link_mass, strict=True)
+            ]
+        if self.payload is not None:
+            body = self.payload.body_of(model)
+            inertia[body] = inertia[body] + _payload_inertia(p).to_parent(self.payload.placement)
+        other = object.__new__(type(model))
+        vars(other).update({**vars(model), "inertia": tuple(inertia)})
+        return other
+
+
+def _matrix(moments: Any) -> Any:
+    """Return the symmetric matrix (3, 3) of the moments xx, yy, zz, xy, xz, yz."""
+    xx, yy, zz, xy, xz, yz = moments
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def _scale_inertia(body: RigidInertia, m: Any) -> RigidInertia:
+    """Return the inertia of a body, scaled to the mass m [kg]; a massless body does not change."""
+    if not body.m:
+        return body
+    factor = m / body.m
+    return RigidInertia(m, body.h * factor, body.I * factor)
+
+
+def _payload_inertia(p: Record) -> RigidInertia:
+    """Return the inertia of the payload in its frame."""
+    m, c = p.payload_mass, p.payload_com
+    I_C = _matrix(p.payload_inertia)
+    square = reduce(lambda a, b: a + b, c * c)
+    I = I_C + m * (square * np.eye(3) - np.outer(c, c))
+    return RigidInertia(m, m * c, symmetric(I))
+
+
+Element = ForceElement | Rotor | Gear
+GEAR_TOLERANCE = 1e-9  # [rad or m] largest gear error of an initial configuration
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """Force elements, rotors and gears of a plant, in order.
+
+    Raises TypeError for an object that is not an element. Raises ValueError for an element that
+    does not fit the model, or for a duplicate name.
+    """
+
+    model: Tree
+    members: tuple[Element, ...]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.members, Element) or not isinstance(self.members, Iterable):
+            raise TypeError(
+                "`elements` must be a tuple of ForceElement, Rotor or Gear elements, not "
+                f"{self.members!r}"
+            )
+        object.__setattr__(self, "members", tuple(self.members))
+        names: set[str] = set()
+        for element in self.members:
+            if not isinstance(element, Element):
+                raise TypeError(
+                    f"an element must be a ForceElement, Rotor or Gear, not {element!r}"
+                )
+            if element.name in names:
+                raise ValueError(f"two elements have the name '{element.name}'")
+            names.add(element.name)
+            try:
+                element.units(self.model)
+            except ValueError as error:
+                raise ValueError(f"element '{element.name}': {error}") from error
+        _ = self.start_transmissions  # raises an error if gears are inconsistent
+
+    @cached_property
+    def forces(self) -> tuple[ForceElement, ...]:
+        """Force elements."""
+        return tuple(element for element in self.members if isinstance(element, ForceElement))
+
+    @cached_property
+    def has_gears(self) -> bool:
+        """True if one of the elements is a gear."""
+        return any(isinstance(element, Gear) for element in self.members)
+
+    @cached_property
+    def start_transmissions(self) -> Transmissions | None:
+        """Rotors and gears with the initial values of their parameters, or None."""
+        return self._transmissions(self.members)
+
+    @property
+    def rotor_inertia(self) -> Array | None:
+        """Initial rotor inertias (nv,), reflected to the joints [kg m^2], or None (no rotors)."""
+        return None if self.start_transmissions is None else self.start_transmissions.rotor_inertia
+
+    @cached_property
+    def parameters(self) -> tuple[Port, ...]:
+        """Parameters of each element, such as `knee_K`."""
+        return tuple(
+            Port(
+                f"{element.name}_{name}",
+                (),
+                element.units(self.model)[about.kind],
+                f"{about.doc} of {element.name}",
+                value,
+                min=about.min,
+                positive=about.positive,
+            )
+            for element in self.members
+            for name, (value, about) in element.numbers().items()
+        )
+
+    @cached_property
+    def states(self) -> tuple[Port, ...]:
+        """States of the elements, such as `rub_bend`."""
+        return tuple(
+            Port(
+                f"{element.name}_{name}",
+                (),
+                element.units(self.model)[about.kind],
+                f"{about.doc} of {element.name}",
+                0.0,
+            )
+            for element in self.forces
+            for name, about in element.law.remembers.items()
+        )
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """Force of each element, such as `knee_force`; positive forces increase the length."""
+        return tuple(
+            Port(
+                f"{element.name}_force",
+                (),
+                element.units(self.model)["force"],
+                f"force of {element.name}, positive if it increases the length",
+            )
+            for element in self.forces
+        )
+
+    def start(self, q0: Array, qd0: Any, is_given: bool) -> Array:
+        """Return q0 projected onto the gear constraints; a user-defined q0 must satisfy them.
+
+        Raises:
+            ValueError: qd0, or q0 if `is_given`, violates the gear constraints by more than
+                1e-9 rad or m.
+        """
+        if not self.has_gears or self.start_transmissions is None:
+            return q0
+        driven, qd0 = self.start_transmissions.driven, finite(qd0, (self.model.nv,), "qd0")
+        moved, speeds = project_onto_gears(self.model, driven, q0, qd0)
+        for name, now, wanted in (("q0", q0, moved if is_given else q0), ("qd0", qd0, speeds)):
+            if np.abs(now - wanted).max() > GEAR_TOLERANCE:
+                raise ValueError(
+                    f"{name} of model '{self.model.name}' violates the gear constraints: it is "
+                    f"{now.tolist()}, but the gears require {wanted.tolist()}"
+                )
+        return moved
+
+    def element_effects(self, q: Array, qd: Array, x: Record, p: Record) -> ElementEffects | None:
+        """Return the effects of the elements and the bias forces of rotors; None if none exist.
+
+        The function evaluates them at q and qd, with the parameters p and the element states in x.
+        """
+        if not self.forces and not self._has_rotor_bias:
+            return None
+        done = element_effects(self.model, _set_states(_set_parameters(self.forces, p), x), q, qd)
+        if not self._has_rotor_bias:
+            return done
+        given = self.transmissions(p)
+        assert given is not None
+        tau = done.loads.tau - rotor_bias(self.model, given.rotor_inertia, qd)
+        return done._replace(loads=done.loads._replace(tau=tau))
+
+    @cached_property
+    def _has_rotor_bias(self) -> bool:
+        """True if a rotor with a bias force acts along a translational velocity variable."""
+        rotors = (element.joint for element in self.members if isinstance(element, Rotor))
+        return any(
+            isinstance(line, AlongVelocity) and line.units(self.model) == TRANSLATION
+            for line in rotors
+        )
+
+    def margins(self, q: Array, qd: Array, x: Record, p: Record) -> Array:
+        """Return the switching functions of the force elements, such as the depth of a stop."""
+        if not self.forces:
+            return np.zeros(0)
+        return margins(self.model, _set_states(_set_parameters(self.forces, p), x), q, qd)
+
+    def transmissions(self, p: Record) -> Transmissions | None:
+        """Return the rotors and gears for the parameter values p, or None if none exist."""
+        return (
+            self._transmissions(_set_parameters(self.members, p))
+            if self.start_transmissions
+            else None
+        )
+
+    def project_to_gears(self, q: Array, qd: Array, p: Record) -> tuple[Array, Array]:
+        """Return q and qd with the driven variables computed from the driving variables."""
+        given = self.transmissions(p) if self.has_gears else None
+        return project_onto_gears(self.model, given.driven, q, qd) if given else (q, qd)
+
+    def projected_motion(self, q: Array, qd: Array, p: Record) -> dict[str, Any]:
+        """Return q with unit quaternions, and q and qd that satisfy the gears, by state name.
+
+        States that need no projection are omitted.
+        """
+        moved, speeds = self.project_to_gears(q, qd, p)
+        if self.model.nq > self.model.nv:
+            moved = unit_quaternions(self.model, moved)
+        elif not self.has_gears:
+            return {}
+        return {"q": moved, "qd": speeds} if self.has_gears else {"q": moved}
+
+    def values(self, done: ElementEffects | None) -> dict[str, Any]:
+        """Return the force of each element from the effects `done`, by output name."""
+        ports = zip(self.outputs, done.force if done else (), strict=True)
+        return {port.name: force for port, force in ports}
+
+    def rates(self, done: ElementEffects | None) -> dict[str, Any]:
+        """Return the derivatives of the element states from the effects `done`, by state name."""
+        return done.rates if done else {}
+
+    def energy(self, done: ElementEffects | None, qd: Array, p: Record) -> Any:
+        """Return the potential energy of the springs plus the kinetic energy of the rotors [J]."""
+        given, E = self.transmissions(p), 0.0 if done is None else done.energy
+        return E if given is None else E + given.rotor_inertia @ (qd * qd) / 2
+
+    def modes(self, q: Array, p: Record, more: Compliance | None = None, K: Any = None) -> Array:
+        """Return the largest eigenvalues [1/s] of the plant with its force elements, at q.
+
+        The eigenvalues include the additional compliance `more`. They refer to the motions that
+        satisfy the gear constraints and the loop constraints K (nc, nv).
+        """
+        model, given = self.model, self.transmissions(p)
+        parts = [compliance(model, _set_parameters(self.forces, p), q), *([more] if more else [])]
+        H = crba(model, q)
+        free = np.eye(model.nv)
+        if given is not None:
+            H, free = H + np.diag(given.rotor_inertia), given.matrix
+        if K is not None:
+            _, sizes, V = np.linalg.svd(K @ free)
+            free = free @ V[int(np.sum(sizes > 1e-9 * sizes.max(initial=0.0))) :].T
+        motion = modes(H, Compliance(*map(np.concatenate, zip(*parts, strict=True))), free)
+        laws = (element.law for element in _set_parameters(self.forces, p))
+        return np.concatenate([motion, [-rate for law in laws for rate in law.decays()]])
+
+    def _transmissions(self, elements: Iterable[Element]) -> Transmissions | None:
+        parts = [element for element in elements if isinstance(element, Rotor | Gear)]
+        return transmissions(self.model, parts) if parts else None
+
+
+def _set_parameters(elements: Iterable[Any], p: Record) -> list[Any]:
+    """Return the elements with the parameter values p."""
+    found = []
+    for element in elements:
+        values = {name: getattr(p, f"{element.name}_{name}") for name in element.numbers()}
+        given = element.with_parameters(**values)
+        if isinstance(given, ForceElement):
+            along = given.along.in_gravity(p.gravity)
+            given = given if along is given.along else replace(given, along=along)
+        found.append(given)
+    return found
+
+
+def _set_states(elements: Iterable[ForceElement], x: Record) -> list[ForceElement]:
+    """Return the elements with their state values."""
+    return [
+        element.with_parameters(
+            **{name: getattr(x, f"{element.name}_{name}") for name in element.law.remembers}
+        )
+        for element in elements
+    ]
+
+
+def add_loads(
+    done: ElementEffects | None, tau: Array, f_ext: Array | None, joints: int = 0, bodies: int = 0
+) -> tuple[Array, Array | None]:
+    """Add the joint forces and body wrenches of the element effects `done` to tau and f_ext.
+
+    The first `joints` joint forces of the elements have no counterpart in tau. The first `bodies`
+    wrenches of f_ext have no counterpart in the elements.
+    """
+    if done is None:
+        return tau, f_ext
+    wrenches = np.vstack([np.zeros((bodies, done.loads.f_ext.shape[1])), done.loads.f_ext])
+    return tau + done.loads.tau[joints:], wrenches if f_ext is None else f_ext + wrenches

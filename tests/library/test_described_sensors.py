@@ -1,0 +1,295 @@
+"""Sensors of robot files: values as in MuJoCo, noise and delays as in the file."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from rigidblocks import System, export_fmu, simulate
+from rigidblocks.block.block import Record, call
+from rigidblocks.block.memory_layout import Memory
+from rigidblocks.cli import main
+from rigidblocks.dynamics import aba, crba
+from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
+from rigidblocks.library.plant_from_file import described_plant
+from rigidblocks.library.plant_ports import TunableInertia
+from rigidblocks.robot_description.json_file import save_model
+from rigidblocks.robot_description.load import load_model
+from rigidblocks.spatial.rigid_motion import quaternion_rotation
+from sensed_robots import ARM_SDF, MJCF_ARM, MJCF_FREE, MJCF_OF_SDF, MJCF_RAYS, largest_sensor_error
+
+mujoco = pytest.importorskip("mujoco", reason="MuJoCo is not installed (`pip install mujoco`)")
+
+ARM_URDF = """<robot name="arm"><link name="base"/><link name="a"><inertial><mass value="2"/>
+ <origin xyz="0.3 0 0"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
+ </link><joint name="j" type="prismatic"><parent link="base"/><child link="a"/><axis xyz="1 0 0"/>
+ <limit lower="-1" upper="1" effort="9" velocity="1"/></joint>
+ <ros2_control name="c" type="system"><joint name="j"><state_interface name="position"/>
+ <state_interface name="velocity"/><state_interface name="effort"/>
+ <state_interface name="temperature"/></joint></ros2_control></robot>"""
+SLIDER = """<mujoco><option gravity="0 0 0" timestep="0.002"/><worldbody><body>
+ <joint name="j" type="slide"/><geom size="0.1"/></body></worldbody><sensor>{}</sensor></mujoco>"""
+
+
+def read(tmp_path, text, suffix=".xml"):
+    path = tmp_path / f"robot{suffix}"
+    path.write_text(text)
+    return load_model(path)
+
+
+def run(plant, t_stop, dt, **start):
+    system = System()
+    system.add("robot", plant, start=start)
+    return simulate(system, t_stop=t_stop, dt=dt, progress=False)
+
+
+@pytest.mark.parametrize("text", [MJCF_FREE, MJCF_ARM], ids=["floating base", "fixed base"])
+def test_sensor_outputs_of_random_states_equal_the_sensor_data_of_mujoco(text, tmp_path):
+    errors = largest_sensor_error(text, tmp_path, states=20)
+    assert len(errors) > 40
+    assert max(errors.values()) < 1e-9, errors
+
+
+def test_range_sensors_in_random_states_equal_the_rays_of_mujoco(tmp_path):
+    errors = largest_sensor_error(MJCF_RAYS, tmp_path, states=60)
+    assert len(errors) == 10
+    assert max(errors.values()) < 1e-9, errors
+
+
+def test_range_sensor_near_a_mesh_is_reported(tmp_path):
+    mesh = """<asset><mesh name="m" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset><worldbody>
+    <geom type="mesh" mesh="m"/>"""
+    text = SLIDER.format('<rangefinder name="r" site="s"/>').replace("<worldbody>", mesh)
+    robot = read(tmp_path, text.replace("<geom size", '<site name="s"/><geom size'))
+    assert any("sensor 'r' is not read: rays do not hit meshes" in one for one in robot.warnings)
+
+
+def sdf_values(plant, q, qd):
+    """Return the outputs of the plant of `ARM_SDF` and its accelerations."""
+    p = Record({port.name: np.asarray(port.start) for port in plant.parameters})
+    x, u = Record({"q": q, "qd": qd}), Record({"tau": np.array([1.5])})
+    return call(plant, "output", 0.0, x, u, p)
+
+
+def test_force_torque_and_inertial_sensors_of_sdf_equal_those_of_the_same_mjcf_file(tmp_path):
+    plant = described_plant(read(tmp_path, ARM_SDF, ".sdf"), sensors=True)
+    m = mujoco.MjModel.from_xml_string(MJCF_OF_SDF)
+    d = mujoco.MjData(m)
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        q, qd = rng.normal(size=(2, 1))
+        d.qpos[:], d.qvel[:], d.qfrc_applied[:] = q, qd, 1.5
+        mujoco.mj_forward(m, d)
+        y = sdf_values(plant, q, qd)
+        for name in ("gyro", "accelerometer"):
+            assert_allclose(y[f"imu_{name}"], d.sensor(name).data, atol=1e-12)
+        R_child, R_parent = d.site("ft").xmat.reshape(3, 3), d.body("up").xmat.reshape(3, 3)
+        R_tilted = d.site("tilted").xmat.reshape(3, 3)
+        for name in ("force", "torque"):
+            on_child = R_child @ d.sensor(name).data
+            assert_allclose(y[f"wrist_{name}"], -(R_tilted.T @ on_child), atol=1e-12)
+            assert_allclose(y[f"wrist2_{name}"], R_parent.T @ on_child, atol=1e-12)
+            assert_allclose(y[f"wrist3_{name}"], -d.sensor(name).data, atol=1e-12)
+        assert_allclose(y["alt_vertical_position"], d.site("imu").xpos[2] - 1.0, atol=1e-12)
+        assert_allclose(y["mag"], d.sensor("field").data, atol=1e-18)
+
+
+def test_joint_states_of_ros2_control_are_outputs_with_the_units_of_the_joint(tmp_path):
+    robot = read(tmp_path, ARM_URDF, ".urdf")
+    plant = described_plant(robot, sensors=True)
+    units = {port.name: port.unit for port in plant.outputs}
+    assert (units["j_position"], units["j_velocity"], units["j_effort"]) == ("m", "m/s", "N")
+    assert any("the state 'temperature' of joint 'j'" in text for text in robot.warnings)
+    result = run(plant, 0.1, 0.01, tau=3.0)
+    assert_array_equal(result["robot.j_position"], result["robot.q"][:, 0])
+    assert_array_equal(result["robot.j_velocity"], result["robot.qd"][:, 0])
+    assert_array_equal(result["robot.j_effort"], 3.0)
+
+
+NOISY = SLIDER.format(
+    '<jointpos name="p" joint="j" noise="0.5"/><jointvel name="v" joint="j" noise="2" cutoff="3"/>'
+    '<accelerometer name="a" site="s" noise="0.1"/>'
+).replace("<geom", '<site name="s"/><geom')
+
+
+def test_sensor_noise_is_bitwise_equal_in_numpy_and_in_c(tmp_path):
+    plant = described_plant(read(tmp_path, NOISY), sensors=True, seed=7)
+    assert plant.sample_time == 0.002
+    flat, runs = Memory(plant), []
+    for stepper in (numpy_stepper, compiled_stepper):
+        run_of, m = stepper(flat), flat.start()
+        run_of.initialize(m, 0.0)
+        rows = [m.copy()]
+        for k in range(100):
+            run_of.step(m, k * 0.002, 0.002)
+            rows.append(m.copy())
+        runs.append(np.array(rows))
+    assert_array_equal(*runs)
+    assert len(np.unique(runs[0][:, flat.where["p"]])) == 101
+
+
+def test_noise_of_a_sensor_is_normal_with_its_deviation_and_saturates_at_its_cutoff(tmp_path):
+    plant = described_plant(read(tmp_path, NOISY), sensors=True, seed=7)
+    result = run(plant, 10.0, 0.002, tau=0.0)
+    p, v = result["robot.p"], result["robot.v"]
+    n = len(p)
+    assert abs(p.mean()) < 4 * 0.5 / n**0.5
+    assert abs(p.std() - 0.5) < 4 * 0.5 / (2 * n) ** 0.5
+    assert np.abs(v).max() == 3.0  # 13 % of normal values exceed 1.5 deviations
+    assert abs((np.abs(v) == 3.0).mean() - 0.1336) < 0.02
+    assert abs(np.corrcoef(p, v)[0, 1]) < 4 / n**0.5
+    other = described_plant(read(tmp_path, NOISY), sensors=True, seed=8)
+    assert not np.any(run(other, 0.1, 0.002, tau=0.0)["robot.p"][1:] == p[1:51])
+
+
+@pytest.mark.skipif("nsample" not in mujoco.mj_printSchema(False, False), reason="older MuJoCo")
+def test_interval_and_delay_of_a_sensor_hold_and_delay_its_value_as_in_mujoco(tmp_path):
+    text = SLIDER.format(
+        '<clock name="late" delay="0.006" nsample="10"/>'
+        '<clock name="slow" interval="0.01" delay="0.02" nsample="10"/>'
+    )
+    m = mujoco.MjModel.from_xml_string(text)
+    d = mujoco.MjData(m)
+    expected = []
+    for _ in range(60):
+        mujoco.mj_step(m, d)  # the sensor data belong to the start of the step
+        expected.append(d.sensordata.copy())
+    result = run(described_plant(read(tmp_path, text), sensors=True), 0.118, 0.002, tau=0.0)
+    found = np.stack([result["robot.late"], result["robot.slow"]], axis=1)
+    settled = result.time > 0.0311  # MuJoCo has zeros before the first delayed sample
+    assert_allclose(found[settled], np.array(expected)[settled], atol=1e-12)
+
+
+def test_sensors_without_a_name_are_named_after_their_type_and_object(tmp_path):
+    text = SLIDER.format('<jointpos joint="j"/><jointpos joint="j"/><clock/><jointvel name="q"/>')
+    robot = read(tmp_path, text.replace('name="q"', 'name="q" joint="j"'))
+    assert [one.name for one in robot.sensors] == ["jointpos_j", "jointpos_j_2", "clock", "q"]
+    names = [port.name for port in described_plant(robot, sensors=True).outputs]
+    assert names[-4:] == ["jointpos_j", "jointpos_j_2", "clock", "q_2"]  # q is a state
+
+
+def test_json_file_reports_that_it_does_not_store_the_sensors(tmp_path):
+    save_model(read(tmp_path, MJCF_ARM), tmp_path / "arm.json")
+    saved = load_model(tmp_path / "arm.json")
+    assert saved.sensors == ()
+    assert any("sensors are not stored in a JSON file" in text for text in saved.warnings)
+
+
+def test_delays_that_are_not_multiples_of_the_sample_time_are_reported(tmp_path):
+    robot = read(tmp_path, SLIDER.format('<clock name="c" delay="0.003" nsample="9"/>'))
+    assert robot.sensors == ()
+    assert any("sensor 'c' is not read: its delay of 0.003 s" in text for text in robot.warnings)
+
+
+QUANTIZED = """<noise type="gaussian_quantized"><mean>0.25</mean><stddev>0.3</stddev>
+ <bias_mean>1</bias_mean><bias_stddev>0.5</bias_stddev><precision>0.125</precision></noise>"""
+WALK = """<noise type="gaussian"><dynamic_bias_stddev>0.2</dynamic_bias_stddev>
+ <dynamic_bias_correlation_time>0.5</dynamic_bias_correlation_time></noise>"""
+
+
+def test_quantization_bias_and_update_rate_of_sdf_sensors_act(tmp_path):
+    text = ARM_SDF.replace(
+        "<altimeter/>", f"<altimeter><vertical_velocity>{QUANTIZED}</vertical_velocity></altimeter>"
+    )
+    text = text.replace("0 0 -9.81", "0 0 0").replace(
+        "<magnetometer/>",
+        f"""<update_rate>50
+        </update_rate><magnetometer><x>{WALK}</x></magnetometer>""",
+    )
+    biases = set()
+    for seed in range(2):
+        plant = described_plant(read(tmp_path, text, ".sdf"), sensors=True, seed=seed)
+        result = run(plant, 2.0, 0.001, tau=0.0)
+        v, field = result["robot.alt_vertical_velocity"], result["robot.mag"]
+        assert_array_equal(v, np.round(v * 8) / 8)
+        starts = {port.name: port.start for port in plant.parameters}
+        bias = starts["alt_vertical_velocity_bias"]
+        assert abs(v.mean() - bias) < 4 * 0.3 / 2000**0.5
+        biases.add(float(bias))
+        changes = np.flatnonzero(np.any(np.diff(field, axis=0) != 0, axis=1)) + 1
+        assert_array_equal(changes % 20, 0)
+        assert len(changes) > 90
+    assert len(biases) == 2
+
+
+def test_bias_walk_has_the_stationary_deviation_of_its_correlation_time(tmp_path):
+    text = ARM_SDF.replace("0 0 -9.81", "0 0 0").replace(
+        "<magnetometer/>",
+        f"""<update_rate>20
+        </update_rate><magnetometer><x>{WALK}</x><y>{WALK}</y></magnetometer>""",
+    )
+    plant = described_plant(read(tmp_path, text, ".sdf"), sensors=True)
+    walk = run(plant, 1000.0, 0.05, tau=0.0)["robot.mag"][200:, :2]
+    expected = 0.2 * (0.5 / 2) ** 0.5  # 1980 correlation times, so the error is about 3 %
+    assert_allclose(walk.std(axis=0), expected, rtol=0.12)
+    lag = np.mean(walk[10:] * walk[:-10], axis=0) / np.mean(walk**2, axis=0)
+    assert_allclose(lag, np.exp(-1.0), atol=0.12)
+
+
+def test_robot_without_sensors_and_tunable_inertia_with_force_sensors_are_rejected(tmp_path):
+    robot = read(tmp_path, SLIDER.format(""))
+    with pytest.raises(ValueError, match="has no supported sensors"):
+        described_plant(robot, sensors=True)
+    with pytest.raises(ValueError, match="do not support tunable inertias"):
+        described_plant(read(tmp_path, MJCF_ARM), inertias=TunableInertia(True), sensors=True)
+
+
+def test_force_sensor_measures_an_external_force_on_the_outboard_body(tmp_path):
+    plant = described_plant(read(tmp_path, MJCF_ARM), sensors=True).with_wrenches()
+    p = Record({port.name: np.asarray(port.start) for port in plant.parameters})
+    x = Record({port.name: np.asarray(port.start) for port in plant.states})
+    model, zero = plant.model, np.zeros((plant.model.nb, 6))
+    push = zero.copy()
+    push[-1] = [0.1, -0.3, 0.2, 3.0, 4.0, -5.0]
+    changes = []
+    for f_ext in (zero, push):  # forces of the joints that hold the robot at rest
+        tau = -aba_forces(model, x.q, f_ext)
+        y = call(plant, "output", 0.0, x, Record({"tau": tau, "f_ext": f_ext}), p)
+        assert_allclose(y["qdd"], 0.0, atol=1e-9)
+        changes.append(y["F"])
+    E = quaternion_rotation(y["R_F"])  # from base to sensor coordinates
+    assert_allclose(changes[1] - changes[0], -E @ push[-1, 3:], atol=1e-9)
+
+
+def aba_forces(model, q, f_ext):
+    """Return the negative joint forces of a robot at rest, H qdd(tau = 0)."""
+    return crba(model, q) @ aba(model, q, np.zeros(model.nv), np.zeros(model.nv), f_ext)
+
+
+@pytest.mark.slow
+def test_range_sensors_are_equal_in_numpy_and_in_c(tmp_path):
+    plant = described_plant(read(tmp_path, MJCF_RAYS), sensors=True)
+    flat, runs = Memory(plant), []
+    for stepper in (numpy_stepper, compiled_stepper):
+        run_of, m = stepper(flat), flat.start()
+        m[flat.where["velocity"]] = [3.0, 2.0, -1.0, 0.3, 0.2, 5.0]
+        run_of.initialize(m, 0.0)
+        rows = []
+        for k in range(100):
+            run_of.step(m, k * 0.01, 0.01)
+            rows.append(np.concatenate([m[flat.where[port.name]] for port in plant.outputs[-10:]]))
+        runs.append(np.array(rows))
+    assert_allclose(*runs, atol=1e-10)
+    assert (runs[0] > 0).mean() > 0.3
+    assert (runs[0] < 0).mean() > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_sensors_of_a_native_fmu_equal_those_of_the_block(fmi, tmp_path):
+    text = NOISY.replace('gravity="0 0 0"', 'gravity="0 0 -1"')
+    plant = described_plant(read(tmp_path, text), sensors=True)
+    path = export_fmu(plant, tmp_path / "robot.fmu", fmi=fmi, name="robot")
+    block, fmu = run(plant, 0.2, 0.002, tau=0.5), run(path, 0.2, 0.002, tau=0.5)
+    for name in ("p", "v", "a"):
+        assert_allclose(fmu[f"robot.{name}"], block[f"robot.{name}"], atol=1e-12)
+
+
+def test_run_command_records_the_sensors_and_rejects_the_option_for_scripts(tmp_path, capsys):
+    path = tmp_path / "arm.xml"
+    path.write_text(SLIDER.format('<jointvel name="speed" joint="j"/>'))
+    assert main(["run", str(path), "--sensors", "--stop", "0.01"]) == 0
+    assert "speed" in capsys.readouterr().out
+    script = tmp_path / "s.py"
+    script.write_text("system = None")
+    assert main(["run", str(script), "--sensors"]) == 2
+    assert "leave out --sensors" in capsys.readouterr().err
